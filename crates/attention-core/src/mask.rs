@@ -1,0 +1,322 @@
+//! Which keys a query may see.
+
+use std::ops::BitAnd;
+
+use burn::backend::Dispatch;
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+
+use crate::ops::MaskPrimitive;
+
+/// Which keys each query may see.
+///
+/// Valid lengths, causal and window masks say that query `i` sees the keys `start_i .. end_i`. They stay
+/// two integers per query until a kernel walks them; only [`keep`](Self::keep) and [`drop`](Self::drop) are
+/// dense. `&` combines masks: a key must be visible in both.
+///
+/// A masked key is inert: whatever it holds, NaN included, changes no bit of the result or of a gradient. A
+/// query that sees no key at all gets weights, context and gradients of exactly zero.
+///
+/// ```
+/// use attention_core::Mask;
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let lens = Tensor::<1, Int>::from_ints([2, 6], &device);
+/// let mask = Mask::valid_lens(lens) & Mask::causal();
+/// # let _ = mask;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Mask {
+    /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
+    lens: Option<Tensor<2, Int>>,
+    window: Option<Window>,
+    /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where visible.
+    keep: Option<Tensor<4, Bool>>,
+}
+
+/// Keys at most `before` before and `after` after the query's own position; `None` is unlimited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Window {
+    before: Option<usize>,
+    after: Option<usize>,
+}
+
+impl Mask {
+    /// Every query sees every key.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Every query of example `b` sees the keys `0 .. lens[b]`; lengths are clamped to `0 ..= keys`.
+    ///
+    /// # Shapes
+    /// - lens `[batch]`
+    pub fn valid_lens(lens: Tensor<1, Int>) -> Self {
+        Self::from_lens(lens.unsqueeze_dim(1))
+    }
+
+    /// Query `i` of example `b` sees the keys `0 .. lens[b, i]`; lengths are clamped to `0 ..= keys`.
+    ///
+    /// # Shapes
+    /// - lens `[batch, queries]`
+    pub fn valid_lens_per_query(lens: Tensor<2, Int>) -> Self {
+        Self::from_lens(lens)
+    }
+
+    /// Query `i` sees the keys up to its own position: `key <= i + keys - queries`.
+    ///
+    /// The diagonal is aligned bottom-right, as in Burn's `attention`: the last query sees every key. (PyTorch's
+    /// `is_causal` aligns top-left; the two agree where there are as many queries as keys.)
+    pub fn causal() -> Self {
+        Self::from_window(None, Some(0))
+    }
+
+    /// Query `i` sees the keys at most `before` before and `after` after its own position `i + keys - queries`.
+    pub fn window(before: usize, after: usize) -> Self {
+        Self::from_window(Some(before), Some(after))
+    }
+
+    /// A query sees a key where `keep` is true.
+    ///
+    /// # Shapes
+    /// - keep `[queries, keys]`, `[batch, queries, keys]` or `[batch, heads, queries, keys]`; an axis of size 1
+    ///   is broadcast. (A mask of keys alone, `[batch, keys]`, is `keep.unsqueeze_dim::<3>(1)`.)
+    pub fn keep<const D: usize>(keep: Tensor<D, Bool>) -> Self {
+        const { assert!(D >= 2 && D <= 4, "a dense mask has two, three or four axes") };
+        let dims = keep.dims();
+        let shape = match D {
+            2 => [1, 1, dims[0], dims[1]],
+            3 => [dims[0], 1, dims[1], dims[2]],
+            _ => [dims[0], dims[1], dims[2], dims[3]],
+        };
+        Self {
+            keep: Some(keep.reshape(shape)),
+            ..Self::default()
+        }
+    }
+
+    /// A query does not see a key where `drop` is true. Shapes as for [`keep`](Self::keep).
+    pub fn drop<const D: usize>(drop: Tensor<D, Bool>) -> Self {
+        Self::keep(drop.bool_not())
+    }
+
+    /// The mask of the examples `indices`, in that order.
+    ///
+    /// # Shapes
+    /// - indices `[new_batch]`
+    pub fn select(&self, indices: Tensor<1, Int>) -> Self {
+        Self {
+            lens: self.lens.clone().map(|lens| match lens.dims() {
+                [1, _] => lens,
+                _ => lens.select(0, indices.clone()),
+            }),
+            window: self.window,
+            keep: self.keep.clone().map(|keep| match keep.dims() {
+                [1, ..] => keep,
+                _ => keep.select(0, indices),
+            }),
+        }
+    }
+
+    /// The mask with every example repeated `times` times, the copies next to each other.
+    pub fn expand(&self, times: usize) -> Self {
+        Self {
+            lens: self.lens.clone().map(|lens| match lens.dims() {
+                [1, _] => lens,
+                [batch, queries] => lens
+                    .unsqueeze_dim::<3>(1)
+                    .repeat_dim(1, times)
+                    .reshape([batch * times, queries]),
+            }),
+            window: self.window,
+            keep: self.keep.clone().map(|keep| match keep.dims() {
+                [1, ..] => keep,
+                [batch, heads, queries, keys] => keep
+                    .unsqueeze_dim::<5>(1)
+                    .repeat_dim(1, times)
+                    .reshape([batch * times, heads, queries, keys]),
+            }),
+        }
+    }
+
+    /// What can be said of padding before the number of queries is known: the mask without its window, and the
+    /// number of queries it speaks of.
+    pub(crate) fn without_positions(&self) -> (Self, usize) {
+        let lens = self.lens.as_ref().map_or(1, |lens| lens.dims()[1]);
+        let keep = self.keep.as_ref().map_or(1, |keep| keep.dims()[2]);
+        let mask = Self {
+            window: None,
+            ..self.clone()
+        };
+        (mask, lens.max(keep))
+    }
+
+    fn from_lens(lens: Tensor<2, Int>) -> Self {
+        Self {
+            lens: Some(lens),
+            ..Self::default()
+        }
+    }
+
+    fn from_window(before: Option<usize>, after: Option<usize>) -> Self {
+        Self {
+            window: Some(Window { before, after }),
+            ..Self::default()
+        }
+    }
+
+    /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, ready for the door.
+    ///
+    /// # Panics
+    /// If an axis of a mask is neither 1 nor that of `shape`.
+    pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> MaskPrimitive<Dispatch> {
+        let keep = self.keep.clone().map(|keep| {
+            check_axes("Mask::keep", keep.dims(), shape);
+            keep.into_dispatch()
+        });
+        match (self.intervals(shape, device), keep) {
+            (None, None) => MaskPrimitive::None,
+            (Some((start, end)), None) => MaskPrimitive::Intervals {
+                start: start.into_dispatch(),
+                end: end.into_dispatch(),
+            },
+            (None, Some(keep)) => MaskPrimitive::Dense { keep },
+            (Some((start, end)), Some(keep)) => MaskPrimitive::IntervalsAndDense {
+                start: start.into_dispatch(),
+                end: end.into_dispatch(),
+                keep,
+            },
+        }
+    }
+
+    /// `start_i` and `end_i`, each `[batch or 1, 1, queries or 1, 1]`.
+    fn intervals(
+        &self,
+        shape: [usize; 4],
+        device: &Device,
+    ) -> Option<(Tensor<4, Int>, Tensor<4, Int>)> {
+        let num_keys = shape[3];
+        let lens = self.lens.clone().map(|lens| {
+            let [batch, queries] = lens.dims();
+            let dims = [batch, 1, queries, 1];
+            check_axes("valid lengths", dims, shape);
+            lens.clamp(0, num_keys as i64).reshape(dims)
+        });
+        match (lens, self.window) {
+            (None, None) => None,
+            (Some(end), None) => Some((end.zeros_like(), end)),
+            (lens, Some(window)) => {
+                let (start, end) = window.bounds(shape);
+                let options = match &lens {
+                    Some(lens) => (device, lens.dtype()).into(),
+                    None => burn::tensor::TensorCreationOptions::new(device.clone()),
+                };
+                let bounds = |bounds: Vec<i64>| {
+                    let data = TensorData::new(bounds, [1, 1, shape[2], 1]);
+                    Tensor::<4, Int>::from_data(data, options.clone())
+                };
+                let (start, end) = (bounds(start), bounds(end));
+                let end = match lens {
+                    Some(lens) => minimum(lens, end),
+                    None => end,
+                };
+                Some((start, end))
+            }
+        }
+    }
+}
+
+impl Window {
+    /// The first visible key and one past the last, per query, clamped to the keys.
+    fn bounds(self, [_, _, queries, keys]: [usize; 4]) -> (Vec<i64>, Vec<i64>) {
+        let (queries, keys) = (queries as i64, keys as i64);
+        let reach = |limit: Option<usize>| {
+            limit.map_or(queries + keys, |limit| {
+                i64::try_from(limit).unwrap_or(i64::MAX / 4).min(queries + keys)
+            })
+        };
+        let (before, after) = (reach(self.before), reach(self.after));
+        (0..queries)
+            .map(|query| query + keys - queries)
+            .map(|position| {
+                let start = (position - before).clamp(0, keys);
+                let end = (position + after + 1).clamp(0, keys);
+                (start, end)
+            })
+            .unzip()
+    }
+
+    fn intersect(self, other: Self) -> Self {
+        let nearer = |a: Option<usize>, b: Option<usize>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            before: nearer(self.before, other.before),
+            after: nearer(self.after, other.after),
+        }
+    }
+}
+
+/// A key is visible where both masks show it.
+///
+/// # Panics
+/// If both are valid lengths or both are dense and an axis differs without being 1.
+impl BitAnd for Mask {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self {
+            lens: both(self.lens, other.lens, minimum),
+            window: both(self.window, other.window, Window::intersect),
+            keep: both(self.keep, other.keep, |a, b| {
+                let (a, b) = expand_to_common("Mask::keep", a, b);
+                a.bool_and(b)
+            }),
+        }
+    }
+}
+
+fn both<T>(a: Option<T>, b: Option<T>, combine: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(combine(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn minimum<const D: usize>(a: Tensor<D, Int>, b: Tensor<D, Int>) -> Tensor<D, Int> {
+    let dtype = a.dtype();
+    let (a, b) = expand_to_common("valid lengths", a, b.cast(dtype));
+    a.min_pair(b)
+}
+
+fn expand_to_common<const D: usize, K: burn::tensor::kind::Basic>(
+    what: &str,
+    a: Tensor<D, K>,
+    b: Tensor<D, K>,
+) -> (Tensor<D, K>, Tensor<D, K>) {
+    let (from, to) = (a.dims(), b.dims());
+    let shape: [usize; D] = std::array::from_fn(|axis| {
+        let (a, b) = (from[axis], to[axis]);
+        assert!(
+            a == b || a == 1 || b == 1,
+            "{what} combined with `&`: axis {axis} expected {a} or 1, got {b} ({from:?} & {to:?})"
+        );
+        if a == 1 { b } else { a }
+    });
+    (a.expand(shape), b.expand(shape))
+}
+
+/// Panics unless every axis of a mask is 1 or that of the scores.
+fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
+    const AXES: [&str; 4] = ["batch", "heads", "queries", "keys"];
+    for axis in 0..4 {
+        assert!(
+            mask[axis] == 1 || mask[axis] == scores[axis],
+            "{what}: axis `{}` expected {} or 1, got {} (scores are [batch, heads, queries, keys] = {scores:?})",
+            AXES[axis],
+            scores[axis],
+            mask[axis],
+        );
+    }
+}

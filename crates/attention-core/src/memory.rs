@@ -1,0 +1,59 @@
+//! Keys and values that many queries will visit.
+
+use burn::tensor::{Int, Tensor};
+
+use crate::Mask;
+
+/// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and visited by many
+/// calls of [`Attention::attend`], such as the steps of a decoder.
+///
+/// [`Attention::prepare`]: crate::Attention::prepare
+/// [`Attention::attend`]: crate::Attention::attend
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// `[batch, heads, keys, _]`, as the scoring function projected them.
+    pub(crate) keys: Tensor<4>,
+    /// `[batch, heads, keys, value_size]`
+    pub(crate) values: Tensor<4>,
+    pub(crate) mask: Mask,
+}
+
+impl Memory {
+    /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
+    ///
+    /// # Shapes
+    /// - indices `[new_batch]`
+    pub fn select(&self, indices: Tensor<1, Int>) -> Self {
+        Self {
+            keys: self.keys.clone().select(0, indices.clone()),
+            values: self.values.clone().select(0, indices.clone()),
+            mask: self.mask.select(indices),
+        }
+    }
+
+    /// The memory with every example repeated `beam` times, the copies next to each other: `[batch * beam, ...]`.
+    pub fn expand(&self, beam: usize) -> Self {
+        let repeat = |tensor: Tensor<4>| {
+            let [batch, heads, keys, size] = tensor.dims();
+            tensor
+                .unsqueeze_dim::<5>(1)
+                .repeat_dim(1, beam)
+                .reshape([batch * beam, heads, keys, size])
+        };
+        Self {
+            keys: repeat(self.keys.clone()),
+            values: repeat(self.values.clone()),
+            mask: self.mask.expand(beam),
+        }
+    }
+
+    /// The number of examples.
+    pub fn batch_size(&self) -> usize {
+        self.keys.dims()[0]
+    }
+
+    /// The number of keys, padding included.
+    pub fn num_keys(&self) -> usize {
+        self.keys.dims()[2]
+    }
+}

@@ -1,0 +1,97 @@
+//! Scoring functions: how well a key answers a query. One file each.
+
+mod additive;
+mod dot_product;
+
+pub use additive::{AdditiveScore, AdditiveScoreConfig};
+pub use dot_product::{DotProductScore, DotProductScoreConfig};
+
+use burn::module::Module;
+use burn::tensor::{Distribution, Tensor};
+
+use crate::{Mask, masked_softmax, ops};
+
+/// A scoring function `a(query, key)`: the first arrow of the pipeline, and all that differs between attentions.
+///
+/// Implement [`score`](Self::score) and [`Attention`](crate::Attention) adds masks, softmax, dropout, the
+/// weighted sum and [`Memory`](crate::Memory). The other methods have defaults: override the projections for
+/// work on one side only (done once per key, however many queries come), and [`attend`](Self::attend) where a
+/// way from scores to context exists that need not store the scores.
+///
+/// Without heads (`[batch, rows, size]`), the heads axis has size 1.
+///
+/// ```
+/// use attention_core::{Attention, Mask, ScoringFunction};
+/// use burn::module::Module;
+/// use burn::prelude::*;
+///
+/// /// `-|q - k|`: the nearer the key, the higher the score.
+/// #[derive(Module, Debug)]
+/// struct DistanceScore {}
+///
+/// impl ScoringFunction for DistanceScore {
+///     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+///         let difference = queries.unsqueeze_dim::<5>(3) - keys.unsqueeze_dim::<5>(2);
+///         -difference.abs().sum_dim(4).squeeze_dim::<4>(4)
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let attention = Attention::new(DistanceScore {}, 0.0);
+/// let queries = Tensor::<3>::ones([1, 2, 3], &device);
+/// let keys = Tensor::<3>::ones([1, 5, 3], &device);
+/// let context = attention.forward(queries, keys.clone(), keys, &Mask::none());
+/// assert_eq!(context.dims(), [1, 2, 3]);
+/// ```
+pub trait ScoringFunction: Module {
+    /// What can be computed from the queries alone.
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, _]`
+    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        queries
+    }
+
+    /// What can be computed from the keys alone; [`Memory`](crate::Memory) keeps it.
+    ///
+    /// # Shapes
+    /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, _]`
+    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        keys
+    }
+
+    /// The scores of all pairs, from projected queries and keys.
+    ///
+    /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, _]`, keys `[batch, heads, keys, _]`
+    /// - result `[batch, heads, queries, keys]`
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4>;
+
+    /// The context, from projected queries and keys; `dropout` is 0 when not training.
+    ///
+    /// # Shapes
+    /// - values `[batch, heads, keys, value_size]`, result `[batch, heads, queries, value_size]`
+    fn attend(
+        &self,
+        queries: Tensor<4>,
+        keys: Tensor<4>,
+        values: Tensor<4>,
+        mask: &Mask,
+        dropout: f64,
+    ) -> Tensor<4> {
+        let weights = masked_softmax(self.score(queries, keys, mask), mask);
+        ops::weighted_sum(drop_weights(weights, dropout), values, mask)
+    }
+}
+
+/// Dropout on the weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - p)`.
+pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
+    if probability == 0.0 {
+        return weights;
+    }
+    let keep = 1.0 - probability;
+    let kept = weights.random_like(Distribution::Bernoulli(keep));
+    weights * kept / keep
+}

@@ -1,0 +1,298 @@
+"""Writes the reference numbers that the Rust tests compare against (see README.md in this folder).
+
+    pip install torch numpy safetensors && python tests/reference/generate.py
+
+Everything is computed in float64, except state_dict, which records a float32 module. A drawn number is a multiple of 1/64 in
+[-4, 4], so it is the same in f64, f32, f16 and bf16. A draw depends on nothing but its name: adding a case changes no other.
+"""
+
+import json
+import math
+import zlib
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+HERE = Path(__file__).resolve().parent
+BATCH, HEADS, QUERIES, KEYS = 2, 3, 5, 7
+QUERY_SIZE, KEY_SIZE, HIDDEN, VALUE_SIZE = 11, 13, 17, 19
+
+
+# ---- inputs
+
+def draw(name, *shape, std=1.0):
+    """Normal numbers on the grid of 1/64, seeded by `name`."""
+    rng = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    x = torch.randn(*shape, generator=rng, dtype=torch.float64) * std
+    return (x * 64).round().clamp(-256, 256) / 64
+
+
+# ---- masks: each is the JSON object that a case carries; `visible` turns it into booleans
+
+NONE, CAUSAL, WINDOW = {"kind": "none"}, {"kind": "causal"}, {"kind": "window", "before": 1, "after": 2}
+
+
+def integers(kind, values):
+    t = torch.as_tensor(values).long()
+    return {"kind": kind, "shape": list(t.shape), "data": t.flatten().tolist()}
+
+
+LENS_1D = integers("valid_lens", [3, 6])
+LENS_1D_EMPTY = integers("valid_lens", [0, 7])
+LENS_2D = integers("valid_lens", [[1, 3, 0, 7, 5], [2, 7, 4, 0, 6]])
+
+
+def visible(mask, shape):
+    """True where a query sees a key, for scores of `shape` [batch, ..., queries, keys]."""
+    *lead, queries, keys = shape
+    kind = mask["kind"]
+    query, key = torch.arange(queries)[:, None], torch.arange(keys)
+    diagonal = query + keys - queries  # bottom-right aligned: the last query stands at the last key
+    if kind == "none":
+        see = torch.ones(queries, keys, dtype=torch.bool)
+    elif kind == "causal":
+        see = key <= diagonal
+    elif kind == "window":
+        see = (key >= diagonal - mask["before"]) & (key <= diagonal + mask["after"])
+    else:
+        data = torch.tensor(mask["data"]).reshape(mask["shape"])
+        if kind == "valid_lens":  # [batch] or [batch, queries], the same for every head
+            per_query = data if data.dim() == 2 else data[:, None]
+            heads = [1] * (len(lead) - 1)
+            see = key < per_query.reshape(lead[0], *heads, per_query.shape[1], 1)
+        else:
+            assert kind == "keep"
+            see = data.bool()
+    return see.expand(shape)
+
+
+# ---- the formulas
+
+def masked_softmax(scores, see):
+    """Softmax over the visible keys. A masked weight is exactly 0, and a row without a visible key is all 0 with gradient 0."""
+    any_key = see.any(-1, keepdim=True)
+    top = scores.detach().masked_fill(~see, -math.inf).amax(-1, keepdim=True)
+    top = torch.where(any_key, top, 0.0)
+    # Masked scores are replaced before the exponential, so no infinity ever meets a zero in the backward pass.
+    e = torch.where(see, (torch.where(see, scores, top) - top).exp(), 0.0)
+    weights = e / torch.where(any_key, e.sum(-1, keepdim=True), 1.0)
+
+    assert (weights[~see] == 0).all()
+    close(weights.sum(-1), any_key[..., 0].to(weights.dtype))
+    close(weights, scores.masked_fill(~see, -math.inf).softmax(-1).nan_to_num(0.0))
+    return weights
+
+
+def attend(scores, values, see):
+    weights = masked_softmax(scores, see)
+    return {"scores": scores, "weights": weights, "context": weights @ values}
+
+
+class AdditiveAttention(nn.Module):
+    """Bahdanau's score w_v . tanh(W_q q + W_k k), with the parameter names of Dive into Deep Learning."""
+
+    def __init__(self):
+        super().__init__()
+        self.W_q = nn.Linear(QUERY_SIZE, HIDDEN, bias=False)
+        self.W_k = nn.Linear(KEY_SIZE, HIDDEN, bias=False)
+        self.w_v = nn.Linear(HIDDEN, 1, bias=False)
+        self.dropout = nn.Dropout(0.1)  # has no parameters; every reference is taken in eval mode
+
+    def score(self, queries, keys):
+        pairs = self.W_q(queries).unsqueeze(-2) + self.W_k(keys).unsqueeze(-3)
+        return self.w_v(pairs.tanh()).squeeze(-1)
+
+    def score_by_concatenation(self, queries, keys):
+        """The same score as one hidden layer [W_q W_k] over [q; k]."""
+        q = queries.unsqueeze(-2).repeat_interleave(keys.shape[-2], -2)
+        k = keys.unsqueeze(-3).repeat_interleave(queries.shape[-2], -3)
+        both = torch.cat([self.W_q.weight, self.W_k.weight], dim=1)
+        return (torch.cat([q, k], dim=-1) @ both.T).tanh() @ self.w_v.weight[0]
+
+    def forward(self, x, see):
+        queries, keys, values = (x[n].to(self.w_v.weight.dtype) for n in ("queries", "keys", "values"))
+        out = attend(self.score(queries, keys), values, see)
+        assert not self.training
+        close(out["scores"], self.score_by_concatenation(queries, keys))
+        return out
+
+
+# ---- writing
+
+def close(a, b):
+    tol = 1e-12 if a.dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(a, b, rtol=tol, atol=tol)
+
+
+def to_json(t, exact):
+    """Inputs are written exactly, and are f32 numbers; results to 10 significant digits. Adding 0.0 turns -0.0 into 0.0."""
+    t = t.detach().double()
+    assert t.isfinite().all() and (not exact or t.equal(t.float().double()))
+    return {"shape": list(t.shape), "data": [(x if exact else float(f"{x:.10g}")) + 0.0 for x in t.flatten().tolist()]}
+
+
+def case(name, leaves, forward, cotangents, **options):
+    """`forward(leaves)`, and the gradients of loss = sum of outputs[NAME] * grad_NAME over the cotangents `grad_NAME`."""
+    leaves = {n: t if isinstance(t, nn.Parameter) else t.clone().requires_grad_() for n, t in leaves.items()}
+    outputs = forward(leaves)
+    loss = sum((outputs[n.removeprefix("grad_")] * g).sum() for n, g in cotangents.items())
+    gradients = dict(zip(leaves, torch.autograd.grad(loss, leaves.values()))) if cotangents else {}
+    groups = {"inputs": leaves | cotangents, "outputs": outputs, "gradients": gradients}
+    encoded = {group: {n: to_json(t, group == "inputs") for n, t in tensors.items()} for group, tensors in groups.items()}
+    return {"name": name, **options, **encoded}
+
+
+def write(file, cases):
+    generator = f"tests/reference/generate.py, torch {torch.__version__}"
+    lines = ",\n".join(json.dumps(c, separators=(",", ":"), allow_nan=False) for c in cases)
+    (HERE / file).write_text(f'{{"generator":{json.dumps(generator)},"cases":[\n{lines}\n]}}\n')
+    size = (HERE / file).stat().st_size
+    assert size < 150_000, (file, size)
+    print(f"{file:28} {size:7}", ", ".join(c["name"] for c in cases))
+
+
+# ---- the subjects
+
+def softmax_cases():
+    def one(name, mask, shape=(BATCH, QUERIES, KEYS), scores=None):
+        scores = draw(f"softmax/scores{shape}", *shape, std=1.5) if scores is None else scores
+        cotangents = {"grad_weights": draw(f"softmax/grad{shape}", *shape)}
+        see = visible(mask, shape)
+        return case(name, {"scores": scores}, lambda x: {"weights": masked_softmax(x["scores"], see)}, cotangents, mask=mask)
+
+    # Row by row: a large offset up, one down, a large scale, the late keys far above the early ones, and an ordinary row.
+    large = draw("softmax/large", BATCH, QUERIES, KEYS)
+    large[:, 0] += 1e4
+    large[:, 1] -= 1e4
+    large[:, 2] *= 1e4
+    large[:, 3] += torch.where(torch.arange(KEYS) < 3, -1e4, 1e4)
+
+    four = (BATCH, HEADS, QUERIES, KEYS)
+    keep = draw("softmax/keep", BATCH, 1, QUERIES, KEYS) > -0.3
+    keep[0, 0, 2] = False  # a query that sees nothing
+    yield "masked_softmax.json", [
+        one("no_mask", NONE),
+        one("valid_lens_1d", LENS_1D),
+        one("valid_lens_1d_zero_and_full", LENS_1D_EMPTY),
+        one("valid_lens_2d", LENS_2D),
+        one("causal_more_keys", CAUSAL),
+        one("causal_more_queries", CAUSAL, (BATCH, KEYS, QUERIES)),
+        one("window_more_keys", WINDOW),
+        one("window_more_queries", WINDOW, (BATCH, KEYS, QUERIES)),
+        one("keep_4d_broadcast_over_heads", integers("keep", keep), four),
+        one("large_logits", NONE, scores=large),
+        one("large_logits_valid_lens_1d", LENS_1D, scores=large),
+    ]
+
+
+def attention(group, key_size, forward, parameters):
+    """The function that makes a case of one kind of attention; tensors are drawn by `group`, queries and keys times `factor`."""
+
+    def one(name, mask, factor=1.0, loss=("context",), queries=QUERIES, keys=KEYS, lead=(BATCH,), **options):
+        inputs = {
+            "queries": draw(f"{group}/queries", *lead, queries, QUERY_SIZE) * factor,
+            "keys": draw(f"{group}/keys", *lead, keys, key_size) * factor,
+            "values": draw(f"{group}/values", *lead, keys, VALUE_SIZE),
+        }
+        last = {"context": VALUE_SIZE, "weights": keys}
+        cotangents = {f"grad_{n}": draw(f"{group}/grad_{n}", *lead, queries, last[n]) for n in loss}
+        see = visible(mask, (*lead, queries, keys))
+        return case(name, inputs | parameters, lambda x: forward(x, see, **options), cotangents, mask=mask, **options)
+
+    return one
+
+
+def four_masks(one):
+    return [
+        one("no_mask", NONE),
+        one("valid_lens_1d", LENS_1D),
+        one("valid_lens_2d", LENS_2D),
+        one("valid_lens_2d_weights_loss", LENS_2D, loss=("context", "weights")),
+    ]
+
+
+def additive_cases():
+    module = AdditiveAttention().double().eval()
+    module.load_state_dict({n: draw(f"additive/{n}", *p.shape, std=0.4) for n, p in module.named_parameters()})
+    one = attention("additive", KEY_SIZE, module, dict(module.named_parameters()))
+    yield "additive.json", four_masks(one)
+    yield "additive_shapes.json", [
+        one("saturated_20x", LENS_1D, factor=20.0),  # |2 W_q q| passes 43, where a factored tanh could overflow
+        one("one_query", LENS_1D, queries=1),
+        one("one_key", NONE, keys=1),
+        one("heads_valid_lens_1d", LENS_1D, lead=(BATCH, HEADS)),
+    ]
+
+
+def dot_product(x, see, scale=None):
+    """Dot-product attention, checked against PyTorch's own, forward and backward."""
+    q, k, v = x["queries"], x["keys"], x["values"]
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    out = attend(q @ k.transpose(-1, -2) * factor, v, see)
+    theirs = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=see, scale=scale)
+    close(out["context"], theirs)
+    upstream = draw("dot_product/check", *theirs.shape)
+    for ours, other in zip(*(torch.autograd.grad(y, (q, k, v), upstream, retain_graph=True) for y in (out["context"], theirs))):
+        close(ours, other)
+    return out
+
+
+def dot_product_cases():
+    one = attention("dot_product", QUERY_SIZE, dot_product, {})
+    yield "dot_product.json", four_masks(one) + [one("scale_0.7", LENS_1D, scale=0.7)]
+    yield "dot_product_shapes.json", [
+        one("heads_causal_more_keys", CAUSAL, lead=(BATCH, HEADS)),
+        one("heads_causal_more_queries", CAUSAL, lead=(BATCH, HEADS), queries=KEYS, keys=QUERIES),
+    ]
+
+
+def state_dicts():
+    """A float32 module as a user would have trained and saved it, alone and inside a bigger model."""
+    torch.manual_seed(0)
+    module = AdditiveAttention().eval()
+    state = module.state_dict()
+    torch.save(state, HERE / "additive_state_dict.pt")
+    save_file(state, HERE / "additive_state_dict.safetensors")
+    model = nn.ModuleDict({"encoder": nn.Linear(KEY_SIZE, KEY_SIZE, bias=False), "attention": module})
+    torch.save(model.state_dict(), HERE / "additive_nested.pt")
+
+    one = attention("state_dict", KEY_SIZE, module, dict(module.named_parameters()))
+    yield "additive_state_dict.json", [one("float32_eval", LENS_1D, loss=())]
+
+
+def gru_cases():
+    steps, input_size, hidden_size = 6, 5, 7
+
+    def one(name, bidirectional, lengths):
+        gru = nn.GRU(input_size, hidden_size, batch_first=True, bidirectional=bidirectional).double()
+        gru.load_state_dict({n: draw(f"gru/{n}", *p.shape, std=0.5) for n, p in gru.named_parameters()})
+
+        def forward(x):
+            if lengths is None:
+                output, hidden = gru(x["input"])
+            else:  # padding is not read, and the outputs there are 0
+                packed, hidden = gru(pack_padded_sequence(x["input"], lengths, batch_first=True, enforce_sorted=False))
+                output, _ = pad_packed_sequence(packed, batch_first=True, total_length=steps)
+            return {"output": output, "hidden": hidden}
+
+        leaves = {"input": draw("gru/input", BATCH, steps, input_size)} | dict(gru.named_parameters())
+        grad = draw(f"gru/grad_output{bidirectional}", BATCH, steps, hidden_size * (1 + bidirectional))
+        return case(name, leaves, forward, {"grad_output": grad}, bidirectional=bidirectional, lengths=lengths)
+
+    yield "gru.json", [
+        one("unidirectional", False, None),
+        one("unidirectional_lengths", False, [4, 6]),
+        one("bidirectional", True, None),
+        one("bidirectional_lengths", True, [4, 6]),
+    ]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for subject in (softmax_cases, additive_cases, dot_product_cases, state_dicts, gru_cases):
+        for file, cases in subject():
+            write(file, cases)

@@ -1,0 +1,1 @@
+//! Shared by the tests: devices, references and comparisons.
