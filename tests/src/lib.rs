@@ -1,1 +1,23 @@
-//! Shared by the tests: devices, references and comparisons.
+//! Shared by the tests: devices, references, comparisons and oracles.
+//!
+//! A test speaks of [`Array`]s (numbers on the host, in f64), [`MaskSpec`]s (masks of which a plain loop knows
+//! the answer) and [`Problem`]s (everything that goes into one attention), runs them on every compiled-in
+//! [`device`](mod@device) and compares what comes back.
+
+#![cfg_attr(feature = "ndarray", allow(deprecated))]
+
+mod array;
+mod compare;
+pub mod device;
+mod mask;
+pub mod oracle;
+mod panics;
+mod problem;
+mod reference;
+
+pub use array::Array;
+pub use compare::{assert_close, assert_outcomes_close, assert_outcomes_same, assert_same, assert_zero};
+pub use mask::{MaskSpec, masks};
+pub use panics::panic_message;
+pub use problem::{Outcome, Path, Problem, SIZES, Sizes};
+pub use reference::{Case, reference, reference_path};

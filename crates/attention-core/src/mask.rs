@@ -3,7 +3,7 @@
 use std::ops::BitAnd;
 
 use burn::backend::Dispatch;
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, DType, Device, Int, IntDType, Tensor, TensorData};
 
 use crate::ops::MaskPrimitive;
 
@@ -152,6 +152,11 @@ impl Mask {
     }
 
     fn from_lens(lens: Tensor<2, Int>) -> Self {
+        // Lengths are compared with the numbers of keys, which a narrow type cannot hold.
+        let lens = match lens.dtype() {
+            DType::I8 | DType::U8 | DType::I16 | DType::U16 => lens.cast(IntDType::I32),
+            _ => lens,
+        };
         Self {
             lens: Some(lens),
             ..Self::default()

@@ -28,7 +28,7 @@ use crate::{Mask, ops};
 /// let scores = Tensor::<3>::zeros([2, 2, 4], &device);
 /// let lens = Tensor::<1, Int>::from_ints([2, 3], &device);
 /// let weights = masked_softmax(scores, &Mask::valid_lens(lens));
-/// let weights = weights.into_data().to_vec::<f32>().unwrap();
+/// let weights = weights.try_into_vec_as::<f32>().unwrap();
 /// assert_eq!(weights[..4], [0.5, 0.5, 0.0, 0.0]);
 /// ```
 pub fn masked_softmax<const D: usize>(scores: Tensor<D>, mask: &Mask) -> Tensor<D> {

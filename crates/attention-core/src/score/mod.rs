@@ -6,7 +6,7 @@ mod dot_product;
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 
-use burn::module::Module;
+use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Distribution, Tensor};
 
 use crate::{Mask, masked_softmax, ops};
@@ -43,7 +43,7 @@ use crate::{Mask, masked_softmax, ops};
 /// let context = attention.forward(queries, keys.clone(), keys, &Mask::none());
 /// assert_eq!(context.dims(), [1, 2, 3]);
 /// ```
-pub trait ScoringFunction: Module {
+pub trait ScoringFunction: Module + ModuleDisplay {
     /// What can be computed from the queries alone.
     ///
     /// # Shapes

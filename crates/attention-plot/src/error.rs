@@ -1,0 +1,109 @@
+//! What can go wrong, in words that say what to change.
+
+use std::{error::Error, io, path::PathBuf};
+
+/// Why a heatmap could not be made, drawn or saved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlotError {
+    /// The shape and the number of weights disagree.
+    #[error("weights of shape {shape:?} need {expected} values, but {found} came")]
+    Shape {
+        /// The shape that was asked for.
+        shape: Vec<usize>,
+        /// The product of the shape.
+        expected: usize,
+        /// The number of weights that came.
+        found: usize,
+    },
+
+    /// An axis has no entries.
+    #[error("weights of shape {shape:?} have no {axis}; every axis needs at least one entry")]
+    EmptyAxis {
+        /// The axis of size zero: `rows`, `columns`, `queries` or `keys`.
+        axis: &'static str,
+        /// The shape that was asked for.
+        shape: Vec<usize>,
+    },
+
+    /// There are more or fewer labels than the axis has entries.
+    #[error("{axis} labels: {expected} are needed, one for each of the {axis}, but {found} came")]
+    Labels {
+        /// The labelled axis: `columns`, `queries` or `keys`.
+        axis: &'static str,
+        /// The size of the axis.
+        expected: usize,
+        /// The number of labels that came.
+        found: usize,
+    },
+
+    /// The colour range is empty or not finite.
+    #[error("a colour range needs finite ends, the lower one first, but {low} to {high} came")]
+    Range {
+        /// The lower end that was asked for.
+        low: f32,
+        /// The upper end that was asked for.
+        high: f32,
+    },
+
+    /// The picture would be larger than a viewer can show.
+    #[error(
+        "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries or keys at once"
+    )]
+    TooLarge {
+        /// The width of the picture in pixels.
+        width: u64,
+        /// The height of the picture in pixels.
+        height: u64,
+        /// What is allowed, in words.
+        limit: &'static str,
+    },
+
+    /// The file name does not say which format is meant.
+    #[error("{} does not end in a supported format: use .svg, .png, .html or .htm", path.display())]
+    UnsupportedFormat {
+        /// The path that was asked for.
+        path: PathBuf,
+    },
+
+    /// The folder that should hold the file is not there.
+    #[error("cannot save {}: the folder {} does not exist; create it first", path.display(), folder.display())]
+    MissingFolder {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// The folder that is missing.
+        folder: PathBuf,
+    },
+
+    /// The operating system refused a file operation. The file at `path`, if there was one, is as it was.
+    #[error("cannot save {}: {action} failed: {source}", path.display())]
+    Io {
+        /// The path that was asked for.
+        path: PathBuf,
+        /// The step that failed.
+        action: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// A drawing library failed; this points to a bug here or there rather than to the caller's data.
+    #[error("drawing the {format} failed: {source}")]
+    Drawing {
+        /// The format that was being made.
+        format: &'static str,
+        /// What the library said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl PlotError {
+    pub(crate) fn drawing(
+        format: &'static str,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self::Drawing {
+            format,
+            source: source.into(),
+        }
+    }
+}

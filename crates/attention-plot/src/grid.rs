@@ -1,0 +1,288 @@
+//! The figure: a grid of weight matrices with its labels, and the formats it can take.
+
+use std::path::Path;
+
+use crate::{
+    ColorMap, PlotError, TerminalColor,
+    color::{Scale, range_of},
+    draw, file, html, raster, terminal,
+};
+
+/// A grid of weight matrices on one colour scale: `show_heatmaps` of the book.
+///
+/// As there, the queries' labels and axis title stand left of the first column only, those of the keys below the last
+/// row only. The titles stand above the first row.
+///
+/// # Shapes
+///
+/// `weights`: `[rows, columns, queries, keys]`, row-major.
+///
+/// ```
+/// use attention_plot::{ColorMap, HeatmapGrid};
+///
+/// let [rows, columns, queries, keys] = [2, 2, 3, 4]; // layers, heads, queries, keys
+/// let weights = vec![0.25; rows * columns * queries * keys];
+/// let svg = HeatmapGrid::new(weights, [rows, columns, queries, keys])?
+///     .with_titles(["Head 1", "Head 2"])?
+///     .with_color_map(ColorMap::Viridis)
+///     .to_svg()?;
+/// assert!(svg.starts_with("<svg"));
+/// # Ok::<(), attention_plot::PlotError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatmapGrid {
+    weights: Vec<f32>,
+    shape: [usize; 4],
+    pub(crate) titles: Vec<String>,
+    /// Empty, or one for each query.
+    pub(crate) query_labels: Vec<String>,
+    /// Empty, or one for each key.
+    pub(crate) key_labels: Vec<String>,
+    pub(crate) x_title: String,
+    pub(crate) y_title: String,
+    color_map: ColorMap,
+    range: Option<(f32, f32)>,
+}
+
+impl HeatmapGrid {
+    /// A grid of `rows` by `columns` matrices, each of `queries` by `keys`, in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// If a size is zero, or the product of the sizes is not the number of weights.
+    pub fn new(weights: Vec<f32>, shape: [usize; 4]) -> Result<Self, PlotError> {
+        check_shape(&weights, &shape)?;
+        Ok(Self {
+            weights,
+            shape,
+            titles: Vec::new(),
+            query_labels: Vec::new(),
+            key_labels: Vec::new(),
+            x_title: "Keys".into(),
+            y_title: "Queries".into(),
+            color_map: ColorMap::default(),
+            range: None,
+        })
+    }
+
+    /// The titles of the horizontal and the vertical axis; `Keys` and `Queries` unless set. An empty title takes no room.
+    #[must_use]
+    pub fn with_axis_titles(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
+        self.x_title = visible(x.into());
+        self.y_title = visible(y.into());
+        self
+    }
+
+    /// One title for each column.
+    ///
+    /// # Errors
+    ///
+    /// If there are more or fewer titles than columns.
+    pub fn with_titles<T: Into<String>>(
+        mut self,
+        titles: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PlotError> {
+        self.titles = labels("columns", self.shape[1], titles)?;
+        Ok(self)
+    }
+
+    /// One label for each query, from the top down: usually the tokens that were produced.
+    ///
+    /// # Errors
+    ///
+    /// If there are more or fewer labels than queries.
+    pub fn with_query_labels<T: Into<String>>(
+        mut self,
+        tokens: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PlotError> {
+        self.query_labels = labels("queries", self.shape[2], tokens)?;
+        Ok(self)
+    }
+
+    /// One label for each key, from left to right: usually the tokens that were read.
+    ///
+    /// # Errors
+    ///
+    /// If there are more or fewer labels than keys.
+    pub fn with_key_labels<T: Into<String>>(
+        mut self,
+        tokens: impl IntoIterator<Item = T>,
+    ) -> Result<Self, PlotError> {
+        self.key_labels = labels("keys", self.shape[3], tokens)?;
+        Ok(self)
+    }
+
+    /// The colours; [`ColorMap::Reds`] unless set.
+    #[must_use]
+    pub fn with_color_map(mut self, color_map: ColorMap) -> Self {
+        self.color_map = color_map;
+        self
+    }
+
+    /// Fixes the weights at the two ends of the colour scale, for figures that are to be compared with each other.
+    /// Weights beyond take the colour of the end. Unless set, the ends are the smallest and the largest weight.
+    ///
+    /// # Errors
+    ///
+    /// If an end is not finite, or `low` is not below `high`.
+    pub fn with_range(mut self, low: f32, high: f32) -> Result<Self, PlotError> {
+        if !(low.is_finite() && high.is_finite() && low < high) {
+            return Err(PlotError::Range { low, high });
+        }
+        self.range = Some((low, high));
+        Ok(self)
+    }
+
+    /// `[rows, columns, queries, keys]`.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 4] {
+        self.shape
+    }
+
+    /// The figure as SVG text.
+    ///
+    /// # Errors
+    ///
+    /// If the picture would be too large.
+    pub fn to_svg(&self) -> Result<String, PlotError> {
+        draw::svg(self)
+    }
+
+    /// The figure as the bytes of a PNG file, at two pixels for each unit of the SVG (one if it is very large).
+    ///
+    /// # Errors
+    ///
+    /// If the picture would be too large.
+    pub fn to_png(&self) -> Result<Vec<u8>, PlotError> {
+        raster::png(self)
+    }
+
+    /// The figure as one HTML page that needs no other file. Pointing at a cell shows its query, key and weight.
+    ///
+    /// # Errors
+    ///
+    /// If the picture would be too large.
+    pub fn to_html(&self) -> Result<String, PlotError> {
+        html::page(self)
+    }
+
+    /// The figure as text: each cell two columns wide, the keys' labels running down above it.
+    #[must_use]
+    pub fn to_terminal(&self, color: TerminalColor) -> String {
+        terminal::text(self, color)
+    }
+
+    /// Saves [`to_svg`](Self::to_svg).
+    ///
+    /// # Errors
+    ///
+    /// If the picture would be too large or the file cannot be written.
+    pub fn save_svg(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
+        file::replace(path.as_ref(), self.to_svg()?.as_bytes())
+    }
+
+    /// Saves [`to_png`](Self::to_png).
+    ///
+    /// # Errors
+    ///
+    /// If the picture would be too large or the file cannot be written.
+    pub fn save_png(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
+        file::replace(path.as_ref(), &self.to_png()?)
+    }
+
+    /// Saves [`to_html`](Self::to_html).
+    ///
+    /// # Errors
+    ///
+    /// If the picture would be too large or the file cannot be written.
+    pub fn save_html(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
+        file::replace(path.as_ref(), self.to_html()?.as_bytes())
+    }
+
+    /// Saves the figure in the format of the path's extension: `.svg`, `.png`, `.html` or `.htm`, in any case.
+    ///
+    /// # Errors
+    ///
+    /// If the extension is another one, the picture would be too large or the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
+        let path = path.as_ref();
+        let extension = path
+            .extension()
+            .map(|end| end.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("svg") => self.save_svg(path),
+            Some("png") => self.save_png(path),
+            Some("html" | "htm") => self.save_html(path),
+            _ => Err(PlotError::UnsupportedFormat { path: path.into() }),
+        }
+    }
+
+    /// The weights `[queries, keys]` of one matrix.
+    pub(crate) fn panel(&self, row: usize, column: usize) -> &[f32] {
+        let [_, columns, queries, keys] = self.shape;
+        let size = queries * keys;
+        &self.weights[(row * columns + column) * size..][..size]
+    }
+
+    pub(crate) fn scale(&self) -> Scale {
+        Scale::new(
+            self.color_map,
+            self.range.unwrap_or_else(|| range_of(&self.weights)),
+        )
+    }
+}
+
+/// Checks the last axes of `[rows, columns, queries, keys]` against the number of weights.
+pub(crate) fn check_shape(weights: &[f32], shape: &[usize]) -> Result<(), PlotError> {
+    const AXES: [&str; 4] = ["rows", "columns", "queries", "keys"];
+    let axes = &AXES[AXES.len() - shape.len()..];
+    if let Some((_, axis)) = shape.iter().zip(axes).find(|(size, _)| **size == 0) {
+        return Err(PlotError::EmptyAxis {
+            axis,
+            shape: shape.to_vec(),
+        });
+    }
+    // A product too large for the machine certainly differs from the number of weights, which are in memory.
+    let expected = shape
+        .iter()
+        .fold(1_usize, |product, size| product.saturating_mul(*size));
+    if expected != weights.len() {
+        return Err(PlotError::Shape {
+            shape: shape.to_vec(),
+            expected,
+            found: weights.len(),
+        });
+    }
+    Ok(())
+}
+
+fn labels<T: Into<String>>(
+    axis: &'static str,
+    expected: usize,
+    labels: impl IntoIterator<Item = T>,
+) -> Result<Vec<String>, PlotError> {
+    let labels: Vec<_> = labels
+        .into_iter()
+        .map(|label| visible(label.into()))
+        .collect();
+    if labels.len() != expected {
+        return Err(PlotError::Labels {
+            axis,
+            expected,
+            found: labels.len(),
+        });
+    }
+    Ok(labels)
+}
+
+/// Control characters as visible signs: raw, they would break XML and steer the reader's terminal.
+pub(crate) fn visible(text: String) -> String {
+    let sign = |character: char| match character {
+        '\n' | '\r' => '⏎',
+        '\t' => '⇥',
+        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        control if control.is_control() => '\u{fffd}',
+        other => other,
+    };
+    text.chars().map(sign).collect()
+}

@@ -1,0 +1,81 @@
+//! The figure as one HTML page.
+
+use std::fmt::Write;
+
+use crate::{
+    HeatmapGrid, PlotError, draw,
+    font::Face,
+    layout::{Area, Layout},
+};
+
+const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
+    svg{max-width:100%;height:auto}\
+    .cells rect{fill:transparent}.cells rect:hover{stroke:#000;stroke-width:1.5}";
+
+/// The SVG with a transparent rectangle over each cell, whose `<title>` browsers show under the pointer.
+pub(crate) fn page(grid: &HeatmapGrid) -> Result<String, PlotError> {
+    let layout = Layout::new(grid, &Face::load("HTML")?)?;
+    let svg = draw::svg_with_layout(grid, &layout)?;
+    let picture = svg.trim_end().strip_suffix("</svg>").unwrap_or(&svg);
+    let title = match grid.titles.as_slice() {
+        [title] if !title.is_empty() => escape(title),
+        _ => "Attention weights".into(),
+    };
+    let cells = tooltips(grid, &layout);
+    Ok(format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
+         </head>\n<body>\n{picture}<g class=\"cells\">\n{cells}</g>\n</svg>\n</body>\n</html>\n"
+    ))
+}
+
+fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
+    let [rows, columns, queries, keys] = grid.shape();
+    let query_names = names(&grid.query_labels, queries);
+    let key_names = names(&grid.key_labels, keys);
+    let mut out = String::new();
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        let pairs = query_names
+            .iter()
+            .flat_map(|query| key_names.iter().map(move |key| (query, key)));
+        let weights = grid.panel(row, column);
+        for ((area, (query, key)), weight) in layout.cells(row, column).zip(pairs).zip(weights) {
+            let Area {
+                x,
+                y,
+                width,
+                height,
+            } = area;
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                out,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\">\
+                 <title>query: {query}\nkey: {key}\nweight: {weight:.3}</title></rect>"
+            );
+        }
+    }
+    out
+}
+
+/// The labels of an axis, ready for HTML; the entries' numbers if there are none.
+fn names(labels: &[String], count: usize) -> Vec<String> {
+    match labels {
+        [] => (0..count).map(|index| index.to_string()).collect(),
+        labels => labels.iter().map(|label| escape(label)).collect(),
+    }
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

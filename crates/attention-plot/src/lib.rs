@@ -1,0 +1,64 @@
+//! Heatmaps of attention weights: which query looked at which key.
+//!
+//! A [`Heatmap`] is one matrix `[queries, keys]`; a [`HeatmapGrid`] is the figure that *Dive into Deep Learning* draws
+//! with `show_heatmaps`: `[rows, columns, queries, keys]`, for instance layers by heads, on one colour scale. Both take
+//! plain `f32` values in row-major order, so any framework can feed them, and both become
+//!
+//! | output | method |
+//! | --- | --- |
+//! | a vector picture for papers and the web | `to_svg`, `save_svg` |
+//! | a bitmap (text included; no system font is needed) | `to_png`, `save_png` |
+//! | one HTML file that names each cell under the pointer | `to_html`, `save_html` |
+//! | coloured text for a terminal or a log | `to_terminal` |
+//!
+//! `save` picks the format from the file's extension. A file is replaced whole or not at all.
+//!
+//! ```
+//! use attention_plot::{Heatmap, TerminalColor};
+//!
+//! let weights = vec![
+//!     0.9, 0.1, 0.0, //
+//!     0.1, 0.2, 0.7,
+//! ];
+//! let heatmap = Heatmap::new(weights, [2, 3])?
+//!     .with_title("Encoder-decoder attention")
+//!     .with_query_labels(["il", "fait"])?
+//!     .with_key_labels(["he", "is", "calm"])?;
+//!
+//! assert!(heatmap.to_svg()?.contains("Encoder-decoder attention"));
+//! println!("{}", heatmap.to_terminal(TerminalColor::TrueColor));
+//! heatmap.save(std::env::temp_dir().join("attention.png"))?;
+//! # std::fs::remove_file(std::env::temp_dir().join("attention.png")).ok();
+//! # Ok::<(), attention_plot::PlotError>(())
+//! ```
+//!
+//! # Values that are not numbers
+//!
+//! Weights may be any `f32`. NaN and the infinities do not take part in the colour scale; their cells are drawn in grey
+//! (and marked `??` in a terminal), so a broken softmax is seen instead of hidden.
+//!
+//! # Text
+//!
+//! Bitmaps carry DejaVu Sans (Latin with all accents, Greek, Cyrillic, Arabic, symbols); characters that it lacks, such
+//! as Chinese, become boxes there but are right in SVG, HTML and the terminal, where the viewer brings the font.
+//! The typeface's own licence (Bitstream Vera, permissive) asks
+//! that its notice go with programs that carry it. Control characters in labels are shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`.
+
+mod axis;
+mod color;
+mod draw;
+mod error;
+mod file;
+mod font;
+mod grid;
+mod heatmap;
+mod html;
+mod layout;
+mod raster;
+mod terminal;
+
+pub use color::ColorMap;
+pub use error::PlotError;
+pub use grid::HeatmapGrid;
+pub use heatmap::Heatmap;
+pub use terminal::TerminalColor;

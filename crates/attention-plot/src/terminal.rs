@@ -1,0 +1,226 @@
+//! The figure as text.
+
+use std::fmt::Write;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::{HeatmapGrid, color::Scale};
+
+/// How a terminal shows colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TerminalColor {
+    /// 24-bit colour: nearly every terminal of today.
+    #[default]
+    TrueColor,
+    /// The 256 colours of xterm.
+    Ansi256,
+    /// No escape codes: shades ` ░▒▓█`, for logs and files.
+    None,
+}
+
+/// What a cell, a tick label and a title may take, in columns or lines.
+const CELL: usize = 2;
+const LABEL_LIMIT: usize = 20;
+const GAP: &str = "  ";
+const RESET: &str = "\x1b[0m";
+const BAR_CELLS: usize = 12;
+
+pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
+    let [rows, columns, queries, keys] = grid.shape();
+    let (left, top) = (
+        left_labels(&grid.query_labels, queries),
+        top_labels(&grid.key_labels, keys),
+    );
+    let margin = " ".repeat(left.first().map_or(0, |label| label.width()));
+    let titles_width = grid
+        .titles
+        .iter()
+        .map(|title| fit(title, 4 * LABEL_LIMIT).width())
+        .max();
+    let panel_width = (CELL * keys).max(titles_width.unwrap_or(0));
+    let painter = Painter {
+        scale: grid.scale(),
+        color,
+    };
+
+    let mut lines = Vec::new();
+    match (grid.y_title.as_str(), grid.x_title.as_str()) {
+        ("", "") => {}
+        (y, "") => lines.push(format!("{y} ↓")),
+        ("", x) => lines.push(format!("{x} →")),
+        (y, x) => lines.push(format!("{y} ↓  {x} →")),
+    }
+    if grid.titles.iter().any(|title| !title.is_empty()) {
+        let titles = grid
+            .titles
+            .iter()
+            .map(|title| pad(&fit(title, 4 * LABEL_LIMIT), panel_width));
+        lines.push(line(&margin, titles).trim_end().into());
+    }
+    for row in 0..rows {
+        if row > 0 {
+            lines.push(String::new());
+        }
+        lines.extend(top.iter().map(|labels| {
+            let panels = (0..columns).map(|_| pad(labels, panel_width));
+            line(&margin, panels).trim_end().to_owned()
+        }));
+        for (query, label) in left.iter().enumerate() {
+            let cells = (0..columns).map(|column| {
+                let cells = painter.cells(&grid.panel(row, column)[query * keys..][..keys]);
+                let fill = if column + 1 < columns {
+                    panel_width - CELL * keys
+                } else {
+                    0
+                };
+                cells + &" ".repeat(fill)
+            });
+            lines.push(line(label, cells));
+        }
+    }
+    lines.push(painter.legend());
+    lines.join("\n") + "\n"
+}
+
+/// One line of text: what stands at the left, then the part of each panel.
+fn line(left: &str, panels: impl Iterator<Item = String>) -> String {
+    let panels: Vec<_> = panels.collect();
+    format!("{left} {}", panels.join(GAP))
+}
+
+/// The queries' labels, aligned at the right.
+fn left_labels(tokens: &[String], count: usize) -> Vec<String> {
+    let labels: Vec<_> = names(tokens, count)
+        .iter()
+        .map(|label| fit(label, LABEL_LIMIT))
+        .collect();
+    let width = labels.iter().map(|label| label.width()).max().unwrap_or(0);
+    labels
+        .iter()
+        .map(|label| " ".repeat(width - label.width()) + label)
+        .collect()
+}
+
+/// The keys' labels running down, standing on the matrix: one line for each letter.
+fn top_labels(tokens: &[String], count: usize) -> Vec<String> {
+    let columns: Vec<_> = names(tokens, count)
+        .iter()
+        .map(|label| letters(label))
+        .collect();
+    let height = columns.iter().map(Vec::len).max().unwrap_or(0);
+    let letter = |line: usize, column: &Vec<String>| {
+        let index = (line + column.len()).checked_sub(height);
+        pad(index.map_or("", |index| &column[index]), CELL)
+    };
+    (0..height)
+        .map(|line| columns.iter().map(|column| letter(line, column)).collect())
+        .collect()
+}
+
+/// The letters of a label, each with the marks on it, cut to the limit.
+fn letters(label: &str) -> Vec<String> {
+    let mut letters: Vec<String> = Vec::new();
+    for character in label.chars() {
+        match (character.width().unwrap_or(0), letters.last_mut()) {
+            (0, Some(letter)) => letter.push(character),
+            (0, None) => {}
+            _ => letters.push(character.into()),
+        }
+    }
+    if letters.len() > LABEL_LIMIT {
+        letters.truncate(LABEL_LIMIT - 1);
+        letters.push("…".into());
+    }
+    letters
+}
+
+fn names(labels: &[String], count: usize) -> Vec<String> {
+    match labels {
+        [] => (0..count).map(|index| index.to_string()).collect(),
+        labels => labels.to_vec(),
+    }
+}
+
+/// The text, cut with an ellipsis if it takes more than `limit` columns.
+fn fit(text: &str, limit: usize) -> String {
+    if text.width() <= limit {
+        return text.into();
+    }
+    // Marks without a width of their own ride along, but not by the thousand.
+    let mut start: String = text.chars().take(8 * limit).collect();
+    while start.width() >= limit && start.pop().is_some() {}
+    start + "…"
+}
+
+/// The text with spaces up to `width` columns.
+fn pad(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+struct Painter {
+    scale: Scale,
+    color: TerminalColor,
+}
+
+impl Painter {
+    /// A row of cells; a colour is named only where it changes.
+    fn cells(&self, weights: &[f32]) -> String {
+        let (mut out, mut current) = (String::new(), String::new());
+        for weight in weights {
+            let position = self.scale.position(*weight);
+            let code = self.code(self.scale.color(*weight));
+            if code != current {
+                out.push_str(&code);
+                current = code;
+            }
+            out.push_str(match (position, self.color) {
+                (None, _) => "??",
+                (Some(position), TerminalColor::None) => {
+                    ["  ", "░░", "▒▒", "▓▓", "██"][((position * 5.0) as usize).min(4)]
+                }
+                _ => "  ",
+            });
+        }
+        out + if current.is_empty() { "" } else { RESET }
+    }
+
+    /// The colour scale with the weights at its ends.
+    fn legend(&self) -> String {
+        let (low, high) = (f64::from(self.scale.low), f64::from(self.scale.high));
+        let weight = |step| (low + (high - low) * step as f64 / (BAR_CELLS - 1) as f64) as f32;
+        let steps: Vec<_> = (0..BAR_CELLS).map(weight).collect();
+        let ends = self.scale.ticks(2);
+        format!("{} {} {}", ends[0], self.cells(&steps), ends[1])
+    }
+
+    /// The escape code for a background.
+    fn code(&self, [red, green, blue]: [u8; 3]) -> String {
+        let mut code = String::new();
+        // Writing to a string cannot fail. Black letters, for the marks in grey cells.
+        let _ = match self.color {
+            TerminalColor::TrueColor => write!(code, "\x1b[30;48;2;{red};{green};{blue}m"),
+            TerminalColor::Ansi256 => write!(code, "\x1b[30;48;5;{}m", xterm([red, green, blue])),
+            TerminalColor::None => Ok(()),
+        };
+        code
+    }
+}
+
+/// The nearest of xterm's 6 x 6 x 6 colours and 24 greys.
+fn xterm(color: [u8; 3]) -> u8 {
+    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let cube = (0..216_u8).map(|index| {
+        let levels = [index / 36, index / 6 % 6, index % 6];
+        (16 + index, levels.map(|level| LEVELS[usize::from(level)]))
+    });
+    let greys = (0..24_u8).map(|index| (232 + index, [8 + 10 * index; 3]));
+    let distance = |other: [u8; 3]| -> i32 {
+        color
+            .iter()
+            .zip(other)
+            .map(|(a, b)| (i32::from(*a) - i32::from(b)).pow(2))
+            .sum()
+    };
+    let nearest = cube.chain(greys).min_by_key(|(_, other)| distance(*other));
+    nearest.map_or(16, |(index, _)| index)
+}

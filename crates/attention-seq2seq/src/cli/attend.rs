@@ -1,0 +1,66 @@
+//! `seq2seq attend`
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use attention_plot::{Heatmap, PlotError, TerminalColor};
+use attention_seq2seq::translate::{Attended, Translator};
+use attention_seq2seq::{Error, Result};
+use clap::Args;
+
+use super::Model;
+
+#[derive(Args)]
+pub(crate) struct AttendArgs {
+    /// The text to translate.
+    text: String,
+    /// Where to save the heatmap: .svg, .png or .html.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    model: Model,
+}
+
+impl AttendArgs {
+    pub(crate) fn run(self) -> Result<()> {
+        let translator = self.model.load()?;
+        show(&translator, &self.text, self.output.as_deref())
+    }
+}
+
+/// Prints what the model attends to while it translates `text`, and saves it.
+pub(crate) fn show(translator: &Translator, text: &str, output: Option<&Path>) -> Result<()> {
+    let source = translator.source_tokens(text)?;
+    let attended = translator.attend(&source);
+    let heatmap = heatmap(&attended).map_err(plot_error)?;
+    let color = match std::io::stdout().is_terminal() {
+        true => TerminalColor::Ansi256,
+        false => TerminalColor::None,
+    };
+    println!("{}", heatmap.to_terminal(color));
+    if let Some(file) = output {
+        heatmap.save(file).map_err(plot_error)?;
+        println!("saved {}", file.display());
+    }
+    Ok(())
+}
+
+fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {
+    let shape = [attended.target.len(), attended.source.len()];
+    let visible = |token: &String| match token.as_str() {
+        " " => "␣".to_string(),
+        token => token.to_string(),
+    };
+    Heatmap::new(attended.weights.clone(), shape)?
+        .with_axis_titles("source", "output")
+        .with_key_labels(attended.source.iter().map(visible))?
+        .with_query_labels(attended.target.iter().map(visible))
+}
+
+fn plot_error(error: PlotError) -> Error {
+    Error::Config {
+        what: "the heatmap".to_string(),
+        expected: "a picture that can be drawn and saved".to_string(),
+        found: error.to_string(),
+    }
+}

@@ -1,0 +1,52 @@
+//! `seq2seq eval`
+
+use std::path::PathBuf;
+
+use attention_seq2seq::metrics::TokenErrors;
+use attention_seq2seq::run::DataSource;
+use attention_seq2seq::tsv::load_tsv;
+use attention_seq2seq::{Error, Result};
+use clap::Args;
+
+use super::Model;
+
+#[derive(Args)]
+pub(crate) struct EvalArgs {
+    /// A file of pairs, in the columns and tokens of the training file [default: the validation pairs of training].
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    model: Model,
+}
+
+impl EvalArgs {
+    pub(crate) fn run(self) -> Result<()> {
+        let translator = self.model.load()?;
+        let config = translator.config();
+        let pairs = match (&self.data, &config.data) {
+            (Some(file), DataSource::Tsv { options, .. }) => load_tsv(file, options)?,
+            (Some(_), DataSource::Task { task, .. }) => {
+                return Err(Error::Config {
+                    what: "--data".to_string(),
+                    expected: "a model that was trained on a file".to_string(),
+                    found: format!("one trained on the task `{task}`"),
+                });
+            }
+            (None, data) => data.pairs(config.train.seed)?.valid,
+        };
+        let errors = translator.errors(&pairs);
+        report(&errors);
+        Ok(())
+    }
+}
+
+/// Prints the error rates.
+pub(crate) fn report(errors: &TokenErrors) {
+    println!(
+        "{} sources: exact match {:.2} %, sequence error rate {:.2} %, token error rate {:.2} %",
+        errors.sequences(),
+        100.0 * errors.exact_match(),
+        100.0 * errors.sequence_error_rate(),
+        100.0 * errors.token_error_rate(),
+    );
+}

@@ -1,0 +1,103 @@
+//! The command line.
+
+mod attend;
+mod eval;
+mod train;
+mod translate;
+
+use std::path::PathBuf;
+
+use attention_seq2seq::run::RunDir;
+use attention_seq2seq::translate::Translator;
+use attention_seq2seq::{Error, Result, device};
+use burn::tensor::Device;
+use clap::{Args, Parser, Subcommand};
+
+/// Trains sequence-to-sequence models with attention, and uses them.
+#[derive(Parser)]
+#[command(name = "seq2seq", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a model on a generated task or on a file of pairs.
+    Train(Box<train::TrainArgs>),
+    /// Translate texts given as arguments, or the lines of the standard input.
+    Translate(translate::TranslateArgs),
+    /// Count the errors of a model.
+    Eval(eval::EvalArgs),
+    /// Draw what a model attends to while it translates one text.
+    Attend(attend::AttendArgs),
+}
+
+/// Where to compute.
+#[derive(Args)]
+struct Machine {
+    /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in [default: the first
+    /// compiled in].
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// The number of threads on a CPU [default: all].
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+impl Machine {
+    /// Sets the threads up, which must come before anything else, and opens the device.
+    fn open(&self) -> Result<Device> {
+        if let Some(threads) = self.threads {
+            let error = |found: String| Error::Config {
+                what: "--threads".to_string(),
+                expected: "at least 1, set once".to_string(),
+                found,
+            };
+            if threads == 0 {
+                return Err(error("0".to_string()));
+            }
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build_global()
+                .map_err(|reason| error(reason.to_string()))?;
+        }
+        let compiled_in = device::compiled_in();
+        let name = match (&self.device, compiled_in.first()) {
+            (Some(name), _) => name.as_str(),
+            (None, Some(first)) => first,
+            (None, None) => "none",
+        };
+        device::open(name)
+    }
+}
+
+/// A trained model.
+#[derive(Args)]
+struct Model {
+    /// The folder that training left.
+    #[arg(long, value_name = "DIR", default_value = "runs/dates")]
+    model: PathBuf,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+impl Model {
+    fn load(&self) -> Result<Translator> {
+        // A missing model is told before a device is opened.
+        let run = RunDir::new(&self.model);
+        run.load_config()?;
+        let device = self.machine.open()?;
+        Translator::load(&run, &device)
+    }
+}
+
+/// Reads the command line and does what it says.
+pub(crate) fn run() -> Result<()> {
+    match Cli::parse().command {
+        Command::Train(args) => args.run(),
+        Command::Translate(args) => args.run(),
+        Command::Eval(args) => args.run(),
+        Command::Attend(args) => args.run(),
+    }
+}

@@ -1,0 +1,333 @@
+//! `seq2seq train`
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use attention_core::{AdditiveScore, DotProductScore};
+use attention_seq2seq::batch::Example;
+use attention_seq2seq::data::{Pair, Pairs};
+use attention_seq2seq::model::{ModelScore, Seq2SeqConfig};
+use attention_seq2seq::run::{AttentionKind, DataSource, RunConfig, RunDir};
+use attention_seq2seq::tasks::Task;
+use attention_seq2seq::tokens::Tokenization;
+use attention_seq2seq::train::{TrainConfig, Trained, train};
+use attention_seq2seq::translate::Translator;
+use attention_seq2seq::tsv::{Columns, TsvOptions};
+use attention_seq2seq::vocab::Vocab;
+use attention_seq2seq::{Error, Result};
+use burn::tensor::Device;
+use burn::train::Interrupter;
+use clap::Args;
+
+use super::{Machine, attend, eval};
+
+/// The number of validation pairs on which the kept checkpoints are compared.
+const COMPARED: usize = 1_000;
+/// The number of translations shown at the end.
+const SHOWN: usize = 8;
+
+#[derive(Args)]
+pub(crate) struct TrainArgs {
+    /// The task: dates (human-written dates to ISO 8601), reverse or copy.
+    #[arg(conflicts_with = "data")]
+    task: Option<String>,
+    /// A file of pairs instead: source TAB target, one pair a line.
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// The pairs to validate on [default: 5 % of the sources of --data].
+    #[arg(long, value_name = "FILE", requires = "data")]
+    valid: Option<PathBuf>,
+    /// The columns of source and target, from 1.
+    #[arg(long, value_name = "SOURCE,TARGET", default_value = "1,2")]
+    columns: Columns,
+    /// The tokens of a source, spaces or chars [default: guessed from the file].
+    #[arg(long, value_name = "TOKENS", requires = "data")]
+    source_tokens: Option<Tokenization>,
+    /// The tokens of a target, spaces or chars [default: guessed from the file].
+    #[arg(long, value_name = "TOKENS", requires = "data")]
+    target_tokens: Option<Tokenization>,
+    /// The number of pairs generated to learn from.
+    #[arg(long, value_name = "N", default_value_t = 24_000)]
+    train_pairs: usize,
+    /// The number of pairs generated to validate on, none of whose sources is learned from.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    valid_pairs: usize,
+
+    /// How the decoder looks at the source.
+    #[arg(long, value_enum, default_value = "additive")]
+    attention: AttentionKind,
+    /// The size of a token's embedding.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    embedding: usize,
+    /// The size of a state of encoder and decoder.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    hidden: usize,
+    /// The number of recurrent layers of encoder and decoder.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    layers: usize,
+    /// Read the source left to right only.
+    #[arg(long)]
+    unidirectional: bool,
+    /// The probability to drop an attention weight or an output feature while training.
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    dropout: f64,
+
+    /// How often every pair is visited.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    epochs: usize,
+    /// The number of pairs in a step.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    batch_size: usize,
+    /// Adam's learning rate at the start; it falls along a cosine.
+    #[arg(long, value_name = "RATE", default_value_t = 0.004)]
+    learning_rate: f64,
+    /// The norm to which the gradient of each parameter is clipped.
+    #[arg(long, value_name = "NORM", default_value_t = 1.0)]
+    clip: f32,
+    /// Stop after this many epochs without a lower validation loss.
+    #[arg(long, value_name = "EPOCHS", default_value_t = 3)]
+    patience: usize,
+    /// The seed of data, parameters and dropout.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// The folder of the run [default: runs/TASK, or runs/FILE without its ending].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on with the run in that folder, from its newest checkpoint and with its settings; only --epochs may raise
+    /// the number of epochs.
+    #[arg(long, conflicts_with = "overwrite")]
+    resume: bool,
+    /// Start anew in a folder that holds a run.
+    #[arg(long)]
+    overwrite: bool,
+    #[command(flatten)]
+    machine: Machine,
+}
+
+/// What is needed to train: settings, pairs and vocabularies.
+struct Prepared {
+    config: RunConfig,
+    pairs: Pairs,
+    source: Vocab,
+    target: Vocab,
+    resume_from: Option<usize>,
+}
+
+impl TrainArgs {
+    pub(crate) fn run(self) -> Result<()> {
+        let run = RunDir::new(self.folder());
+        let prepared = match self.resume {
+            true => self.resume(&run)?,
+            false => self.prepare(&run)?,
+        };
+        let device = self.machine.open()?;
+        device.seed(prepared.config.train.seed);
+        match prepared.resume_from {
+            Some(_) => run.save_config(&prepared.config)?,
+            None => {
+                run.clear()?;
+                run.create(&prepared.config, &prepared.source, &prepared.target)?;
+            }
+        }
+        println!(
+            "{} training pairs, {} validation pairs; {} source and {} target tokens; device {device:?}",
+            prepared.pairs.train.len(),
+            prepared.pairs.valid.len(),
+            prepared.source.len(),
+            prepared.target.len(),
+        );
+        let started = Instant::now();
+        let interrupter = Interrupter::new();
+        on_interrupt(&interrupter);
+        let trained = match prepared.config.attention {
+            AttentionKind::Additive => launch::<AdditiveScore>(&prepared, &run, interrupter, &device),
+            AttentionKind::Dot => launch::<DotProductScore>(&prepared, &run, interrupter, &device),
+        }?;
+        println!("trained for {:.0} s", started.elapsed().as_secs_f64());
+        finish(&run, &prepared.pairs.valid, &trained, &device)
+    }
+
+    fn folder(&self) -> PathBuf {
+        if let Some(folder) = &self.out {
+            return folder.clone();
+        }
+        let name = match &self.data {
+            Some(file) => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
+            None => self.task.clone(),
+        };
+        PathBuf::from("runs").join(name.unwrap_or_else(|| Task::Dates.to_string()))
+    }
+
+    fn data_source(&self) -> Result<DataSource> {
+        let Some(file) = &self.data else {
+            return Ok(DataSource::Task {
+                task: self.task.as_deref().unwrap_or("dates").parse()?,
+                train: self.train_pairs,
+                valid: self.valid_pairs,
+            });
+        };
+        let mut options = TsvOptions::guess(file, self.columns)?;
+        options.source_tokens = self.source_tokens.unwrap_or(options.source_tokens);
+        options.target_tokens = self.target_tokens.unwrap_or(options.target_tokens);
+        Ok(DataSource::Tsv {
+            train: file.clone(),
+            valid: self.valid.clone(),
+            options,
+        })
+    }
+
+    /// A new run.
+    fn prepare(&self, run: &RunDir) -> Result<Prepared> {
+        if run.exists() && !self.overwrite {
+            return Err(Error::Config {
+                what: format!("the folder {}", run.path().display()),
+                expected: "a folder without a run (name another with --out, or add --resume or --overwrite)"
+                    .to_string(),
+                found: "a run".to_string(),
+            });
+        }
+        let train = TrainConfig {
+            epochs: self.epochs,
+            batch_size: self.batch_size,
+            learning_rate: self.learning_rate,
+            clip: self.clip,
+            patience: self.patience,
+            seed: self.seed,
+        };
+        train.check()?;
+        let data = self.data_source()?;
+        let pairs = data.pairs(self.seed)?;
+        let source = Vocab::build(pairs.train.iter().map(|pair| pair.source.as_slice()));
+        let target = Vocab::build(pairs.train.iter().map(|pair| pair.target.as_slice()));
+        let model = Seq2SeqConfig::new(source.len(), target.len())
+            .with_embedding_size(self.embedding)
+            .with_hidden_size(self.hidden)
+            .with_layers(self.layers)
+            .with_bidirectional(!self.unidirectional)
+            .with_dropout(self.dropout);
+        check_model(&model)?;
+        Ok(Prepared {
+            config: RunConfig::new(self.attention, model, train, data, &pairs.train),
+            pairs,
+            source,
+            target,
+            resume_from: None,
+        })
+    }
+
+    /// A run that was stopped.
+    fn resume(&self, run: &RunDir) -> Result<Prepared> {
+        let mut config = run.load_config()?;
+        let (source, target) = run.load_vocabs(&config.model)?;
+        config.train.epochs = config.train.epochs.max(self.epochs);
+        Ok(Prepared {
+            pairs: config.data.pairs(config.train.seed)?,
+            config,
+            source,
+            target,
+            resume_from: run.checkpoints().last().copied(),
+        })
+    }
+}
+
+fn check_model(model: &Seq2SeqConfig) -> Result<()> {
+    let error = |what: &str, expected: &str, found: String| Error::Config {
+        what: what.to_string(),
+        expected: expected.to_string(),
+        found,
+    };
+    let sizes = [
+        ("--embedding", model.embedding_size),
+        ("--hidden", model.hidden_size),
+        ("--layers", model.layers),
+    ];
+    for (what, size) in sizes {
+        if size == 0 {
+            return Err(error(what, "at least 1", "0".to_string()));
+        }
+    }
+    if model.bidirectional && !model.hidden_size.is_multiple_of(2) {
+        let expected = "an even number, half for each direction (or --unidirectional)";
+        return Err(error("--hidden", expected, model.hidden_size.to_string()));
+    }
+    if !(0.0..1.0).contains(&model.dropout) {
+        return Err(error("--dropout", "at least 0 and less than 1", model.dropout.to_string()));
+    }
+    Ok(())
+}
+
+fn launch<S: ModelScore + 'static>(
+    prepared: &Prepared,
+    run: &RunDir,
+    interrupter: Interrupter,
+    device: &Device,
+) -> Result<Trained> {
+    let model = prepared.config.model.init::<S>(device);
+    let examples = |pairs: &[Pair]| -> Vec<Example> {
+        let example = |pair: &Pair| Example {
+            source: prepared.source.encode(&pair.source),
+            target: prepared.target.encode(&pair.target),
+        };
+        pairs.iter().map(example).collect()
+    };
+    train(
+        model,
+        examples(&prepared.pairs.train),
+        examples(&prepared.pairs.valid),
+        &prepared.config,
+        run,
+        prepared.resume_from,
+        interrupter,
+        device,
+    )
+}
+
+/// Ctrl-C stops training after the step in hand; a second one ends the program at once.
+fn on_interrupt(interrupter: &Interrupter) {
+    let interrupter = interrupter.clone();
+    let handler = move || match interrupter.should_stop() {
+        true => std::process::exit(130),
+        false => interrupter.stop(Some("Ctrl-C")),
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        eprintln!("note: Ctrl-C will end training without a last word ({error})");
+    }
+}
+
+/// Keeps the best checkpoint as the model, and shows it at work.
+fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> Result<()> {
+    let folder = run.path().display();
+    let compared = &valid[..valid.len().min(COMPARED)];
+    let mut best = None;
+    for epoch in run.checkpoints() {
+        let translator = Translator::from_checkpoint(run, epoch, device)?;
+        let right = translator.errors(compared).exact_match();
+        if best.as_ref().is_none_or(|&(known, _)| right >= known) {
+            best = Some((right, epoch));
+        }
+    }
+    let Some((_, epoch)) = best else {
+        println!("stopped before the first checkpoint; nothing is left to use in {folder}");
+        return Ok(());
+    };
+    run.keep_model(epoch)?;
+    if trained.interrupted {
+        println!("stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})");
+    }
+    let translator = Translator::load(run, device)?;
+    println!("the model of epoch {epoch}, on sources it has not learned from:");
+    eval::report(&translator.errors(valid));
+    let shown: Vec<&[String]> = valid.iter().take(SHOWN).map(|pair| pair.source.as_slice()).collect();
+    let (source_tokens, target_tokens) = translator.config().data.tokens();
+    for (pair, output) in valid.iter().zip(translator.translate(&shown)) {
+        let mark = if output == pair.target { ' ' } else { '!' };
+        let source = source_tokens.join(&pair.source);
+        println!("{mark} {source:<32} -> {}", target_tokens.join(&output));
+    }
+    let text = source_tokens.join(&valid[0].source);
+    println!("\nwhat it attended to, output by output:");
+    attend::show(&translator, &text, Some(&run.path().join("attention.svg")))?;
+    println!("model, vocabularies and metrics are in {folder}");
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! Pairs of sequences to learn from and to measure on.
+//!
+//! ```
+//! use attention_seq2seq::data::{group_by_source, split_holdout};
+//! use attention_seq2seq::tasks::Task;
+//!
+//! let pairs = split_holdout(Task::Reverse.generate(100, 1), 0.1, 1)?;
+//! assert_eq!((pairs.train.len(), pairs.valid.len()), (90, 10));
+//! assert_eq!(group_by_source(&pairs.valid)[0].targets.len(), 1);
+//! # Ok::<(), attention_seq2seq::error::Error>(())
+//! ```
+
+use std::collections::{HashMap, HashSet};
+
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
+use rand::seq::SliceRandom;
+
+use crate::error::{Error, Result};
+
+/// A source and the target that belongs to it, as tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pair {
+    /// What the encoder reads.
+    pub source: Vec<String>,
+    /// What the decoder should say.
+    pub target: Vec<String>,
+}
+
+/// Pairs to learn from, and others to measure on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pairs {
+    /// What the model learns from.
+    pub train: Vec<Pair>,
+    /// What it is measured on; no source of these occurs in `train`.
+    pub valid: Vec<Pair>,
+}
+
+/// Holds out a share of the pairs for validation, by source: all pairs of one source fall on the
+/// same side.
+///
+/// The share is of the distinct sources, rounded, with at least one source on each side. The same
+/// seed holds out the same sources; both sides keep the order of `pairs`.
+///
+/// # Errors
+///
+/// [`Error::Config`] if `fraction` is not between 0 and 1 or fewer than two sources differ;
+/// [`Error::EmptyData`] without pairs.
+pub fn split_holdout(pairs: Vec<Pair>, fraction: f64, seed: u64) -> Result<Pairs> {
+    if !(fraction > 0.0 && fraction < 1.0) {
+        return Err(Error::Config {
+            what: "share of the pairs to hold out".to_owned(),
+            expected: "a number between 0 and 1, both excluded".to_owned(),
+            found: fraction.to_string(),
+        });
+    }
+    if pairs.is_empty() {
+        return Err(Error::EmptyData {
+            what: "there are no pairs to split".to_owned(),
+        });
+    }
+    let mut sources = group_by_source(&pairs)
+        .iter()
+        .map(|group| group.source)
+        .collect::<Vec<_>>();
+    if sources.len() < 2 {
+        return Err(Error::Config {
+            what: "pairs to split into training and validation".to_owned(),
+            expected: "at least two different sources".to_owned(),
+            found: "one".to_owned(),
+        });
+    }
+    sources.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let count = (fraction * sources.len() as f64).round() as usize;
+    let held_out = sources
+        .iter()
+        .take(count.clamp(1, sources.len() - 1))
+        .copied()
+        .collect::<HashSet<_>>();
+    let is_held_out = pairs
+        .iter()
+        .map(|pair| held_out.contains(&pair.source[..]))
+        .collect::<Vec<_>>();
+
+    let mut split = Pairs::default();
+    for (pair, is_held_out) in pairs.into_iter().zip(is_held_out) {
+        if is_held_out {
+            split.valid.push(pair)
+        } else {
+            split.train.push(pair)
+        }
+    }
+    Ok(split)
+}
+
+/// A source with every target that counts as right for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceGroup<'a> {
+    /// The source.
+    pub source: &'a [String],
+    /// Its different targets, in the order they came; at least one.
+    pub targets: Vec<&'a [String]>,
+}
+
+/// Collects the targets of each source, such as the pronunciations of one word. Sources come in the
+/// order of their first pair.
+pub fn group_by_source(pairs: &[Pair]) -> Vec<SourceGroup<'_>> {
+    let mut groups = Vec::<SourceGroup<'_>>::new();
+    let mut places = HashMap::<&[String], usize>::new();
+    for Pair { source, target } in pairs {
+        let place = *places.entry(source).or_insert_with(|| {
+            groups.push(SourceGroup {
+                source,
+                targets: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        let targets = &mut groups[place].targets;
+        if !targets.contains(&&target[..]) {
+            targets.push(target);
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::tokens::Tokenization::Chars;
+
+    fn pair(source: &str, target: &str) -> Pair {
+        Pair {
+            source: Chars.split(source),
+            target: Chars.split(target),
+        }
+    }
+
+    /// 100 sources, of which every third has two targets.
+    fn pairs() -> Vec<Pair> {
+        let one = (0..100).map(|i| pair(&i.to_string(), "a"));
+        one.chain((0..100).step_by(3).map(|i| pair(&i.to_string(), "b")))
+            .collect()
+    }
+
+    fn sources(pairs: &[Pair]) -> HashSet<&[String]> {
+        pairs.iter().map(|pair| &pair.source[..]).collect()
+    }
+
+    #[test]
+    fn a_split_keeps_every_source_on_one_side() {
+        let all = pairs();
+        let split = split_holdout(all.clone(), 0.2, 7).unwrap();
+        assert_eq!(
+            (sources(&split.train).len(), sources(&split.valid).len()),
+            (80, 20)
+        );
+        assert!(sources(&split.train).is_disjoint(&sources(&split.valid)));
+        assert_eq!(split.train.len() + split.valid.len(), all.len());
+        let in_order = |part: &[Pair]| {
+            let mut rest = all.iter();
+            part.iter().all(|pair| rest.any(|other| other == pair))
+        };
+        assert!(in_order(&split.train) && in_order(&split.valid));
+    }
+
+    #[test]
+    fn a_seed_decides_the_split() {
+        let valid = |seed| split_holdout(pairs(), 0.2, seed).unwrap().valid;
+        assert_eq!(valid(1), valid(1));
+        assert_ne!(valid(1), valid(2));
+    }
+
+    #[test]
+    fn both_sides_get_something_or_it_is_an_error() {
+        for fraction in [1e-9, 1.0 - 1e-9] {
+            let split = split_holdout(vec![pair("a", "1"), pair("b", "2")], fraction, 0).unwrap();
+            assert_eq!((split.train.len(), split.valid.len()), (1, 1));
+        }
+        for fraction in [0.0, 1.0, -0.5, f64::NAN, f64::INFINITY] {
+            assert!(
+                matches!(
+                    split_holdout(pairs(), fraction, 0),
+                    Err(Error::Config { .. })
+                ),
+                "{fraction}"
+            );
+        }
+        assert!(matches!(
+            split_holdout(vec![], 0.5, 0),
+            Err(Error::EmptyData { .. })
+        ));
+        let one_source = vec![pair("a", "1"), pair("a", "2")];
+        assert!(matches!(
+            split_holdout(one_source, 0.5, 0),
+            Err(Error::Config { .. })
+        ));
+    }
+
+    #[test]
+    fn groups_keep_order_and_drop_repetition() {
+        let pairs = [
+            pair("b", "1"),
+            pair("a", "2"),
+            pair("b", "3"),
+            pair("b", "1"),
+        ];
+        let groups = group_by_source(&pairs);
+        let text = |group: &SourceGroup<'_>| {
+            let targets = group
+                .targets
+                .iter()
+                .map(|target| Chars.join(target))
+                .collect::<Vec<_>>();
+            (Chars.join(group.source), targets.join("|"))
+        };
+        assert_eq!(
+            groups.iter().map(text).collect::<Vec<_>>(),
+            [
+                ("b".to_owned(), "1|3".to_owned()),
+                ("a".to_owned(), "2".to_owned())
+            ]
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! Devices by name.
+
+use std::panic::catch_unwind;
+
+use burn::tensor::{Device, Tensor};
+
+use crate::error::{Error, Result};
+
+/// The devices that a program can be built with, by Burn's names.
+pub const KNOWN: [&str; 8] = [
+    "flex", "ndarray", "wgpu", "vulkan", "metal", "webgpu", "cuda", "rocm",
+];
+
+/// The devices that this program was built with; the first is the default.
+pub fn compiled_in() -> Vec<&'static str> {
+    let built = [
+        cfg!(feature = "flex"),
+        cfg!(feature = "ndarray"),
+        cfg!(feature = "wgpu"),
+        cfg!(feature = "vulkan"),
+        cfg!(feature = "metal"),
+        cfg!(feature = "webgpu"),
+        cfg!(feature = "cuda"),
+        cfg!(feature = "rocm"),
+    ];
+    let known = KNOWN.into_iter().zip(built);
+    known.filter(|(_, built)| *built).map(|(name, _)| name).collect()
+}
+
+/// The device called `name`, after a first computation on it.
+///
+/// # Errors
+/// If there is no such device, this program was built without it, or it does not work on this machine.
+pub fn open(name: &str) -> Result<Device> {
+    let make: fn() -> Device = match name {
+        #[cfg(feature = "flex")]
+        "flex" => Device::flex,
+        #[cfg(feature = "ndarray")]
+        "ndarray" => Device::ndarray,
+        #[cfg(feature = "wgpu")]
+        "wgpu" => || Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => || Device::vulkan(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "metal")]
+        "metal" => || Device::metal(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "webgpu")]
+        "webgpu" => || Device::webgpu(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "cuda")]
+        "cuda" => || Device::cuda(burn::tensor::DeviceIndex::Default),
+        #[cfg(feature = "rocm")]
+        "rocm" => || Device::rocm(burn::tensor::DeviceIndex::Default),
+        _ => {
+            return Err(Error::UnknownDevice {
+                name: name.to_string(),
+                compiled_in: compiled_in(),
+                known: KNOWN.to_vec(),
+            });
+        }
+    };
+    probe(make).map_err(|reason| Error::DeviceUnavailable {
+        name: name.to_string(),
+        reason,
+    })
+}
+
+/// A GPU backend without an adapter panics in its first operation; that is the user's error, not the program's.
+fn probe(make: fn() -> Device) -> std::result::Result<Device, String> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = catch_unwind(|| {
+        let device = make();
+        match Tensor::<1>::ones([2], &device).sum().try_into_vec_as::<f32>() {
+            Ok(values) if values == [2.0] => Ok(device),
+            Ok(values) => Err(format!("1 + 1 gave {values:?} on it")),
+            Err(error) => Err(error.to_string()),
+        }
+    });
+    std::panic::set_hook(hook);
+    let first_line = |text: String| text.lines().next().unwrap_or_default().to_string();
+    match result {
+        Ok(result) => result.map_err(first_line),
+        Err(panic) => Err(match panic.downcast::<String>() {
+            Ok(text) => first_line(*text),
+            Err(panic) => match panic.downcast::<&str>() {
+                Ok(text) => first_line(text.to_string()),
+                Err(_) => "no adapter was found".to_string(),
+            },
+        }),
+    }
+}

@@ -1,0 +1,222 @@
+//! What can go wrong outside the model: files, vocabularies, names on a command line.
+//!
+//! Every error reads as one line that says what was expected, what came and what to do. The line
+//! includes its cause, so printing [`Error`] alone is enough.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A result whose error is this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of this crate, displayed as one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused to read or write a file.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried, as a verb: "read", "write".
+        action: &'static str,
+        /// The file it was tried on.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+
+    /// A line of a file of pairs does not hold a pair.
+    #[error("{}:{line}: expected {expected}, found {found}", .path.display())]
+    TsvLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1 as editors do.
+        line: usize,
+        /// What the line should hold.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
+
+    /// There is nothing to learn from or to measure.
+    #[error("{what}; give at least one pair of a source and a target")]
+    EmptyData {
+        /// What turned out empty.
+        what: String,
+    },
+
+    /// A token that the model has never seen.
+    #[error("unknown token {token:?} at position {position}; {hint}")]
+    UnknownToken {
+        /// The token.
+        token: String,
+        /// Where it stands in its sequence, counted from 1.
+        position: usize,
+        /// What to write instead.
+        hint: String,
+    },
+
+    /// A file holds JSON, but no usable vocabulary.
+    #[error("{} holds no usable vocabulary: {reason}", .path.display())]
+    Vocab {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A file is not the JSON it should be.
+    #[error("{} is not the expected JSON: {source}", .path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser met, with line and column.
+        source: serde_json::Error,
+    },
+
+    /// A saved model that cannot be used.
+    #[error("cannot use the checkpoint {}: {reason}", .path.display())]
+    Checkpoint {
+        /// The checkpoint's folder or file.
+        path: PathBuf,
+        /// What was expected, what is there and what to do.
+        reason: String,
+    },
+
+    /// A task of this name does not exist.
+    #[error("unknown task {name:?}; expected one of: {}", .known.join(", "))]
+    UnknownTask {
+        /// The name that came.
+        name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
+    },
+
+    /// A device of this name does not exist, or this build leaves it out.
+    #[error("{}", unknown_device(.name, .compiled_in, .known))]
+    UnknownDevice {
+        /// The name that came.
+        name: String,
+        /// The devices of this build.
+        compiled_in: Vec<&'static str>,
+        /// The devices any build can have.
+        known: Vec<&'static str>,
+    },
+
+    /// The device is part of this build, but this machine cannot run it.
+    #[error("the device {name:?} cannot be used here: {reason}")]
+    DeviceUnavailable {
+        /// The device.
+        name: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
+
+    /// A setting is outside what makes sense.
+    #[error("{what}: expected {expected}, found {found}")]
+    Config {
+        /// The setting, by the name the user gave it under.
+        what: String,
+        /// The values it may take.
+        expected: String,
+        /// The value that came.
+        found: String,
+    },
+}
+
+/// Tells a device that exists but is not built in from a name that means nothing.
+fn unknown_device(name: &str, compiled_in: &[&str], known: &[&str]) -> String {
+    let here = compiled_in.join(", ");
+    if known.contains(&name) {
+        format!(
+            "the device {name:?} is not part of this build, which has: {here}; build with the feature that adds it"
+        )
+    } else {
+        let known = known.join(", ");
+        format!("unknown device {name:?}; this build has: {here} (any build can have: {known})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_of_each() -> Vec<Error> {
+        let path = PathBuf::from("some/file");
+        let text = || "a reason".to_owned();
+        let json =
+            serde_json::from_str::<u32>("\"two\nlines\"").expect_err("a string is no number");
+        vec![
+            Error::Io {
+                action: "read",
+                path: path.clone(),
+                source: io::ErrorKind::NotFound.into(),
+            },
+            Error::TsvLine {
+                path: path.clone(),
+                line: 7,
+                expected: text(),
+                found: text(),
+            },
+            Error::EmptyData { what: text() },
+            Error::UnknownToken {
+                token: "a\nb".to_owned(),
+                position: 3,
+                hint: text(),
+            },
+            Error::Vocab {
+                path: path.clone(),
+                reason: text(),
+            },
+            Error::Json {
+                path: path.clone(),
+                source: json,
+            },
+            Error::Checkpoint {
+                path,
+                reason: text(),
+            },
+            Error::UnknownTask {
+                name: "dtaes\n".to_owned(),
+                known: vec!["dates", "copy"],
+            },
+            Error::UnknownDevice {
+                name: "tpu\n".to_owned(),
+                compiled_in: vec!["cpu"],
+                known: vec!["cpu", "cuda"],
+            },
+            Error::DeviceUnavailable {
+                name: "cuda".to_owned(),
+                reason: text(),
+            },
+            Error::Config {
+                what: "batch size".to_owned(),
+                expected: text(),
+                found: text(),
+            },
+        ]
+    }
+
+    #[test]
+    fn every_error_is_one_line() {
+        for error in one_of_each() {
+            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_device_left_out_reads_differently_from_a_device_unheard_of() {
+        let error = |name: &str| Error::UnknownDevice {
+            name: name.to_owned(),
+            compiled_in: vec!["cpu"],
+            known: vec!["cpu", "cuda"],
+        };
+        assert_eq!(
+            error("cuda").to_string(),
+            "the device \"cuda\" is not part of this build, which has: cpu; build with the feature that adds it"
+        );
+        assert_eq!(
+            error("tpu").to_string(),
+            "unknown device \"tpu\"; this build has: cpu (any build can have: cpu, cuda)"
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! Files that are either wholly written or not there, and JSON in them.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::error::{Error, Result};
+
+/// Writes a file so that no reader ever sees half of it: a temporary file in the same folder,
+/// flushed to disk and renamed.
+///
+/// A file of that name is replaced; if writing fails it stays as it was, and the temporary file is
+/// removed. The folder must exist. A symbolic link is replaced by the file, not followed.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the path has no file name, or the file cannot be created, written or renamed.
+pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    let io_error = |source| Error::Io {
+        action: "write",
+        path: path.to_path_buf(),
+        source,
+    };
+    let temporary = temporary_path(path).map_err(io_error)?;
+    write_new(&temporary, bytes)
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(|source| {
+            // The first failure is the one to report; a temporary file that was never created
+            // cannot be removed either.
+            let _ = fs::remove_file(&temporary);
+            io_error(source)
+        })?;
+    sync_folder(path);
+    Ok(())
+}
+
+/// Reads a whole file of UTF-8 text.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the file cannot be read or is not UTF-8.
+pub fn read_to_string(path: impl AsRef<Path>) -> Result<String> {
+    let path = path.as_ref();
+    fs::read_to_string(path).map_err(|source| Error::Io {
+        action: "read",
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+/// Saves a value as indented JSON, atomically ([`write_atomic`]).
+///
+/// # Errors
+///
+/// [`Error::Json`] if the value has no JSON form (a map whose keys are not strings), [`Error::Io`]
+/// if the file cannot be written.
+pub fn save_json<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()> {
+    let path = path.as_ref();
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| Error::Json {
+        path: path.to_path_buf(),
+        source,
+    })?;
+    bytes.push(b'\n');
+    write_atomic(path, &bytes)
+}
+
+/// Loads a value that [`save_json`] saved.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the file cannot be read, [`Error::Json`] if it is not JSON or describes
+/// something else.
+pub fn load_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
+    let path = path.as_ref();
+    serde_json::from_str(&read_to_string(path)?).map_err(|source| Error::Json {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+/// A name beside `path` that no other process, and no other call of this process, uses.
+fn temporary_path(path: &Path) -> io::Result<PathBuf> {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let name = path
+        .file_name()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}-{call}.tmp", std::process::id()));
+    Ok(path.with_file_name(temporary))
+}
+
+/// Truncates what a killed process of the same id may have left under this name.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Makes the rename itself survive a power cut, where folders can be flushed. The file is complete
+/// either way, so a file system that cannot do this is no error.
+fn sync_folder(path: &Path) {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if cfg!(unix)
+        && let Ok(folder) = File::open(folder)
+    {
+        let _ = folder.sync_all();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect()
+    }
+
+    #[test]
+    fn a_write_replaces_the_file_and_leaves_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        write_atomic(&path, b"a long first version").unwrap();
+        write_atomic(&path, b"second").unwrap();
+        assert_eq!(read_to_string(&path).unwrap(), "second");
+        assert_eq!(names(folder.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let occupied = folder.path().join("occupied");
+        fs::create_dir(&occupied).unwrap();
+        fs::write(occupied.join("inside"), "").unwrap();
+        // A file cannot be renamed over a folder: this fails after the temporary file is written.
+        let error = write_atomic(&occupied, b"x").unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::Io {
+                    action: "write",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(names(folder.path()), ["occupied"]);
+    }
+
+    #[test]
+    fn impossible_places_are_named_in_the_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = write_atomic(folder.path().join("missing/a.txt"), b"x").unwrap_err();
+        assert!(error.to_string().contains("missing/a.txt"), "{error}");
+        assert!(
+            write_atomic("..", b"x")
+                .unwrap_err()
+                .to_string()
+                .contains("the path names no file")
+        );
+    }
+
+    #[test]
+    fn writers_at_once_do_not_mix() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shared");
+        std::thread::scope(|scope| {
+            for byte in b'a'..=b'd' {
+                let path = &path;
+                scope
+                    .spawn(move || (0..5).for_each(|_| write_atomic(path, &[byte; 4096]).unwrap()));
+            }
+        });
+        let text = fs::read(&path).unwrap();
+        assert!(text.len() == 4096 && text.iter().all(|byte| *byte == text[0]));
+        assert_eq!(names(folder.path()), ["shared"]);
+    }
+
+    #[test]
+    fn json_round_trips_and_says_where_it_is_broken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("numbers.json");
+        save_json(&path, &[1, 2, 3]).unwrap();
+        assert_eq!(load_json::<Vec<u32>>(&path).unwrap(), [1, 2, 3]);
+        fs::write(&path, "[1,\n2,").unwrap();
+        let line = load_json::<Vec<u32>>(&path).unwrap_err().to_string();
+        assert!(
+            line.contains("numbers.json") && line.contains("line 2"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("latin1");
+        fs::write(&path, [0xe9, b'\n']).unwrap();
+        assert!(
+            read_to_string(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("UTF-8")
+        );
+    }
+}

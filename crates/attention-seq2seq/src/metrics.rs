@@ -1,0 +1,197 @@
+//! How far an output is from what it should be.
+//!
+//! For pronunciations the token error rate is known as the *phoneme error rate* and the sequence
+//! error rate as the *word error rate*; for spelling and dates the first is the *character error
+//! rate*.
+//!
+//! ```
+//! use attention_seq2seq::metrics::TokenErrors;
+//!
+//! let mut errors = TokenErrors::new();
+//! errors.add(&["R", "EH", "D"], &[["R", "IY", "D"], ["R", "EH", "D"]]); // "read": either is right
+//! errors.add(&["B", "IY"], &[["B", "UH", "K"]]);
+//! assert_eq!(errors.exact_match(), 0.5);
+//! assert_eq!(errors.token_error_rate(), 2.0 / 6.0);
+//! ```
+
+/// The fewest insertions, deletions and substitutions that turn one sequence into the other
+/// (Levenshtein 1966).
+///
+/// Wagner and Fischer's table, one row at a time: `O(|a| |b|)` steps and `O(|b|)` memory.
+pub fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
+    // row[j]: the distance of the part of `a` read so far to the first j tokens of `b`
+    let mut row = (0..=b.len()).collect::<Vec<_>>();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Counts errors over many sequences.
+///
+/// Rates are over all sequences together, so that a long sequence weighs more in the token error
+/// rate than a short one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenErrors {
+    sequences: usize,
+    wrong_sequences: usize,
+    edits: usize,
+    reference_tokens: usize,
+}
+
+impl TokenErrors {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts one output against the references, any of which is right: the one that takes the
+    /// fewest edits counts, of equally close ones the shortest.
+    ///
+    /// # Panics
+    ///
+    /// If there is no reference.
+    pub fn add<T: PartialEq>(&mut self, output: &[T], references: &[impl AsRef<[T]>]) {
+        let closest = references
+            .iter()
+            .map(AsRef::as_ref)
+            .map(|reference| (edit_distance(output, reference), reference.len()))
+            .min();
+        let Some((edits, reference_tokens)) = closest else {
+            panic!("expected at least one reference for an output, found none")
+        };
+        self.sequences += 1;
+        self.wrong_sequences += usize::from(edits > 0);
+        self.edits += edits;
+        self.reference_tokens += reference_tokens;
+    }
+
+    /// Adds what another counter counted.
+    pub fn merge(&mut self, other: Self) {
+        self.sequences += other.sequences;
+        self.wrong_sequences += other.wrong_sequences;
+        self.edits += other.edits;
+        self.reference_tokens += other.reference_tokens;
+    }
+
+    /// How many outputs were counted.
+    pub fn sequences(&self) -> usize {
+        self.sequences
+    }
+
+    /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN
+    /// before the first output.
+    pub fn token_error_rate(&self) -> f64 {
+        self.edits as f64 / self.reference_tokens as f64
+    }
+
+    /// The share of outputs that equal none of their references. NaN before the first output.
+    pub fn sequence_error_rate(&self) -> f64 {
+        self.wrong_sequences as f64 / self.sequences as f64
+    }
+
+    /// The share of outputs that equal one of their references. NaN before the first output.
+    pub fn exact_match(&self) -> f64 {
+        (self.sequences - self.wrong_sequences) as f64 / self.sequences as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, by recursion.
+    fn brute_force(a: &[u8], b: &[u8]) -> usize {
+        match (a, b) {
+            ([], rest) | (rest, []) => rest.len(),
+            ([x, a_rest @ ..], [y, b_rest @ ..]) => (brute_force(a_rest, b_rest)
+                + usize::from(x != y))
+            .min(brute_force(a_rest, b) + 1)
+            .min(brute_force(a, b_rest) + 1),
+        }
+    }
+
+    /// All strings over three letters with up to four of them.
+    fn small_strings() -> Vec<Vec<u8>> {
+        let mut all = vec![vec![]];
+        let mut start = 0;
+        for _ in 0..4 {
+            let end = all.len();
+            for index in start..end {
+                for letter in b"abc" {
+                    let mut longer = all[index].clone();
+                    longer.push(*letter);
+                    all.push(longer);
+                }
+            }
+            start = end;
+        }
+        all
+    }
+
+    #[test]
+    fn distances_follow_the_definition() {
+        let strings = small_strings();
+        assert_eq!(strings.len(), 121);
+        for a in &strings {
+            for b in &strings {
+                assert_eq!(edit_distance(a, b), brute_force(a, b), "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(edit_distance(b"kitten", b"sitting"), 3);
+        assert_eq!(edit_distance(b"intention", b"execution"), 5);
+    }
+
+    #[test]
+    fn rates_are_over_all_sequences_together() {
+        let mut errors = TokenErrors::new();
+        errors.add(b"abcd", &[b"abcd"]);
+        errors.add(b"xy", &[b"ab"]);
+        assert_eq!(errors.sequences(), 2);
+        assert_eq!(errors.token_error_rate(), 2.0 / 6.0);
+        assert_eq!(errors.sequence_error_rate(), 0.5);
+        assert_eq!(errors.exact_match(), 0.5);
+
+        let mut twice = errors;
+        twice.merge(errors);
+        assert_eq!(
+            (twice.sequences(), twice.token_error_rate()),
+            (4, errors.token_error_rate())
+        );
+    }
+
+    #[test]
+    fn the_closest_reference_counts() {
+        let mut errors = TokenErrors::new();
+        errors.add(b"abc", &[&b"xyz"[..], b"abc", b"abcd"]);
+        assert_eq!(
+            (errors.exact_match(), errors.token_error_rate()),
+            (1.0, 0.0)
+        );
+
+        // "ab" and "abcd" are both one edit away: the shorter one is the denominator
+        let mut errors = TokenErrors::new();
+        errors.add(b"abc", &[&b"abcd"[..], b"ab"]);
+        assert_eq!(errors.token_error_rate(), 0.5);
+    }
+
+    #[test]
+    fn an_empty_output_is_all_deletions_and_nothing_counted_is_no_rate() {
+        let mut errors = TokenErrors::new();
+        assert!(errors.token_error_rate().is_nan() && errors.exact_match().is_nan());
+        errors.add(&[], &[["a", "b", "c"]]);
+        assert_eq!(errors.token_error_rate(), 1.0);
+    }
+
+    #[test]
+    #[should_panic(expected = "at least one reference")]
+    fn an_output_without_reference_is_refused() {
+        TokenErrors::new().add(&["a"], &[] as &[[&str; 1]]);
+    }
+}

@@ -1,0 +1,197 @@
+//! A gated recurrent unit that is cheap to train step by step.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::tensor::activation::{sigmoid, tanh};
+use burn::tensor::{Device, Int, Tensor};
+
+/// Configuration of a [`Gru`].
+#[derive(Config, Debug)]
+pub struct GruConfig {
+    /// The size of an input.
+    pub input_size: usize,
+    /// The size of the hidden state.
+    pub hidden_size: usize,
+}
+
+impl GruConfig {
+    /// A GRU with new random parameters, uniform in `±1 / sqrt(hidden_size)` as in PyTorch.
+    ///
+    /// # Panics
+    /// If a size is 0.
+    pub fn init(&self, device: &Device) -> Gru {
+        assert!(
+            self.input_size > 0 && self.hidden_size > 0,
+            "GruConfig: sizes expected at least 1, got input {} and hidden {}",
+            self.input_size,
+            self.hidden_size
+        );
+        let bound = 1.0 / (self.hidden_size as f64).sqrt();
+        let linear = |from| {
+            LinearConfig::new(from, 3 * self.hidden_size)
+                .with_initializer(Initializer::Uniform {
+                    min: -bound,
+                    max: bound,
+                })
+                .init(device)
+        };
+        Gru {
+            input: linear(self.input_size),
+            hidden: linear(self.hidden_size),
+        }
+    }
+}
+
+/// A gated recurrent unit, one layer in one direction (Cho et al. 2014).
+///
+/// ```text
+/// r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+/// z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+/// n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+/// h' = (1 - z) * n + z * h
+/// ```
+///
+/// The three gates stand side by side in the order r, z, n, as in PyTorch's `weight_ih_l0` and `weight_hh_l0`
+/// (which are `[out, in]`; Burn's are `[in, out]`).
+#[derive(Module, Debug)]
+pub struct Gru {
+    /// `W_i`, `[input_size, 3 * hidden_size]`, with bias.
+    pub input: Linear,
+    /// `W_h`, `[hidden_size, 3 * hidden_size]`, with bias.
+    pub hidden: Linear,
+}
+
+/// One tensor for each gate. A step works on the gates apart: slicing them out of one tensor in every step would
+/// cost a dense gradient of the whole in every step of the backward pass.
+#[derive(Clone, Debug)]
+pub(crate) struct Gates<const D: usize> {
+    reset: Tensor<D>,
+    update: Tensor<D>,
+    new: Tensor<D>,
+}
+
+impl<const D: usize> Gates<D> {
+    /// Splits the last axis of `tensor` into the three gates.
+    fn split(tensor: Tensor<D>) -> Self {
+        let size = tensor.dims()[D - 1] / 3;
+        let gate = |index: usize| tensor.clone().narrow(D - 1, index * size, size);
+        Self {
+            reset: gate(0),
+            update: gate(1),
+            new: gate(2),
+        }
+    }
+
+    fn map<const D2: usize>(&self, f: impl Fn(&Tensor<D>) -> Tensor<D2>) -> Gates<D2> {
+        Gates {
+            reset: f(&self.reset),
+            update: f(&self.update),
+            new: f(&self.new),
+        }
+    }
+}
+
+impl Gates<2> {
+    fn add(self, other: Self) -> Self {
+        Self {
+            reset: self.reset + other.reset,
+            update: self.update + other.update,
+            new: self.new + other.new,
+        }
+    }
+}
+
+/// A [`Gru`] made ready for one pass over a sequence: its parameters, split into gates once.
+#[derive(Clone, Debug)]
+pub(crate) struct GruPass {
+    /// `[input_size, hidden_size]` each.
+    input: Gates<2>,
+    /// `[hidden_size, hidden_size]` each.
+    hidden: Gates<2>,
+    /// `b_i + b_h` for r and z, `b_i` for n: `[1, hidden_size]` each.
+    bias: Gates<2>,
+    /// `b_hn`, which the reset gate multiplies: `[1, hidden_size]`.
+    new_bias: Tensor<2>,
+}
+
+impl Gru {
+    /// Prepares for one pass over a sequence.
+    pub(crate) fn pass(&self) -> GruPass {
+        let bias = |linear: &Linear| {
+            let [_, size] = linear.weight.dims();
+            match &linear.bias {
+                Some(bias) => bias.val().reshape([1, size]),
+                None => Tensor::zeros([1, size], &linear.weight.device()),
+            }
+        };
+        let from_hidden = Gates::split(bias(&self.hidden));
+        let from_input = Gates::split(bias(&self.input));
+        GruPass {
+            input: Gates::split(self.input.weight.val()),
+            hidden: Gates::split(self.hidden.weight.val()),
+            bias: Gates {
+                reset: from_input.reset + from_hidden.reset,
+                update: from_input.update + from_hidden.update,
+                new: from_input.new,
+            },
+            new_bias: from_hidden.new,
+        }
+    }
+}
+
+impl GruPass {
+    /// The inputs' share of the gates, `W_i x + b`: `[rows, hidden_size]` each for `[rows, input_size]`.
+    pub(crate) fn inputs(&self, input: Tensor<2>) -> Gates<2> {
+        self.input.map(|weight| input.clone().matmul(weight.clone())).add_bias(&self.bias)
+    }
+
+    /// The share of the first inputs, an embedding, for every row of its table; and the weights of the rest.
+    ///
+    /// A vocabulary is small beside a batch of sequences, so a table of products is cheaper than the products of
+    /// all embedded tokens; [`Table::rows`] looks them up.
+    pub(crate) fn table(&self, embedding: Tensor<2>) -> (Table, Gates<2>) {
+        let [_, size] = embedding.dims();
+        let [input_size, _] = self.input.reset.dims();
+        let table = self
+            .input
+            .map(|weight| embedding.clone().matmul(weight.clone().narrow(0, 0, size)))
+            .add_bias(&self.bias);
+        let rest = match input_size - size {
+            0 => self.input.clone(),
+            rest => self.input.map(|weight| weight.clone().narrow(0, size, rest)),
+        };
+        (Table(table), rest)
+    }
+
+    /// `h'` from the inputs' share of the gates and `h`, `[batch, hidden_size]`.
+    pub(crate) fn step(&self, inputs: Gates<2>, hidden: Tensor<2>) -> Tensor<2> {
+        let from_hidden = self.hidden.map(|weight| hidden.clone().matmul(weight.clone()));
+        let reset = sigmoid(inputs.reset + from_hidden.reset);
+        let update = sigmoid(inputs.update + from_hidden.update);
+        let new = tanh(inputs.new + reset * (from_hidden.new + self.new_bias.clone()));
+        new.clone() + update * (hidden - new)
+    }
+}
+
+impl Gates<2> {
+    fn add_bias(self, bias: &Self) -> Self {
+        self.add(bias.clone())
+    }
+
+    /// These gates plus `input` times `weights`.
+    pub(crate) fn add_product(self, input: Tensor<2>, weights: &Self) -> Self {
+        self.add(weights.map(|weight| input.clone().matmul(weight.clone())))
+    }
+}
+
+/// The inputs' share of the gates for every token of a vocabulary, `[tokens, hidden_size]` each.
+#[derive(Clone, Debug)]
+pub(crate) struct Table(Gates<2>);
+
+impl Table {
+    /// The rows of `tokens`, `[batch]`.
+    pub(crate) fn rows(&self, tokens: Tensor<1, Int>) -> Gates<2> {
+        self.0.map(|gate| gate.clone().select(0, tokens.clone()))
+    }
+}

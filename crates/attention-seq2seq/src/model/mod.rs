@@ -1,0 +1,159 @@
+//! The encoder-decoder that attention was invented for.
+
+mod decoder;
+mod encoder;
+mod gru;
+
+pub use decoder::{Decoder, DecoderConfig};
+pub use encoder::{Encoded, Encoder, EncoderConfig};
+pub use gru::{Gru, GruConfig};
+
+use attention_core::{
+    AdditiveScore, AdditiveScoreConfig, DotProductScore, DotProductScoreConfig, Mask, Memory,
+    ScoringFunction,
+};
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+
+use crate::batch::{Batch, Source};
+use crate::vocab::Vocab;
+
+/// Configuration of a [`Seq2Seq`] model.
+#[derive(Config, Debug, PartialEq)]
+pub struct Seq2SeqConfig {
+    /// The number of source tokens.
+    pub source_vocab_size: usize,
+    /// The number of target tokens.
+    pub target_vocab_size: usize,
+    /// The size of a token's embedding, on both sides.
+    #[config(default = 32)]
+    pub embedding_size: usize,
+    /// The size of a state, of encoder and decoder.
+    #[config(default = 128)]
+    pub hidden_size: usize,
+    /// The number of recurrent layers, of encoder and decoder.
+    #[config(default = 1)]
+    pub layers: usize,
+    /// Whether the encoder reads in both directions.
+    #[config(default = true)]
+    pub bidirectional: bool,
+    /// Dropout while training.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+}
+
+/// A scoring function that can be made from the sizes of a model: what `--attention` chooses from.
+pub trait ModelScore: ScoringFunction {
+    /// A score for the queries and keys of a model, both of `config.hidden_size`.
+    fn for_model(config: &Seq2SeqConfig, device: &Device) -> Self;
+}
+
+impl ModelScore for AdditiveScore {
+    fn for_model(config: &Seq2SeqConfig, device: &Device) -> Self {
+        let size = config.hidden_size;
+        AdditiveScoreConfig::new(size, size, size).init(device)
+    }
+}
+
+impl ModelScore for DotProductScore {
+    fn for_model(_config: &Seq2SeqConfig, _device: &Device) -> Self {
+        DotProductScoreConfig::new().init()
+    }
+}
+
+impl Seq2SeqConfig {
+    /// A model with new random parameters.
+    ///
+    /// # Panics
+    /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
+    pub fn init<S: ModelScore>(&self, device: &Device) -> Seq2Seq<S> {
+        let encoder =
+            EncoderConfig::new(self.source_vocab_size, self.embedding_size, self.hidden_size)
+                .with_layers(self.layers)
+                .with_bidirectional(self.bidirectional);
+        let decoder =
+            DecoderConfig::new(self.target_vocab_size, self.embedding_size, self.hidden_size)
+                .with_layers(self.layers)
+                .with_dropout(self.dropout);
+        Seq2Seq {
+            encoder: encoder.init(device),
+            decoder: decoder.init(S::for_model(self, device), device),
+        }
+    }
+}
+
+/// An encoder and a decoder with attention between them, generic over the scoring function.
+#[derive(Module, Debug)]
+pub struct Seq2Seq<S: ScoringFunction> {
+    /// Source tokens to states.
+    pub encoder: Encoder,
+    /// States to target tokens.
+    pub decoder: Decoder<S>,
+}
+
+/// What [`Seq2Seq::greedy`] returns, for a batch.
+pub struct Translation {
+    /// The target tokens of each example, without the end token.
+    pub tokens: Vec<Vec<u32>>,
+    /// Each step's attention weights, `[batch, source tokens]`, if asked for.
+    pub weights: Vec<Tensor<2>>,
+}
+
+impl<S: ScoringFunction> Seq2Seq<S> {
+    /// The logits of every target token, each predicted from the true tokens before it (teacher forcing).
+    ///
+    /// # Shapes
+    /// - result `[batch, target tokens, target_vocab_size]`
+    pub fn forward(&self, batch: &Batch) -> Tensor<3> {
+        let (memory, mut states) = self.encode(&batch.source);
+        let pass = self.decoder.pass(&memory);
+        let features: Vec<Tensor<2>> = (0..batch.target_len())
+            .map(|step| pass.step(batch.previous_token(step), &mut states, false).features)
+            .collect();
+        let features: Tensor<3> = Tensor::stack(features, 1);
+        let [examples, steps, size] = features.dims();
+        let logits = self.decoder.logits(features.reshape([examples * steps, size]));
+        let [_, tokens] = logits.dims();
+        logits.reshape([examples, steps, tokens])
+    }
+
+    /// The most likely target token at each step, fed back into the next, until every example has ended or
+    /// `max_len` tokens were produced.
+    pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
+        let (memory, mut states) = self.encode(source);
+        let pass = self.decoder.pass(&memory);
+        let device = states[0].device();
+        let examples = source.batch_size();
+        let mut tokens = Tensor::<1, Int>::full([examples], Vocab::BOS, &device);
+        let mut translation = Translation {
+            tokens: vec![Vec::new(); examples],
+            weights: Vec::new(),
+        };
+        let mut ended = vec![false; examples];
+        for _ in 0..max_len {
+            let step = pass.step(tokens, &mut states, with_weights);
+            tokens = self.decoder.logits(step.features).argmax(1).squeeze_dim::<1>(1);
+            translation.weights.extend(step.weights);
+            let chosen = tokens.try_to_vec_as::<u32>().expect("tokens are integers");
+            for (example, &token) in chosen.iter().enumerate() {
+                ended[example] |= token == Vocab::EOS;
+                if !ended[example] {
+                    translation.tokens[example].push(token);
+                }
+            }
+            if ended.iter().all(|&ended| ended) {
+                break;
+            }
+        }
+        translation
+    }
+
+    fn encode(&self, source: &Source) -> (Memory, Vec<Tensor<2>>) {
+        let encoded = self.encoder.forward(source);
+        let mask = Mask::valid_lens(source.valid_lens());
+        let states = encoded.states;
+        let memory = self.decoder.attention.prepare(states.clone(), states, mask);
+        (memory, self.decoder.first_states(encoded.last))
+    }
+}

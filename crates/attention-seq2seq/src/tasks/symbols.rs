@@ -1,0 +1,65 @@
+//! Letters to copy or to reverse: the smallest tasks that need attention.
+
+use rand::{Rng, RngExt};
+
+use crate::data::Pair;
+
+/// Long enough that a fixed-size state alone does badly, short enough to train in seconds.
+const LENGTHS: std::ops::RangeInclusive<usize> = 3..=20;
+
+pub(super) fn copied_pair(rng: &mut impl Rng) -> Pair {
+    let source = letters(rng);
+    Pair {
+        target: source.clone(),
+        source,
+    }
+}
+
+pub(super) fn reversed_pair(rng: &mut impl Rng) -> Pair {
+    let source = letters(rng);
+    Pair {
+        target: source.iter().rev().cloned().collect(),
+        source,
+    }
+}
+
+fn letters(rng: &mut impl Rng) -> Vec<String> {
+    let length = rng.random_range(LENGTHS);
+    (0..length)
+        .map(|_| rng.random_range('a'..='z').to_string())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use crate::tasks::Task;
+
+    #[test]
+    fn targets_are_the_source_copied_or_reversed() {
+        for pair in Task::Copy.generate(500, 5) {
+            assert_eq!(pair.source, pair.target);
+        }
+        for mut pair in Task::Reverse.generate(500, 5) {
+            pair.target.reverse();
+            assert_eq!(pair.source, pair.target);
+        }
+    }
+
+    #[test]
+    fn every_length_and_letter_occurs() {
+        let pairs = Task::Copy.generate(2_000, 5);
+        let lengths = pairs
+            .iter()
+            .map(|pair| pair.source.len())
+            .collect::<HashSet<_>>();
+        assert_eq!(lengths, (3..=20).collect());
+        let letters = pairs
+            .iter()
+            .flat_map(|pair| &pair.source)
+            .map(String::as_str)
+            .collect::<HashSet<_>>();
+        assert!(letters.len() == 26 && letters.iter().all(|letter| letter.len() == 1));
+    }
+}

@@ -1,0 +1,180 @@
+//! Training with `burn-train`.
+
+mod metric;
+mod progress;
+mod step;
+
+pub use metric::ExactMatch;
+pub use progress::PlainProgress;
+pub use step::{StepOutput, Trainee};
+
+use std::sync::Arc;
+
+use burn::data::dataloader::DataLoaderBuilder;
+use burn::data::dataset::InMemDataset;
+use burn::grad_clipping::GradientClippingConfig;
+use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+use burn::module::Module;
+use burn::optim::AdamConfig;
+use burn::tensor::Device;
+use burn::train::metric::store::{Aggregate, Direction, Split};
+use burn::train::metric::{CharErrorRate, LossMetric};
+use burn::train::checkpoint::{
+    ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy,
+};
+use burn::train::{
+    Interrupter, Learner, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::batch::{Example, Seq2SeqBatcher, batches};
+use crate::error::{Error, Result};
+use crate::model::{ModelScore, Seq2Seq};
+use crate::run::{RunConfig, RunDir};
+use crate::vocab::Vocab;
+
+/// How to train.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainConfig {
+    /// How often every example is visited.
+    pub epochs: usize,
+    /// The number of examples in a step.
+    pub batch_size: usize,
+    /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last.
+    pub learning_rate: f64,
+    /// The norm to which the gradient of each parameter is clipped.
+    pub clip: f32,
+    /// Training stops after this many epochs without a lower validation loss.
+    pub patience: usize,
+    /// The seed of the parameters, of the order of batches and of dropout.
+    pub seed: u64,
+}
+
+impl TrainConfig {
+    /// # Errors
+    /// If a number is out of its range.
+    pub fn check(&self) -> Result<()> {
+        let positive = [
+            ("the number of epochs", self.epochs),
+            ("the batch size", self.batch_size),
+            ("the patience", self.patience),
+        ];
+        for (what, number) in positive {
+            if number == 0 {
+                return Err(config_error(what, "at least 1", number));
+            }
+        }
+        if !(self.learning_rate > 0.0 && self.learning_rate <= 1.0) {
+            let expected = "more than 0 and at most 1";
+            return Err(config_error("the learning rate", expected, self.learning_rate));
+        }
+        if !(self.clip > 0.0 && self.clip.is_finite()) {
+            return Err(config_error("the clipping norm", "more than 0", self.clip));
+        }
+        Ok(())
+    }
+}
+
+fn config_error(what: &str, expected: &str, found: impl ToString) -> Error {
+    Error::Config {
+        what: what.to_string(),
+        expected: expected.to_string(),
+        found: found.to_string(),
+    }
+}
+
+/// How a training ended.
+pub struct Trained {
+    /// Whether it was interrupted before its last epoch.
+    pub interrupted: bool,
+}
+
+/// Trains `model` and leaves checkpoints and metrics in the folder of `run`.
+///
+/// A checkpoint is written after every epoch, whole or not at all: the last two and the one with the lowest
+/// validation loss are kept. With `resume_from`, training goes on after that epoch's checkpoint.
+///
+/// # Errors
+/// If there is nothing to train or validate on, or `burn-train` stops on an error.
+pub fn train<S: ModelScore + 'static>(
+    model: Seq2Seq<S>,
+    train_examples: Vec<Example>,
+    valid_examples: Vec<Example>,
+    run_config: &RunConfig,
+    run: &RunDir,
+    resume_from: Option<usize>,
+    interrupter: Interrupter,
+    device: &Device,
+) -> Result<Trained> {
+    let config = &run_config.train;
+    config.check()?;
+    for (what, examples) in [("training", &train_examples), ("validation", &valid_examples)] {
+        if examples.is_empty() {
+            let what = format!("there are no {what} pairs");
+            return Err(Error::EmptyData { what });
+        }
+    }
+    let train_batches = batches(train_examples, config.batch_size);
+    let iterations = train_batches.len() * config.epochs;
+    let loader = DataLoaderBuilder::new(Seq2SeqBatcher)
+        .batch_size(1)
+        .shuffle(config.seed)
+        .build(InMemDataset::new(train_batches));
+    let valid_loader = DataLoaderBuilder::new(Seq2SeqBatcher)
+        .batch_size(1)
+        .build(InMemDataset::new(batches(valid_examples, config.batch_size)));
+
+    let schedule = CosineAnnealingLrSchedulerConfig::new(config.learning_rate, iterations.max(1))
+        .with_min_lr(config.learning_rate * 0.01)
+        .init()
+        .map_err(|reason| config_error("the learning rate", "one Burn accepts", reason))?;
+    let optimizer = AdamConfig::new()
+        .with_epsilon(1e-8)
+        .with_grad_clipping(Some(GradientClippingConfig::Norm(config.clip)))
+        .init();
+
+    let loss = LossMetric::new();
+    let best = |metric: &LossMetric| {
+        MetricCheckpointingStrategy::new(metric, Aggregate::Mean, Direction::Lowest, Split::Valid)
+    };
+    let mut training = SupervisedTraining::new(run.path(), loader, valid_loader)
+        .metrics((LossMetric::new(), ExactMatch::new(), token_error_rate()))
+        .with_default_checkpointers()
+        .with_checkpointing_strategy(
+            ComposedCheckpointingStrategy::builder()
+                .add(KeepLastNCheckpoints::new(2))
+                .add(best(&loss))
+                .build(),
+        )
+        .early_stopping(MetricEarlyStoppingStrategy::new(
+            &loss,
+            Aggregate::Mean,
+            Direction::Lowest,
+            Split::Valid,
+            StoppingCondition::NoImprovementSince {
+                n_epochs: config.patience,
+            },
+        ))
+        .renderer(Box::new(PlainProgress::new()))
+        .with_interrupter(interrupter)
+        .num_epochs(config.epochs);
+    if let Some(epoch) = resume_from {
+        training = training.checkpoint(epoch);
+    }
+    let model = Trainee::new(model, run_config.max_len).fork(&device.clone().autodiff());
+    let result = training.launch(Learner::new(model, optimizer, schedule));
+    match result.error {
+        Some(error) => Err(config_error("training", "to reach its last epoch", one_line(&error))),
+        None => Ok(Trained {
+            interrupted: result.interrupted.is_some(),
+        }),
+    }
+}
+
+fn token_error_rate() -> CharErrorRate {
+    CharErrorRate::new().with_pad_token(Vocab::PAD as usize)
+}
+
+fn one_line(error: &Arc<burn::train::TrainingError>) -> String {
+    error.to_string().replace('\n', " ")
+}

@@ -1,0 +1,130 @@
+//! One step of training and one of validation.
+
+use burn::module::Module;
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::tensor::{ExecutionError, Int, Tensor, TensorData};
+use burn::train::metric::{Adaptor, CerInput, LossInput};
+use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
+
+use super::metric::ExactMatchInput;
+use crate::batch::Batch;
+use crate::model::{ModelScore, Seq2Seq};
+use crate::vocab::Vocab;
+
+/// A model in training.
+#[derive(Module, Debug)]
+pub struct Trainee<S: ModelScore> {
+    /// The model.
+    pub model: Seq2Seq<S>,
+    /// The number of tokens after which a validation output is cut off.
+    max_len: usize,
+}
+
+impl<S: ModelScore> Trainee<S> {
+    /// A model to train, whose outputs need at most `max_len` tokens.
+    pub fn new(model: Seq2Seq<S>, max_len: usize) -> Self {
+        Self { model, max_len }
+    }
+
+    fn loss_and_logits(&self, batch: &Batch) -> (Tensor<1>, Tensor<3>) {
+        let logits = self.model.forward(batch);
+        let [examples, steps, tokens] = logits.dims();
+        let loss = CrossEntropyLossConfig::new()
+            .with_pad_tokens(Some(vec![Vocab::PAD as usize]))
+            .init(&logits.device())
+            .forward(
+                logits.clone().reshape([examples * steps, tokens]),
+                batch.target.clone().reshape([examples * steps]),
+            );
+        (loss, logits)
+    }
+}
+
+/// The loss of a step, and what the model said beside what it should have said.
+pub struct StepOutput {
+    loss: Tensor<1>,
+    /// `[batch, tokens]`, padded after the end.
+    outputs: Tensor<2, Int>,
+    /// `[batch, tokens]`, padded after the end.
+    targets: Tensor<2, Int>,
+}
+
+impl ItemLazy for StepOutput {
+    fn sync(self) -> Result<Self, ExecutionError> {
+        self.loss.device().flush()?;
+        Ok(Self {
+            loss: self.loss.without_autodiff(),
+            outputs: self.outputs.without_autodiff(),
+            targets: self.targets.without_autodiff(),
+        })
+    }
+}
+
+impl Adaptor<LossInput> for StepOutput {
+    fn adapt(&self) -> LossInput {
+        LossInput::new(self.loss.clone())
+    }
+}
+
+impl Adaptor<CerInput> for StepOutput {
+    fn adapt(&self) -> CerInput {
+        CerInput::new(self.outputs.clone(), self.targets.clone())
+    }
+}
+
+impl Adaptor<ExactMatchInput> for StepOutput {
+    fn adapt(&self) -> ExactMatchInput {
+        ExactMatchInput {
+            outputs: self.outputs.clone(),
+            targets: self.targets.clone(),
+        }
+    }
+}
+
+impl<S: ModelScore> TrainStep for Trainee<S> {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    /// Teacher forcing: the outputs are the most likely tokens after the true ones.
+    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
+        let (loss, logits) = self.loss_and_logits(&batch);
+        let gradients = loss.backward();
+        let outputs = logits.without_autodiff().argmax(2).squeeze_dim::<2>(2);
+        let padding = batch.target.clone().equal_scalar(Vocab::PAD);
+        let output = StepOutput {
+            loss,
+            outputs: outputs.mask_fill(padding, Vocab::PAD),
+            targets: batch.target,
+        };
+        TrainOutput::new(self, gradients, output)
+    }
+}
+
+impl<S: ModelScore> InferenceStep for Trainee<S> {
+    type Input = Batch;
+    type Output = StepOutput;
+
+    /// The outputs are what the model says when it hears only itself.
+    fn step(&self, batch: Batch) -> StepOutput {
+        let (loss, _) = self.loss_and_logits(&batch);
+        let [examples, width] = batch.target.dims();
+        let limit = width.max(self.max_len);
+        let translation = self.model.greedy(&batch.source, limit, false);
+        let mut outputs = vec![i64::from(Vocab::PAD); examples * width];
+        for (row, tokens) in outputs.chunks_mut(width).zip(&translation.tokens) {
+            // One that runs on past the longest target is wrong already where it is cut off.
+            let ended = tokens.iter().copied().chain([Vocab::EOS]);
+            for (slot, token) in row.iter_mut().zip(ended) {
+                *slot = i64::from(token);
+            }
+        }
+        StepOutput {
+            loss,
+            outputs: Tensor::from_data(
+                TensorData::new(outputs, [examples, width]),
+                &batch.target.device(),
+            ),
+            targets: batch.target,
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The tokens a model knows, and their numbers.
+//!
+//! ```
+//! use attention_seq2seq::tokens::Tokenization::Chars;
+//! use attention_seq2seq::vocab::Vocab;
+//!
+//! let line = Chars.split("banana");
+//! let vocab = Vocab::build([&line[..]]);
+//! assert_eq!(vocab.encode(&Chars.split("nab?")), [5, 4, 6, Vocab::UNK]);
+//! assert_eq!(vocab.decode(&[Vocab::BOS, 5, 4, 6, Vocab::EOS, Vocab::PAD]), ["n", "a", "b"]);
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::file;
+
+/// The first tokens of every vocabulary, in the order of their numbers.
+const SPECIAL: [&str; 4] = ["<pad>", "<bos>", "<eos>", "<unk>"];
+
+const FORMAT: &str = "attention-seq2seq vocabulary";
+const VERSION: u32 = 1;
+
+/// Numbers for tokens: four special ones, then the rest from frequent to rare.
+///
+/// Text cannot name a special token: a token of the data that reads `<eos>` is an unknown token
+/// like any other.
+///
+/// As serde sees it, a vocabulary is the content of its file, and is checked when it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "VocabFile", into = "VocabFile")]
+pub struct Vocab {
+    tokens: Vec<String>,
+    ids: HashMap<String, u32>,
+}
+
+impl Vocab {
+    /// Fills the end of a short sequence in a batch; masked everywhere.
+    pub const PAD: u32 = 0;
+    /// Begins a target: what the decoder is fed first.
+    pub const BOS: u32 = 1;
+    /// Ends a target: what the decoder says when it is done.
+    pub const EOS: u32 = 2;
+    /// Stands for every token that is not in the vocabulary.
+    pub const UNK: u32 = 3;
+    /// How many special tokens there are; the first token of the data has this number.
+    pub const SPECIAL_TOKENS: usize = SPECIAL.len();
+
+    /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones
+    /// in the order of their characters: the order of the sequences does not matter.
+    pub fn build<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
+        let mut counts = BTreeMap::<&str, usize>::new();
+        for token in sequences
+            .into_iter()
+            .flatten()
+            .filter(|token| is_ordinary(token))
+        {
+            *counts.entry(token).or_default() += 1;
+        }
+        let mut by_count = counts.into_iter().collect::<Vec<_>>();
+        // Stable: the order of the map breaks ties.
+        by_count.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let tokens = SPECIAL
+            .into_iter()
+            .chain(by_count.into_iter().map(|(token, _)| token));
+        Self::number(tokens.map(str::to_owned).collect())
+    }
+
+    /// The numbers of these tokens, [`UNK`](Self::UNK) for those that have none.
+    pub fn encode(&self, tokens: &[String]) -> Vec<u32> {
+        tokens
+            .iter()
+            .map(|token| self.id(token).unwrap_or(Self::UNK))
+            .collect()
+    }
+
+    /// The numbers of these tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownToken`] for the first token that has none, with what could have been meant.
+    pub fn try_encode(&self, tokens: &[String]) -> Result<Vec<u32>> {
+        let numbered = tokens.iter().enumerate().map(|(index, token)| {
+            self.id(token).ok_or_else(|| Error::UnknownToken {
+                token: token.clone(),
+                position: index + 1,
+                hint: self.hint(token),
+            })
+        });
+        numbered.collect()
+    }
+
+    /// The tokens of these numbers: up to the first [`EOS`](Self::EOS), without [`PAD`](Self::PAD)
+    /// and [`BOS`](Self::BOS).
+    ///
+    /// # Panics
+    ///
+    /// If a number is not below [`len`](Self::len): the numbers come from a model of another
+    /// vocabulary.
+    pub fn decode(&self, ids: &[u32]) -> Vec<String> {
+        ids.iter()
+            .take_while(|id| **id != Self::EOS)
+            .filter(|id| ![Self::PAD, Self::BOS].contains(id))
+            .map(|id| match self.token(*id) {
+                Some(token) => token.to_owned(),
+                None => panic!(
+                    "expected token numbers below {}, found {id}: use the model's own vocabulary",
+                    self.len()
+                ),
+            })
+            .collect()
+    }
+
+    /// How many tokens there are, the special ones included: the size of the model's embedding or
+    /// output layer.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "the special tokens are always there"
+    )]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// The token of a number, special tokens by their names `<pad>`, `<bos>`, `<eos>`, `<unk>`.
+    pub fn token(&self, id: u32) -> Option<&str> {
+        self.tokens
+            .get(usize::try_from(id).ok()?)
+            .map(String::as_str)
+    }
+
+    /// The number of a token of the data; none for special tokens.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.ids.get(token).copied()
+    }
+
+    /// Saves the vocabulary as JSON, atomically.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        file::save_json(path, self)
+    }
+
+    /// Loads a vocabulary that [`save`](Self::save) saved.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the file cannot be read, [`Error::Json`] if it is no JSON of a vocabulary,
+    /// and [`Error::Vocab`] if it is one of another version, lacks the special tokens, or holds an
+    /// empty token or one token twice.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file: VocabFile = file::load_json(path)?;
+        Self::try_from(file).map_err(|reason| Error::Vocab {
+            path: path.to_path_buf(),
+            reason,
+        })
+    }
+
+    fn number(tokens: Vec<String>) -> Self {
+        let ids = (0..)
+            .zip(&tokens)
+            .skip(SPECIAL.len())
+            .map(|(id, token)| (token.clone(), id))
+            .collect();
+        Self { tokens, ids }
+    }
+
+    /// Another case of the same letters, else the vocabulary itself if it is short enough to read.
+    fn hint(&self, token: &str) -> String {
+        const READABLE: usize = 60;
+        let known = &self.tokens[SPECIAL.len()..];
+        let lowercase = token.to_lowercase();
+        if let Some(similar) = known.iter().find(|known| known.to_lowercase() == lowercase) {
+            format!("did you mean {similar:?}?")
+        } else if known.len() <= READABLE {
+            format!(
+                "expected one of: {}",
+                known
+                    .iter()
+                    .map(|token| format!("{token:?}"))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            )
+        } else {
+            format!(
+                "it is not among the {} tokens the model was trained on",
+                known.len()
+            )
+        }
+    }
+}
+
+fn is_ordinary(token: &str) -> bool {
+    !token.is_empty() && !SPECIAL.contains(&token)
+}
+
+/// What a vocabulary's file holds.
+#[derive(Serialize, Deserialize)]
+struct VocabFile {
+    format: String,
+    version: u32,
+    tokens: Vec<String>,
+}
+
+impl From<Vocab> for VocabFile {
+    fn from(vocab: Vocab) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            tokens: vocab.tokens,
+        }
+    }
+}
+
+impl TryFrom<VocabFile> for Vocab {
+    type Error = String;
+
+    fn try_from(
+        VocabFile {
+            format,
+            version,
+            tokens,
+        }: VocabFile,
+    ) -> std::result::Result<Self, String> {
+        if format != FORMAT || version != VERSION {
+            return Err(format!(
+                "expected the format {FORMAT:?} version {VERSION}, found {format:?} version {version}"
+            ));
+        }
+        if !tokens.iter().take(SPECIAL.len()).eq(&SPECIAL) {
+            let found = &tokens[..tokens.len().min(SPECIAL.len())];
+            return Err(format!(
+                "expected the first tokens to be {SPECIAL:?}, found {found:?}"
+            ));
+        }
+        let mut lines = HashMap::new();
+        for (id, token) in tokens.iter().enumerate() {
+            if token.is_empty() {
+                return Err(format!(
+                    "expected a token at number {id}, found an empty string"
+                ));
+            }
+            if let Some(first) = lines.insert(token, id) {
+                return Err(format!(
+                    "expected every token once, found {token:?} at numbers {first} and {id}"
+                ));
+            }
+        }
+        Ok(Self::number(tokens))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::tokens::Tokenization::Spaces;
+
+    fn vocab() -> Vocab {
+        let sequences = ["b a c", "b <eos> a", "d b"].map(|line| Spaces.split(line));
+        Vocab::build(sequences.iter().map(Vec::as_slice))
+    }
+
+    #[test]
+    fn tokens_are_numbered_by_frequency_then_by_character() {
+        let vocab = vocab();
+        let tokens = (0..).map_while(|id| vocab.token(id)).collect::<Vec<_>>();
+        assert_eq!(
+            tokens,
+            ["<pad>", "<bos>", "<eos>", "<unk>", "b", "a", "c", "d"]
+        );
+        assert_eq!((vocab.len(), Vocab::SPECIAL_TOKENS), (8, 4));
+        let reversed = ["d b", "a <eos> b", "c a b"].map(|line| Spaces.split(line));
+        assert_eq!(Vocab::build(reversed.iter().map(Vec::as_slice)), vocab);
+        assert_eq!(Vocab::build([]).len(), 4);
+    }
+
+    #[test]
+    fn encoding_and_decoding() {
+        let vocab = vocab();
+        assert_eq!(
+            vocab.encode(&Spaces.split("a b x <pad> <eos> c")),
+            [5, 4, 3, 3, 3, 6]
+        );
+        assert_eq!(
+            vocab.decode(&[Vocab::BOS, 5, Vocab::PAD, 4, Vocab::UNK, Vocab::EOS, 6]),
+            ["a", "b", "<unk>"]
+        );
+        let tokens = Spaces.split("d c b a");
+        assert_eq!(vocab.decode(&vocab.try_encode(&tokens).unwrap()), tokens);
+        assert_eq!(
+            (vocab.token(8), vocab.id("<bos>"), vocab.id("c")),
+            (None, None, Some(6))
+        );
+    }
+
+    #[test]
+    fn an_unknown_token_is_named_with_its_place_and_a_hint() {
+        let line = |text: &str| {
+            vocab()
+                .try_encode(&Spaces.split(text))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            line("a C"),
+            "unknown token \"C\" at position 2; did you mean \"c\"?"
+        );
+        assert_eq!(
+            line("1"),
+            "unknown token \"1\" at position 1; expected one of: \"b\" \"a\" \"c\" \"d\""
+        );
+        assert!(line("<eos>").starts_with("unknown token"));
+    }
+
+    #[test]
+    #[should_panic(expected = "token numbers below 8, found 8")]
+    fn numbers_of_another_vocabulary_are_refused() {
+        vocab().decode(&[8]);
+    }
+
+    #[test]
+    fn a_saved_vocabulary_loads_and_a_broken_one_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vocab.json");
+        vocab().save(&path).unwrap();
+        assert_eq!(Vocab::load(&path).unwrap(), vocab());
+
+        let good = std::fs::read_to_string(&path).unwrap();
+        let broken = |from: &str, to: &str| {
+            assert!(good.contains(from));
+            std::fs::write(&path, good.replace(from, to)).unwrap();
+            Vocab::load(&path).unwrap_err()
+        };
+        for (from, to, reason) in [
+            (
+                "\"version\": 1",
+                "\"version\": 2",
+                "found \"attention-seq2seq vocabulary\" version 2",
+            ),
+            (FORMAT, "something", "found \"something\" version 1"),
+            (
+                "\"<bos>\",",
+                "",
+                "found [\"<pad>\", \"<eos>\", \"<unk>\", \"b\"]",
+            ),
+            ("\"c\"", "\"a\"", "found \"a\" at numbers 5 and 6"),
+            ("\"c\"", "\"<pad>\"", "found \"<pad>\" at numbers 0 and 6"),
+            ("\"c\"", "\"\"", "number 6, found an empty string"),
+        ] {
+            let error = broken(from, to);
+            assert!(
+                matches!(error, Error::Vocab { .. }) && error.to_string().contains(reason),
+                "{error}"
+            );
+        }
+        for (from, to) in [("\"c\"", "7"), ("]", ""), ("tokens", "words")] {
+            let error = broken(from, to);
+            assert!(
+                matches!(error, Error::Json { .. }) && error.to_string().contains("vocab.json"),
+                "{error}"
+            );
+        }
+        assert!(matches!(
+            Vocab::load(folder.path().join("none")),
+            Err(Error::Io { .. })
+        ));
+    }
+
+    #[test]
+    fn a_vocabulary_inside_other_json_is_checked_too() {
+        let text = serde_json::to_string(&vocab()).unwrap();
+        assert_eq!(serde_json::from_str::<Vocab>(&text).unwrap(), vocab());
+        let twice = serde_json::from_str::<Vocab>(&text.replace("\"c\"", "\"a\"")).unwrap_err();
+        assert!(twice.to_string().contains("every token once"), "{twice}");
+    }
+}

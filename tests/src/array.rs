@@ -1,0 +1,145 @@
+//! Numbers on the host.
+
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
+use serde::Deserialize;
+
+/// Row-major numbers with a shape.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Array {
+    /// The size of each axis.
+    pub shape: Vec<usize>,
+    /// The numbers, the last axis fastest.
+    pub data: Vec<f64>,
+}
+
+impl Array {
+    /// An array of `shape`, filled by `number(index)`.
+    pub fn from_fn(shape: &[usize], mut number: impl FnMut(&[usize]) -> f64) -> Self {
+        let mut index = vec![0; shape.len()];
+        let data = (0..shape.iter().product())
+            .map(|flat| {
+                let mut rest = flat;
+                for axis in (0..shape.len()).rev() {
+                    index[axis] = rest % shape[axis];
+                    rest /= shape[axis];
+                }
+                number(&index)
+            })
+            .collect();
+        Self { shape: shape.to_vec(), data }
+    }
+
+    /// Numbers in `[-2, 2)`, multiples of 1/64 (exact in every float type), that depend on `seed` and position only.
+    pub fn draw(seed: u64, shape: &[usize]) -> Self {
+        let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self::from_fn(shape, |_| {
+            // SplitMix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^= z >> 31;
+            (z % 256) as f64 / 64.0 - 2.0
+        })
+    }
+
+    /// The same number everywhere.
+    pub fn full(shape: &[usize], number: f64) -> Self {
+        Self::from_fn(shape, |_| number)
+    }
+
+    /// Reads a tensor back, whatever its float type.
+    pub fn read<const D: usize>(tensor: Tensor<D>) -> Self {
+        let data = tensor.into_data();
+        let numbers: Vec<f64> = data.iter::<f64>().collect();
+        let shape = data.shape().to_vec();
+        assert_eq!(numbers.len(), shape.iter().product::<usize>(), "the tensor was not read");
+        Self { shape, data: numbers }
+    }
+
+    /// A float tensor of type `dtype`.
+    pub fn tensor<const D: usize>(&self, device: &Device, dtype: DType) -> Tensor<D> {
+        Tensor::from_data(TensorData::new(self.data.clone(), self.shape.clone()), (device, dtype))
+    }
+
+    /// A float tensor of type f32.
+    pub fn f32<const D: usize>(&self, device: &Device) -> Tensor<D> {
+        self.tensor(device, DType::F32)
+    }
+
+    /// An integer tensor of the device's default type.
+    pub fn int<const D: usize>(&self, device: &Device) -> Tensor<D, Int> {
+        let data = self.data.iter().map(|&number| number as i64).collect();
+        Tensor::from_data(TensorData::new(data, self.shape.clone()), device)
+    }
+
+    /// A boolean tensor, true where the number is not 0.
+    pub fn bool<const D: usize>(&self, device: &Device) -> Tensor<D, Bool> {
+        let data: Vec<bool> = self.data.iter().map(|&number| number != 0.0).collect();
+        Tensor::from_data(TensorData::new(data, self.shape.clone()), device)
+    }
+
+    /// The number at `index`.
+    pub fn at(&self, index: &[usize]) -> f64 {
+        self.data[self.flat(index)]
+    }
+
+    /// The number at `index`, to write to.
+    pub fn at_mut(&mut self, index: &[usize]) -> &mut f64 {
+        let flat = self.flat(index);
+        &mut self.data[flat]
+    }
+
+    /// Each number changed by `change`.
+    pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
+        Self {
+            shape: self.shape.clone(),
+            data: self.data.iter().map(|&number| change(number)).collect(),
+        }
+    }
+
+    /// The axes in the order `order`.
+    pub fn permute(&self, order: &[usize]) -> Self {
+        let shape: Vec<usize> = order.iter().map(|&axis| self.shape[axis]).collect();
+        Self::from_fn(&shape, |index| {
+            let mut from = vec![0; index.len()];
+            for (to, &axis) in order.iter().enumerate() {
+                from[axis] = index[to];
+            }
+            self.at(&from)
+        })
+    }
+
+    /// The same numbers in another shape.
+    pub fn reshape(&self, shape: &[usize]) -> Self {
+        assert_eq!(shape.iter().product::<usize>(), self.data.len());
+        Self { shape: shape.to_vec(), data: self.data.clone() }
+    }
+
+    /// The shape with a heads axis of size 1 where there is none.
+    pub fn with_heads(&self) -> Self {
+        match self.shape[..] {
+            [batch, rows, size] => self.reshape(&[batch, 1, rows, size]),
+            _ => self.clone(),
+        }
+    }
+
+    /// `sum(self * other)`.
+    pub fn dot(&self, other: &Self) -> f64 {
+        assert_eq!(self.shape, other.shape);
+        self.data.iter().zip(&other.data).map(|(a, b)| a * b).sum()
+    }
+
+    /// The largest absolute number.
+    pub fn magnitude(&self) -> f64 {
+        self.data.iter().fold(0.0, |largest, number| largest.max(number.abs()))
+    }
+
+    fn flat(&self, index: &[usize]) -> usize {
+        assert_eq!(index.len(), self.shape.len());
+        index.iter().zip(&self.shape).fold(0, |flat, (&at, &size)| {
+            assert!(at < size, "{index:?} lies outside {:?}", self.shape);
+            flat * size + at
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! Masks of which a plain loop knows the answer.
+
+use attention_core::Mask;
+use burn::tensor::Device;
+use serde::Deserialize;
+
+use crate::Array;
+
+/// A mask on the host; deserialises from the masks of the reference files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MaskSpec {
+    /// Every query sees every key.
+    None,
+    /// The keys up to the query's own position.
+    Causal,
+    /// The keys at most so far from the query's own position.
+    Window {
+        /// How far before.
+        before: usize,
+        /// How far after.
+        after: usize,
+    },
+    /// The first keys: `[batch]` or `[batch, queries]`.
+    ValidLens(Array),
+    /// Where not 0: two, three or four axes.
+    Keep(Array),
+    /// Both masks.
+    #[serde(skip)]
+    And(Box<[MaskSpec; 2]>),
+}
+
+impl MaskSpec {
+    /// Lengths per example.
+    pub fn lens(lens: &[i64]) -> Self {
+        Self::ValidLens(Array::from_fn(&[lens.len()], |at| lens[at[0]] as f64))
+    }
+
+    /// Lengths per query.
+    pub fn lens_per_query(batch: usize, lens: &[i64]) -> Self {
+        let queries = lens.len() / batch;
+        Self::ValidLens(Array::from_fn(&[batch, queries], |at| lens[at[0] * queries + at[1]] as f64))
+    }
+
+    /// A dense mask that shows about `share` of the pairs.
+    pub fn drawn(seed: u64, shape: &[usize], share: f64) -> Self {
+        Self::Keep(Array::draw(seed, shape).map(|number| f64::from(number < 4.0 * share - 2.0)))
+    }
+
+    /// Both masks.
+    pub fn and(self, other: Self) -> Self {
+        Self::And(Box::new([self, other]))
+    }
+
+    /// The mask of the library.
+    pub fn mask(&self, device: &Device) -> Mask {
+        match self {
+            Self::None => Mask::none(),
+            Self::Causal => Mask::causal(),
+            Self::Window { before, after } => Mask::window(*before, *after),
+            Self::ValidLens(lens) if lens.shape.len() == 1 => Mask::valid_lens(lens.int(device)),
+            Self::ValidLens(lens) => Mask::valid_lens_per_query(lens.int(device)),
+            Self::Keep(keep) => match keep.shape.len() {
+                2 => Mask::keep(keep.bool::<2>(device)),
+                3 => Mask::keep(keep.bool::<3>(device)),
+                _ => Mask::keep(keep.bool::<4>(device)),
+            },
+            Self::And(both) => {
+                let [one, other] = &**both;
+                one.mask(device) & other.mask(device)
+            },
+        }
+    }
+
+    /// Whether query `i` sees key `j`, of scores of `shape`.
+    pub fn visible(&self, shape: [usize; 4], [b, h, i, j]: [usize; 4]) -> bool {
+        let [_, _, queries, keys] = shape.map(|size| size as i64);
+        let limit = |distance: usize| i64::try_from(distance).unwrap_or(i64::MAX);
+        let (query, key) = (i as i64, j as i64);
+        let position = query + keys - queries;
+        match self {
+            Self::None => true,
+            Self::Causal => key <= position,
+            Self::Window { before, after } => {
+                position - key <= limit(*before) && key - position <= limit(*after)
+            }
+            Self::ValidLens(lens) => match lens.shape[..] {
+                [batch] => (j as f64) < lens.at(&[b.min(batch - 1)]),
+                [batch, queries] => (j as f64) < lens.at(&[b.min(batch - 1), i.min(queries - 1)]),
+                _ => unreachable!("lengths have one or two axes"),
+            },
+            Self::Keep(keep) => {
+                let index = [b, h, i, j];
+                let mut from = match keep.shape.len() {
+                    2 => vec![i, j],
+                    3 => vec![b, i, j],
+                    _ => index.to_vec(),
+                };
+                for (at, &size) in from.iter_mut().zip(&keep.shape) {
+                    *at = (*at).min(size - 1);
+                }
+                keep.at(&from) != 0.0
+            }
+            Self::And(both) => both.iter().all(|mask| mask.visible(shape, [b, h, i, j])),
+        }
+    }
+
+    /// 1 where visible, of `shape`.
+    pub fn table(&self, shape: [usize; 4]) -> Array {
+        Array::from_fn(&shape, |at| f64::from(self.visible(shape, [at[0], at[1], at[2], at[3]])))
+    }
+
+    /// 1 for keys that no query sees, `[batch, heads, keys]`.
+    pub fn padding(&self, shape: [usize; 4]) -> Array {
+        let [batch, heads, queries, keys] = shape;
+        Array::from_fn(&[batch, heads, keys], |at| {
+            let seen = (0..queries).any(|query| self.visible(shape, [at[0], at[1], query, at[2]]));
+            f64::from(!seen)
+        })
+    }
+}
+
+/// Every kind of mask and some combinations, for scores of `shape` (at least two examples and three keys).
+pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
+    let [batch, heads, queries, keys] = shape;
+    let max = keys as i64;
+    let per_example: Vec<i64> = (0..batch).map(|b| (max / 2 + b as i64).min(max - 1)).collect();
+    let per_query: Vec<i64> = (0..batch * queries).map(|at| (at as i64 * 3 + 1) % max).collect();
+    let lens = MaskSpec::lens(&per_example);
+    let window = MaskSpec::Window { before: 1, after: 2 };
+    let mut dense = Array::draw(5, &[batch, heads, queries, keys]).map(|number| f64::from(number < 0.8));
+    for (b, h, i) in (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..queries).map(move |i| (b, h, i)))) {
+        *dense.at_mut(&[b, h, i, (b + h) % keys]) = 0.0;
+    }
+    let mut extremes = vec![max; batch];
+    extremes[0] = 0;
+    vec![
+        ("none", MaskSpec::None),
+        ("lens", lens.clone()),
+        ("lens: an empty and a full example", MaskSpec::lens(&extremes)),
+        ("lens beyond the keys", MaskSpec::lens(&vec![max + 100; batch])),
+        ("lens below 0", MaskSpec::lens(&vec![-3; batch]).and(MaskSpec::None)),
+        ("lens per query", MaskSpec::lens_per_query(batch, &per_query)),
+        ("causal", MaskSpec::Causal),
+        ("window", window.clone()),
+        ("window of one", MaskSpec::Window { before: 0, after: 0 }),
+        ("window of everything", MaskSpec::Window { before: usize::MAX, after: usize::MAX }),
+        ("dense", MaskSpec::Keep(dense.clone())),
+        ("dense over heads", MaskSpec::drawn(6, &[batch, queries, keys], 0.5)),
+        ("dense over batch and heads", MaskSpec::drawn(7, &[queries, keys], 0.6)),
+        ("dense over queries", MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.6)),
+        ("lens and causal", lens.clone().and(MaskSpec::Causal)),
+        ("lens and window", lens.clone().and(window.clone())),
+        ("lens and dense", lens.clone().and(MaskSpec::Keep(dense.clone()))),
+        ("lens and lens per query", lens.and(MaskSpec::lens_per_query(batch, &per_query))),
+        ("window and dense", window.and(MaskSpec::Keep(dense.clone()))),
+        ("dense and dense", MaskSpec::drawn(9, &[batch, 1, 1, keys], 0.7).and(MaskSpec::Keep(dense))),
+    ]
+}

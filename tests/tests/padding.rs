@@ -1,0 +1,192 @@
+//! Padding is inert: whatever a hidden key, value or score holds changes no bit of an output or gradient.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{Attention, Mask, ScoringFunction, ops};
+use attention_tests::{
+    Array, MaskSpec, Outcome, Path, Problem, SIZES, assert_outcomes_same, assert_same, device, masks,
+};
+use burn::module::Module;
+use burn::tensor::{DType, Tensor};
+
+const POISONS: [f64; 4] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38];
+
+const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
+
+/// Masks with padding: keys that no query sees.
+fn padded() -> Vec<(&'static str, MaskSpec)> {
+    let short = MaskSpec::lens_per_query(2, &[1, 3, 0, 5, 2, 2, 4, 4, 0, 6]);
+    let mut masks = masks(SHAPE);
+    masks.push(("short lens per query", short.clone()));
+    masks.push(("short lens per query and causal", short.clone().and(MaskSpec::Causal)));
+    masks.push(("short lens per query and dense", short.and(MaskSpec::drawn(3, &SHAPE, 0.7))));
+    masks.retain(|(_, mask)| mask.padding(SHAPE).magnitude() > 0.0);
+    assert!(masks.len() > 12, "too few masks have padding");
+    masks
+}
+
+fn check(paths: &[Path], masks: &[(&str, MaskSpec)]) {
+    device::each_training(|device| {
+        for (name, mask) in masks {
+            let padding = mask.padding(SHAPE);
+            for (kind, problem) in Problem::both(SIZES, mask) {
+                for &path in paths {
+                    let problem = match path {
+                        Path::ForwardWithWeights => problem.clone().with_grad_weights(6),
+                        _ => problem.clone(),
+                    };
+                    let clean = problem.run(device, DType::F32, path);
+                    for poison in POISONS {
+                        for inputs in [&["keys"][..], &["values"], &["keys", "values"]] {
+                            let dirty = inputs
+                                .iter()
+                                .fold(problem.clone(), |problem, input| problem.with_rows(input, &padding, poison))
+                                .run(device, DType::F32, path);
+                            let what = format!("{kind}: {name}: {path:?}: {poison} in {inputs:?}");
+                            assert_outcomes_same(&what, &dirty, &clean);
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn reaches_no_output_and_no_gradient_without_weights() {
+    check(&[Path::Forward], &padded());
+}
+
+#[test]
+fn reaches_no_output_and_no_gradient_with_weights() {
+    check(&[Path::ForwardWithWeights], &padded());
+}
+
+#[test]
+fn reaches_no_output_and_no_gradient_of_prepared_keys() {
+    // Windows become known at `attend`, after keys are projected.
+    let known: Vec<_> = padded().into_iter().filter(|(name, _)| !name.contains("window")).collect();
+    check(&[Path::Attend, Path::AttendWithWeights], &known);
+}
+
+/// The rows of `output`, `[batch, heads, queries, _]`, of the queries that see key `key` of example `b`, head `h`,
+/// replaced by zeros.
+fn without_witnesses(output: &Array, mask: &MaskSpec, [b, h, key]: [usize; 3]) -> Array {
+    Array::from_fn(&output.shape, |at| {
+        let witness = at[0] == b && at[1] == h && mask.visible(SHAPE, [b, h, at[2], key]);
+        if witness { 0.0 } else { output.at(at) }
+    })
+}
+
+#[test]
+fn a_key_seen_by_some_queries_reaches_no_other() {
+    device::each(|device| {
+        for (name, mask) in masks(SHAPE) {
+            for (kind, problem) in Problem::both(SIZES, &mask) {
+                for path in Path::ALL {
+                    let clean = problem.run(device, DType::F32, path);
+                    for (at, poison) in POISONS[..3].iter().enumerate() {
+                        let place = [1, 2, (3 * at + 1) % SIZES.keys];
+                        let chosen = Array::from_fn(&SHAPE_OF_ROWS, |at| f64::from(at == place));
+                        for input in ["keys", "values"] {
+                            let dirty = problem.with_rows(input, &chosen, *poison).run(device, DType::F32, path);
+                            for (output, clean) in &clean {
+                                let what = format!("{kind}: {name}: {path:?}: {poison} in {input}: {output}");
+                                let clean = without_witnesses(clean, &mask, place);
+                                assert_same(&what, &without_witnesses(&dirty[output], &mask, place), &clean);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+const SHAPE_OF_ROWS: [usize; 3] = [SIZES.batch, SIZES.heads, SIZES.keys];
+
+#[test]
+fn a_visible_nan_reaches_every_query_that_sees_it() {
+    device::each(|device| {
+        for (name, mask) in masks(SHAPE) {
+            for (kind, problem) in Problem::both(SIZES, &mask) {
+                for path in Path::ALL {
+                    let place = [1, 2, 2];
+                    let chosen = Array::from_fn(&SHAPE_OF_ROWS, |at| f64::from(at == place));
+                    for input in ["keys", "values"] {
+                        let dirty: Outcome = problem.with_rows(input, &chosen, f64::NAN).run(device, DType::F32, path);
+                        let context = &dirty["context"];
+                        for query in 0..SIZES.queries {
+                            let sees = mask.visible(SHAPE, [1, 2, query, 2]);
+                            for component in 0..SIZES.value_size {
+                                let number = context.at(&[1, 2, query, component]);
+                                let what = format!("{kind}: {name}: {path:?}: {input}: query {query}");
+                                assert_eq!(number.is_nan(), sees, "{what}: {number}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn filling_zeroes_padding_and_nothing_else() {
+    device::each(|device| {
+        for (name, mask) in masks(SHAPE) {
+            let rows = Array::draw(1, &[2, 3, 7, 13]);
+            let padding = mask.padding(SHAPE);
+            let filled = ops::fill_padding(rows.f32(device), &mask.mask(device), SIZES.queries);
+            let expected = Array::from_fn(&rows.shape, |at| match padding.at(&at[..3]) {
+                0.0 => rows.at(at),
+                _ => 0.0,
+            });
+            assert_same(name, &Array::read(filled), &expected);
+        }
+    });
+}
+
+/// A score that is NaN wherever the query's first component is smaller than the key's.
+#[derive(Module, Debug)]
+struct HalfNan {}
+
+impl ScoringFunction for HalfNan {
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        let queries = queries.narrow(3, 0, 1);
+        let keys = keys.narrow(3, 0, 1).swap_dims(2, 3);
+        let difference = queries - keys;
+        let negative = difference.clone().lower_elem(0.0);
+        difference.mask_fill(negative, f64::NAN)
+    }
+}
+
+#[test]
+fn nan_scores_of_hidden_pairs_reach_nothing() {
+    // Query i holds i + 2.5 and key j holds j: NaN is where j > i + 2, which is hidden.
+    let line = |rows, offset| Array::from_fn(&[2, rows, 3], |at| at[1] as f64 + offset);
+    device::each_training(|device| {
+        let attention = Attention::new(HalfNan {}, 0.0);
+        let queries = line(5, 2.5).f32::<3>(device).require_grad();
+        let keys = line(7, 0.0).f32::<3>(device).require_grad();
+        let values = Array::draw(1, &[2, 7, 11]).f32::<3>(device).require_grad();
+        let output =
+            attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &Mask::causal());
+        for weights in Array::read(output.weights).data.chunks(7) {
+            let sum: f64 = weights.iter().sum();
+            assert!((sum - 1.0).abs() < 1e-6, "{weights:?}");
+        }
+        let gradients = output.context.sum().backward();
+        for tensor in [queries, keys, values] {
+            let gradient = Array::read(tensor.grad(&gradients).unwrap());
+            assert!(gradient.data.iter().all(|number| number.is_finite()), "{gradient:?}");
+        }
+        // Without the mask they are seen.
+        let context = Array::read(attention.forward(
+            line(5, 2.5).f32::<3>(device),
+            line(7, 0.0).f32::<3>(device),
+            Array::draw(1, &[2, 7, 11]).f32(device),
+            &Mask::none(),
+        ));
+        assert!(context.data.iter().any(|number| number.is_nan()));
+    });
+}
