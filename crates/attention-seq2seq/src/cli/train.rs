@@ -263,7 +263,8 @@ fn launch<S: ModelScore + 'static>(
     interrupter: Interrupter,
     device: &Device,
 ) -> Result<Trained> {
-    let model = prepared.config.model.init::<S>(device);
+    let device = device.clone().autodiff();
+    let model = prepared.config.model.init::<S>(&device);
     let examples = |pairs: &[Pair]| -> Vec<Example> {
         let example = |pair: &Pair| Example {
             source: prepared.source.encode(&pair.source),
@@ -279,7 +280,6 @@ fn launch<S: ModelScore + 'static>(
         run,
         prepared.resume_from,
         interrupter,
-        device,
     )
 }
 

@@ -14,9 +14,7 @@ use burn::data::dataloader::DataLoaderBuilder;
 use burn::data::dataset::InMemDataset;
 use burn::grad_clipping::GradientClippingConfig;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
-use burn::module::Module;
 use burn::optim::AdamConfig;
-use burn::tensor::Device;
 use burn::train::metric::store::{Aggregate, Direction, Split};
 use burn::train::metric::{CharErrorRate, LossMetric};
 use burn::train::checkpoint::{
@@ -91,7 +89,7 @@ pub struct Trained {
 
 /// Trains `model` and leaves checkpoints and metrics in the folder of `run`.
 ///
-/// A checkpoint is written after every epoch, whole or not at all: the last two and the one with the lowest
+/// The model must be on a training device (`device.autodiff()`). A checkpoint is written after every epoch, whole or not at all: the last two and the one with the lowest
 /// validation loss are kept. With `resume_from`, training goes on after that epoch's checkpoint.
 ///
 /// # Errors
@@ -104,7 +102,6 @@ pub fn train<S: ModelScore + 'static>(
     run: &RunDir,
     resume_from: Option<usize>,
     interrupter: Interrupter,
-    device: &Device,
 ) -> Result<Trained> {
     let config = &run_config.train;
     config.check()?;
@@ -161,8 +158,8 @@ pub fn train<S: ModelScore + 'static>(
     if let Some(epoch) = resume_from {
         training = training.checkpoint(epoch);
     }
-    let model = Trainee::new(model, run_config.max_len).fork(&device.clone().autodiff());
-    let result = training.launch(Learner::new(model, optimizer, schedule));
+    let trainee = Trainee::new(model, run_config.max_len);
+    let result = training.launch(Learner::new(trainee, optimizer, schedule));
     match result.error {
         Some(error) => Err(config_error("training", "to reach its last epoch", one_line(&error))),
         None => Ok(Trained {

@@ -1,0 +1,243 @@
+//! Dropout on the weights. `Device::seed` is process-global, so every test here holds one lock.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use attention_core::{
+    Attention, AttentionOutput, DotProductAttentionConfig, DotProductScoreConfig, Mask, ScoringFunction,
+};
+use attention_tests::{Array, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, device};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+
+static SEED: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    SEED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const PROBABILITY: f64 = 0.3;
+
+/// Values are the rows of the identity, so that the context is the dropped weights.
+const SQUARE: Sizes = Sizes { batch: 2, heads: 3, queries: 23, keys: 29, value_size: 29, ..SIZES };
+
+fn identity(device: &Device) -> Tensor<4> {
+    let shape = [SQUARE.batch, SQUARE.heads, SQUARE.keys, SQUARE.value_size];
+    Array::from_fn(&shape, |at| f64::from(at[2] == at[3])).f32(device)
+}
+
+fn inputs(problem: &Problem, device: &Device) -> [Tensor<4>; 3] {
+    let [queries, keys] = ["queries", "keys"].map(|name| problem.inputs[name].f32(device));
+    [queries, keys, identity(device)]
+}
+
+fn mask() -> MaskSpec {
+    MaskSpec::lens(&[19, 27])
+}
+
+/// A test of any attention.
+trait Check {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device);
+}
+
+/// Runs a check with additive and dot-product attention, on every device with autodiff.
+fn each(probability: f64, check: impl Check) {
+    let _alone = alone();
+    device::each_training(|device| {
+        let problem = Problem::additive(SQUARE, mask());
+        let score = problem.additive_score(device, DType::F32);
+        check.check(Attention::new(score, probability), &problem, device);
+        let problem = Problem::dot_product(SQUARE, mask());
+        let score = DotProductScoreConfig::new().init();
+        check.check(Attention::new(score, probability), &problem, device);
+    });
+}
+
+fn forward<S: ScoringFunction>(attention: &Attention<S>, problem: &Problem, device: &Device) -> Array {
+    let [queries, keys, values] = inputs(problem, device);
+    Array::read(attention.forward(queries, keys, values, &problem.mask.mask(device)))
+}
+
+fn with_weights<S: ScoringFunction>(attention: &Attention<S>, problem: &Problem, device: &Device) -> [Array; 2] {
+    let [queries, keys, values] = inputs(problem, device);
+    let AttentionOutput { context, weights } =
+        attention.forward_with_weights(queries, keys, values, &problem.mask.mask(device));
+    [Array::read(context), Array::read(weights)]
+}
+
+struct IsOffOutsideTraining;
+
+impl Check for IsOffOutsideTraining {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+        let expected = problem.solve();
+        let plain = device.clone().inner();
+        // By the device, and by the module's flag on a training device.
+        let inference = attention.valid();
+        assert_close("valid", &forward(&inference, problem, &plain), &expected["weights"], 4e-6);
+        let [context, weights] = with_weights(&inference, problem, &plain);
+        assert_close("valid", &context, &expected["weights"], 4e-6);
+        assert_close("valid", &weights, &expected["weights"], 4e-6);
+        let on_training_device = inference.to_device(device);
+        let context = forward(&on_training_device, problem, device);
+        assert_close("flag off", &context, &expected["weights"], 4e-6);
+    }
+}
+
+#[test]
+fn is_off_outside_training() {
+    each(PROBABILITY, IsOffOutsideTraining);
+    // A flag that is on does not matter on a device that does not train.
+    let _alone = alone();
+    device::each(|device| {
+        let attention = DotProductAttentionConfig::new().with_dropout(PROBABILITY).init();
+        assert!(attention.dropout.training.is_enabled());
+        let problem = Problem::dot_product(SQUARE, mask());
+        let context = forward(&attention, &problem, device);
+        assert_close("plain device", &context, &problem.solve()["weights"], 4e-6);
+    });
+}
+
+struct OfZeroIsNone;
+
+impl Check for OfZeroIsNone {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+        let expected = &problem.solve()["weights"];
+        assert_close("forward", &forward(&attention, problem, device), expected, 4e-6);
+        let [context, weights] = with_weights(&attention, problem, device);
+        assert_close("with weights", &context, expected, 4e-6);
+        assert_close("with weights", &weights, expected, 4e-6);
+    }
+}
+
+#[test]
+fn of_probability_zero_is_none() {
+    each(0.0, OfZeroIsNone);
+}
+
+struct DropsItsShare;
+
+impl Check for DropsItsShare {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+        device.seed(7);
+        let clean = &problem.solve()["weights"];
+        let visible = problem.mask.table(problem.scores_shape());
+        let [context, weights] = with_weights(&attention, problem, device);
+        // What is returned is before dropout.
+        assert_close("weights", &weights, clean, 4e-6);
+        for dropped in [context, forward(&attention, problem, device)] {
+            let scaled = clean.map(|weight| weight / (1.0 - PROBABILITY));
+            let (mut count, mut total) = (0.0, 0.0);
+            for (at, &number) in dropped.data.iter().enumerate() {
+                if visible.data[at] == 0.0 {
+                    assert_eq!(number, 0.0);
+                    continue;
+                }
+                total += 1.0;
+                match number {
+                    0.0 => count += 1.0,
+                    _ => assert!((number - scaled.data[at]).abs() < 1e-6, "{number} {}", scaled.data[at]),
+                }
+            }
+            // Five standard deviations: wrong once in two million.
+            let deviation = (total * PROBABILITY * (1.0 - PROBABILITY)).sqrt();
+            assert!((count - total * PROBABILITY).abs() < 5.0 * deviation, "{count} of {total} dropped");
+        }
+    }
+}
+
+#[test]
+fn drops_its_share_scales_the_rest_and_returns_weights_from_before() {
+    each(PROBABILITY, DropsItsShare);
+}
+
+struct FollowsTheSeed;
+
+impl Check for FollowsTheSeed {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+        let run = |seed| {
+            device.seed(seed);
+            let first = forward(&attention, problem, device);
+            (first, forward(&attention, problem, device), with_weights(&attention, problem, device))
+        };
+        let (one, again, other) = (run(1), run(1), run(2));
+        assert_same("same seed", &again.0, &one.0);
+        assert_same("same seed, second call", &again.1, &one.1);
+        assert_same("same seed, with weights", &again.2[0], &one.2[0]);
+        assert_ne!(one.0, one.1, "two calls drop alike");
+        assert_ne!(one.0, other.0, "two seeds drop alike");
+        // Examples, heads and queries drop differently.
+        let pattern = |b, h, i| -> Vec<bool> {
+            (0..19).map(|j| one.0.at(&[b, h, i, j]) == 0.0).collect()
+        };
+        let patterns = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| pattern(b, h, i));
+        for (at, pattern) in patterns.iter().enumerate() {
+            assert!(!patterns[..at].contains(pattern), "rows drop alike");
+        }
+    }
+}
+
+#[test]
+fn follows_the_seed_and_nothing_else() {
+    each(PROBABILITY, FollowsTheSeed);
+}
+
+struct BackwardAgrees;
+
+impl Check for BackwardAgrees {
+    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+        device.seed(3);
+        let [queries, keys, values] = inputs(problem, device);
+        let values = values.require_grad();
+        let mask = problem.mask.mask(device);
+        let received = Array::draw(9, &[SQUARE.batch, SQUARE.heads, SQUARE.queries, SQUARE.value_size]);
+        let output = attention.forward(queries, keys, values.clone(), &mask);
+        let dropped = Array::read(output.clone());
+        let gradients = (output * received.f32(device)).sum().backward();
+        let actual = Array::read(values.grad(&gradients).unwrap());
+        // The context is the dropped weights; so the gradient of the values is their transpose times what came.
+        let expected = Array::from_fn(&actual.shape, |at| {
+            (0..SQUARE.queries)
+                .map(|i| dropped.at(&[at[0], at[1], i, at[2]]) * received.at(&[at[0], at[1], i, at[3]]))
+                .sum()
+        });
+        assert_close("values", &actual, &expected, 4e-6);
+    }
+}
+
+#[test]
+fn drops_the_same_forward_and_backward() {
+    each(PROBABILITY, BackwardAgrees);
+}
+
+#[test]
+fn leaves_hidden_rows_zero() {
+    let _alone = alone();
+    device::each_training(|device| {
+        let attention = DotProductAttentionConfig::new().with_dropout(PROBABILITY).init();
+        let mut problem = Problem::dot_product(SQUARE, MaskSpec::lens(&[0, 5]));
+        problem.set("keys", problem.inputs["keys"].clone());
+        let padding = problem.mask.padding(problem.scores_shape());
+        let dirty = problem.with_rows("keys", &padding, f64::NAN);
+        let context = forward(&attention, &dirty, device);
+        assert!(context.data.iter().all(|number| number.is_finite()));
+        let half = context.data.len() / 2;
+        assert!(context.data[..half].iter().all(|&number| number == 0.0));
+        assert!(context.data[half..].iter().any(|&number| number != 0.0));
+    });
+}
+
+#[test]
+fn acts_on_prepared_keys_too() {
+    let _alone = alone();
+    device::each_training(|device| {
+        let attention = DotProductAttentionConfig::new().with_dropout(PROBABILITY).init();
+        let problem = Problem::dot_product(SQUARE, MaskSpec::None);
+        let [queries, keys, values] = inputs(&problem, device);
+        let memory = attention.prepare(keys, values, Mask::none());
+        device.seed(1);
+        let context = Array::read(attention.attend(queries, &memory));
+        device.seed(1);
+        assert_same("attend", &context, &forward(&attention, &problem, device));
+        assert!(context.data.contains(&0.0));
+    });
+}

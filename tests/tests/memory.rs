@@ -1,0 +1,246 @@
+//! Prepared keys: `prepare` and `attend` are `forward`; selecting and expanding them is selecting the inputs.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{Attention, DotProductScoreConfig, Mask, Memory, ScoringFunction};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, assert_same, device, masks,
+};
+use burn::tensor::{DType, Device, Int, Tensor};
+
+const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
+
+#[test]
+fn attending_to_prepared_keys_is_forward() {
+    device::each_training(|device| {
+        for (name, mask) in masks(SHAPE) {
+            for (kind, problem) in Problem::both(SIZES, &mask) {
+                let mut expected = problem.run(device, DType::F32, Path::ForwardWithWeights);
+                if expected["context"].magnitude() == 0.0 {
+                    continue;
+                }
+                let what = format!("{kind}: {name}");
+                let outcome = problem.run(device, DType::F32, Path::AttendWithWeights);
+                assert_outcomes_close(&what, &outcome, &expected, 1e-6);
+                expected.remove("weights");
+                let outcome = problem.run(device, DType::F32, Path::Attend);
+                assert_outcomes_close(&what, &outcome, &expected, 2e-6);
+            }
+        }
+    });
+}
+
+/// A check of any attention.
+trait Check {
+    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device);
+}
+
+fn each(sizes: Sizes, check: impl Check) {
+    device::each(|device| {
+        let shape = [sizes.batch, sizes.heads.max(1), sizes.queries, sizes.keys];
+        for (name, mask) in masks(shape) {
+            eprintln!("{name}");
+            let problem = Problem::additive(sizes, mask.clone());
+            let score = problem.additive_score(device, DType::F32);
+            check.check(&Attention::new(score, 0.0), &problem, device);
+            let problem = Problem::dot_product(sizes, mask);
+            check.check(&Attention::new(DotProductScoreConfig::new().init(), 0.0), &problem, device);
+        }
+    });
+}
+
+fn input(problem: &Problem, name: &str, device: &Device) -> Tensor<4> {
+    problem.inputs[name].f32(device)
+}
+
+fn memory<S: ScoringFunction>(attention: &Attention<S>, problem: &Problem, device: &Device) -> Memory {
+    let [keys, values] = ["keys", "values"].map(|name| input(problem, name, device));
+    attention.prepare(keys, values, problem.mask.mask(device))
+}
+
+/// The examples `chosen` of a problem, with a mask that says the same of each.
+fn examples(problem: &Problem, chosen: &[usize]) -> Problem {
+    let shape = problem.scores_shape();
+    let visible = problem.mask.table(shape);
+    let pick = |array: &Array| {
+        let mut shape = array.shape.clone();
+        shape[0] = chosen.len();
+        Array::from_fn(&shape, |at| {
+            let mut from = at.to_vec();
+            from[0] = chosen[at[0]];
+            array.at(&from)
+        })
+    };
+    let mut picked = problem.clone();
+    for name in ["queries", "keys", "values"] {
+        picked.set(name, pick(&problem.inputs[name]));
+    }
+    picked.mask = MaskSpec::Keep(pick(&visible));
+    picked
+}
+
+struct Selects;
+
+impl Check for Selects {
+    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device) {
+        let memory = memory(attention, problem, device);
+        for chosen in [&[1, 0][..], &[1], &[0, 0, 1], &[1, 1, 0, 1, 0]] {
+            let indices: Vec<i64> = chosen.iter().map(|&at| at as i64).collect();
+            let indices = Tensor::<1, Int>::from_data(&indices[..], device);
+            let selected = memory.select(indices);
+            assert_eq!(selected.batch_size(), chosen.len());
+            assert_eq!(selected.num_keys(), SIZES.keys);
+            let expected = examples(problem, chosen).solve();
+            let queries = examples(problem, chosen).inputs["queries"].f32::<4>(device);
+            let output = attention.attend_with_weights(queries.clone(), &selected);
+            assert_close("weights", &Array::read(output.weights), &expected["weights"], 4e-6);
+            assert_close("context", &Array::read(output.context), &expected["context"], 4e-6);
+            let context = Array::read(attention.attend(queries, &selected));
+            assert_close("context", &context, &expected["context"], 4e-6);
+        }
+    }
+}
+
+#[test]
+fn selecting_examples_is_selecting_the_inputs() {
+    each(SIZES, Selects);
+}
+
+struct Expands;
+
+impl Check for Expands {
+    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device) {
+        let memory = memory(attention, problem, device);
+        for beam in [1, 2, 3] {
+            let chosen: Vec<usize> = (0..SIZES.batch * beam).map(|at| at / beam).collect();
+            let expanded = memory.expand(beam);
+            assert_eq!(expanded.batch_size(), chosen.len());
+            let mut expected = examples(problem, &chosen);
+            // Other queries for each copy.
+            expected.set("queries", Array::draw(9, &[chosen.len(), SIZES.heads, SIZES.queries, SIZES.query_size]));
+            let queries = expected.inputs["queries"].f32::<4>(device);
+            let expected = expected.solve();
+            let output = attention.attend_with_weights(queries, &expanded);
+            assert_close("weights", &Array::read(output.weights), &expected["weights"], 4e-6);
+            assert_close("context", &Array::read(output.context), &expected["context"], 4e-6);
+            // And a beam that survives.
+            let last = Tensor::<1, Int>::from_ints([chosen.len() as i64 - 1], device);
+            assert_eq!(expanded.select(last).batch_size(), 1);
+        }
+    }
+}
+
+#[test]
+fn expanding_examples_is_repeating_the_inputs() {
+    each(SIZES, Expands);
+}
+
+#[test]
+fn masks_are_selected_and_expanded_like_memories() {
+    // A mask of one example stands for all.
+    let shape = [3, 2, 5, 7];
+    let one_for_all = [
+        MaskSpec::lens(&[4]),
+        MaskSpec::drawn(1, &[1, 2, 5, 7], 0.6),
+        MaskSpec::drawn(2, &[5, 7], 0.6),
+        MaskSpec::Causal,
+        MaskSpec::lens_per_query(1, &[1, 2, 3, 4, 7]).and(MaskSpec::Window { before: 1, after: 1 }),
+    ];
+    device::each(|device| {
+        let scores: Tensor<4> = Array::draw(1, &shape).f32(device);
+        let soft = |mask: &Mask| Array::read(attention_core::masked_softmax(scores.clone(), mask));
+        for spec in &one_for_all {
+            let mask = spec.mask(device);
+            let expected = soft(&mask);
+            let indices = Tensor::<1, Int>::from_ints([0, 0, 0], device);
+            assert_same("select", &soft(&mask.select(indices)), &expected);
+            assert_same("expand", &soft(&mask.expand(3)), &expected);
+        }
+        let mask = MaskSpec::lens(&[1, 5, 3]).mask(device);
+        let chosen = mask.select(Tensor::from_ints([2, 0, 1], device));
+        assert_same("select", &soft(&chosen), &soft(&MaskSpec::lens(&[3, 1, 5]).mask(device)));
+    });
+}
+
+struct Steps;
+
+impl Check for Steps {
+    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device) {
+        // Only masks of keys: one query at a time stands at the last key.
+        let keys_only = MaskSpec::lens(&[3, 6]).and(MaskSpec::drawn(1, &[2, 1, 1, SIZES.keys], 0.7));
+        let problem = Problem { mask: keys_only, ..problem.clone() };
+        let memory = memory(attention, &problem, device);
+        let expected = problem.solve();
+        let queries = input(&problem, "queries", device);
+        for step in 0..SIZES.queries {
+            let query = queries.clone().narrow(2, step, 1);
+            let output = attention.attend_with_weights(query.clone(), &memory);
+            let row = |array: &Array| {
+                let [batch, heads, _, size] = [0, 1, 2, 3].map(|axis| array.shape[axis]);
+                Array::from_fn(&[batch, heads, 1, size], |at| array.at(&[at[0], at[1], step, at[3]]))
+            };
+            assert_close("weights", &Array::read(output.weights), &row(&expected["weights"]), 4e-6);
+            assert_close("context", &Array::read(output.context), &row(&expected["context"]), 4e-6);
+            let context = Array::read(attention.attend(query, &memory));
+            assert_close("context", &context, &row(&expected["context"]), 4e-6);
+        }
+    }
+}
+
+#[test]
+fn attending_step_by_step_is_attending_at_once() {
+    each(SIZES, Steps);
+}
+
+#[test]
+fn a_mask_of_positions_is_aligned_with_the_queries_of_each_call() {
+    device::each(|device| {
+        for mask in [MaskSpec::Causal, MaskSpec::Window { before: 2, after: 0 }] {
+            let problem = Problem::dot_product(SIZES, mask);
+            let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+            let memory = memory(&attention, &problem, device);
+            for queries in [1, 4, 5, 9] {
+                let mut problem = problem.clone();
+                problem.set("queries", Array::draw(8, &[SIZES.batch, SIZES.heads, queries, SIZES.query_size]));
+                let context = attention.attend(problem.inputs["queries"].f32::<4>(device), &memory);
+                assert_close("context", &Array::read(context), &problem.solve()["context"], 4e-6);
+            }
+        }
+    });
+}
+
+#[test]
+fn gradients_of_all_steps_add_up_in_keys_values_and_parameters() {
+    device::each_training(|device| {
+        let problem = Problem::additive(SIZES, MaskSpec::lens(&[3, 6]));
+        let expected = problem.run(device, DType::F32, Path::Forward);
+        let score = problem.additive_score(device, DType::F32);
+        let attention = Attention::new(score, 0.0);
+        let [queries, keys, values] =
+            ["queries", "keys", "values"].map(|name| input(&problem, name, device).require_grad());
+        let mask = problem.mask.mask(device);
+        let memory = attention.prepare(keys.clone(), values.clone(), mask);
+        let received: Tensor<4> = problem.grad_context.as_ref().unwrap().f32(device);
+        let loss = (0..SIZES.queries)
+            .map(|step| {
+                let context = attention.attend(queries.clone().narrow(2, step, 1), &memory);
+                (context * received.clone().narrow(2, step, 1)).sum()
+            })
+            .reduce(|sum, step| sum + step)
+            .unwrap();
+        let gradients = loss.backward();
+        let tensors = [("queries", queries), ("keys", keys), ("values", values)];
+        for (name, tensor) in tensors {
+            let gradient = Array::read(tensor.grad(&gradients).unwrap());
+            assert_close(name, &gradient, &expected[&format!("grad {name}")], 4e-6);
+        }
+        let weights = [
+            ("W_q", attention.score.query.weight.val()),
+            ("W_k", attention.score.key.weight.val()),
+            ("w_v", attention.score.value.weight.val()),
+        ];
+        for (name, weight) in weights {
+            let gradient = Array::read(weight.grad(&gradients).unwrap());
+            assert_close(name, &gradient, &expected[&format!("grad {name}")], 4e-6);
+        }
+    });
+}
