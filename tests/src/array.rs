@@ -26,7 +26,10 @@ impl Array {
                 number(&index)
             })
             .collect();
-        Self { shape: shape.to_vec(), data }
+        Self {
+            shape: shape.to_vec(),
+            data,
+        }
     }
 
     /// Numbers in `[-2, 2)`, multiples of 1/64 (exact in every float type), that depend on `seed` and position only.
@@ -53,13 +56,23 @@ impl Array {
         let data = tensor.into_data();
         let numbers: Vec<f64> = data.iter::<f64>().collect();
         let shape = data.shape().to_vec();
-        assert_eq!(numbers.len(), shape.iter().product::<usize>(), "the tensor was not read");
-        Self { shape, data: numbers }
+        assert_eq!(
+            numbers.len(),
+            shape.iter().product::<usize>(),
+            "the tensor was not read"
+        );
+        Self {
+            shape,
+            data: numbers,
+        }
     }
 
     /// A float tensor of type `dtype`.
     pub fn tensor<const D: usize>(&self, device: &Device, dtype: DType) -> Tensor<D> {
-        Tensor::from_data(TensorData::new(self.data.clone(), self.shape.clone()), (device, dtype))
+        Tensor::from_data(
+            TensorData::new(self.data.clone(), self.shape.clone()),
+            (device, dtype),
+        )
     }
 
     /// A float tensor of type f32.
@@ -113,7 +126,10 @@ impl Array {
     /// The same numbers in another shape.
     pub fn reshape(&self, shape: &[usize]) -> Self {
         assert_eq!(shape.iter().product::<usize>(), self.data.len());
-        Self { shape: shape.to_vec(), data: self.data.clone() }
+        Self {
+            shape: shape.to_vec(),
+            data: self.data.clone(),
+        }
     }
 
     /// The shape with a heads axis of size 1 where there is none.
@@ -132,7 +148,9 @@ impl Array {
 
     /// The largest absolute number.
     pub fn magnitude(&self) -> f64 {
-        self.data.iter().fold(0.0, |largest, number| largest.max(number.abs()))
+        self.data
+            .iter()
+            .fold(0.0, |largest, number| largest.max(number.abs()))
     }
 
     fn flat(&self, index: &[usize]) -> usize {

@@ -13,7 +13,11 @@ pub fn assert_close(what: &str, actual: &Array, expected: &Array, tolerance: f64
     for (at, (&a, &e)) in actual.data.iter().zip(&expected.data).enumerate() {
         // Not `>`: a NaN must fail.
         let close = (a - e).abs() <= bound;
-        assert!(close, "{what}: element {at} of {:?}: {a} is not {e} within {bound:e}", actual.shape);
+        assert!(
+            close,
+            "{what}: element {at} of {:?}: {a} is not {e} within {bound:e}",
+            actual.shape
+        );
     }
 }
 
@@ -32,16 +36,28 @@ pub fn assert_same(what: &str, actual: &Array, expected: &Array) {
 /// Nothing but zeros.
 pub fn assert_zero(what: &str, actual: &Array) {
     for (at, number) in actual.data.iter().enumerate() {
-        assert!(*number == 0.0, "{what}: element {at} of {:?}: {number} is not 0", actual.shape);
+        assert!(
+            *number == 0.0,
+            "{what}: element {at} of {:?}: {number} is not 0",
+            actual.shape
+        );
     }
 }
 
 /// [`assert_close`] for each result in `expected`, which must include a context that is not all zeros (or
 /// nothing would tell a written buffer from an unwritten one).
 pub fn assert_outcomes_close(what: &str, actual: &Outcome, expected: &Outcome, tolerance: f64) {
-    assert!(expected["context"].magnitude() > 0.0, "{what}: a reference of zeros");
+    assert!(
+        expected["context"].magnitude() > 0.0,
+        "{what}: a reference of zeros"
+    );
     for (name, expected) in expected {
-        assert_close(&format!("{what}: {name}"), &actual[name], expected, tolerance);
+        assert_close(
+            &format!("{what}: {name}"),
+            &actual[name],
+            expected,
+            tolerance,
+        );
     }
 }
 

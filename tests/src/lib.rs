@@ -14,10 +14,14 @@ pub mod oracle;
 mod panics;
 mod problem;
 mod reference;
+mod run;
 
 pub use array::Array;
-pub use compare::{assert_close, assert_outcomes_close, assert_outcomes_same, assert_same, assert_zero};
+pub use compare::{
+    assert_close, assert_outcomes_close, assert_outcomes_same, assert_same, assert_zero,
+};
 pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
-pub use problem::{Outcome, Path, Problem, SIZES, Sizes};
+pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{Case, reference, reference_path};
+pub use run::{Check, Path};

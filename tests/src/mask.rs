@@ -39,7 +39,9 @@ impl MaskSpec {
     /// Lengths per query.
     pub fn lens_per_query(batch: usize, lens: &[i64]) -> Self {
         let queries = lens.len() / batch;
-        Self::ValidLens(Array::from_fn(&[batch, queries], |at| lens[at[0] * queries + at[1]] as f64))
+        Self::ValidLens(Array::from_fn(&[batch, queries], |at| {
+            lens[at[0] * queries + at[1]] as f64
+        }))
     }
 
     /// A dense mask that shows about `share` of the pairs.
@@ -68,7 +70,7 @@ impl MaskSpec {
             Self::And(both) => {
                 let [one, other] = &**both;
                 one.mask(device) & other.mask(device)
-            },
+            }
         }
     }
 
@@ -107,7 +109,9 @@ impl MaskSpec {
 
     /// 1 where visible, of `shape`.
     pub fn table(&self, shape: [usize; 4]) -> Array {
-        Array::from_fn(&shape, |at| f64::from(self.visible(shape, [at[0], at[1], at[2], at[3]])))
+        Array::from_fn(&shape, |at| {
+            f64::from(self.visible(shape, [at[0], at[1], at[2], at[3]]))
+        })
     }
 
     /// 1 for keys that no query sees, `[batch, heads, keys]`.
@@ -124,12 +128,22 @@ impl MaskSpec {
 pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
     let [batch, heads, queries, keys] = shape;
     let max = keys as i64;
-    let per_example: Vec<i64> = (0..batch).map(|b| (max / 2 + b as i64).min(max - 1)).collect();
-    let per_query: Vec<i64> = (0..batch * queries).map(|at| (at as i64 * 3 + 1) % max).collect();
+    let per_example: Vec<i64> = (0..batch)
+        .map(|b| (max / 2 + b as i64).min(max - 1))
+        .collect();
+    let per_query: Vec<i64> = (0..batch * queries)
+        .map(|at| (at as i64 * 3 + 1) % max)
+        .collect();
     let lens = MaskSpec::lens(&per_example);
-    let window = MaskSpec::Window { before: 1, after: 2 };
-    let mut dense = Array::draw(5, &[batch, heads, queries, keys]).map(|number| f64::from(number < 0.8));
-    for (b, h, i) in (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..queries).map(move |i| (b, h, i)))) {
+    let window = MaskSpec::Window {
+        before: 1,
+        after: 2,
+    };
+    let mut dense =
+        Array::draw(5, &[batch, heads, queries, keys]).map(|number| f64::from(number < 0.8));
+    for (b, h, i) in
+        (0..batch).flat_map(|b| (0..heads).flat_map(move |h| (0..queries).map(move |i| (b, h, i))))
+    {
         *dense.at_mut(&[b, h, i, (b + h) % keys]) = 0.0;
     }
     let mut extremes = vec![max; batch];
@@ -137,23 +151,68 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
     vec![
         ("none", MaskSpec::None),
         ("lens", lens.clone()),
-        ("lens: an empty and a full example", MaskSpec::lens(&extremes)),
-        ("lens beyond the keys", MaskSpec::lens(&vec![max + 100; batch])),
-        ("lens below 0", MaskSpec::lens(&vec![-3; batch]).and(MaskSpec::None)),
-        ("lens per query", MaskSpec::lens_per_query(batch, &per_query)),
+        (
+            "lens: an empty and a full example",
+            MaskSpec::lens(&extremes),
+        ),
+        (
+            "lens beyond the keys",
+            MaskSpec::lens(&vec![max + 100; batch]),
+        ),
+        (
+            "lens below 0",
+            MaskSpec::lens(&vec![-3; batch]).and(MaskSpec::None),
+        ),
+        (
+            "lens per query",
+            MaskSpec::lens_per_query(batch, &per_query),
+        ),
         ("causal", MaskSpec::Causal),
         ("window", window.clone()),
-        ("window of one", MaskSpec::Window { before: 0, after: 0 }),
-        ("window of everything", MaskSpec::Window { before: usize::MAX, after: usize::MAX }),
+        (
+            "window of one",
+            MaskSpec::Window {
+                before: 0,
+                after: 0,
+            },
+        ),
+        (
+            "window of everything",
+            MaskSpec::Window {
+                before: usize::MAX,
+                after: usize::MAX,
+            },
+        ),
         ("dense", MaskSpec::Keep(dense.clone())),
-        ("dense over heads", MaskSpec::drawn(6, &[batch, queries, keys], 0.5)),
-        ("dense over batch and heads", MaskSpec::drawn(7, &[queries, keys], 0.6)),
-        ("dense over queries", MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.6)),
+        (
+            "dense over heads",
+            MaskSpec::drawn(6, &[batch, queries, keys], 0.5),
+        ),
+        (
+            "dense over batch and heads",
+            MaskSpec::drawn(7, &[queries, keys], 0.6),
+        ),
+        (
+            "dense over queries",
+            MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.6),
+        ),
         ("lens and causal", lens.clone().and(MaskSpec::Causal)),
         ("lens and window", lens.clone().and(window.clone())),
-        ("lens and dense", lens.clone().and(MaskSpec::Keep(dense.clone()))),
-        ("lens and lens per query", lens.and(MaskSpec::lens_per_query(batch, &per_query))),
-        ("window and dense", window.and(MaskSpec::Keep(dense.clone()))),
-        ("dense and dense", MaskSpec::drawn(9, &[batch, 1, 1, keys], 0.7).and(MaskSpec::Keep(dense))),
+        (
+            "lens and dense",
+            lens.clone().and(MaskSpec::Keep(dense.clone())),
+        ),
+        (
+            "lens and lens per query",
+            lens.and(MaskSpec::lens_per_query(batch, &per_query)),
+        ),
+        (
+            "window and dense",
+            window.and(MaskSpec::Keep(dense.clone())),
+        ),
+        (
+            "dense and dense",
+            MaskSpec::drawn(9, &[batch, 1, 1, keys], 0.7).and(MaskSpec::Keep(dense)),
+        ),
     ]
 }

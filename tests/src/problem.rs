@@ -1,13 +1,6 @@
-//! Everything that goes into one attention, and everything that comes out.
+//! Everything that goes into one attention, and what a plain loop makes of it.
 
 use std::collections::BTreeMap;
-
-use attention_core::{
-    AdditiveScore, Attention, DotProductScoreConfig, Mask, ScoringFunction,
-};
-use burn::module::Param;
-use burn::nn::Linear;
-use burn::tensor::{DType, Device, Tensor};
 
 use crate::{Array, MaskSpec, oracle};
 
@@ -41,27 +34,6 @@ pub const SIZES: Sizes = Sizes {
     value_size: 13,
 };
 
-/// Which of the equivalent calls computes the context.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Path {
-    /// `forward`.
-    Forward,
-    /// `forward_with_weights`.
-    ForwardWithWeights,
-    /// `prepare`, then `attend`.
-    Attend,
-    /// `prepare`, then `attend_with_weights`.
-    AttendWithWeights,
-}
-
-impl Path {
-    /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Forward, Self::ForwardWithWeights, Self::Attend, Self::AttendWithWeights];
-    /// Those that know queries and mask when the keys are projected.
-    pub const DIRECT: [Self; 2] = [Self::Forward, Self::ForwardWithWeights];
-}
-
 /// One attention: additive if the inputs include `W_q`, `W_k` and `w_v`, dot-product otherwise.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -82,7 +54,8 @@ impl Problem {
     pub fn additive(sizes: Sizes, mask: MaskSpec) -> Self {
         let mut problem = Self::drawn(sizes, sizes.key_size, mask);
         // Small enough that tanh is not flat.
-        let parameter = |seed, shape: [usize; 2]| Array::draw(seed, &shape).map(|number| number / 4.0);
+        let parameter =
+            |seed, shape: [usize; 2]| Array::draw(seed, &shape).map(|number| number / 4.0);
         problem.set("W_q", parameter(11, [sizes.query_size, sizes.hiddens]));
         problem.set("W_k", parameter(12, [sizes.key_size, sizes.hiddens]));
         problem.set("w_v", Array::draw(13, &[sizes.hiddens, 1]));
@@ -114,9 +87,15 @@ impl Problem {
             grad_context: Some(Array::draw(4, &shape(sizes.queries, sizes.value_size))),
             grad_weights: None,
         };
-        problem.set("queries", Array::draw(1, &shape(sizes.queries, sizes.query_size)));
+        problem.set(
+            "queries",
+            Array::draw(1, &shape(sizes.queries, sizes.query_size)),
+        );
         problem.set("keys", Array::draw(2, &shape(sizes.keys, key_size)));
-        problem.set("values", Array::draw(3, &shape(sizes.keys, sizes.value_size)));
+        problem.set(
+            "values",
+            Array::draw(3, &shape(sizes.keys, sizes.value_size)),
+        );
         problem
     }
 
@@ -163,14 +142,6 @@ impl Problem {
         part("context", &self.grad_context) + part("weights", &self.grad_weights)
     }
 
-    /// What the library computes, with gradients if `device` trains.
-    pub fn run(&self, device: &Device, dtype: DType, path: Path) -> Outcome {
-        match self.inputs["queries"].shape.len() {
-            3 => self.run_axes::<3>(device, dtype, path),
-            _ => self.run_axes::<4>(device, dtype, path),
-        }
-    }
-
     /// Context and weights, by plain loops in f64.
     pub fn solve(&self) -> Outcome {
         let [queries, keys, values] =
@@ -193,102 +164,8 @@ impl Problem {
             _ => array,
         };
         let outputs = [("context", context), ("weights", weights)];
-        outputs.map(|(name, array)| (name.to_string(), shaped(array))).into()
+        outputs
+            .map(|(name, array)| (name.to_string(), shaped(array)))
+            .into()
     }
-
-    fn run_axes<const D: usize>(&self, device: &Device, dtype: DType, path: Path) -> Outcome {
-        let mask = self.mask.mask(device);
-        let input = |name: &str| {
-            let tensor = self.inputs[name].tensor::<D>(device, dtype);
-            if device.is_autodiff() { tensor.require_grad() } else { tensor }
-        };
-        let tensors = ["queries", "keys", "values"].map(input);
-        if self.inputs.contains_key("W_q") {
-            let score = self.additive_score(device, dtype);
-            let parameters = [
-                ("W_q", score.query.weight.val()),
-                ("W_k", score.key.weight.val()),
-                ("w_v", score.value.weight.val()),
-            ];
-            self.pool(&Attention::new(score, 0.0), tensors, &parameters, &mask, path)
-        } else {
-            let score = DotProductScoreConfig::new().with_scale(self.scale).init();
-            self.pool(&Attention::new(score, 0.0), tensors, &[], &mask, path)
-        }
-    }
-
-    /// The score with this problem's parameters.
-    pub fn additive_score(&self, device: &Device, dtype: DType) -> AdditiveScore {
-        let linear = |name: &str| Linear {
-            weight: Param::from_tensor(self.inputs[name].tensor(device, dtype)),
-            bias: None,
-        };
-        AdditiveScore { query: linear("W_q"), key: linear("W_k"), value: linear("w_v") }
-    }
-
-    fn pool<S: ScoringFunction, const D: usize>(
-        &self,
-        attention: &Attention<S>,
-        [queries, keys, values]: [Tensor<D>; 3],
-        parameters: &[(&str, Tensor<2>)],
-        mask: &Mask,
-        path: Path,
-    ) -> Outcome {
-        let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
-        let (context, weights) = match path {
-            Path::Forward => (attention.forward(q, k, v, mask), None),
-            Path::ForwardWithWeights => {
-                let output = attention.forward_with_weights(q, k, v, mask);
-                (output.context, Some(output.weights))
-            }
-            Path::Attend => (attention.attend(q, &attention.prepare(k, v, mask.clone())), None),
-            Path::AttendWithWeights => {
-                let memory = attention.prepare(k, v, mask.clone());
-                let output = attention.attend_with_weights(q, &memory);
-                (output.context, Some(output.weights))
-            }
-        };
-        let mut outcome = Outcome::from([("context".into(), Array::read(context.clone()))]);
-        if let Some(weights) = &weights {
-            outcome.insert("weights".into(), Array::read(weights.clone()));
-        }
-        if context.device().is_autodiff() {
-            let weighted = |output: Tensor<D>, gradient: &Array| {
-                let gradient = gradient.tensor::<D>(&output.device(), output.dtype());
-                (output * gradient).sum()
-            };
-            let ones = Array::full(&context.dims(), 1.0);
-            let mut loss = weighted(context, self.grad_context.as_ref().unwrap_or(&ones));
-            if let (Some(weights), Some(gradient)) = (weights, &self.grad_weights) {
-                loss = loss + weighted(weights, gradient);
-            }
-            let inputs = [("queries", queries), ("keys", keys), ("values", values)];
-            outcome.extend(gradients(&loss, &inputs, parameters));
-        }
-        outcome
-    }
-}
-
-/// The gradients of `loss`; zeros where it does not depend on a tensor.
-fn gradients<const D: usize>(
-    loss: &Tensor<1>,
-    inputs: &[(&str, Tensor<D>)],
-    parameters: &[(&str, Tensor<2>)],
-) -> Outcome {
-    fn entry<const D: usize>(name: &str, tensor: &Tensor<D>, gradient: Option<Tensor<D>>) -> (String, Array) {
-        let array = match gradient {
-            Some(gradient) => Array::read(gradient),
-            None => Array::full(&tensor.dims(), 0.0),
-        };
-        (format!("grad {name}"), array)
-    }
-    let gradients = loss.is_tracked().then(|| loss.backward());
-    let of = gradients.as_ref();
-    let inputs = inputs
-        .iter()
-        .map(|(name, tensor)| entry(name, tensor, of.and_then(|gradients| tensor.grad(gradients))));
-    let parameters = parameters
-        .iter()
-        .map(|(name, tensor)| entry(name, tensor, of.and_then(|gradients| tensor.grad(gradients))));
-    inputs.chain(parameters).collect()
 }

@@ -41,11 +41,19 @@ pub fn reference(name: &str) -> Vec<Case> {
         .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()));
     assert!(!file.cases.is_empty(), "{name}: no cases");
     for case in &file.cases {
-        let arrays = case.inputs.iter().chain(&case.outputs).chain(&case.gradients);
+        let arrays = case
+            .inputs
+            .iter()
+            .chain(&case.outputs)
+            .chain(&case.gradients);
         for (tensor, array) in arrays {
             let finite = array.data.iter().all(|number| number.is_finite());
             assert!(finite, "{name}: {}: {tensor} is not finite", case.name);
-            assert_eq!(array.data.len(), array.shape.iter().product::<usize>(), "{name}: {tensor}");
+            assert_eq!(
+                array.data.len(),
+                array.shape.iter().product::<usize>(),
+                "{name}: {tensor}"
+            );
         }
     }
     file.cases
@@ -53,7 +61,9 @@ pub fn reference(name: &str) -> Vec<Case> {
 
 /// The path of a file in `tests/reference`.
 pub fn reference_path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("reference").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("reference")
+        .join(name)
 }
 
 impl Case {

@@ -3,7 +3,8 @@
 
 use attention_core::ops;
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, assert_same, device, masks, oracle,
+    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, assert_same,
+    device, masks, oracle,
 };
 use burn::tensor::Tensor;
 
@@ -37,7 +38,16 @@ fn is_the_formula_under_every_mask() {
 #[test]
 fn scores_stay_right_above_every_tile() {
     // One size above tiles of 64 queries, 128 keys and 64 hidden units, and not a multiple of any vector.
-    let sizes = Sizes { batch: 1, heads: 0, queries: 67, keys: 131, query_size: 3, key_size: 5, hiddens: 71, value_size: 2 };
+    let sizes = Sizes {
+        batch: 1,
+        heads: 0,
+        queries: 67,
+        keys: 131,
+        query_size: 3,
+        key_size: 5,
+        hiddens: 71,
+        value_size: 2,
+    };
     let problem = Problem::additive(sizes, MaskSpec::lens(&[129]));
     let expected = problem.solve();
     device::each(|device| {
@@ -53,7 +63,9 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
     // Far outside the range in which an exponential is finite.
     for magnitude in [10.0, 45.0, 90.0, 1e4, 1e30] {
         let queries = Array::from_fn(&[1, 1, 3, 2], |at| [-magnitude, magnitude, 0.0][at[2]]);
-        let keys = Array::from_fn(&[1, 1, 4, 2], |at| [0.0, magnitude, -magnitude / 2.0, 0.25][at[2]]);
+        let keys = Array::from_fn(&[1, 1, 4, 2], |at| {
+            [0.0, magnitude, -magnitude / 2.0, 0.25][at[2]]
+        });
         let weight = Array::from_fn(&[2], |at| [1.5, -0.25][at[0]]);
         let expected = Array::from_fn(&[1, 1, 3, 4], |at| {
             let sum = queries.at(&[0, 0, at[2], 0]) + keys.at(&[0, 0, at[3], 0]);
@@ -66,7 +78,12 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
                 weight.f32(device),
                 &MaskSpec::None.mask(device),
             );
-            assert_close(&format!("{magnitude}"), &Array::read(scores), &expected, 1e-6);
+            assert_close(
+                &format!("{magnitude}"),
+                &Array::read(scores),
+                &expected,
+                1e-6,
+            );
         });
     }
 }
@@ -75,7 +92,9 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
 fn saturated_units_pass_no_gradient_and_no_nan() {
     device::each_training(|device| {
         for magnitude in [50.0, 1e4, 1e30] {
-            let queries = Array::from_fn(&[1, 1, 3, 5], |at| if at[2] == 1 { -magnitude } else { magnitude });
+            let queries = Array::from_fn(&[1, 1, 3, 5], |at| {
+                if at[2] == 1 { -magnitude } else { magnitude }
+            });
             let queries: Tensor<4> = queries.f32(device).require_grad();
             let keys: Tensor<4> = Array::draw(1, &[1, 1, 7, 5]).f32(device).require_grad();
             let weight: Tensor<1> = Array::draw(2, &[5]).f32(device).require_grad();
@@ -103,7 +122,10 @@ fn hidden_scores_are_zero() {
     let shape = [2, 3, 5, 7];
     device::each(|device| {
         for (name, mask) in masks(shape) {
-            let (queries, keys) = (Array::draw(1, &[2, 3, 5, 11]), Array::draw(2, &[2, 3, 7, 11]));
+            let (queries, keys) = (
+                Array::draw(1, &[2, 3, 5, 11]),
+                Array::draw(2, &[2, 3, 7, 11]),
+            );
             let weight = Array::draw(3, &[11]);
             let scores = ops::additive_score(
                 queries.f32(device),
@@ -112,7 +134,8 @@ fn hidden_scores_are_zero() {
                 &mask.mask(device),
             );
             let one = Array::from_fn(&[11, 11], |at| f64::from(at[0] == at[1]));
-            let expected = oracle::additive_scores(&queries, &keys, &one, &one, &weight.reshape(&[11, 1]));
+            let expected =
+                oracle::additive_scores(&queries, &keys, &one, &one, &weight.reshape(&[11, 1]));
             let visible = mask.table(shape);
             let expected = Array::from_fn(&shape, |at| expected.at(at) * visible.at(at));
             assert_close(name, &Array::read(scores), &expected, 2e-6);

@@ -3,7 +3,8 @@
 use attention_core::ops::{self, AttentionOptions};
 use attention_core::{DotProductAttentionConfig, Mask};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device, masks, oracle,
+    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
+    masks, oracle,
 };
 use burn::tensor::{DType, Tensor};
 
@@ -37,12 +38,16 @@ fn is_the_formula_under_every_mask() {
 #[test]
 fn a_scale_of_zero_weighs_all_visible_keys_alike() {
     device::each(|device| {
-        let attention = DotProductAttentionConfig::new().with_scale(Some(0.0)).init();
+        let attention = DotProductAttentionConfig::new()
+            .with_scale(Some(0.0))
+            .init();
         let queries = Array::draw(1, &[2, 5, 11]).f32::<3>(device);
         let keys = Array::draw(2, &[2, 7, 11]).f32::<3>(device);
         let values = Array::draw(3, &[2, 7, 13]).f32::<3>(device);
         let lens = MaskSpec::lens(&[3, 6]).mask(device);
-        let weights = attention.forward_with_weights(queries, keys, values, &lens).weights;
+        let weights = attention
+            .forward_with_weights(queries, keys, values, &lens)
+            .weights;
         let expected = Array::from_fn(&[2, 5, 7], |at| {
             let len = [3, 6][at[0]];
             f64::from(at[2] < len) / len as f64
@@ -53,9 +58,23 @@ fn a_scale_of_zero_weighs_all_visible_keys_alike() {
 
 #[test]
 fn results_stay_right_above_every_tile() {
-    let sizes = Sizes { batch: 1, heads: 2, queries: 67, keys: 131, query_size: 37, key_size: 37, hiddens: 0, value_size: 71 };
+    let sizes = Sizes {
+        batch: 1,
+        heads: 1,
+        queries: 67,
+        keys: 131,
+        query_size: 37,
+        key_size: 37,
+        hiddens: 0,
+        value_size: 71,
+    };
     let keep = MaskSpec::Keep(Array::from_fn(&[1, 131], |at| f64::from(at[1] >= 65)));
-    for mask in [MaskSpec::None, MaskSpec::Causal, MaskSpec::lens(&[64]), keep] {
+    for mask in [
+        MaskSpec::None,
+        MaskSpec::Causal,
+        MaskSpec::lens(&[64]),
+        keep,
+    ] {
         let problem = Problem::dot_product(sizes, mask);
         let expected = problem.solve();
         device::each(|device| {
@@ -72,9 +91,13 @@ fn hidden_scores_are_zero() {
     let shape = [2, 3, 5, 7];
     device::each(|device| {
         for (name, mask) in masks(shape) {
-            let (queries, keys) = (Array::draw(1, &[2, 3, 5, 11]), Array::draw(2, &[2, 3, 7, 11]));
+            let (queries, keys) = (
+                Array::draw(1, &[2, 3, 5, 11]),
+                Array::draw(2, &[2, 3, 7, 11]),
+            );
             let mask_tensors = mask.mask(device);
-            let scores = ops::dot_product_score(queries.f32(device), keys.f32(device), &mask_tensors, 0.5);
+            let scores =
+                ops::dot_product_score(queries.f32(device), keys.f32(device), &mask_tensors, 0.5);
             let expected = oracle::dot_product_scores(&queries, &keys, 0.5);
             let visible = mask.table(shape);
             let expected = Array::from_fn(&shape, |at| expected.at(at) * visible.at(at));
@@ -89,7 +112,10 @@ fn queries_and_keys_without_components_weigh_all_visible_keys_alike() {
         let queries = Tensor::<4>::zeros([2, 3, 5, 0], device);
         let keys = Tensor::<4>::zeros([2, 3, 7, 0], device);
         let values = Array::draw(3, &[2, 3, 7, 13]);
-        let options = AttentionOptions { scale: 1.0, dropout: 0.0 };
+        let options = AttentionOptions {
+            scale: 1.0,
+            dropout: 0.0,
+        };
         let context = ops::attention(queries, keys, values.f32(device), &Mask::causal(), options);
         let weights = oracle::masked_softmax(&Array::full(&[2, 3, 5, 7], 0.0), &MaskSpec::Causal);
         let expected = oracle::weighted_sum(&weights, &values);

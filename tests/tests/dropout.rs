@@ -4,11 +4,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use attention_core::{
-    Attention, AttentionOutput, DotProductAttentionConfig, DotProductScoreConfig, Mask, ScoringFunction,
+    Attention, AttentionOutput, DotProductAttentionConfig, Mask, ScoringFunction,
 };
-use attention_tests::{Array, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, device};
+use attention_tests::{
+    Array, Check, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, device,
+};
 use burn::module::Module;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{Device, Tensor};
 
 static SEED: Mutex<()> = Mutex::new(());
 
@@ -19,46 +21,53 @@ fn alone() -> MutexGuard<'static, ()> {
 const PROBABILITY: f64 = 0.3;
 
 /// Values are the rows of the identity, so that the context is the dropped weights.
-const SQUARE: Sizes = Sizes { batch: 2, heads: 3, queries: 23, keys: 29, value_size: 29, ..SIZES };
-
-fn identity(device: &Device) -> Tensor<4> {
-    let shape = [SQUARE.batch, SQUARE.heads, SQUARE.keys, SQUARE.value_size];
-    Array::from_fn(&shape, |at| f64::from(at[2] == at[3])).f32(device)
-}
+const SQUARE: Sizes = Sizes {
+    batch: 2,
+    heads: 3,
+    queries: 23,
+    keys: 29,
+    value_size: 29,
+    ..SIZES
+};
 
 fn inputs(problem: &Problem, device: &Device) -> [Tensor<4>; 3] {
-    let [queries, keys] = ["queries", "keys"].map(|name| problem.inputs[name].f32(device));
-    [queries, keys, identity(device)]
+    ["queries", "keys", "values"].map(|name| problem.inputs[name].f32(device))
 }
 
-fn mask() -> MaskSpec {
-    MaskSpec::lens(&[19, 27])
+/// Additive and dot-product attention to the identity.
+fn problems(mask: &MaskSpec) -> [Problem; 2] {
+    Problem::both(SQUARE, mask).map(|(_, mut problem)| {
+        let shape = &problem.inputs["values"].shape;
+        let identity = Array::from_fn(shape, |at| f64::from(at[2] == at[3]));
+        problem.set("values", identity);
+        problem
+    })
 }
 
-/// A test of any attention.
-trait Check {
-    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device);
-}
-
-/// Runs a check with additive and dot-product attention, on every device with autodiff.
+/// Runs a check with both attentions, on every device with autodiff.
 fn each(probability: f64, check: impl Check) {
     let _alone = alone();
     device::each_training(|device| {
-        let problem = Problem::additive(SQUARE, mask());
-        let score = problem.additive_score(device, DType::F32);
-        check.check(Attention::new(score, probability), &problem, device);
-        let problem = Problem::dot_product(SQUARE, mask());
-        let score = DotProductScoreConfig::new().init();
-        check.check(Attention::new(score, probability), &problem, device);
+        for problem in problems(&MaskSpec::lens(&[19, 27])) {
+            problem.with_attention(device, probability, &check);
+        }
     });
 }
 
-fn forward<S: ScoringFunction>(attention: &Attention<S>, problem: &Problem, device: &Device) -> Array {
+fn forward<S: ScoringFunction>(
+    attention: &Attention<S>,
+    problem: &Problem,
+    device: &Device,
+) -> Array {
     let [queries, keys, values] = inputs(problem, device);
     Array::read(attention.forward(queries, keys, values, &problem.mask.mask(device)))
 }
 
-fn with_weights<S: ScoringFunction>(attention: &Attention<S>, problem: &Problem, device: &Device) -> [Array; 2] {
+fn with_weights<S: ScoringFunction>(
+    attention: &Attention<S>,
+    problem: &Problem,
+    device: &Device,
+) -> [Array; 2] {
     let [queries, keys, values] = inputs(problem, device);
     let AttentionOutput { context, weights } =
         attention.forward_with_weights(queries, keys, values, &problem.mask.mask(device));
@@ -68,18 +77,23 @@ fn with_weights<S: ScoringFunction>(attention: &Attention<S>, problem: &Problem,
 struct IsOffOutsideTraining;
 
 impl Check for IsOffOutsideTraining {
-    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
-        let expected = problem.solve();
-        let plain = device.clone().inner();
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
+        let expected = &problem.solve()["weights"];
+        let plain = &device.clone().inner();
         // By the device, and by the module's flag on a training device.
         let inference = attention.valid();
-        assert_close("valid", &forward(&inference, problem, &plain), &expected["weights"], 4e-6);
-        let [context, weights] = with_weights(&inference, problem, &plain);
-        assert_close("valid", &context, &expected["weights"], 4e-6);
-        assert_close("valid", &weights, &expected["weights"], 4e-6);
-        let on_training_device = inference.to_device(device);
-        let context = forward(&on_training_device, problem, device);
-        assert_close("flag off", &context, &expected["weights"], 4e-6);
+        let context = forward(&inference, problem, plain);
+        assert_close("valid", &context, expected, 4e-6);
+        let [context, weights] = with_weights(&inference, problem, plain);
+        assert_close("valid", &context, expected, 4e-6);
+        assert_close("valid", &weights, expected, 4e-6);
+        let context = forward(&inference.to_device(device), problem, device);
+        assert_close("flag off", &context, expected, 4e-6);
     }
 }
 
@@ -89,20 +103,24 @@ fn is_off_outside_training() {
     // A flag that is on does not matter on a device that does not train.
     let _alone = alone();
     device::each(|device| {
-        let attention = DotProductAttentionConfig::new().with_dropout(PROBABILITY).init();
-        assert!(attention.dropout.training.is_enabled());
-        let problem = Problem::dot_product(SQUARE, mask());
-        let context = forward(&attention, &problem, device);
-        assert_close("plain device", &context, &problem.solve()["weights"], 4e-6);
+        for problem in problems(&MaskSpec::lens(&[19, 27])) {
+            problem.with_attention(device, PROBABILITY, &DropsNothing);
+        }
     });
 }
 
-struct OfZeroIsNone;
+struct DropsNothing;
 
-impl Check for OfZeroIsNone {
-    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+impl Check for DropsNothing {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
         let expected = &problem.solve()["weights"];
-        assert_close("forward", &forward(&attention, problem, device), expected, 4e-6);
+        let context = forward(&attention, problem, device);
+        assert_close("forward", &context, expected, 4e-6);
         let [context, weights] = with_weights(&attention, problem, device);
         assert_close("with weights", &context, expected, 4e-6);
         assert_close("with weights", &weights, expected, 4e-6);
@@ -111,13 +129,18 @@ impl Check for OfZeroIsNone {
 
 #[test]
 fn of_probability_zero_is_none() {
-    each(0.0, OfZeroIsNone);
+    each(0.0, DropsNothing);
 }
 
 struct DropsItsShare;
 
 impl Check for DropsItsShare {
-    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
         device.seed(7);
         let clean = &problem.solve()["weights"];
         let visible = problem.mask.table(problem.scores_shape());
@@ -135,12 +158,19 @@ impl Check for DropsItsShare {
                 total += 1.0;
                 match number {
                     0.0 => count += 1.0,
-                    _ => assert!((number - scaled.data[at]).abs() < 1e-6, "{number} {}", scaled.data[at]),
+                    _ => assert!(
+                        (number - scaled.data[at]).abs() < 1e-6,
+                        "{number} {}",
+                        scaled.data[at]
+                    ),
                 }
             }
             // Five standard deviations: wrong once in two million.
             let deviation = (total * PROBABILITY * (1.0 - PROBABILITY)).sqrt();
-            assert!((count - total * PROBABILITY).abs() < 5.0 * deviation, "{count} of {total} dropped");
+            assert!(
+                (count - total * PROBABILITY).abs() < 5.0 * deviation,
+                "{count} of {total} dropped"
+            );
         }
     }
 }
@@ -153,11 +183,20 @@ fn drops_its_share_scales_the_rest_and_returns_weights_from_before() {
 struct FollowsTheSeed;
 
 impl Check for FollowsTheSeed {
-    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
         let run = |seed| {
             device.seed(seed);
             let first = forward(&attention, problem, device);
-            (first, forward(&attention, problem, device), with_weights(&attention, problem, device))
+            (
+                first,
+                forward(&attention, problem, device),
+                with_weights(&attention, problem, device),
+            )
         };
         let (one, again, other) = (run(1), run(1), run(2));
         assert_same("same seed", &again.0, &one.0);
@@ -166,10 +205,10 @@ impl Check for FollowsTheSeed {
         assert_ne!(one.0, one.1, "two calls drop alike");
         assert_ne!(one.0, other.0, "two seeds drop alike");
         // Examples, heads and queries drop differently.
-        let pattern = |b, h, i| -> Vec<bool> {
-            (0..19).map(|j| one.0.at(&[b, h, i, j]) == 0.0).collect()
-        };
-        let patterns = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| pattern(b, h, i));
+        let pattern =
+            |b, h, i| -> Vec<bool> { (0..19).map(|j| one.0.at(&[b, h, i, j]) == 0.0).collect() };
+        let patterns =
+            [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)].map(|(b, h, i)| pattern(b, h, i));
         for (at, pattern) in patterns.iter().enumerate() {
             assert!(!patterns[..at].contains(pattern), "rows drop alike");
         }
@@ -184,12 +223,25 @@ fn follows_the_seed_and_nothing_else() {
 struct BackwardAgrees;
 
 impl Check for BackwardAgrees {
-    fn check<S: ScoringFunction>(&self, attention: Attention<S>, problem: &Problem, device: &Device) {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
         device.seed(3);
         let [queries, keys, values] = inputs(problem, device);
         let values = values.require_grad();
         let mask = problem.mask.mask(device);
-        let received = Array::draw(9, &[SQUARE.batch, SQUARE.heads, SQUARE.queries, SQUARE.value_size]);
+        let received = Array::draw(
+            9,
+            &[
+                SQUARE.batch,
+                SQUARE.heads,
+                SQUARE.queries,
+                SQUARE.value_size,
+            ],
+        );
         let output = attention.forward(queries, keys, values.clone(), &mask);
         let dropped = Array::read(output.clone());
         let gradients = (output * received.f32(device)).sum().backward();
@@ -197,7 +249,9 @@ impl Check for BackwardAgrees {
         // The context is the dropped weights; so the gradient of the values is their transpose times what came.
         let expected = Array::from_fn(&actual.shape, |at| {
             (0..SQUARE.queries)
-                .map(|i| dropped.at(&[at[0], at[1], i, at[2]]) * received.at(&[at[0], at[1], i, at[3]]))
+                .map(|i| {
+                    dropped.at(&[at[0], at[1], i, at[2]]) * received.at(&[at[0], at[1], i, at[3]])
+                })
                 .sum()
         });
         assert_close("values", &actual, &expected, 4e-6);
@@ -213,16 +267,20 @@ fn drops_the_same_forward_and_backward() {
 fn leaves_hidden_rows_zero() {
     let _alone = alone();
     device::each_training(|device| {
-        let attention = DotProductAttentionConfig::new().with_dropout(PROBABILITY).init();
-        let mut problem = Problem::dot_product(SQUARE, MaskSpec::lens(&[0, 5]));
-        problem.set("keys", problem.inputs["keys"].clone());
+        let attention = DotProductAttentionConfig::new()
+            .with_dropout(PROBABILITY)
+            .init();
+        let [_, problem] = problems(&MaskSpec::lens(&[0, 5]));
         let padding = problem.mask.padding(problem.scores_shape());
-        let dirty = problem.with_rows("keys", &padding, f64::NAN);
-        let context = forward(&attention, &dirty, device);
-        assert!(context.data.iter().all(|number| number.is_finite()));
-        let half = context.data.len() / 2;
-        assert!(context.data[..half].iter().all(|&number| number == 0.0));
-        assert!(context.data[half..].iter().any(|&number| number != 0.0));
+        let context = forward(
+            &attention,
+            &problem.with_rows("keys", &padding, f64::NAN),
+            device,
+        );
+        let (hidden, visible) = context.data.split_at(context.data.len() / 2);
+        assert!(hidden.iter().all(|&number| number == 0.0));
+        assert!(visible.iter().all(|number| number.is_finite()));
+        assert!(visible.iter().any(|&number| number != 0.0));
     });
 }
 
@@ -230,8 +288,10 @@ fn leaves_hidden_rows_zero() {
 fn acts_on_prepared_keys_too() {
     let _alone = alone();
     device::each_training(|device| {
-        let attention = DotProductAttentionConfig::new().with_dropout(PROBABILITY).init();
-        let problem = Problem::dot_product(SQUARE, MaskSpec::None);
+        let attention = DotProductAttentionConfig::new()
+            .with_dropout(PROBABILITY)
+            .init();
+        let [_, problem] = problems(&MaskSpec::None);
         let [queries, keys, values] = inputs(&problem, device);
         let memory = attention.prepare(keys, values, Mask::none());
         device.seed(1);

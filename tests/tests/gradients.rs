@@ -3,16 +3,26 @@
 
 use attention_core::{Attention, DotProductScoreConfig, ScoringFunction, masked_softmax};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, device, masks, oracle,
+    Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, device, masks,
+    oracle,
 };
-use burn::tensor::{DType, Device};
+use burn::tensor::{DType, Device, Tensor};
 
-const SMALL: Sizes = Sizes { batch: 2, heads: 3, queries: 2, keys: 5, query_size: 3, key_size: 4, hiddens: 7, value_size: 1 };
+const SMALL: Sizes = Sizes {
+    batch: 2,
+    heads: 3,
+    queries: 2,
+    keys: 5,
+    query_size: 3,
+    key_size: 4,
+    hiddens: 7,
+    value_size: 1,
+};
 
 /// Calls `test` where there is f64.
 fn each_with_f64(test: impl Fn(&Device)) {
     device::each(|device| {
-        if device.supports_dtype(DType::F64) {
+        if device::computes(device, DType::F64) {
             test(device);
         }
     });
@@ -28,7 +38,12 @@ fn check(what: &str, problem: &Problem, path: Path, device: &Device) {
             problem.loss(&problem.run(device, DType::F64, path))
         });
         let actual = &outcome[&format!("grad {name}")];
-        assert_close(&format!("{what}: {path:?}: {name}"), actual, &expected, 1e-8);
+        assert_close(
+            &format!("{what}: {path:?}: {name}"),
+            actual,
+            &expected,
+            1e-8,
+        );
     }
 }
 
@@ -50,7 +65,11 @@ fn of_additive_attention_are_finite_differences() {
 #[test]
 fn of_dot_product_attention_are_finite_differences() {
     each_with_f64(|device| {
-        for mask in [MaskSpec::None, MaskSpec::Causal, MaskSpec::lens_per_query(2, &[3, 0, 5, 2])] {
+        for mask in [
+            MaskSpec::None,
+            MaskSpec::Causal,
+            MaskSpec::lens_per_query(2, &[3, 0, 5, 2]),
+        ] {
             let mut problem = Problem::dot_product(SMALL, mask);
             problem.scale = Some(0.7);
             check("dot-product", &problem, Path::Forward, device);
@@ -63,7 +82,13 @@ fn of_dot_product_attention_are_finite_differences() {
 
 #[test]
 fn are_finite_differences_under_every_mask() {
-    let sizes = Sizes { heads: 1, query_size: 2, key_size: 3, hiddens: 3, ..SMALL };
+    let sizes = Sizes {
+        heads: 1,
+        query_size: 2,
+        key_size: 3,
+        hiddens: 3,
+        ..SMALL
+    };
     each_with_f64(|device| {
         for (name, mask) in masks([2, 1, 2, 5]) {
             for (kind, problem) in Problem::both(sizes, &mask) {
@@ -76,7 +101,10 @@ fn are_finite_differences_under_every_mask() {
 #[test]
 fn are_those_of_f64_in_f32_and_on_every_backend() {
     let shape = [SMALL.batch, SMALL.heads, SMALL.queries, SMALL.keys];
-    let Some(exact) = device::plain().into_iter().find(|device| device.supports_dtype(DType::F64)) else {
+    let Some(exact) = device::plain()
+        .into_iter()
+        .find(|device| device::computes(device, DType::F64))
+    else {
         return;
     };
     for (name, mask) in masks(shape) {
@@ -111,7 +139,12 @@ fn are_the_same_with_gradient_checkpointing() {
 }
 
 /// The gradient of one tensor that is query, key and value at once.
-fn check_shared<S: ScoringFunction>(what: &str, attention: &Attention<S>, plain: &Attention<S>, device: &Device) {
+fn check_shared<S: ScoringFunction>(
+    what: &str,
+    attention: &Attention<S>,
+    plain: &Attention<S>,
+    device: &Device,
+) {
     let training = device.clone().autodiff();
     let (input, received) = (Array::draw(1, &[2, 5, 3]), Array::draw(2, &[2, 5, 3]));
     for mask in [MaskSpec::None, MaskSpec::lens(&[2, 4]), MaskSpec::Causal] {
@@ -131,10 +164,20 @@ fn check_shared<S: ScoringFunction>(what: &str, attention: &Attention<S>, plain:
 #[test]
 fn add_up_where_one_tensor_is_query_key_and_value() {
     each_with_f64(|device| {
-        let sizes = Sizes { query_size: 3, key_size: 3, ..SMALL };
+        let sizes = Sizes {
+            query_size: 3,
+            key_size: 3,
+            ..SMALL
+        };
         let problem = Problem::additive(sizes, MaskSpec::None);
-        let additive = |device: &Device| Attention::new(problem.additive_score(device, DType::F64), 0.0);
-        check_shared("additive", &additive(&device.clone().autodiff()), &additive(device), device);
+        let additive =
+            |device: &Device| Attention::new(problem.additive_score(device, DType::F64), 0.0);
+        check_shared(
+            "additive",
+            &additive(&device.clone().autodiff()),
+            &additive(device),
+            device,
+        );
         let dot_product = Attention::new(DotProductScoreConfig::new().init(), 0.0);
         check_shared("dot-product", &dot_product, &dot_product, device);
     });
@@ -174,6 +217,43 @@ fn of_masked_softmax_are_finite_differences() {
                 oracle::masked_softmax(moved, &mask).dot(&received)
             });
             assert_close(name, &actual, &expected, 1e-8);
+        }
+    });
+}
+
+#[test]
+fn gradients_of_all_steps_add_up_in_keys_values_and_parameters() {
+    device::each_training(|device| {
+        let problem = Problem::additive(SMALL, MaskSpec::lens(&[2, 4]));
+        let expected = problem.run(device, DType::F32, Path::Forward);
+        let score = problem.additive_score(device, DType::F32);
+        let attention = Attention::new(score, 0.0);
+        let [queries, keys, values] = ["queries", "keys", "values"]
+            .map(|name| problem.inputs[name].f32::<4>(device).require_grad());
+        let mask = problem.mask.mask(device);
+        let memory = attention.prepare(keys.clone(), values.clone(), mask);
+        let received: Tensor<4> = problem.grad_context.as_ref().unwrap().f32(device);
+        let loss = (0..SMALL.queries)
+            .map(|step| {
+                let context = attention.attend(queries.clone().narrow(2, step, 1), &memory);
+                (context * received.clone().narrow(2, step, 1)).sum()
+            })
+            .reduce(|sum, step| sum + step)
+            .unwrap();
+        let gradients = loss.backward();
+        let tensors = [("queries", queries), ("keys", keys), ("values", values)];
+        for (name, tensor) in tensors {
+            let gradient = Array::read(tensor.grad(&gradients).unwrap());
+            assert_close(name, &gradient, &expected[&format!("grad {name}")], 4e-6);
+        }
+        let weights = [
+            ("W_q", attention.score.query.weight.val()),
+            ("W_k", attention.score.key.weight.val()),
+            ("w_v", attention.score.value.weight.val()),
+        ];
+        for (name, weight) in weights {
+            let gradient = Array::read(weight.grad(&gradients).unwrap());
+            assert_close(name, &gradient, &expected[&format!("grad {name}")], 4e-6);
         }
     });
 }

@@ -37,12 +37,17 @@ const LAYOUTS: [(&str, Lay); 5] = [
     }),
     ("sliced with a step", |array, device| {
         let shape = [0, 1, 2, 3].map(|axis| array.shape[axis]);
-        let whole = Array::from_fn(&[shape[0], shape[1], 2 * shape[2], shape[3]], |at| match at[2] % 2 {
-            0 => array.at(&[at[0], at[1], at[2] / 2, at[3]]),
-            _ => f64::NAN,
+        let whole = Array::from_fn(&[shape[0], shape[1], 2 * shape[2], shape[3]], |at| {
+            match at[2] % 2 {
+                0 => array.at(&[at[0], at[1], at[2] / 2, at[3]]),
+                _ => f64::NAN,
+            }
         });
         let leaf = leaf(&whole, device);
-        (leaf.clone(), leaf.slice(burn::tensor::s![.., .., 0..;2, ..]))
+        (
+            leaf.clone(),
+            leaf.slice(burn::tensor::s![.., .., 0..;2, ..]),
+        )
     }),
 ];
 
@@ -67,7 +72,8 @@ fn run<S: ScoringFunction>(
     }
     let [queries, keys, values] = [0, 1, 2].map(|at| views[at].clone());
     let mask = problem.mask.mask(device);
-    let output = attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
+    let output =
+        attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
     let context = attention.forward(queries, keys, values, &mask);
     let received = problem.grad_context.as_ref().unwrap();
     let gradients = (context.clone() * received.f32(device)).sum().backward();
@@ -81,7 +87,10 @@ fn run<S: ScoringFunction>(
         let gradient = Array::read(leaf.grad(&gradients).unwrap());
         let finite = gradient.map(|number| if number.is_finite() { number } else { 1e9 });
         let plain = device.clone().inner();
-        results.insert(name, Array::read(view_of(&finite, &problem.inputs[*name], lay, &plain)));
+        results.insert(
+            name,
+            Array::read(view_of(&finite, &problem.inputs[*name], lay, &plain)),
+        );
     }
     results
 }
@@ -89,10 +98,15 @@ fn run<S: ScoringFunction>(
 /// The view that `lay` takes of a leaf, of a gradient in the shape of the leaf.
 fn view_of(gradient: &Array, array: &Array, lay: Lay, device: &Device) -> Tensor<4> {
     let number = |at: &[usize]| {
-        at.iter().zip(&array.shape).fold(0, |flat, (&at, &size)| flat * size + at) as f64
+        at.iter()
+            .zip(&array.shape)
+            .fold(0, |flat, (&at, &size)| flat * size + at) as f64
     };
     // Lay out the numbers of the elements, and look up the gradient of each.
-    let (leaf, _) = lay(&Array::from_fn(&array.shape, number), &device.clone().autodiff());
+    let (leaf, _) = lay(
+        &Array::from_fn(&array.shape, number),
+        &device.clone().autodiff(),
+    );
     let numbers = Array::read(leaf);
     let mut result = Array::full(&array.shape, f64::NAN);
     for (number, gradient) in numbers.data.iter().zip(&gradient.data) {
@@ -109,7 +123,12 @@ const CONTIGUOUS: Lay = |array, device| {
     (leaf.clone(), leaf)
 };
 
-fn check<S: ScoringFunction>(kind: &str, attention: &Attention<S>, problem: &Problem, device: &Device) {
+fn check<S: ScoringFunction>(
+    kind: &str,
+    attention: &Attention<S>,
+    problem: &Problem,
+    device: &Device,
+) {
     let expected = run(attention, problem, [CONTIGUOUS; 3], device);
     for (name, lay) in LAYOUTS {
         let choices = [
@@ -147,68 +166,34 @@ fn do_not_matter_forward_or_backward() {
 fn do_not_matter_to_masked_softmax() {
     device::each_training(|device| {
         let scores = Array::draw(1, &[2, 3, 5, 7]);
-        for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::drawn(2, &[2, 3, 5, 7], 0.6)] {
+        for mask in [
+            MaskSpec::lens(&[3, 6]),
+            MaskSpec::drawn(2, &[2, 3, 5, 7], 0.6),
+        ] {
             let mask = mask.mask(device);
             let expected = Array::read(masked_softmax(scores.f32::<4>(device), &mask));
             for (name, lay) in LAYOUTS {
                 let (_, view) = lay(&scores, device);
-                assert_close(name, &Array::read(masked_softmax(view, &mask)), &expected, 1e-6);
+                assert_close(
+                    name,
+                    &Array::read(masked_softmax(view, &mask)),
+                    &expected,
+                    1e-6,
+                );
             }
         }
-    });
-}
-
-/// Queries shared by heads, keys by examples, values by both: stride 0.
-fn expanded<S: ScoringFunction>(attention: &Attention<S>, key_size: usize, device: &Device) {
-    let [batch, heads, queries, keys] = [2, 3, 5, 7];
-    let leaves = [
-        leaf(&Array::draw(1, &[batch, 1, queries, 17]), device),
-        leaf(&Array::draw(2, &[1, heads, keys, key_size]), device),
-        leaf(&Array::draw(3, &[1, 1, keys, 13]), device),
-    ];
-    let received = Array::draw(4, &[batch, heads, queries, 13]);
-    for mask in [Mask::none(), Mask::causal(), MaskSpec::lens(&[3, 6]).mask(device)] {
-        let run = |views: [Tensor<4>; 3]| {
-            let [queries, keys, values] = views;
-            let context = attention.forward(queries, keys, values, &mask);
-            let gradients = (context.clone() * received.f32(device)).sum().backward();
-            let mut results = vec![Array::read(context)];
-            results.extend(leaves.iter().map(|leaf| Array::read(leaf.grad(&gradients).unwrap())));
-            results
-        };
-        let view = |at: usize| leaves[at].clone();
-        let expand = |at: usize| {
-            let [_, _, rows, size] = leaves[at].dims();
-            view(at).expand([batch, heads, rows, size])
-        };
-        let actual = run([expand(0), expand(1), expand(2)]);
-        let repeated = [
-            view(0).repeat_dim(1, heads),
-            view(1).repeat_dim(0, batch),
-            view(2).repeat_dim(0, batch).repeat_dim(1, heads),
-        ];
-        let expected = run(repeated);
-        for (name, (actual, expected)) in
-            ["context", "queries", "keys", "values"].iter().zip(actual.iter().zip(&expected))
-        {
-            assert_close(name, actual, expected, 2e-6);
-        }
-    }
-}
-
-#[test]
-fn expanded_inputs_are_repeated_ones() {
-    device::each_training(|device| {
-        let score = Problem::additive(SIZES, MaskSpec::None).additive_score(device, DType::F32);
-        expanded(&Attention::new(score, 0.0), SIZES.key_size, device);
-        expanded(&Attention::new(DotProductScoreConfig::new().init(), 0.0), 17, device);
     });
 }
 
 #[test]
 fn axes_of_size_one_may_come_from_anywhere() {
     // The stride of an axis of size 1 may be anything: take it out of a larger tensor.
-    let sizes = Sizes { batch: 1, heads: 1, queries: 1, ..SIZES };
+    let sizes = Sizes {
+        batch: 1,
+        heads: 1,
+        queries: 1,
+        ..SIZES
+    };
     device::each_training(|device| {
         let problem = Problem::additive(sizes, MaskSpec::lens(&[4]));
         let score = problem.additive_score(device, DType::F32);
@@ -232,19 +217,31 @@ fn masks_may_be_views() {
 
         let lens = Tensor::<1, Int>::from_ints([9, 3, 9, 6, 9], device);
         let every_second = lens.slice(burn::tensor::s![1..4;2]);
-        check("lens", Mask::valid_lens(every_second), &MaskSpec::lens(&[3, 6]));
+        check(
+            "lens",
+            Mask::valid_lens(every_second),
+            &MaskSpec::lens(&[3, 6]),
+        );
 
         let columns = Tensor::<2, Int>::from_ints([[1, 2], [3, 7], [0, 4], [7, 0], [5, 6]], device);
         let per_query = MaskSpec::lens_per_query(2, &[1, 3, 0, 7, 5, 2, 7, 4, 0, 6]);
-        check("lens per query", Mask::valid_lens_per_query(columns.transpose()), &per_query);
+        check(
+            "lens per query",
+            Mask::valid_lens_per_query(columns.transpose()),
+            &per_query,
+        );
 
         let spec = MaskSpec::drawn(3, &shape, 0.6);
-        let MaskSpec::Keep(keep) = &spec else { unreachable!() };
+        let MaskSpec::Keep(keep) = &spec else {
+            unreachable!()
+        };
         let reversed: Tensor<4, Bool> = keep.permute(&[3, 2, 1, 0]).bool(device);
         check("dense", Mask::keep(reversed.permute([3, 2, 1, 0])), &spec);
 
         let spec = MaskSpec::drawn(4, &[5, 1], 0.6);
-        let MaskSpec::Keep(keep) = &spec else { unreachable!() };
+        let MaskSpec::Keep(keep) = &spec else {
+            unreachable!()
+        };
         let expanded = keep.reshape(&[1, 1, 5, 1]).bool::<4>(device).expand(shape);
         check("expanded", Mask::keep(expanded), &spec);
     });

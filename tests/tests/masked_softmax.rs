@@ -10,8 +10,20 @@ use burn::tensor::{DType, Device, Tensor};
 const SHAPE: [usize; 4] = [2, 3, 5, 7];
 
 /// Weights, and the gradient of the scores when the weights receive `gradient`.
-fn run(scores: &Array, mask: &MaskSpec, gradient: &Array, device: &Device, dtype: DType) -> (Array, Array) {
-    fn axes<const D: usize>(scores: &Array, mask: &Mask, gradient: &Array, device: &Device, dtype: DType) -> (Array, Array) {
+fn run(
+    scores: &Array,
+    mask: &MaskSpec,
+    gradient: &Array,
+    device: &Device,
+    dtype: DType,
+) -> (Array, Array) {
+    fn axes<const D: usize>(
+        scores: &Array,
+        mask: &Mask,
+        gradient: &Array,
+        device: &Device,
+        dtype: DType,
+    ) -> (Array, Array) {
         let scores = scores.tensor::<D>(device, dtype).require_grad();
         let weights = masked_softmax(scores.clone(), mask);
         let loss = (weights.clone() * gradient.tensor(device, dtype)).sum();
@@ -42,7 +54,12 @@ fn is_that_of_pytorch_forward_and_backward() {
                     run(&case.inputs["scores"], &case.mask, gradient, device, dtype);
                 let what = format!("{}: {dtype:?}", case.name);
                 assert_close(&what, &weights, &case.outputs["weights"], tolerance(dtype));
-                assert_close(&what, &scores_gradient, &case.gradients["scores"], tolerance(dtype));
+                assert_close(
+                    &what,
+                    &scores_gradient,
+                    &case.gradients["scores"],
+                    tolerance(dtype),
+                );
             }
         }
     });
@@ -54,13 +71,24 @@ fn hidden_weights_are_exactly_zero_and_rows_sum_to_one() {
         for (name, mask) in masks(SHAPE) {
             let scores = Array::draw(1, &SHAPE);
             let weights = Array::read(masked_softmax(scores.f32::<4>(device), &mask.mask(device)));
-            assert_close(name, &weights, &oracle::masked_softmax(&scores, &mask), 1e-6);
+            assert_close(
+                name,
+                &weights,
+                &oracle::masked_softmax(&scores, &mask),
+                1e-6,
+            );
             let visible = mask.table(SHAPE);
-            let rows = weights.data.chunks(SHAPE[3]).zip(visible.data.chunks(SHAPE[3]));
+            let rows = weights
+                .data
+                .chunks(SHAPE[3])
+                .zip(visible.data.chunks(SHAPE[3]));
             for (row, visible) in rows {
                 let seen = visible.contains(&1.0);
                 let sum: f64 = row.iter().sum();
-                assert!((sum - f64::from(seen)).abs() < 1e-6, "{name}: a row sums to {sum}");
+                assert!(
+                    (sum - f64::from(seen)).abs() < 1e-6,
+                    "{name}: a row sums to {sum}"
+                );
                 for (weight, visible) in row.iter().zip(visible) {
                     // An exact zero where hidden, something above it where visible.
                     assert_eq!(*weight > 0.0, *visible == 1.0, "{name}: {weight}");
@@ -76,17 +104,35 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
         for (name, mask) in masks(SHAPE) {
             let visible = mask.table(SHAPE);
             let hide = |array: &Array, number: f64| {
-                Array::from_fn(&SHAPE, |at| if visible.at(at) == 0.0 { number } else { array.at(at) })
+                Array::from_fn(&SHAPE, |at| {
+                    if visible.at(at) == 0.0 {
+                        number
+                    } else {
+                        array.at(at)
+                    }
+                })
             };
             let (scores, gradient) = (Array::draw(1, &SHAPE), Array::draw(2, &SHAPE));
             let clean = run(&scores, &mask, &gradient, device, DType::F32);
             for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38, -3e38] {
                 let dirty = run(&hide(&scores, poison), &mask, &gradient, device, DType::F32);
-                assert_same(&format!("{name}: weights, {poison} in scores"), &dirty.0, &clean.0);
-                assert_same(&format!("{name}: gradient, {poison} in scores"), &dirty.1, &clean.1);
+                assert_same(
+                    &format!("{name}: weights, {poison} in scores"),
+                    &dirty.0,
+                    &clean.0,
+                );
+                assert_same(
+                    &format!("{name}: gradient, {poison} in scores"),
+                    &dirty.1,
+                    &clean.1,
+                );
                 // What comes back for a hidden weight counts as little.
                 let dirty = run(&scores, &mask, &hide(&gradient, poison), device, DType::F32);
-                assert_same(&format!("{name}: gradient, {poison} received"), &dirty.1, &clean.1);
+                assert_same(
+                    &format!("{name}: gradient, {poison} received"),
+                    &dirty.1,
+                    &clean.1,
+                );
             }
         }
     });
@@ -98,7 +144,9 @@ fn a_row_that_sees_nothing_is_zero_and_so_is_its_gradient() {
         let masks = [
             MaskSpec::lens(&[0, 0]),
             MaskSpec::Keep(Array::full(&[5, 7], 0.0)),
-            MaskSpec::lens(&[3, 0]).and(MaskSpec::Keep(Array::from_fn(&[7], |at| f64::from(at[0] > 2)).reshape(&[1, 7]))),
+            MaskSpec::lens(&[3, 0]).and(MaskSpec::Keep(
+                Array::from_fn(&[7], |at| f64::from(at[0] > 2)).reshape(&[1, 7]),
+            )),
         ];
         for mask in masks {
             let (scores, gradient) = (Array::draw(1, &SHAPE), Array::draw(2, &SHAPE));
@@ -155,7 +203,13 @@ fn a_visible_nan_stays_in_its_row() {
 fn large_and_very_negative_scores_neither_overflow_nor_vanish() {
     device::each_training(|device| {
         for dtype in device::dtypes(device) {
-            for (offset, factor) in [(3e4, 1.0), (-3e4, 1.0), (0.0, 1e4), (-1e37, 0.0), (1e37, 0.0)] {
+            for (offset, factor) in [
+                (3e4, 1.0),
+                (-3e4, 1.0),
+                (0.0, 1e4),
+                (-1e37, 0.0),
+                (1e37, 0.0),
+            ] {
                 for (name, mask) in masks(SHAPE) {
                     let draw = Array::draw(1, &SHAPE);
                     let scores = draw.map(|number| f64::from((offset + factor * number) as f32));

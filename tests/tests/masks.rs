@@ -19,7 +19,13 @@ fn check(what: &str, spec: &MaskSpec, shape: [usize; 4]) {
 
 #[test]
 fn causal_is_aligned_bottom_right_whether_queries_or_keys_are_more() {
-    for shape in [[2, 3, 5, 7], [2, 3, 7, 5], [2, 3, 5, 5], [1, 1, 1, 7], [1, 1, 7, 1]] {
+    for shape in [
+        [2, 3, 5, 7],
+        [2, 3, 7, 5],
+        [2, 3, 5, 5],
+        [1, 1, 1, 7],
+        [1, 1, 7, 1],
+    ] {
         let expected = Array::from_fn(&shape, |at| f64::from(at[3] + shape[2] <= at[2] + shape[3]));
         device::each(|device| {
             assert_same("causal", &shown(&Mask::causal(), shape, device), &expected);
@@ -30,7 +36,15 @@ fn causal_is_aligned_bottom_right_whether_queries_or_keys_are_more() {
 #[test]
 fn windows_follow_the_position_of_the_query() {
     for shape in [[2, 3, 5, 7], [2, 3, 7, 5], [1, 2, 11, 11], [1, 1, 1, 7]] {
-        for (before, after) in [(0, 0), (1, 2), (3, 0), (0, 4), (100, 1), (usize::MAX, 0), (2, usize::MAX)] {
+        for (before, after) in [
+            (0, 0),
+            (1, 2),
+            (3, 0),
+            (0, 4),
+            (100, 1),
+            (usize::MAX, 0),
+            (2, usize::MAX),
+        ] {
             check("window", &MaskSpec::Window { before, after }, shape);
         }
     }
@@ -39,24 +53,56 @@ fn windows_follow_the_position_of_the_query() {
 #[test]
 fn lengths_are_clamped_and_broadcast() {
     let shape = [3, 2, 5, 7];
-    for lens in [[0, 7, 3], [-1, 8, i64::from(i32::MAX)], [1, 2, i64::from(i32::MIN)]] {
+    for lens in [
+        [0, 7, 3],
+        [-1, 8, i64::from(i32::MAX)],
+        [1, 2, i64::from(i32::MIN)],
+    ] {
         check("lens", &MaskSpec::lens(&lens), shape);
     }
     check("lens of one example", &MaskSpec::lens(&[4]), shape);
-    check("lens per query", &MaskSpec::lens_per_query(3, &[0, 1, 2, 3, 4, 7, 6, 5, 4, 3, -2, 9, 1, 0, 7]), shape);
-    check("lens per query, one example", &MaskSpec::lens_per_query(1, &[0, 1, 7, 3, 9]), shape);
-    check("lens per example as a column", &MaskSpec::lens_per_query(3, &[6, 0, 2]), shape);
+    check(
+        "lens per query",
+        &MaskSpec::lens_per_query(3, &[0, 1, 2, 3, 4, 7, 6, 5, 4, 3, -2, 9, 1, 0, 7]),
+        shape,
+    );
+    check(
+        "lens per query, one example",
+        &MaskSpec::lens_per_query(1, &[0, 1, 7, 3, 9]),
+        shape,
+    );
+    check(
+        "lens per example as a column",
+        &MaskSpec::lens_per_query(3, &[6, 0, 2]),
+        shape,
+    );
 }
 
 #[test]
 fn dense_masks_broadcast_over_every_axis() {
     let shape = [2, 3, 5, 7];
     for axes in 0..16 {
-        let dims: Vec<usize> = (0..4).map(|axis| if axes >> axis & 1 == 1 { shape[axis] } else { 1 }).collect();
+        let dims: Vec<usize> = (0..4)
+            .map(|axis| {
+                if axes >> axis & 1 == 1 {
+                    shape[axis]
+                } else {
+                    1
+                }
+            })
+            .collect();
         check("dense", &MaskSpec::drawn(axes, &dims, 0.6), shape);
     }
-    check("dense, three axes", &MaskSpec::drawn(20, &[2, 5, 7], 0.6), shape);
-    check("dense, three axes, one row", &MaskSpec::drawn(21, &[2, 1, 7], 0.6), shape);
+    check(
+        "dense, three axes",
+        &MaskSpec::drawn(20, &[2, 5, 7], 0.6),
+        shape,
+    );
+    check(
+        "dense, three axes, one row",
+        &MaskSpec::drawn(21, &[2, 1, 7], 0.6),
+        shape,
+    );
     check("dense, two axes", &MaskSpec::drawn(22, &[5, 7], 0.6), shape);
 }
 
@@ -64,10 +110,16 @@ fn dense_masks_broadcast_over_every_axis() {
 fn drop_is_the_opposite_of_keep() {
     let shape = [2, 3, 5, 7];
     let spec = MaskSpec::drawn(1, &shape, 0.5);
-    let MaskSpec::Keep(keep) = &spec else { unreachable!() };
+    let MaskSpec::Keep(keep) = &spec else {
+        unreachable!()
+    };
     device::each(|device| {
         let hidden: Tensor<4, Bool> = keep.map(|keep| 1.0 - keep).bool(device);
-        assert_same("drop", &shown(&Mask::drop(hidden), shape, device), &spec.table(shape));
+        assert_same(
+            "drop",
+            &shown(&Mask::drop(hidden), shape, device),
+            &spec.table(shape),
+        );
     });
 }
 
@@ -80,30 +132,58 @@ fn a_key_is_visible_where_all_combined_masks_show_it() {
         MaskSpec::lens_per_query(2, &[1, 3, 0, 7, 5, 2, 7, 4, 0, 6]),
         MaskSpec::lens_per_query(1, &[7, 5, 3, 6, 1]),
         MaskSpec::Causal,
-        MaskSpec::Window { before: 1, after: 2 },
-        MaskSpec::Window { before: 3, after: 0 },
+        MaskSpec::Window {
+            before: 1,
+            after: 2,
+        },
+        MaskSpec::Window {
+            before: 3,
+            after: 0,
+        },
         MaskSpec::drawn(1, &shape, 0.7),
         MaskSpec::drawn(2, &[2, 1, 1, 7], 0.7),
         MaskSpec::drawn(3, &[1, 3, 5, 1], 0.7),
     ];
     for (i, one) in masks.iter().enumerate() {
         for (j, other) in masks.iter().enumerate() {
-            check(&format!("{i} & {j}"), &one.clone().and(other.clone()), shape);
+            check(
+                &format!("{i} & {j}"),
+                &one.clone().and(other.clone()),
+                shape,
+            );
         }
     }
     let three = masks[1].clone().and(masks[5].clone()).and(masks[8].clone());
     check("three", &three, shape);
-    check("three, nested to the right", &masks[8].clone().and(masks[1].clone().and(masks[4].clone())), shape);
+    check(
+        "three, nested to the right",
+        &masks[8].clone().and(masks[1].clone().and(masks[4].clone())),
+        shape,
+    );
 }
 
 #[test]
 fn lengths_may_have_any_integer_type() {
     let shape = [2, 1, 3, 300];
     let spec = MaskSpec::lens(&[100, 3]);
-    let window = MaskSpec::Window { before: 260, after: 20 };
-    let types = [DType::I64, DType::I32, DType::I16, DType::I8, DType::U32, DType::U16, DType::U8];
+    let window = MaskSpec::Window {
+        before: 260,
+        after: 20,
+    };
+    let types = [
+        DType::I64,
+        DType::I32,
+        DType::I16,
+        DType::I8,
+        DType::U32,
+        DType::U16,
+        DType::U8,
+    ];
     device::each(|device| {
-        for dtype in types.into_iter().filter(|&dtype| device.supports_dtype(dtype)) {
+        for dtype in types
+            .into_iter()
+            .filter(|&dtype| device.supports_dtype(dtype))
+        {
             let lens = Tensor::<1, Int>::from_data([100, 3], (device, dtype));
             let mask = Mask::valid_lens(lens);
             let what = format!("{dtype:?}");
@@ -118,7 +198,10 @@ fn lengths_may_have_any_integer_type() {
 fn a_mask_may_be_made_with_autodiff_or_without() {
     let shape = [2, 3, 5, 7];
     let spec = MaskSpec::lens(&[3, 6])
-        .and(MaskSpec::Window { before: 3, after: 2 })
+        .and(MaskSpec::Window {
+            before: 3,
+            after: 2,
+        })
         .and(MaskSpec::drawn(1, &shape, 0.7));
     device::each(|plain| {
         let training = plain.clone().autodiff();
@@ -138,6 +221,47 @@ fn the_first_keys_may_be_hidden_and_later_ones_not() {
         check("first keys hidden", &MaskSpec::Keep(keep), shape);
         let hole = Array::from_fn(&[1, 67], |at| f64::from(at[1] < 3 || at[1] >= first));
         check("a hole", &MaskSpec::Keep(hole), shape);
-        check("window at the end", &MaskSpec::Window { before: 66 - first, after: 0 }, shape);
+        check(
+            "window at the end",
+            &MaskSpec::Window {
+                before: 66 - first,
+                after: 0,
+            },
+            shape,
+        );
     }
+}
+
+#[test]
+fn masks_are_selected_and_expanded_like_memories() {
+    // A mask of one example stands for all.
+    let shape = [3, 2, 5, 7];
+    let one_for_all = [
+        MaskSpec::lens(&[4]),
+        MaskSpec::drawn(1, &[1, 2, 5, 7], 0.6),
+        MaskSpec::drawn(2, &[5, 7], 0.6),
+        MaskSpec::Causal,
+        MaskSpec::lens_per_query(1, &[1, 2, 3, 4, 7]).and(MaskSpec::Window {
+            before: 1,
+            after: 1,
+        }),
+    ];
+    device::each(|device| {
+        let scores: Tensor<4> = Array::draw(1, &shape).f32(device);
+        let soft = |mask: &Mask| Array::read(masked_softmax(scores.clone(), mask));
+        for spec in &one_for_all {
+            let mask = spec.mask(device);
+            let expected = soft(&mask);
+            let indices = Tensor::<1, Int>::from_ints([0, 0, 0], device);
+            assert_same("select", &soft(&mask.select(indices)), &expected);
+            assert_same("expand", &soft(&mask.expand(3)), &expected);
+        }
+        let mask = MaskSpec::lens(&[1, 5, 3]).mask(device);
+        let chosen = mask.select(Tensor::from_ints([2, 0, 1], device));
+        assert_same(
+            "select",
+            &soft(&chosen),
+            &soft(&MaskSpec::lens(&[3, 1, 5]).mask(device)),
+        );
+    });
 }

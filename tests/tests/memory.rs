@@ -3,7 +3,8 @@
 
 use attention_core::{Attention, DotProductScoreConfig, Mask, Memory, ScoringFunction};
 use attention_tests::{
-    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, assert_same, device, masks,
+    Array, Check, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_zero,
+    device, masks,
 };
 use burn::tensor::{DType, Device, Int, Tensor};
 
@@ -29,21 +30,13 @@ fn attending_to_prepared_keys_is_forward() {
     });
 }
 
-/// A check of any attention.
-trait Check {
-    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device);
-}
-
-fn each(sizes: Sizes, check: impl Check) {
+fn each(check: impl Check) {
     device::each(|device| {
-        let shape = [sizes.batch, sizes.heads.max(1), sizes.queries, sizes.keys];
-        for (name, mask) in masks(shape) {
-            eprintln!("{name}");
-            let problem = Problem::additive(sizes, mask.clone());
-            let score = problem.additive_score(device, DType::F32);
-            check.check(&Attention::new(score, 0.0), &problem, device);
-            let problem = Problem::dot_product(sizes, mask);
-            check.check(&Attention::new(DotProductScoreConfig::new().init(), 0.0), &problem, device);
+        for (name, mask) in masks(SHAPE) {
+            for (kind, problem) in Problem::both(SIZES, &mask) {
+                eprintln!("{kind}: {name}");
+                problem.with_attention(device, 0.0, &check);
+            }
         }
     });
 }
@@ -52,7 +45,11 @@ fn input(problem: &Problem, name: &str, device: &Device) -> Tensor<4> {
     problem.inputs[name].f32(device)
 }
 
-fn memory<S: ScoringFunction>(attention: &Attention<S>, problem: &Problem, device: &Device) -> Memory {
+fn memory<S: ScoringFunction>(
+    attention: &Attention<S>,
+    problem: &Problem,
+    device: &Device,
+) -> Memory {
     let [keys, values] = ["keys", "values"].map(|name| input(problem, name, device));
     attention.prepare(keys, values, problem.mask.mask(device))
 }
@@ -81,8 +78,13 @@ fn examples(problem: &Problem, chosen: &[usize]) -> Problem {
 struct Selects;
 
 impl Check for Selects {
-    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device) {
-        let memory = memory(attention, problem, device);
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
+        let memory = memory(&attention, problem, device);
         for chosen in [&[1, 0][..], &[1], &[0, 0, 1], &[1, 1, 0, 1, 0]] {
             let indices: Vec<i64> = chosen.iter().map(|&at| at as i64).collect();
             let indices = Tensor::<1, Int>::from_data(&indices[..], device);
@@ -92,8 +94,18 @@ impl Check for Selects {
             let expected = examples(problem, chosen).solve();
             let queries = examples(problem, chosen).inputs["queries"].f32::<4>(device);
             let output = attention.attend_with_weights(queries.clone(), &selected);
-            assert_close("weights", &Array::read(output.weights), &expected["weights"], 4e-6);
-            assert_close("context", &Array::read(output.context), &expected["context"], 4e-6);
+            assert_close(
+                "weights",
+                &Array::read(output.weights),
+                &expected["weights"],
+                4e-6,
+            );
+            assert_close(
+                "context",
+                &Array::read(output.context),
+                &expected["context"],
+                4e-6,
+            );
             let context = Array::read(attention.attend(queries, &selected));
             assert_close("context", &context, &expected["context"], 4e-6);
         }
@@ -102,26 +114,47 @@ impl Check for Selects {
 
 #[test]
 fn selecting_examples_is_selecting_the_inputs() {
-    each(SIZES, Selects);
+    each(Selects);
 }
 
 struct Expands;
 
 impl Check for Expands {
-    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device) {
-        let memory = memory(attention, problem, device);
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
+        let memory = memory(&attention, problem, device);
         for beam in [1, 2, 3] {
             let chosen: Vec<usize> = (0..SIZES.batch * beam).map(|at| at / beam).collect();
             let expanded = memory.expand(beam);
             assert_eq!(expanded.batch_size(), chosen.len());
             let mut expected = examples(problem, &chosen);
             // Other queries for each copy.
-            expected.set("queries", Array::draw(9, &[chosen.len(), SIZES.heads, SIZES.queries, SIZES.query_size]));
+            expected.set(
+                "queries",
+                Array::draw(
+                    9,
+                    &[chosen.len(), SIZES.heads, SIZES.queries, SIZES.query_size],
+                ),
+            );
             let queries = expected.inputs["queries"].f32::<4>(device);
             let expected = expected.solve();
             let output = attention.attend_with_weights(queries, &expanded);
-            assert_close("weights", &Array::read(output.weights), &expected["weights"], 4e-6);
-            assert_close("context", &Array::read(output.context), &expected["context"], 4e-6);
+            assert_close(
+                "weights",
+                &Array::read(output.weights),
+                &expected["weights"],
+                4e-6,
+            );
+            assert_close(
+                "context",
+                &Array::read(output.context),
+                &expected["context"],
+                4e-6,
+            );
             // And a beam that survives.
             let last = Tensor::<1, Int>::from_ints([chosen.len() as i64 - 1], device);
             assert_eq!(expanded.select(last).batch_size(), 1);
@@ -131,44 +164,26 @@ impl Check for Expands {
 
 #[test]
 fn expanding_examples_is_repeating_the_inputs() {
-    each(SIZES, Expands);
-}
-
-#[test]
-fn masks_are_selected_and_expanded_like_memories() {
-    // A mask of one example stands for all.
-    let shape = [3, 2, 5, 7];
-    let one_for_all = [
-        MaskSpec::lens(&[4]),
-        MaskSpec::drawn(1, &[1, 2, 5, 7], 0.6),
-        MaskSpec::drawn(2, &[5, 7], 0.6),
-        MaskSpec::Causal,
-        MaskSpec::lens_per_query(1, &[1, 2, 3, 4, 7]).and(MaskSpec::Window { before: 1, after: 1 }),
-    ];
-    device::each(|device| {
-        let scores: Tensor<4> = Array::draw(1, &shape).f32(device);
-        let soft = |mask: &Mask| Array::read(attention_core::masked_softmax(scores.clone(), mask));
-        for spec in &one_for_all {
-            let mask = spec.mask(device);
-            let expected = soft(&mask);
-            let indices = Tensor::<1, Int>::from_ints([0, 0, 0], device);
-            assert_same("select", &soft(&mask.select(indices)), &expected);
-            assert_same("expand", &soft(&mask.expand(3)), &expected);
-        }
-        let mask = MaskSpec::lens(&[1, 5, 3]).mask(device);
-        let chosen = mask.select(Tensor::from_ints([2, 0, 1], device));
-        assert_same("select", &soft(&chosen), &soft(&MaskSpec::lens(&[3, 1, 5]).mask(device)));
-    });
+    each(Expands);
 }
 
 struct Steps;
 
 impl Check for Steps {
-    fn check<S: ScoringFunction>(&self, attention: &Attention<S>, problem: &Problem, device: &Device) {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
         // Only masks of keys: one query at a time stands at the last key.
-        let keys_only = MaskSpec::lens(&[3, 6]).and(MaskSpec::drawn(1, &[2, 1, 1, SIZES.keys], 0.7));
-        let problem = Problem { mask: keys_only, ..problem.clone() };
-        let memory = memory(attention, &problem, device);
+        let keys_only =
+            MaskSpec::lens(&[3, 6]).and(MaskSpec::drawn(1, &[2, 1, 1, SIZES.keys], 0.7));
+        let problem = Problem {
+            mask: keys_only,
+            ..problem.clone()
+        };
+        let memory = memory(&attention, &problem, device);
         let expected = problem.solve();
         let queries = input(&problem, "queries", device);
         for step in 0..SIZES.queries {
@@ -176,10 +191,22 @@ impl Check for Steps {
             let output = attention.attend_with_weights(query.clone(), &memory);
             let row = |array: &Array| {
                 let [batch, heads, _, size] = [0, 1, 2, 3].map(|axis| array.shape[axis]);
-                Array::from_fn(&[batch, heads, 1, size], |at| array.at(&[at[0], at[1], step, at[3]]))
+                Array::from_fn(&[batch, heads, 1, size], |at| {
+                    array.at(&[at[0], at[1], step, at[3]])
+                })
             };
-            assert_close("weights", &Array::read(output.weights), &row(&expected["weights"]), 4e-6);
-            assert_close("context", &Array::read(output.context), &row(&expected["context"]), 4e-6);
+            assert_close(
+                "weights",
+                &Array::read(output.weights),
+                &row(&expected["weights"]),
+                4e-6,
+            );
+            assert_close(
+                "context",
+                &Array::read(output.context),
+                &row(&expected["context"]),
+                4e-6,
+            );
             let context = Array::read(attention.attend(query, &memory));
             assert_close("context", &context, &row(&expected["context"]), 4e-6);
         }
@@ -188,59 +215,61 @@ impl Check for Steps {
 
 #[test]
 fn attending_step_by_step_is_attending_at_once() {
-    each(SIZES, Steps);
+    each(Steps);
 }
 
 #[test]
 fn a_mask_of_positions_is_aligned_with_the_queries_of_each_call() {
     device::each(|device| {
-        for mask in [MaskSpec::Causal, MaskSpec::Window { before: 2, after: 0 }] {
+        for mask in [
+            MaskSpec::Causal,
+            MaskSpec::Window {
+                before: 2,
+                after: 0,
+            },
+        ] {
             let problem = Problem::dot_product(SIZES, mask);
             let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
             let memory = memory(&attention, &problem, device);
             for queries in [1, 4, 5, 9] {
                 let mut problem = problem.clone();
-                problem.set("queries", Array::draw(8, &[SIZES.batch, SIZES.heads, queries, SIZES.query_size]));
+                problem.set(
+                    "queries",
+                    Array::draw(8, &[SIZES.batch, SIZES.heads, queries, SIZES.query_size]),
+                );
                 let context = attention.attend(problem.inputs["queries"].f32::<4>(device), &memory);
-                assert_close("context", &Array::read(context), &problem.solve()["context"], 4e-6);
+                assert_close(
+                    "context",
+                    &Array::read(context),
+                    &problem.solve()["context"],
+                    4e-6,
+                );
             }
         }
     });
 }
 
 #[test]
-fn gradients_of_all_steps_add_up_in_keys_values_and_parameters() {
-    device::each_training(|device| {
-        let problem = Problem::additive(SIZES, MaskSpec::lens(&[3, 6]));
-        let expected = problem.run(device, DType::F32, Path::Forward);
-        let score = problem.additive_score(device, DType::F32);
-        let attention = Attention::new(score, 0.0);
-        let [queries, keys, values] =
-            ["queries", "keys", "values"].map(|name| input(&problem, name, device).require_grad());
-        let mask = problem.mask.mask(device);
-        let memory = attention.prepare(keys.clone(), values.clone(), mask);
-        let received: Tensor<4> = problem.grad_context.as_ref().unwrap().f32(device);
-        let loss = (0..SIZES.queries)
-            .map(|step| {
-                let context = attention.attend(queries.clone().narrow(2, step, 1), &memory);
-                (context * received.clone().narrow(2, step, 1)).sum()
-            })
-            .reduce(|sum, step| sum + step)
-            .unwrap();
-        let gradients = loss.backward();
-        let tensors = [("queries", queries), ("keys", keys), ("values", values)];
-        for (name, tensor) in tensors {
-            let gradient = Array::read(tensor.grad(&gradients).unwrap());
-            assert_close(name, &gradient, &expected[&format!("grad {name}")], 4e-6);
-        }
-        let weights = [
-            ("W_q", attention.score.query.weight.val()),
-            ("W_k", attention.score.key.weight.val()),
-            ("w_v", attention.score.value.weight.val()),
+fn prepared_keys_may_be_none_at_all() {
+    device::each(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let queries = || Array::draw(1, &[4, 5, 11]).f32::<3>(device);
+        let keys = Tensor::<3>::zeros([2, 0, 11], device);
+        let masks = [
+            Mask::none(),
+            MaskSpec::lens(&[3, 4]).mask(device),
+            MaskSpec::drawn(1, &[2, 5, 0], 0.5).mask(device),
         ];
-        for (name, weight) in weights {
-            let gradient = Array::read(weight.grad(&gradients).unwrap());
-            assert_close(name, &gradient, &expected[&format!("grad {name}")], 4e-6);
+        for mask in masks {
+            let memory = attention
+                .prepare(keys.clone(), keys.clone(), mask)
+                .expand(2);
+            assert_eq!((memory.batch_size(), memory.num_keys()), (4, 0));
+            let context = Array::read(attention.attend(queries(), &memory));
+            assert_eq!(context.shape, [4, 5, 11]);
+            assert_zero("context", &context);
+            let chosen = memory.select(Tensor::from_ints([3, 3, 0], device));
+            assert_eq!((chosen.batch_size(), chosen.num_keys()), (3, 0));
         }
     });
 }

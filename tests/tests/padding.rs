@@ -3,7 +3,8 @@
 
 use attention_core::{Attention, Mask, ScoringFunction, ops};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, Problem, SIZES, assert_outcomes_same, assert_same, device, masks,
+    Array, MaskSpec, Outcome, Path, Problem, SIZES, assert_outcomes_same, assert_same, device,
+    masks,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Tensor};
@@ -17,8 +18,14 @@ fn padded() -> Vec<(&'static str, MaskSpec)> {
     let short = MaskSpec::lens_per_query(2, &[1, 3, 0, 5, 2, 2, 4, 4, 0, 6]);
     let mut masks = masks(SHAPE);
     masks.push(("short lens per query", short.clone()));
-    masks.push(("short lens per query and causal", short.clone().and(MaskSpec::Causal)));
-    masks.push(("short lens per query and dense", short.and(MaskSpec::drawn(3, &SHAPE, 0.7))));
+    masks.push((
+        "short lens per query and causal",
+        short.clone().and(MaskSpec::Causal),
+    ));
+    masks.push((
+        "short lens per query and dense",
+        short.and(MaskSpec::drawn(3, &SHAPE, 0.7)),
+    ));
     masks.retain(|(_, mask)| mask.padding(SHAPE).magnitude() > 0.0);
     assert!(masks.len() > 12, "too few masks have padding");
     masks
@@ -39,7 +46,9 @@ fn check(paths: &[Path], masks: &[(&str, MaskSpec)]) {
                         for inputs in [&["keys"][..], &["values"], &["keys", "values"]] {
                             let dirty = inputs
                                 .iter()
-                                .fold(problem.clone(), |problem, input| problem.with_rows(input, &padding, poison))
+                                .fold(problem.clone(), |problem, input| {
+                                    problem.with_rows(input, &padding, poison)
+                                })
                                 .run(device, DType::F32, path);
                             let what = format!("{kind}: {name}: {path:?}: {poison} in {inputs:?}");
                             assert_outcomes_same(&what, &dirty, &clean);
@@ -64,7 +73,10 @@ fn reaches_no_output_and_no_gradient_with_weights() {
 #[test]
 fn reaches_no_output_and_no_gradient_of_prepared_keys() {
     // Windows become known at `attend`, after keys are projected.
-    let known: Vec<_> = padded().into_iter().filter(|(name, _)| !name.contains("window")).collect();
+    let known: Vec<_> = padded()
+        .into_iter()
+        .filter(|(name, _)| !name.contains("window"))
+        .collect();
     check(&[Path::Attend, Path::AttendWithWeights], &known);
 }
 
@@ -88,11 +100,21 @@ fn a_key_seen_by_some_queries_reaches_no_other() {
                         let place = [1, 2, (3 * at + 1) % SIZES.keys];
                         let chosen = Array::from_fn(&SHAPE_OF_ROWS, |at| f64::from(at == place));
                         for input in ["keys", "values"] {
-                            let dirty = problem.with_rows(input, &chosen, *poison).run(device, DType::F32, path);
+                            let dirty = problem.with_rows(input, &chosen, *poison).run(
+                                device,
+                                DType::F32,
+                                path,
+                            );
                             for (output, clean) in &clean {
-                                let what = format!("{kind}: {name}: {path:?}: {poison} in {input}: {output}");
+                                let what = format!(
+                                    "{kind}: {name}: {path:?}: {poison} in {input}: {output}"
+                                );
                                 let clean = without_witnesses(clean, &mask, place);
-                                assert_same(&what, &without_witnesses(&dirty[output], &mask, place), &clean);
+                                assert_same(
+                                    &what,
+                                    &without_witnesses(&dirty[output], &mask, place),
+                                    &clean,
+                                );
                             }
                         }
                     }
@@ -113,13 +135,18 @@ fn a_visible_nan_reaches_every_query_that_sees_it() {
                     let place = [1, 2, 2];
                     let chosen = Array::from_fn(&SHAPE_OF_ROWS, |at| f64::from(at == place));
                     for input in ["keys", "values"] {
-                        let dirty: Outcome = problem.with_rows(input, &chosen, f64::NAN).run(device, DType::F32, path);
+                        let dirty: Outcome = problem.with_rows(input, &chosen, f64::NAN).run(
+                            device,
+                            DType::F32,
+                            path,
+                        );
                         let context = &dirty["context"];
                         for query in 0..SIZES.queries {
                             let sees = mask.visible(SHAPE, [1, 2, query, 2]);
                             for component in 0..SIZES.value_size {
                                 let number = context.at(&[1, 2, query, component]);
-                                let what = format!("{kind}: {name}: {path:?}: {input}: query {query}");
+                                let what =
+                                    format!("{kind}: {name}: {path:?}: {input}: query {query}");
                                 assert_eq!(number.is_nan(), sees, "{what}: {number}");
                             }
                         }
@@ -169,8 +196,12 @@ fn nan_scores_of_hidden_pairs_reach_nothing() {
         let queries = line(5, 2.5).f32::<3>(device).require_grad();
         let keys = line(7, 0.0).f32::<3>(device).require_grad();
         let values = Array::draw(1, &[2, 7, 11]).f32::<3>(device).require_grad();
-        let output =
-            attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &Mask::causal());
+        let output = attention.forward_with_weights(
+            queries.clone(),
+            keys.clone(),
+            values.clone(),
+            &Mask::causal(),
+        );
         for weights in Array::read(output.weights).data.chunks(7) {
             let sum: f64 = weights.iter().sum();
             assert!((sum - 1.0).abs() < 1e-6, "{weights:?}");
@@ -178,7 +209,10 @@ fn nan_scores_of_hidden_pairs_reach_nothing() {
         let gradients = output.context.sum().backward();
         for tensor in [queries, keys, values] {
             let gradient = Array::read(tensor.grad(&gradients).unwrap());
-            assert!(gradient.data.iter().all(|number| number.is_finite()), "{gradient:?}");
+            assert!(
+                gradient.data.iter().all(|number| number.is_finite()),
+                "{gradient:?}"
+            );
         }
         // Without the mask they are seen.
         let context = Array::read(attention.forward(

@@ -35,7 +35,11 @@ fn a_record_restores_every_parameter() {
         saved.clone().save_file(&path).unwrap();
 
         let other = attention(SIZES, device);
-        assert_ne!(run(&other, device), expected, "new parameters are the saved ones");
+        assert_ne!(
+            run(&other, device),
+            expected,
+            "new parameters are the saved ones"
+        );
         let loaded = other.try_load_file(&path).unwrap();
         for (actual, expected) in run(&loaded, device).iter().zip(&expected) {
             assert_same("loaded", actual, expected);
@@ -56,10 +60,17 @@ fn a_record_of_another_shape_is_an_error() {
         let path = folder.path().join("attention");
         attention([3, 5, 7], device).save_file(&path).unwrap();
         for sizes in [[2, 5, 7], [3, 4, 7], [3, 5, 8]] {
-            let error = attention(sizes, device).try_load_file(&path).unwrap_err().to_string();
+            let error = attention(sizes, device)
+                .try_load_file(&path)
+                .unwrap_err()
+                .to_string();
             assert!(error.to_lowercase().contains("shape"), "{error}");
         }
-        assert!(attention([3, 5, 7], device).try_load_file(folder.path().join("none")).is_err());
+        assert!(
+            attention([3, 5, 7], device)
+                .try_load_file(folder.path().join("none"))
+                .is_err()
+        );
     });
 }
 
@@ -82,7 +93,8 @@ fn a_trained_record_loads_for_inference() {
 fn check(file: &str, prefix: &str) {
     device::each_both_ways(|device| {
         let loaded =
-            load_additive_attention(attention(SIZES, device), reference_path(file), prefix).unwrap();
+            load_additive_attention(attention(SIZES, device), reference_path(file), prefix)
+                .unwrap();
         let expected = &reference("additive_state_dict")[0].outputs;
         let [context, weights] = run(&loaded, device);
         assert_close("context", &context, &expected["context"], 2e-6);
@@ -111,7 +123,10 @@ fn error(sizes: [usize; 3], path: impl AsRef<FilePath>, prefix: &str) -> String 
     let error = load_additive_attention(attention(sizes, device), &path, prefix).unwrap_err();
     let error = error.to_string();
     let path = path.as_ref().display().to_string();
-    assert!(error.contains(&path), "`{error}` does not name the file `{path}`");
+    assert!(
+        error.contains(&path),
+        "`{error}` does not name the file `{path}`"
+    );
     error
 }
 
@@ -134,14 +149,22 @@ fn an_unknown_extension_is_named() {
     for name in ["weights.onnx", "weights"] {
         let path = folder.path().join(name);
         std::fs::write(&path, b"?").unwrap();
-        assert_names(&error(SIZES, path, ""), &["expected a file ending in .pt", ".safetensors"]);
+        assert_names(
+            &error(SIZES, path, ""),
+            &["expected a file ending in .pt", ".safetensors"],
+        );
     }
 }
 
 #[test]
 fn a_malformed_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["weights.pt", "weights.pth", "weights.bin", "weights.safetensors"] {
+    for name in [
+        "weights.pt",
+        "weights.pth",
+        "weights.bin",
+        "weights.safetensors",
+    ] {
         for content in [&b""[..], b"neither a zip file nor a pickle", &[0xff; 100]] {
             let path = folder.path().join(name);
             std::fs::write(&path, content).unwrap();
@@ -153,13 +176,44 @@ fn a_malformed_file_is_an_error() {
 #[test]
 fn another_prefix_is_a_missing_tensor() {
     let expected = ["W_q.weight", "found only"];
-    assert_names(&error(SIZES, reference_path("additive_nested.pt"), ""), &expected);
-    let found = error(SIZES, reference_path("additive_nested.pt"), "decoder.attention.");
-    assert_names(&found, &["attention.W_q.weight", "attention.W_k.weight", "encoder.weight"]);
-    assert_names(&error(SIZES, reference_path("additive_state_dict.pt"), "attention."), &expected);
-    assert_names(&error(SIZES, reference_path("additive_state_dict.safetensors"), "x."), &expected);
+    assert_names(
+        &error(SIZES, reference_path("additive_nested.pt"), ""),
+        &expected,
+    );
+    let found = error(
+        SIZES,
+        reference_path("additive_nested.pt"),
+        "decoder.attention.",
+    );
+    assert_names(
+        &found,
+        &[
+            "attention.W_q.weight",
+            "attention.W_k.weight",
+            "encoder.weight",
+        ],
+    );
+    assert_names(
+        &error(
+            SIZES,
+            reference_path("additive_state_dict.pt"),
+            "attention.",
+        ),
+        &expected,
+    );
+    assert_names(
+        &error(
+            SIZES,
+            reference_path("additive_state_dict.safetensors"),
+            "x.",
+        ),
+        &expected,
+    );
     // A prefix is not a pattern.
-    assert_names(&error(SIZES, reference_path("additive_nested.pt"), "attentio.."), &expected);
+    assert_names(
+        &error(SIZES, reference_path("additive_nested.pt"), "attentio.."),
+        &expected,
+    );
 }
 
 #[test]
@@ -180,7 +234,11 @@ fn safetensors(folder: &FilePath, tensors: &[(&str, [usize; 2])]) -> PathBuf {
     for (name, shape) in tensors {
         let start = data.len();
         let numbers = Array::draw(1, shape).data;
-        data.extend(numbers.iter().flat_map(|&number| (number as f32).to_le_bytes()));
+        data.extend(
+            numbers
+                .iter()
+                .flat_map(|&number| (number as f32).to_le_bytes()),
+        );
         let end = data.len();
         header.push(format!(
             r#""{name}":{{"dtype":"F32","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
@@ -198,7 +256,11 @@ fn safetensors(folder: &FilePath, tensors: &[(&str, [usize; 2])]) -> PathBuf {
 #[test]
 fn a_missing_tensor_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let tensors = [("W_q.weight", [7, 3]), ("W_k.weight", [7, 5]), ("w_v.weight", [1, 7])];
+    let tensors = [
+        ("W_q.weight", [7, 3]),
+        ("W_k.weight", [7, 5]),
+        ("w_v.weight", [1, 7]),
+    ];
     let complete = safetensors(folder.path(), &tensors);
     load_additive_attention(attention([3, 5, 7], &device::plain()[0]), complete, "").unwrap();
     for missing in 0..3 {

@@ -1,9 +1,7 @@
 //! Every mismatch panics at the call, and says which axis, what was expected and what came.
 
 use attention_core::ops::{self, AttentionOptions};
-use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, masked_softmax,
-};
+use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, masked_softmax};
 use attention_tests::{MaskSpec, device, panic_message};
 use burn::tensor::{Device, Tensor};
 
@@ -25,14 +23,23 @@ fn keys_and_values_must_pair() {
         let attention = DotProductAttentionConfig::new().init();
         let forward = |values: [usize; 4]| {
             let queries = zeros([2, 3, 5, 11], device);
-            attention.forward(queries, zeros([2, 3, 7, 11], device), zeros(values, device), &Mask::none())
+            attention.forward(
+                queries,
+                zeros([2, 3, 7, 11], device),
+                zeros(values, device),
+                &Mask::none(),
+            )
         };
         refuses(&["axis 0 expected 2, got 4"], || forward([4, 3, 7, 13]));
         refuses(&["axis 1 expected 3, got 1"], || forward([2, 1, 7, 13]));
         refuses(&["axis 2 expected 7, got 6"], || forward([2, 3, 6, 13]));
         refuses(&["axis 2 expected 7, got 0"], || forward([2, 3, 0, 13]));
         refuses(&["axis 2 expected 7, got 6"], || {
-            attention.prepare(zeros([2, 7, 11], device), zeros([2, 6, 13], device), Mask::none())
+            attention.prepare(
+                zeros([2, 7, 11], device),
+                zeros([2, 6, 13], device),
+                Mask::none(),
+            )
         });
     });
 }
@@ -50,17 +57,25 @@ fn queries_must_fit_keys() {
         for (shape, expected) in cases {
             let queries = zeros(shape, device);
             let none = Mask::none();
-            refuses(&[expected], || attention.forward(queries.clone(), keys.clone(), values.clone(), &none));
+            refuses(&[expected], || {
+                attention.forward(queries.clone(), keys.clone(), values.clone(), &none)
+            });
             refuses(&[expected], || {
                 attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &none)
             });
             refuses(&[expected], || attention.attend(queries.clone(), &memory));
-            refuses(&[expected], || attention.attend_with_weights(queries.clone(), &memory));
+            refuses(&[expected], || {
+                attention.attend_with_weights(queries.clone(), &memory)
+            });
         }
         // For a dot product they must be of one size.
         let queries = zeros([2, 3, 5, 12], device);
-        refuses(&["axis 3 expected 12, got 11"], || attention.attend(queries.clone(), &memory));
-        refuses(&["axis 3 expected 12, got 11"], || attention.attend_with_weights(queries.clone(), &memory));
+        refuses(&["axis 3 expected 12, got 11"], || {
+            attention.attend(queries.clone(), &memory)
+        });
+        refuses(&["axis 3 expected 12, got 11"], || {
+            attention.attend_with_weights(queries.clone(), &memory)
+        });
     });
 }
 
@@ -72,27 +87,62 @@ fn inputs_must_fit_the_parameters() {
         let values = zeros([2, 7, 19], device);
         let none = Mask::none();
         refuses(&["expected 11, got 12"], || {
-            attention.forward(zeros([2, 5, 12], device), keys.clone(), values.clone(), &none)
+            attention.forward(
+                zeros([2, 5, 12], device),
+                keys.clone(),
+                values.clone(),
+                &none,
+            )
         });
         refuses(&["expected 13, got 11"], || {
-            attention.forward(queries.clone(), zeros([2, 7, 11], device), values.clone(), &none)
+            attention.forward(
+                queries.clone(),
+                zeros([2, 7, 11], device),
+                values.clone(),
+                &none,
+            )
         });
-        refuses(&["expected 13, got 14"], || attention.prepare(zeros([2, 7, 14], device), values.clone(), Mask::none()));
+        refuses(&["expected 13, got 14"], || {
+            attention.prepare(zeros([2, 7, 14], device), values.clone(), Mask::none())
+        });
         let memory = attention.prepare(keys, values, Mask::none());
-        refuses(&["expected 11, got 13"], || attention.attend(zeros([2, 5, 13], device), &memory));
+        refuses(&["expected 11, got 13"], || {
+            attention.attend(zeros([2, 5, 13], device), &memory)
+        });
     });
 }
 
 #[test]
 fn masks_must_fit_the_scores() {
     let cases = [
-        (MaskSpec::lens(&[1, 2, 3]), "valid lengths: axis `batch` expected 2 or 1, got 3"),
-        (MaskSpec::lens_per_query(2, &[1; 8]), "valid lengths: axis `queries` expected 5 or 1, got 4"),
-        (MaskSpec::lens_per_query(3, &[1; 15]), "valid lengths: axis `batch` expected 2 or 1, got 3"),
-        (MaskSpec::drawn(1, &[5, 6], 0.5), "Mask::keep: axis `keys` expected 7 or 1, got 6"),
-        (MaskSpec::drawn(1, &[4, 7], 0.5), "Mask::keep: axis `queries` expected 5 or 1, got 4"),
-        (MaskSpec::drawn(1, &[3, 5, 7], 0.5), "Mask::keep: axis `batch` expected 2 or 1, got 3"),
-        (MaskSpec::drawn(1, &[2, 2, 5, 7], 0.5), "Mask::keep: axis `heads` expected 3 or 1, got 2"),
+        (
+            MaskSpec::lens(&[1, 2, 3]),
+            "valid lengths: axis `batch` expected 2 or 1, got 3",
+        ),
+        (
+            MaskSpec::lens_per_query(2, &[1; 8]),
+            "valid lengths: axis `queries` expected 5 or 1, got 4",
+        ),
+        (
+            MaskSpec::lens_per_query(3, &[1; 15]),
+            "valid lengths: axis `batch` expected 2 or 1, got 3",
+        ),
+        (
+            MaskSpec::drawn(1, &[5, 6], 0.5),
+            "Mask::keep: axis `keys` expected 7 or 1, got 6",
+        ),
+        (
+            MaskSpec::drawn(1, &[4, 7], 0.5),
+            "Mask::keep: axis `queries` expected 5 or 1, got 4",
+        ),
+        (
+            MaskSpec::drawn(1, &[3, 5, 7], 0.5),
+            "Mask::keep: axis `batch` expected 2 or 1, got 3",
+        ),
+        (
+            MaskSpec::drawn(1, &[2, 2, 5, 7], 0.5),
+            "Mask::keep: axis `heads` expected 3 or 1, got 2",
+        ),
     ];
     device::each_both_ways(|device| {
         for (mask, expected) in &cases {
@@ -103,8 +153,12 @@ fn masks_must_fit_the_scores() {
             let dot_product = DotProductAttentionConfig::new().init();
             let additive = AdditiveAttentionConfig::new(11, 11, 17).init(device);
             let inputs = || (zeros([2, 3, 5, 11], device), zeros([2, 3, 7, 11], device));
-            refuses(&parts, || dot_product.forward(inputs().0, inputs().1, inputs().1, &mask));
-            refuses(&parts, || additive.forward_with_weights(inputs().0, inputs().1, inputs().1, &mask));
+            refuses(&parts, || {
+                dot_product.forward(inputs().0, inputs().1, inputs().1, &mask)
+            });
+            refuses(&parts, || {
+                additive.forward_with_weights(inputs().0, inputs().1, inputs().1, &mask)
+            });
             refuses(&[*expected], || {
                 let memory = additive.prepare(inputs().1, inputs().1, mask.clone());
                 additive.attend(inputs().0, &memory)
@@ -117,10 +171,16 @@ fn masks_must_fit_the_scores() {
 fn masks_must_fit_each_other() {
     device::each(|device| {
         let lens = |lens: &[i64]| MaskSpec::lens(lens).mask(device);
-        refuses(&["valid lengths", "axis 0 expected 2 or 1, got 3"], || lens(&[1, 2]) & lens(&[1, 2, 3]));
+        refuses(&["valid lengths", "axis 0 expected 2 or 1, got 3"], || {
+            lens(&[1, 2]) & lens(&[1, 2, 3])
+        });
         let keep = |shape: &[usize]| MaskSpec::drawn(1, shape, 0.5).mask(device);
-        refuses(&["Mask::keep", "axis 3 expected 7 or 1, got 6"], || keep(&[5, 7]) & keep(&[5, 6]));
-        refuses(&["Mask::keep", "axis 1 expected 3 or 1, got 2"], || keep(&[2, 3, 1, 7]) & keep(&[1, 2, 5, 1]));
+        refuses(&["Mask::keep", "axis 3 expected 7 or 1, got 6"], || {
+            keep(&[5, 7]) & keep(&[5, 6])
+        });
+        refuses(&["Mask::keep", "axis 1 expected 3 or 1, got 2"], || {
+            keep(&[2, 3, 1, 7]) & keep(&[1, 2, 5, 1])
+        });
     });
 }
 
@@ -149,12 +209,27 @@ fn operations_check_their_operands() {
         refuses(&["axis 2 expected 7, got 6"], || {
             ops::weighted_sum(keys([2, 3, 5, 7]), keys([2, 3, 6, 13]), &none)
         });
-        let options = AttentionOptions { scale: 1.0, dropout: 0.0 };
+        let options = AttentionOptions {
+            scale: 1.0,
+            dropout: 0.0,
+        };
         refuses(&["axis 3 expected 11, got 12"], || {
-            ops::attention(queries(), keys([2, 3, 7, 12]), keys([2, 3, 7, 13]), &none, options)
+            ops::attention(
+                queries(),
+                keys([2, 3, 7, 12]),
+                keys([2, 3, 7, 13]),
+                &none,
+                options,
+            )
         });
         refuses(&["axis 2 expected 7, got 6"], || {
-            ops::attention(queries(), keys([2, 3, 7, 11]), keys([2, 3, 6, 13]), &none, options)
+            ops::attention(
+                queries(),
+                keys([2, 3, 7, 11]),
+                keys([2, 3, 6, 13]),
+                &none,
+                options,
+            )
         });
         let lens = MaskSpec::lens(&[1, 2, 3]).mask(device);
         refuses(&["axis `batch` expected 2 or 1, got 3"], || {
@@ -176,13 +251,21 @@ fn configurations_check_their_numbers() {
     additive(1, 2, 0);
     for dropout in [-0.1, 1.0, 1.5, f64::NAN] {
         refuses(&["robability"], || {
-            AdditiveAttentionConfig::new(1, 2, 3).with_dropout(dropout).init(device)
+            AdditiveAttentionConfig::new(1, 2, 3)
+                .with_dropout(dropout)
+                .init(device)
         });
-        refuses(&["robability"], || DotProductAttentionConfig::new().with_dropout(dropout).init());
+        refuses(&["robability"], || {
+            DotProductAttentionConfig::new()
+                .with_dropout(dropout)
+                .init()
+        });
     }
     for scale in [f64::NAN, f64::INFINITY] {
         refuses(&["scale expected a finite number"], || {
-            DotProductAttentionConfig::new().with_scale(Some(scale)).init()
+            DotProductAttentionConfig::new()
+                .with_scale(Some(scale))
+                .init()
         });
     }
 }

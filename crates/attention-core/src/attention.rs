@@ -140,7 +140,12 @@ impl<S: ScoringFunction> Attention<S> {
     ///
     /// # Panics
     /// If keys and values differ in batch, heads or number.
-    pub fn prepare<const D: usize>(&self, keys: Tensor<D>, values: Tensor<D>, mask: Mask) -> Memory {
+    pub fn prepare<const D: usize>(
+        &self,
+        keys: Tensor<D>,
+        values: Tensor<D>,
+        mask: Mask,
+    ) -> Memory {
         let (known, num_queries) = mask.without_positions();
         let memory = self.memory(keys, values, &known, num_queries);
         Memory { mask, ..memory }

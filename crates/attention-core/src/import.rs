@@ -126,14 +126,23 @@ mod state_dict {
         ("w_v.weight", "score.value.weight"),
     ];
 
+    /// A pattern that matches `name` alone.
+    fn literal(name: &str) -> String {
+        let escape = |c: char| c.is_ascii_punctuation().then_some('\\');
+        name.chars()
+            .flat_map(|c| escape(c).into_iter().chain([c]))
+            .collect()
+    }
+
     pub(super) fn renaming(prefix: &str) -> Result<KeyRemapper, String> {
-        let literal = |name: &str| name.replace('.', r"\.");
-        NAMES.iter().try_fold(KeyRemapper::new(), |renaming, (theirs, ours)| {
-            let pattern = format!("^{}{}$", literal(prefix), literal(theirs));
-            renaming
-                .add_pattern(pattern, *ours)
-                .map_err(|error| format!("prefix `{prefix}`: {error}"))
-        })
+        NAMES
+            .iter()
+            .try_fold(KeyRemapper::new(), |renaming, (theirs, ours)| {
+                let pattern = format!("^{}{}$", literal(prefix), literal(theirs));
+                renaming
+                    .add_pattern(pattern, *ours)
+                    .map_err(|error| format!("prefix `{prefix}`: {error}"))
+            })
     }
 
     pub(super) fn load<T: ModuleStore>(

@@ -3,9 +3,10 @@
 use std::ops::BitAnd;
 
 use burn::backend::Dispatch;
-use burn::tensor::{Bool, DType, Device, Int, IntDType, Tensor, TensorData};
+use burn::tensor::{Bool, DType, Device, Int, IntDType, Shape, Tensor, TensorData};
 
 use crate::ops::MaskPrimitive;
+use crate::rank::reshape;
 
 /// Which keys each query may see.
 ///
@@ -72,6 +73,10 @@ impl Mask {
     }
 
     /// Query `i` sees the keys at most `before` before and `after` after its own position `i + keys - queries`.
+    ///
+    /// The positions are those of the queries in a call: what a window alone hides from all of them is known in
+    /// `forward`, but not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be
+    /// finite wherever a gradient of their projection is wanted.
     pub fn window(before: usize, after: usize) -> Self {
         Self::from_window(Some(before), Some(after))
     }
@@ -90,7 +95,7 @@ impl Mask {
             _ => [dims[0], dims[1], dims[2], dims[3]],
         };
         Self {
-            keep: Some(keep.reshape(shape)),
+            keep: Some(reshape(keep, shape)),
             ..Self::default()
         }
     }
@@ -113,7 +118,8 @@ impl Mask {
             window: self.window,
             keep: self.keep.clone().map(|keep| match keep.dims() {
                 [1, ..] => keep,
-                _ => keep.select(0, indices),
+                // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
+                _ => keep.int().select(0, indices).bool(),
             }),
         }
     }
@@ -123,18 +129,18 @@ impl Mask {
         Self {
             lens: self.lens.clone().map(|lens| match lens.dims() {
                 [1, _] => lens,
-                [batch, queries] => lens
-                    .unsqueeze_dim::<3>(1)
-                    .repeat_dim(1, times)
-                    .reshape([batch * times, queries]),
+                [batch, queries] => {
+                    let lens = reshape(lens, [batch, 1, queries]).repeat_dim(1, times);
+                    reshape(lens, [batch * times, queries])
+                }
             }),
             window: self.window,
             keep: self.keep.clone().map(|keep| match keep.dims() {
                 [1, ..] => keep,
-                [batch, heads, queries, keys] => keep
-                    .unsqueeze_dim::<5>(1)
-                    .repeat_dim(1, times)
-                    .reshape([batch * times, heads, queries, keys]),
+                [batch, heads, queries, keys] => {
+                    let keep = reshape(keep, [batch, 1, heads, queries, keys]).repeat_dim(1, times);
+                    reshape(keep, [batch * times, heads, queries, keys])
+                }
             }),
         }
     }
@@ -148,7 +154,7 @@ impl Mask {
             window: None,
             ..self.clone()
         };
-        (mask, lens.max(keep))
+        (mask, if lens == 1 { keep } else { lens })
     }
 
     fn from_lens(lens: Tensor<2, Int>) -> Self {
@@ -205,7 +211,7 @@ impl Mask {
             let [batch, queries] = lens.dims();
             let dims = [batch, 1, queries, 1];
             check_axes("valid lengths", dims, shape);
-            lens.clamp(0, num_keys as i64).reshape(dims)
+            reshape(lens.clamp(0, num_keys as i64), dims)
         });
         match (lens, self.window) {
             (None, None) => None,
@@ -237,7 +243,9 @@ impl Window {
         let (queries, keys) = (queries as i64, keys as i64);
         let reach = |limit: Option<usize>| {
             limit.map_or(queries + keys, |limit| {
-                i64::try_from(limit).unwrap_or(i64::MAX / 4).min(queries + keys)
+                i64::try_from(limit)
+                    .unwrap_or(i64::MAX / 4)
+                    .min(queries + keys)
             })
         };
         let (before, after) = (reach(self.before), reach(self.after));
@@ -309,7 +317,7 @@ fn expand_to_common<const D: usize, K: burn::tensor::kind::Basic>(
         );
         if a == 1 { b } else { a }
     });
-    (a.expand(shape), b.expand(shape))
+    (a.expand(Shape::from(shape)), b.expand(Shape::from(shape)))
 }
 
 /// Panics unless every axis of a mask is 1 or that of the scores.

@@ -3,6 +3,7 @@
 use burn::tensor::{Int, Tensor};
 
 use crate::Mask;
+use crate::rank::reshape;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and visited by many
 /// calls of [`Attention::attend`], such as the steps of a decoder.
@@ -35,10 +36,8 @@ impl Memory {
     pub fn expand(&self, beam: usize) -> Self {
         let repeat = |tensor: Tensor<4>| {
             let [batch, heads, keys, size] = tensor.dims();
-            tensor
-                .unsqueeze_dim::<5>(1)
-                .repeat_dim(1, beam)
-                .reshape([batch * beam, heads, keys, size])
+            let copies = reshape(tensor, [batch, 1, heads, keys, size]).repeat_dim(1, beam);
+            reshape(copies, [batch * beam, heads, keys, size])
         };
         Self {
             keys: repeat(self.keys.clone()),

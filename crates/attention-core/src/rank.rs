@@ -1,6 +1,7 @@
 //! Tensors with and without a heads axis.
 
 use burn::tensor::Tensor;
+use burn::tensor::kind::Basic;
 
 /// `[batch, rows, size]` as `[batch, 1, rows, size]`; four axes stay as they are.
 pub(crate) fn to_four_axes<const D: usize>(tensor: Tensor<D>) -> Tensor<4> {
@@ -12,8 +13,8 @@ pub(crate) fn to_four_axes<const D: usize>(tensor: Tensor<D>) -> Tensor<4> {
     };
     let dims = tensor.dims();
     match D {
-        3 => tensor.reshape([dims[0], 1, dims[1], dims[2]]),
-        _ => tensor.reshape([dims[0], dims[1], dims[2], dims[3]]),
+        3 => reshape(tensor, [dims[0], 1, dims[1], dims[2]]),
+        _ => reshape(tensor, [dims[0], dims[1], dims[2], dims[3]]),
     }
 }
 
@@ -26,5 +27,16 @@ pub(crate) fn from_four_axes<const D: usize>(tensor: Tensor<4>) -> Tensor<D> {
         (3, 1) | (4, 2) => rows,
         _ => size,
     });
-    tensor.reshape(dims)
+    reshape(tensor, dims)
+}
+
+/// `tensor.reshape(dims)`, except that 0 is the size of an axis: to Burn's `reshape` it means "as before".
+pub(crate) fn reshape<const D: usize, const E: usize, K: Basic>(
+    tensor: Tensor<D, K>,
+    dims: [usize; E],
+) -> Tensor<E, K> {
+    match dims.contains(&0) {
+        true => Tensor::empty(dims, (&tensor.device(), tensor.dtype())),
+        false => tensor.reshape(dims),
+    }
 }

@@ -34,7 +34,11 @@ impl Source {
             lens.iter().copied().min().unwrap_or(0) > 0,
             "Source: expected at least one source of at least one token, got lengths {lens:?}"
         );
-        let tokens = padded(sources.iter().map(|source| source.iter().copied()), &lens, device);
+        let tokens = padded(
+            sources.iter().map(|source| source.iter().copied()),
+            &lens,
+            device,
+        );
         Self { tokens, lens }
     }
 
@@ -75,12 +79,18 @@ pub struct Batch {
     previous: Tensor<2, Int>,
     /// What the decoder should say: the target, then end, padded. `[batch, tokens]`
     pub target: Tensor<2, Int>,
+    target_tokens: usize,
 }
 
 impl Batch {
     /// The number of target tokens of the longest target, its end included.
     pub fn target_len(&self) -> usize {
         self.target.dims()[1]
+    }
+
+    /// The number of target tokens, ends included and padding not.
+    pub fn target_tokens(&self) -> usize {
+        self.target_tokens
     }
 
     /// What the decoder reads at one step, `[batch]`.
@@ -96,7 +106,10 @@ pub struct Seq2SeqBatcher;
 impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
     fn batch(&self, items: Vec<Vec<Example>>, device: &Device) -> Batch {
         let examples: Vec<Example> = items.into_iter().flatten().collect();
-        let lens: Vec<usize> = examples.iter().map(|example| example.target.len() + 1).collect();
+        let lens: Vec<usize> = examples
+            .iter()
+            .map(|example| example.target.len() + 1)
+            .collect();
         let target = |example: &Example| example.target.clone();
         let previous = examples
             .iter()
@@ -105,9 +118,13 @@ impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
             .iter()
             .map(|example| target(example).into_iter().chain([Vocab::EOS]));
         Batch {
-            source: Source::new(examples.iter().map(|example| example.source.as_slice()), device),
+            source: Source::new(
+                examples.iter().map(|example| example.source.as_slice()),
+                device,
+            ),
             previous: padded(previous, &lens, device),
             target: padded(following, &lens, device),
+            target_tokens: lens.iter().sum(),
         }
     }
 }
@@ -115,7 +132,10 @@ impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
 /// Puts examples of similar length together, `batch_size` at a time, so that little is padding.
 pub fn batches(mut examples: Vec<Example>, batch_size: usize) -> Vec<Vec<Example>> {
     examples.sort_by_key(|example| (example.source.len(), example.target.len()));
-    examples.chunks(batch_size.max(1)).map(<[Example]>::to_vec).collect()
+    examples
+        .chunks(batch_size.max(1))
+        .map(<[Example]>::to_vec)
+        .collect()
 }
 
 fn padded<I: IntoIterator<Item = u32>>(
@@ -135,4 +155,108 @@ fn padded<I: IntoIterator<Item = u32>>(
 
 fn column(tokens: &Tensor<2, Int>, index: usize) -> Tensor<1, Int> {
     tokens.clone().narrow(1, index, 1).squeeze_dim::<1>(1)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::device;
+
+    fn device() -> Device {
+        device::open(device::compiled_in()[0]).unwrap()
+    }
+
+    fn example(source: &[u32], target: &[u32]) -> Example {
+        Example {
+            source: source.to_vec(),
+            target: target.to_vec(),
+        }
+    }
+
+    fn rows(tokens: &Tensor<2, Int>) -> Vec<Vec<i64>> {
+        let [_, width] = tokens.dims();
+        let tokens: Vec<i64> = tokens.to_data().iter::<i64>().collect();
+        tokens.chunks(width).map(<[i64]>::to_vec).collect()
+    }
+
+    #[test]
+    fn a_batch_shifts_targets_and_pads_to_the_longest() {
+        let groups = vec![
+            vec![example(&[4, 5, 6], &[7])],
+            vec![example(&[8], &[9, 4, 5]), example(&[6, 7], &[])],
+        ];
+        let batch = Seq2SeqBatcher.batch(groups, &device());
+        assert_eq!(
+            rows(&batch.source.tokens),
+            [[4, 5, 6], [8, 0, 0], [6, 7, 0]]
+        );
+        assert_eq!(batch.source.lens(), [3, 1, 2]);
+        assert_eq!(
+            (batch.source.batch_size(), batch.source.num_tokens()),
+            (3, 3)
+        );
+        let lens = batch.source.valid_lens().to_data();
+        assert_eq!(lens.iter::<i64>().collect::<Vec<_>>(), [3, 1, 2]);
+        assert_eq!(
+            rows(&batch.previous),
+            [[1, 7, 0, 0], [1, 9, 4, 5], [1, 0, 0, 0]]
+        );
+        assert_eq!(
+            rows(&batch.target),
+            [[7, 2, 0, 0], [9, 4, 5, 2], [2, 0, 0, 0]]
+        );
+        assert_eq!(batch.target_len(), 4);
+        for step in 0..4 {
+            let token = batch.previous_token(step).to_data();
+            let expected = rows(&batch.previous).into_iter().map(|row| row[step]);
+            assert!(token.iter::<i64>().eq(expected));
+        }
+    }
+
+    #[test]
+    fn batches_hold_every_example_once_by_length() {
+        let examples: Vec<Example> = (0..50)
+            .map(|at| {
+                example(
+                    &vec![at; 1 + (7 * at as usize) % 9],
+                    &vec![at; (at as usize) % 4],
+                )
+            })
+            .collect();
+        for size in [1, 7, 50, 99] {
+            let batches = batches(examples.clone(), size);
+            assert_eq!(batches.len(), 50_usize.div_ceil(size));
+            assert!(
+                batches
+                    .iter()
+                    .rev()
+                    .skip(1)
+                    .all(|batch| batch.len() == size)
+            );
+            let flat: Vec<Example> = batches.into_iter().flatten().collect();
+            assert!(flat.is_sorted_by_key(|it| (it.source.len(), it.target.len())));
+            let mut names: Vec<u32> = flat.iter().map(|it| it.source[0]).collect();
+            names.sort_unstable();
+            assert_eq!(names, (0..50).collect::<Vec<_>>());
+        }
+        assert!(batches(Vec::new(), 3).is_empty());
+        assert_eq!(
+            batches(examples[..2].to_vec(), 0).len(),
+            2,
+            "as if it were 1"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "at least one source of at least one token, got lengths []")]
+    fn no_source_is_refused() {
+        Source::new([], &device());
+    }
+
+    #[test]
+    #[should_panic(expected = "at least one source of at least one token, got lengths [2, 0]")]
+    fn an_empty_source_is_refused() {
+        Source::new([&[4, 5][..], &[]], &device());
+    }
 }

@@ -24,7 +24,10 @@ pub fn compiled_in() -> Vec<&'static str> {
         cfg!(feature = "rocm"),
     ];
     let known = KNOWN.into_iter().zip(built);
-    known.filter(|(_, built)| *built).map(|(name, _)| name).collect()
+    known
+        .filter(|(_, built)| *built)
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// The device called `name`, after a first computation on it.
@@ -63,13 +66,33 @@ pub fn open(name: &str) -> Result<Device> {
     })
 }
 
+/// The name of a device for people: a GPU's with its adapter.
+pub fn describe(name: &str, device: &Device) -> String {
+    #[cfg(any(
+        feature = "wgpu",
+        feature = "vulkan",
+        feature = "metal",
+        feature = "webgpu",
+        feature = "cuda",
+        feature = "rocm"
+    ))]
+    if let Some(identity) = device.identity() {
+        return format!("{name} ({})", identity.name);
+    }
+    let _ = device;
+    name.to_string()
+}
+
 /// A GPU backend without an adapter panics in its first operation; that is the user's error, not the program's.
 fn probe(make: fn() -> Device) -> std::result::Result<Device, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let result = catch_unwind(|| {
         let device = make();
-        match Tensor::<1>::ones([2], &device).sum().try_into_vec_as::<f32>() {
+        match Tensor::<1>::ones([2], &device)
+            .sum()
+            .try_into_vec_as::<f32>()
+        {
             Ok(values) if values == [2.0] => Ok(device),
             Ok(values) => Err(format!("1 + 1 gave {values:?} on it")),
             Err(error) => Err(error.to_string()),

@@ -4,7 +4,7 @@
 //! includes its cause, so printing [`Error`] alone is enough.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A result whose error is this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
@@ -111,6 +111,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A line of the standard input cannot be used.
+    #[error("line {line} of the standard input: {source}")]
+    InputLine {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: Box<Self>,
+    },
+
     /// A setting is outside what makes sense.
     #[error("{what}: expected {expected}, found {found}")]
     Config {
@@ -121,6 +130,16 @@ pub enum Error {
         /// The value that came.
         found: String,
     },
+}
+
+impl Error {
+    /// A saved model, or a part of a checkpoint, that Burn cannot load.
+    pub(crate) fn unusable(path: &Path, reason: impl std::fmt::Display) -> Self {
+        Self::Checkpoint {
+            path: path.to_path_buf(),
+            reason: reason.to_string().replace('\n', " "),
+        }
+    }
 }
 
 /// Tells a device that exists but is not built in from a name that means nothing.

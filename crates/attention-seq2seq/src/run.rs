@@ -1,5 +1,6 @@
 //! The folder of a training run: its settings, vocabularies, checkpoints and model.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -56,23 +57,39 @@ impl DataSource {
     /// Generates or reads the pairs.
     ///
     /// # Errors
-    /// If a file is missing or a line of it is not a pair.
+    /// If a file is missing, a line of it is not a pair, or there are no pairs to learn from or to validate on.
     pub fn pairs(&self, seed: u64) -> Result<Pairs> {
-        match self {
-            Self::Task { task, train, valid } => Ok(task.train_valid(*train, *valid, seed)),
+        let pairs = match self {
+            Self::Task { task, train, valid } => task.train_valid(*train, *valid, seed),
             Self::Tsv {
                 train,
                 valid: Some(valid),
                 options,
-            } => Ok(Pairs {
+            } => Pairs {
                 train: load_tsv(train, options)?,
                 valid: load_tsv(valid, options)?,
-            }),
+            },
             Self::Tsv {
                 train,
                 valid: None,
                 options,
-            } => split_holdout(load_tsv(train, options)?, 0.05, seed),
+            } => split_holdout(load_tsv(train, options)?, 0.05, seed)?,
+        };
+        for (what, pairs) in [("training", &pairs.train), ("validation", &pairs.valid)] {
+            if pairs.is_empty() {
+                let what = format!("there are no {what} pairs");
+                return Err(Error::EmptyData { what });
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Whether both are the same task or the same file to learn from.
+    pub fn is_same_data(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task { task, .. }, Self::Task { task: other, .. }) => task == other,
+            (Self::Tsv { train, .. }, Self::Tsv { train: other, .. }) => train == other,
+            _ => false,
         }
     }
 
@@ -81,6 +98,15 @@ impl DataSource {
         match self {
             Self::Task { task, .. } => (task.tokenization(), task.tokenization()),
             Self::Tsv { options, .. } => (options.source_tokens, options.target_tokens),
+        }
+    }
+}
+
+impl fmt::Display for DataSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task { task, .. } => write!(f, "task {task}"),
+            Self::Tsv { train, .. } => write!(f, "file {}", train.display()),
         }
     }
 }
@@ -111,7 +137,11 @@ impl RunConfig {
         data: DataSource,
         pairs: &[Pair],
     ) -> Self {
-        let longest = pairs.iter().map(|pair| pair.target.len()).max().unwrap_or(0);
+        let longest = pairs
+            .iter()
+            .map(|pair| pair.target.len())
+            .max()
+            .unwrap_or(0);
         Self {
             format: FORMAT,
             attention,
@@ -168,20 +198,35 @@ impl RunDir {
         save_json(self.config_file(), config)
     }
 
-    /// Removes what an earlier run left in the folder, and nothing else.
+    /// Makes room for a new run: removes what an earlier run left in the folder, and nothing else.
     ///
     /// # Errors
-    /// If the file system refuses.
-    pub fn clear(&self) -> Result<()> {
+    /// If the folder holds no run, but something of a name that a run needs, or the file system refuses.
+    pub fn vacate(&self) -> Result<()> {
+        if !self.exists() {
+            return match ["checkpoint", "train", "valid", "model.bpk"]
+                .into_iter()
+                .find(|name| self.0.join(name).exists())
+            {
+                Some(name) => Err(Error::Config {
+                    what: format!("the folder {}", self.0.display()),
+                    expected: "a folder with room for a run (name another with --out)".to_string(),
+                    found: format!("something else's {name:?} in it"),
+                }),
+                None => Ok(()),
+            };
+        }
         for folder in ["checkpoint", "train", "valid"] {
             let path = self.0.join(folder);
             if path.exists() {
                 fs::remove_dir_all(&path).map_err(|error| self.io("clear", error))?;
             }
         }
-        let model = self.model_file();
-        if model.exists() {
-            fs::remove_file(&model).map_err(|error| self.io("clear", error))?;
+        for file in ["model.bpk", "attention.svg", "experiment.log"] {
+            let path = self.0.join(file);
+            if path.exists() {
+                fs::remove_file(&path).map_err(|error| self.io("clear", error))?;
+            }
         }
         Ok(())
     }
@@ -189,23 +234,26 @@ impl RunDir {
     /// The settings.
     ///
     /// # Errors
-    /// If there is no run here, or its settings are of another version.
+    /// If there is no run here, or its settings are of another version or make no model.
     pub fn load_config(&self) -> Result<RunConfig> {
         if !self.exists() {
             return Err(Error::Checkpoint {
                 path: self.0.clone(),
-                reason: "no trained model is there; train one first, or name its folder with --model"
+                reason: "no trained model is there; train one first, or name another folder"
                     .to_string(),
             });
         }
         let config: RunConfig = load_json(self.config_file())?;
-        match config.format {
-            FORMAT => Ok(config),
-            other => Err(Error::Checkpoint {
-                path: self.config_file(),
-                reason: format!("expected settings of format {FORMAT}, found format {other}"),
-            }),
+        if config.format != FORMAT {
+            let found = config.format;
+            let reason = format!("expected settings of format {FORMAT}, found format {found}");
+            return Err(Error::unusable(&self.config_file(), reason));
         }
+        config
+            .model
+            .check()
+            .map_err(|error| Error::unusable(&self.config_file(), error))?;
+        Ok(config)
     }
 
     /// The vocabularies of source and target, checked against the sizes of the model.
@@ -235,11 +283,17 @@ impl RunDir {
 
     /// The epochs whose checkpoint is complete, in order.
     pub fn checkpoints(&self) -> Vec<usize> {
-        let files = fs::read_dir(self.0.join("checkpoint")).into_iter().flatten().flatten();
+        let files = fs::read_dir(self.0.join("checkpoint"))
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut epochs: Vec<usize> = files
             .filter_map(|file| {
                 let name = file.file_name();
-                let epoch = name.to_str()?.strip_prefix("model-")?.strip_suffix(".bpk")?;
+                let epoch = name
+                    .to_str()?
+                    .strip_prefix("model-")?
+                    .strip_suffix(".bpk")?;
                 epoch.parse().ok()
             })
             .filter(|&epoch| {
@@ -257,12 +311,17 @@ impl RunDir {
     /// If the file system refuses.
     pub fn keep_model(&self, epoch: usize) -> Result<()> {
         let bytes = fs::read(self.checkpoint_file("model", epoch));
-        write_atomic(self.model_file(), &bytes.map_err(|error| self.io("read", error))?)
+        write_atomic(
+            self.model_file(),
+            &bytes.map_err(|error| self.io("read", error))?,
+        )
     }
 
     /// The file of a checkpoint's part: "model", "optim" or "scheduler".
     pub fn checkpoint_file(&self, part: &str, epoch: usize) -> PathBuf {
-        self.0.join("checkpoint").join(format!("{part}-{epoch}.bpk"))
+        self.0
+            .join("checkpoint")
+            .join(format!("{part}-{epoch}.bpk"))
     }
 
     fn config_file(&self) -> PathBuf {
@@ -279,5 +338,315 @@ impl RunDir {
             path: self.0.clone(),
             source,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::tokens::Tokenization::Chars;
+    use crate::tsv::Columns;
+
+    fn config() -> RunConfig {
+        let data = DataSource::Task {
+            task: Task::Reverse,
+            train: 9,
+            valid: 4,
+        };
+        let train = TrainConfig {
+            epochs: 2,
+            batch_size: 3,
+            learning_rate: 0.004,
+            clip: 1.0,
+            patience: 5,
+            seed: u64::MAX,
+        };
+        let model = Seq2SeqConfig::new(6, 7).with_hidden_size(8);
+        let pairs = data.pairs(1).unwrap().train;
+        RunConfig::new(AttentionKind::Dot, model, train, data, &pairs)
+    }
+
+    fn vocab(text: &str) -> Vocab {
+        Vocab::build([&Chars.split(text)[..]])
+    }
+
+    /// A run of a source vocabulary of 6 tokens and a target vocabulary of 7.
+    fn created() -> (TempDir, RunDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::new(folder.path().join("deep/run"));
+        run.create(&config(), &vocab("ab"), &vocab("xyz")).unwrap();
+        (folder, run)
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn edit(file: &Path, from: &str, to: &str) {
+        let text = fs::read_to_string(file).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(file, text.replacen(from, to, 1)).unwrap();
+    }
+
+    /// The error line, without the folder.
+    fn line<T>(result: Result<T>, run: &RunDir) -> String {
+        let line = result.err().unwrap().to_string();
+        assert_eq!(line.lines().count(), 1, "{line}");
+        line.replace(&run.path().display().to_string(), "RUN")
+    }
+
+    #[test]
+    fn a_run_is_read_as_it_was_written() {
+        let (_folder, run) = created();
+        assert!(run.exists());
+        assert_eq!(
+            names(run.path()),
+            ["run.json", "source.vocab.json", "target.vocab.json"]
+        );
+        let read = run.load_config().unwrap();
+        assert_eq!(format!("{read:?}"), format!("{:?}", config()));
+        let vocabs = run.load_vocabs(&read.model).unwrap();
+        assert_eq!(vocabs, (vocab("ab"), vocab("xyz")));
+        assert!(run.checkpoints().is_empty());
+
+        let mut longer = read;
+        longer.train.epochs = 7;
+        run.save_config(&longer).unwrap();
+        assert_eq!(run.load_config().unwrap().train.epochs, 7);
+    }
+
+    #[test]
+    fn settings_of_a_file_of_pairs_round_trip() {
+        let mut expected = config();
+        expected.data = DataSource::Tsv {
+            train: "a b/train.tsv".into(),
+            valid: None,
+            options: TsvOptions {
+                columns: "2,1".parse::<Columns>().unwrap(),
+                source_tokens: Chars,
+                target_tokens: Tokenization::Spaces,
+            },
+        };
+        let (_folder, run) = created();
+        run.save_config(&expected).unwrap();
+        let read = run.load_config().unwrap();
+        assert_eq!(read.data, expected.data);
+        assert_eq!(read.data.tokens(), (Chars, Tokenization::Spaces));
+    }
+
+    #[test]
+    fn outputs_may_be_somewhat_longer_than_any_target() {
+        let pair = |target: &str| Pair {
+            source: Chars.split("a"),
+            target: Chars.split(target),
+        };
+        let config = config();
+        let max_len = |pairs: &[Pair]| {
+            let (model, train, data) = (
+                config.model.clone(),
+                config.train.clone(),
+                config.data.clone(),
+            );
+            RunConfig::new(AttentionKind::Dot, model, train, data, pairs).max_len
+        };
+        assert_eq!(max_len(&[pair("abcdefgh"), pair("b")]), 12);
+        assert_eq!(max_len(&[pair("a")]), 3);
+        assert_eq!(max_len(&[]), 2);
+    }
+
+    #[test]
+    fn a_folder_without_a_run_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::new(folder.path().join("none"));
+        assert!(!run.exists());
+        assert_eq!(
+            line(run.load_config(), &run),
+            "cannot use the checkpoint RUN: no trained model is there; train one first, or name another folder"
+        );
+        assert!(run.checkpoints().is_empty());
+        run.vacate().unwrap();
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn settings_that_make_no_model_are_an_error() {
+        for (from, to, reason) in [
+            (
+                "\"format\": 1",
+                "\"format\": 2",
+                "expected settings of format 1, found 2",
+            ),
+            (
+                "\"hidden_size\": 8",
+                "\"hidden_size\": 7",
+                "expected an even hidden_size of a bidirectional model, found",
+            ),
+            (
+                "\"hidden_size\": 8",
+                "\"hidden_size\": 0",
+                "expected sizes of at least 1, found",
+            ),
+            (
+                "\"layers\": 1",
+                "\"layers\": 0",
+                "expected sizes of at least 1, found",
+            ),
+            (
+                "\"dropout\": 0.0",
+                "\"dropout\": 1.0",
+                "expected a dropout of at least 0 and less than 1, found",
+            ),
+        ] {
+            let (_folder, run) = created();
+            edit(&run.config_file(), from, to);
+            let line = line(run.load_config(), &run);
+            let expected = format!("cannot use the checkpoint RUN/run.json: {reason}");
+            assert!(line.starts_with(&expected), "{line}");
+        }
+        let (_folder, run) = created();
+        edit(&run.config_file(), "\"layers\"", "\"floors\"");
+        let line = line(run.load_config(), &run);
+        assert!(
+            line.starts_with("RUN/run.json is not the expected JSON: "),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn a_vocabulary_of_another_model_is_an_error() {
+        let (_folder, run) = created();
+        vocab("xy").save(run.vocab_file("target")).unwrap();
+        assert_eq!(
+            line(run.load_vocabs(&config().model), &run),
+            "RUN/target.vocab.json holds no usable vocabulary: the model expects 7 tokens, the file has 6"
+        );
+        fs::remove_file(run.vocab_file("source")).unwrap();
+        let line = line(run.load_vocabs(&config().model), &run);
+        assert!(
+            line.starts_with("cannot read RUN/source.vocab.json: "),
+            "{line}"
+        );
+    }
+
+    fn checkpoint(run: &RunDir, epoch: usize, parts: &[&str]) {
+        fs::create_dir_all(run.path().join("checkpoint")).unwrap();
+        for part in parts {
+            let content = format!("{part} of epoch {epoch}");
+            fs::write(run.checkpoint_file(part, epoch), content).unwrap();
+        }
+    }
+
+    const PARTS: [&str; 3] = ["model", "optim", "scheduler"];
+
+    #[test]
+    fn only_whole_checkpoints_count_and_in_order() {
+        let (_folder, run) = created();
+        checkpoint(&run, 10, &PARTS);
+        checkpoint(&run, 2, &PARTS);
+        for (epoch, missing) in [(3, "model"), (4, "optim"), (5, "scheduler")] {
+            let parts: Vec<&str> = PARTS.into_iter().filter(|part| *part != missing).collect();
+            checkpoint(&run, epoch, &parts);
+        }
+        for name in ["model-x.bpk", "model-.bpk", "model-7.bpk.tmp", "notes"] {
+            fs::write(run.path().join("checkpoint").join(name), "").unwrap();
+        }
+        assert_eq!(run.checkpoints(), [2, 10]);
+    }
+
+    #[test]
+    fn a_checkpoint_is_kept_as_the_model_whole_or_not_at_all() {
+        let (_folder, run) = created();
+        checkpoint(&run, 1, &PARTS);
+        checkpoint(&run, 2, &PARTS);
+        let model = || fs::read_to_string(run.model_file()).unwrap();
+        run.keep_model(1).unwrap();
+        run.keep_model(2).unwrap();
+        assert_eq!(model(), "model of epoch 2");
+
+        let line = line(run.keep_model(3), &run);
+        assert!(line.starts_with("cannot read RUN"), "{line}");
+        assert_eq!(model(), "model of epoch 2");
+        assert_eq!(
+            names(run.path()),
+            [
+                "checkpoint",
+                "model.bpk",
+                "run.json",
+                "source.vocab.json",
+                "target.vocab.json"
+            ]
+        );
+    }
+
+    #[test]
+    fn clearing_leaves_what_training_did_not_write() {
+        let (_folder, run) = created();
+        checkpoint(&run, 1, &PARTS);
+        run.keep_model(1).unwrap();
+        for folder in ["train/epoch-1", "valid/epoch-1", "mine"] {
+            fs::create_dir_all(run.path().join(folder)).unwrap();
+        }
+        run.vacate().unwrap();
+        assert_eq!(
+            names(run.path()),
+            ["mine", "run.json", "source.vocab.json", "target.vocab.json"]
+        );
+    }
+
+    #[test]
+    fn data_without_pairs_on_one_side_is_an_error() {
+        for (train, valid, side) in [(0, 3, "training"), (3, 0, "validation")] {
+            let data = DataSource::Task {
+                task: Task::Copy,
+                train,
+                valid,
+            };
+            let line = data.pairs(0).unwrap_err().to_string();
+            let expected = format!("there are no {side} pairs; give at least one pair");
+            assert!(line.starts_with(&expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn pairs_of_a_file_are_split_by_the_seed_unless_validation_has_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, lines: std::ops::Range<usize>| {
+            let path = folder.path().join(name);
+            let lines: String = lines.map(|at| format!("s{at}\tt{at}\n")).collect();
+            fs::write(&path, lines).unwrap();
+            path
+        };
+        let options = TsvOptions {
+            columns: Columns::default(),
+            source_tokens: Tokenization::Spaces,
+            target_tokens: Tokenization::Spaces,
+        };
+        let train = file("train.tsv", 0..40);
+        let mut data = DataSource::Tsv {
+            train: train.clone(),
+            valid: None,
+            options,
+        };
+        let split = data.pairs(1).unwrap();
+        assert_eq!((split.train.len(), split.valid.len()), (38, 2));
+        assert_eq!(data.pairs(1).unwrap(), split);
+        assert_ne!(data.pairs(2).unwrap(), split);
+
+        data = DataSource::Tsv {
+            train,
+            valid: Some(file("valid.tsv", 40..43)),
+            options,
+        };
+        let pairs = data.pairs(1).unwrap();
+        assert_eq!((pairs.train.len(), pairs.valid.len()), (40, 3));
+        assert_eq!(pairs.valid[0].source, ["s40"]);
     }
 }

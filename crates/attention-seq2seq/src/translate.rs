@@ -53,7 +53,9 @@ impl<S: ModelScore> Generate for Seq2Seq<S> {
     fn tokens_and_weights(&self, source: &Source, max_len: usize) -> (Vec<u32>, Vec<f32>) {
         let mut translation = self.greedy(source, max_len, true);
         let weights = translation.weights.into_iter().flat_map(|weights| {
-            weights.try_into_vec_as::<f32>().expect("weights are floats")
+            weights
+                .try_into_vec_as::<f32>()
+                .expect("weights are floats")
         });
         (translation.tokens.swap_remove(0), weights.collect())
     }
@@ -120,8 +122,11 @@ impl Translator {
         let (tokens, _) = self.config.data.tokens();
         let tokens = tokens.split(text);
         if tokens.is_empty() {
-            let what = "the text to translate is empty".to_string();
-            return Err(Error::EmptyData { what });
+            return Err(Error::Config {
+                what: "the text to translate".to_string(),
+                expected: "at least one token".to_string(),
+                found: "none".to_string(),
+            });
         }
         self.source.try_encode(&tokens)?;
         Ok(tokens)
@@ -134,7 +139,10 @@ impl Translator {
 
     /// The most likely target tokens of each source. Unknown tokens are read as such.
     pub fn translate(&self, sources: &[&[String]]) -> Vec<Vec<String>> {
-        let encoded: Vec<Vec<u32>> = sources.iter().map(|source| self.source.encode(source)).collect();
+        let encoded: Vec<Vec<u32>> = sources
+            .iter()
+            .map(|source| self.source.encode(source))
+            .collect();
         // Sources of similar length together, then back in order.
         let mut order: Vec<usize> = (0..encoded.len()).collect();
         order.sort_by_key(|&index| encoded[index].len());
@@ -155,7 +163,9 @@ impl Translator {
         let encoded = self.source.encode(source);
         let batch = Source::new([encoded.as_slice()], &self.device);
         let (tokens, weights) = self.model.tokens_and_weights(&batch, self.config.max_len);
-        let mut target = self.target.decode(&tokens);
+        // Not decoded: a model that has learned little may say "pad", and that step has weights too.
+        let name = |&token: &u32| self.target.token(token).unwrap_or_default().to_string();
+        let mut target: Vec<String> = tokens.iter().map(name).collect();
         // The step that said "end" has weights too, unless the output was cut off.
         if weights.len() > target.len() * source.len() {
             target.push("<eos>".to_string());
@@ -185,10 +195,222 @@ fn load<S: ModelScore + 'static>(
     file: &Path,
     device: &Device,
 ) -> Result<Box<dyn Generate>> {
-    let trainee = Trainee::new(config.model.init::<S>(device), config.max_len);
-    let trainee = trainee.try_load_file(file).map_err(|error| Error::Checkpoint {
-        path: file.to_path_buf(),
-        reason: error.to_string().replace('\n', " "),
-    })?;
+    let trainee = Trainee::new(config.model.init::<S>(device));
+    let trainee = trainee
+        .try_load_file(file)
+        .map_err(|error| Error::unusable(file, error))?;
     Ok(Box::new(trainee.model.valid()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use burn::module::Param;
+    use burn::tensor::Tensor;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::device;
+    use crate::model::Seq2SeqConfig;
+    use crate::run::DataSource;
+    use crate::tasks::Task;
+    use crate::tokens::Tokenization::Chars;
+    use crate::train::TrainConfig;
+
+    const MAX_LEN: usize = 5;
+
+    fn device() -> Device {
+        device::open(device::compiled_in()[0]).unwrap()
+    }
+
+    /// Settings of a model that knows six letters and says two.
+    fn config() -> RunConfig {
+        let data = DataSource::Task {
+            task: Task::Reverse,
+            train: 3,
+            valid: 3,
+        };
+        let train = TrainConfig {
+            epochs: 1,
+            batch_size: 1,
+            learning_rate: 0.1,
+            clip: 1.0,
+            patience: 1,
+            seed: 0,
+        };
+        let model = Seq2SeqConfig::new(10, 6)
+            .with_embedding_size(3)
+            .with_hidden_size(4);
+        let mut config = RunConfig::new(AttentionKind::Additive, model, train, data, &[]);
+        config.max_len = MAX_LEN;
+        config
+    }
+
+    fn created() -> (TempDir, RunDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::new(folder.path().join("run"));
+        let vocab = |letters: &str| Vocab::build([&Chars.split(letters)[..]]);
+        run.create(&config(), &vocab("abcdef"), &vocab("xy"))
+            .unwrap();
+        (folder, run)
+    }
+
+    /// Saves a model whose every output starts from these logits. Small ones leave the choice to what it reads.
+    fn save(file: &Path, bias: [f32; 6]) {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let device = device();
+        let config = config();
+        let mut model = config.model.init::<AdditiveScore>(&device);
+        let [size, tokens] = model.decoder.output.weight.dims();
+        let normal = burn::tensor::Distribution::Normal(0.0, 1.0);
+        let weight = Tensor::random([size, tokens], normal, &device);
+        model.decoder.output.weight = Param::from_tensor(weight);
+        model.decoder.output.bias = Some(Param::from_tensor(Tensor::from_data(bias, &device)));
+        Trainee::new(model).save_file(file).unwrap();
+    }
+
+    fn loaded(bias: [f32; 6]) -> (TempDir, Translator) {
+        let (folder, run) = created();
+        save(&run.model_file(), bias);
+        (folder, Translator::load(&run, &device()).unwrap())
+    }
+
+    const SAYS_NOTHING: [f32; 6] = [0.0, 0.0, 99.0, 0.0, 0.0, 0.0];
+    const SAYS_X: [f32; 6] = [0.0, 0.0, 0.0, 0.0, 99.0, 0.0];
+    const SAYS_PADDING: [f32; 6] = [99.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    const SAYS_WHAT_IT_READS: [f32; 6] = [-9.0, -9.0, 0.0, 0.0, 0.0, 0.0];
+
+    fn line<T>(result: Result<T>) -> String {
+        let line = result.err().unwrap().to_string();
+        assert_eq!(line.lines().count(), 1, "{line}");
+        line
+    }
+
+    #[test]
+    fn outputs_come_in_the_order_of_their_sources() {
+        let texts = ["fade", "a", "bed", "a", "decade", "cab", "f"];
+        let sources = texts.map(|text| Chars.split(text));
+        let sources: Vec<&[String]> = sources.iter().map(Vec::as_slice).collect();
+        // A new model says the same to all of them now and then; then nothing could be told from its order.
+        let models = (0..100).map(|_| loaded(SAYS_WHAT_IT_READS));
+        let mut translations = models.map(|(folder, translator)| {
+            let outputs = translator.translate(&sources);
+            (folder, translator, outputs)
+        });
+        let (_folder, translator, outputs) = translations
+            .find(|(_, _, outputs)| outputs.iter().any(|output| *output != outputs[0]))
+            .unwrap();
+        for (source, output) in sources.iter().zip(&outputs) {
+            assert_eq!(&translator.translate(&[source])[0], output);
+            assert_eq!(&translator.attend(source).target[..output.len()], output);
+        }
+        assert!(translator.translate(&[]).is_empty());
+    }
+
+    #[test]
+    fn weights_have_a_row_for_every_token_and_for_the_end() {
+        let source = Chars.split("cab");
+        let check = |bias, target: &[&str]| {
+            let (_folder, translator) = loaded(bias);
+            let attended = translator.attend(&source);
+            assert_eq!(attended.source, source);
+            assert_eq!(attended.target, target);
+            assert_eq!(attended.weights.len(), target.len() * source.len());
+            for row in attended.weights.chunks(source.len()) {
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{row:?}");
+            }
+        };
+        check(SAYS_NOTHING, &["<eos>"]);
+        check(SAYS_X, &["x"; MAX_LEN]);
+        // A model that has learned little says this: it is shown, but is no part of a translation.
+        check(SAYS_PADDING, &["<pad>"; MAX_LEN]);
+        let (_folder, translator) = loaded(SAYS_PADDING);
+        assert_eq!(translator.translate(&[&source]), vec![Vec::<String>::new()]);
+    }
+
+    #[test]
+    fn a_source_is_checked_where_a_person_wrote_it() {
+        let (_folder, translator) = loaded(SAYS_X);
+        assert_eq!(
+            line(translator.source_tokens("ab?")),
+            "unknown token \"?\" at position 3; expected one of: \"a\" \"b\" \"c\" \"d\" \"e\" \"f\""
+        );
+        assert_eq!(
+            line(translator.source_tokens("")),
+            "the text to translate: expected at least one token, found none"
+        );
+        // Of data that is measured it may be anything.
+        let unknown = Chars.split("a?");
+        assert_eq!(translator.translate(&[&unknown])[0], ["x"; MAX_LEN]);
+        assert_eq!(translator.attend(&unknown).source, unknown);
+        assert_eq!(translator.target_text(&Chars.split("xyx")), "xyx");
+    }
+
+    #[test]
+    fn any_of_several_targets_is_right() {
+        let (_folder, translator) = loaded(SAYS_X);
+        let pair = |source: &str, target: &str| Pair {
+            source: Chars.split(source),
+            target: Chars.split(target),
+        };
+        let errors = translator.errors(&[
+            pair("a", "xxxxx"),
+            pair("b", "yy"),
+            pair("a", "y"),
+            pair("b", "xxxxx"),
+            pair("c", "xxxy"),
+        ]);
+        assert_eq!(errors.sequences(), 3);
+        assert_eq!(errors.exact_match(), 2.0 / 3.0);
+        assert_eq!(errors.token_error_rate(), 2.0 / 14.0);
+    }
+
+    #[test]
+    fn without_a_model_the_newest_whole_checkpoint_is_loaded() {
+        let (_folder, run) = created();
+        assert_eq!(
+            line(Translator::load(&run, &device()))
+                .split_once(": ")
+                .unwrap()
+                .1,
+            "its training was stopped before the first checkpoint; train again with --resume"
+        );
+        for (epoch, bias) in [(1, SAYS_PADDING), (2, SAYS_NOTHING), (10, SAYS_X)] {
+            save(&run.checkpoint_file("model", epoch), bias);
+        }
+        for part in ["optim", "scheduler"] {
+            for epoch in [1, 2] {
+                std::fs::write(run.checkpoint_file(part, epoch), "").unwrap();
+            }
+        }
+        let says =
+            |translator: Result<Translator>| translator.unwrap().attend(&Chars.split("a")).target;
+        assert_eq!(says(Translator::load(&run, &device())), ["<eos>"]);
+        let first = Translator::from_checkpoint(&run, 1, &device());
+        assert_eq!(says(first), ["<pad>"; MAX_LEN]);
+        save(&run.model_file(), SAYS_X);
+        assert_eq!(says(Translator::load(&run, &device())), ["x"; MAX_LEN]);
+    }
+
+    #[test]
+    fn a_model_of_other_sizes_is_an_error() {
+        let (_folder, run) = created();
+        save(&run.model_file(), SAYS_X);
+        let mut other = config();
+        for change in [
+            |config: &mut RunConfig| config.model.hidden_size = 6,
+            |config: &mut RunConfig| config.model.layers = 2,
+            |config: &mut RunConfig| config.model.bidirectional = false,
+            |config: &mut RunConfig| config.attention = AttentionKind::Dot,
+        ] {
+            change(&mut other);
+            run.save_config(&other).unwrap();
+            let line = line(Translator::load(&run, &device()));
+            assert!(line.starts_with("cannot use the checkpoint"), "{line}");
+            assert!(line.contains("model.bpk: "), "{line}");
+            other = config();
+        }
+        run.save_config(&other).unwrap();
+        assert!(Translator::load(&run, &device()).is_ok());
+    }
 }

@@ -61,10 +61,17 @@ pub(super) fn dot_product_score<B: Backend>(
     let scores = match hidden.per_query() {
         false => B::float_matmul(queries, B::float_transpose(keys)),
         true => {
-            let keys = Split::<B>::new(keys);
-            let scores = B::float_matmul(queries, B::float_transpose(keys.finite));
-            let poison = B::float_transpose(B::float_sum_dim(keys.poison, 3));
-            B::float_add(scores, poison)
+            // A key that is not finite gets its scores from the keys as they are, without a gradient: the weights
+            // of the queries that see it carry what it holds to theirs.
+            let raw = B::float_matmul(
+                B::float_detach(queries.clone()),
+                B::float_transpose(B::float_detach(keys.clone())),
+            );
+            let split = Split::<B>::new(keys);
+            let is_poison = B::bool_swap_dims(B::bool_any_dim(split.is_poison, 3), 2, 3);
+            let is_poison = B::bool_expand(is_poison, raw.shape());
+            let clean = B::float_matmul(queries, B::float_transpose(split.finite));
+            B::float_mask_where(clean, is_poison, raw)
         }
     };
     hidden.fill(scores, 0.0)
@@ -89,7 +96,8 @@ pub(super) fn masked_softmax<B: Backend>(
         DType::F64 => f64::MIN,
         _ => f64::from(f32::MIN),
     };
-    let minus_infinity = B::float_lower_elem(scores.clone(), lowest.into(), bool_dtype::<B>(&scores));
+    let minus_infinity =
+        B::float_lower_elem(scores.clone(), lowest.into(), bool_dtype::<B>(&scores));
     let hidden = hidden.or(minus_infinity);
 
     let scores = hidden.fill(scores, lowest);
@@ -166,7 +174,10 @@ impl<B: Backend> Hidden<B> {
         let outside = |start, end| outside::<B>(start, end, num_keys, &device);
         let dropped = |keep: BoolTensor<B>| {
             let [batch, heads, queries, _] = keep.shape().dims();
-            B::bool_not(B::bool_expand(keep, [batch, heads, queries, num_keys].into()))
+            B::bool_not(B::bool_expand(
+                keep,
+                [batch, heads, queries, num_keys].into(),
+            ))
         };
         Self(match mask {
             MaskPrimitive::None => None,
@@ -236,9 +247,15 @@ impl<B: Backend> Hidden<B> {
     fn reached_by(&self, flags: BoolTensor<B>) -> BoolTensor<B> {
         let [batch, heads, num_keys, _] = flags.shape().dims();
         let settings = get_device_settings::<B>(&flags.device());
-        let hidden = self.0.clone().expect("only asked of masks that differ per query");
+        let hidden = self
+            .0
+            .clone()
+            .expect("only asked of masks that differ per query");
         let [_, _, queries, _] = hidden.shape().dims();
-        let visible = B::bool_expand(B::bool_not(hidden), [batch, heads, queries, num_keys].into());
+        let visible = B::bool_expand(
+            B::bool_not(hidden),
+            [batch, heads, queries, num_keys].into(),
+        );
         let visible = B::bool_into_float(visible, settings.float_dtype);
         let flags = B::bool_into_float(flags, settings.float_dtype);
         let count = B::float_matmul(visible, flags);
@@ -246,25 +263,26 @@ impl<B: Backend> Hidden<B> {
     }
 }
 
-/// A tensor as the sum of its finite part and the rest. Multiplying by the finite part is safe where a
-/// masked factor is 0; the rest is brought in by sums and selections, which do not mix queries.
+/// A tensor's finite part, and where the rest is. Multiplying by the finite part is safe where a masked factor is
+/// 0; the rest is brought in by selections, which do not mix queries.
 struct Split<B: Backend> {
     finite: FloatTensor<B>,
-    poison: FloatTensor<B>,
     is_poison: BoolTensor<B>,
 }
 
 impl<B: Backend> Split<B> {
     fn new(tensor: FloatTensor<B>) -> Self {
         let bool_dtype = bool_dtype::<B>(&tensor);
-        let largest = tensor.dtype().finfo().map_or(f64::from(f32::MAX), |info| info.max);
+        let largest = tensor
+            .dtype()
+            .finfo()
+            .map_or(f64::from(f32::MAX), |info| info.max);
         // NaN compares false, infinity is larger.
         let magnitude = B::float_abs(B::float_detach(tensor.clone()));
         let is_finite = B::float_lower_equal_elem(magnitude, largest.into(), bool_dtype);
-        let is_poison = B::bool_not(is_finite.clone());
+        let is_poison = B::bool_not(is_finite);
         Self {
-            finite: B::float_mask_fill(tensor.clone(), is_poison.clone(), 0.0.into()),
-            poison: B::float_mask_fill(tensor, is_finite, 0.0.into()),
+            finite: B::float_mask_fill(tensor, is_poison.clone(), 0.0.into()),
             is_poison,
         }
     }
@@ -282,8 +300,15 @@ fn outside<B: Backend>(
     let shape = Shape::from([batch, 1, queries, num_keys]);
     let int_dtype = IntDType::from(end.dtype());
     let keys = B::int_arange(0..num_keys as i64, device, int_dtype);
-    let keys = B::int_expand(B::int_reshape(keys, [1, 1, 1, num_keys].into()), shape.clone());
-    let before = B::int_lower(keys.clone(), B::int_expand(start, shape.clone()), bool_dtype);
+    let keys = B::int_expand(
+        B::int_reshape(keys, [1, 1, 1, num_keys].into()),
+        shape.clone(),
+    );
+    let before = B::int_lower(
+        keys.clone(),
+        B::int_expand(start, shape.clone()),
+        bool_dtype,
+    );
     let after = B::int_greater_equal(keys, B::int_expand(end, shape), bool_dtype);
     B::bool_or(before, after)
 }
@@ -292,7 +317,10 @@ fn broadcast_or<B: Backend>(lhs: BoolTensor<B>, rhs: BoolTensor<B>) -> BoolTenso
     let lhs_dims = lhs.shape().dims::<4>();
     let rhs_dims = rhs.shape().dims::<4>();
     let shape: [usize; 4] = std::array::from_fn(|axis| lhs_dims[axis].max(rhs_dims[axis]));
-    B::bool_or(B::bool_expand(lhs, shape.into()), B::bool_expand(rhs, shape.into()))
+    B::bool_or(
+        B::bool_expand(lhs, shape.into()),
+        B::bool_expand(rhs, shape.into()),
+    )
 }
 
 fn bool_dtype<B: Backend>(like: &FloatTensor<B>) -> burn::tensor::BoolDType {

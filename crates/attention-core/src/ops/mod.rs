@@ -239,7 +239,8 @@ pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tenso
 /// visible key is 0 and that causal masks are aligned bottom-right.
 ///
 /// # Panics
-/// If the shapes are not those of [`AttentionOps::attention`], or the mask does not fit them.
+/// If the shapes are not those of [`AttentionOps::attention`], the mask does not fit them, or the dropout is not in
+/// `[0, 1)`.
 pub fn attention(
     queries: Tensor<4>,
     keys: Tensor<4>,
@@ -252,6 +253,11 @@ pub fn attention(
     let [_, _, _, value_size] = values.dims();
     assert_shape!(keys, [batch, heads, num_keys, size]);
     assert_shape!(values, [batch, heads, num_keys, value_size]);
+    assert!(
+        (0.0..1.0).contains(&options.dropout),
+        "attention: dropout expected in [0, 1), got {}",
+        options.dropout
+    );
     let shape = [batch, heads, num_queries, num_keys];
     if shape.contains(&0) || value_size == 0 {
         let shape = [batch, heads, num_queries, value_size];

@@ -32,7 +32,10 @@ impl AdditiveScoreConfig {
             ("num_hiddens", self.num_hiddens),
         ];
         for (name, size) in sizes {
-            assert!(size > 0, "AdditiveScoreConfig: {name} expected at least 1, got 0");
+            assert!(
+                size > 0,
+                "AdditiveScoreConfig: {name} expected at least 1, got 0"
+            );
         }
         let linear = |from, to| LinearConfig::new(from, to).with_bias(false).init(device);
         AdditiveScore {

@@ -67,6 +67,9 @@ pub trait ScoringFunction: Module + ModuleDisplay {
     /// # Shapes
     /// - queries `[batch, heads, queries, _]`, keys `[batch, heads, keys, _]`
     /// - result `[batch, heads, queries, keys]`
+    ///
+    /// A score of `-inf` hides a key from the softmax. Only the mask makes its value inert as well: a NaN in the
+    /// value of a key that is hidden by its score alone reaches the context.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4>;
 
     /// The context, from projected queries and keys; `dropout` is 0 when not training.
@@ -93,5 +96,5 @@ pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
     }
     let keep = 1.0 - probability;
     let kept = weights.random_like(Distribution::Bernoulli(keep));
-    weights * kept / keep
+    weights * kept * (1.0 / keep)
 }

@@ -8,7 +8,7 @@ use attention_seq2seq::translate::{Attended, Translator};
 use attention_seq2seq::{Error, Result};
 use clap::Args;
 
-use super::Model;
+use super::{Model, say};
 
 #[derive(Args)]
 pub(crate) struct AttendArgs {
@@ -24,23 +24,27 @@ pub(crate) struct AttendArgs {
 impl AttendArgs {
     pub(crate) fn run(self) -> Result<()> {
         let translator = self.model.load()?;
-        show(&translator, &self.text, self.output.as_deref())
+        let source = translator.source_tokens(&self.text)?;
+        show(&translator, &source, self.output.as_deref())
     }
 }
 
-/// Prints what the model attends to while it translates `text`, and saves it.
-pub(crate) fn show(translator: &Translator, text: &str, output: Option<&Path>) -> Result<()> {
-    let source = translator.source_tokens(text)?;
-    let attended = translator.attend(&source);
+/// Prints what the model attends to while it translates `source`, and saves it.
+pub(crate) fn show(
+    translator: &Translator,
+    source: &[String],
+    output: Option<&Path>,
+) -> Result<()> {
+    let attended = translator.attend(source);
     let heatmap = heatmap(&attended).map_err(plot_error)?;
     let color = match std::io::stdout().is_terminal() {
         true => TerminalColor::Ansi256,
         false => TerminalColor::None,
     };
-    println!("{}", heatmap.to_terminal(color));
+    say(heatmap.to_terminal(color))?;
     if let Some(file) = output {
         heatmap.save(file).map_err(plot_error)?;
-        println!("saved {}", file.display());
+        say(format_args!("saved {}", file.display()))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use attention_seq2seq::tsv::load_tsv;
 use attention_seq2seq::{Error, Result};
 use clap::Args;
 
-use super::Model;
+use super::{Model, say};
 
 #[derive(Args)]
 pub(crate) struct EvalArgs {
@@ -35,18 +35,17 @@ impl EvalArgs {
             (None, data) => data.pairs(config.train.seed)?.valid,
         };
         let errors = translator.errors(&pairs);
-        report(&errors);
-        Ok(())
+        report(&errors)
     }
 }
 
 /// Prints the error rates.
-pub(crate) fn report(errors: &TokenErrors) {
-    println!(
+pub(crate) fn report(errors: &TokenErrors) -> Result<()> {
+    say(format_args!(
         "{} sources: exact match {:.2} %, sequence error rate {:.2} %, token error rate {:.2} %",
         errors.sequences(),
         100.0 * errors.exact_match(),
         100.0 * errors.sequence_error_rate(),
         100.0 * errors.token_error_rate(),
-    );
+    ))
 }

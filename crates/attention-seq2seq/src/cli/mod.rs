@@ -5,6 +5,8 @@ mod eval;
 mod train;
 mod translate;
 
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use attention_seq2seq::run::RunDir;
@@ -46,6 +48,15 @@ struct Machine {
 }
 
 impl Machine {
+    /// The name of the device.
+    fn name(&self) -> &str {
+        match (&self.device, device::compiled_in().first()) {
+            (Some(name), _) => name,
+            (None, Some(first)) => first,
+            (None, None) => "none",
+        }
+    }
+
     /// Sets the threads up, which must come before anything else, and opens the device.
     fn open(&self) -> Result<Device> {
         if let Some(threads) = self.threads {
@@ -62,13 +73,7 @@ impl Machine {
                 .build_global()
                 .map_err(|reason| error(reason.to_string()))?;
         }
-        let compiled_in = device::compiled_in();
-        let name = match (&self.device, compiled_in.first()) {
-            (Some(name), _) => name.as_str(),
-            (None, Some(first)) => first,
-            (None, None) => "none",
-        };
-        device::open(name)
+        device::open(self.name())
     }
 }
 
@@ -89,6 +94,18 @@ impl Model {
         run.load_config()?;
         let device = self.machine.open()?;
         Translator::load(&run, &device)
+    }
+}
+
+/// Prints a line. That nobody reads on, as in `seq2seq train | head`, is no error.
+fn say(line: impl Display) -> Result<()> {
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Error::Io {
+            action: "write",
+            path: "the standard output".into(),
+            source,
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use attention_core::{AdditiveScore, DotProductScore};
 use attention_seq2seq::batch::Example;
-use attention_seq2seq::data::{Pair, Pairs};
+use attention_seq2seq::data::{Pair, Pairs, group_by_source};
+use attention_seq2seq::device::describe;
 use attention_seq2seq::model::{ModelScore, Seq2SeqConfig};
 use attention_seq2seq::run::{AttentionKind, DataSource, RunConfig, RunDir};
 use attention_seq2seq::tasks::Task;
@@ -19,7 +20,7 @@ use burn::tensor::Device;
 use burn::train::Interrupter;
 use clap::Args;
 
-use super::{Machine, attend, eval};
+use super::{Machine, attend, eval, say};
 
 /// The number of validation pairs on which the kept checkpoints are compared.
 const COMPARED: usize = 1_000;
@@ -72,9 +73,9 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     dropout: f64,
 
-    /// How often every pair is visited.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    epochs: usize,
+    /// How often every pair is visited [default: 3 for a task, 6 for a file].
+    #[arg(long, value_name = "N")]
+    epochs: Option<usize>,
     /// The number of pairs in a step.
     #[arg(long, value_name = "N", default_value_t = 64)]
     batch_size: usize,
@@ -94,8 +95,8 @@ pub(crate) struct TrainArgs {
     /// The folder of the run [default: runs/TASK, or runs/FILE without its ending].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run in that folder, from its newest checkpoint and with its settings; only --epochs may raise
-    /// the number of epochs.
+    /// Go on with the run in that folder, from its newest checkpoint and with its settings. Only the number of epochs
+    /// may be raised, with --epochs: the learning rate then follows the longer cosine from where it stands.
     #[arg(long, conflicts_with = "overwrite")]
     resume: bool,
     /// Start anew in a folder that holds a run.
@@ -122,29 +123,36 @@ impl TrainArgs {
             false => self.prepare(&run)?,
         };
         let device = self.machine.open()?;
-        device.seed(prepared.config.train.seed);
+        let config = &prepared.config.train;
+        device.seed(config.seed_after(prepared.resume_from));
         match prepared.resume_from {
             Some(_) => run.save_config(&prepared.config)?,
             None => {
-                run.clear()?;
+                run.vacate()?;
                 run.create(&prepared.config, &prepared.source, &prepared.target)?;
             }
         }
-        println!(
-            "{} training pairs, {} validation pairs; {} source and {} target tokens; device {device:?}",
+        say(format_args!(
+            "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",
             prepared.pairs.train.len(),
             prepared.pairs.valid.len(),
             prepared.source.len(),
             prepared.target.len(),
-        );
+            describe(self.machine.name(), &device),
+        ))?;
         let started = Instant::now();
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
         let trained = match prepared.config.attention {
-            AttentionKind::Additive => launch::<AdditiveScore>(&prepared, &run, interrupter, &device),
-            AttentionKind::Dot => launch::<DotProductScore>(&prepared, &run, interrupter, &device),
-        }?;
-        println!("trained for {:.0} s", started.elapsed().as_secs_f64());
+            AttentionKind::Additive => launch::<AdditiveScore>,
+            AttentionKind::Dot => launch::<DotProductScore>,
+        }(&prepared, &run, interrupter.clone(), &device)?;
+        // From here on there is nothing to stop gently: Ctrl-C ends the program.
+        interrupter.stop(None);
+        say(format_args!(
+            "trained for {:.0} s",
+            started.elapsed().as_secs_f64()
+        ))?;
         finish(&run, &prepared.pairs.valid, &trained, &device)
     }
 
@@ -153,7 +161,9 @@ impl TrainArgs {
             return folder.clone();
         }
         let name = match &self.data {
-            Some(file) => file.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
+            Some(file) => file
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned()),
             None => self.task.clone(),
         };
         PathBuf::from("runs").join(name.unwrap_or_else(|| Task::Dates.to_string()))
@@ -170,9 +180,17 @@ impl TrainArgs {
         let mut options = TsvOptions::guess(file, self.columns)?;
         options.source_tokens = self.source_tokens.unwrap_or(options.source_tokens);
         options.target_tokens = self.target_tokens.unwrap_or(options.target_tokens);
+        // The model may be evaluated, and the run resumed, from another folder.
+        let absolute = |file: &PathBuf| {
+            std::path::absolute(file).map_err(|source| Error::Io {
+                action: "find",
+                path: file.clone(),
+                source,
+            })
+        };
         Ok(DataSource::Tsv {
-            train: file.clone(),
-            valid: self.valid.clone(),
+            train: absolute(file)?,
+            valid: self.valid.as_ref().map(absolute).transpose()?,
             options,
         })
     }
@@ -188,7 +206,9 @@ impl TrainArgs {
             });
         }
         let train = TrainConfig {
-            epochs: self.epochs,
+            epochs: self
+                .epochs
+                .unwrap_or(if self.data.is_some() { 6 } else { 3 }),
             batch_size: self.batch_size,
             learning_rate: self.learning_rate,
             clip: self.clip,
@@ -206,7 +226,7 @@ impl TrainArgs {
             .with_layers(self.layers)
             .with_bidirectional(!self.unidirectional)
             .with_dropout(self.dropout);
-        check_model(&model)?;
+        model.check()?;
         Ok(Prepared {
             config: RunConfig::new(self.attention, model, train, data, &pairs.train),
             pairs,
@@ -219,8 +239,18 @@ impl TrainArgs {
     /// A run that was stopped.
     fn resume(&self, run: &RunDir) -> Result<Prepared> {
         let mut config = run.load_config()?;
+        if self.task.is_some() || self.data.is_some() {
+            let found = self.data_source()?;
+            if !found.is_same_data(&config.data) {
+                return Err(Error::Config {
+                    what: format!("the run in {}", run.path().display()),
+                    expected: format!("to go on with its {}", config.data),
+                    found: found.to_string(),
+                });
+            }
+        }
         let (source, target) = run.load_vocabs(&config.model)?;
-        config.train.epochs = config.train.epochs.max(self.epochs);
+        config.train.epochs = config.train.epochs.max(self.epochs.unwrap_or(0));
         Ok(Prepared {
             pairs: config.data.pairs(config.train.seed)?,
             config,
@@ -229,32 +259,6 @@ impl TrainArgs {
             resume_from: run.checkpoints().last().copied(),
         })
     }
-}
-
-fn check_model(model: &Seq2SeqConfig) -> Result<()> {
-    let error = |what: &str, expected: &str, found: String| Error::Config {
-        what: what.to_string(),
-        expected: expected.to_string(),
-        found,
-    };
-    let sizes = [
-        ("--embedding", model.embedding_size),
-        ("--hidden", model.hidden_size),
-        ("--layers", model.layers),
-    ];
-    for (what, size) in sizes {
-        if size == 0 {
-            return Err(error(what, "at least 1", "0".to_string()));
-        }
-    }
-    if model.bidirectional && !model.hidden_size.is_multiple_of(2) {
-        let expected = "an even number, half for each direction (or --unidirectional)";
-        return Err(error("--hidden", expected, model.hidden_size.to_string()));
-    }
-    if !(0.0..1.0).contains(&model.dropout) {
-        return Err(error("--dropout", "at least 0 and less than 1", model.dropout.to_string()));
-    }
-    Ok(())
 }
 
 fn launch<S: ModelScore + 'static>(
@@ -302,32 +306,43 @@ fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> R
     let mut best = None;
     for epoch in run.checkpoints() {
         let translator = Translator::from_checkpoint(run, epoch, device)?;
-        let right = translator.errors(compared).exact_match();
-        if best.as_ref().is_none_or(|&(known, _)| right >= known) {
-            best = Some((right, epoch));
+        let errors = translator.errors(compared);
+        let quality = (errors.exact_match(), -errors.token_error_rate());
+        if best.is_none_or(|(known, _)| quality >= known) {
+            best = Some((quality, epoch));
         }
     }
     let Some((_, epoch)) = best else {
-        println!("stopped before the first checkpoint; nothing is left to use in {folder}");
-        return Ok(());
+        return say(format_args!(
+            "stopped before the first checkpoint; nothing is left to use in {folder}"
+        ));
     };
     run.keep_model(epoch)?;
     if trained.interrupted {
-        println!("stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})");
+        say(format_args!(
+            "stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})"
+        ))?;
     }
     let translator = Translator::load(run, device)?;
-    println!("the model of epoch {epoch}, on sources it has not learned from:");
-    eval::report(&translator.errors(valid));
-    let shown: Vec<&[String]> = valid.iter().take(SHOWN).map(|pair| pair.source.as_slice()).collect();
+    say(format_args!(
+        "the model of epoch {epoch}, on the validation pairs:"
+    ))?;
+    eval::report(&translator.errors(valid))?;
+    let groups = group_by_source(valid);
+    let shown = &groups[..groups.len().min(SHOWN)];
+    let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
     let (source_tokens, target_tokens) = translator.config().data.tokens();
-    for (pair, output) in valid.iter().zip(translator.translate(&shown)) {
-        let mark = if output == pair.target { ' ' } else { '!' };
-        let source = source_tokens.join(&pair.source);
-        println!("{mark} {source:<32} -> {}", target_tokens.join(&output));
+    for (group, output) in shown.iter().zip(translator.translate(&sources)) {
+        let right = group.targets.contains(&output.as_slice());
+        let mark = if right { ' ' } else { '!' };
+        let source = source_tokens.join(group.source);
+        let output = target_tokens.join(&output);
+        say(format_args!("{mark} {source:<32} -> {output}"))?;
     }
-    let text = source_tokens.join(&valid[0].source);
-    println!("\nwhat it attended to, output by output:");
-    attend::show(&translator, &text, Some(&run.path().join("attention.svg")))?;
-    println!("model, vocabularies and metrics are in {folder}");
-    Ok(())
+    say("\nwhat it attended to, output by output:")?;
+    let picture = run.path().join("attention.svg");
+    attend::show(&translator, shown[0].source, Some(&picture))?;
+    say(format_args!(
+        "model, vocabularies and metrics are in {folder}"
+    ))
 }

@@ -1,12 +1,12 @@
 //! `seq2seq translate`
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 
-use attention_seq2seq::{Error, Result};
 use attention_seq2seq::translate::Translator;
+use attention_seq2seq::{Error, Result};
 use clap::Args;
 
-use super::Model;
+use super::{Model, say};
 
 #[derive(Args)]
 pub(crate) struct TranslateArgs {
@@ -21,33 +21,37 @@ impl TranslateArgs {
         let translator = self.model.load()?;
         match self.texts.is_empty() {
             false => translate(&translator, &self.texts),
-            true => std::io::stdin().lock().lines().try_for_each(|line| {
-                let line = line.map_err(|source| io("read", "the standard input", source))?;
-                match line.trim().is_empty() {
-                    true => Ok(()),
-                    false => translate(&translator, &[line]),
-                }
-            }),
+            true => (1..)
+                .zip(std::io::stdin().lock().lines())
+                .try_for_each(|(number, line)| {
+                    let line = line.map_err(|source| Error::Io {
+                        action: "read",
+                        path: "the standard input".into(),
+                        source,
+                    })?;
+                    match line.trim().is_empty() {
+                        // Outputs stay in line with inputs.
+                        true => say(""),
+                        false => {
+                            translate(&translator, &[line]).map_err(|source| Error::InputLine {
+                                line: number,
+                                source: Box::new(source),
+                            })
+                        }
+                    }
+                }),
         }
     }
 }
 
 fn translate(translator: &Translator, texts: &[String]) -> Result<()> {
-    let sources: Vec<Vec<String>> =
-        texts.iter().map(|text| translator.source_tokens(text)).collect::<Result<_>>()?;
+    let sources: Vec<Vec<String>> = texts
+        .iter()
+        .map(|text| translator.source_tokens(text))
+        .collect::<Result<_>>()?;
     let sources: Vec<&[String]> = sources.iter().map(Vec::as_slice).collect();
-    let mut output = std::io::stdout().lock();
-    for tokens in translator.translate(&sources) {
-        writeln!(output, "{}", translator.target_text(&tokens))
-            .map_err(|source| io("write", "the standard output", source))?;
-    }
-    Ok(())
-}
-
-fn io(action: &'static str, what: &str, source: std::io::Error) -> Error {
-    Error::Io {
-        action,
-        path: what.into(),
-        source,
-    }
+    translator
+        .translate(&sources)
+        .iter()
+        .try_for_each(|tokens| say(translator.target_text(tokens)))
 }

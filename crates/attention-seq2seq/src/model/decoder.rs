@@ -31,7 +31,10 @@ impl DecoderConfig {
     /// # Panics
     /// If a size is 0 or `dropout` is not in `[0, 1)`.
     pub fn init<S: ScoringFunction>(&self, score: S, device: &Device) -> Decoder<S> {
-        assert!(self.layers > 0, "DecoderConfig: layers expected at least 1, got 0");
+        assert!(
+            self.layers > 0,
+            "DecoderConfig: layers expected at least 1, got 0"
+        );
         let size = self.hidden_size;
         let layer = |index: usize| {
             let input_size = match index {
@@ -94,7 +97,9 @@ impl<S: ScoringFunction> Decoder<S> {
     /// The states before the first token, from the encoder's last ones.
     pub(crate) fn first_states(&self, encoded: Vec<Tensor<2>>) -> Vec<Tensor<2>> {
         let layers = self.start.iter().zip(encoded);
-        layers.map(|(start, state)| start.forward(state).tanh()).collect()
+        layers
+            .map(|(start, state)| start.forward(state).tanh())
+            .collect()
     }
 
     pub(crate) fn pass<'a>(&'a self, memory: &'a Memory) -> DecoderPass<'a, S> {

@@ -31,7 +31,10 @@ impl EncoderConfig {
     /// # Panics
     /// If a size is 0, or `hidden_size` is odd and the encoder bidirectional.
     pub fn init(&self, device: &Device) -> Encoder {
-        assert!(self.layers > 0, "EncoderConfig: layers expected at least 1, got 0");
+        assert!(
+            self.layers > 0,
+            "EncoderConfig: layers expected at least 1, got 0"
+        );
         assert!(
             !self.bidirectional || self.hidden_size.is_multiple_of(2),
             "EncoderConfig: hidden_size of a bidirectional encoder expected even, got {}",

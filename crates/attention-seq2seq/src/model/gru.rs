@@ -143,7 +143,9 @@ impl Gru {
 impl GruPass {
     /// The inputs' share of the gates, `W_i x + b`: `[rows, hidden_size]` each for `[rows, input_size]`.
     pub(crate) fn inputs(&self, input: Tensor<2>) -> Gates<2> {
-        self.input.map(|weight| input.clone().matmul(weight.clone())).add_bias(&self.bias)
+        self.input
+            .map(|weight| input.clone().matmul(weight.clone()))
+            .add_bias(&self.bias)
     }
 
     /// The share of the first inputs, an embedding, for every row of its table; and the weights of the rest.
@@ -159,14 +161,18 @@ impl GruPass {
             .add_bias(&self.bias);
         let rest = match input_size - size {
             0 => self.input.clone(),
-            rest => self.input.map(|weight| weight.clone().narrow(0, size, rest)),
+            rest => self
+                .input
+                .map(|weight| weight.clone().narrow(0, size, rest)),
         };
         (Table(table), rest)
     }
 
     /// `h'` from the inputs' share of the gates and `h`, `[batch, hidden_size]`.
     pub(crate) fn step(&self, inputs: Gates<2>, hidden: Tensor<2>) -> Tensor<2> {
-        let from_hidden = self.hidden.map(|weight| hidden.clone().matmul(weight.clone()));
+        let from_hidden = self
+            .hidden
+            .map(|weight| hidden.clone().matmul(weight.clone()));
         let reset = sigmoid(inputs.reset + from_hidden.reset);
         let update = sigmoid(inputs.update + from_hidden.update);
         let new = tanh(inputs.new + reset * (from_hidden.new + self.new_bias.clone()));
@@ -193,5 +199,101 @@ impl Table {
     /// The rows of `tokens`, `[batch]`.
     pub(crate) fn rows(&self, tokens: Tensor<1, Int>) -> Gates<2> {
         self.0.map(|gate| gate.clone().select(0, tokens.clone()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use burn::tensor::Distribution;
+
+    use super::*;
+    use crate::device;
+
+    const BATCH: usize = 3;
+    const EMBEDDING: usize = 4;
+    const CONTEXT: usize = 5;
+    const HIDDEN: usize = 7;
+    const TOKENS: usize = 11;
+
+    fn read<const D: usize>(tensor: &Tensor<D>) -> Vec<f64> {
+        tensor.to_data().iter::<f64>().collect()
+    }
+
+    fn assert_close(actual: &Tensor<2>, expected: &[f64]) {
+        let actual = read(actual);
+        assert_eq!(actual.len(), expected.len());
+        for (a, e) in actual.iter().zip(expected) {
+            assert!((a - e).abs() < 1e-6, "{actual:?} is not {expected:?}");
+        }
+    }
+
+    /// The formulas of [`Gru`]'s documentation, for one row, by plain loops.
+    fn step(gru: &Gru, x: &[f64], h: &[f64]) -> Vec<f64> {
+        let linear = |linear: &Linear, input: &[f64], column: usize| {
+            let weight = read(&linear.weight.val());
+            let products = input.iter().enumerate();
+            let products = products.map(|(row, value)| value * weight[row * 3 * HIDDEN + column]);
+            products.sum::<f64>() + read(&linear.bias.as_ref().unwrap().val())[column]
+        };
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let unit = |unit: usize| {
+            let [r, z, n] = [unit, HIDDEN + unit, 2 * HIDDEN + unit];
+            let reset = sigmoid(linear(&gru.input, x, r) + linear(&gru.hidden, h, r));
+            let update = sigmoid(linear(&gru.input, x, z) + linear(&gru.hidden, h, z));
+            let new = (linear(&gru.input, x, n) + reset * linear(&gru.hidden, h, n)).tanh();
+            (1.0 - update) * new + update * h[unit]
+        };
+        (0..HIDDEN).map(unit).collect()
+    }
+
+    #[test]
+    fn a_step_follows_the_formulas_whichever_way_its_input_comes() {
+        let device = device::open(device::compiled_in()[0]).unwrap();
+        let random = |rows: usize, size: usize| {
+            Tensor::<2>::random([rows, size], Distribution::Normal(0.0, 1.0), &device)
+        };
+        let gru = GruConfig::new(EMBEDDING + CONTEXT, HIDDEN).init(&device);
+        let pass = gru.pass();
+        let embedding = random(TOKENS, EMBEDDING);
+        let tokens = [8, 0, 8];
+        let context = random(BATCH, CONTEXT);
+        let hidden = random(BATCH, HIDDEN);
+        let rows = Tensor::<1, Int>::from_data(tokens, &device);
+        let embedded = embedding.clone().select(0, rows.clone());
+        let input = Tensor::cat(vec![embedded, context.clone()], 1);
+
+        let expected: Vec<f64> = read(&input)
+            .chunks(EMBEDDING + CONTEXT)
+            .zip(read(&hidden).chunks(HIDDEN))
+            .flat_map(|(x, h)| step(&gru, x, h))
+            .collect();
+        assert_close(&pass.step(pass.inputs(input), hidden.clone()), &expected);
+        let (table, rest) = pass.table(embedding);
+        let gates = table.rows(rows).add_product(context, &rest);
+        assert_close(&pass.step(gates, hidden), &expected);
+    }
+
+    #[test]
+    fn parameters_start_within_pytorchs_bound() {
+        let device = device::open(device::compiled_in()[0]).unwrap();
+        let gru = GruConfig::new(EMBEDDING, HIDDEN).init(&device);
+        let bound = 1.0 / (HIDDEN as f64).sqrt();
+        for linear in [&gru.input, &gru.hidden] {
+            for values in [
+                read(&linear.weight.val()),
+                read(&linear.bias.as_ref().unwrap().val()),
+            ] {
+                let largest = values.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+                assert!(largest <= bound && largest > 0.5 * bound, "{values:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "sizes expected at least 1, got input 3 and hidden 0")]
+    fn a_size_of_nothing_is_refused() {
+        let device = device::open(device::compiled_in()[0]).unwrap();
+        GruConfig::new(3, 0).init(&device);
     }
 }

@@ -17,6 +17,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::batch::{Batch, Source};
+use crate::error::{Error, Result};
 use crate::vocab::Vocab;
 
 /// Configuration of a [`Seq2Seq`] model.
@@ -63,19 +64,58 @@ impl ModelScore for DotProductScore {
 }
 
 impl Seq2SeqConfig {
+    /// What [`init`](Self::init) would panic on, as an error for people.
+    ///
+    /// # Errors
+    /// If a number is out of its range.
+    pub fn check(&self) -> Result<()> {
+        let error = |what: &str, expected: &str, found: String| {
+            Err(Error::Config {
+                what: what.to_string(),
+                expected: expected.to_string(),
+                found,
+            })
+        };
+        let sizes = [
+            ("the embedding size", self.embedding_size),
+            ("the hidden size", self.hidden_size),
+            ("the number of layers", self.layers),
+        ];
+        for (what, size) in sizes {
+            if size == 0 {
+                return error(what, "at least 1", size.to_string());
+            }
+        }
+        if self.bidirectional && !self.hidden_size.is_multiple_of(2) {
+            let expected = "even, half for each direction of the encoder";
+            return error("the hidden size", expected, self.hidden_size.to_string());
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            let expected = "at least 0 and less than 1";
+            return error("the dropout", expected, self.dropout.to_string());
+        }
+        Ok(())
+    }
+
     /// A model with new random parameters.
     ///
     /// # Panics
     /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
     pub fn init<S: ModelScore>(&self, device: &Device) -> Seq2Seq<S> {
-        let encoder =
-            EncoderConfig::new(self.source_vocab_size, self.embedding_size, self.hidden_size)
-                .with_layers(self.layers)
-                .with_bidirectional(self.bidirectional);
-        let decoder =
-            DecoderConfig::new(self.target_vocab_size, self.embedding_size, self.hidden_size)
-                .with_layers(self.layers)
-                .with_dropout(self.dropout);
+        let encoder = EncoderConfig::new(
+            self.source_vocab_size,
+            self.embedding_size,
+            self.hidden_size,
+        )
+        .with_layers(self.layers)
+        .with_bidirectional(self.bidirectional);
+        let decoder = DecoderConfig::new(
+            self.target_vocab_size,
+            self.embedding_size,
+            self.hidden_size,
+        )
+        .with_layers(self.layers)
+        .with_dropout(self.dropout);
         Seq2Seq {
             encoder: encoder.init(device),
             decoder: decoder.init(S::for_model(self, device), device),
@@ -109,11 +149,16 @@ impl<S: ScoringFunction> Seq2Seq<S> {
         let (memory, mut states) = self.encode(&batch.source);
         let pass = self.decoder.pass(&memory);
         let features: Vec<Tensor<2>> = (0..batch.target_len())
-            .map(|step| pass.step(batch.previous_token(step), &mut states, false).features)
+            .map(|step| {
+                pass.step(batch.previous_token(step), &mut states, false)
+                    .features
+            })
             .collect();
         let features: Tensor<3> = Tensor::stack(features, 1);
         let [examples, steps, size] = features.dims();
-        let logits = self.decoder.logits(features.reshape([examples * steps, size]));
+        let logits = self
+            .decoder
+            .logits(features.reshape([examples * steps, size]));
         let [_, tokens] = logits.dims();
         logits.reshape([examples, steps, tokens])
     }
@@ -133,7 +178,11 @@ impl<S: ScoringFunction> Seq2Seq<S> {
         let mut ended = vec![false; examples];
         for _ in 0..max_len {
             let step = pass.step(tokens, &mut states, with_weights);
-            tokens = self.decoder.logits(step.features).argmax(1).squeeze_dim::<1>(1);
+            tokens = self
+                .decoder
+                .logits(step.features)
+                .argmax(1)
+                .squeeze_dim::<1>(1);
             translation.weights.extend(step.weights);
             let chosen = tokens.try_to_vec_as::<u32>().expect("tokens are integers");
             for (example, &token) in chosen.iter().enumerate() {
@@ -155,5 +204,58 @@ impl<S: ScoringFunction> Seq2Seq<S> {
         let states = encoded.states;
         let memory = self.decoder.attention.prepare(states.clone(), states, mask);
         (memory, self.decoder.first_states(encoded.last))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use burn::data::dataloader::batcher::Batcher;
+
+    use super::*;
+    use crate::batch::{Example, Seq2SeqBatcher};
+    use crate::device;
+
+    /// What [`Seq2Seq::forward`] computes at once, and greedy search step by step.
+    fn check<S: ModelScore>(layers: usize) {
+        let device = device::open(device::compiled_in()[0]).unwrap();
+        let model = Seq2SeqConfig::new(13, 11)
+            .with_embedding_size(5)
+            .with_hidden_size(6)
+            .with_layers(layers)
+            .init::<S>(&device);
+        let example = |source: &[u32], target: &[u32]| Example {
+            source: source.to_vec(),
+            target: target.to_vec(),
+        };
+        let examples = vec![
+            example(&[4, 12, 7], &[10, 5, 4, 4]),
+            example(&[6, 5, 4, 9, 11], &[7, 8]),
+        ];
+        let batch = Seq2SeqBatcher.batch(vec![examples], &device);
+        let logits = model.forward(&batch);
+        assert_eq!(logits.dims(), [2, 5, 11]);
+
+        let (memory, states) = model.encode(&batch.source);
+        let pass = model.decoder.pass(&memory);
+        for with_weights in [false, true] {
+            let mut states = states.clone();
+            for at in 0..batch.target_len() {
+                let step = pass.step(batch.previous_token(at), &mut states, with_weights);
+                assert_eq!(step.weights.is_some(), with_weights);
+                let actual = model.decoder.logits(step.features);
+                let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
+                let difference = (actual - expected).abs().max().into_scalar::<f32>();
+                assert!(difference < 1e-6, "step {at}: {difference}");
+            }
+        }
+    }
+
+    #[test]
+    fn teacher_forcing_is_the_steps_of_greedy_search() {
+        for layers in [1, 2] {
+            check::<AdditiveScore>(layers);
+            check::<DotProductScore>(layers);
+        }
     }
 }

@@ -65,10 +65,16 @@ impl Metric for ExactMatch {
         _metadata: &MetricMetadata,
     ) -> Result<SerializedEntry, TensorReadError> {
         let [examples, _] = item.targets.dims();
-        let wrong = item.outputs.clone().not_equal(item.targets.clone()).int().sum_dim(1);
+        let wrong = item
+            .outputs
+            .clone()
+            .not_equal(item.targets.clone())
+            .int()
+            .sum_dim(1);
         let wrong = wrong.try_into_vec_as::<i64>()?;
         let right = wrong.iter().filter(|&&wrong| wrong == 0).count();
-        self.state.update(100.0 * right as f64 / examples.max(1) as f64, examples);
+        self.state
+            .update(100.0 * right as f64 / examples.max(1) as f64, examples);
         Ok(self.state.compute_update(self.format()))
     }
 
@@ -92,5 +98,58 @@ impl Numeric for ExactMatch {
 
     fn final_value(&self) -> NumericEntry {
         self.state.final_value()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use burn::data::dataloader::Progress;
+
+    use super::*;
+    use crate::device;
+
+    /// Feeds one batch, and returns the value of it and of all so far.
+    fn update<const N: usize, const W: usize>(
+        metric: &mut ExactMatch,
+        outputs: [[i64; W]; N],
+        targets: [[i64; W]; N],
+    ) -> (f64, f64) {
+        let device = device::open(device::compiled_in()[0]).unwrap();
+        let input = ExactMatchInput {
+            outputs: Tensor::from_data(outputs, &device),
+            targets: Tensor::from_data(targets, &device),
+        };
+        let metadata = MetricMetadata {
+            progress: Progress {
+                items_processed: 1,
+                items_total: 1,
+                unit: None,
+            },
+            iteration: None,
+            lr: None,
+        };
+        metric.update(&input, &metadata).unwrap();
+        let value = metric.value().unwrap().current();
+        (value, metric.running_value().unwrap().current())
+    }
+
+    #[test]
+    fn only_whole_outputs_count() {
+        let metric = &mut ExactMatch::new();
+        let all = [[5, 6, 2], [7, 2, 0]];
+        assert_eq!(update(metric, all, all), (100.0, 100.0));
+        // One token off; an end too early; a token after the end.
+        let wrong = [[5, 6, 4], [2, 0, 0], [7, 2, 5], [7, 2, 0]];
+        let right = [[5, 6, 2], [7, 2, 0], [7, 2, 0], [7, 2, 0]];
+        // 1 of 4, and 3 of 6: every output weighs the same.
+        assert_eq!(update(metric, wrong, right), (25.0, 50.0));
+        assert_eq!(metric.final_value().current(), 50.0);
+        // Errors that would cancel out in a sum of differences.
+        assert_eq!(update(metric, [[4, 6]], [[5, 5]]).0, 0.0);
+
+        metric.clear();
+        assert_eq!(update(metric, [[2]], [[4]]), (0.0, 0.0));
+        assert_eq!(metric.name().as_str(), "Exact match");
     }
 }

@@ -8,18 +8,22 @@ pub use metric::ExactMatch;
 pub use progress::PlainProgress;
 pub use step::{StepOutput, Trainee};
 
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::data::dataloader::DataLoaderBuilder;
 use burn::data::dataset::InMemDataset;
 use burn::grad_clipping::GradientClippingConfig;
+use burn::lr_scheduler::LrSchedulerRecord;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
-use burn::optim::AdamConfig;
-use burn::train::metric::store::{Aggregate, Direction, Split};
-use burn::train::metric::{CharErrorRate, LossMetric};
+use burn::module::Module;
+use burn::optim::{AdamConfig, OptimizerRecord};
+use burn::store::RecordError;
 use burn::train::checkpoint::{
     ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy,
 };
+use burn::train::metric::store::{Aggregate, Direction, Split};
+use burn::train::metric::{CharErrorRate, LossMetric};
 use burn::train::{
     Interrupter, Learner, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
 };
@@ -38,7 +42,8 @@ pub struct TrainConfig {
     pub epochs: usize,
     /// The number of examples in a step.
     pub batch_size: usize,
-    /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last.
+    /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. (Resumed with more
+    /// epochs, it follows the longer cosine from where it stands.)
     pub learning_rate: f64,
     /// The norm to which the gradient of each parameter is clipped.
     pub clip: f32,
@@ -49,6 +54,11 @@ pub struct TrainConfig {
 }
 
 impl TrainConfig {
+    /// The seed for the epochs after `epoch`, so that a resumed training does not repeat the first ones.
+    pub fn seed_after(&self, epoch: Option<usize>) -> u64 {
+        self.seed.wrapping_add(epoch.unwrap_or(0) as u64)
+    }
+
     /// # Errors
     /// If a number is out of its range.
     pub fn check(&self) -> Result<()> {
@@ -64,7 +74,11 @@ impl TrainConfig {
         }
         if !(self.learning_rate > 0.0 && self.learning_rate <= 1.0) {
             let expected = "more than 0 and at most 1";
-            return Err(config_error("the learning rate", expected, self.learning_rate));
+            return Err(config_error(
+                "the learning rate",
+                expected,
+                self.learning_rate,
+            ));
         }
         if !(self.clip > 0.0 && self.clip.is_finite()) {
             return Err(config_error("the clipping norm", "more than 0", self.clip));
@@ -89,11 +103,14 @@ pub struct Trained {
 
 /// Trains `model` and leaves checkpoints and metrics in the folder of `run`.
 ///
-/// The model must be on a training device (`device.autodiff()`). A checkpoint is written after every epoch, whole or not at all: the last two and the one with the lowest
-/// validation loss are kept. With `resume_from`, training goes on after that epoch's checkpoint.
+/// The model must be on a training device (`device.autodiff()`). A checkpoint is written after every epoch, whole or
+/// not at all: the last two and the one with the lowest validation loss are kept. With `resume_from`, training goes
+/// on after that epoch's checkpoint: parameters, optimizer and learning rate are those of then, while the patience
+/// begins anew and the checkpoints from before stay.
 ///
 /// # Errors
-/// If there is nothing to train or validate on, or `burn-train` stops on an error.
+/// If there is nothing to train or validate on, the checkpoint to go on from cannot be loaded, or `burn-train` stops
+/// on an error.
 pub fn train<S: ModelScore + 'static>(
     model: Seq2Seq<S>,
     train_examples: Vec<Example>,
@@ -105,21 +122,32 @@ pub fn train<S: ModelScore + 'static>(
 ) -> Result<Trained> {
     let config = &run_config.train;
     config.check()?;
-    for (what, examples) in [("training", &train_examples), ("validation", &valid_examples)] {
+    for (what, examples) in [
+        ("training", &train_examples),
+        ("validation", &valid_examples),
+    ] {
         if examples.is_empty() {
             let what = format!("there are no {what} pairs");
             return Err(Error::EmptyData { what });
         }
     }
+    let trainee = Trainee::new(model);
+    if let Some(epoch) = resume_from {
+        check_checkpoint(&trainee, run, epoch)?;
+    }
     let train_batches = batches(train_examples, config.batch_size);
-    let iterations = train_batches.len() * config.epochs;
+    let iterations = train_batches.len().saturating_mul(config.epochs);
     let loader = DataLoaderBuilder::new(Seq2SeqBatcher)
         .batch_size(1)
-        .shuffle(config.seed)
+        .shuffle(config.seed_after(resume_from))
         .build(InMemDataset::new(train_batches));
-    let valid_loader = DataLoaderBuilder::new(Seq2SeqBatcher)
-        .batch_size(1)
-        .build(InMemDataset::new(batches(valid_examples, config.batch_size)));
+    let valid_loader =
+        DataLoaderBuilder::new(Seq2SeqBatcher)
+            .batch_size(1)
+            .build(InMemDataset::new(batches(
+                valid_examples,
+                config.batch_size,
+            )));
 
     let schedule = CosineAnnealingLrSchedulerConfig::new(config.learning_rate, iterations.max(1))
         .with_min_lr(config.learning_rate * 0.01)
@@ -152,20 +180,39 @@ pub fn train<S: ModelScore + 'static>(
                 n_epochs: config.patience,
             },
         ))
-        .renderer(Box::new(PlainProgress::new()))
+        .renderer(Box::new(PlainProgress::new(interrupter.clone())))
         .with_interrupter(interrupter)
         .num_epochs(config.epochs);
     if let Some(epoch) = resume_from {
         training = training.checkpoint(epoch);
     }
-    let trainee = Trainee::new(model, run_config.max_len);
     let result = training.launch(Learner::new(trainee, optimizer, schedule));
     match result.error {
-        Some(error) => Err(config_error("training", "to reach its last epoch", one_line(&error))),
+        Some(error) => Err(config_error(
+            "training",
+            "to reach its last epoch",
+            one_line(&error),
+        )),
         None => Ok(Trained {
             interrupted: result.interrupted.is_some(),
         }),
     }
+}
+
+/// `burn-train` panics on a checkpoint that it cannot load.
+fn check_checkpoint<S: ModelScore>(trainee: &Trainee<S>, run: &RunDir, epoch: usize) -> Result<()> {
+    let check = |part: &str, load: &dyn Fn(&Path) -> std::result::Result<(), RecordError>| {
+        let file = run.checkpoint_file(part, epoch);
+        load(&file).map_err(|error| {
+            let advice = "remove it to go on from an earlier checkpoint";
+            Error::unusable(&file, format!("{error}; {advice}"))
+        })
+    };
+    check("model", &|file| {
+        trainee.clone().try_load_file(file).map(drop)
+    })?;
+    check("optim", &|file| OptimizerRecord::load(file).map(drop))?;
+    check("scheduler", &|file| LrSchedulerRecord::load(file).map(drop))
 }
 
 fn token_error_rate() -> CharErrorRate {

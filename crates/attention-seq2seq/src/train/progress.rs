@@ -5,39 +5,41 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
-use burn::train::metric::{MetricDefinition, MetricId};
+use burn::train::metric::{MetricDefinition, MetricId, NumericEntry};
 use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation,
     MetricsRendererTraining,
 };
-use burn::train::LearnerSummary;
+use burn::train::{Interrupter, LearnerSummary};
 
 /// One line for each epoch; on a terminal also a line that shows how far the epoch is.
 pub struct PlainProgress {
     names: HashMap<MetricId, String>,
-    train: Vec<(String, f64)>,
-    valid: Vec<(String, f64)>,
+    train: Means,
+    valid: Means,
     epoch: usize,
     epochs: usize,
     split: String,
     batches: usize,
     started: Instant,
     live: bool,
+    interrupter: Interrupter,
 }
 
 impl PlainProgress {
-    /// Progress on the standard output.
-    pub fn new() -> Self {
+    /// Progress on the standard output, of a training that `interrupter` may stop.
+    pub fn new(interrupter: Interrupter) -> Self {
         Self {
             names: HashMap::new(),
-            train: Vec::new(),
-            valid: Vec::new(),
+            train: Means::default(),
+            valid: Means::default(),
             epoch: 1,
             epochs: 0,
             split: String::new(),
             batches: 0,
             started: Instant::now(),
             live: std::io::stdout().is_terminal(),
+            interrupter,
         }
     }
 
@@ -53,67 +55,84 @@ impl PlainProgress {
         let filled = WIDTH * done / self.batches;
         let bar = "=".repeat(filled) + &" ".repeat(WIDTH - filled);
         let values = match self.split.as_str() {
-            "valid" => describe(&self.valid),
-            _ => describe(&self.train),
+            "valid" => self.valid.describe(),
+            _ => self.train.describe(),
         };
-        print!(
+        // A terminal that has gone away is no reason to stop training.
+        let mut output = std::io::stdout();
+        let _ = write!(
+            output,
             "\r\x1b[Kepoch {:>2}/{} {} [{bar}] {done}/{}  {values}",
             self.epoch, self.epochs, self.split, self.batches
         );
-        // A terminal that has gone away is no reason to stop training.
-        let _ = std::io::stdout().flush();
+        let _ = output.flush();
     }
 
     fn clear_live(&self) {
         if self.live {
-            print!("\r\x1b[K");
+            let _ = write!(std::io::stdout(), "\r\x1b[K");
         }
     }
 }
 
-impl Default for PlainProgress {
-    fn default() -> Self {
-        Self::new()
-    }
+/// The mean of each metric over what a split has seen so far.
+#[derive(Default)]
+struct Means(Vec<(String, Mean)>);
+
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    count: f64,
 }
 
-/// The running value of each metric; "epoch" in Burn's text is the running mean.
-fn record(values: &mut Vec<(String, f64)>, name: String, state: MetricState) {
-    let MetricState::Numeric(entry, _) = state else {
-        return;
-    };
-    let text = entry.serialized_entry.formatted;
-    let running = text.strip_prefix("epoch ").and_then(|text| text.split_whitespace().next());
-    let Some(value) = running.and_then(|value| value.parse().ok()) else {
-        return;
-    };
-    match values.iter_mut().find(|(known, _)| *known == name) {
-        Some((_, known)) => *known = value,
-        None => values.push((name, value)),
+impl Means {
+    fn add(&mut self, name: String, entry: &NumericEntry) {
+        let index = self.0.iter().position(|(known, _)| *known == name);
+        let index = index.unwrap_or_else(|| {
+            self.0.push((name, Mean::default()));
+            self.0.len() - 1
+        });
+        let mean = &mut self.0[index].1;
+        let (value, count) = match *entry {
+            NumericEntry::Aggregated {
+                aggregated_value,
+                count,
+            } => (aggregated_value, count as f64),
+            NumericEntry::Value(value) => (value, 1.0),
+            NumericEntry::Final(value) => {
+                *mean = Mean::default();
+                (value, 1.0)
+            }
+        };
+        if count > 0.0 {
+            mean.sum += value * count;
+            mean.count += count;
+        }
     }
-}
 
-fn describe(values: &[(String, f64)]) -> String {
-    let value = |(name, value): &(String, f64)| match name.as_str() {
-        "Loss" => format!("loss {value:.4}"),
-        "CER" => format!("token errors {value:.2} %"),
-        name => format!("{} {value:.2} %", name.to_lowercase()),
-    };
-    values.iter().map(value).collect::<Vec<_>>().join("  ")
+    fn describe(&self) -> String {
+        let describe = |(name, mean): &(String, Mean)| {
+            let value = mean.sum / mean.count;
+            match name.as_str() {
+                "Loss" => format!("loss {value:.4}"),
+                "CER" => format!("token errors {value:.2} %"),
+                name => format!("{} {value:.2} %", name.to_lowercase()),
+            }
+        };
+        self.0.iter().map(describe).collect::<Vec<_>>().join("  ")
+    }
 }
 
 impl MetricsRendererTraining for PlainProgress {
     fn update_train(&mut self, state: MetricState) {
-        if let MetricState::Numeric(entry, _) = &state {
-            let name = self.name(&entry.metric_id);
-            record(&mut self.train, name, state);
+        if let MetricState::Numeric(entry, Some(value)) = &state {
+            self.train.add(self.name(&entry.metric_id), value);
         }
     }
 
     fn update_valid(&mut self, state: MetricState) {
-        if let MetricState::Numeric(entry, _) = &state {
-            let name = self.name(&entry.metric_id);
-            record(&mut self.valid, name, state);
+        if let MetricState::Numeric(entry, Some(value)) = &state {
+            self.valid.add(self.name(&entry.metric_id), value);
         }
     }
 
@@ -141,6 +160,10 @@ impl TrainingProgressLogger for PlainProgress {
 
     fn start_split(&mut self, split: &str, total_items: usize) {
         self.split = split.to_lowercase();
+        match self.split.as_str() {
+            "valid" => self.valid = Means::default(),
+            _ => self.train = Means::default(),
+        }
         self.batches = total_items;
     }
 
@@ -150,12 +173,17 @@ impl TrainingProgressLogger for PlainProgress {
 
     fn update_epoch(&mut self, epoch: usize) {
         self.clear_live();
-        println!(
+        if self.interrupter.should_stop() {
+            // Stopped in the middle: the figures are of a part, and no checkpoint follows.
+            return;
+        }
+        let _ = writeln!(
+            std::io::stdout(),
             "epoch {epoch:>2}/{}  {:>4.0} s  train: {}  |  valid: {}",
             self.epochs,
             self.started.elapsed().as_secs_f64(),
-            describe(&self.train),
-            describe(&self.valid),
+            self.train.describe(),
+            self.valid.describe(),
         );
         self.epoch = epoch + 1;
     }
@@ -186,6 +214,7 @@ impl MetricsRenderer for PlainProgress {
     fn manual_close(&mut self) {}
 
     fn register_metric(&mut self, definition: MetricDefinition) {
-        self.names.insert(definition.metric_id, definition.name.to_string());
+        self.names
+            .insert(definition.metric_id, definition.name.to_string());
     }
 }

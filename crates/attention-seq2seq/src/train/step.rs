@@ -16,14 +16,12 @@ use crate::vocab::Vocab;
 pub struct Trainee<S: ModelScore> {
     /// The model.
     pub model: Seq2Seq<S>,
-    /// The number of tokens after which a validation output is cut off.
-    max_len: usize,
 }
 
 impl<S: ModelScore> Trainee<S> {
-    /// A model to train, whose outputs need at most `max_len` tokens.
-    pub fn new(model: Seq2Seq<S>, max_len: usize) -> Self {
-        Self { model, max_len }
+    /// A model to train.
+    pub fn new(model: Seq2Seq<S>) -> Self {
+        Self { model }
     }
 
     fn loss_and_logits(&self, batch: &Batch) -> (Tensor<1>, Tensor<3>) {
@@ -42,7 +40,10 @@ impl<S: ModelScore> Trainee<S> {
 
 /// The loss of a step, and what the model said beside what it should have said.
 pub struct StepOutput {
+    /// The mean over tokens.
     loss: Tensor<1>,
+    /// The number of target tokens, padding not counted.
+    tokens: usize,
     /// `[batch, tokens]`, padded after the end.
     outputs: Tensor<2, Int>,
     /// `[batch, tokens]`, padded after the end.
@@ -54,6 +55,7 @@ impl ItemLazy for StepOutput {
         self.loss.device().flush()?;
         Ok(Self {
             loss: self.loss.without_autodiff(),
+            tokens: self.tokens,
             outputs: self.outputs.without_autodiff(),
             targets: self.targets.without_autodiff(),
         })
@@ -62,7 +64,8 @@ impl ItemLazy for StepOutput {
 
 impl Adaptor<LossInput> for StepOutput {
     fn adapt(&self) -> LossInput {
-        LossInput::new(self.loss.clone())
+        // Burn weighs a batch by the number of its losses: one for each token.
+        LossInput::new(self.loss.clone().expand([self.tokens]))
     }
 }
 
@@ -93,6 +96,7 @@ impl<S: ModelScore> TrainStep for Trainee<S> {
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
         let output = StepOutput {
             loss,
+            tokens: batch.target_tokens(),
             outputs: outputs.mask_fill(padding, Vocab::PAD),
             targets: batch.target,
         };
@@ -108,8 +112,7 @@ impl<S: ModelScore> InferenceStep for Trainee<S> {
     fn step(&self, batch: Batch) -> StepOutput {
         let (loss, _) = self.loss_and_logits(&batch);
         let [examples, width] = batch.target.dims();
-        let limit = width.max(self.max_len);
-        let translation = self.model.greedy(&batch.source, limit, false);
+        let translation = self.model.greedy(&batch.source, width, false);
         let mut outputs = vec![i64::from(Vocab::PAD); examples * width];
         for (row, tokens) in outputs.chunks_mut(width).zip(&translation.tokens) {
             // One that runs on past the longest target is wrong already where it is cut off.
@@ -120,6 +123,7 @@ impl<S: ModelScore> InferenceStep for Trainee<S> {
         }
         StepOutput {
             loss,
+            tokens: batch.target_tokens(),
             outputs: Tensor::from_data(
                 TensorData::new(outputs, [examples, width]),
                 &batch.target.device(),

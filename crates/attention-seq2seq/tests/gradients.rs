@@ -1,0 +1,84 @@
+//! Gradients of the loss against finite differences, in f64.
+//!
+//! In a program of its own: the float type of a device is set once.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::Once;
+
+use attention_core::{AdditiveScore, DotProductScore};
+use attention_seq2seq::device::compiled_in;
+use attention_seq2seq::model::{ModelScore, Seq2SeqConfig};
+use burn::module::Module;
+use burn::tensor::{DType, Device, FloatDType};
+use support::*;
+
+/// Makes f64 the float type, or says that the device has none.
+fn has_f64() -> bool {
+    static CONFIGURED: Once = Once::new();
+    // Not `attention_seq2seq::device::open`, whose first computation would fix f32.
+    let mut device = match compiled_in()[0] {
+        #[cfg(feature = "flex")]
+        "flex" => Device::flex(),
+        _ => return false,
+    };
+    CONFIGURED.call_once(|| device.configure(FloatDType::F64).unwrap());
+    true
+}
+
+/// Two layers; sources and targets of different lengths, a target that is empty.
+fn check<S: ModelScore>(bidirectional: bool) {
+    if !has_f64() {
+        return;
+    }
+    const STEP: f64 = 1e-5;
+    let config = Seq2SeqConfig::new(13, 11)
+        .with_embedding_size(3)
+        .with_hidden_size(4)
+        .with_layers(2)
+        .with_bidirectional(bidirectional);
+    let model = drawn_model::<S>(&config, 1);
+    let all = examples(&[(3, 2), (5, 0)], &config, 2);
+    let start = loss(&model, &batch(&all));
+    assert_eq!(start.dtype(), DType::F64);
+    let gradients = gradients(&model, &start.backward());
+    assert!(gradients.len() >= 20, "{:?}", gradients.keys());
+
+    let model = model.valid();
+    let batch = batch_on(&all, &device().inner());
+    for (name, gradient) in &gradients {
+        let size = |entry: &usize| gradient[*entry].abs();
+        let by_size = |a: &usize, b: &usize| size(a).total_cmp(&size(b));
+        let largest = (0..gradient.len()).max_by(by_size).unwrap();
+        assert!(size(&largest) > 1e-5, "{name}");
+        for entry in [largest, gradient.len() / 2] {
+            let moved = |by: f64| {
+                let model = with_parameters(model.clone(), |path, values| {
+                    if path == name {
+                        values[entry] += by;
+                    }
+                });
+                read(loss(&model, &batch))[0]
+            };
+            let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            let what = format!("{name}, entry {entry}");
+            assert_close(&what, &[gradient[entry]], &[expected], 1e-8);
+        }
+    }
+}
+
+#[test]
+fn of_an_additive_model_are_finite_differences() {
+    check::<AdditiveScore>(true);
+}
+
+#[test]
+fn of_a_dot_product_model_are_finite_differences() {
+    check::<DotProductScore>(true);
+}
+
+#[test]
+fn of_a_model_in_one_direction_are_finite_differences() {
+    check::<AdditiveScore>(false);
+}

@@ -1,0 +1,197 @@
+//! Shared by the tests of the model: a device, parameters by name, batches.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::collections::BTreeMap;
+
+use attention_seq2seq::batch::{Batch, Example, Seq2SeqBatcher};
+use attention_seq2seq::device::{compiled_in, open};
+use attention_seq2seq::model::{ModelScore, Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::vocab::Vocab;
+use burn::data::dataloader::batcher::Batcher;
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+
+/// The default device, with autodiff.
+pub(crate) fn device() -> Device {
+    open(compiled_in()[0]).unwrap().autodiff()
+}
+
+/// Numbers by the path of the parameter that they belong to.
+pub(crate) type Numbers = BTreeMap<String, Vec<f64>>;
+
+/// Every parameter of `module`.
+pub(crate) fn parameters<M: Module>(module: &M) -> Numbers {
+    let mut reader = Reader::default();
+    module.visit(&mut reader);
+    reader.numbers
+}
+
+/// The gradient of every parameter of `module`.
+///
+/// # Panics
+/// If a parameter has none.
+pub(crate) fn gradients<M: Module>(module: &M, gradients: &Gradients) -> Numbers {
+    let mut reader = Reader {
+        gradients: Some(gradients),
+        ..Reader::default()
+    };
+    module.visit(&mut reader);
+    reader.numbers
+}
+
+/// `module` with parameters changed by `change`, which is told each one's path.
+pub(crate) fn with_parameters<M: Module>(module: M, change: impl FnMut(&str, &mut Vec<f64>)) -> M {
+    module.map(&mut Writer {
+        path: Vec::new(),
+        change,
+    })
+}
+
+/// Numbers in `[-1, 1)` that depend on `seed` only.
+pub(crate) fn draw(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    move || {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+/// A model whose parameters depend on `seed` only, all of them far from 0: no path of a gradient is dead.
+pub(crate) fn drawn_model<S: ModelScore>(config: &Seq2SeqConfig, seed: u64) -> Seq2Seq<S> {
+    let mut next = draw(seed);
+    with_parameters(config.init::<S>(&device()), |_, values| {
+        values.fill_with(|| 0.7 * next());
+    })
+}
+
+/// Examples of these lengths of source and target, of tokens from 4 on.
+pub(crate) fn examples(lens: &[(usize, usize)], config: &Seq2SeqConfig, seed: u64) -> Vec<Example> {
+    let mut next = draw(seed);
+    let mut tokens = |len: usize, vocab: usize| {
+        let ordinary = (vocab - Vocab::SPECIAL_TOKENS) as f64;
+        let mut token = || 4 + (0.5 * (next() + 1.0) * ordinary) as u32;
+        (0..len).map(|_| token()).collect()
+    };
+    lens.iter()
+        .map(|&(source, target)| Example {
+            source: tokens(source, config.source_vocab_size),
+            target: tokens(target, config.target_vocab_size),
+        })
+        .collect()
+}
+
+/// All of `examples` together.
+pub(crate) fn batch(examples: &[Example]) -> Batch {
+    batch_on(examples, &device())
+}
+
+pub(crate) fn batch_on(examples: &[Example], device: &Device) -> Batch {
+    Seq2SeqBatcher.batch(vec![examples.to_vec()], device)
+}
+
+/// The mean cross-entropy over target tokens, their ends included.
+pub(crate) fn loss<S: ModelScore>(model: &Seq2Seq<S>, batch: &Batch) -> Tensor<1> {
+    let logits = model.forward(batch);
+    let [examples, steps, tokens] = logits.dims();
+    CrossEntropyLossConfig::new()
+        .with_pad_tokens(Some(vec![Vocab::PAD as usize]))
+        .init(&logits.device())
+        .forward(
+            logits.reshape([examples * steps, tokens]),
+            batch.target.clone().reshape([examples * steps]),
+        )
+}
+
+/// Reads a tensor, row by row.
+pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+/// Every number of `actual` lies within `tolerance` of `expected`, relative to the largest number expected.
+#[track_caller]
+pub(crate) fn assert_close(what: &str, actual: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(actual.len(), expected.len(), "{what}: length");
+    let largest = expected.iter().fold(0.0, |most: f64, e| most.max(e.abs()));
+    assert!(largest.is_finite(), "{what}: the reference is not finite");
+    for (at, (a, e)) in actual.iter().zip(expected).enumerate() {
+        // Not `>`: a NaN must fail.
+        let close = (a - e).abs() <= tolerance * (0.1 + largest);
+        assert!(close, "{what}: number {at}: {a} is not {e}");
+    }
+}
+
+/// [`assert_close`] for every parameter.
+#[track_caller]
+pub(crate) fn assert_all_close(what: &str, actual: &Numbers, expected: &Numbers, tolerance: f64) {
+    assert!(
+        actual.keys().eq(expected.keys()),
+        "{what}: other parameters"
+    );
+    for (name, expected) in expected {
+        assert_close(
+            &format!("{what}: {name}"),
+            &actual[name],
+            expected,
+            tolerance,
+        );
+    }
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    path: Vec<String>,
+    gradients: Option<&'a Gradients>,
+    numbers: Numbers,
+}
+
+impl ModuleVisitor for Reader<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let path = self.path.join(".");
+        let values = match self.gradients {
+            Some(gradients) => param.val().grad(gradients),
+            None => Some(param.val()),
+        };
+        let values = values.unwrap_or_else(|| panic!("{path} has no gradient"));
+        self.numbers.insert(path, read(values));
+    }
+}
+
+struct Writer<F> {
+    path: Vec<String>,
+    change: F,
+}
+
+impl<F: FnMut(&str, &mut Vec<f64>)> ModuleMapper for Writer<F> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|tensor| {
+            let (device, dtype, shape) = (tensor.device(), tensor.dtype(), tensor.shape());
+            let trains = tensor.is_require_grad();
+            let mut values = read(tensor);
+            (self.change)(&self.path.join("."), &mut values);
+            Tensor::from_data(TensorData::new(values, shape), (&device, dtype))
+                .set_require_grad(trains)
+        })
+    }
+}

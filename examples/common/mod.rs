@@ -1,0 +1,55 @@
+//! How the examples show what they computed.
+
+#![allow(
+    dead_code,
+    reason = "each example is a crate of its own and uses what it needs"
+)]
+
+use std::error::Error;
+use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
+
+use attention_plot::{HeatmapGrid, TerminalColor};
+use burn::prelude::*;
+
+/// Prints `[batch, rows, columns]` as the book does: nested, with 4 decimals.
+pub(crate) fn print_matrices(name: &str, tensor: &Tensor<3>) -> Result<(), Box<dyn Error>> {
+    let [_, rows, columns] = tensor.dims();
+    let numbers = tensor.clone().try_into_vec_as::<f32>()?;
+    println!("{name}");
+    for matrix in numbers.chunks(rows * columns) {
+        for (i, row) in matrix.chunks(columns).enumerate() {
+            let row: Vec<_> = row.iter().map(|number| format!("{number:7.4}")).collect();
+            let open = if i == 0 { "[[" } else { " [" };
+            let close = if i + 1 == rows { "]]" } else { "]" };
+            println!("  {open}{}{close}", row.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// The book's `show_heatmaps`: prints weights `[rows, columns, queries, keys]` and saves them as SVG and PNG in the
+/// folder that the first argument names, `target/heatmaps` by default.
+pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dyn Error>> {
+    let shape = weights.dims();
+    let heatmaps = HeatmapGrid::new(weights.try_into_vec_as::<f32>()?, shape)?;
+    print!("\n{}", heatmaps.to_terminal(terminal_color()));
+
+    let folder = std::env::args_os().nth(1);
+    let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    for extension in ["svg", "png"] {
+        let file = folder.join(name).with_extension(extension);
+        heatmaps.save(&file)?;
+        println!("saved {}", file.display());
+    }
+    Ok(())
+}
+
+/// Colours for a terminal, shades for a file.
+pub(crate) fn terminal_color() -> TerminalColor {
+    match stdout().is_terminal() {
+        true => TerminalColor::Ansi256,
+        false => TerminalColor::None,
+    }
+}

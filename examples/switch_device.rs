@@ -1,0 +1,72 @@
+//! One model on several devices: only the line that names the device changes.
+//!
+//! The book's classes run where their arrays are; so do these modules. Each backend is a feature:
+//!
+//! ```text
+//! cargo run -p attention-examples --example switch_device --features ndarray,wgpu
+//! ```
+
+#![cfg_attr(
+    feature = "ndarray",
+    allow(deprecated, reason = "Burn deprecates `Device::ndarray`")
+)]
+
+use std::error::Error;
+
+use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
+use burn::prelude::*;
+
+fn devices() -> Vec<Device> {
+    vec![
+        // This is the line.
+        #[cfg(feature = "flex")]
+        Device::flex(),
+        #[cfg(feature = "ndarray")]
+        Device::ndarray(),
+        #[cfg(feature = "wgpu")]
+        Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        #[cfg(feature = "cuda")]
+        Device::cuda(0),
+    ]
+}
+
+/// Knows nothing of backends: the attention moves to `device`, and everything else is made there.
+fn run(attention: AdditiveAttention, device: &Device) -> Tensor<3> {
+    let attention = attention.to_device(device);
+    // Any numbers, but the same everywhere; a random generator differs from backend to backend.
+    let wave = |shape: [usize; 3]| {
+        let count = shape.iter().product::<usize>() as i64;
+        Tensor::<1, Int>::arange(0..count, device)
+            .float()
+            .sin()
+            .reshape(shape)
+    };
+    let (queries, keys, values) = (wave([2, 3, 20]), wave([2, 10, 2]), wave([2, 10, 4]));
+    let mask = Mask::valid_lens(Tensor::from_ints([2, 6], device));
+    attention.forward(queries, keys, values, &mask)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let devices = devices();
+    let first = devices
+        .first()
+        .ok_or("no backend is compiled in: add --features flex")?;
+    let attention = AdditiveAttentionConfig::new(20, 2, 8).init(first);
+
+    let mut reference = None;
+    for device in &devices {
+        let context = run(attention.clone(), device).try_into_vec_as::<f32>()?;
+        let reference = reference.get_or_insert_with(|| context.clone());
+        let difference = context
+            .iter()
+            .zip(reference)
+            .map(|(here, there)| (here - *there).abs());
+        let difference = difference.fold(0.0, f32::max);
+
+        println!("{device:?}");
+        println!("  first context: {:.4?}", &context[..4]);
+        println!("  largest difference from the first device: {difference:e}");
+        assert!(difference < 1e-5, "two devices disagree");
+    }
+    Ok(())
+}

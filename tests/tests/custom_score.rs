@@ -1,0 +1,240 @@
+//! Scoring functions of a user: the default methods of `ScoringFunction`.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction};
+use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks};
+use burn::module::{Module, Param};
+use burn::tensor::{DType, Device, Tensor, activation};
+
+const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
+
+/// `q . k / sqrt(size)`, written by a user.
+#[derive(Module, Debug)]
+struct UserDotProduct {}
+
+impl ScoringFunction for UserDotProduct {
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        let size = queries.dims()[3] as f64;
+        queries.matmul(keys.swap_dims(2, 3)) / size.sqrt()
+    }
+}
+
+/// A perceptron on the concatenation `[q; k]`: `tanh([q; k] W) w`.
+#[derive(Module, Debug)]
+struct Concatenation {
+    hidden: Param<Tensor<2>>,
+    output: Param<Tensor<2>>,
+}
+
+impl ScoringFunction for Concatenation {
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        let [batch, heads, num_queries, query_size] = queries.dims();
+        let [_, _, num_keys, key_size] = keys.dims();
+        let pairs = [batch, heads, num_queries, num_keys];
+        let queries =
+            queries
+                .unsqueeze_dim::<5>(3)
+                .expand([batch, heads, num_queries, num_keys, query_size]);
+        let keys =
+            keys.unsqueeze_dim::<5>(2)
+                .expand([batch, heads, num_queries, num_keys, key_size]);
+        let rows = pairs.iter().product();
+        let both = Tensor::cat(vec![queries, keys], 4).reshape([rows, query_size + key_size]);
+        both.matmul(self.hidden.val())
+            .tanh()
+            .matmul(self.output.val())
+            .reshape(pairs)
+    }
+}
+
+/// Context, weights and the gradients of queries, keys and values.
+fn run<S: ScoringFunction>(
+    attention: &Attention<S>,
+    problem: &Problem,
+    device: &Device,
+) -> Vec<(&'static str, Array)> {
+    let inputs = ["queries", "keys", "values"]
+        .map(|name| (name, problem.inputs[name].f32::<4>(device).require_grad()));
+    let [(_, queries), (_, keys), (_, values)] = inputs.clone();
+    let mask = problem.mask.mask(device);
+    let output =
+        attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
+    let context = attention.forward(queries, keys, values, &mask);
+    let received = problem.grad_context.as_ref().unwrap();
+    let gradients = (context.clone() * received.f32(device)).sum().backward();
+    let mut results = vec![
+        ("context", Array::read(context)),
+        ("context beside weights", Array::read(output.context)),
+        ("weights", Array::read(output.weights)),
+    ];
+    for (name, tensor) in inputs {
+        results.push((name, Array::read(tensor.grad(&gradients).unwrap())));
+    }
+    results
+}
+
+#[test]
+fn a_users_dot_product_is_dot_product_attention() {
+    device::each_training(|device| {
+        for (name, mask) in masks(SHAPE) {
+            let problem = Problem::dot_product(SIZES, mask);
+            let actual = run(&Attention::new(UserDotProduct {}, 0.0), &problem, device);
+            let ours = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+            let expected = run(&ours, &problem, device);
+            for ((result, actual), (_, expected)) in actual.iter().zip(&expected) {
+                assert_close(&format!("{name}: {result}"), actual, expected, 3e-6);
+            }
+        }
+    });
+}
+
+#[test]
+fn additive_attention_is_a_perceptron_on_the_concatenation() {
+    device::each_training(|device| {
+        for (name, mask) in masks(SHAPE) {
+            let problem = Problem::additive(SIZES, mask);
+            let [w_q, w_k, w_v] = ["W_q", "W_k", "w_v"].map(|name| &problem.inputs[name]);
+            let rows = w_q.shape[0] + w_k.shape[0];
+            let stacked = Array {
+                shape: vec![rows, SIZES.hiddens],
+                data: [&w_q.data[..], &w_k.data].concat(),
+            };
+            let concatenation = Concatenation {
+                hidden: Param::from_tensor(stacked.f32(device)),
+                output: Param::from_tensor(w_v.f32(device)),
+            };
+            let ours = Attention::new(problem.additive_score(device, DType::F32), 0.0);
+            let expected = run(&ours, &problem, device);
+            let actual = run(&Attention::new(concatenation, 0.0), &problem, device);
+            for ((result, actual), (_, expected)) in actual.iter().zip(&expected) {
+                assert_close(&format!("{name}: {result}"), actual, expected, 3e-6);
+            }
+        }
+    });
+}
+
+/// Keys are projected to twice themselves, queries to thrice: counts how often each happens.
+#[derive(Module, Debug)]
+struct Projecting {}
+
+impl ScoringFunction for Projecting {
+    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        queries * 3.0
+    }
+
+    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        keys * 2.0
+    }
+
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        queries.matmul(keys.swap_dims(2, 3))
+    }
+}
+
+#[test]
+fn projections_are_applied_once() {
+    device::each(|device| {
+        let problem = Problem::dot_product(SIZES, MaskSpec::lens(&[3, 6]));
+        let scaled = Problem {
+            scale: Some(6.0),
+            ..problem.clone()
+        };
+        let expected = &scaled.solve()["context"];
+        let attention = Attention::new(Projecting {}, 0.0);
+        let [queries, keys, values] =
+            ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
+        let mask = problem.mask.mask(device);
+        let context = attention.forward(queries.clone(), keys.clone(), values.clone(), &mask);
+        assert_close("forward", &Array::read(context), expected, 2e-5);
+        let memory = attention.prepare(keys, values, mask);
+        for _ in 0..2 {
+            let context = attention.attend(queries.clone(), &memory);
+            assert_close("attend", &Array::read(context), expected, 2e-5);
+        }
+    });
+}
+
+/// `-inf` for all keys but those of even number, by the user's own hand.
+#[derive(Module, Debug)]
+struct EvenKeys {}
+
+impl ScoringFunction for EvenKeys {
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        let device = queries.device();
+        let scores = queries.matmul(keys.swap_dims(2, 3));
+        let odd = Array::from_fn(&[1, 1, 1, SIZES.keys], |at| (at[3] % 2) as f64);
+        let odd = odd.bool::<4>(&device).expand(scores.dims());
+        scores.mask_fill(odd, f64::NEG_INFINITY)
+    }
+}
+
+#[test]
+fn a_users_minus_infinity_is_a_mask() {
+    device::each_training(|device| {
+        let even = Array::from_fn(&[1, SIZES.keys], |at| f64::from(at[1] % 2 == 0));
+        let even = MaskSpec::Keep(even);
+        for mask in [MaskSpec::None, MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
+            let mut problem = Problem::dot_product(SIZES, mask.clone());
+            let actual = run(&Attention::new(EvenKeys {}, 0.0), &problem, device);
+            problem.mask = mask.and(even.clone());
+            let expected = run(&Attention::new(EvenKeys {}, 0.0), &problem, device);
+            for ((result, actual), (_, expected)) in actual.iter().zip(&expected) {
+                assert_close(result, actual, expected, 1e-6);
+            }
+            let weights = &actual[2].1;
+            let odd = Array::from_fn(&weights.shape, |at| (at[3] % 2) as f64 * weights.at(at));
+            assert_zero("odd keys", &odd);
+        }
+    });
+}
+
+/// A score with a bias that is trained, through the default `attend`.
+#[derive(Module, Debug)]
+struct Biased {
+    bias: Param<Tensor<1>>,
+}
+
+impl ScoringFunction for Biased {
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        let scores = activation::relu(queries).matmul(keys.swap_dims(2, 3));
+        scores + self.bias.val().reshape([1, 1, 1, SIZES.keys])
+    }
+}
+
+#[test]
+fn parameters_of_a_users_score_are_trained_saved_and_loaded() {
+    device::each_training(|device| {
+        let new = |seed| {
+            let bias = Array::draw(seed, &[SIZES.keys]).f32(device);
+            Attention::new(
+                Biased {
+                    bias: Param::from_tensor(bias),
+                },
+                0.0,
+            )
+        };
+        let attention = new(1);
+        let problem = Problem::dot_product(SIZES, MaskSpec::lens(&[3, 5]));
+        let [queries, keys, values] =
+            ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
+        let mask = problem.mask.mask(device);
+        let context = attention.forward(queries, keys, values, &mask);
+        let received = problem.grad_context.as_ref().unwrap().f32(device);
+        let gradients = (context * received).sum().backward();
+        let gradient = Array::read(attention.score.bias.val().grad(&gradients).unwrap());
+        // Keys 5 and 6 are padding; a constant on all scores changes nothing.
+        assert!(
+            gradient.data[..5].iter().all(|number| *number != 0.0),
+            "{gradient:?}"
+        );
+        assert_eq!(gradient.data[5..], [0.0, 0.0]);
+        assert!(
+            gradient.data.iter().sum::<f64>().abs() < 1e-5,
+            "{gradient:?}"
+        );
+
+        let loaded = new(2).load_record(attention.clone().into_record());
+        let bias = |attention: &Attention<Biased>| Array::read(attention.score.bias.val());
+        assert_eq!(bias(&loaded), bias(&attention));
+    });
+}

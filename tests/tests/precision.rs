@@ -1,0 +1,184 @@
+//! Half precision: no worse than twice the plain composition of Burn's operations.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::masked_softmax;
+use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, SIZES, device};
+use burn::tensor::{DType, Device, Tensor, activation};
+
+/// The half types that compute on a device, with everything around them.
+fn each_half(test: impl Fn(&Device, DType)) {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if device::computes(device, dtype) {
+                test(device, dtype);
+            }
+        }
+    });
+}
+
+/// The largest difference, of finite numbers.
+fn error(actual: &Array, expected: &Array) -> f64 {
+    assert_eq!(actual.shape, expected.shape);
+    let differences = actual
+        .data
+        .iter()
+        .zip(&expected.data)
+        .map(|(a, e)| (a - e).abs());
+    differences.fold(0.0, |largest, difference| {
+        assert!(difference.is_finite());
+        f64::max(largest, difference)
+    })
+}
+
+/// What a user would write with Burn's operations, without a mask; gradients included.
+fn plain(problem: &Problem, device: &Device, dtype: DType) -> Outcome {
+    fn leaf<const D: usize>(array: &Array, device: &Device, dtype: DType) -> Tensor<D> {
+        array.tensor::<D>(device, dtype).require_grad()
+    }
+    let [queries, keys, values] =
+        ["queries", "keys", "values"].map(|name| leaf::<4>(&problem.inputs[name], device, dtype));
+    let scores = match problem.inputs.get("W_q") {
+        Some(w_q) => {
+            let project = |x: Tensor<4>, w: &Array| {
+                let [batch, heads, rows, size] = x.dims();
+                let w = w.tensor::<2>(device, dtype);
+                let [_, hiddens] = w.dims();
+                x.reshape([batch * heads * rows, size])
+                    .matmul(w)
+                    .reshape([batch, heads, rows, hiddens])
+            };
+            let q = project(queries.clone(), w_q).unsqueeze_dim::<5>(3);
+            let k = project(keys.clone(), &problem.inputs["W_k"]).unsqueeze_dim::<5>(2);
+            let features = (q + k).tanh();
+            let [batch, heads, rows, columns, hiddens] = features.dims();
+            let w_v = problem.inputs["w_v"].tensor::<2>(device, dtype);
+            let flat = features.reshape([batch * heads * rows * columns, hiddens]);
+            flat.matmul(w_v).reshape([batch, heads, rows, columns])
+        }
+        None => {
+            let size = queries.dims()[3] as f64;
+            queries.clone().matmul(keys.clone().swap_dims(2, 3)) / size.sqrt()
+        }
+    };
+    let context = activation::softmax(scores, 3).matmul(values.clone());
+    let received = problem
+        .grad_context
+        .as_ref()
+        .unwrap()
+        .tensor::<4>(device, dtype);
+    let mut outcome = Outcome::from([("context".to_string(), Array::read(context.clone()))]);
+    let gradients = (context * received).sum().backward();
+    for (name, tensor) in [("queries", queries), ("keys", keys), ("values", values)] {
+        outcome.insert(
+            format!("grad {name}"),
+            Array::read(tensor.grad(&gradients).unwrap()),
+        );
+    }
+    outcome
+}
+
+#[test]
+fn half_precision_errs_at_most_twice_as_much_as_the_plain_composition() {
+    each_half(|device, dtype| {
+        let training = device.clone().autodiff();
+        let exact = device::plain()[0].clone();
+        assert!(device::computes(&exact, DType::F64));
+        for (kind, problem) in Problem::both(SIZES, &MaskSpec::None) {
+            let oracle = problem.run(&exact.clone().autodiff(), DType::F64, Path::Forward);
+            let plain = plain(&problem, &training, dtype);
+            let outcome = problem.run(&training, dtype, Path::Forward);
+            for (result, plain) in &plain {
+                let factor = if result == "context" { 2.0 } else { 3.0 };
+                let of_plain = error(plain, &oracle[result]);
+                let ours = error(&outcome[result], &oracle[result]);
+                // One rounding of the largest number is nobody's fault.
+                let bound = factor * of_plain + device::epsilon(dtype) * oracle[result].magnitude();
+                assert!(
+                    ours <= bound,
+                    "{kind}: {dtype:?}: {result}: {ours:e} > {bound:e}"
+                );
+                assert!(
+                    ours > 0.0,
+                    "{kind}: {dtype:?}: {result} is exact: not computed in {dtype:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn half_precision_masks_as_f32_does() {
+    let shape = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
+    each_half(|device, dtype| {
+        for (name, mask) in attention_tests::masks(shape) {
+            for (kind, problem) in Problem::both(SIZES, &mask) {
+                let expected = problem.solve();
+                let outcome = problem.run(device, dtype, Path::ForwardWithWeights);
+                for (result, expected) in &expected {
+                    let bound = 16.0 * device::epsilon(dtype) * expected.magnitude();
+                    let ours = error(&outcome[result], expected);
+                    assert!(
+                        ours <= bound,
+                        "{kind}: {name}: {dtype:?}: {result}: {ours:e} > {bound:e}"
+                    );
+                }
+                for (weight, visible) in outcome["weights"].data.iter().zip(&mask.table(shape).data)
+                {
+                    assert!(
+                        *visible == 1.0 || *weight == 0.0,
+                        "{kind}: {name}: a hidden weight of {weight}"
+                    );
+                }
+                let padding = mask.padding(shape);
+                let dirty = problem.with_rows("keys", &padding, f64::NAN).with_rows(
+                    "values",
+                    &padding,
+                    f64::NAN,
+                );
+                let dirty = dirty.run(device, dtype, Path::ForwardWithWeights);
+                attention_tests::assert_outcomes_same(name, &dirty, &outcome);
+            }
+        }
+    });
+}
+
+#[test]
+fn softmax_in_half_precision_accumulates_in_f32() {
+    // 4096 equal weights of 2^-12: a sum in f16 or bf16 would stop growing long before.
+    each_half(|device, dtype| {
+        let weights = masked_softmax(
+            Tensor::<3>::zeros([1, 1, 4096], (device, dtype)),
+            &MaskSpec::None.mask(device),
+        );
+        assert_eq!(weights.dtype(), dtype);
+        let weights = Array::read(weights);
+        assert!(
+            weights.data.iter().all(|&weight| weight == 2f64.powi(-12)),
+            "{}",
+            weights.data[0]
+        );
+    });
+}
+
+#[test]
+fn large_scores_in_half_precision_do_not_overflow() {
+    each_half(|device, dtype| {
+        for offset in [-60000.0_f64, 60000.0] {
+            let scores = Array::from_fn(&[1, 3, 5], |at| {
+                offset - (at[2] as f64) * 512.0 * offset.signum()
+            });
+            let weights = masked_softmax(
+                scores.tensor::<3>(device, dtype),
+                &MaskSpec::None.mask(device),
+            );
+            for row in Array::read(weights).data.chunks(5) {
+                let first = if offset > 0.0 {
+                    [1.0, 0.0, 0.0, 0.0, 0.0]
+                } else {
+                    [0.0, 0.0, 0.0, 0.0, 1.0]
+                };
+                assert_eq!(row, first);
+            }
+        }
+    });
+}

@@ -1,0 +1,279 @@
+//! Sizes of 1 and 0 on every axis.
+
+use attention_core::{DotProductAttentionConfig, Mask, masked_softmax, ops};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, assert_zero,
+    device,
+};
+use burn::tensor::{Bool, DType, Int, Tensor};
+
+#[test]
+fn every_axis_may_have_size_one() {
+    let ones: [(&str, Sizes); 9] = [
+        ("batch", Sizes { batch: 1, ..SIZES }),
+        ("heads", Sizes { heads: 1, ..SIZES }),
+        (
+            "queries",
+            Sizes {
+                queries: 1,
+                ..SIZES
+            },
+        ),
+        ("keys", Sizes { keys: 1, ..SIZES }),
+        (
+            "query_size",
+            Sizes {
+                query_size: 1,
+                ..SIZES
+            },
+        ),
+        (
+            "key_size",
+            Sizes {
+                key_size: 1,
+                ..SIZES
+            },
+        ),
+        (
+            "hiddens",
+            Sizes {
+                hiddens: 1,
+                ..SIZES
+            },
+        ),
+        (
+            "value_size",
+            Sizes {
+                value_size: 1,
+                ..SIZES
+            },
+        ),
+        (
+            "all",
+            Sizes {
+                batch: 1,
+                heads: 1,
+                queries: 1,
+                keys: 1,
+                query_size: 1,
+                key_size: 1,
+                hiddens: 1,
+                value_size: 1,
+            },
+        ),
+    ];
+    device::each_training(|device| {
+        for (name, sizes) in ones {
+            let dense = MaskSpec::drawn(
+                1,
+                &[sizes.batch, sizes.heads, sizes.queries, sizes.keys],
+                1.0,
+            );
+            for mask in [
+                MaskSpec::None,
+                MaskSpec::lens(&vec![4; sizes.batch]),
+                MaskSpec::Causal,
+                dense,
+            ] {
+                for (kind, problem) in Problem::both(sizes, &mask) {
+                    for path in Path::ALL {
+                        let mut expected = problem.solve();
+                        let outcome = problem.run(device, DType::F32, path);
+                        if !outcome.contains_key("weights") {
+                            expected.remove("weights");
+                        }
+                        assert_outcomes_close(
+                            &format!("{kind}: {name} of 1: {path:?}"),
+                            &outcome,
+                            &expected,
+                            4e-6,
+                        );
+                        let inputs = outcome.iter().filter(|(name, _)| name.starts_with("grad"));
+                        for (name, gradient) in inputs {
+                            assert!(
+                                gradient.data.iter().all(|number| number.is_finite()),
+                                "{name}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn every_axis_may_be_empty() {
+    let empty: [(&str, Sizes); 8] = [
+        ("batch", Sizes { batch: 0, ..SIZES }),
+        (
+            "queries",
+            Sizes {
+                queries: 0,
+                ..SIZES
+            },
+        ),
+        ("keys", Sizes { keys: 0, ..SIZES }),
+        (
+            "value_size",
+            Sizes {
+                value_size: 0,
+                ..SIZES
+            },
+        ),
+        (
+            "queries and keys",
+            Sizes {
+                queries: 0,
+                keys: 0,
+                ..SIZES
+            },
+        ),
+        (
+            "queries, without heads",
+            Sizes {
+                heads: 0,
+                queries: 0,
+                ..SIZES
+            },
+        ),
+        (
+            "keys, without heads",
+            Sizes {
+                heads: 0,
+                keys: 0,
+                ..SIZES
+            },
+        ),
+        (
+            "everything, without heads",
+            Sizes {
+                batch: 0,
+                heads: 0,
+                queries: 0,
+                keys: 0,
+                value_size: 0,
+                ..SIZES
+            },
+        ),
+    ];
+    device::each_both_ways(|device| {
+        for (name, sizes) in empty {
+            let dense = MaskSpec::drawn(1, &[sizes.batch, 1, sizes.queries, sizes.keys], 0.5);
+            let lens = MaskSpec::lens(&vec![4; sizes.batch]);
+            let per_query = MaskSpec::lens_per_query(1, &vec![2; sizes.queries]);
+            let both = lens.clone().and(MaskSpec::Causal).and(dense.clone());
+            for mask in [
+                MaskSpec::None,
+                lens,
+                MaskSpec::Causal,
+                per_query,
+                dense,
+                both,
+            ] {
+                for (kind, problem) in Problem::both(sizes, &mask) {
+                    for path in Path::ALL {
+                        eprintln!("{kind}: {name} of 0: {mask:?}: {path:?}");
+                        let outcome = problem.run(device, DType::F32, path);
+                        let context = &outcome["context"];
+                        let shape = problem
+                            .grad_context
+                            .as_ref()
+                            .map(|gradient| &gradient.shape);
+                        assert_eq!(Some(&context.shape), shape);
+                        assert_zero("context", context);
+                        if let Some(weights) = outcome.get("weights") {
+                            assert_eq!(weights.with_heads().shape, problem.scores_shape());
+                            if name != "value_size" {
+                                assert_zero("weights", weights);
+                            }
+                        }
+                        for (name, gradient) in
+                            outcome.iter().filter(|(name, _)| name.starts_with("grad"))
+                        {
+                            assert_zero(name, gradient);
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn weights_remain_where_values_are_empty() {
+    let sizes = Sizes {
+        value_size: 0,
+        ..SIZES
+    };
+    device::each(|device| {
+        for (kind, problem) in Problem::both(sizes, &MaskSpec::lens(&[3, 6])) {
+            let weights = &problem.run(device, DType::F32, Path::ForwardWithWeights)["weights"];
+            assert_close(kind, weights, &problem.solve()["weights"], 4e-6);
+        }
+    });
+}
+
+#[test]
+fn heads_may_be_empty() {
+    device::each_both_ways(|device| {
+        let attention = DotProductAttentionConfig::new().init();
+        let input = |rows: usize| Tensor::<4>::zeros([2, 0, rows, 11], device);
+        let output = attention.forward_with_weights(input(5), input(7), input(7), &Mask::causal());
+        assert_eq!(output.context.dims(), [2, 0, 5, 11]);
+        assert_eq!(output.weights.dims(), [2, 0, 5, 7]);
+        assert_eq!(
+            attention
+                .forward(input(5), input(7), input(7), &Mask::none())
+                .dims(),
+            [2, 0, 5, 11]
+        );
+    });
+}
+
+#[test]
+fn operations_take_empty_tensors() {
+    device::each_both_ways(|device| {
+        let empty = |shape: [usize; 4]| Tensor::<4>::zeros(shape, device);
+        let none = Mask::none();
+        for shape in [[0, 3, 5, 7], [2, 0, 5, 7], [2, 3, 0, 7], [2, 3, 5, 0]] {
+            let [batch, heads, queries, keys] = shape;
+            assert_eq!(masked_softmax(empty(shape), &none).dims(), shape);
+            assert_eq!(masked_softmax(empty(shape), &Mask::causal()).dims(), shape);
+            let (q, k) = (
+                empty([batch, heads, queries, 11]),
+                empty([batch, heads, keys, 11]),
+            );
+            let scores =
+                ops::additive_score(q.clone(), k.clone(), Tensor::zeros([11], device), &none);
+            assert_eq!(scores.dims(), shape);
+            assert_eq!(
+                ops::dot_product_score(q, k.clone(), &none, 1.0).dims(),
+                shape
+            );
+            let context = ops::weighted_sum(empty(shape), k.clone(), &none);
+            assert_zero("context", &Array::read(context));
+            assert_eq!(
+                ops::fill_padding(k, &Mask::causal(), queries).dims(),
+                [batch, heads, keys, 11]
+            );
+        }
+    });
+}
+
+#[test]
+fn preparation_takes_a_mask_of_no_queries() {
+    device::each(|device| {
+        let attention = DotProductAttentionConfig::new().init();
+        let keys = Array::draw(1, &[2, 7, 11]).f32::<3>(device);
+        let masks = [
+            Mask::valid_lens_per_query(Tensor::<2, Int>::zeros([2, 0], device)),
+            Mask::keep(Tensor::<3, Bool>::empty([2, 0, 7], device)),
+        ];
+        for mask in masks {
+            let memory = attention.prepare(keys.clone(), keys.clone(), mask);
+            let context = attention.attend(Tensor::<3>::zeros([2, 0, 11], device), &memory);
+            assert_eq!(context.dims(), [2, 0, 11]);
+        }
+    });
+}
