@@ -482,27 +482,27 @@ mod tests {
             (
                 "\"format\": 1",
                 "\"format\": 2",
-                "expected settings of format 1, found 2",
+                "expected settings of format 1, found format 2",
             ),
             (
                 "\"hidden_size\": 8",
                 "\"hidden_size\": 7",
-                "expected an even hidden_size of a bidirectional model, found",
+                "the hidden size: expected even, half for each direction of the encoder, found 7",
             ),
             (
                 "\"hidden_size\": 8",
                 "\"hidden_size\": 0",
-                "expected sizes of at least 1, found",
+                "the hidden size: expected at least 1, found 0",
             ),
             (
                 "\"layers\": 1",
                 "\"layers\": 0",
-                "expected sizes of at least 1, found",
+                "the number of layers: expected at least 1, found 0",
             ),
             (
                 "\"dropout\": 0.0",
                 "\"dropout\": 1.0",
-                "expected a dropout of at least 0 and less than 1, found",
+                "the dropout: expected at least 0 and less than 1, found 1",
             ),
         ] {
             let (_folder, run) = created();
@@ -587,18 +587,61 @@ mod tests {
     }
 
     #[test]
-    fn clearing_leaves_what_training_did_not_write() {
+    fn room_is_made_by_removing_a_run_and_nothing_else() {
         let (_folder, run) = created();
         checkpoint(&run, 1, &PARTS);
         run.keep_model(1).unwrap();
         for folder in ["train/epoch-1", "valid/epoch-1", "mine"] {
             fs::create_dir_all(run.path().join(folder)).unwrap();
         }
+        fs::write(run.path().join("attention.svg"), "").unwrap();
         run.vacate().unwrap();
         assert_eq!(
             names(run.path()),
             ["mine", "run.json", "source.vocab.json", "target.vocab.json"]
         );
+    }
+
+    #[test]
+    fn what_no_run_has_written_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunDir::new(folder.path());
+        fs::write(folder.path().join("notes"), "").unwrap();
+        run.vacate().unwrap();
+        for name in ["checkpoint", "train", "valid", "model.bpk"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            let expected = format!(
+                "the folder RUN: expected a folder with room for a run (name another with --out), found something else's {name:?} in it"
+            );
+            assert_eq!(line(run.vacate(), &run), expected);
+            assert!(folder.path().join(name).exists());
+            fs::remove_dir(folder.path().join(name)).unwrap();
+        }
+    }
+
+    #[test]
+    fn data_is_the_same_if_the_task_or_the_file_is() {
+        let task = |task, train| DataSource::Task {
+            task,
+            train,
+            valid: 1,
+        };
+        let file = |train: &str, valid: Option<&str>| DataSource::Tsv {
+            train: train.into(),
+            valid: valid.map(PathBuf::from),
+            options: TsvOptions {
+                columns: Columns::default(),
+                source_tokens: Chars,
+                target_tokens: Chars,
+            },
+        };
+        assert!(task(Task::Copy, 1).is_same_data(&task(Task::Copy, 2)));
+        assert!(!task(Task::Copy, 1).is_same_data(&task(Task::Dates, 1)));
+        assert!(file("a", None).is_same_data(&file("a", Some("b"))));
+        assert!(!file("a", None).is_same_data(&file("b", None)));
+        assert!(!file("copy", None).is_same_data(&task(Task::Copy, 1)));
+        assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
+        assert_eq!(file("a/b.tsv", None).to_string(), "file a/b.tsv");
     }
 
     #[test]

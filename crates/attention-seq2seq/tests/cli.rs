@@ -179,6 +179,7 @@ fn training_leaves_a_whole_run() {
     }
     assert!(!files.iter().any(|file| file.contains("tmp")), "{files:?}");
     assert_eq!(epochs(stdout), ["1/2", "2/2"]);
+    check_kept_model(run, stdout);
     assert!(
         stdout
             .starts_with("64 training pairs, 10 validation pairs; 30 source and 30 target tokens;")
@@ -195,6 +196,28 @@ fn training_leaves_a_whole_run() {
     );
 }
 
+/// The model is the checkpoint that the program says it is.
+#[track_caller]
+fn check_kept_model(run: &Path, stdout: &str) {
+    let (_, rest) = stdout.split_once("the model of epoch ").unwrap();
+    let (epoch, _) = rest.split_once(',').unwrap();
+    let checkpoint = fs::read(run.join(format!("checkpoint/model-{epoch}.bpk"))).unwrap();
+    assert!(
+        fs::read(run.join("model.bpk")).unwrap() == checkpoint,
+        "{stdout}"
+    );
+}
+
+/// `seq2seq translate` in `run`, with `lines` as its standard input.
+fn translate_lines(run: &Path, lines: &[u8]) -> Output {
+    let mut child = command(run, &["translate", "--model", "."])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines).unwrap();
+    child.wait_with_output().unwrap()
+}
+
 #[test]
 fn texts_are_translated_from_arguments_and_from_lines() {
     let (run, _) = trained();
@@ -204,15 +227,11 @@ fn texts_are_translated_from_arguments_and_from_lines() {
     let stdout = succeed(run, &args);
     assert_eq!(stdout.lines().count(), 3);
 
-    let mut child = command(run, &["translate", "--model", "."])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    // Empty lines are passed over; lines may end as on Windows, the last one need not end.
-    stdin.write_all(b"abc\r\n\n   \nzyxwvut\ne").unwrap();
-    drop(stdin);
-    assert_eq!(good(&args, child.wait_with_output().unwrap()), stdout);
+    // Outputs stay in line with inputs, that may end as on Windows; the last one need not end.
+    let output = translate_lines(run, b"abc\r\n\n   \nzyxwvut\ne");
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.splice(1..1, ["", ""]);
+    assert_eq!(good(&args, output).lines().collect::<Vec<_>>(), lines);
     assert_eq!(
         succeed(run, &["translate", "--model", "."]),
         "",
@@ -272,7 +291,7 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
     ];
     let stdout = succeed(folder.path(), &[&args[..], &["2"]].concat());
     assert!(epochs(&stdout).is_empty(), "{stdout}");
-    assert_eq!(model(), before);
+    assert!(model() == before, "another model is kept");
 
     let stdout = succeed(folder.path(), &[&args[..], &["4"]].concat());
     assert_eq!(epochs(&stdout), ["3/4", "4/4"]);
@@ -282,8 +301,18 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
             .unwrap()
             .contains("\"epochs\": 4")
     );
-    assert_ne!(model(), before);
+    check_kept_model(&run, &stdout);
     succeed(folder.path(), &["translate", "--model", "run", "abc"]);
+
+    // The data may be named again, but other data is a mistake.
+    let other = [&["train", "copy"][..], &args[1..], &["5"]].concat();
+    fail(
+        folder.path(),
+        &other,
+        "the run in run: expected to go on with its task reverse, found task copy",
+    );
+    let same = [&["train", "reverse"][..], &args[1..], &["5"]].concat();
+    assert_eq!(epochs(&succeed(folder.path(), &same)), ["5/5"]);
 }
 
 #[test]
@@ -429,6 +458,10 @@ fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
         &[&["eval", "--data", "valid.tsv"][..], &model].concat(),
     );
     assert_eq!(file, validation);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let model = run.to_str().unwrap();
+    let moved = succeed(elsewhere.path(), &["eval", "--model", model]);
+    assert_eq!(moved, validation, "evaluated in another folder");
     assert!(file.starts_with("4 sources: "), "{file}");
 
     // Without --valid some are held out, and --out names the folder.
@@ -511,19 +544,19 @@ fn bad_settings_of_training_leave_nothing_behind() {
         ),
         (
             &["reverse", "--hidden", "15"],
-            "--hidden: expected an even number, half for each direction",
+            "the hidden size: expected even, half for each direction of the encoder, found 15",
         ),
         (
             &["reverse", "--hidden", "0"],
-            "--hidden: expected at least 1, found 0",
+            "the hidden size: expected at least 1, found 0",
         ),
         (
             &["reverse", "--embedding", "0"],
-            "--embedding: expected at least 1, found 0",
+            "the embedding size: expected at least 1, found 0",
         ),
         (
             &["reverse", "--layers", "0"],
-            "--layers: expected at least 1, found 0",
+            "the number of layers: expected at least 1, found 0",
         ),
         (
             &["reverse", "--epochs", "0"],
@@ -539,11 +572,11 @@ fn bad_settings_of_training_leave_nothing_behind() {
         ),
         (
             &["reverse", "--dropout", "1.5"],
-            "--dropout: expected at least 0 and less than 1, found 1.5",
+            "the dropout: expected at least 0 and less than 1, found 1.5",
         ),
         (
             &["reverse", "--dropout", "nan"],
-            "--dropout: expected at least 0 and less than 1, found NaN",
+            "the dropout: expected at least 0 and less than 1, found NaN",
         ),
         (
             &["reverse", "--learning-rate", "0"],
@@ -594,6 +627,15 @@ fn bad_settings_of_training_leave_nothing_behind() {
             "cannot create bad.tsv",
         );
     }
+    fs::create_dir_all(folder.join("mine/train")).unwrap();
+    fs::write(folder.join("mine/train/data"), "").unwrap();
+    fail(
+        folder,
+        &train_args("reverse", "1", &["--out", "mine"]),
+        "the folder mine: expected a folder with room for a run (name another with --out), found something else's \"train\" in it",
+    );
+    assert_eq!(files(&folder.join("mine")), ["train/data"]);
+    fs::remove_dir_all(folder.join("mine")).unwrap();
     fail(
         folder,
         &["train", "reverse", "--resume", "--out", "run"],
@@ -667,20 +709,21 @@ fn bad_questions_to_a_model_are_told_in_one_line() {
     }
     assert!(files(folder.path()).is_empty());
 
-    let mut child = command(run, &["translate", "--model", "."])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"abc\n\xff\xfe\n").unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(
-        text(&output.stdout).lines().count(),
-        1,
-        "the line before is translated"
-    );
-    bad(&["translate"], output, "cannot read the standard input: ");
+    for (lines, message) in [
+        (
+            &b"abc\n\nx yz\nabc\n"[..],
+            "line 3 of the standard input: unknown token \" \" at position 2; ",
+        ),
+        (b"abc\n\nab\xff\n", "cannot read the standard input: "),
+    ] {
+        let output = translate_lines(run, lines);
+        assert_eq!(
+            text(&output.stdout).lines().count(),
+            2,
+            "the lines before are translated"
+        );
+        bad(&["translate"], output, message);
+    }
 }
 
 /// Each damage to a run, and what `translate` says about it.
@@ -736,11 +779,11 @@ fn a_damaged_model_is_told_in_one_line() {
                     "\"hidden_size\": 9",
                 )
             },
-            "run/run.json: expected an even hidden_size of a bidirectional model",
+            "run/run.json: the hidden size: expected even, half for each direction of the encoder, found 9",
         ),
         (
             |run| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 0"),
-            "run/run.json: expected sizes of at least 1",
+            "run/run.json: the number of layers: expected at least 1, found 0",
         ),
         (
             |run| {
@@ -750,7 +793,7 @@ fn a_damaged_model_is_told_in_one_line() {
                     "\"dropout\": 2.0",
                 )
             },
-            "run/run.json: expected a dropout of at least 0 and less than 1",
+            "run/run.json: the dropout: expected at least 0 and less than 1, found 2",
         ),
         (
             |run| replace(&run.join("run.json"), "\"additive\"", "\"dot\""),
@@ -758,7 +801,7 @@ fn a_damaged_model_is_told_in_one_line() {
         ),
         (
             |run| replace(&run.join("run.json"), "\"format\": 1", "\"format\": 9"),
-            "run/run.json: expected settings of format 1, found 9",
+            "run/run.json: expected settings of format 1, found format 9",
         ),
         (
             |run| cut(&run.join("run.json"), 99),

@@ -9,12 +9,14 @@ use std::path::Path;
 use attention_core::{AdditiveScore, DotProductScore};
 use attention_seq2seq::batch::{Example, Source};
 use attention_seq2seq::model::{Encoder, EncoderConfig, Gru, ModelScore, Seq2Seq, Seq2SeqConfig};
-use attention_seq2seq::train::Trainee;
+use attention_seq2seq::train::{ExactMatch, StepOutput, Trainee};
 use attention_seq2seq::vocab::Vocab;
-use burn::module::{Module, Param};
-use burn::optim::AdamConfig;
+use burn::data::dataloader::Progress;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
-use burn::train::TrainStep;
+use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, MetricMetadata, Numeric};
+use burn::train::{InferenceStep, ItemLazy, TrainStep};
 use serde::Deserialize;
 use support::*;
 
@@ -211,14 +213,10 @@ macro_rules! each_model {
     ($test:ident) => {
         for (seed, config) in configs().into_iter().enumerate() {
             let what = format!("{config:?}");
-            $test(
-                &format!("additive {what}"),
-                &drawn_model::<AdditiveScore>(&config, seed as u64),
-            );
-            $test(
-                &format!("dot {what}"),
-                &drawn_model::<DotProductScore>(&config, seed as u64),
-            );
+            let seed = seed as u64;
+            let (additive, dot) = (drawn_model(&config, seed), drawn_model(&config, seed));
+            $test::<AdditiveScore>(&format!("additive {what}"), &config, &additive);
+            $test::<DotProductScore>(&format!("dot {what}"), &config, &dot);
         }
     };
 }
@@ -242,11 +240,28 @@ fn logits_and_gradients<S: ModelScore>(
 }
 
 #[test]
+fn logits_are_those_of_plain_loops() {
+    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+        let numbers = parameters(model);
+        let all = examples(&[(3, 4), (7, 2), (1, 0), (4, 5)], config, 16);
+        let logits = model.forward(&batch(&all));
+        assert_eq!(logits.dims(), [4, 6, 11]);
+        for (at, example) in all.iter().enumerate() {
+            let steps = example.target.len() + 1;
+            let actual = logits.clone().narrow(0, at, 1).narrow(1, 0, steps);
+            let expected = oracle::logits(&numbers, config, example);
+            assert_close(what, &read(actual), &expected, 2e-6);
+        }
+    }
+    each_model!(check);
+}
+
+#[test]
 fn padding_changes_nothing() {
-    fn check<S: ModelScore>(what: &str, model: &Seq2Seq<S>) {
+    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
         let of = |lens: &[(usize, usize)]| {
-            let mut all = examples(&[(3, 2)], &config(), 1);
-            all.extend(examples(lens, &config(), 2));
+            let mut all = examples(&[(3, 2)], config, 1);
+            all.extend(examples(lens, config, 2));
             logits_and_gradients(model, &all, 0)
         };
         let (logits, gradients) = of(&[]);
@@ -296,8 +311,8 @@ fn encoder_states_are_the_same_bits_beside_a_longer_source() {
 
 #[test]
 fn the_order_of_a_batch_is_the_order_of_its_logits() {
-    fn check<S: ModelScore>(what: &str, model: &Seq2Seq<S>) {
-        let all = examples(&[(3, 2), (7, 5), (1, 6), (5, 0)], &config(), 5);
+    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+        let all = examples(&[(3, 2), (7, 5), (1, 6), (5, 0)], config, 5);
         let order = [2, 0, 3, 1];
         let permuted = order.map(|from| all[from].clone());
         let (batch, permuted) = (batch(&all), batch(&permuted));
@@ -322,9 +337,9 @@ fn the_order_of_a_batch_is_the_order_of_its_logits() {
 
 #[test]
 fn greedy_says_what_teacher_forcing_finds_most_likely() {
-    fn check<S: ModelScore>(what: &str, model: &Seq2Seq<S>) {
+    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
         const MAX_LEN: usize = 6;
-        let mut all = examples(&[(3, 0), (7, 0), (1, 0), (5, 0), (4, 0)], &config(), 6);
+        let mut all = examples(&[(3, 0), (7, 0), (1, 0), (5, 0), (4, 0)], config, 6);
         let sources: Vec<&[u32]> = all
             .iter()
             .map(|example| example.source.as_slice())
@@ -383,8 +398,8 @@ fn greedy_stops_at_the_end_or_at_the_limit() {
 
 #[test]
 fn weights_of_greedy_sum_to_one_and_are_zero_at_padding() {
-    fn check<S: ModelScore>(what: &str, model: &Seq2Seq<S>) {
-        let sources = examples(&[(3, 0), (7, 0), (1, 0)], &config(), 10);
+    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+        let sources = examples(&[(3, 0), (7, 0), (1, 0)], config, 10);
         let source = Source::new(
             sources.iter().map(|example| example.source.as_slice()),
             &device(),
@@ -411,6 +426,87 @@ fn weights_of_greedy_sum_to_one_and_are_zero_at_padding() {
         }
     }
     each_model!(check);
+}
+
+/// The numbers of a step that training shows and stops by: loss, exact matches and token errors in percent.
+fn measured(output: &StepOutput) -> [f64; 3] {
+    let metadata = MetricMetadata {
+        progress: Progress {
+            items_processed: 1,
+            items_total: 1,
+            unit: None,
+        },
+        iteration: None,
+        lr: None,
+    };
+    let mut loss = LossMetric::new();
+    loss.update(&output.adapt(), &metadata).unwrap();
+    let mut exact = ExactMatch::new();
+    exact.update(&output.adapt(), &metadata).unwrap();
+    let mut errors = CharErrorRate::new().with_pad_token(Vocab::PAD as usize);
+    errors.update(&output.adapt(), &metadata).unwrap();
+    let values = [
+        loss.final_value(),
+        exact.final_value(),
+        errors.final_value(),
+    ];
+    values.map(|value| value.current())
+}
+
+#[test]
+fn a_step_measures_tokens_up_to_the_end_of_each_target() {
+    let example = |target: &[u32]| Example {
+        source: vec![4, 5],
+        target: target.to_vec(),
+    };
+    let all = [example(&[5, 5]), example(&[]), example(&[5]), example(&[])];
+    for token in [5, Vocab::EOS] {
+        let trainee = Trainee::new(obsessed(token));
+        let loss = read(loss(&trainee.model, &batch(&all)))[0];
+        let trained = TrainStep::step(&trainee, batch(&all)).item.sync().unwrap();
+        let valid = InferenceStep::step(&trainee.valid(), batch_on(&all, &device().inner()));
+        let valid = valid.sync().unwrap();
+        // The targets have 3, 1, 2 and 1 tokens, ends included. Told the true tokens, the model that says 5 errs in
+        // each end, the one that says the end in each token, and what they say after an end counts nowhere. Hearing
+        // itself, the first goes on to the width of the batch, 3, the second stops at once.
+        let (exact, told, heard) = match token {
+            5 => (0.0, 4.0 / 7.0, 9.0 / 7.0),
+            _ => (50.0, 3.0 / 7.0, 3.0 / 7.0),
+        };
+        assert_close(
+            "training",
+            &measured(&trained),
+            &[loss, exact, 100.0 * told],
+            1e-6,
+        );
+        assert_close(
+            "validation",
+            &measured(&valid),
+            &[loss, exact, 100.0 * heard],
+            1e-6,
+        );
+    }
+}
+
+#[test]
+fn a_training_step_has_the_gradients_of_its_loss() {
+    struct Collector(GradientsParams, Vec<f64>);
+    impl ModuleVisitor for Collector {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.1.extend(read(self.0.get::<D>(param.id).unwrap()));
+        }
+    }
+    let trainee = Trainee::new(drawn_model::<AdditiveScore>(&config(), 17));
+    let collect = |gradients: GradientsParams| {
+        let mut collector = Collector(gradients, Vec::new());
+        trainee.visit(&mut collector);
+        collector.1
+    };
+    let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));
+    let actual = collect(TrainStep::step(&trainee, batch.clone()).grads);
+    let expected = loss(&trainee.model, &batch).backward();
+    let expected = collect(GradientsParams::from_grads(expected, &trainee));
+    assert_close("gradients", &actual, &expected, 1e-6);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::batch::{Batch, Source};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::vocab::Vocab;
 
 /// Configuration of a [`Seq2Seq`] model.
@@ -68,7 +68,7 @@ impl Seq2SeqConfig {
     ///
     /// # Errors
     /// If a number is out of its range.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> crate::error::Result<()> {
         let error = |what: &str, expected: &str, found: String| {
             Err(Error::Config {
                 what: what.to_string(),

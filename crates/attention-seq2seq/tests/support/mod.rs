@@ -1,6 +1,8 @@
 //! Shared by the tests of the model: a device, parameters by name, batches.
 #![allow(dead_code, reason = "no test uses all of it")]
 
+pub(crate) mod oracle;
+
 use std::collections::BTreeMap;
 
 use attention_seq2seq::batch::{Batch, Example, Seq2SeqBatcher};
