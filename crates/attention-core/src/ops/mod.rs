@@ -1,7 +1,7 @@
 //! The narrow door: the operations that a backend may replace by a kernel.
 //!
 //! [`AttentionOps`] is a Burn backend extension. Each of its methods has a default body that composes Burn's
-//! own tensor operations ([`composed`]): that body is the definition of the operation, its documentation and
+//! own tensor operations (in `composed.rs`): that body is the definition of the operation, its documentation and
 //! the oracle of any kernel. The functions of this module are the same operations on [`Tensor`]s, with shapes
 //! checked before anything is dispatched.
 //!
