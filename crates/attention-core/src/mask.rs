@@ -158,10 +158,11 @@ impl Mask {
     }
 
     fn from_lens(lens: Tensor<2, Int>) -> Self {
-        // Lengths are compared with the numbers of keys, which a narrow type cannot hold.
+        // Lengths are compared with the numbers of keys, which a narrow type cannot hold; and unsigned ones make
+        // Burn 0.22.1 panic when fusion is on.
         let lens = match lens.dtype() {
-            DType::I8 | DType::U8 | DType::I16 | DType::U16 => lens.cast(IntDType::I32),
-            _ => lens,
+            DType::I32 | DType::I64 => lens,
+            _ => lens.cast(IntDType::I32),
         };
         Self {
             lens: Some(lens),
