@@ -3,6 +3,11 @@
 //!
 //! `cargo bench -p attention-benches`, with `--features ndarray` (or `wgpu`) for more backends.
 
+#![cfg_attr(
+    feature = "ndarray",
+    allow(deprecated, reason = "Burn deprecates `Device::ndarray`")
+)]
+
 use attention_benches::{Contestant, medians};
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask};
 use burn::tensor::module::attention;
