@@ -1,0 +1,143 @@
+//! What a model learns from: files of pairs, and a seed.
+
+use std::fs;
+use std::path::Path;
+
+use attention_core::DotProductScore;
+use attention_seq2seq::run::RunDir;
+use attention_seq2seq::train::Trainee;
+use burn::module::Module;
+
+use crate::program::{fail, succeed, train_args};
+use crate::support;
+
+/// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
+fn word_files(folder: &Path) {
+    let word = |at: usize| -> String {
+        let letter = |by: usize| char::from(b'a' + (at / by % 4) as u8);
+        [letter(1), letter(4), letter(16)].into_iter().collect()
+    };
+    let line = |word: String| {
+        let letters: Vec<String> = word.to_uppercase().chars().map(String::from).collect();
+        format!("{}\t{word}\n", letters.join(" "))
+    };
+    let train: String = (0..40).map(word).map(line).collect();
+    let valid: String = ["dz".to_string()]
+        .into_iter()
+        .chain((61..64).map(word))
+        .map(line)
+        .collect();
+    fs::write(folder.join("words.tsv"), train).unwrap();
+    fs::write(folder.join("valid.tsv"), valid).unwrap();
+}
+
+#[test]
+fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    word_files(folder);
+    let sizes = [
+        "--embedding",
+        "4",
+        "--hidden",
+        "8",
+        "--epochs",
+        "1",
+        "--threads",
+        "1",
+    ];
+    let files = [
+        "--data",
+        "words.tsv",
+        "--valid",
+        "valid.tsv",
+        "--columns",
+        "2,1",
+    ];
+    let args = [&["train"][..], &files, &sizes].concat();
+    let stdout = succeed(folder, &args);
+    assert!(
+        stdout.starts_with("40 training pairs, 4 validation pairs; 8 source and 8 target tokens;")
+    );
+    let run = folder.join("runs/words");
+    let config: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    let options = &config["data"]["tsv"]["options"];
+    assert_eq!(
+        options["columns"],
+        serde_json::json!({"source": 2, "target": 1})
+    );
+    assert_eq!(
+        (&options["source_tokens"], &options["target_tokens"]),
+        (&"chars".into(), &"spaces".into())
+    );
+
+    let model = ["--model", "runs/words"];
+    let output = succeed(folder, &[&["translate", "cab"][..], &model].concat());
+    let known = |token: &str| ["A", "B", "C", "D", "<unk>"].contains(&token);
+    assert!(output.split_whitespace().all(known), "{output}");
+    fail(
+        folder,
+        &[&["translate", "dz"][..], &model].concat(),
+        "unknown token \"z\" at position 2; expected one of: \"a\" \"b\" \"c\" \"d\"",
+    );
+    let validation = succeed(folder, &[&["eval"][..], &model].concat());
+    let file = succeed(
+        folder,
+        &[&["eval", "--data", "valid.tsv"][..], &model].concat(),
+    );
+    assert_eq!(file, validation);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let model = run.to_str().unwrap();
+    let moved = succeed(elsewhere.path(), &["eval", "--model", model]);
+    assert_eq!(moved, validation, "evaluated in another folder");
+    assert!(file.starts_with("4 sources: "), "{file}");
+
+    // Without --valid some are held out, and --out names the folder.
+    let args = [
+        &[
+            "train",
+            "--data",
+            "words.tsv",
+            "--columns",
+            "2,1",
+            "--out",
+            "held",
+        ][..],
+        &sizes,
+    ]
+    .concat();
+    assert!(succeed(folder, &args).starts_with("38 training pairs, 2 validation pairs;"));
+}
+
+#[test]
+fn a_seed_decides_everything_on_one_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let train = |out: &str, seed: &str| {
+        let others = [
+            "--out",
+            out,
+            "--seed",
+            seed,
+            "--attention",
+            "dot",
+            "--layers",
+            "2",
+            "--unidirectional",
+            "--dropout",
+            "0.1",
+        ];
+        succeed(folder, &train_args("copy", "2", &others));
+        let run = RunDir::new(folder.join(out));
+        let config = run.load_config().unwrap();
+        let model = config.model.init::<DotProductScore>(&support::device());
+        let model = Trainee::new(model).try_load_file(run.model_file());
+        let evaluation = succeed(folder, &["eval", "--model", out, "--threads", "1"]);
+        (support::parameters(&model.unwrap()), evaluation)
+    };
+    let first = train("first", "3");
+    let again = train("again", "3");
+    assert!(first == again, "the same seed, another model");
+    assert!(first.0 != train("other", "4").0, "the seed decides nothing");
+}

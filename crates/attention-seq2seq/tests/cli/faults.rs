@@ -1,0 +1,407 @@
+//! Everything that can be wrong is told in one line, with exit code 2.
+
+use std::fs;
+use std::path::Path;
+
+use attention_seq2seq::device::{KNOWN, compiled_in};
+
+use crate::program::{
+    bad, copied, epochs, fail, files, replace, run_with_usage_error, succeed, text, train_args,
+    trained, translate_lines,
+};
+
+#[test]
+fn usage_errors_have_the_same_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [
+        &[][..],
+        &["tarin"],
+        &["train", "reverse", "--hidden", "many"],
+        &["train", "reverse", "--hidden", "-1"],
+        &["train", "reverse", "--attention", "none"],
+        &["train", "reverse", "--data", "x.tsv"],
+        &["train", "--valid", "x.tsv"],
+        &["train", "--data", "x.tsv", "--columns", "1,1"],
+        &["train", "--data", "x.tsv", "--source-tokens", "words"],
+        &["attend"],
+    ] {
+        let stderr = run_with_usage_error(folder.path(), args);
+        assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+    }
+    assert!(succeed(folder.path(), &["--help"]).contains("Usage"));
+    assert!(succeed(folder.path(), &["train", "--help"]).contains("--resume"));
+    assert!(succeed(folder.path(), &["--version"]).starts_with("seq2seq "));
+}
+
+#[test]
+fn bad_settings_of_training_leave_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("bad.tsv"), "a\tb\nab\nc\td\n").unwrap();
+    fs::write(folder.join("empty.tsv"), "\n\n").unwrap();
+    fs::write(folder.join("one.tsv"), "a\tb\na\tc\n").unwrap();
+    let before = files(folder);
+    let left_out = KNOWN
+        .into_iter()
+        .find(|name| !compiled_in().contains(name))
+        .unwrap();
+    for (args, message) in [
+        (
+            &["revers"][..],
+            "unknown task \"revers\"; expected one of: dates, reverse, copy",
+        ),
+        (
+            &["reverse", "--device", "tpu"],
+            "unknown device \"tpu\"; this build has: ",
+        ),
+        (
+            &["reverse", "--device", left_out],
+            "is not part of this build, which has: ",
+        ),
+        (
+            &["reverse", "--threads", "0"],
+            "--threads: expected at least 1, set once, found 0",
+        ),
+        (
+            &["reverse", "--hidden", "15"],
+            "the hidden size: expected even, half for each direction of the encoder, found 15",
+        ),
+        (
+            &["reverse", "--hidden", "0"],
+            "the hidden size: expected at least 1, found 0",
+        ),
+        (
+            &["reverse", "--embedding", "0"],
+            "the embedding size: expected at least 1, found 0",
+        ),
+        (
+            &["reverse", "--layers", "0"],
+            "the number of layers: expected at least 1, found 0",
+        ),
+        (
+            &["reverse", "--epochs", "0"],
+            "the number of epochs: expected at least 1, found 0",
+        ),
+        (
+            &["reverse", "--batch-size", "0"],
+            "the batch size: expected at least 1, found 0",
+        ),
+        (
+            &["reverse", "--patience", "0"],
+            "the patience: expected at least 1, found 0",
+        ),
+        (
+            &["reverse", "--dropout", "1.5"],
+            "the dropout: expected at least 0 and less than 1, found 1.5",
+        ),
+        (
+            &["reverse", "--dropout", "nan"],
+            "the dropout: expected at least 0 and less than 1, found NaN",
+        ),
+        (
+            &["reverse", "--learning-rate", "0"],
+            "the learning rate: expected more than 0 and at most 1, found 0",
+        ),
+        (
+            &["reverse", "--learning-rate", "nan"],
+            "the learning rate: expected more than 0 and at most 1, found NaN",
+        ),
+        (
+            &["reverse", "--clip", "0"],
+            "the clipping norm: expected more than 0, found 0",
+        ),
+        (
+            &["reverse", "--train-pairs", "0"],
+            "there are no training pairs; ",
+        ),
+        (
+            &["reverse", "--valid-pairs", "0"],
+            "there are no validation pairs; ",
+        ),
+        (&["--data", "none.tsv"], "cannot read none.tsv: "),
+        (&["--data", "."], "cannot read .: "),
+        (
+            &["--data", "bad.tsv"],
+            "bad.tsv:2: expected a target in column 2, found 1 column divided by TAB",
+        ),
+        (&["--data", "empty.tsv"], "empty.tsv holds no line; "),
+        (
+            &["--data", "one.tsv"],
+            "expected at least two different sources, found one",
+        ),
+        (&["--data", "one.tsv", "--valid", "bad.tsv"], "bad.tsv:2: "),
+        (
+            &["--data", "one.tsv", "--columns", "3,1"],
+            "one.tsv:1: expected a source in column 3",
+        ),
+    ] {
+        let args = [&["train", "--out", "run"][..], args].concat();
+        fail(folder, &args, message);
+        assert_eq!(files(folder), before, "{args:?} left something");
+        assert!(!folder.join("run").exists(), "{args:?} left a folder");
+    }
+    for out in ["bad.tsv", "bad.tsv/run"] {
+        fail(
+            folder,
+            &train_args("reverse", "1", &["--out", out]),
+            "cannot create bad.tsv",
+        );
+    }
+    fs::create_dir_all(folder.join("mine/train")).unwrap();
+    fs::write(folder.join("mine/train/data"), "").unwrap();
+    fail(
+        folder,
+        &train_args("reverse", "1", &["--out", "mine"]),
+        "the folder mine: expected a folder with room for a run (name another with --out), found something else's \"train\" in it",
+    );
+    assert_eq!(files(&folder.join("mine")), ["train/data"]);
+    fs::remove_dir_all(folder.join("mine")).unwrap();
+    fail(
+        folder,
+        &["train", "reverse", "--resume", "--out", "run"],
+        "cannot use the checkpoint run: no trained model is there; train one first, or name another folder",
+    );
+    assert_eq!(files(folder), before);
+}
+
+#[test]
+fn bad_questions_to_a_model_are_told_in_one_line() {
+    let (run, _) = trained();
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing/x.png");
+    let unknown = folder.path().join("x.bmp");
+    let (missing, unknown) = (missing.to_str().unwrap(), unknown.to_str().unwrap());
+    let left_out = KNOWN
+        .into_iter()
+        .find(|name| !compiled_in().contains(name))
+        .unwrap();
+    for (args, message) in [
+        (
+            &["translate", "abC"][..],
+            "unknown token \"C\" at position 3; did you mean \"c\"?",
+        ),
+        (
+            &["translate", "abc", "4"],
+            "unknown token \"4\" at position 1; expected one of: ",
+        ),
+        (
+            &["translate", ""],
+            "the text to translate: expected at least one token, found none",
+        ),
+        (&["translate", "a b"], "unknown token \" \" at position 2; "),
+        (
+            &["translate", "abc", "--device", left_out],
+            "is not part of this build",
+        ),
+        (
+            &["translate", "abc", "--threads", "0"],
+            "--threads: expected at least 1, set once, found 0",
+        ),
+        (
+            &["attend", ""],
+            "the text to translate: expected at least one token, found none",
+        ),
+        (&["attend", "ab\n"], "unknown token \"\\n\" at position 3; "),
+        (
+            &["attend", "abc", "--output", unknown],
+            "does not end in a supported format: use .svg, .png, .html",
+        ),
+        (&["attend", "abc", "--output", missing], "does not exist"),
+        (
+            &["eval", "--data", "x.tsv"],
+            "--data: expected a model that was trained on a file",
+        ),
+    ] {
+        fail(run, &[args, &["--model", "."]].concat(), message);
+    }
+    for args in [&["translate", "abc"][..], &["attend", "abc"], &["eval"]] {
+        fail(
+            run,
+            &[args, &["--model", "none"]].concat(),
+            "cannot use the checkpoint none: no trained model is there; train one first, or name another folder",
+        );
+        // The default model is told by its folder too.
+        fail(
+            folder.path(),
+            args,
+            "cannot use the checkpoint runs/dates: no trained model is there",
+        );
+    }
+    assert!(files(folder.path()).is_empty());
+
+    for (lines, message) in [
+        (
+            &b"abc\n\nx yz\nabc\n"[..],
+            "line 3 of the standard input: unknown token \" \" at position 2; ",
+        ),
+        (b"abc\n\nab\xff\n", "cannot read the standard input: "),
+    ] {
+        let output = translate_lines(run, lines);
+        assert_eq!(
+            text(&output.stdout).lines().count(),
+            2,
+            "the lines before are translated"
+        );
+        bad(&["translate"], output, message);
+    }
+}
+
+/// Each damage to a run, and what `translate` says about it.
+#[test]
+fn a_damaged_model_is_told_in_one_line() {
+    fn cut(file: &Path, bytes: usize) {
+        let content = fs::read(file).unwrap();
+        assert!(content.len() > bytes);
+        fs::write(file, &content[..bytes]).unwrap();
+    }
+    type Damage = fn(&Path);
+    let damages: [(Damage, &str); 18] = [
+        (|run| cut(&run.join("model.bpk"), 0), "run/model.bpk: "),
+        (|run| cut(&run.join("model.bpk"), 7), "run/model.bpk: "),
+        (|run| cut(&run.join("model.bpk"), 900), "run/model.bpk: "),
+        (
+            |run| {
+                let file = run.join("model.bpk");
+                cut(&file, fs::read(&file).unwrap().len() - 1);
+            },
+            "run/model.bpk: ",
+        ),
+        (
+            |run| fs::write(run.join("model.bpk"), [7; 5000]).unwrap(),
+            "run/model.bpk: ",
+        ),
+        (
+            |run| fs::rename(run.join("checkpoint/optim-2.bpk"), run.join("model.bpk")).unwrap(),
+            "run/model.bpk: ",
+        ),
+        (
+            |run| {
+                fs::remove_file(run.join("model.bpk")).unwrap();
+                fs::remove_dir_all(run.join("checkpoint")).unwrap();
+            },
+            "its training was stopped before the first checkpoint; train again with --resume",
+        ),
+        (
+            |run| {
+                replace(
+                    &run.join("run.json"),
+                    "\"hidden_size\": 8",
+                    "\"hidden_size\": 10",
+                )
+            },
+            "run/model.bpk: ",
+        ),
+        (
+            |run| {
+                replace(
+                    &run.join("run.json"),
+                    "\"hidden_size\": 8",
+                    "\"hidden_size\": 9",
+                )
+            },
+            "run/run.json: the hidden size: expected even, half for each direction of the encoder, found 9",
+        ),
+        (
+            |run| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 0"),
+            "run/run.json: the number of layers: expected at least 1, found 0",
+        ),
+        (
+            |run| {
+                replace(
+                    &run.join("run.json"),
+                    "\"dropout\": 0.0",
+                    "\"dropout\": 2.0",
+                )
+            },
+            "run/run.json: the dropout: expected at least 0 and less than 1, found 2",
+        ),
+        (
+            |run| replace(&run.join("run.json"), "\"additive\"", "\"dot\""),
+            "run/model.bpk: ",
+        ),
+        (
+            |run| replace(&run.join("run.json"), "\"format\": 1", "\"format\": 9"),
+            "run/run.json: expected settings of format 1, found format 9",
+        ),
+        (
+            |run| cut(&run.join("run.json"), 99),
+            "run/run.json is not the expected JSON: ",
+        ),
+        (
+            |run| {
+                replace(
+                    &run.join("run.json"),
+                    "\"source_vocab_size\": 30",
+                    "\"source_vocab_size\": 29",
+                )
+            },
+            "run/source.vocab.json holds no usable vocabulary: the model expects 29 tokens, the file has 30",
+        ),
+        (
+            |run| cut(&run.join("source.vocab.json"), 99),
+            "run/source.vocab.json is not the expected JSON: ",
+        ),
+        (
+            |run| replace(&run.join("target.vocab.json"), "\"<eos>\"", "\"<end>\""),
+            "run/target.vocab.json holds no usable vocabulary: ",
+        ),
+        (
+            |run| fs::remove_file(run.join("target.vocab.json")).unwrap(),
+            "cannot read run/target.vocab.json: ",
+        ),
+    ];
+    for (damage, message) in damages {
+        let (folder, run) = copied();
+        damage(&run);
+        let before = files(&run);
+        fail(
+            folder.path(),
+            &["translate", "abc", "--model", "run"],
+            message,
+        );
+        assert_eq!(files(&run), before);
+    }
+}
+
+#[test]
+fn a_run_does_not_go_on_from_a_damaged_checkpoint() {
+    let args = [
+        "train",
+        "--resume",
+        "--out",
+        "run",
+        "--threads",
+        "1",
+        "--epochs",
+        "3",
+    ];
+    for part in ["model", "optim", "scheduler"] {
+        let (folder, run) = copied();
+        let name = format!("checkpoint/{part}-2.bpk");
+        fs::write(run.join(&name), "not what it was").unwrap();
+        fail(
+            folder.path(),
+            &args,
+            &format!("cannot use the checkpoint run/{name}: "),
+        );
+        fail(
+            folder.path(),
+            &args,
+            "; remove it to go on from an earlier checkpoint",
+        );
+        // Which is good advice.
+        fs::remove_file(run.join(&name)).unwrap();
+        assert_eq!(epochs(&succeed(folder.path(), &args)), ["2/3", "3/3"]);
+    }
+    let (folder, run) = copied();
+    replace(
+        &run.join("run.json"),
+        "\"hidden_size\": 8",
+        "\"hidden_size\": 10",
+    );
+    fail(
+        folder.path(),
+        &args,
+        "cannot use the checkpoint run/checkpoint/model-2.bpk: ",
+    );
+}

@@ -1,0 +1,169 @@
+//! `seq2seq` in a folder: started, waited for, and judged.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// A model and data that train in a second.
+pub(crate) const TINY: [&str; 13] = [
+    "--train-pairs",
+    "64",
+    "--valid-pairs",
+    "10",
+    "--batch-size",
+    "32",
+    "--embedding",
+    "4",
+    "--hidden",
+    "8",
+    "--threads",
+    "1",
+    "--epochs",
+];
+
+/// `seq2seq` in `folder`, not yet started.
+pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seq2seq"));
+    command.current_dir(folder).args(args);
+    command
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+pub(crate) fn run(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+/// The standard output of a run that went well.
+#[track_caller]
+pub(crate) fn succeed(folder: &Path, args: &[&str]) -> String {
+    good(args, run(folder, args))
+}
+
+#[track_caller]
+pub(crate) fn good(args: &[&str], output: Output) -> String {
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {stdout}{stderr}");
+    assert_eq!(stderr, "", "{args:?}");
+    stdout
+}
+
+/// Expects exit code 2 and one line on the standard error, with `message` in it.
+#[track_caller]
+pub(crate) fn fail(folder: &Path, args: &[&str], message: &str) {
+    bad(args, run(folder, args), message);
+}
+
+#[track_caller]
+pub(crate) fn bad(args: &[&str], output: Output, message: &str) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+    assert!(stderr.starts_with("error: "), "{args:?}: {stderr}");
+    assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+    assert!(stderr.contains(message), "{args:?}: {stderr}");
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// `seq2seq train TASK` with a tiny model, and what is different.
+pub(crate) fn train_args<'a>(task: &'a str, epochs: &'a str, others: &[&'a str]) -> Vec<&'a str> {
+    let mut args = vec!["train", task];
+    args.extend(TINY);
+    args.push(epochs);
+    args.extend(others);
+    args
+}
+
+/// Every file below `folder`, by its path.
+pub(crate) fn files(folder: &Path) -> Vec<String> {
+    fn collect(folder: &Path, root: &Path, files: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => collect(&path, root, files),
+                false => {
+                    let path = path.strip_prefix(root).unwrap();
+                    files.push(path.to_str().unwrap().to_string());
+                }
+            }
+        }
+    }
+    let mut all = Vec::new();
+    collect(folder, folder, &mut all);
+    all.sort();
+    all
+}
+
+pub(crate) fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let target = to.join(&file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(from.join(file), target).unwrap();
+    }
+}
+
+/// A run of two epochs on the task `reverse`, and what the program printed. Tests read it, or change a copy.
+pub(crate) fn trained() -> &'static (PathBuf, String) {
+    static TRAINED: OnceLock<(PathBuf, String)> = OnceLock::new();
+    TRAINED.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trained");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let stdout = succeed(&folder, &train_args("reverse", "2", &["--out", "run"]));
+        (folder.join("run"), stdout)
+    })
+}
+
+/// A folder with a copy of [`trained`] as `run`.
+pub(crate) fn copied() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    copy(&trained().0, &run);
+    (folder, run)
+}
+
+pub(crate) fn replace(file: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(from), "{text}");
+    fs::write(file, text.replacen(from, to, 1)).unwrap();
+}
+
+/// The numbers of the epochs that were trained, as "3/4".
+pub(crate) fn epochs(stdout: &str) -> Vec<&str> {
+    let lines = stdout.lines().filter_map(|line| line.strip_prefix("epoch"));
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+/// `seq2seq translate` in `run`, with `lines` as its standard input.
+pub(crate) fn translate_lines(run: &Path, lines: &[u8]) -> Output {
+    let mut child = command(run, &["translate", "--model", "."])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(lines).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// What clap says, in as many lines as it likes.
+#[track_caller]
+pub(crate) fn run_with_usage_error(folder: &Path, args: &[&str]) -> String {
+    let output = run(folder, args);
+    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    assert!(
+        files(folder).is_empty() || args.contains(&"--overwrite"),
+        "{args:?}"
+    );
+    text(&output.stderr)
+}

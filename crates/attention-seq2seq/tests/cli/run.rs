@@ -1,0 +1,191 @@
+//! A run from its first epoch to its last: what it leaves, and what can be done with it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{
+    copied, epochs, fail, files, good, run_with_usage_error, succeed, train_args, trained,
+    translate_lines,
+};
+
+#[test]
+fn training_leaves_a_whole_run() {
+    let (run, stdout) = trained();
+    let files = files(run);
+    for file in [
+        "attention.svg",
+        "checkpoint/model-1.bpk",
+        "checkpoint/model-2.bpk",
+        "checkpoint/optim-2.bpk",
+        "checkpoint/scheduler-2.bpk",
+        "model.bpk",
+        "run.json",
+        "source.vocab.json",
+        "target.vocab.json",
+        "train/epoch-1/Loss.log",
+        "valid/epoch-2/Exact_match.log",
+    ] {
+        assert!(
+            files.contains(&file.to_string()),
+            "{file} is not in {files:?}"
+        );
+    }
+    assert!(!files.iter().any(|file| file.contains("tmp")), "{files:?}");
+    assert_eq!(epochs(stdout), ["1/2", "2/2"]);
+    check_kept_model(run, stdout);
+    assert!(
+        stdout
+            .starts_with("64 training pairs, 10 validation pairs; 30 source and 30 target tokens;")
+    );
+    let config: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    assert_eq!(config["model"]["hidden_size"], 8);
+    assert_eq!(config["data"]["task"]["train"], 64);
+    assert_eq!(config["attention"], "additive");
+    assert!(
+        fs::read_to_string(run.join("attention.svg"))
+            .unwrap()
+            .contains("</svg>")
+    );
+}
+
+/// The model is the checkpoint that the program says it is.
+#[track_caller]
+fn check_kept_model(run: &Path, stdout: &str) {
+    let (_, rest) = stdout.split_once("the model of epoch ").unwrap();
+    let (epoch, _) = rest.split_once(',').unwrap();
+    let checkpoint = fs::read(run.join(format!("checkpoint/model-{epoch}.bpk"))).unwrap();
+    assert!(
+        fs::read(run.join("model.bpk")).unwrap() == checkpoint,
+        "{stdout}"
+    );
+}
+
+#[test]
+fn texts_are_translated_from_arguments_and_from_lines() {
+    let (run, _) = trained();
+    let texts = ["abc", "zyxwvut", "e"];
+    let mut args = vec!["translate", "--model", "."];
+    args.extend(texts);
+    let stdout = succeed(run, &args);
+    assert_eq!(stdout.lines().count(), 3);
+
+    // Outputs stay in line with inputs, that may end as on Windows; the last one need not end.
+    let output = translate_lines(run, b"abc\r\n\n   \nzyxwvut\ne");
+    let mut lines: Vec<&str> = stdout.lines().collect();
+    lines.splice(1..1, ["", ""]);
+    assert_eq!(good(&args, output).lines().collect::<Vec<_>>(), lines);
+    assert_eq!(
+        succeed(run, &["translate", "--model", "."]),
+        "",
+        "no lines, no output"
+    );
+}
+
+#[test]
+fn an_evaluation_repeats_what_training_said() {
+    let (run, stdout) = trained();
+    let evaluation = succeed(run, &["eval", "--model", "."]);
+    assert!(
+        evaluation.starts_with("10 sources: exact match "),
+        "{evaluation}"
+    );
+    assert_eq!(evaluation.lines().count(), 1);
+    assert!(
+        stdout.contains(&evaluation),
+        "{evaluation} is not in {stdout}"
+    );
+}
+
+#[test]
+fn attention_is_drawn_and_saved() {
+    let (run, _) = trained();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, start) in [
+        ("x.png", &b"\x89PNG"[..]),
+        ("x.svg", b"<svg"),
+        ("x.html", b"<!DOCTYPE html>"),
+    ] {
+        let file = folder.path().join(name);
+        let file = file.to_str().unwrap();
+        let stdout = succeed(run, &["attend", "cab", "--model", ".", "--output", file]);
+        assert!(stdout.contains("c a b"), "{stdout}");
+        assert!(stdout.ends_with(&format!("saved {file}\n")), "{stdout}");
+        let bytes = fs::read(file).unwrap();
+        let head = &bytes[..start.len()];
+        assert!(head.eq_ignore_ascii_case(start), "{name}: {head:?}");
+    }
+    assert_eq!(files(folder.path()).len(), 3);
+}
+
+#[test]
+fn a_finished_run_goes_on_only_to_more_epochs() {
+    let (folder, run) = copied();
+    let model = || fs::read(run.join("model.bpk")).unwrap();
+    let before = model();
+    let args = [
+        "train",
+        "--resume",
+        "--out",
+        "run",
+        "--threads",
+        "1",
+        "--epochs",
+    ];
+    let stdout = succeed(folder.path(), &[&args[..], &["2"]].concat());
+    assert!(epochs(&stdout).is_empty(), "{stdout}");
+    assert!(model() == before, "another model is kept");
+
+    let stdout = succeed(folder.path(), &[&args[..], &["4"]].concat());
+    assert_eq!(epochs(&stdout), ["3/4", "4/4"]);
+    assert!(run.join("checkpoint/model-4.bpk").exists());
+    assert!(
+        fs::read_to_string(run.join("run.json"))
+            .unwrap()
+            .contains("\"epochs\": 4")
+    );
+    check_kept_model(&run, &stdout);
+    succeed(folder.path(), &["translate", "--model", "run", "abc"]);
+
+    // The data may be named again, but other data is a mistake.
+    let other = [&["train", "copy"][..], &args[1..], &["5"]].concat();
+    fail(
+        folder.path(),
+        &other,
+        "the run in run: expected to go on with its task reverse, found task copy",
+    );
+    let same = [&["train", "reverse"][..], &args[1..], &["5"]].concat();
+    assert_eq!(epochs(&succeed(folder.path(), &same)), ["5/5"]);
+}
+
+#[test]
+fn a_run_is_overwritten_only_when_asked_to() {
+    let (folder, run) = copied();
+    let before: Vec<Vec<u8>> = files(&run)
+        .iter()
+        .map(|file| fs::read(run.join(file)).unwrap())
+        .collect();
+    fail(
+        folder.path(),
+        &train_args("copy", "1", &["--out", "run"]),
+        "the folder run: expected a folder without a run (name another with --out, or add --resume or --overwrite)",
+    );
+    let after: Vec<Vec<u8>> = files(&run)
+        .iter()
+        .map(|file| fs::read(run.join(file)).unwrap())
+        .collect();
+    assert!(before == after, "the run was touched");
+
+    let args = train_args("copy", "1", &["--out", "run", "--overwrite"]);
+    assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
+    assert!(!run.join("checkpoint/model-2.bpk").exists());
+    assert!(
+        fs::read_to_string(run.join("run.json"))
+            .unwrap()
+            .contains("\"copy\"")
+    );
+    succeed(folder.path(), &["translate", "--model", "run", "abc"]);
+
+    let both = run_with_usage_error(folder.path(), &["train", "--resume", "--overwrite"]);
+    assert!(both.contains("cannot be used with"), "{both}");
+}

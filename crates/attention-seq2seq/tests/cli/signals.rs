@@ -1,0 +1,146 @@
+//! A reader that goes away, and Ctrl-C.
+
+use std::path::Path;
+use std::process::{Child, Command, Output};
+use std::time::{Duration, Instant};
+
+use attention_seq2seq::run::RunDir;
+
+use crate::program::{command, epochs, fail, files, good, replace, succeed, train_args};
+
+#[test]
+fn a_reader_that_goes_away_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let unread = |folder: &Path, args: &[&str]| {
+        let mut child = command(folder, args).spawn().unwrap();
+        drop(child.stdout.take());
+        good(args, child.wait_with_output().unwrap());
+    };
+    unread(
+        folder.path(),
+        &train_args("reverse", "1", &["--out", "run"]),
+    );
+    assert!(folder.path().join("run/model.bpk").exists());
+    unread(folder.path(), &["eval", "--model", "run"]);
+    unread(folder.path(), &["attend", "abc", "--model", "run"]);
+}
+
+/// Kills what a failed test leaves running.
+#[cfg(unix)]
+struct Running(Option<Child>);
+
+#[cfg(unix)]
+impl Running {
+    fn start(folder: &Path, args: &[&str]) -> Self {
+        Self(Some(command(folder, args).spawn().unwrap()))
+    }
+
+    /// Waits until `ready`, then sends what Ctrl-C sends.
+    fn interrupt_when(mut self, ready: impl Fn() -> bool) -> Output {
+        let started = Instant::now();
+        while !ready() {
+            let ended = self.0.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "ended too early");
+            assert!(started.elapsed() < Duration::from_secs(300), "never ready");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let child = self.0.take().unwrap();
+        let process = child.id().to_string();
+        let killed = Command::new("kill")
+            .args(["-INT", &process])
+            .status()
+            .unwrap();
+        assert!(killed.success());
+        child.wait_with_output().unwrap()
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let args = train_args("reverse", "5000", &["--patience", "5000", "--out", "run"]);
+    let running = Running::start(folder.path(), &args);
+    let newest = || RunDir::new(&run).checkpoints().last().copied();
+    let stdout = good(&args, running.interrupt_when(|| newest() >= Some(2)));
+    assert!(stdout.contains("stopped; epoch "), "{stdout}");
+    assert!(
+        stdout.contains("is kept as the model, `--resume` goes on (in run)"),
+        "{stdout}"
+    );
+    let done = epochs(&stdout).len();
+    assert!((2..5000).contains(&done), "{stdout}");
+    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+    assert!(!files(&run).iter().any(|file| file.contains("tmp")));
+
+    // An epoch that was interrupted may be told, but leaves no checkpoint.
+    let next = newest().unwrap() + 1;
+    assert!(next == done || next == done + 1, "{next} after {stdout}");
+    let args = ["train", "--resume", "--out", "run", "--threads", "1"];
+    let running = Running::start(folder.path(), &args);
+    let stdout = good(&args, running.interrupt_when(|| newest() >= Some(next)));
+    assert_eq!(epochs(&stdout)[0], format!("{next}/5000"));
+    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    // The first epoch would take a minute.
+    let long = [
+        "train",
+        "reverse",
+        "--train-pairs",
+        "6000",
+        "--hidden",
+        "128",
+        "--epochs",
+        "1",
+        "--out",
+        "run",
+    ];
+    let running = Running::start(folder.path(), &long);
+    let stdout = good(
+        &long,
+        running.interrupt_when(|| run.join("experiment.log").exists()),
+    );
+    assert!(
+        stdout.contains("stopped before the first checkpoint; nothing is left to use in run"),
+        "{stdout}"
+    );
+    assert!(!run.join("model.bpk").exists());
+    fail(
+        folder.path(),
+        &["translate", "abc", "--model", "run"],
+        "its training was stopped before the first checkpoint; train again with --resume",
+    );
+    let args = train_args("reverse", "1", &["--out", "run"]);
+    fail(
+        folder.path(),
+        &args,
+        "the folder run: expected a folder without a run",
+    );
+    // It begins anew, with the settings of the run.
+    replace(&run.join("run.json"), "\"train\": 6000", "\"train\": 64");
+    replace(
+        &run.join("run.json"),
+        "\"hidden_size\": 128",
+        "\"hidden_size\": 8",
+    );
+    let args = ["train", "--resume", "--out", "run", "--epochs", "1"];
+    let stdout = succeed(folder.path(), &args);
+    assert_eq!(epochs(&stdout)[0].split('/').next(), Some("1"));
+    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+}
