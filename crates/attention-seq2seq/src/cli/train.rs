@@ -280,7 +280,7 @@ fn launch<S: ModelScore + 'static>(
         model,
         examples(&prepared.pairs.train),
         examples(&prepared.pairs.valid),
-        &prepared.config,
+        &prepared.config.train,
         run,
         prepared.resume_from,
         interrupter,

@@ -145,7 +145,7 @@ impl GruPass {
     pub(crate) fn inputs(&self, input: Tensor<2>) -> Gates<2> {
         self.input
             .map(|weight| input.clone().matmul(weight.clone()))
-            .add_bias(&self.bias)
+            .add(self.bias.clone())
     }
 
     /// The share of the first inputs, an embedding, for every row of its table; and the weights of the rest.
@@ -158,7 +158,7 @@ impl GruPass {
         let table = self
             .input
             .map(|weight| embedding.clone().matmul(weight.clone().narrow(0, 0, size)))
-            .add_bias(&self.bias);
+            .add(self.bias.clone());
         let rest = match input_size - size {
             0 => self.input.clone(),
             rest => self
@@ -181,10 +181,6 @@ impl GruPass {
 }
 
 impl Gates<2> {
-    fn add_bias(self, bias: &Self) -> Self {
-        self.add(bias.clone())
-    }
-
     /// These gates plus `input` times `weights`.
     pub(crate) fn add_product(self, input: Tensor<2>, weights: &Self) -> Self {
         self.add(weights.map(|weight| input.clone().matmul(weight.clone())))

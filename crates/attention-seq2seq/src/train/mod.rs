@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{Example, Seq2SeqBatcher, batches};
 use crate::error::{Error, Result};
 use crate::model::{ModelScore, Seq2Seq};
-use crate::run::{RunConfig, RunDir};
+use crate::run::RunDir;
 use crate::vocab::Vocab;
 
 /// How to train.
@@ -115,12 +115,11 @@ pub fn train<S: ModelScore + 'static>(
     model: Seq2Seq<S>,
     train_examples: Vec<Example>,
     valid_examples: Vec<Example>,
-    run_config: &RunConfig,
+    config: &TrainConfig,
     run: &RunDir,
     resume_from: Option<usize>,
     interrupter: Interrupter,
 ) -> Result<Trained> {
-    let config = &run_config.train;
     config.check()?;
     for (what, examples) in [
         ("training", &train_examples),
