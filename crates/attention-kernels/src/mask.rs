@@ -1,0 +1,198 @@
+//! Which keys each query sees.
+
+use std::ops::Range;
+
+/// Which keys each query sees: an interval per query, an arbitrary mask, both (a key must be in both) or neither.
+///
+/// A hidden key is inert: kernels do not compute with it, or clear what it holds first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mask<'a> {
+    intervals: Option<Intervals<'a>>,
+    keep: Option<Keep<'a>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Intervals<'a> {
+    bounds: &'a [[usize; 2]],
+    /// Of batch and query; 0 where one interval serves all.
+    strides: [usize; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Keep<'a> {
+    keep: &'a [bool],
+    /// Of batch, head, query and key; 0 where one flag serves all.
+    strides: [usize; 4],
+}
+
+/// The keys that one query sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Visible<'a> {
+    /// No key outside of it is visible.
+    pub range: Range<usize>,
+    keep: Option<(&'a [bool], usize)>,
+}
+
+impl<'a> Mask<'a> {
+    /// Every query sees every key.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Query `i` of example `b` sees the keys `start..end` of `bounds[b, i] = [start, end]`; none if `end <= start`.
+    /// Bounds beyond the keys are cut off.
+    ///
+    /// # Shapes
+    /// - bounds `[batch or 1, queries or 1]`, contiguous, of the sizes `shape`
+    ///
+    /// # Panics
+    /// If `bounds` has not as many intervals as `shape`.
+    pub fn with_intervals(mut self, bounds: &'a [[usize; 2]], shape: [usize; 2]) -> Self {
+        let [batch, queries] = shape;
+        assert!(
+            bounds.len() == batch * queries,
+            "Mask: {shape:?} expected {} intervals, got {}",
+            batch * queries,
+            bounds.len()
+        );
+        let strides = broadcast(shape, [queries, 1]);
+        self.intervals = Some(Intervals { bounds, strides });
+        self
+    }
+
+    /// A query sees a key where `keep` is true.
+    ///
+    /// # Shapes
+    /// - keep `[batch or 1, heads or 1, queries or 1, keys or 1]`, contiguous, of the sizes `shape`
+    ///
+    /// # Panics
+    /// If `keep` has not as many flags as `shape`.
+    pub fn with_keep(mut self, keep: &'a [bool], shape: [usize; 4]) -> Self {
+        let [batch, heads, queries, keys] = shape;
+        let expected = batch * heads * queries * keys;
+        assert!(
+            keep.len() == expected,
+            "Mask: {shape:?} expected {expected} flags, got {}",
+            keep.len()
+        );
+        let strides = broadcast(shape, [heads * queries * keys, queries * keys, keys, 1]);
+        self.keep = Some(Keep { keep, strides });
+        self
+    }
+
+    /// Whether a key inside of a query's interval may still be hidden.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.keep.is_some()
+    }
+
+    /// Whether every query sees every key.
+    pub(crate) fn is_none(&self) -> bool {
+        self.intervals.is_none() && self.keep.is_none()
+    }
+
+    /// The keys that a query sees, of `num_keys`.
+    #[inline]
+    pub(crate) fn visible(
+        &self,
+        batch: usize,
+        head: usize,
+        query: usize,
+        num_keys: usize,
+    ) -> Visible<'a> {
+        let range = match self.intervals {
+            Some(Intervals { bounds, strides }) => {
+                let [start, end] = bounds[batch * strides[0] + query * strides[1]];
+                let end = end.min(num_keys);
+                start.min(end)..end
+            }
+            None => 0..num_keys,
+        };
+        let keep = self.keep.map(|Keep { keep, strides }| {
+            let start = batch * strides[0] + head * strides[1] + query * strides[2];
+            (&keep[start..], strides[3])
+        });
+        Visible { range, keep }
+    }
+
+    /// The smallest range that holds every key that one of `queries` sees; possibly more than that.
+    pub(crate) fn span(
+        &self,
+        batch: usize,
+        queries: Range<usize>,
+        num_keys: usize,
+    ) -> Range<usize> {
+        let Some(Intervals { strides, .. }) = self.intervals else {
+            return 0..num_keys;
+        };
+        let queries = match strides[1] {
+            0 => 0..queries.len().min(1),
+            _ => queries,
+        };
+        queries
+            .map(|query| self.visible(batch, 0, query, num_keys).range)
+            .filter(|range| !range.is_empty())
+            .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
+            .unwrap_or(0..0)
+    }
+}
+
+impl Visible<'_> {
+    /// Whether the query sees `key`.
+    #[inline(always)]
+    pub(crate) fn sees(&self, key: usize) -> bool {
+        self.range.contains(&key)
+            && match self.keep {
+                Some((keep, stride)) => keep[key * stride],
+                None => true,
+            }
+    }
+}
+
+/// The strides, 0 on axes of size 1.
+fn broadcast<const N: usize>(shape: [usize; N], strides: [usize; N]) -> [usize; N] {
+    std::array::from_fn(|axis| if shape[axis] == 1 { 0 } else { strides[axis] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_cut_off_at_the_keys_and_empty_where_they_end_before_they_start() {
+        let bounds = [[1, 9], [4, 2], [0, 3], [7, 8]];
+        let mask = Mask::none().with_intervals(&bounds, [2, 2]);
+        let range = |batch, query| mask.visible(batch, 0, query, 5).range;
+        assert_eq!(range(0, 0), 1..5);
+        assert!(range(0, 1).is_empty());
+        assert_eq!(range(1, 0), 0..3);
+        assert!(range(1, 1).is_empty());
+        assert_eq!(mask.span(0, 0..2, 5), 1..5);
+        assert_eq!(mask.span(1, 1..2, 5), 0..0);
+    }
+
+    #[test]
+    fn flags_broadcast_over_axes_of_size_one() {
+        let keep = [true, false, true, false, true, true];
+        let mask = Mask::none().with_keep(&keep, [2, 1, 1, 3]);
+        let sees = |batch, head, query| {
+            let visible = mask.visible(batch, head, query, 3);
+            [0, 1, 2].map(|key| visible.sees(key))
+        };
+        assert_eq!(sees(0, 4, 7), [true, false, true]);
+        assert_eq!(sees(1, 0, 2), [false, true, true]);
+    }
+
+    #[test]
+    fn both_must_show_a_key() {
+        let bounds = [[1, 3]];
+        let keep = [true, true, false, true];
+        let mask = Mask::none()
+            .with_intervals(&bounds, [1, 1])
+            .with_keep(&keep, [1, 1, 1, 4]);
+        let visible = mask.visible(0, 0, 0, 4);
+        assert_eq!(
+            [0, 1, 2, 3].map(|key| visible.sees(key)),
+            [false, true, false, false]
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Views of four-axis tensors.
+
+/// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, stride 0 (an
+/// expanded axis) included.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a, E> {
+    data: &'a [E],
+    shape: [usize; 4],
+    strides: [usize; 3],
+}
+
+impl<'a, E> Rows<'a, E> {
+    /// A contiguous tensor.
+    ///
+    /// # Panics
+    /// If `data` has not as many numbers as `shape`.
+    pub fn contiguous(data: &'a [E], shape: [usize; 4]) -> Self {
+        let [batch, heads, rows, size] = shape;
+        let expected = batch * heads * rows * size;
+        assert!(
+            data.len() == expected,
+            "Rows: {shape:?} expected {expected} numbers, got {}",
+            data.len()
+        );
+        Self {
+            data,
+            shape,
+            strides: [heads * rows * size, rows * size, size],
+        }
+    }
+
+    /// A tensor whose element `[b, h, i, x]` is `data[b * strides[0] + h * strides[1] + i * strides[2] + x]`.
+    ///
+    /// # Panics
+    /// If an element lies outside of `data`.
+    pub fn strided(data: &'a [E], shape: [usize; 4], strides: [usize; 3]) -> Self {
+        let [.., size] = shape;
+        if !shape.contains(&0) {
+            let last: usize = (0..3).map(|axis| (shape[axis] - 1) * strides[axis]).sum();
+            assert!(
+                last + size <= data.len(),
+                "Rows: {shape:?} with strides {strides:?} expected at least {} numbers, got {}",
+                last + size,
+                data.len()
+            );
+        }
+        Self {
+            data,
+            shape,
+            strides,
+        }
+    }
+
+    /// `[batch, heads, rows, size]`
+    pub fn shape(&self) -> [usize; 4] {
+        self.shape
+    }
+
+    /// One row, `[size]`.
+    #[inline(always)]
+    pub fn row(&self, batch: usize, head: usize, row: usize) -> &'a [E] {
+        let start = batch * self.strides[0] + head * self.strides[1] + row * self.strides[2];
+        &self.data[start..start + self.shape[3]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_follow_the_strides() {
+        let data: Vec<usize> = (0..24).collect();
+        let rows = Rows::contiguous(&data, [2, 2, 3, 2]);
+        assert_eq!(rows.row(1, 0, 2), [16, 17]);
+        // [batch, rows, heads, size] seen as [batch, heads, rows, size], and one example seen twice.
+        let rows = Rows::strided(&data, [2, 3, 4, 2], [0, 2, 6]);
+        assert_eq!(rows.row(1, 2, 1), [10, 11]);
+    }
+
+    #[test]
+    #[should_panic(expected = "[1, 1, 2, 3] expected 6 numbers, got 5")]
+    fn too_little_data_is_refused() {
+        Rows::contiguous(&[0; 5], [1, 1, 2, 3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "expected at least 7 numbers, got 6")]
+    fn strides_that_reach_outside_are_refused() {
+        Rows::strided(&[0; 6], [1, 1, 2, 3], [0, 0, 4]);
+    }
+}

@@ -1,0 +1,165 @@
+//! AVX-512: sixteen `f32` in a vector, thirty-two registers.
+
+use std::arch::x86_64::*;
+
+use super::array::{MulAdd, array_simd};
+use super::exp::{COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST};
+use super::{Real, Simd};
+
+/// Proof that the machine has AVX-512 F and DQ, AVX2 and FMA.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// # Safety
+    /// The machine must have AVX-512 F and DQ, AVX2 and FMA.
+    #[inline(always)]
+    pub(super) unsafe fn new_unchecked() -> Self {
+        Self(())
+    }
+}
+
+impl MulAdd<f64> for Avx512 {
+    #[inline(always)]
+    fn mul_add(a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+}
+
+array_simd!(Avx512, f64, 8, 32);
+
+// SAFETY of all intrinsics below: `self` proves that the machine has them. Loads and stores check the length of
+// their slice first.
+impl Simd<f32> for Avx512 {
+    type V = __m512;
+    type M = __mmask16;
+    const LANES: usize = 16;
+    const REGISTERS: usize = 32;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32]) -> __m512 {
+        let from = &from[..16];
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: __m512, to: &mut [f32]) {
+        let to = &mut to[..16];
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
+    }
+
+    #[inline(always)]
+    fn load_partial(self, from: &[f32]) -> __m512 {
+        let lanes = first_lanes(from.len());
+        unsafe { _mm512_maskz_loadu_ps(lanes, from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_partial(self, v: __m512, to: &mut [f32]) {
+        let lanes = first_lanes(to.len());
+        unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), lanes, v) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        unsafe { _mm512_fnmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    /// The estimate is within 2^-14; a Newton step `r (2 - v r)` squares that.
+    #[inline(always)]
+    fn reciprocal(self, v: __m512) -> __m512 {
+        unsafe {
+            let r = _mm512_rcp14_ps(v);
+            _mm512_mul_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)))
+        }
+    }
+
+    #[inline(always)]
+    fn exp(self, v: __m512) -> __m512 {
+        unsafe {
+            // The bounds come first: `min` and `max` then let NaN pass.
+            let x = _mm512_min_ps(_mm512_set1_ps(HIGHEST + 1.0), v);
+            let x = _mm512_max_ps(_mm512_set1_ps(LOWEST - 1.0), x);
+            let n = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(
+                _mm512_mul_ps(x, _mm512_set1_ps(LOG2_E)),
+            );
+            let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN2_HIGH), x);
+            let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN2_LOW), r);
+            let [c0, c1, c2, c3, c4, c5] = COEFFICIENTS.map(|c| _mm512_set1_ps(c));
+            let p = _mm512_fmadd_ps(c5, r, c4);
+            let p = _mm512_fmadd_ps(p, r, c3);
+            let p = _mm512_fmadd_ps(p, r, c2);
+            let p = _mm512_fmadd_ps(p, r, c1);
+            let p = _mm512_fmadd_ps(p, r, c0);
+            let one_and_r = _mm512_add_ps(r, _mm512_set1_ps(1.0));
+            let p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), one_and_r);
+            let y = _mm512_scalef_ps(p, n);
+            // NaN compares neither way and is kept.
+            let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(v, _mm512_set1_ps(LOWEST));
+            _mm512_mask_mov_ps(y, low, _mm512_setzero_ps())
+        }
+    }
+
+    #[inline(always)]
+    fn less(self, a: __m512, b: __m512) -> __mmask16 {
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+    }
+
+    #[inline(always)]
+    fn select(self, mask: __mmask16, a: __m512, b: __m512) -> __m512 {
+        unsafe { _mm512_mask_blend_ps(mask, b, a) }
+    }
+
+    #[inline(always)]
+    fn sum(self, v: __m512) -> f32 {
+        unsafe { _mm512_reduce_add_ps(v) }
+    }
+
+    #[inline(always)]
+    fn largest(self, v: __m512) -> f32 {
+        // `max` returns its second operand where the first is NaN.
+        unsafe { _mm512_reduce_max_ps(_mm512_max_ps(v, _mm512_set1_ps(f32::NEG_INFINITY))) }
+    }
+}
+
+/// A mask of the first `count` lanes.
+#[inline(always)]
+fn first_lanes(count: usize) -> __mmask16 {
+    assert!(count <= 16, "a vector has 16 lanes, not {count}");
+    ((1_u32 << count) - 1) as __mmask16
+}

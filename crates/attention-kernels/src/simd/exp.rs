@@ -1,0 +1,66 @@
+//! The exponential.
+//!
+//! `e^x = 2^n e^r` with `n = round(x / ln 2)` and `r = x - n ln 2`, `|r| <= ln 2 / 2`; `ln 2` is subtracted in two
+//! parts so that `r` is exact to rounding. On that interval the polynomial below is within 3e-9 of `e^r`.
+
+/// `1 / ln 2`
+pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
+/// `ln 2`, its leading bits: a product with a small integer is exact.
+pub(super) const LN2_HIGH: f32 = 0.693_359_375;
+/// `ln 2 - LN2_HIGH`
+pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
+/// Above this the result is infinite.
+pub(super) const HIGHEST: f32 = 88.722_84;
+/// Below this the result is not a normal number.
+pub(super) const LOWEST: f32 = -87.336_54;
+
+/// `e^r = 1 + r + r^2 (C[0] + C[1] r + ... )`, a minimax fit in the form of Cephes' `expf`.
+pub(super) const COEFFICIENTS: [f32; 6] = [
+    5.000_000_1e-1,
+    1.666_666_6e-1,
+    4.166_579_6e-2,
+    8.333_452e-3,
+    1.398_199_9e-3,
+    1.987_569_2e-4,
+];
+
+/// A number with an exponential for arrays.
+pub(super) trait ArrayExp: Copy {
+    fn array_exp(self) -> Self;
+}
+
+impl ArrayExp for f32 {
+    #[inline(always)]
+    fn array_exp(self) -> Self {
+        // Written without branches, so that a loop over it vectorises.
+        let x = if self > HIGHEST { HIGHEST } else { self };
+        let x = if x < LOWEST { LOWEST } else { x };
+        // Adding and subtracting 1.5 * 2^23 rounds to the nearest integer.
+        const ROUND: f32 = 12_582_912.0;
+        let n = (x * LOG2_E + ROUND) - ROUND;
+        let r = x - n * LN2_HIGH;
+        let r = r - n * LN2_LOW;
+        let [c0, c1, c2, c3, c4, c5] = COEFFICIENTS;
+        let p = ((((c5 * r + c4) * r + c3) * r + c2) * r + c1) * r + c0;
+        let p = p * r * r + r + 1.0;
+        // 2^n in two factors: n may be 128.
+        let half = (n * 0.5) as i32;
+        let rest = n as i32 - half;
+        let power = |n: i32| f32::from_bits(((n + 127) as u32) << 23);
+        let y = p * power(half) * power(rest);
+        let y = if self < LOWEST { 0.0 } else { y };
+        if self > HIGHEST { f32::INFINITY } else { y }
+    }
+}
+
+impl ArrayExp for f64 {
+    #[inline(always)]
+    fn array_exp(self) -> Self {
+        self.exp()
+    }
+}
+
+#[inline(always)]
+pub(super) fn array<E: ArrayExp, const N: usize>(v: [E; N]) -> [E; N] {
+    v.map(E::array_exp)
+}

@@ -1,0 +1,93 @@
+//! Vectors of numbers, one implementation for each instruction set, chosen at run time.
+//!
+//! A kernel is written once, generic over [`Simd`], and handed to [`Real::dispatch`] as a [`Job`]. Inside of
+//! [`Job::run`] everything that is `#[inline(always)]` is compiled for the instruction set of the token: keep
+//! closures and calls of other functions out of inner loops unless they are inlined too.
+//!
+//! All `unsafe` code of this crate is in this module.
+
+mod array;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod exp;
+mod level;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod real;
+
+pub use level::Level;
+pub use real::Real;
+
+pub(crate) use array::Portable;
+pub(crate) use real::Job;
+
+/// The vectors of one instruction set, with `E` in each lane. The token's existence proves that the machine has it.
+///
+/// Comparisons, `min` and `max` follow x86: if either operand is NaN, `min` and `max` return the second and
+/// comparisons are false.
+pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
+    /// A vector.
+    type V: Copy;
+    /// The result of a comparison, lane by lane.
+    type M: Copy;
+    /// The number of lanes.
+    const LANES: usize;
+    /// How many vectors a kernel may keep in registers, those it works with included.
+    const REGISTERS: usize;
+
+    fn splat(self, x: E) -> Self::V;
+    /// The first [`LANES`](Self::LANES) numbers of `from`.
+    fn load(self, from: &[E]) -> Self::V;
+    /// Writes the first [`LANES`](Self::LANES) numbers of `to`.
+    fn store(self, v: Self::V, to: &mut [E]);
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `c - a * b`
+    fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `1 / v`, within two units in the last place, for `v` and `1 / v` finite and normal.
+    fn reciprocal(self, v: Self::V) -> Self::V;
+    /// `e^v`, within two units in the last place; 0 below the smallest normal number, infinity above the largest.
+    fn exp(self, v: Self::V) -> Self::V;
+    /// `a < b`
+    fn less(self, a: Self::V, b: Self::V) -> Self::M;
+    /// `a` where `mask`, `b` elsewhere.
+    fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V;
+    /// The sum of the lanes, in a fixed order.
+    fn sum(self, v: Self::V) -> E;
+    /// The largest lane; NaN lanes are passed over.
+    fn largest(self, v: Self::V) -> E;
+
+    #[inline(always)]
+    fn zero(self) -> Self::V {
+        self.splat(E::ZERO)
+    }
+
+    /// The first `from.len()` numbers, at most [`LANES`](Self::LANES), and zeros.
+    #[inline(always)]
+    fn load_partial(self, from: &[E]) -> Self::V {
+        let mut padded = [E::ZERO; MAX_LANES];
+        padded[..from.len()].copy_from_slice(from);
+        self.load(&padded)
+    }
+
+    /// Writes `to.len()` numbers, at most [`LANES`](Self::LANES).
+    #[inline(always)]
+    fn store_partial(self, v: Self::V, to: &mut [E]) {
+        let mut padded = [E::ZERO; MAX_LANES];
+        self.store(v, &mut padded);
+        to.copy_from_slice(&padded[..to.len()]);
+    }
+}
+
+/// The most lanes that a vector has.
+pub(crate) const MAX_LANES: usize = 16;
+
+#[cfg(test)]
+mod tests;

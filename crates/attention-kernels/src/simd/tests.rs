@@ -1,0 +1,187 @@
+//! Every operation of every level against plain Rust.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use super::real::Sealed;
+use super::*;
+
+/// Applies an operation to whole vectors and returns the lanes.
+struct Map<'a, E, F> {
+    inputs: &'a [E],
+    f: F,
+}
+
+trait Unary<E: Real> {
+    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V;
+}
+
+impl<E: Real, F: Unary<E>> Job<E> for Map<'_, E, F> {
+    type Output = Vec<E>;
+
+    fn run<S: Simd<E>>(self, simd: S) -> Vec<E> {
+        let mut out = vec![E::ZERO; self.inputs.len()];
+        for (from, to) in self.inputs.chunks(S::LANES).zip(out.chunks_mut(S::LANES)) {
+            let v = self.f.apply(simd, simd.load_partial(from));
+            simd.store_partial(v, to);
+        }
+        out
+    }
+}
+
+struct Exp;
+
+impl<E: Real> Unary<E> for Exp {
+    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
+        simd.exp(v)
+    }
+}
+
+struct Reciprocal;
+
+impl<E: Real> Unary<E> for Reciprocal {
+    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
+        simd.reciprocal(v)
+    }
+}
+
+fn map<E: Real, F: Unary<E>>(level: Level, inputs: &[E], f: F) -> Vec<E> {
+    E::dispatch(level, Map { inputs, f })
+}
+
+#[test]
+fn exp_is_within_two_units_in_the_last_place() {
+    let inputs: Vec<f32> = (-8733..=8872).map(|i| i as f32 * 0.01).collect();
+    for level in Level::available() {
+        for (x, y) in inputs.iter().zip(map(level, &inputs, Exp)) {
+            let exact = f64::from(*x).exp();
+            let error = (f64::from(y) - exact).abs() / exact;
+            assert!(
+                error < 2.0 * f64::from(f32::EPSILON),
+                "{level:?}: e^{x} = {y}, not {exact}"
+            );
+        }
+    }
+}
+
+#[test]
+fn exp_at_its_ends() {
+    let inputs = [
+        f32::NEG_INFINITY,
+        -1e30,
+        -100.0,
+        -88.0,
+        0.0,
+        89.0,
+        1e30,
+        f32::INFINITY,
+    ];
+    let expected = [
+        0.0,
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+        f32::INFINITY,
+        f32::INFINITY,
+        f32::INFINITY,
+    ];
+    for level in Level::available() {
+        assert_eq!(map(level, &inputs, Exp), expected, "{level:?}");
+        assert!(map(level, &[f32::NAN], Exp)[0].is_nan(), "{level:?}");
+        assert!(map(level, &[f64::NAN], Exp)[0].is_nan(), "{level:?}");
+    }
+}
+
+#[test]
+fn reciprocals_are_within_two_units_in_the_last_place() {
+    let inputs: Vec<f32> = (-300..=300)
+        .flat_map(|i| [1.0, -1.7, 1.3].map(|m| m * (i as f32 * 0.25).exp2()))
+        .collect();
+    for level in Level::available() {
+        for (x, y) in inputs.iter().zip(map(level, &inputs, Reciprocal)) {
+            let exact = 1.0 / f64::from(*x);
+            let error = ((f64::from(y) - exact) / exact).abs();
+            assert!(
+                error < 2.0 * f64::from(f32::EPSILON),
+                "{level:?}: 1 / {x} = {y}, not {exact}"
+            );
+        }
+    }
+}
+
+/// Two-operand operations and reductions, packed into one output.
+struct Rest<E> {
+    a: Vec<E>,
+    b: Vec<E>,
+}
+
+impl<E: Real> Job<E> for Rest<E> {
+    type Output = ();
+
+    fn run<S: Simd<E>>(self, simd: S) {
+        let (a, b) = (&self.a[..S::LANES], &self.b[..S::LANES]);
+        let (va, vb) = (simd.load(a), simd.load(b));
+        let check = |v: S::V, f: &dyn Fn(E, E) -> E| {
+            let mut out = vec![E::ZERO; S::LANES];
+            simd.store(v, &mut out);
+            for lane in 0..S::LANES {
+                let expected = f(a[lane], b[lane]);
+                assert!(
+                    out[lane] == expected || (out[lane] != out[lane] && expected != expected),
+                    "lane {lane}: {} is not {expected}",
+                    out[lane]
+                );
+            }
+        };
+        check(simd.add(va, vb), &|a, b| a + b);
+        check(simd.sub(va, vb), &|a, b| a - b);
+        check(simd.mul(va, vb), &|a, b| a * b);
+        // Exact in both roundings, for these inputs.
+        check(simd.mul_add(va, va, vb), &|a, b| a * a + b);
+        check(simd.neg_mul_add(va, va, vb), &|a, b| b - a * a);
+        check(simd.min(va, vb), &|a, b| if a < b { a } else { b });
+        check(simd.max(va, vb), &|a, b| if a > b { a } else { b });
+        check(simd.select(simd.less(va, vb), va, vb), &|a, b| {
+            if a < b { a } else { b }
+        });
+        check(simd.splat(a[1]), &|_, _| self.a[1]);
+        let finite: Vec<E> = a.iter().map(|&x| if x == x { x } else { E::ONE }).collect();
+        let v = simd.load(&finite);
+        assert!(simd.sum(v) == finite.iter().copied().sum());
+        let largest = a
+            .iter()
+            .fold(-E::INFINITY, |m, &x| if x > m { x } else { m });
+        assert!(simd.largest(va) == largest);
+        for count in 0..=S::LANES {
+            let mut out = vec![E::ZERO; S::LANES];
+            simd.store(simd.load_partial(&finite[..count]), &mut out);
+            assert!(out[..count] == finite[..count]);
+            assert!(out[count..].iter().all(|&x| x == E::ZERO));
+            let mut part = vec![-E::ONE; count];
+            simd.store_partial(v, &mut part);
+            assert!(part == finite[..count]);
+        }
+    }
+}
+
+fn rest<E: Real>() {
+    let nan = E::ZERO / E::ZERO;
+    let mut a: Vec<E> = (0..16)
+        .map(|i| E::from_f64(f64::from(i * 7 % 16) - 5.0))
+        .collect();
+    let mut b: Vec<E> = (0..16)
+        .map(|i| E::from_f64(f64::from(i * 5 % 16) - 7.5))
+        .collect();
+    a[2] = nan;
+    b[3] = nan;
+    for level in Level::available() {
+        let (a, b) = (a.clone(), b.clone());
+        E::dispatch(level, Rest { a, b });
+    }
+}
+
+#[test]
+fn arithmetic_and_reductions() {
+    rest::<f32>();
+    rest::<f64>();
+}
