@@ -1,129 +1,357 @@
-//! What attention costs on the backends compiled in, forward and forward + backward, beside Burn's own
-//! `attention` where there is one.
+//! What attention costs: ours, the same composed from Burn's operations, and the rivals' in PyTorch and JAX, side by
+//! side in one interleaved run.
 //!
-//! `cargo bench -p attention-benches`, with `--features ndarray` (or `wgpu`) for more backends.
+//! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench attention`; see benches/README.md.
 
-#![cfg_attr(
-    feature = "ndarray",
-    allow(deprecated, reason = "Burn deprecates `Device::ndarray`")
-)]
+use std::io;
 
-use attention_benches::{Contestant, medians};
-use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask};
+use attention_benches::composed;
+use attention_benches::contest::{Contestant, Local, Measured, contest};
+use attention_benches::machine::limit_threads;
+use attention_benches::options::Options;
+use attention_benches::report::{Report, mebibytes, milliseconds};
+use attention_benches::rivals::Rivals;
+use attention_benches::tensors::{Call, call, devices, finish, on_host, random};
+use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, ScoringFunction};
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
-use burn::tensor::{Device, Distribution, Tensor};
+use burn::tensor::{Device, Tensor};
+use serde_json::{Value, json};
 
-const ROUNDS: usize = 7;
-
-fn main() {
-    println!(
-        "milliseconds, medians of {ROUNDS} interleaved rounds: forward / forward + backward\n"
-    );
-    additive("additive b8 q128 k128 d256 h256", 8, 128, 128, 256);
-    additive("additive, decoding: b64 q1 k64 d256 h256", 64, 1, 64, 256);
-    dot_product("dot product b8 heads8 q128 k128 d64", 8, 128);
-    dot_product("dot product b2 heads8 q1024 k1024 d64", 2, 1024);
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// Projections of queries and keys included.
+    Additive,
+    /// One step of a decoder: the keys were projected before.
+    Decoding,
+    DotProduct,
 }
 
-fn devices() -> Vec<(&'static str, Device)> {
+/// One thing to compute; additive attention has one head, dot-product attention no hidden units.
+struct Work {
+    kind: Kind,
+    batch: usize,
+    heads: usize,
+    queries: usize,
+    keys: usize,
+    size: usize,
+    hidden: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Pass {
+    Forward,
+    /// Forward, then the gradients of all inputs and parameters.
+    Backward,
+}
+
+const PASSES: [Pass; 2] = [Pass::Forward, Pass::Backward];
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    let options = Options::from_command_line();
+    let mut rivals = Rivals::start("attention.py", threads);
+    let mut report = Report::start(threads);
+    report.add_rivals(&rivals);
+    let works = works();
+    for work in works.iter().filter(|work| options.wants(&work.title())) {
+        println!("{}", work.title());
+        let mut contestants = locals(work);
+        let first_rival = contestants.len() / 2;
+        if let Ok(rivals) = &mut rivals {
+            contestants.extend(work.rivals(rivals));
+        }
+        let results = contest(&mut contestants, options.rounds);
+        drop(contestants);
+        if let Ok(rivals) = &mut rivals {
+            rivals.drop_all().map_err(io::Error::other)?;
+        }
+        let rows: Vec<[&Measured; 2]> = results.chunks(2).map(|row| [&row[0], &row[1]]).collect();
+        for row in &rows {
+            for (pass, measured) in PASSES.into_iter().zip(row) {
+                report.add(&work.title(), pass.name(), measured);
+            }
+        }
+        print_table(&rows);
+        print_fastest_rivals(rows[0], &rows[first_rival..]);
+        print_memory(work, rows[0]);
+        println!();
+    }
+    report.write(options.json.as_deref())
+}
+
+fn works() -> Vec<Work> {
+    let additive = |kind, batch, queries, keys| Work {
+        kind,
+        batch,
+        heads: 1,
+        queries,
+        keys,
+        size: 256,
+        hidden: 256,
+    };
+    let dot_product = |batch, rows| Work {
+        kind: Kind::DotProduct,
+        batch,
+        heads: 8,
+        queries: rows,
+        keys: rows,
+        size: 64,
+        hidden: 0,
+    };
     vec![
-        #[cfg(feature = "flex")]
-        ("flex", Device::flex()),
-        #[cfg(feature = "ndarray")]
-        ("ndarray", Device::ndarray()),
-        #[cfg(feature = "wgpu")]
-        (
-            "wgpu",
-            Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
-        ),
+        additive(Kind::Additive, 8, 128, 128),
+        additive(Kind::Decoding, 64, 1, 64),
+        dot_product(8, 128),
+        dot_product(2, 1024),
+        dot_product(1, 4096),
     ]
 }
 
-fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+impl Kind {
+    /// As `rivals/attention.py` calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Additive => "additive",
+            Kind::Decoding => "decoding",
+            Kind::DotProduct => "dot product",
+        }
+    }
 }
 
-/// Waits until `tensor` is computed.
-fn finish<const D: usize>(tensor: Tensor<D>) {
-    std::hint::black_box(tensor.into_data());
+impl Pass {
+    fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Backward => "backward",
+        }
+    }
 }
 
-/// The gradient of the sum of `output` with respect to `leaf`.
-fn finish_backward<const D: usize>(output: Tensor<D>, leaf: &Tensor<D>) {
-    let gradients = output.sum().backward();
-    finish(leaf.grad(&gradients).expect("the leaf requires a gradient"));
-}
+impl Work {
+    fn title(&self) -> String {
+        let Self {
+            batch,
+            heads,
+            queries,
+            keys,
+            size,
+            hidden,
+            ..
+        } = self;
+        match self.kind {
+            Kind::Additive => format!("additive b{batch} q{queries} k{keys} d{size} h{hidden}"),
+            Kind::Decoding => {
+                format!("additive, decoding step b{batch} q{queries} k{keys} d{size} h{hidden}")
+            }
+            Kind::DotProduct => {
+                format!("dot product b{batch} heads{heads} q{queries} k{keys} d{size}")
+            }
+        }
+    }
 
-fn additive(title: &str, batch: usize, queries: usize, keys: usize, size: usize) {
-    let mut contestants = Vec::new();
-    for (name, device) in devices() {
-        let train = device.clone().autodiff();
-        for (what, device) in [("forward", device), ("forward + backward", train)] {
-            let module = AdditiveAttentionConfig::new(size, size, size).init(&device);
-            let queries = random([batch, queries, size], &device);
-            let keys = random([batch, keys, size], &device);
-            let values = random([batch, keys.dims()[1], size], &device);
-            contestants.push(Contestant::new(format!("{name}, {what}"), move || {
-                let queries = queries.clone();
-                if !device.is_autodiff() {
-                    finish(module.forward(queries, keys.clone(), values.clone(), &Mask::none()));
-                    return;
+    /// The rivals at this work, in pairs of forward and backward; says which cannot run.
+    fn rivals(&self, rivals: &mut Rivals) -> Vec<Box<dyn Contestant>> {
+        let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+        for name in ["PyTorch eager", "torch.compile", "PyTorch SDPA", "JAX jit"] {
+            if name == "PyTorch SDPA" && self.kind != Kind::DotProduct {
+                continue;
+            }
+            let set_up = PASSES.map(|pass| rivals.set_up(name, self.setup(name, pass)));
+            match set_up {
+                [Ok(forward), Ok(backward)] => {
+                    contestants.push(Box::new(forward));
+                    contestants.push(Box::new(backward));
                 }
-                let queries = queries.require_grad();
-                let output =
-                    module.forward(queries.clone(), keys.clone(), values.clone(), &Mask::none());
-                finish_backward(output, &queries);
-            }));
+                [Err(reason), _] | [_, Err(reason)] => println!("  skipped: {name}: {reason}"),
+            }
         }
+        contestants
     }
-    report(title, contestants);
+
+    fn setup(&self, contestant: &str, pass: Pass) -> Value {
+        json!({
+            "contestant": contestant,
+            "pass": pass.name(),
+            "work": {
+                "kind": self.kind.name(),
+                "batch": self.batch,
+                "heads": self.heads,
+                "queries": self.queries,
+                "keys": self.keys,
+                "size": self.size,
+                "hidden": self.hidden,
+            },
+        })
+    }
+
+    /// The bytes that a pass must return: the context, and the gradients of inputs and parameters.
+    fn result_bytes(&self, pass: Pass) -> u64 {
+        let Self { size, hidden, .. } = self;
+        let rows = self.batch * self.heads;
+        let context = rows * self.queries * size;
+        let key_size = if self.kind == Kind::Decoding {
+            hidden
+        } else {
+            size
+        };
+        let inputs = rows * (self.queries * size + self.keys * (size + key_size));
+        let parameters = match self.kind {
+            Kind::Additive => 2 * size * hidden + hidden,
+            Kind::Decoding => size * hidden + hidden,
+            Kind::DotProduct => 0,
+        };
+        let floats = match pass {
+            Pass::Forward => context,
+            Pass::Backward => context + inputs + parameters,
+        };
+        4 * floats as u64
+    }
 }
 
-fn dot_product(title: &str, batch: usize, rows: usize) {
-    let mut contestants = Vec::new();
-    for (name, device) in devices() {
-        let train = device.clone().autodiff();
-        for (what, device) in [("forward", device), ("forward + backward", train)] {
-            let inputs = [0; 3].map(|_| random([batch, 8, rows, 64], &device));
-            let ours = DotProductAttentionConfig::new().init();
-            let pooling = move |[q, k, v]: [Tensor<4>; 3]| ours.forward(q, k, v, &Mask::none());
-            let burns = |[q, k, v]: [Tensor<4>; 3]| {
-                attention(q, k, v, None, None, AttentionModuleOptions::default())
-            };
-            contestants.push(pooled(format!("{name}, {what}"), inputs.clone(), pooling));
-            contestants.push(pooled(format!("{name}, {what}, Burn's own"), inputs, burns));
+/// Ours and its composed peers on every backend, in pairs of forward and backward; ours on the first comes first.
+fn locals(work: &Work) -> Vec<Box<dyn Contestant>> {
+    let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+    for (backend, device) in devices() {
+        let devices = [device.clone(), device.autodiff()];
+        let [forward, backward] = devices.map(|device| match work.kind {
+            Kind::Additive => additive(work, &device),
+            Kind::Decoding => decoding(work, &device),
+            Kind::DotProduct => dot_product(work, &device),
+        });
+        for ((name, forward), (_, backward)) in forward.into_iter().zip(backward) {
+            for call in [forward, backward] {
+                let contestant = Local::new(format!("{name}, {backend}"), call);
+                contestants.push(Box::new(contestant.on_host(on_host(backend))));
+            }
         }
     }
-    report(title, contestants);
+    contestants
 }
 
-fn pooled<'a>(
-    name: String,
-    inputs: [Tensor<4>; 3],
-    attend: impl Fn([Tensor<4>; 3]) -> Tensor<4> + 'a,
-) -> Contestant<'a> {
-    Contestant::new(name, move || {
-        let [queries, keys, values] = inputs.clone();
-        if !queries.device().is_autodiff() {
-            finish(attend([queries, keys, values]));
-            return;
+fn additive(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
+    let module = AdditiveAttentionConfig::new(work.size, work.size, work.hidden).init(device);
+    let inputs = [work.queries, work.keys, work.keys]
+        .map(|rows| random([work.batch, rows, work.size], device));
+    let score = module.score.clone();
+    let parameters = [&score.query, &score.key, &score.value].map(|linear| linear.weight.val());
+    let ours = move |[q, k, v]: [Tensor<3>; 3]| module.forward(q, k, v, &Mask::none());
+    let composed = move |inputs| composed::additive(inputs, &score);
+    vec![
+        ("ours", call(inputs.clone(), &parameters, ours)),
+        ("composed", call(inputs, &parameters, composed)),
+    ]
+}
+
+fn decoding(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
+    let module = AdditiveAttentionConfig::new(work.size, work.size, work.hidden).init(device);
+    let Work {
+        batch,
+        queries,
+        keys,
+        size,
+        hidden,
+        ..
+    } = *work;
+    let inputs = [(queries, size), (keys, hidden), (keys, size)]
+        .map(|(rows, size)| random([batch, rows, size], device));
+    let score = module.score.clone();
+    let parameters = [&score.query, &score.value].map(|linear| linear.weight.val());
+    let ours = match device.is_autodiff() {
+        false => {
+            let [queries, _, values] = inputs.clone();
+            let keys = random([batch, keys, size], device);
+            let memory = module.prepare(keys, values, Mask::none());
+            Box::new(move || finish(module.attend(queries.clone(), &memory)))
         }
-        let queries = queries.require_grad();
-        let output = attend([queries.clone(), keys, values]);
-        finish_backward(output, &queries);
-    })
+        // A memory carries the graph of its projection, which the gradients would go through and use up. So the
+        // projected keys are a leaf here, and this is what `attend` does.
+        true => {
+            let inputs = inputs
+                .clone()
+                .map(|tensor| with_heads(tensor).detach().require_grad());
+            let score = score.clone();
+            call(inputs, &parameters, move |[q, k, v]| {
+                score.attend(score.project_queries(q), k, v, &Mask::none(), 0.0)
+            })
+        }
+    };
+    let composed = move |inputs| composed::additive_decoding(inputs, &score);
+    vec![
+        ("ours", ours),
+        ("composed", call(inputs, &parameters, composed)),
+    ]
 }
 
-fn report(title: &str, mut contestants: Vec<Contestant>) {
-    println!("{title}");
-    let medians = medians(&mut contestants, ROUNDS);
-    for (contestant, median) in contestants.iter().zip(medians) {
-        println!(
-            "  {:<40} {:>9.2}",
-            contestant.name,
-            1e3 * median.as_secs_f64()
-        );
+fn with_heads(tensor: Tensor<3>) -> Tensor<4> {
+    tensor.unsqueeze_dim(1)
+}
+
+fn dot_product(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
+    let inputs = [work.queries, work.keys, work.keys]
+        .map(|rows| random([work.batch, work.heads, rows, work.size], device));
+    let module = DotProductAttentionConfig::new().init();
+    let ours = move |[q, k, v]: [Tensor<4>; 3]| module.forward(q, k, v, &Mask::none());
+    let burns = |[q, k, v]: [Tensor<4>; 3]| {
+        attention(q, k, v, None, None, AttentionModuleOptions::default())
+    };
+    vec![
+        ("ours", call(inputs.clone(), &[], ours)),
+        ("composed", call(inputs.clone(), &[], composed::dot_product)),
+        ("Burn's attention", call(inputs, &[], burns)),
+    ]
+}
+
+fn print_table(rows: &[[&Measured; 2]]) {
+    println!(
+        "  {:<24}{:>22}{:>20}{:>22}",
+        "", "milliseconds", "ratio to ours", "peak extra MiB"
+    );
+    print!("  {:<24}", "contestant");
+    println!(
+        "{0:>11}{1:>11}{0:>10}{1:>10}{0:>11}{1:>11}",
+        "forward", "fwd+bwd"
+    );
+    let ours = rows[0].map(|measured| milliseconds(measured.median()));
+    for row in rows {
+        let times = row.map(|measured| milliseconds(measured.median()));
+        print!("  {:<24}", row[0].name);
+        print!("{:>11.3}{:>11.3}", times[0], times[1]);
+        print!("{:>10.2}{:>10.2}", times[0] / ours[0], times[1] / ours[1]);
+        let [forward, backward] = row.map(|measured| mebibytes(measured.memory));
+        println!("{forward:>11}{backward:>11}");
     }
-    println!();
+}
+
+fn print_fastest_rivals(ours: [&Measured; 2], rivals: &[[&Measured; 2]]) {
+    let fastest = |pass: usize| {
+        let measured = rivals.iter().map(|row| row[pass]);
+        let fastest = measured.min_by_key(|measured| measured.median())?;
+        let ratio = fastest.median().as_secs_f64() / ours[pass].median().as_secs_f64();
+        Some(format!("{ratio:.2} ({})", fastest.name))
+    };
+    if let (Some(forward), Some(backward)) = (fastest(0), fastest(1)) {
+        println!("  fastest rival / ours: forward {forward}, forward + backward {backward}");
+    }
+}
+
+/// What ours takes beyond what it must return, beside the tensor that it never stores.
+fn print_memory(work: &Work, ours: [&Measured; 2]) {
+    if work.kind == Kind::DotProduct {
+        return;
+    }
+    let never_stored = (4 * work.batch * work.queries * work.keys * work.hidden) as f64;
+    let percent = |pass: Pass, measured: &Measured| match measured.memory {
+        Some(memory) => {
+            let beyond = memory as f64 - work.result_bytes(pass) as f64;
+            format!("{:.2} %", 1e2 * beyond / never_stored)
+        }
+        None => "unknown".to_string(),
+    };
+    println!(
+        "  ours beyond outputs and gradients, of batch * queries * keys * hidden floats: forward {}, forward + \
+         backward {}",
+        percent(Pass::Forward, ours[0]),
+        percent(Pass::Backward, ours[1]),
+    );
 }

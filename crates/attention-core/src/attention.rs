@@ -5,6 +5,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
+use crate::ops::SharedGradients;
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::drop_weights;
 use crate::{
@@ -148,7 +149,16 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Memory {
         let (known, num_queries) = mask.without_positions();
         let memory = self.memory(keys, values, &known, num_queries);
-        Memory { mask, ..memory }
+        let shared = SharedGradients::default();
+        let keys = ops::share_gradients(memory.keys, &shared.keys);
+        let values = ops::share_gradients(memory.values, &shared.values);
+        Memory {
+            packed: self.score.pack_keys(&keys, &known, num_queries),
+            keys,
+            values,
+            mask,
+            shared: Some(shared),
+        }
     }
 
     /// The context of each query, from prepared keys and values.
@@ -164,13 +174,10 @@ impl<S: ScoringFunction> Attention<S> {
     pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
         let queries = to_four_axes(queries);
         from_four_axes(match self.project_queries(queries.clone(), memory) {
-            Some(projected) => self.score.attend(
-                projected,
-                memory.keys.clone(),
-                memory.values.clone(),
-                &memory.mask,
-                self.active_dropout(&queries),
-            ),
+            Some(projected) => {
+                let dropout = self.active_dropout(&queries);
+                self.score.attend_memory(projected, memory, dropout)
+            }
             None => empty(&queries, &memory.values).context,
         })
     }
@@ -219,8 +226,13 @@ impl<S: ScoringFunction> Attention<S> {
             0 => keys,
             _ => self.score.project_keys(keys),
         };
-        let mask = mask.clone();
-        Memory { keys, values, mask }
+        Memory {
+            keys,
+            values,
+            mask: mask.clone(),
+            packed: None,
+            shared: None,
+        }
     }
 
     /// The projected queries, or `None` where an axis of size 0 leaves nothing to attend to.

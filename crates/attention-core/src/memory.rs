@@ -3,6 +3,7 @@
 use burn::tensor::{Int, Tensor};
 
 use crate::Mask;
+use crate::ops::SharedGradients;
 use crate::rank::reshape;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and visited by many
@@ -17,6 +18,10 @@ pub struct Memory {
     /// `[batch, heads, keys, value_size]`
     pub(crate) values: Tensor<4>,
     pub(crate) mask: Mask,
+    /// What [`ScoringFunction::pack_keys`](crate::ScoringFunction::pack_keys) made of the keys.
+    pub(crate) packed: Option<Tensor<4>>,
+    /// Of keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
+    pub(crate) shared: Option<SharedGradients>,
 }
 
 impl Memory {
@@ -28,7 +33,9 @@ impl Memory {
         Self {
             keys: self.keys.clone().select(0, indices.clone()),
             values: self.values.clone().select(0, indices.clone()),
+            packed: self.packed.clone().map(|packed| packed.select(0, indices.clone())),
             mask: self.mask.select(indices),
+            shared: None,
         }
     }
 
@@ -42,6 +49,8 @@ impl Memory {
         Self {
             keys: repeat(self.keys.clone()),
             values: repeat(self.values.clone()),
+            packed: self.packed.clone().map(repeat),
+            shared: None,
             mask: self.mask.expand(beam),
         }
     }

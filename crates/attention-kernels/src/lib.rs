@@ -2,10 +2,20 @@
 
 #![warn(missing_docs)]
 
+mod additive;
+mod dot;
 mod mask;
+mod philox;
 mod rows;
 mod simd;
+mod softmax;
+#[allow(dead_code, reason = "being written")]
+mod stream;
 
+pub use additive::{AdditiveGradients, AdditiveScore};
+pub use dot::{DotProduct, DotProductGradients, dot_product_backward, dot_product_forward};
 pub use mask::Mask;
+pub use philox::Dropout;
 pub use rows::Rows;
 pub use simd::{Level, Real};
+pub use softmax::{masked_softmax, masked_softmax_backward};

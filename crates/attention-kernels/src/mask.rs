@@ -137,6 +137,12 @@ impl<'a> Mask<'a> {
 }
 
 impl Visible<'_> {
+    /// Whether the query may see one of `keys`; never false if it does.
+    #[inline(always)]
+    pub(crate) fn meets(&self, keys: &Range<usize>) -> bool {
+        self.range.start < keys.end && keys.start < self.range.end
+    }
+
     /// Whether the query sees `key`.
     #[inline(always)]
     pub(crate) fn sees(&self, key: usize) -> bool {
@@ -145,6 +151,41 @@ impl Visible<'_> {
                 Some((keep, stride)) => keep[key * stride],
                 None => true,
             }
+    }
+
+    /// Whether the query sees one of `keys`.
+    pub(crate) fn sees_any(&self, keys: &Range<usize>) -> bool {
+        let start = self.range.start.max(keys.start);
+        let end = self.range.end.min(keys.end);
+        start < end
+            && match self.keep {
+                Some((keep, 0)) => keep[0],
+                Some((keep, _)) => keep[start..end].contains(&true),
+                None => true,
+            }
+    }
+
+    /// Writes `hidden` over the numbers of those of `keys` that the query does not see. `row` has a number for each.
+    #[inline(always)]
+    pub(crate) fn hide<E: Copy>(&self, keys: &Range<usize>, row: &mut [E], hidden: E) {
+        let start = self.range.start.clamp(keys.start, keys.end);
+        let end = self.range.end.clamp(start, keys.end);
+        row[..start - keys.start].fill(hidden);
+        row[end - keys.start..].fill(hidden);
+        let row = &mut row[start - keys.start..end - keys.start];
+        match self.keep {
+            Some((keep, 0)) => {
+                if !keep[0] {
+                    row.fill(hidden);
+                }
+            }
+            Some((keep, _)) => {
+                for (number, &keep) in row.iter_mut().zip(&keep[start..end]) {
+                    *number = if keep { *number } else { hidden };
+                }
+            }
+            None => {}
+        }
     }
 }
 

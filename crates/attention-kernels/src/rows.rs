@@ -1,5 +1,7 @@
 //! Views of four-axis tensors.
 
+use std::ops::Range;
+
 /// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, stride 0 (an
 /// expanded axis) included.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,16 @@ impl<'a, E> Rows<'a, E> {
     pub fn row(&self, batch: usize, head: usize, row: usize) -> &'a [E] {
         let start = batch * self.strides[0] + head * self.strides[1] + row * self.strides[2];
         &self.data[start..start + self.shape[3]]
+    }
+
+    /// Some rows of one head, as a slice from the first number of the first to the last number of the last, and the
+    /// stride between rows; `rows` is not empty.
+    #[inline(always)]
+    pub(crate) fn block(&self, batch: usize, head: usize, rows: Range<usize>) -> (&'a [E], usize) {
+        let [.., stride] = self.strides;
+        let start = batch * self.strides[0] + head * self.strides[1] + rows.start * stride;
+        let len = (rows.len() - 1) * stride + self.shape[3];
+        (&self.data[start..start + len], stride)
     }
 }
 

@@ -151,6 +151,21 @@ pub(super) fn attention<B: AttentionOps>(
     B::weighted_sum(weights, values, mask)
 }
 
+/// Score, softmax, dropout, weighted sum.
+pub(super) fn additive_attention<B: AttentionOps>(
+    queries: FloatTensor<B>,
+    keys: FloatTensor<B>,
+    values: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    mask: MaskPrimitive<B>,
+    probability: f64,
+) -> FloatTensor<B> {
+    let scores = B::additive_score(queries, keys, weight, mask.clone());
+    let weights = B::masked_softmax(scores, mask.clone());
+    let weights = dropout::<B>(weights, probability);
+    B::weighted_sum(weights, values, mask)
+}
+
 fn dropout<B: Backend>(weights: FloatTensor<B>, probability: f64) -> FloatTensor<B> {
     if probability == 0.0 {
         return weights;

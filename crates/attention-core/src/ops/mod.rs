@@ -7,14 +7,22 @@
 //!
 //! Axes are always `[batch, heads, queries, keys]`.
 
+#[cfg(feature = "autodiff")]
+mod autodiff;
 mod backends;
 mod composed;
+mod host;
+#[cfg(feature = "host")]
+mod kernels;
 mod mask;
+mod share;
 
+pub use host::HostBackend;
 pub use mask::MaskPrimitive;
+pub use share::{GradientSlot, PackedKeys, SharedGradients};
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, backend_extension};
+use burn::backend::{Dispatch, backend_extension};
 use burn::tensor::{Tensor, assert_shape};
 
 use crate::Mask;
@@ -38,7 +46,7 @@ pub struct AttentionOptions {
     Autodiff: cfg(feature = "autodiff"),
     Fusion: cfg(feature = "fusion"),
 )]
-pub trait AttentionOps: Backend {
+pub trait AttentionOps: HostBackend {
     /// Zeros the rows of padding, the keys (or values) that no query sees, so that what they hold cannot reach
     /// a gradient through a product.
     ///
@@ -124,8 +132,53 @@ pub trait AttentionOps: Backend {
         values: FloatTensor<Self>,
         #[extension_type] mask: MaskPrimitive<Self>,
         options: AttentionOptions,
+        _shared: Option<SharedGradients>,
     ) -> FloatTensor<Self> {
         composed::attention::<Self>(queries, keys, values, mask, options)
+    }
+
+    /// Additive attention from queries, keys and values straight to the context:
+    /// [`additive_score`](Self::additive_score), [`masked_softmax`](Self::masked_softmax), dropout and
+    /// [`weighted_sum`](Self::weighted_sum).
+    ///
+    /// `packed` may hold the keys as [`pack_additive_keys`](Self::pack_additive_keys) returns them; `shared` belongs to
+    /// keys and values that went through [`share_gradients`](Self::share_gradients).
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, heads, keys, num_hiddens]`,
+    ///   values `[batch, heads, keys, value_size]`, weight `[num_hiddens]`
+    /// - result `[batch, heads, queries, value_size]`
+    #[fusion(default)]
+    #[allow(clippy::too_many_arguments, reason = "a call across the door names each tensor")]
+    fn additive_attention(
+        queries: FloatTensor<Self>,
+        keys: FloatTensor<Self>,
+        values: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        #[extension_type] mask: MaskPrimitive<Self>,
+        #[extension_type] _packed: PackedKeys<Self>,
+        dropout: f64,
+        _shared: Option<SharedGradients>,
+    ) -> FloatTensor<Self> {
+        composed::additive_attention::<Self>(queries, keys, values, weight, mask, dropout)
+    }
+
+    /// The keys as the kernel of [`additive_attention`](Self::additive_attention) reads them; here, as they are.
+    ///
+    /// # Shapes
+    /// - keys `[batch, heads, keys, num_hiddens]`, result `[batch, ..]`
+    #[fusion(default)]
+    fn pack_additive_keys(
+        keys: FloatTensor<Self>,
+        #[extension_type] _mask: MaskPrimitive<Self>,
+    ) -> FloatTensor<Self> {
+        keys
+    }
+
+    /// The same tensor, whose gradient kernels add up in place; see [`GradientSlot`].
+    #[fusion(default)]
+    fn share_gradients(tensor: FloatTensor<Self>, _slot: GradientSlot) -> FloatTensor<Self> {
+        tensor
     }
 }
 
@@ -160,7 +213,7 @@ pub fn additive_score(
     assert_shape!(keys, [batch, heads, num_keys, num_hiddens]);
     assert_shape!(weight, [num_hiddens]);
     let shape = [batch, heads, num_queries, num_keys];
-    if shape.contains(&0) {
+    if shape.contains(&0) || num_hiddens == 0 {
         return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
     }
     let mask = mask.resolve(shape, &queries.device());
@@ -248,16 +301,24 @@ pub fn attention(
     mask: &Mask,
     options: AttentionOptions,
 ) -> Tensor<4> {
+    attention_shared(queries, keys, values, mask, options, None)
+}
+
+/// [`attention`] on a memory's keys and values.
+pub(crate) fn attention_shared(
+    queries: Tensor<4>,
+    keys: Tensor<4>,
+    values: Tensor<4>,
+    mask: &Mask,
+    options: AttentionOptions,
+    shared: Option<SharedGradients>,
+) -> Tensor<4> {
     let [batch, heads, num_queries, size] = queries.dims();
     let [_, _, num_keys, _] = keys.dims();
     let [_, _, _, value_size] = values.dims();
     assert_shape!(keys, [batch, heads, num_keys, size]);
     assert_shape!(values, [batch, heads, num_keys, value_size]);
-    assert!(
-        (0.0..1.0).contains(&options.dropout),
-        "attention: dropout expected in [0, 1), got {}",
-        options.dropout
-    );
+    check_dropout("attention", options.dropout);
     let shape = [batch, heads, num_queries, num_keys];
     if shape.contains(&0) || value_size == 0 {
         let shape = [batch, heads, num_queries, value_size];
@@ -274,5 +335,104 @@ pub fn attention(
         values.into_dispatch(),
         mask,
         options,
+        shared,
     ))
+}
+
+/// [`AttentionOps::additive_attention`] on tensors.
+///
+/// # Panics
+/// If the shapes are not those of [`AttentionOps::additive_attention`], the mask does not fit them, or the dropout is
+/// not in `[0, 1)`.
+pub fn additive_attention(
+    queries: Tensor<4>,
+    keys: Tensor<4>,
+    values: Tensor<4>,
+    weight: Tensor<1>,
+    mask: &Mask,
+    dropout: f64,
+) -> Tensor<4> {
+    additive_attention_packed(queries, keys, values, weight, mask, dropout, None, None)
+}
+
+/// [`additive_attention`] on a memory's keys and values.
+#[allow(clippy::too_many_arguments, reason = "a call across the door names each tensor")]
+pub(crate) fn additive_attention_packed(
+    queries: Tensor<4>,
+    keys: Tensor<4>,
+    values: Tensor<4>,
+    weight: Tensor<1>,
+    mask: &Mask,
+    dropout: f64,
+    packed: Option<Tensor<4>>,
+    shared: Option<SharedGradients>,
+) -> Tensor<4> {
+    let [batch, heads, num_queries, num_hiddens] = queries.dims();
+    let [_, _, num_keys, _] = keys.dims();
+    let [_, _, _, value_size] = values.dims();
+    assert_shape!(keys, [batch, heads, num_keys, num_hiddens]);
+    assert_shape!(values, [batch, heads, num_keys, value_size]);
+    assert_shape!(weight, [num_hiddens]);
+    check_dropout("additive_attention", dropout);
+    let shape = [batch, heads, num_queries, num_keys];
+    if shape.contains(&0) || value_size == 0 {
+        let shape = [batch, heads, num_queries, value_size];
+        return Tensor::zeros(shape, (&values.device(), values.dtype()));
+    }
+    if num_hiddens == 0 {
+        let scores = Tensor::zeros(shape, (&queries.device(), queries.dtype()));
+        return weighted_sum(masked_softmax(scores, mask), values, mask);
+    }
+    let mask = mask.resolve(shape, &queries.device());
+    let packed = match packed {
+        Some(keys) => PackedKeys::Packed {
+            keys: keys.into_dispatch(),
+        },
+        None => PackedKeys::None,
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_attention(
+        queries.into_dispatch(),
+        keys.into_dispatch(),
+        values.into_dispatch(),
+        weight.into_dispatch(),
+        mask,
+        packed,
+        dropout,
+        shared,
+    ))
+}
+
+/// [`AttentionOps::pack_additive_keys`] on tensors, for keys of which `mask` tells what it can without the queries'
+/// positions.
+pub(crate) fn pack_additive_keys(
+    keys: Tensor<4>,
+    mask: &Mask,
+    num_queries: usize,
+) -> Option<Tensor<4>> {
+    let [batch, heads, num_keys, num_hiddens] = keys.dims();
+    let shape = [batch, heads, num_queries, num_keys];
+    if shape.contains(&0) || num_hiddens == 0 {
+        return None;
+    }
+    let mask = mask.resolve(shape, &keys.device());
+    let packed = <Dispatch as AttentionOps>::pack_additive_keys(keys.into_dispatch(), mask);
+    Some(Tensor::from_dispatch(packed))
+}
+
+/// [`AttentionOps::share_gradients`] on tensors.
+pub(crate) fn share_gradients(tensor: Tensor<4>, slot: &GradientSlot) -> Tensor<4> {
+    match tensor.dims().contains(&0) {
+        true => tensor,
+        false => Tensor::from_dispatch(<Dispatch as AttentionOps>::share_gradients(
+            tensor.into_dispatch(),
+            slot.clone(),
+        )),
+    }
+}
+
+fn check_dropout(operation: &str, dropout: f64) {
+    assert!(
+        (0.0..1.0).contains(&dropout),
+        "{operation}: dropout expected in [0, 1), got {dropout}"
+    );
 }

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::ScoringFunction;
 use crate::linear::project;
-use crate::{Mask, ops};
+use crate::{Mask, Memory, ops};
 
 /// Configuration of [`AdditiveScore`].
 #[derive(Config, Debug)]
@@ -71,8 +71,36 @@ impl ScoringFunction for AdditiveScore {
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        ops::additive_score(queries, keys, self.weight(), mask)
+    }
+
+    fn attend(
+        &self,
+        queries: Tensor<4>,
+        keys: Tensor<4>,
+        values: Tensor<4>,
+        mask: &Mask,
+        dropout: f64,
+    ) -> Tensor<4> {
+        ops::additive_attention(queries, keys, values, self.weight(), mask, dropout)
+    }
+
+    fn pack_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
+        ops::pack_additive_keys(keys.clone(), mask, num_queries)
+    }
+
+    fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+        let Memory { keys, values, mask, packed, shared } = memory.clone();
+        let weight = self.weight();
+        ops::additive_attention_packed(queries, keys, values, weight, &mask, dropout, packed, shared)
+    }
+}
+
+impl AdditiveScore {
+    /// w_v, `[num_hiddens]`.
+    fn weight(&self) -> Tensor<1> {
         let weight = self.value.weight.val();
         let [num_hiddens, _] = weight.dims();
-        ops::additive_score(queries, keys, weight.reshape([num_hiddens]), mask)
+        weight.reshape([num_hiddens])
     }
 }

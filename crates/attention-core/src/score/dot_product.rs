@@ -5,7 +5,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::ScoringFunction;
-use crate::Mask;
+use crate::{Mask, Memory};
 use crate::ops::{self, AttentionOptions};
 
 /// Configuration of [`DotProductScore`].
@@ -66,5 +66,12 @@ impl ScoringFunction for DotProductScore {
         let scale = self.scale(&queries);
         let options = AttentionOptions { scale, dropout };
         ops::attention(queries, keys, values, mask, options)
+    }
+
+    fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+        let scale = self.scale(&queries);
+        let options = AttentionOptions { scale, dropout };
+        let Memory { keys, values, mask, shared, .. } = memory.clone();
+        ops::attention_shared(queries, keys, values, &mask, options, shared)
     }
 }

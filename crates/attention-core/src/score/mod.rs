@@ -9,7 +9,7 @@ pub use dot_product::{DotProductScore, DotProductScoreConfig};
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Distribution, Tensor};
 
-use crate::{Mask, masked_softmax, ops};
+use crate::{Mask, Memory, masked_softmax, ops};
 
 /// A scoring function `a(query, key)`: the first arrow of the pipeline, and all that differs between attentions.
 ///
@@ -86,6 +86,18 @@ pub trait ScoringFunction: Module + ModuleDisplay {
     ) -> Tensor<4> {
         let weights = masked_softmax(self.score(queries, keys, mask), mask);
         ops::weighted_sum(drop_weights(weights, dropout), values, mask)
+    }
+
+    /// What a kernel makes of the projected keys once for all calls of [`attend_memory`](Self::attend_memory);
+    /// its first axis is the batch. `mask` holds what is known of `num_queries` queries, or of any if that is 1.
+    fn pack_keys(&self, _keys: &Tensor<4>, _mask: &Mask, _num_queries: usize) -> Option<Tensor<4>> {
+        None
+    }
+
+    /// [`attend`](Self::attend) to a memory. Override it together with [`pack_keys`](Self::pack_keys).
+    fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+        let (keys, values) = (memory.keys.clone(), memory.values.clone());
+        self.attend(queries, keys, values, &memory.mask, dropout)
     }
 }
 

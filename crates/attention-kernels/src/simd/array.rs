@@ -2,7 +2,7 @@
 //!
 //! The compiler vectorises these loops with what the level allows.
 
-use super::{Real, Simd};
+use super::{Job, Real, Simd};
 
 /// Plain Rust.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +20,10 @@ impl<E: Real> MulAdd<E> for Portable {
     }
 }
 
-/// Implements [`Simd<$real>`](Simd) for the token `$token` with arrays of `$lanes`.
+/// Implements [`Simd<$real>`](Simd) for the token `$token` with arrays of `$lanes`; `$call` does a job with its
+/// instructions.
 macro_rules! array_simd {
-    ($token:ty, $real:ident, $lanes:literal, $registers:literal) => {
+    ($token:ty, $real:ident, $lanes:literal, $registers:literal, $call:path) => {
         impl Simd<$real> for $token {
             type V = [$real; $lanes];
             type M = [bool; $lanes];
@@ -93,8 +94,33 @@ macro_rules! array_simd {
             }
 
             #[inline(always)]
+            fn add_reciprocal(self, v: Self::V, sum: Self::V) -> Self::V {
+                std::array::from_fn(|lane| sum[lane] + 1.0 / v[lane])
+            }
+
+            #[inline(always)]
+            fn add_quotient(self, a: Self::V, v: Self::V, sum: Self::V) -> Self::V {
+                std::array::from_fn(|lane| sum[lane] + a[lane] / v[lane])
+            }
+
+            #[inline(always)]
+            fn reciprocal_less_one(self, v: Self::V) -> Self::V {
+                v.map(|x| 1.0 / x - 1.0)
+            }
+
+            #[inline(always)]
             fn exp(self, v: Self::V) -> Self::V {
                 $crate::simd::exp::array(v)
+            }
+
+            #[inline(always)]
+            fn exp2(self, v: Self::V) -> Self::V {
+                $crate::simd::exp::array2(v)
+            }
+
+            #[inline(always)]
+            fn call<J: $crate::simd::Job<$real>>(self, job: J) -> J::Output {
+                $call(self, job)
             }
 
             #[inline(always)]
@@ -130,5 +156,14 @@ macro_rules! array_simd {
 
 pub(super) use array_simd;
 
-array_simd!(Portable, f32, 8, 16);
-array_simd!(Portable, f64, 8, 16);
+/// Does a job in a function of its own.
+#[inline(never)]
+fn call<E: Real, J: Job<E>>(simd: Portable, job: J) -> J::Output
+where
+    Portable: Simd<E>,
+{
+    job.run(simd)
+}
+
+array_simd!(Portable, f32, 8, 16, call);
+array_simd!(Portable, f64, 8, 16, call);

@@ -3,8 +3,10 @@
 use std::arch::x86_64::*;
 
 use super::array::{MulAdd, array_simd};
-use super::exp::{COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST};
-use super::{Real, Simd};
+use super::exp::{
+    COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
+};
+use super::{Job, Real, Simd};
 
 /// Proof that the machine has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,25 @@ impl MulAdd<f64> for Avx2 {
     }
 }
 
-array_simd!(Avx2, f64, 8, 16);
+array_simd!(Avx2, f64, 8, 16, call);
+
+/// Does a job in a function of its own.
+#[inline(always)]
+fn call<E: Real, J: Job<E>>(simd: Avx2, job: J) -> J::Output
+where
+    Avx2: Simd<E>,
+{
+    #[inline(never)]
+    #[target_feature(enable = "avx2,fma")]
+    fn run<E: Real, J: Job<E>>(simd: Avx2, job: J) -> J::Output
+    where
+        Avx2: Simd<E>,
+    {
+        job.run(simd)
+    }
+    // SAFETY: `simd` proves that the machine has these instructions.
+    unsafe { run(simd, job) }
+}
 
 // SAFETY of all intrinsics below: `self` proves that the machine has them. Loads and stores check the length of
 // their slice first.
@@ -88,12 +108,40 @@ impl Simd<f32> for Avx2 {
         unsafe { _mm256_max_ps(a, b) }
     }
 
-    /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, to 1.6 * 10^-7.
+    /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, and two leave rounding only.
+    /// (Those of the sums below take one, to 1.6 * 10^-7.)
     #[inline(always)]
     fn reciprocal(self, v: __m256) -> __m256 {
         unsafe {
             let r = _mm256_rcp_ps(v);
+            let r = _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r);
             _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r)
+        }
+    }
+
+    #[inline(always)]
+    fn add_reciprocal(self, v: __m256, sum: __m256) -> __m256 {
+        unsafe {
+            let r = _mm256_rcp_ps(v);
+            _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0)), sum)
+        }
+    }
+
+    #[inline(always)]
+    fn add_quotient(self, a: __m256, v: __m256, sum: __m256) -> __m256 {
+        unsafe {
+            let r = _mm256_rcp_ps(v);
+            let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
+            _mm256_fmadd_ps(_mm256_mul_ps(a, r), correction, sum)
+        }
+    }
+
+    #[inline(always)]
+    fn reciprocal_less_one(self, v: __m256) -> __m256 {
+        unsafe {
+            let r = _mm256_rcp_ps(v);
+            let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
+            _mm256_fmadd_ps(r, correction, _mm256_set1_ps(-1.0))
         }
     }
 
@@ -132,6 +180,68 @@ impl Simd<f32> for Avx2 {
             let high = _mm256_cmp_ps::<_CMP_GT_OQ>(v, _mm256_set1_ps(HIGHEST));
             let y = _mm256_andnot_ps(low, y);
             _mm256_blendv_ps(y, _mm256_set1_ps(f32::INFINITY), high)
+        }
+    }
+
+    #[inline(always)]
+    fn exp2(self, v: __m256) -> __m256 {
+        unsafe {
+            let lowest = _mm256_set1_ps(LOWEST_POWER);
+            // The bound comes first: `max` then lets NaN pass.
+            let x = _mm256_max_ps(lowest, v);
+            let n = _mm256_floor_ps(x);
+            let r = _mm256_sub_ps(x, n);
+            let [c0, c1, c2, c3, c4, c5, c6] = POWER_OF_TWO.map(|c| _mm256_set1_ps(c));
+            let p = _mm256_fmadd_ps(c6, r, c5);
+            let p = _mm256_fmadd_ps(p, r, c4);
+            let p = _mm256_fmadd_ps(p, r, c3);
+            let p = _mm256_fmadd_ps(p, r, c2);
+            let p = _mm256_fmadd_ps(p, r, c1);
+            let p = _mm256_fmadd_ps(p, r, c0);
+            // Adding to the exponent's bits; for NaN it adds 0.
+            let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n));
+            let y = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
+            _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(v, lowest), y)
+        }
+    }
+
+    #[inline(always)]
+    fn call<J: Job<f32>>(self, job: J) -> J::Output {
+        call(self, job)
+    }
+
+    /// Pairs of numbers, then of pairs, then halves of vectors are interleaved.
+    #[inline(always)]
+    fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
+        assert!(from.len() >= 7 * from_stride + 8 && to.len() >= 7 * to_stride + 8);
+        unsafe {
+            let mut rows = [_mm256_setzero_ps(); 8];
+            for (r, row) in rows.iter_mut().enumerate() {
+                *row = _mm256_loadu_ps(from.as_ptr().add(r * from_stride));
+            }
+            let mut pairs = rows;
+            for r in (0..8).step_by(2) {
+                pairs[r] = _mm256_unpacklo_ps(rows[r], rows[r + 1]);
+                pairs[r + 1] = _mm256_unpackhi_ps(rows[r], rows[r + 1]);
+            }
+            for x in 0..4 {
+                let four = |q: usize| {
+                    let [a, b] = [0, 2].map(|r| _mm256_castps_pd(pairs[q + r + x / 2]));
+                    _mm256_castpd_ps(if x % 2 == 0 {
+                        _mm256_unpacklo_pd(a, b)
+                    } else {
+                        _mm256_unpackhi_pd(a, b)
+                    })
+                };
+                let (low, high) = (four(0), four(4));
+                let to = to.as_mut_ptr();
+                _mm256_storeu_ps(
+                    to.add(x * to_stride),
+                    _mm256_permute2f128_ps::<0x20>(low, high),
+                );
+                let second = _mm256_permute2f128_ps::<0x31>(low, high);
+                _mm256_storeu_ps(to.add((4 + x) * to_stride), second);
+            }
         }
     }
 

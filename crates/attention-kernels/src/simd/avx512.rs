@@ -3,8 +3,10 @@
 use std::arch::x86_64::*;
 
 use super::array::{MulAdd, array_simd};
-use super::exp::{COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST};
-use super::{Real, Simd};
+use super::exp::{
+    COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
+};
+use super::{Job, Real, Simd};
 
 /// Proof that the machine has AVX-512 F and DQ, AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,25 @@ impl MulAdd<f64> for Avx512 {
     }
 }
 
-array_simd!(Avx512, f64, 8, 32);
+array_simd!(Avx512, f64, 8, 32, call);
+
+/// Does a job in a function of its own.
+#[inline(always)]
+fn call<E: Real, J: Job<E>>(simd: Avx512, job: J) -> J::Output
+where
+    Avx512: Simd<E>,
+{
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
+    fn run<E: Real, J: Job<E>>(simd: Avx512, job: J) -> J::Output
+    where
+        Avx512: Simd<E>,
+    {
+        job.run(simd)
+    }
+    // SAFETY: `simd` proves that the machine has these instructions.
+    unsafe { run(simd, job) }
+}
 
 // SAFETY of all intrinsics below: `self` proves that the machine has them. Loads and stores check the length of
 // their slice first.
@@ -110,6 +130,32 @@ impl Simd<f32> for Avx512 {
     }
 
     #[inline(always)]
+    fn add_reciprocal(self, v: __m512, sum: __m512) -> __m512 {
+        unsafe {
+            let r = _mm512_rcp14_ps(v);
+            _mm512_fmadd_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)), sum)
+        }
+    }
+
+    #[inline(always)]
+    fn add_quotient(self, a: __m512, v: __m512, sum: __m512) -> __m512 {
+        unsafe {
+            let r = _mm512_rcp14_ps(v);
+            let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
+            _mm512_fmadd_ps(_mm512_mul_ps(a, r), correction, sum)
+        }
+    }
+
+    #[inline(always)]
+    fn reciprocal_less_one(self, v: __m512) -> __m512 {
+        unsafe {
+            let r = _mm512_rcp14_ps(v);
+            let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
+            _mm512_fmadd_ps(r, correction, _mm512_set1_ps(-1.0))
+        }
+    }
+
+    #[inline(always)]
     fn exp(self, v: __m512) -> __m512 {
         unsafe {
             // The bounds come first: `min` and `max` then let NaN pass.
@@ -132,6 +178,73 @@ impl Simd<f32> for Avx512 {
             // NaN compares neither way and is kept.
             let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(v, _mm512_set1_ps(LOWEST));
             _mm512_mask_mov_ps(y, low, _mm512_setzero_ps())
+        }
+    }
+
+    /// `reduce` leaves `v - floor(v)`, and `scalef` takes the floor of its exponent itself.
+    #[inline(always)]
+    fn exp2(self, v: __m512) -> __m512 {
+        unsafe {
+            let r = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(v);
+            let [c0, c1, c2, c3, c4, c5, c6] = POWER_OF_TWO.map(|c| _mm512_set1_ps(c));
+            let p = _mm512_fmadd_ps(c6, r, c5);
+            let p = _mm512_fmadd_ps(p, r, c4);
+            let p = _mm512_fmadd_ps(p, r, c3);
+            let p = _mm512_fmadd_ps(p, r, c2);
+            let p = _mm512_fmadd_ps(p, r, c1);
+            let p = _mm512_fmadd_ps(p, r, c0);
+            // "Not less" holds for NaN.
+            let normal = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(v, _mm512_set1_ps(LOWEST_POWER));
+            _mm512_maskz_scalef_ps(normal, p, v)
+        }
+    }
+
+    #[inline(always)]
+    fn call<J: Job<f32>>(self, job: J) -> J::Output {
+        call(self, job)
+    }
+
+    /// Pairs of numbers, then of pairs, then quarters of vectors are interleaved.
+    #[inline(always)]
+    fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
+        assert!(from.len() >= 15 * from_stride + 16 && to.len() >= 15 * to_stride + 16);
+        unsafe {
+            let mut rows = [_mm512_setzero_ps(); 16];
+            for (r, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_loadu_ps(from.as_ptr().add(r * from_stride));
+            }
+            let mut pairs = rows;
+            for r in (0..16).step_by(2) {
+                pairs[r] = _mm512_unpacklo_ps(rows[r], rows[r + 1]);
+                pairs[r + 1] = _mm512_unpackhi_ps(rows[r], rows[r + 1]);
+            }
+            // `fours[4 q + x]` holds column `x` of each quarter of the rows `4 q..4 q + 4`.
+            let mut fours = pairs;
+            for q in (0..16).step_by(4) {
+                let [a, b, c, d] = [0, 1, 2, 3].map(|r| _mm512_castps_pd(pairs[q + r]));
+                let low = _mm512_unpacklo_pd;
+                let high = _mm512_unpackhi_pd;
+                fours[q] = _mm512_castpd_ps(low(a, c));
+                fours[q + 1] = _mm512_castpd_ps(high(a, c));
+                fours[q + 2] = _mm512_castpd_ps(low(b, d));
+                fours[q + 3] = _mm512_castpd_ps(high(b, d));
+            }
+            for x in 0..4 {
+                let even_low = _mm512_shuffle_f32x4::<0x88>(fours[x], fours[4 + x]);
+                let odd_low = _mm512_shuffle_f32x4::<0xdd>(fours[x], fours[4 + x]);
+                let even_high = _mm512_shuffle_f32x4::<0x88>(fours[8 + x], fours[12 + x]);
+                let odd_high = _mm512_shuffle_f32x4::<0xdd>(fours[8 + x], fours[12 + x]);
+                let columns = [
+                    _mm512_shuffle_f32x4::<0x88>(even_low, even_high),
+                    _mm512_shuffle_f32x4::<0x88>(odd_low, odd_high),
+                    _mm512_shuffle_f32x4::<0xdd>(even_low, even_high),
+                    _mm512_shuffle_f32x4::<0xdd>(odd_low, odd_high),
+                ];
+                for (quarter, column) in columns.into_iter().enumerate() {
+                    let to = to.as_mut_ptr().add((4 * quarter + x) * to_stride);
+                    _mm512_storeu_ps(to, column);
+                }
+            }
         }
     }
 

@@ -12,6 +12,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+#[allow(dead_code, reason = "being wired up")]
+pub(crate) mod gemm;
 mod level;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -53,8 +55,16 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// `1 / v`, within two units in the last place, for `v` and `1 / v` finite and normal.
     fn reciprocal(self, v: Self::V) -> Self::V;
+    /// `sum + 1 / v`, with one rounding less than [`reciprocal`](Self::reciprocal) where the level allows.
+    fn add_reciprocal(self, v: Self::V, sum: Self::V) -> Self::V;
+    /// `sum + a / v`
+    fn add_quotient(self, a: Self::V, v: Self::V, sum: Self::V) -> Self::V;
+    /// `1 / v - 1`, rounded once where the level allows.
+    fn reciprocal_less_one(self, v: Self::V) -> Self::V;
     /// `e^v`, within two units in the last place; 0 below the smallest normal number, infinity above the largest.
     fn exp(self, v: Self::V) -> Self::V;
+    /// `2^v` for `v` at most 127, within two units in the last place, and 1 at 0; 0 below -126.
+    fn exp2(self, v: Self::V) -> Self::V;
     /// `a < b`
     fn less(self, a: Self::V, b: Self::V) -> Self::M;
     /// `a` where `mask`, `b` elsewhere.
@@ -63,6 +73,20 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
     fn sum(self, v: Self::V) -> E;
     /// The largest lane; NaN lanes are passed over.
     fn largest(self, v: Self::V) -> E;
+
+    /// Does the work in a function of its own, which is compiled once for each job and level.
+    fn call<J: Job<E>>(self, job: J) -> J::Output;
+
+    /// Transposes a square of [`LANES`](Self::LANES) rows: `to[x * to_stride + r] = from[r * from_stride + x]`.
+    #[inline(always)]
+    fn transpose(self, from: &[E], from_stride: usize, to: &mut [E], to_stride: usize) {
+        for x in 0..Self::LANES {
+            let to = &mut to[x * to_stride..][..Self::LANES];
+            for (r, to) in to.iter_mut().enumerate() {
+                *to = from[r * from_stride + x];
+            }
+        }
+    }
 
     #[inline(always)]
     fn zero(self) -> Self::V {

@@ -3,8 +3,10 @@
 use std::arch::aarch64::*;
 
 use super::array::{MulAdd, array_simd};
-use super::exp::{COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST};
-use super::{Real, Simd};
+use super::exp::{
+    COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
+};
+use super::{Job, Real, Simd};
 
 /// Proof that the machine has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,25 @@ impl MulAdd<f64> for Neon {
     }
 }
 
-array_simd!(Neon, f64, 8, 16);
+array_simd!(Neon, f64, 8, 16, call);
+
+/// Does a job in a function of its own.
+#[inline(always)]
+fn call<E: Real, J: Job<E>>(simd: Neon, job: J) -> J::Output
+where
+    Neon: Simd<E>,
+{
+    #[inline(never)]
+    #[target_feature(enable = "neon")]
+    fn run<E: Real, J: Job<E>>(simd: Neon, job: J) -> J::Output
+    where
+        Neon: Simd<E>,
+    {
+        job.run(simd)
+    }
+    // SAFETY: `simd` proves that the machine has these instructions.
+    unsafe { run(simd, job) }
+}
 
 // SAFETY of all intrinsics below: `self` proves that the machine has them. Loads and stores check the length of
 // their slice first.
@@ -100,6 +120,21 @@ impl Simd<f32> for Neon {
     }
 
     #[inline(always)]
+    fn add_reciprocal(self, v: float32x4_t, sum: float32x4_t) -> float32x4_t {
+        unsafe { vaddq_f32(sum, self.reciprocal(v)) }
+    }
+
+    #[inline(always)]
+    fn add_quotient(self, a: float32x4_t, v: float32x4_t, sum: float32x4_t) -> float32x4_t {
+        unsafe { vfmaq_f32(sum, a, self.reciprocal(v)) }
+    }
+
+    #[inline(always)]
+    fn reciprocal_less_one(self, v: float32x4_t) -> float32x4_t {
+        unsafe { vsubq_f32(self.reciprocal(v), vdupq_n_f32(1.0)) }
+    }
+
+    #[inline(always)]
     fn exp(self, v: float32x4_t) -> float32x4_t {
         unsafe {
             // The bounds come first: `min` and `max` then let NaN pass.
@@ -130,6 +165,32 @@ impl Simd<f32> for Neon {
             let y = vbslq_f32(low, vdupq_n_f32(0.0), y);
             vbslq_f32(high, vdupq_n_f32(f32::INFINITY), y)
         }
+    }
+
+    #[inline(always)]
+    fn exp2(self, v: float32x4_t) -> float32x4_t {
+        unsafe {
+            let lowest = vdupq_n_f32(LOWEST_POWER);
+            let x = self.max(lowest, v);
+            let n = vrndmq_f32(x);
+            let r = vsubq_f32(x, n);
+            let [c0, c1, c2, c3, c4, c5, c6] = POWER_OF_TWO.map(|c| vdupq_n_f32(c));
+            let p = vfmaq_f32(c5, c6, r);
+            let p = vfmaq_f32(c4, p, r);
+            let p = vfmaq_f32(c3, p, r);
+            let p = vfmaq_f32(c2, p, r);
+            let p = vfmaq_f32(c1, p, r);
+            let p = vfmaq_f32(c0, p, r);
+            // Adding to the exponent's bits; for NaN it adds 0.
+            let n = vshlq_n_s32::<23>(vcvtq_s32_f32(n));
+            let y = vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), n));
+            vbslq_f32(vcltq_f32(v, lowest), vdupq_n_f32(0.0), y)
+        }
+    }
+
+    #[inline(always)]
+    fn call<J: Job<f32>>(self, job: J) -> J::Output {
+        call(self, job)
     }
 
     #[inline(always)]

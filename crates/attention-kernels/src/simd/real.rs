@@ -30,6 +30,10 @@ pub trait Real: Sealed {
     const ONE: Self;
     /// Infinity.
     const INFINITY: Self;
+    /// The largest finite number.
+    const LARGEST: Self;
+    /// The smallest positive normal number.
+    const SMALLEST: Self;
 
     /// The nearest number of this type.
     fn from_f64(x: f64) -> Self;
@@ -78,6 +82,8 @@ macro_rules! real {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const INFINITY: Self = $type::INFINITY;
+            const LARGEST: Self = $type::MAX;
+            const SMALLEST: Self = $type::MIN_POSITIVE;
 
             #[inline(always)]
             fn from_f64(x: f64) -> Self {

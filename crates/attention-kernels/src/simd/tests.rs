@@ -185,3 +185,136 @@ fn arithmetic_and_reductions() {
     rest::<f32>();
     rest::<f64>();
 }
+
+struct Exp2;
+
+impl<E: Real> Unary<E> for Exp2 {
+    fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
+        simd.exp2(v)
+    }
+}
+
+#[test]
+fn powers_of_two_are_within_two_units_in_the_last_place() {
+    let inputs: Vec<f32> = (-12600..=200).map(|i| i as f32 * 0.01).collect();
+    for level in Level::available() {
+        for (x, y) in inputs.iter().zip(map(level, &inputs, Exp2)) {
+            let exact = f64::from(*x).exp2();
+            let error = (f64::from(y) - exact).abs() / exact;
+            assert!(
+                error < 2.0 * f64::from(f32::EPSILON),
+                "{level:?}: 2^{x} = {y}, not {exact}"
+            );
+        }
+        let ends = [f32::NEG_INFINITY, f32::MIN, -126.1, 0.0, 1.0, 127.0];
+        let expected = [0.0, 0.0, 0.0, 1.0, 2.0, 2.0_f32.powi(127)];
+        assert_eq!(map(level, &ends, Exp2), expected, "{level:?}");
+        assert!(map(level, &[f32::NAN], Exp2)[0].is_nan(), "{level:?}");
+        assert_eq!(
+            map(level, &[f64::NEG_INFINITY, 0.0, -2.0], Exp2),
+            [0.0, 1.0, 0.25]
+        );
+        assert!(map(level, &[f64::NAN], Exp2)[0].is_nan(), "{level:?}");
+    }
+}
+
+struct Transpose<E>(std::marker::PhantomData<E>);
+
+impl<E: Real> Job<E> for Transpose<E> {
+    type Output = ();
+
+    fn run<S: Simd<E>>(self, simd: S) {
+        let (from_stride, to_stride) = (S::LANES + 3, S::LANES + 1);
+        let from: Vec<E> = (0..from_stride * S::LANES)
+            .map(|i| E::from_f64(i as f64))
+            .collect();
+        let mut to = vec![-E::ONE; to_stride * S::LANES];
+        simd.transpose(&from, from_stride, &mut to, to_stride);
+        for x in 0..S::LANES {
+            for r in 0..S::LANES {
+                assert!(
+                    to[x * to_stride + r] == from[r * from_stride + x],
+                    "{x} {r}"
+                );
+            }
+            assert!(to[x * to_stride + S::LANES] == -E::ONE);
+        }
+    }
+}
+
+#[test]
+fn squares_are_transposed() {
+    for level in Level::available() {
+        f32::dispatch(level, Transpose(std::marker::PhantomData));
+        f64::dispatch(level, Transpose(std::marker::PhantomData));
+    }
+}
+
+/// Products of every shape of register block, against plain loops, in numbers that are exact.
+struct Products<E>(std::marker::PhantomData<E>);
+
+impl<E: Real> Job<E> for Products<E> {
+    type Output = ();
+
+    fn run<S: Simd<E>>(self, simd: S) {
+        use super::gemm::{Product, Start};
+        let number = |i: usize| E::from_f64((i * 37 % 11) as f64 - 5.0);
+        let (rows_most, steps_most, vectors) = if cfg!(miri) { (7, 2, 3) } else { (13, 5, 9) };
+        for rows in 0..=rows_most {
+            for steps in 0..=steps_most {
+                for columns in (0..=vectors).map(|v| v * S::LANES) {
+                    let right_stride = columns + 1;
+                    let out_stride = columns + 2;
+                    let left: Vec<E> = (0..rows * steps).map(number).collect();
+                    let right: Vec<E> = (0..steps * right_stride).map(number).collect();
+                    let before: Vec<E> = (0..rows * out_stride).map(number).collect();
+                    let factors: Vec<E> = (0..rows).map(|i| number(i + 3)).collect();
+                    // Row-major and transposed.
+                    for left_strides in [[steps, 1], [1, rows]] {
+                        for start in [Start::Zero, Start::Sum, Start::Scaled(&factors[..])] {
+                            let mut out = before.clone();
+                            Product {
+                                sizes: [rows, steps, columns],
+                                left: &left,
+                                left_strides,
+                                right: &right,
+                                right_stride,
+                                out: &mut out,
+                                out_stride,
+                                start,
+                            }
+                            .compute(simd);
+                            for r in 0..rows {
+                                for c in 0..columns {
+                                    let sum: E = (0..steps)
+                                        .map(|t| {
+                                            left[r * left_strides[0] + t * left_strides[1]]
+                                                * right[t * right_stride + c]
+                                        })
+                                        .sum();
+                                    let old = before[r * out_stride + c];
+                                    let expected = match start {
+                                        Start::Zero => sum,
+                                        Start::Sum => old + sum,
+                                        Start::Scaled(factors) => factors[r] * old + sum,
+                                    };
+                                    assert!(out[r * out_stride + c] == expected);
+                                }
+                                let gap = r * out_stride + columns..(r + 1) * out_stride;
+                                assert!(out[gap.clone()] == before[gap]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_every_size() {
+    for level in Level::available() {
+        f32::dispatch(level, Products(std::marker::PhantomData));
+        f64::dispatch(level, Products(std::marker::PhantomData));
+    }
+}

@@ -1,0 +1,100 @@
+"""How a bench and its rivals talk: a command a line on the standard input, an answer a line on the standard output, in JSON.
+
+    {"hello": {"threads": 2}}             -> {"torch": "2.9.0", "jax": null}        versions; null where absent
+    {"setup": {"id": 0, ...}}             -> {} or {"skipped": "why it cannot run"}
+    {"run": 0, "repeats": 3}              -> {"seconds": 0.0123}                    the mean of the calls, by this clock
+    {"memory": {"id": 0, ...}}            -> {"bytes": 4096}                        what a call takes at its peak; null where unknown
+    {"drop": null}                        -> {}                                     forgets what was set up
+
+The clock runs around the calls only, so it does not see the pipe. Memory is asked of a second process, whose allocator is
+told to give memory back at once (see rivals.rs).
+"""
+
+import ctypes
+import gc
+import json
+import os
+import sys
+import time
+import warnings
+from importlib import metadata
+
+
+def serve(make):
+    """Answers until the input ends. `make(setup)` returns a function that does the work once and returns when it is done."""
+    warnings.filterwarnings("ignore")
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # What a library prints must not pass for an answer.
+    calls = {}
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line), calls, make)), file=answers)
+
+
+def answer(command, calls, make):
+    match command:
+        case {"hello": {"threads": threads}}:
+            limit_threads(threads)
+            return {name: version(name) for name in ("torch", "jax")}
+        case {"setup": setup}:
+            try:
+                calls[setup["id"]] = warm(make(setup))
+            except Exception as error:  # Whatever it is, it is why this rival does not run.
+                reason = (str(error).strip() or "no reason given").splitlines()[0]
+                return {"skipped": f"{type(error).__name__}: {reason}"}
+            return {}
+        case {"run": key, "repeats": repeats}:
+            return {"seconds": seconds(calls[key], repeats)}
+        case {"memory": setup}:
+            return {"bytes": peak_extra(warm(make(setup)))}
+        case {"drop": _}:
+            calls.clear()
+            gc.collect()
+            return {}
+    raise ValueError(f"a command expected, got {command}")
+
+
+def limit_threads(threads):
+    """To `threads` cores, and as many threads. Must come before torch and jax are imported."""
+    os.environ |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "JAX_PLATFORMS": "cpu"}
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+
+def version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def warm(call):
+    """`call`, after what only a first call does: compiling, buffers that stay."""
+    call()
+    return call
+
+
+def seconds(call, repeats):
+    started = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - started) / repeats
+
+
+def peak_extra(call):
+    """Peak resident memory during a call, above the resident memory before it; None where the system does not tell."""
+    gc.collect()
+    time.sleep(0.1)  # JAX frees in the background.
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # Freed memory that the allocator keeps would hide what the call takes.
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # The peak begins anew.
+        before = resident("VmRSS")
+        call()
+        return max(resident("VmHWM") - before, 0)
+    except (AttributeError, OSError):
+        return None
+
+
+def resident(field):
+    with open("/proc/self/status") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))

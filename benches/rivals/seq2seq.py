@@ -1,0 +1,74 @@
+"""A training step of the sequence-to-sequence model in PyTorch, for `cargo bench --bench seq2seq`; the protocol is in
+protocol.py.
+
+The model is that of crates/attention-seq2seq, as one writes it in PyTorch. All sequences are whole, so there is neither
+padding nor a mask here; ours has the mask.
+"""
+
+import os
+
+import protocol
+
+
+def make(setup):
+    """`setup`: contestant, and sizes as the bench names them."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    torch.manual_seed(0)
+    sizes = setup["sizes"]
+    embedding, hidden = sizes["embedding"], sizes["hidden"]
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.source_embedding = nn.Embedding(sizes["source_vocab"], embedding)
+            self.encoder = nn.GRU(embedding, hidden // 2, batch_first=True, bidirectional=True)
+            self.start = nn.Linear(hidden, hidden)
+            self.target_embedding = nn.Embedding(sizes["target_vocab"], embedding)
+            self.w_q = nn.Linear(hidden, hidden, bias=False)
+            self.w_k = nn.Linear(hidden, hidden, bias=False)
+            self.w_v = nn.Linear(hidden, 1, bias=False)
+            self.cell = nn.GRUCell(embedding + hidden, hidden)
+            self.output = nn.Linear(2 * hidden, sizes["target_vocab"])
+
+        def forward(self, source, previous):
+            states, last = self.encoder(self.source_embedding(source))
+            keys = self.w_k(states)
+            state = torch.tanh(self.start(torch.cat([last[0], last[1]], 1)))
+            features = []
+            for token in self.target_embedding(previous).unbind(1):
+                state, feature = self.step(token, state, keys, states)
+                features.append(feature)
+            return self.output(torch.stack(features, 1))
+
+        def step(self, token, state, keys, values):
+            scores = self.w_v(torch.tanh(self.w_q(state).unsqueeze(1) + keys)).squeeze(-1)
+            context = torch.bmm(torch.softmax(scores, -1).unsqueeze(1), values).squeeze(1)
+            state = self.cell(torch.cat([token, context], 1), state)
+            return state, torch.cat([state, context], 1)
+
+    model = Model()
+    if setup["contestant"] == "torch.compile":
+        # A step, and not the loop over them: unrolled, it takes minutes to compile.
+        model.step = torch.compile(model.step, fullgraph=True, dynamic=False)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    source = torch.randint(4, sizes["source_vocab"], (sizes["batch"], sizes["source_len"]))
+    previous = torch.randint(4, sizes["target_vocab"], (sizes["batch"], sizes["target_len"]))
+    target = torch.randint(4, sizes["target_vocab"], (sizes["batch"], sizes["target_len"]))
+
+    def call():
+        optimizer.zero_grad()
+        logits = model(source, previous)
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.item()
+
+    return call
+
+
+if __name__ == "__main__":
+    protocol.serve(make)

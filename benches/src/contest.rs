@@ -1,0 +1,161 @@
+//! Timing that holds up on a noisy machine: every contestant takes its turn in every round, and the median of its
+//! rounds counts.
+
+use std::time::{Duration, Instant};
+
+use crate::memory::peak_extra;
+
+/// A turn lasts at least about this long: a short call is repeated, and its mean counts.
+const SHORTEST_TURN: Duration = Duration::from_millis(50);
+/// A contestant that has run for this long sits out the rounds after [`FEWEST_ROUNDS`].
+const BUDGET: Duration = Duration::from_secs(15);
+const FEWEST_ROUNDS: usize = 3;
+/// Lets the threads of the turn before go to sleep: some spin for a while, waiting for more.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Something to time.
+pub trait Contestant {
+    /// What it is called in the table.
+    fn name(&self) -> &str;
+    /// The mean time of `repeats` calls, each finished and read.
+    fn time(&mut self, repeats: u32) -> Duration;
+    /// The memory that a call takes at its peak, in bytes, results included; `None` where it cannot be told.
+    fn memory(&mut self) -> Option<u64>;
+}
+
+/// A contestant in this process.
+pub struct Local<'a> {
+    name: String,
+    call: Box<dyn FnMut() -> Duration + 'a>,
+    has_memory: bool,
+}
+
+impl<'a> Local<'a> {
+    /// Times all of `call`, which returns only when its work is done.
+    pub fn new(name: impl Into<String>, mut call: impl FnMut() + 'a) -> Self {
+        Self {
+            name: name.into(),
+            call: Box::new(move || timed(&mut call).0),
+            has_memory: true,
+        }
+    }
+
+    /// Counts the time that `call` returns, for a part of some work; the memory of a part is not told.
+    pub fn part(name: impl Into<String>, call: impl FnMut() -> Duration + 'a) -> Self {
+        Self {
+            name: name.into(),
+            call: Box::new(call),
+            has_memory: false,
+        }
+    }
+
+    /// Whether the work is done in the memory of this process: a GPU's cannot be told.
+    pub fn on_host(self, on_host: bool) -> Self {
+        let has_memory = self.has_memory && on_host;
+        Self { has_memory, ..self }
+    }
+}
+
+impl Contestant for Local<'_> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn time(&mut self, repeats: u32) -> Duration {
+        let total: Duration = (0..repeats).map(|_| (self.call)()).sum();
+        total / repeats
+    }
+
+    fn memory(&mut self) -> Option<u64> {
+        self.has_memory.then(|| {
+            peak_extra(|| {
+                (self.call)();
+            })
+        })
+    }
+}
+
+/// How long `work` takes, and what it returns.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
+    let started = Instant::now();
+    let result = work();
+    (started.elapsed(), result)
+}
+
+/// What a contest says of one contestant.
+pub struct Measured {
+    /// The name of the contestant.
+    pub name: String,
+    /// The time of a call in each round.
+    pub rounds: Vec<Duration>,
+    /// The memory of a call, see [`Contestant::memory`].
+    pub memory: Option<u64>,
+}
+
+impl Measured {
+    /// The median of the rounds.
+    pub fn median(&self) -> Duration {
+        let mut rounds = self.rounds.clone();
+        rounds.sort_unstable();
+        rounds[rounds.len() / 2]
+    }
+}
+
+/// Times the contestants in turn, `rounds` times after a few calls each to warm up; then measures the memory of each.
+///
+/// # Panics
+/// If `rounds` is 0.
+pub fn contest(contestants: &mut [Box<dyn Contestant + '_>], rounds: u32) -> Vec<Measured> {
+    assert!(rounds > 0, "contest: rounds expected at least 1, got 0");
+    let mut turns: Vec<Turns> = contestants
+        .iter_mut()
+        .map(|contestant| Turns::warm(contestant.as_mut()))
+        .collect();
+    for _ in 0..rounds {
+        for (contestant, turns) in contestants.iter_mut().zip(&mut turns) {
+            turns.take(contestant.as_mut());
+        }
+    }
+    let measured = contestants.iter_mut().zip(turns);
+    measured
+        .map(|(contestant, turns)| Measured {
+            name: contestant.name().to_string(),
+            rounds: turns.times,
+            memory: contestant.memory(),
+        })
+        .collect()
+}
+
+/// The turns of one contestant.
+struct Turns {
+    repeats: u32,
+    /// By our own clock: with what the contestant does not count.
+    spent: Duration,
+    times: Vec<Duration>,
+}
+
+impl Turns {
+    fn warm(contestant: &mut dyn Contestant) -> Self {
+        let (first, _) = timed(|| contestant.time(1));
+        let call = match first < SHORTEST_TURN {
+            true => timed(|| contestant.time(3)).0 / 3, // The first one is no measure of the others.
+            false => first,
+        };
+        let repeats = SHORTEST_TURN.as_secs_f64() / call.as_secs_f64().max(1e-6);
+        Self {
+            repeats: (repeats as u32).clamp(1, 1_000),
+            spent: Duration::ZERO,
+            times: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, contestant: &mut dyn Contestant) {
+        if self.times.len() >= FEWEST_ROUNDS && self.spent >= BUDGET {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+        let (spent, time) = timed(|| contestant.time(self.repeats));
+        self.spent += spent;
+        self.times.push(time);
+    }
+}

@@ -1,0 +1,58 @@
+//! The machine, and how much of it is used.
+
+use std::thread::available_parallelism;
+
+/// Holds this process, and those that it starts, to as many cores as the variable `ATTENTION_THREADS` says, by default
+/// all, and starts as many threads. To be called first: threads that run already are not held.
+///
+/// # Panics
+/// If the variable is no number from 1 to the number of cores.
+pub fn limit_threads() -> usize {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let threads = match std::env::var("ATTENTION_THREADS") {
+        Ok(text) => text.parse().ok().filter(|n| (1..=cores).contains(n)),
+        Err(_) => Some(cores),
+    };
+    let threads =
+        threads.unwrap_or_else(|| panic!("ATTENTION_THREADS: expected a number from 1 to {cores}"));
+    #[cfg(target_os = "linux")]
+    hold_to_cores(threads).expect("a process may give up cores");
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build_global()
+        .expect("no rayon threads run yet");
+    threads
+}
+
+/// To the first `threads` of the cores that this process may use.
+#[cfg(target_os = "linux")]
+fn hold_to_cores(threads: usize) -> std::io::Result<()> {
+    use libc::{CPU_ISSET, CPU_SET, CPU_SETSIZE, cpu_set_t, sched_getaffinity, sched_setaffinity};
+
+    let check = |result| match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: a set of cores is an array of bits, for which zeros are valid; the calls get its size and stay within,
+    // and `core` is below the number of bits.
+    unsafe {
+        let mut allowed: cpu_set_t = std::mem::zeroed();
+        let mut chosen: cpu_set_t = std::mem::zeroed();
+        check(sched_getaffinity(0, size_of::<cpu_set_t>(), &mut allowed))?;
+        let cores = (0..CPU_SETSIZE as usize).filter(|&core| CPU_ISSET(core, &allowed));
+        cores
+            .take(threads)
+            .for_each(|core| CPU_SET(core, &mut chosen));
+        check(sched_setaffinity(0, size_of::<cpu_set_t>(), &chosen))
+    }
+}
+
+/// The model of the processor.
+pub fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == "model name").then(|| value.trim().to_string())
+    });
+    model.unwrap_or_else(|| std::env::consts::ARCH.to_string())
+}

@@ -1,0 +1,59 @@
+//! How much memory this process takes: its allocator counts.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// The most bytes that were allocated at once during `work`, above those before it.
+pub fn peak_extra(work: impl FnOnce()) -> u64 {
+    let before = LIVE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    work();
+    PEAK.load(Relaxed).saturating_sub(before) as u64
+}
+
+/// The system's allocator, counting bytes.
+struct Counting;
+
+fn grow(size: usize) {
+    let live = LIVE.fetch_add(size, Relaxed) + size;
+    PEAK.fetch_max(live, Relaxed);
+}
+
+fn shrink(size: usize) {
+    LIVE.fetch_sub(size, Relaxed);
+}
+
+// SAFETY: every method passes its arguments on to `System`, which keeps the contract, and returns what it returns.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        shrink(layout.size());
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Where the block must move, old and new stand side by side; counted as if it always had to.
+        grow(size);
+        shrink(layout.size());
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}

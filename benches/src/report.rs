@@ -1,0 +1,82 @@
+//! What a bench prints and writes.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::contest::Measured;
+use crate::machine::processor;
+use crate::rivals::Rivals;
+
+/// The results of a run, for `--json`.
+pub struct Report(Value);
+
+impl Report {
+    /// An empty report; prints what it runs on.
+    pub fn start(threads: usize) -> Self {
+        let processor = processor();
+        println!("{processor}, {threads} threads each");
+        Self(json!({ "processor": processor, "threads": threads, "rivals": null, "results": [] }))
+    }
+
+    /// Adds and prints which rivals take part.
+    pub fn add_rivals(&mut self, rivals: &Result<Rivals, String>) {
+        match rivals {
+            Ok(rivals) => {
+                let named = rivals.versions.as_object().into_iter().flatten();
+                let named = named.map(|(name, version)| match version.as_str() {
+                    Some(version) => format!("{name} {version}"),
+                    None => format!("{name} absent"),
+                });
+                println!("rivals: {}\n", named.collect::<Vec<_>>().join(", "));
+                self.0["rivals"] = rivals.versions.clone();
+            }
+            Err(reason) => println!("rivals skipped: {reason}\n"),
+        }
+    }
+
+    /// Adds the result of one contestant at one work.
+    pub fn add(&mut self, work: &str, pass: &str, measured: &Measured) {
+        let rounds = measured.rounds.iter().copied().map(milliseconds);
+        let result = json!({
+            "work": work,
+            "pass": pass,
+            "contestant": measured.name,
+            "median_ms": milliseconds(measured.median()),
+            "rounds_ms": rounds.collect::<Vec<_>>(),
+            "peak_extra_bytes": measured.memory,
+        });
+        if let Some(results) = self.0["results"].as_array_mut() {
+            results.push(result);
+        }
+    }
+
+    /// Writes what was added, if there is a path: whole or not at all.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: Option<&Path>) -> io::Result<()> {
+        let Some(path) = path else { return Ok(()) };
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        std::fs::write(&unfinished, format!("{:#}\n", self.0))?;
+        std::fs::rename(&unfinished, path)?;
+        println!("written: {}", path.display());
+        Ok(())
+    }
+}
+
+/// A duration in milliseconds.
+pub fn milliseconds(duration: Duration) -> f64 {
+    1e3 * duration.as_secs_f64()
+}
+
+/// Bytes in MiB, or a dash.
+pub fn mebibytes(bytes: Option<u64>) -> String {
+    match bytes {
+        Some(bytes) => format!("{:.1}", bytes as f64 / f64::from(1 << 20)),
+        None => "-".to_string(),
+    }
+}

@@ -1,0 +1,149 @@
+//! Rivals in Python: a process that answers as `rivals/protocol.py` says.
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::contest::Contestant;
+
+/// The Python that runs the rivals, from the variable `ATTENTION_PYTHON`.
+fn python() -> Option<PathBuf> {
+    std::env::var_os("ATTENTION_PYTHON").map(PathBuf::from)
+}
+
+/// The rivals of a bench.
+pub struct Rivals {
+    clock: Rc<RefCell<Process>>,
+    /// Memory is measured apart: its process has an allocator that gives back at once what is freed, so that what is
+    /// resident is what is in use. That would slow down the other.
+    memory: Rc<RefCell<Process>>,
+    set_up: usize,
+    /// The versions of the libraries, null where absent.
+    pub versions: Value,
+}
+
+impl Rivals {
+    /// Starts `rivals/<script>`, if the variable `ATTENTION_PYTHON` names a Python, held to `threads` threads.
+    ///
+    /// # Errors
+    /// Why there are no rivals, in a line.
+    pub fn start(script: &str, threads: usize) -> Result<Self, String> {
+        let python = python().ok_or("set ATTENTION_PYTHON to a Python with torch, jax or both")?;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("rivals")
+            .join(script);
+        let mut clock = Process::start(Command::new(&python).arg(&path))?;
+        let mut memory = Command::new(&python);
+        memory.env("MALLOC_MMAP_THRESHOLD_", "131072").arg(&path);
+        let mut memory = Process::start(&mut memory)?;
+        let hello = json!({ "hello": { "threads": threads } });
+        memory.ask(&hello)?;
+        Ok(Self {
+            versions: clock.ask(&hello)?,
+            clock: Rc::new(RefCell::new(clock)),
+            memory: Rc::new(RefCell::new(memory)),
+            set_up: 0,
+        })
+    }
+
+    /// Sets up the contestant that `setup` describes, an object in the script's own terms.
+    ///
+    /// # Errors
+    /// Why it cannot run, in a line.
+    pub fn set_up(&mut self, name: &str, mut setup: Value) -> Result<Rival, String> {
+        setup["id"] = self.set_up.into();
+        self.set_up += 1;
+        let answer = self.clock.borrow_mut().ask(&json!({ "setup": setup }))?;
+        match answer["skipped"].as_str() {
+            Some(reason) => Err(reason.to_string()),
+            None => Ok(Rival {
+                name: name.to_string(),
+                setup,
+                clock: self.clock.clone(),
+                memory: self.memory.clone(),
+            }),
+        }
+    }
+
+    /// Forgets all that was set up, and frees its memory.
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn drop_all(&mut self) -> Result<(), String> {
+        self.clock.borrow_mut().ask(&json!({ "drop": null }))?;
+        Ok(())
+    }
+}
+
+/// A contestant in another process.
+pub struct Rival {
+    name: String,
+    setup: Value,
+    clock: Rc<RefCell<Process>>,
+    memory: Rc<RefCell<Process>>,
+}
+
+impl Contestant for Rival {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn time(&mut self, repeats: u32) -> Duration {
+        let command = json!({ "run": self.setup["id"], "repeats": repeats });
+        let answer = self.clock.borrow_mut().ask(&command);
+        let seconds = answer.map(|answer| answer["seconds"].as_f64());
+        let seconds = seconds.unwrap_or_else(|reason| panic!("{}: {reason}", self.name));
+        Duration::from_secs_f64(seconds.expect("a run is answered with its seconds"))
+    }
+
+    fn memory(&mut self) -> Option<u64> {
+        let command = json!({ "memory": self.setup });
+        let answer = self.memory.borrow_mut().ask(&command).ok()?;
+        answer["bytes"].as_u64()
+    }
+}
+
+/// A Python process; it ends when its input does.
+struct Process {
+    child: Child,
+    commands: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Result<Self, String> {
+        let program = command.get_program().display().to_string();
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn();
+        let mut child = child.map_err(|error| format!("{program} does not start: {error}"))?;
+        Ok(Self {
+            commands: child.stdin.take(),
+            answers: BufReader::new(child.stdout.take().expect("piped")),
+            child,
+        })
+    }
+
+    fn ask(&mut self, command: &Value) -> Result<Value, String> {
+        let ended = |_| "the process of the rivals has ended".to_string();
+        let commands = self.commands.as_mut().expect("open until dropped");
+        writeln!(commands, "{command}").map_err(ended)?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).map_err(ended)?;
+        serde_json::from_str(&answer).map_err(|_| "the process of the rivals has ended".to_string())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.commands.take());
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,139 @@
+//! Backends whose tensors lie in this process's memory, where kernels on slices can read them.
+
+#[cfg(feature = "host")]
+use std::borrow::Cow;
+
+use burn::backend::Backend;
+
+#[cfg(feature = "host")]
+use burn::backend::tensor::FloatTensor;
+
+/// A backend, and whether the kernels on slices serve it.
+pub trait HostBackend: Backend {
+    /// Whether they do.
+    const HAS_KERNELS: bool = false;
+
+    /// The numbers of a tensor of type `E`, without a copy where its last axis is contiguous; `None` if the kernels do
+    /// not serve the backend.
+    #[cfg(feature = "host")]
+    #[doc(hidden)]
+    fn read<E: HostReal>(_tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
+        None
+    }
+}
+
+/// The numbers of a tensor, and how far apart they lie.
+#[cfg(feature = "host")]
+#[derive(Debug)]
+pub struct HostSlice<'a, E: Clone> {
+    /// The numbers, from the tensor's first on.
+    pub data: Cow<'a, [E]>,
+    /// The strides of all axes but the last, which is contiguous.
+    pub strides: Vec<usize>,
+}
+
+#[cfg(feature = "host")]
+impl<'a, E: Clone> HostSlice<'a, E> {
+    /// A contiguous tensor.
+    fn contiguous(data: Cow<'a, [E]>, shape: &[usize]) -> Self {
+        let mut strides = vec![1; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis];
+        }
+        strides.pop();
+        Self { data, strides }
+    }
+}
+
+/// The numbers that the kernels know.
+#[cfg(feature = "host")]
+pub trait HostReal: attention_kernels::Real + burn::tensor::Element {
+    #[cfg(feature = "flex")]
+    #[doc(hidden)]
+    fn read_flex(tensor: &burn::backend::flex::FlexTensor) -> HostSlice<'_, Self>;
+
+    #[cfg(feature = "ndarray")]
+    #[doc(hidden)]
+    fn read_ndarray(tensor: &burn::backend::ndarray::NdArrayTensor) -> HostSlice<'_, Self>;
+}
+
+#[cfg(feature = "host")]
+macro_rules! host_real {
+    ($real:ident, $variant:ident) => {
+        impl HostReal for $real {
+            #[cfg(feature = "flex")]
+            fn read_flex(tensor: &burn::backend::flex::FlexTensor) -> HostSlice<'_, Self> {
+                let layout = tensor.layout();
+                let shape: Vec<usize> = layout.shape().iter().copied().collect();
+                let (last, rest) = layout.strides().split_last().unwrap_or((&1, &[]));
+                let last_is_contiguous = *last == 1 || shape.last() == Some(&1);
+                let strides: Result<Vec<usize>, _> =
+                    rest.iter().map(|&s| usize::try_from(s)).collect();
+                match strides {
+                    Ok(strides) if last_is_contiguous => HostSlice {
+                        data: Cow::Borrowed(&tensor.storage()[layout.start_offset()..]),
+                        strides,
+                    },
+                    // Transposed or flipped.
+                    _ => {
+                        let data = tensor.to_contiguous().storage().to_vec();
+                        HostSlice::contiguous(Cow::Owned(data), &shape)
+                    }
+                }
+            }
+
+            #[cfg(feature = "ndarray")]
+            fn read_ndarray(tensor: &burn::backend::ndarray::NdArrayTensor) -> HostSlice<'_, Self> {
+                let burn::backend::ndarray::NdArrayTensor::$variant(storage) = tensor else {
+                    panic!("expected a tensor of {}", stringify!($real));
+                };
+                let view = storage.view();
+                let shape = view.shape().to_vec();
+                let data = match view.to_slice() {
+                    Some(data) => Cow::Borrowed(data),
+                    None => Cow::Owned(storage.view().iter().copied().collect()),
+                };
+                HostSlice::contiguous(data, &shape)
+            }
+        }
+    };
+}
+
+#[cfg(feature = "host")]
+host_real!(f32, F32);
+#[cfg(feature = "host")]
+host_real!(f64, F64);
+
+#[cfg(feature = "flex")]
+impl HostBackend for burn::backend::Flex {
+    const HAS_KERNELS: bool = true;
+
+    fn read<E: HostReal>(tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
+        Some(E::read_flex(tensor))
+    }
+}
+
+#[cfg(feature = "ndarray")]
+impl HostBackend for burn::backend::NdArray {
+    const HAS_KERNELS: bool = true;
+
+    fn read<E: HostReal>(tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
+        Some(E::read_ndarray(tensor))
+    }
+}
+
+#[cfg(feature = "cubecl-backend")]
+impl HostBackend for burn_cubecl::CubeBackend {}
+
+#[cfg(feature = "fusion")]
+impl<B: burn::backend::fusion::FusionBackend> HostBackend for burn::backend::fusion::Fusion<B> {}
+
+#[cfg(feature = "autodiff")]
+impl<B, C> HostBackend for burn::backend::Autodiff<B, C>
+where
+    B: Backend,
+    C: burn_autodiff::checkpoint::strategy::CheckpointStrategy,
+{
+}
+
+impl HostBackend for burn::backend::Dispatch {}

@@ -1,0 +1,48 @@
+//! Gradients that many operations add to, one after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burn::backend::ExtensionType;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::Backend;
+
+/// Whether the running backward pass holds a gradient of one tensor already.
+///
+/// A decoder's steps all read the same keys. Burn adds up the gradients of a tensor with many readers by an addition
+/// of the whole for each of them. A tensor that has gone through [`share_gradients`](super::AttentionOps::share_gradients)
+/// with this slot lets a kernel take the gradient that is there, add to it in place and put it back.
+#[derive(Clone, Debug, Default)]
+pub struct GradientSlot(Arc<AtomicBool>);
+
+impl GradientSlot {
+    /// Whether a kernel has registered a gradient in this pass.
+    pub(super) fn is_registered(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_registered(&self, registered: bool) {
+        self.0.store(registered, Ordering::Relaxed);
+    }
+}
+
+/// The slots of a memory's keys and values.
+#[derive(Clone, Debug, Default)]
+pub struct SharedGradients {
+    /// Of the keys.
+    pub keys: GradientSlot,
+    /// Of the values.
+    pub values: GradientSlot,
+}
+
+/// Keys in the order in which a kernel reads them, made once for many calls.
+#[derive(Clone, Debug, ExtensionType)]
+pub enum PackedKeys<B: Backend> {
+    /// Not made: the kernel does it in every call.
+    None,
+    /// What [`pack_additive_keys`](super::AttentionOps::pack_additive_keys) returned.
+    Packed {
+        /// Of the shape that the backend chose.
+        keys: FloatTensor<B>,
+    },
+}

@@ -1,0 +1,202 @@
+//! The scores of a few queries with one block of keys.
+
+use std::ops::Range;
+
+use super::BLOCK;
+use super::pack::{CHUNK, Weights, in_range};
+use crate::Rows;
+use crate::simd::{Real, Simd};
+
+/// One block of keys.
+pub(super) struct KeyBlock<'a, E> {
+    /// `e^(2k)`, `[units][BLOCK]`.
+    packed: &'a [E],
+    /// Whether the fast path takes all of it.
+    in_range: bool,
+    /// Where to find the keys themselves, for the slow path.
+    keys: Rows<'a, E>,
+    at: [usize; 2],
+    first: usize,
+}
+
+impl<'a, E: Real> KeyBlock<'a, E> {
+    /// The keys of one head from `first` on, with what `pack_keys` made of them.
+    #[inline(always)]
+    pub(super) fn new(keys: Rows<'a, E>, at: [usize; 2], first: usize, packed: &'a [E]) -> Self {
+        let [_, _, _, units] = keys.shape();
+        Self {
+            packed: &packed[..units * BLOCK],
+            in_range: packed[units * BLOCK] == E::ONE,
+            keys,
+            at,
+            first,
+        }
+    }
+
+    /// The keys themselves; empty rows stand for keys that are not there.
+    fn rows(&self) -> [&'a [E]; BLOCK] {
+        let [_, _, num_keys, _] = self.keys.shape();
+        std::array::from_fn(|lane| match self.first + lane < num_keys {
+            true => self.keys.row(self.at[0], self.at[1], self.first + lane),
+            false => &[],
+        })
+    }
+}
+
+/// A few queries.
+pub(super) struct QueryTile<'a, E, const Q: usize> {
+    /// `(m / w) e^(2q)`, `[units][Q]`.
+    pub packed: &'a [E],
+    /// The queries themselves, for the slow path.
+    pub rows: [&'a [E]; Q],
+    /// Whether the fast path takes all of them.
+    pub in_range: bool,
+}
+
+/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the `BLOCK` keys in `N` vectors: the score is `-2 m` times
+/// that.
+///
+/// What it costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
+/// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.
+#[inline(always)]
+pub(super) fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+    simd: S,
+    weights: &Weights<E>,
+    queries: &QueryTile<E, Q>,
+    keys: &KeyBlock<E>,
+) -> [[S::V; N]; Q] {
+    let fast = queries.in_range && keys.in_range && weights.all_in_range;
+    let units = weights.inverse.len();
+    let mut totals = [[simd.zero(); N]; Q];
+    for (chunk, start) in weights.starts.iter().enumerate() {
+        let mut sums = [[simd.splat(*start); N]; Q];
+        let chunk = chunk * CHUNK..units.min((chunk + 1) * CHUNK);
+        if fast {
+            let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
+            let keys = &keys.packed[chunk.start * BLOCK..chunk.end * BLOCK];
+            let inverse = &weights.inverse[chunk];
+            let pairs = queries.chunks_exact(2 * Q).zip(keys.chunks_exact(2 * BLOCK));
+            for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
+                pair(simd, queries, keys, inverse, &mut sums);
+            }
+            if let [inverse] = inverse.chunks_exact(2).remainder() {
+                let queries = &queries[queries.len() - Q..];
+                let keys = &keys[keys.len() - BLOCK..];
+                single(simd, queries, keys, *inverse, &mut sums);
+            }
+        } else {
+            slow(simd, weights, queries, keys, chunk, &mut sums);
+        }
+        for q in 0..Q {
+            for n in 0..N {
+                totals[q][n] = simd.add(totals[q][n], sums[q][n]);
+            }
+        }
+    }
+    totals
+}
+
+#[inline(always)]
+fn pair<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+    simd: S,
+    queries: &[E],
+    keys: &[E],
+    inverse: &[E],
+    sums: &mut [[S::V; N]; Q],
+) {
+    let first = simd.splat(inverse[0]);
+    let second = simd.splat(inverse[1]);
+    for n in 0..N {
+        let key_1 = simd.load(&keys[n * S::LANES..]);
+        let key_2 = simd.load(&keys[BLOCK + n * S::LANES..]);
+        for q in 0..Q {
+            let d1 = simd.mul_add(simd.splat(queries[q]), key_1, first);
+            let d2 = simd.mul_add(simd.splat(queries[Q + q]), key_2, second);
+            sums[q][n] = simd.add_quotient(simd.add(d1, d2), simd.mul(d1, d2), sums[q][n]);
+        }
+    }
+}
+
+#[inline(always)]
+fn single<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+    simd: S,
+    queries: &[E],
+    keys: &[E],
+    inverse: E,
+    sums: &mut [[S::V; N]; Q],
+) {
+    let inverse = simd.splat(inverse);
+    for n in 0..N {
+        let key = simd.load(&keys[n * S::LANES..]);
+        for q in 0..Q {
+            let d = simd.mul_add(simd.splat(queries[q]), key, inverse);
+            sums[q][n] = simd.add_reciprocal(d, sums[q][n]);
+        }
+    }
+}
+
+/// The same sums in the same order, where some element is out of range: its pair of units is evaluated by `tanh`.
+#[inline(always)]
+fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+    simd: S,
+    weights: &Weights<E>,
+    queries: &QueryTile<E, Q>,
+    keys: &KeyBlock<E>,
+    chunk: Range<usize>,
+    sums: &mut [[S::V; N]; Q],
+) {
+    let key_rows = keys.rows();
+    for first in chunk.clone().step_by(2) {
+        let both = first..chunk.end.min(first + 2);
+        let before = *sums;
+        let packed = &queries.packed[both.start * Q..both.end * Q];
+        let packed_keys = &keys.packed[both.start * BLOCK..both.end * BLOCK];
+        match both.len() {
+            2 => pair(simd, packed, packed_keys, &weights.inverse[both.clone()], sums),
+            _ => single(simd, packed, packed_keys, weights.inverse[first], sums),
+        }
+        // What is added to each lane: 0 where the fast path takes both units, 1 where it does not.
+        let mut outside = [E::ZERO; BLOCK];
+        let weight_outside = weights.in_range[both.clone()].contains(&false);
+        for (outside, row) in outside.iter_mut().zip(key_rows) {
+            let key_outside = row.get(both.clone()).is_some_and(|k| !k.iter().copied().all(in_range));
+            *outside = if key_outside { E::ONE } else { E::ZERO };
+        }
+        for q in 0..Q {
+            let query = &queries.rows[q][both.clone()];
+            let all_outside = weight_outside || !query.iter().copied().all(in_range);
+            let mut direct = before[q];
+            for (unit, x) in both.clone().zip(query) {
+                let mut key = [E::ZERO; BLOCK];
+                for (key, row) in key.iter_mut().zip(key_rows) {
+                    *key = row.get(unit).copied().unwrap_or(E::ZERO);
+                }
+                for (n, direct) in direct.iter_mut().enumerate() {
+                    let sum = simd.add(simd.splat(*x), simd.load(&key[n * S::LANES..]));
+                    let relative = simd.splat(weights.relative[unit]);
+                    *direct = simd.mul_add(relative, complement(simd, sum), *direct);
+                }
+            }
+            for n in 0..N {
+                let fast = match all_outside {
+                    true => direct[n],
+                    false => {
+                        let flags = simd.load(&outside[n * S::LANES..]);
+                        let take = simd.less(simd.zero(), flags);
+                        simd.select(take, direct[n], sums[q][n])
+                    }
+                };
+                sums[q][n] = fast;
+            }
+        }
+    }
+}
+
+/// `(1 - tanh(x)) / 2 = 1 / (1 + e^(2x))`, from `x` itself.
+#[inline(always)]
+pub(super) fn complement<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
+    // Beyond 20 the result is 0 or 1 to rounding, and the reciprocal would meet infinity. NaN passes both bounds.
+    let x = simd.min(simd.splat(E::from_f64(20.0)), x);
+    let x = simd.max(simd.splat(E::from_f64(-20.0)), x);
+    simd.reciprocal(simd.add(simd.splat(E::ONE), simd.exp(simd.add(x, x))))
+}

@@ -1,0 +1,146 @@
+//! Scaled dot products: `score[i, j] = scale * (q[i] . k[j]) + bias[j]`.
+
+mod few;
+mod score;
+
+use crate::stream::{self, Attention, Gradients, Outputs};
+use crate::{Dropout, Level, Mask, Real, Rows};
+use score::DotScore;
+
+/// Attention with scaled dot products: `softmax(scale * Q K^T + bias) V` over the keys that each query sees.
+///
+/// Fewer key heads than heads are grouped: head `h` attends to key head `h * key_heads / heads`.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, key_size]`
+/// - keys `[batch, key_heads, keys, key_size]`
+/// - values `[batch, key_heads, keys, value_size]`
+/// - bias `[batch, heads or 1, 1, keys]`
+#[derive(Clone, Copy, Debug)]
+pub struct DotProduct<'a, E> {
+    /// What asks.
+    pub queries: Rows<'a, E>,
+    /// What is asked.
+    pub keys: Rows<'a, E>,
+    /// What answers.
+    pub values: Rows<'a, E>,
+    /// Added to the scores of each key; minus infinity hides the key.
+    pub bias: Option<Rows<'a, E>>,
+    /// Which keys each query sees.
+    pub mask: Mask<'a>,
+    /// Usually `1 / sqrt(key_size)`.
+    pub scale: E,
+    /// Of the weights.
+    pub dropout: Option<Dropout>,
+}
+
+/// Where [`dot_product_backward`] adds gradients: what the slices hold is kept, so that the steps of a decoder sum
+/// into the same ones. All are contiguous.
+#[derive(Debug)]
+pub struct DotProductGradients<'a, E> {
+    /// `[batch, heads, queries, key_size]`
+    pub queries: &'a mut [E],
+    /// `[batch, key_heads, keys, key_size]`
+    pub keys: &'a mut [E],
+    /// `[batch, key_heads, keys, value_size]`
+    pub values: &'a mut [E],
+    /// `[batch, heads or 1, keys]`, as the bias.
+    pub bias: Option<&'a mut [E]>,
+}
+
+impl<'a, E: Real> DotProduct<'a, E> {
+    fn attention<'b>(
+        &self,
+        score: &'b DotScore<'a, E>,
+        mask: &'b Mask<'a>,
+    ) -> Attention<'b, E, DotScore<'a, E>>
+    where
+        'a: 'b,
+    {
+        Attention {
+            score,
+            values: self.values,
+            bias: self.bias,
+            mask,
+            dropout: self.dropout,
+        }
+    }
+
+    fn score(&self) -> DotScore<'a, E> {
+        DotScore::new(self.queries, self.keys, self.scale)
+    }
+}
+
+/// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
+///
+/// A query that sees no key, or only scores of minus infinity, has context 0 and log-sum-exp minus infinity. The
+/// number of threads changes no bit.
+///
+/// PyTorch: `F.scaled_dot_product_attention`.
+///
+/// # Shapes
+/// - context `[batch, heads, queries, value_size]`
+/// - lse `[batch, heads, queries]`
+///
+/// # Panics
+/// If sizes do not fit.
+pub fn dot_product_forward<E: Real>(
+    level: Level,
+    problem: &DotProduct<E>,
+    context: &mut [E],
+    lse: &mut [E],
+) {
+    let score = problem.score();
+    stream::forward(
+        level,
+        &problem.attention(&score, &problem.mask),
+        context,
+        lse,
+    );
+}
+
+/// Adds the gradients to `gradients`; `context` and `lse` are what [`dot_product_forward`] wrote for the same problem.
+///
+/// Where a query sees no key all gradients are 0, whatever `context_gradient` holds. The number of threads changes no
+/// bit.
+///
+/// # Shapes
+/// - context, context_gradient `[batch, heads, queries, value_size]`
+/// - lse `[batch, heads, queries]`
+///
+/// # Panics
+/// If sizes do not fit.
+pub fn dot_product_backward<E: Real>(
+    level: Level,
+    problem: &DotProduct<E>,
+    context: &[E],
+    lse: &[E],
+    context_gradient: Rows<E>,
+    gradients: DotProductGradients<E>,
+) {
+    let score = problem.score();
+    let outputs = Outputs {
+        context,
+        lse,
+        context_gradient,
+    };
+    let DotProductGradients {
+        queries,
+        keys,
+        values,
+        bias,
+    } = gradients;
+    let gradients = Gradients {
+        queries,
+        keys,
+        values,
+        bias: bias.unwrap_or_default(),
+        shared: &mut [],
+    };
+    stream::backward(
+        level,
+        &problem.attention(&score, &problem.mask),
+        &outputs,
+        gradients,
+    );
+}

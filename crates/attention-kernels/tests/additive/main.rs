@@ -1,0 +1,10 @@
+//! The additive kernels against plain loops in `f64`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod determinism;
+mod gradients;
+mod masks;
+mod precision;
+mod problem;
+mod ranges;

@@ -1,0 +1,233 @@
+//! Additive scores by plain loops, and by the kernels.
+
+use attention_kernels::{AdditiveGradients, AdditiveScore, Level, Mask, Real, Rows};
+
+/// Inputs in `f64`, and which pairs are visible.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    /// batch, heads, queries, keys, units
+    pub(crate) sizes: [usize; 5],
+    pub(crate) queries: Vec<f64>,
+    pub(crate) keys: Vec<f64>,
+    pub(crate) weight: Vec<f64>,
+    pub(crate) intervals: Option<(Vec<[usize; 2]>, [usize; 2])>,
+    pub(crate) keep: Option<(Vec<bool>, [usize; 4])>,
+    /// The gradient of the scores.
+    pub(crate) grad: Vec<f64>,
+}
+
+/// The scores and all gradients.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Solution {
+    pub(crate) scores: Vec<f64>,
+    pub(crate) queries: Vec<f64>,
+    pub(crate) keys: Vec<f64>,
+    pub(crate) weight: Vec<f64>,
+}
+
+impl Solution {
+    pub(crate) fn parts(&self) -> [(&'static str, &[f64]); 4] {
+        [
+            ("scores", &self.scores),
+            ("gradient of queries", &self.queries),
+            ("gradient of keys", &self.keys),
+            ("gradient of weight", &self.weight),
+        ]
+    }
+}
+
+/// Numbers in `-1..1` that look random and are the same every time.
+pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..count)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            // To `f32` and back, so that both types start from the same numbers.
+            f64::from(((state >> 40) as f32) / (1_u64 << 23) as f32 - 1.0)
+        })
+        .collect()
+}
+
+impl Problem {
+    pub(crate) fn new(sizes: [usize; 5]) -> Self {
+        let [batch, heads, queries, keys, units] = sizes;
+        let heads = batch * heads;
+        let scaled = |numbers: Vec<f64>, factor| numbers.into_iter().map(|x| x * factor).collect();
+        Self {
+            sizes,
+            queries: scaled(numbers(1, heads * queries * units), 2.0),
+            keys: scaled(numbers(2, heads * keys * units), 2.0),
+            weight: numbers(3, units),
+            intervals: None,
+            keep: None,
+            grad: numbers(4, heads * queries * keys),
+        }
+    }
+
+    pub(crate) fn with_intervals(mut self, shape: [usize; 2], f: impl Fn(usize, usize) -> [usize; 2]) -> Self {
+        let pairs = (0..shape[0] * shape[1]).map(|at| f(at / shape[1], at % shape[1]));
+        self.intervals = Some((pairs.collect(), shape));
+        self
+    }
+
+    pub(crate) fn with_keep(mut self, shape: [usize; 4], f: impl Fn([usize; 4]) -> bool) -> Self {
+        let [_, heads, queries, keys] = shape;
+        let flags = (0..shape.iter().product()).map(|at| {
+            f([
+                at / keys / queries / heads,
+                at / keys / queries % heads,
+                at / keys % queries,
+                at % keys,
+            ])
+        });
+        self.keep = Some((flags.collect(), shape));
+        self
+    }
+
+    pub(crate) fn sees(&self, [batch, head, query, key]: [usize; 4]) -> bool {
+        let index = |at: &[usize], shape: &[usize]| {
+            at.iter().zip(shape).fold(0, |index, (at, size)| {
+                index * size + if *size == 1 { 0 } else { *at }
+            })
+        };
+        let inside = self.intervals.as_ref().is_none_or(|(bounds, shape)| {
+            let [start, end] = bounds[index(&[batch, query], shape)];
+            (start..end).contains(&key)
+        });
+        inside
+            && self
+                .keep
+                .as_ref()
+                .is_none_or(|(keep, shape)| keep[index(&[batch, head, query, key], shape)])
+    }
+
+    /// By plain loops, in arithmetic of type `E`: `f64` is the oracle, `f32` the error that a plain composition makes.
+    pub(crate) fn solve<E: Real>(&self) -> Solution {
+        let [batch, heads, num_queries, num_keys, units] = self.sizes;
+        let e = E::from_f64;
+        let mut scores = vec![0.0; self.grad.len()];
+        let mut queries = vec![E::ZERO; self.queries.len()];
+        let mut keys = vec![E::ZERO; self.keys.len()];
+        let mut weight = vec![E::ZERO; units];
+        for at in 0..self.grad.len() {
+            let (key, row) = (at % num_keys, at / num_keys);
+            let (query, head) = (row % num_queries, row / num_queries);
+            if !self.sees([head / heads, head % heads, query, key]) {
+                continue;
+            }
+            assert!(head < batch * heads);
+            let q = (head * num_queries + query) * units;
+            let k = (head * num_keys + key) * units;
+            let g = e(self.grad[at]);
+            let mut score = E::ZERO;
+            for unit in 0..units {
+                let tanh = (e(self.queries[q + unit]) + e(self.keys[k + unit])).tanh();
+                let w = e(self.weight[unit]);
+                score += w * tanh;
+                let slope = g * w * (E::ONE - tanh * tanh);
+                queries[q + unit] += slope;
+                keys[k + unit] += slope;
+                weight[unit] += g * tanh;
+            }
+            scores[at] = score.to_f64();
+        }
+        Solution {
+            scores,
+            queries: to_f64(&queries),
+            keys: to_f64(&keys),
+            weight: to_f64(&weight),
+        }
+    }
+
+    /// By the kernels.
+    pub(crate) fn run<E: Real>(&self, level: Level) -> Solution {
+        let [batch, heads, num_queries, num_keys, units] = self.sizes;
+        let (queries, keys) = (from_f64::<E>(&self.queries), from_f64::<E>(&self.keys));
+        let (weight, grad) = (from_f64::<E>(&self.weight), from_f64::<E>(&self.grad));
+        let mut mask = Mask::none();
+        if let Some((bounds, shape)) = &self.intervals {
+            mask = mask.with_intervals(bounds, *shape);
+        }
+        if let Some((keep, shape)) = &self.keep {
+            mask = mask.with_keep(keep, *shape);
+        }
+        let score = AdditiveScore {
+            queries: Rows::contiguous(&queries, [batch, heads, num_queries, units]),
+            keys: Rows::contiguous(&keys, [batch, heads, num_keys, units]),
+            weight: &weight,
+            mask,
+        };
+        // NaN shows what is not written.
+        let nan = E::ZERO / E::ZERO;
+        let mut scores = vec![nan; grad.len()];
+        score.forward(level, &mut scores);
+        let mut to_queries = vec![E::ZERO; queries.len()];
+        let mut to_keys = vec![E::ZERO; keys.len()];
+        let mut to_weight = vec![E::ZERO; units];
+        let gradients = AdditiveGradients {
+            queries: &mut to_queries,
+            keys: &mut to_keys,
+            weight: &mut to_weight,
+        };
+        score.backward(level, &grad, gradients);
+        Solution {
+            scores: to_f64(&scores),
+            queries: to_f64(&to_queries),
+            keys: to_f64(&to_keys),
+            weight: to_f64(&to_weight),
+        }
+    }
+}
+
+fn from_f64<E: Real>(numbers: &[f64]) -> Vec<E> {
+    numbers.iter().map(|x| E::from_f64(*x)).collect()
+}
+
+fn to_f64<E: Real>(numbers: &[E]) -> Vec<f64> {
+    numbers.iter().map(|x| x.to_f64()).collect()
+}
+
+/// The largest distance, and the largest magnitude of `exact`.
+pub(crate) fn error(actual: &[f64], exact: &[f64]) -> (f64, f64) {
+    assert_eq!(actual.len(), exact.len());
+    let mut error: f64 = 0.0;
+    let mut magnitude: f64 = 0.0;
+    for (a, e) in actual.iter().zip(exact) {
+        assert!(a.is_finite() && e.is_finite(), "{a} and {e}");
+        error = error.max((a - e).abs());
+        magnitude = magnitude.max(e.abs());
+    }
+    (error, magnitude)
+}
+
+/// The precision policy: at most twice the error of plain `f32` loops in the scores and three times in gradients, with
+/// a floor of 1e-6 of the magnitude; `f64` within 1e-14 of the magnitude and a little.
+pub(crate) fn assert_precise(what: &str, problem: &Problem) {
+    let exact = problem.solve::<f64>();
+    let plain = problem.solve::<f32>();
+    for level in Level::available() {
+        let single = problem.run::<f32>(level);
+        let double = problem.run::<f64>(level);
+        for (index, (name, exact)) in exact.parts().into_iter().enumerate() {
+            let (plain, magnitude) = error(plain.parts()[index].1, exact);
+            let factor = if index == 0 { 2.0 } else { 3.0 };
+            let bound = (factor * plain).max(1e-6 * magnitude);
+            let (found, _) = error(single.parts()[index].1, exact);
+            assert!(found <= bound, "{what}: {level:?}: {name}: error {found:e} above {bound:e}");
+            let (found, _) = error(double.parts()[index].1, exact);
+            let bound = 1e-14 * (magnitude + 0.1);
+            assert!(found <= bound, "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}");
+        }
+    }
+}
+
+/// The same bits, or NaN in both.
+pub(crate) fn assert_same(what: &str, actual: &Solution, expected: &Solution) {
+    for ((name, actual), (_, expected)) in actual.parts().into_iter().zip(expected.parts()) {
+        for (at, (a, e)) in actual.iter().zip(expected).enumerate() {
+            assert!(a.to_bits() == e.to_bits() || (a.is_nan() && e.is_nan()), "{what}: {name}[{at}]: {a:e}, not {e:e}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+use attention_kernels::Level;
+
+use crate::problem::{Problem, assert_precise};
+
+/// Hidden units far outside of where the exponentials are finite, with equal and with opposite signs, beside
+/// ordinary ones.
+#[test]
+fn units_of_any_size() {
+    for magnitude in [7.4, 7.5, 7.6, 20.0, 45.0, 90.0, 1e4, 1e30] {
+        let mut problem = Problem::new([2, 1, 9, 35, 13]);
+        for query in [1, 6, 7] {
+            problem.queries[query * 13 + 4] = magnitude;
+            problem.queries[query * 13 + 5] = -magnitude;
+        }
+        for key in [0, 20, 34] {
+            problem.keys[key * 13 + 4] = -magnitude;
+            problem.keys[key * 13 + 5] = -magnitude * 0.5;
+            problem.keys[key * 13 + 12] = magnitude;
+        }
+        // Sums of large numbers round to `f32` before their tanh, in the plain loops too.
+        problem.queries.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+        problem.keys.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+        assert_precise(&format!("{magnitude}"), &problem);
+    }
+}
+
+#[test]
+fn infinities_saturate_and_their_difference_is_not_a_number() {
+    let mut problem = Problem::new([1, 1, 2, 3, 1]);
+    problem.queries = vec![f64::INFINITY, f64::NEG_INFINITY];
+    problem.keys = vec![0.5, f64::INFINITY, f64::NEG_INFINITY];
+    problem.weight = vec![0.75];
+    for level in Level::available() {
+        let scores = problem.run::<f32>(level).scores;
+        assert_eq!(scores[..2], [0.75, 0.75], "{level:?}");
+        assert!(scores[2].is_nan() && scores[4].is_nan(), "{level:?}: {scores:?}");
+        assert_eq!([scores[3], scores[5]], [-0.75, -0.75], "{level:?}");
+    }
+}
+
+/// Weights of every size: zero, far below the largest, and none but zero.
+#[test]
+fn weights_of_any_size() {
+    let mut problem = Problem::new([1, 2, 7, 19, 9]);
+    problem.weight[..6].copy_from_slice(&[0.0, 1e-3, 1e-5, 1e-9, 1e-30, -1e-7]);
+    problem.weight.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+    assert_precise("small", &problem);
+    let huge: Vec<f64> = problem.weight.iter().map(|w| f64::from((w * 1e20) as f32)).collect();
+    let large = Problem { weight: huge, ..problem.clone() };
+    assert_precise("large", &large);
+    let nothing = Problem { weight: vec![0.0; 9], ..problem };
+    for level in Level::available() {
+        let solution = nothing.run::<f32>(level);
+        assert!(solution.scores.iter().all(|x| *x == 0.0), "{level:?}");
+        assert!(solution.queries.iter().all(|x| *x == 0.0), "{level:?}");
+    }
+}
+
+#[test]
+fn a_nan_in_a_visible_key_reaches_its_scores_and_gradients() {
+    let mut problem = Problem::new([1, 1, 3, 20, 5]);
+    problem.keys[17 * 5 + 3] = f64::NAN;
+    for level in Level::available() {
+        let solution = problem.run::<f32>(level);
+        for (at, score) in solution.scores.iter().enumerate() {
+            assert_eq!(score.is_nan(), at % 20 == 17, "{level:?}: {at}");
+        }
+        assert!(solution.weight[3].is_nan() && solution.queries[3].is_nan(), "{level:?}");
+        assert!(solution.weight[2].is_finite(), "{level:?}");
+    }
+}
