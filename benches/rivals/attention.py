@@ -75,8 +75,12 @@ def torch_call(contestant, kind, inputs, output_gradient):
         return (attend(*inputs) * output_gradient).sum()
 
     def call(with_gradients):
-        # fullgraph: an error instead of a silent return to eager.
-        wrap = (lambda f: torch.compile(f, fullgraph=True, dynamic=False)) if contestant == "torch.compile" else lambda f: f
+        def wrap(function):
+            if contestant != "torch.compile":
+                return function
+            # fullgraph: an error instead of a silent return to eager.
+            return torch.compile(function, fullgraph=True, dynamic=False)
+
         if not with_gradients:
             return torch.no_grad()(lambda forward=wrap(attend): forward(*inputs))
         leaves = [tensor.requires_grad_() for tensor in inputs]
@@ -128,7 +132,7 @@ def check():
             expected = results.pop("PyTorch eager")
             for name, result in results.items():
                 for ours, theirs in zip(result, expected, strict=True):
-                    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), atol=1e-5, err_msg=f"{name}, {kind}")
+                    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), atol=1e-5, err_msg=name)
             print(f"{kind}, {which}: {', '.join(results)} agree with PyTorch eager")
 
 

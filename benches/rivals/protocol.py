@@ -1,13 +1,14 @@
-"""How a bench and its rivals talk: a command a line on the standard input, an answer a line on the standard output, in JSON.
+"""How a bench and its rivals talk, in JSON: a command a line on the standard input, an answer a line on the standard
+output.
 
-    {"hello": {"threads": 2}}             -> {"torch": "2.9.0", "jax": null}        versions; null where absent
-    {"setup": {"id": 0, ...}}             -> {} or {"skipped": "why it cannot run"}
-    {"run": 0, "repeats": 3}              -> {"seconds": 0.0123}                    the mean of the calls, by this clock
-    {"memory": {"id": 0, ...}}            -> {"bytes": 4096}                        what a call takes at its peak; null where unknown
-    {"drop": null}                        -> {}                                     forgets what was set up
+    {"hello": {"threads": 2}}     -> {"torch": "2.15.0", "jax": null}    versions; null where absent
+    {"setup": {"id": 0, ...}}     -> {} or {"skipped": "why it cannot run"}
+    {"run": 0, "repeats": 3}      -> {"seconds": 0.0123}    the mean of the calls, by this clock
+    {"memory": {"id": 0, ...}}    -> {"bytes": 4096}        what a call takes at its peak; null where unknown
+    {"drop": null}                -> {}                     forgets what was set up
 
-The clock runs around the calls only, so it does not see the pipe. Memory is asked of a second process, whose allocator is
-told to give memory back at once (see rivals.rs).
+The clock runs around the calls only, so it does not see the pipe. Memory is asked of a second process, whose allocator
+is told to give memory back at once (see rivals.rs).
 """
 
 import ctypes
@@ -21,7 +22,7 @@ from importlib import metadata
 
 
 def serve(make):
-    """Answers until the input ends. `make(setup)` returns a function that does the work once and returns when it is done."""
+    """Answers until the input ends. `make(setup)` returns a function that does the work once, to its end."""
     warnings.filterwarnings("ignore")
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # What a library prints must not pass for an answer.

@@ -12,7 +12,9 @@ mod softmax;
 #[allow(dead_code, reason = "being written")]
 mod stream;
 
-pub use additive::{AdditiveGradients, AdditiveScore};
+pub use additive::{
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore,
+};
 pub use dot::{DotProduct, DotProductGradients, dot_product_backward, dot_product_forward};
 pub use mask::Mask;
 pub use philox::Dropout;

@@ -4,7 +4,9 @@
 #[cfg(any(feature = "host", feature = "cubecl-backend"))]
 use super::AttentionOps;
 #[cfg(feature = "host")]
-use super::{MaskPrimitive, kernels, kernels::HostMask};
+use super::kernels::{self, AdditiveTensors, HostMask};
+#[cfg(feature = "host")]
+use super::{AttentionOptions, MaskPrimitive, PackedKeys, SharedGradients};
 #[cfg(feature = "host")]
 use burn::backend::tensor::FloatTensor;
 
@@ -27,6 +29,44 @@ macro_rules! host_ops {
                 mask: MaskPrimitive<Self>,
             ) -> FloatTensor<Self> {
                 kernels::masked_softmax::<Self>(scores, &HostMask::read(mask))
+            }
+
+            fn attention(
+                queries: FloatTensor<Self>,
+                keys: FloatTensor<Self>,
+                values: FloatTensor<Self>,
+                mask: MaskPrimitive<Self>,
+                options: AttentionOptions,
+                _shared: Option<SharedGradients>,
+            ) -> FloatTensor<Self> {
+                let dropout = kernels::draw_dropout::<Self>(options.dropout, &queries);
+                let inputs = [queries, keys, values];
+                let mask = HostMask::read(mask);
+                kernels::attention::<Self>(inputs, &mask, options.scale, dropout).context
+            }
+
+            fn additive_attention(
+                queries: FloatTensor<Self>,
+                keys: FloatTensor<Self>,
+                values: FloatTensor<Self>,
+                weight: FloatTensor<Self>,
+                mask: MaskPrimitive<Self>,
+                packed: PackedKeys<Self>,
+                dropout: f64,
+                _shared: Option<SharedGradients>,
+            ) -> FloatTensor<Self> {
+                let dropout = kernels::draw_dropout::<Self>(dropout, &queries);
+                let packed = packed.keys();
+                let tensors = AdditiveTensors::<Self> { queries, keys, values, weight, packed };
+                kernels::additive_attention::<Self>(tensors, &HostMask::read(mask), dropout).context
+            }
+
+            fn pack_additive_keys(
+                keys: FloatTensor<Self>,
+                mask: MaskPrimitive<Self>,
+                num_queries: usize,
+            ) -> FloatTensor<Self> {
+                kernels::pack_additive_keys::<Self>(keys, &HostMask::read(mask), num_queries)
             }
         }
     };

@@ -2,10 +2,13 @@
 //!
 //! Half precision is computed in `f32`.
 
-use attention_kernels::{AdditiveGradients, AdditiveScore, Level, Mask, Rows};
+use attention_kernels::{
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, DotProduct,
+    DotProductGradients, Dropout, Level, Mask, Rows, dot_product_backward, dot_product_forward,
+};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{DType, FloatDType, Shape, TensorData, try_read_sync};
+use burn::tensor::{DType, Distribution, FloatDType, Shape, TensorData, try_read_sync};
 
 use super::host::{HostBackend, HostReal, HostSlice};
 use super::MaskPrimitive;
@@ -250,4 +253,270 @@ pub(super) fn masked_softmax_backward<B: HostBackend>(
         tensor::<B, E>(to, shape, &weights)
     });
     narrowed::<B>(gradient, dtype)
+}
+
+/// The context, and the logarithm of each row's sum, from which the backward pass computes the weights again.
+pub(super) struct Attended<B: Backend> {
+    /// `[batch, heads, queries, value_size]`
+    pub(super) context: FloatTensor<B>,
+    /// `[batch, heads, queries]`, not narrowed to half precision.
+    pub(super) lse: FloatTensor<B>,
+}
+
+/// Gradients that are there already, to add to in place: of keys and of values.
+pub(super) type Existing<B> = [Option<FloatTensor<B>>; 2];
+
+/// Dropout with a seed from the backend's generator, if the probability is not 0.
+pub(super) fn draw_dropout<B: Backend>(probability: f64, like: &FloatTensor<B>) -> Option<Dropout> {
+    if probability == 0.0 {
+        return None;
+    }
+    let uniform = Distribution::Uniform(0.0, 1.0);
+    let draw = B::float_random([4].into(), uniform, &like.device(), FloatDType::F32);
+    let data = synchronously(try_read_sync(B::float_into_data(draw)));
+    // Sixteen bits of each number: an `f32` below 1 has at least as many.
+    let seed = data.iter::<f64>().fold(0, |seed: u64, number| seed << 16 | (number * 65536.0) as u64);
+    Some(Dropout::new(probability, seed))
+}
+
+/// The numbers of `existing`, without a copy if nothing else holds them, or zeros.
+fn take<B: Backend, E: HostReal>(existing: Option<FloatTensor<B>>, shape: &Shape) -> Vec<E> {
+    match existing {
+        Some(tensor) => {
+            let data = synchronously(try_read_sync(B::float_into_data(widened::<B>(tensor))));
+            data.try_into_vec().expect("gradients have the type of their tensors")
+        }
+        None => zeros(shape),
+    }
+}
+
+fn dot_product<'a, E: HostReal>(
+    [(q, q_shape), (k, k_shape), (v, v_shape)]: [(&'a HostSlice<E>, Shape); 3],
+    mask: &'a HostMask,
+    scale: f64,
+    dropout: Option<Dropout>,
+) -> DotProduct<'a, E> {
+    DotProduct {
+        queries: rows(q, &q_shape),
+        keys: rows(k, &k_shape),
+        values: rows(v, &v_shape),
+        bias: None,
+        mask: mask.as_mask(),
+        scale: E::from_f64(scale),
+        dropout,
+    }
+}
+
+/// [`super::AttentionOps::attention`], dropout drawn before.
+pub(super) fn attention<B: HostBackend>(
+    [queries, keys, values]: [FloatTensor<B>; 3],
+    mask: &HostMask,
+    scale: f64,
+    dropout: Option<Dropout>,
+) -> Attended<B> {
+    let dtype = queries.dtype();
+    let [queries, keys, values] = [queries, keys, values].map(widened::<B>);
+    let (context_shape, lse_shape) = attended_shapes::<B>(&queries, &values);
+    let (context, lse) = with_real!(queries.dtype(), E => {
+        let (q, k, v) = (read::<B, E>(&queries), read::<B, E>(&keys), read::<B, E>(&values));
+        let inputs = [(&q, queries.shape()), (&k, keys.shape()), (&v, values.shape())];
+        let problem = dot_product(inputs, mask, scale, dropout);
+        let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<E>(&lse_shape));
+        dot_product_forward(Level::current(), &problem, &mut context, &mut lse);
+        (
+            tensor::<B, E>(context, context_shape, &queries),
+            tensor::<B, E>(lse, lse_shape, &queries),
+        )
+    });
+    let context = narrowed::<B>(context, dtype);
+    Attended { context, lse }
+}
+
+fn attended_shapes<B: Backend>(queries: &FloatTensor<B>, values: &FloatTensor<B>) -> (Shape, Shape) {
+    let [batch, heads, num_queries, _] = queries.shape().dims();
+    let [_, _, _, value_size] = values.shape().dims();
+    ([batch, heads, num_queries, value_size].into(), [batch, heads, num_queries].into())
+}
+
+/// The gradients of [`attention`]: of queries, keys and values.
+pub(super) fn attention_backward<B: HostBackend>(
+    [queries, keys, values]: [FloatTensor<B>; 3],
+    mask: &HostMask,
+    scale: f64,
+    dropout: Option<Dropout>,
+    attended: Attended<B>,
+    grad: FloatTensor<B>,
+    existing: Existing<B>,
+) -> [FloatTensor<B>; 3] {
+    let dtype = queries.dtype();
+    let [queries, keys, values] = [queries, keys, values].map(widened::<B>);
+    let [context, grad] = [attended.context, grad].map(widened::<B>);
+    let gradients = with_real!(queries.dtype(), E => {
+        let (q, k, v) = (read::<B, E>(&queries), read::<B, E>(&keys), read::<B, E>(&values));
+        let inputs = [(&q, queries.shape()), (&k, keys.shape()), (&v, values.shape())];
+        let problem = dot_product(inputs, mask, scale, dropout);
+        let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
+        let [existing_keys, existing_values] = existing;
+        let mut dq = zeros::<E>(&queries.shape());
+        let mut dk = take::<B, E>(existing_keys, &keys.shape());
+        let mut dv = take::<B, E>(existing_values, &values.shape());
+        dot_product_backward(
+            Level::current(),
+            &problem,
+            &numbers(&c, &context.shape()),
+            &l.data,
+            rows(&g, &grad.shape()),
+            DotProductGradients { queries: &mut dq, keys: &mut dk, values: &mut dv, bias: None },
+        );
+        [
+            tensor::<B, E>(dq, queries.shape(), &queries),
+            tensor::<B, E>(dk, keys.shape(), &queries),
+            tensor::<B, E>(dv, values.shape(), &queries),
+        ]
+    });
+    gradients.map(|gradient| narrowed::<B>(gradient, dtype))
+}
+
+/// The tensors of [`super::AttentionOps::additive_attention`].
+#[derive(Clone, Debug)]
+pub(super) struct AdditiveTensors<B: Backend> {
+    pub(super) queries: FloatTensor<B>,
+    pub(super) keys: FloatTensor<B>,
+    pub(super) values: FloatTensor<B>,
+    pub(super) weight: FloatTensor<B>,
+    pub(super) packed: Option<FloatTensor<B>>,
+}
+
+impl<B: Backend> AdditiveTensors<B> {
+    fn widened(self) -> Self {
+        Self {
+            queries: widened::<B>(self.queries),
+            keys: widened::<B>(self.keys),
+            values: widened::<B>(self.values),
+            weight: widened::<B>(self.weight),
+            packed: self.packed,
+        }
+    }
+}
+
+/// The slices of [`AdditiveTensors`].
+struct AdditiveSlices<'a, E: HostReal> {
+    queries: HostSlice<'a, E>,
+    keys: HostSlice<'a, E>,
+    values: HostSlice<'a, E>,
+    weight: Vec<E>,
+    packed: Option<HostSlice<'a, E>>,
+}
+
+impl<'a, E: HostReal> AdditiveSlices<'a, E> {
+    fn new<B: HostBackend>(tensors: &'a AdditiveTensors<B>) -> Self {
+        let weight = read::<B, E>(&tensors.weight);
+        Self {
+            queries: read::<B, E>(&tensors.queries),
+            keys: read::<B, E>(&tensors.keys),
+            values: read::<B, E>(&tensors.values),
+            weight: numbers(&weight, &tensors.weight.shape()).into_owned(),
+            packed: tensors.packed.as_ref().map(read::<B, E>),
+        }
+    }
+
+    fn problem<B: HostBackend>(
+        &self,
+        tensors: &AdditiveTensors<B>,
+        mask: &'a HostMask,
+        dropout: Option<Dropout>,
+    ) -> AdditiveAttention<'_, E> {
+        let packed_len = |packed: &FloatTensor<B>| packed.shape().num_elements();
+        let packed = self.packed.as_ref().zip(tensors.packed.as_ref().map(packed_len));
+        AdditiveAttention {
+            score: AdditiveScore {
+                queries: rows(&self.queries, &tensors.queries.shape()),
+                keys: rows(&self.keys, &tensors.keys.shape()),
+                weight: &self.weight,
+                mask: mask.as_mask(),
+            },
+            values: rows(&self.values, &tensors.values.shape()),
+            packed_keys: packed.map(|(slice, len)| &slice.data[..len]),
+            dropout,
+        }
+    }
+}
+
+/// [`super::AttentionOps::pack_additive_keys`]
+pub(super) fn pack_additive_keys<B: HostBackend>(
+    keys: FloatTensor<B>,
+    mask: &HostMask,
+    num_queries: usize,
+) -> FloatTensor<B> {
+    let keys = widened::<B>(keys);
+    with_real!(keys.dtype(), E => {
+        let k = read::<B, E>(&keys);
+        let shape = keys.shape();
+        let packed = AdditiveScore::packed_keys(rows(&k, &shape), mask.as_mask(), num_queries, Level::current());
+        tensor::<B, E>(packed, AdditiveScore::<E>::packed_shape(shape.dims()), &keys)
+    })
+}
+
+/// [`super::AttentionOps::additive_attention`], dropout drawn before.
+pub(super) fn additive_attention<B: HostBackend>(
+    tensors: AdditiveTensors<B>,
+    mask: &HostMask,
+    dropout: Option<Dropout>,
+) -> Attended<B> {
+    let dtype = tensors.queries.dtype();
+    let tensors = tensors.widened();
+    let (context_shape, lse_shape) = attended_shapes::<B>(&tensors.queries, &tensors.values);
+    let (context, lse) = with_real!(tensors.queries.dtype(), E => {
+        let slices = AdditiveSlices::<E>::new(&tensors);
+        let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<E>(&lse_shape));
+        slices.problem(&tensors, mask, dropout).forward(Level::current(), &mut context, &mut lse);
+        (
+            tensor::<B, E>(context, context_shape, &tensors.queries),
+            tensor::<B, E>(lse, lse_shape, &tensors.queries),
+        )
+    });
+    let context = narrowed::<B>(context, dtype);
+    Attended { context, lse }
+}
+
+/// The gradients of [`additive_attention`]: of queries, keys, values and weight.
+pub(super) fn additive_attention_backward<B: HostBackend>(
+    tensors: AdditiveTensors<B>,
+    mask: &HostMask,
+    dropout: Option<Dropout>,
+    attended: Attended<B>,
+    grad: FloatTensor<B>,
+    existing: Existing<B>,
+) -> [FloatTensor<B>; 4] {
+    let dtype = tensors.queries.dtype();
+    let tensors = tensors.widened();
+    let [context, grad] = [attended.context, grad].map(widened::<B>);
+    let gradients = with_real!(tensors.queries.dtype(), E => {
+        let slices = AdditiveSlices::<E>::new(&tensors);
+        let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
+        let [existing_keys, existing_values] = existing;
+        let mut dq = zeros::<E>(&tensors.queries.shape());
+        let mut dk = take::<B, E>(existing_keys, &tensors.keys.shape());
+        let mut dv = take::<B, E>(existing_values, &tensors.values.shape());
+        let mut dw = zeros::<E>(&tensors.weight.shape());
+        slices.problem(&tensors, mask, dropout).backward(
+            Level::current(),
+            &numbers(&c, &context.shape()),
+            &l.data,
+            rows(&g, &grad.shape()),
+            AdditiveAttentionGradients {
+                queries: &mut dq,
+                keys: &mut dk,
+                values: &mut dv,
+                weight: &mut dw,
+            },
+        );
+        [
+            tensor::<B, E>(dq, tensors.queries.shape(), &tensors.queries),
+            tensor::<B, E>(dk, tensors.keys.shape(), &tensors.queries),
+            tensor::<B, E>(dv, tensors.values.shape(), &tensors.queries),
+            tensor::<B, E>(dw, tensors.weight.shape(), &tensors.queries),
+        ]
+    });
+    gradients.map(|gradient| narrowed::<B>(gradient, dtype))
 }

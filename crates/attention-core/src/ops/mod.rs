@@ -171,6 +171,7 @@ pub trait AttentionOps: HostBackend {
     fn pack_additive_keys(
         keys: FloatTensor<Self>,
         #[extension_type] _mask: MaskPrimitive<Self>,
+        _num_queries: usize,
     ) -> FloatTensor<Self> {
         keys
     }
@@ -415,7 +416,11 @@ pub(crate) fn pack_additive_keys(
         return None;
     }
     let mask = mask.resolve(shape, &keys.device());
-    let packed = <Dispatch as AttentionOps>::pack_additive_keys(keys.into_dispatch(), mask);
+    let packed = <Dispatch as AttentionOps>::pack_additive_keys(
+        keys.into_dispatch(),
+        mask,
+        num_queries,
+    );
     Some(Tensor::from_dispatch(packed))
 }
 

@@ -1,7 +1,9 @@
 //! Gradients that many operations add to, one after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+#[cfg(all(feature = "host", feature = "autodiff"))]
+use std::sync::atomic::Ordering;
 
 use burn::backend::ExtensionType;
 use burn::backend::tensor::FloatTensor;
@@ -15,14 +17,18 @@ use burn::backend::Backend;
 #[derive(Clone, Debug, Default)]
 pub struct GradientSlot(Arc<AtomicBool>);
 
+#[cfg(all(feature = "host", feature = "autodiff"))]
 impl GradientSlot {
-    /// Whether a kernel has registered a gradient in this pass.
-    pub(super) fn is_registered(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// The gradient of a tracked `node` that another kernel has registered in this pass, taken out by `consume`. What
+    /// the caller registers next is the one to take then.
+    pub(super) fn take<N, T>(&self, node: &Option<N>, consume: impl FnOnce(&N) -> T) -> Option<T> {
+        let node = node.as_ref()?;
+        self.0.swap(true, Ordering::Relaxed).then(|| consume(node))
     }
 
-    pub(super) fn set_registered(&self, registered: bool) {
-        self.0.store(registered, Ordering::Relaxed);
+    /// The gradient is complete.
+    pub(super) fn reset(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -45,4 +51,14 @@ pub enum PackedKeys<B: Backend> {
         /// Of the shape that the backend chose.
         keys: FloatTensor<B>,
     },
+}
+
+#[cfg(feature = "host")]
+impl<B: Backend> PackedKeys<B> {
+    pub(super) fn keys(self) -> Option<FloatTensor<B>> {
+        match self {
+            Self::None => None,
+            Self::Packed { keys } => Some(keys),
+        }
+    }
 }

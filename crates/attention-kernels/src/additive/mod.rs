@@ -17,6 +17,7 @@
 //! those bounds takes a slower path that evaluates `tanh` from `q + k` itself. Which path computes a term depends
 //! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
 
+mod attention;
 mod gradient;
 mod pack;
 mod panel;
@@ -24,6 +25,7 @@ mod score;
 mod stream;
 mod tile;
 
+pub use attention::{AdditiveAttention, AdditiveAttentionGradients};
 pub use score::{AdditiveGradients, AdditiveScore};
 
 /// Keys stand side by side in blocks of this many, one or more vectors of every level.

@@ -84,7 +84,7 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
             return;
         }
         let weights = Weights::new(self.weight);
-        let packed = self.pack_keys(level);
+        let packed = pack_all(&self.keys, &self.mask, num_queries, level);
         // A task: some of the queries of one head.
         let tasks = num_queries.div_ceil(TASK_QUERIES);
         let mut rows: Vec<(usize, usize, &mut [E])> = Vec::with_capacity(batch * heads * tasks);
@@ -107,26 +107,29 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
             );
         });
     }
+}
 
-    /// The keys as [`AdditiveScore::forward`] reads them, `[batch, heads, blocks, packed block]`.
-    pub(crate) fn pack_keys(&self, level: Level) -> Vec<E> {
-        let [batch, heads, num_queries, units] = self.queries.shape();
-        let [_, _, num_keys, _] = self.keys.shape();
-        let blocks = num_keys.div_ceil(BLOCK);
-        let mut packed = vec![E::ZERO; batch * heads * blocks * packed_block_len(units)];
-        let blocks_and_heads = packed.par_chunks_mut(packed_block_len(units)).enumerate();
-        blocks_and_heads.with_min_len(4).for_each_init(
-            || vec![E::ZERO; BLOCK * units],
-            |scratch, (index, to)| {
-                let (head, block) = (index / blocks, index % blocks);
-                let at = [head / heads, head % heads, block];
-                let visible = visible_keys(&self.mask, at[0], num_queries, num_keys);
-                let keys = &self.keys;
-                E::dispatch(level, Pack { keys, at, visible, scratch, to });
-            },
-        );
-        packed
-    }
+/// The keys as [`AdditiveScore::forward`] reads them, `[batch, heads, blocks, packed block]`.
+pub(super) fn pack_all<E: Real>(
+    keys: &Rows<E>,
+    mask: &Mask,
+    num_queries: usize,
+    level: Level,
+) -> Vec<E> {
+    let [batch, heads, num_keys, units] = keys.shape();
+    let blocks = num_keys.div_ceil(BLOCK);
+    let mut packed = vec![E::ZERO; batch * heads * blocks * packed_block_len(units)];
+    let tasks = packed.par_chunks_mut(packed_block_len(units)).enumerate();
+    tasks.with_min_len(4).for_each_init(
+        || vec![E::ZERO; BLOCK * units],
+        |scratch, (index, to)| {
+            let (head, block) = (index / blocks, index % blocks);
+            let at = [head / heads, head % heads, block];
+            let visible = visible_keys(mask, at[0], num_queries, num_keys);
+            E::dispatch(level, Pack { keys, at, visible, scratch, to });
+        },
+    );
+    packed
 }
 
 /// Splits the keys of a head in as many parts as there are queries and keys to keep every thread busy. By shape

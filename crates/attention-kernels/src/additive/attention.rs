@@ -1,0 +1,132 @@
+//! Additive attention straight to the context, without `[queries, keys]` in memory.
+
+use super::{AdditiveScore, BLOCK};
+use super::pack::{Weights, packed_block_len};
+use super::stream::Streamed;
+use crate::simd::{Level, Real};
+use crate::stream::{self, Attention, Gradients, Outputs};
+use crate::{Dropout, Mask, Rows};
+
+/// Additive attention: `softmax(score) V` over the keys that each query sees, with the scores of [`AdditiveScore`].
+///
+/// # Shapes
+/// - values `[batch, heads, keys, value_size]`
+#[derive(Clone, Copy, Debug)]
+pub struct AdditiveAttention<'a, E> {
+    /// Queries, keys, weight and mask.
+    pub score: AdditiveScore<'a, E>,
+    /// What the weights are applied to.
+    pub values: Rows<'a, E>,
+    /// The keys as [`AdditiveScore::packed_keys`] returned them, if they were packed before.
+    pub packed_keys: Option<&'a [E]>,
+    /// Of the weights.
+    pub dropout: Option<Dropout>,
+}
+
+/// Where the gradients of [`AdditiveAttention`] are added to; contiguous.
+#[derive(Debug)]
+pub struct AdditiveAttentionGradients<'a, E> {
+    /// `[batch, heads, queries, units]`
+    pub queries: &'a mut [E],
+    /// `[batch, heads, keys, units]`
+    pub keys: &'a mut [E],
+    /// `[batch, heads, keys, value_size]`
+    pub values: &'a mut [E],
+    /// `[units]`
+    pub weight: &'a mut [E],
+}
+
+impl<'a, E: Real> AdditiveScore<'a, E> {
+    /// The shape of what [`packed_keys`](Self::packed_keys) returns, for keys `[batch, heads, keys, units]`.
+    pub fn packed_shape(keys: [usize; 4]) -> [usize; 4] {
+        let [batch, heads, num_keys, units] = keys;
+        let numbers = num_keys.div_ceil(BLOCK) * packed_block_len(units);
+        [batch, heads, numbers / BLOCK, BLOCK]
+    }
+
+    /// The keys as the forward kernel reads them: exponentiated, in blocks, transposed. For keys that many calls will
+    /// visit; neither queries nor weight matter, but the number of queries, which the mask is about.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn packed_keys(keys: Rows<'a, E>, mask: Mask<'a>, num_queries: usize, level: Level) -> Vec<E> {
+        super::score::pack_all(&keys, &mask, num_queries, level)
+    }
+}
+
+impl<E: Real> AdditiveAttention<'_, E> {
+    /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
+    ///
+    /// A query that sees no key has context 0 and log-sum-exp minus infinity.
+    ///
+    /// # Shapes
+    /// - context `[batch, heads, queries, value_size]`, lse `[batch, heads, queries]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
+        let score = self.streamed();
+        stream::forward(level, &self.attention(&score), context, lse);
+    }
+
+    /// Adds the gradients to `gradients`; `context` and `lse` are what [`forward`](Self::forward) wrote.
+    ///
+    /// # Shapes
+    /// - context, context_gradient `[batch, heads, queries, value_size]`, lse `[batch, heads, queries]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn backward(
+        &self,
+        level: Level,
+        context: &[E],
+        lse: &[E],
+        context_gradient: Rows<E>,
+        gradients: AdditiveAttentionGradients<E>,
+    ) {
+        let score = self.streamed();
+        let outputs = Outputs {
+            context,
+            lse,
+            context_gradient,
+        };
+        let gradients = Gradients {
+            queries: gradients.queries,
+            keys: gradients.keys,
+            values: gradients.values,
+            bias: &mut [],
+            shared: gradients.weight,
+        };
+        stream::backward(level, &self.attention(&score), &outputs, gradients);
+    }
+
+    fn streamed(&self) -> Streamed<'_, E> {
+        self.score.check();
+        if let Some(packed) = self.packed_keys {
+            let expected = AdditiveScore::<E>::packed_shape(self.score.keys.shape());
+            assert!(
+                packed.len() == expected.iter().product::<usize>(),
+                "AdditiveAttention: packed keys expected {expected:?}, got {} numbers",
+                packed.len()
+            );
+        }
+        Streamed {
+            score: self.score,
+            weights: Weights::new(self.score.weight),
+            packed: self.packed_keys,
+        }
+    }
+
+    fn attention<'b>(
+        &'b self,
+        score: &'b Streamed<'b, E>,
+    ) -> Attention<'b, E, Streamed<'b, E>> {
+        Attention {
+            score,
+            values: self.values,
+            bias: None,
+            mask: &self.score.mask,
+            dropout: self.dropout,
+        }
+    }
+}
