@@ -11,6 +11,7 @@ mod simd;
 mod softmax;
 #[allow(dead_code, reason = "being written")]
 mod stream;
+mod vectors;
 
 pub use additive::{
     AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore,

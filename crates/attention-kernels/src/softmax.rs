@@ -121,9 +121,10 @@ impl<E: Real> Job<E> for Forward<'_, E> {
     }
 }
 
-/// Softmax in place; minus infinity hides.
+/// Softmax in place; minus infinity hides. Returns the logarithm of the sum of `e^score`, minus infinity if there is
+/// no visible score.
 #[inline(always)]
-fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) {
+pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
     let negative_infinity = simd.splat(-E::INFINITY);
     let mut largest = negative_infinity;
     let mut chunks = row.chunks_exact(S::LANES);
@@ -141,7 +142,7 @@ fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) {
         for x in row {
             *x = if *x == -E::INFINITY { E::ZERO } else { *x };
         }
-        return;
+        return largest;
     }
     let shift = simd.splat(largest);
     let mut sum = simd.zero();
@@ -163,6 +164,7 @@ fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) {
         // A hidden weight stays 0 beside a NaN.
         *x = if *x == E::ZERO { E::ZERO } else { *x * factor };
     }
+    largest + sum.ln()
 }
 
 struct Backward<'a, E> {

@@ -2,20 +2,15 @@
 
 mod dot_support;
 
-use attention_kernels::{Level, Mask, Real};
+use attention_kernels::{Dropout, Level, Mask, Real};
 use dot_support::{Case, assert_precise, kernels};
 
 fn precise<E: Real>(case: &Case) {
     let inputs = case.inputs::<E>(1);
     for level in Level::available() {
         let got = kernels(level, case, &inputs, Mask::none());
-        assert_precise(
-            &format!("{level:?} {case:?}"),
-            case,
-            &got,
-            &inputs,
-            &|_, _, _, _| true,
-        );
+        let what = format!("{level:?} {case:?}");
+        assert_precise(&what, case, &got, &inputs, &|_, _, _, _| true);
     }
 }
 
@@ -27,6 +22,160 @@ fn unequal_prime_sizes() {
 
 #[test]
 fn above_every_tile() {
+    if cfg!(miri) {
+        return;
+    }
     precise::<f32>(&Case::LARGE);
     precise::<f64>(&Case::LARGE);
+}
+
+#[test]
+fn around_the_edges_of_tiles_panels_and_blocks() {
+    if cfg!(miri) {
+        return;
+    }
+    for keys in [15, 16, 17, 63, 64, 65, 127, 128, 129, 257] {
+        for queries in [1, 5, 6, 7, 47, 48, 49] {
+            let case = Case {
+                batch: 1,
+                heads: 1,
+                key_heads: 1,
+                queries,
+                keys,
+                ..Case::SMALL
+            };
+            precise::<f32>(&case);
+        }
+    }
+    // Several tasks forward, several chunks backward.
+    for (queries, keys) in [(193, 513), (3, 769)] {
+        let case = Case {
+            batch: 1,
+            heads: 1,
+            key_heads: 1,
+            queries,
+            keys,
+            ..Case::SMALL
+        };
+        precise::<f32>(&case);
+        precise::<f64>(&case);
+    }
+}
+
+#[test]
+fn sizes_of_rows_around_vectors_and_register_blocks() {
+    if cfg!(miri) {
+        return;
+    }
+    for size in [1, 2, 8, 15, 16, 17, 64, 65, 80] {
+        for value_size in [1, 3, 16, 31, 48, 64, 80, 96] {
+            let case = Case {
+                heads: 1,
+                key_heads: 1,
+                queries: 9,
+                keys: 37,
+                size,
+                value_size,
+                ..Case::SMALL
+            };
+            precise::<f32>(&case);
+        }
+    }
+}
+
+#[test]
+fn heads_that_share_keys() {
+    for (heads, key_heads) in [(6, 1), (6, 2), (6, 3)] {
+        let case = Case {
+            heads,
+            key_heads,
+            bias_heads: heads,
+            ..Case::SMALL
+        };
+        precise::<f32>(&case);
+        precise::<f64>(&case);
+    }
+}
+
+#[test]
+fn a_bias_of_each_head_or_of_all() {
+    for bias_heads in [1, 3] {
+        precise::<f32>(&Case {
+            bias_heads,
+            ..Case::SMALL
+        });
+        precise::<f64>(&Case {
+            bias_heads,
+            queries: 50,
+            keys: 131,
+            ..Case::SMALL
+        });
+    }
+}
+
+#[test]
+fn very_large_and_very_negative_logits() {
+    for spread in [0.0, -1.0, 1e-3, 30.0, 1e3] {
+        // So many queries that a few have two keys nearly tied, where the rounding of a score matters.
+        let case = Case {
+            spread,
+            queries: if cfg!(miri) { 5 } else { 301 },
+            keys: 139,
+            ..Case::SMALL
+        };
+        precise::<f32>(&case);
+        precise::<f64>(&case);
+    }
+    // Here rounding alone decides ties: what remains to ask for is a weighted mean of values.
+    for spread in [1e5, 1e30] {
+        let case = Case {
+            spread,
+            ..Case::SMALL
+        };
+        let inputs = case.inputs::<f32>(1);
+        for level in Level::available() {
+            let got = kernels(level, &case, &inputs, Mask::none());
+            got.assert_finite(false);
+            let most = inputs
+                .values
+                .iter()
+                .fold(0.0_f32, |most, x| most.max(x.abs()));
+            assert!(
+                got.context.iter().all(|x| x.abs() <= 1.000_001 * most),
+                "{level:?}"
+            );
+        }
+    }
+    // All scores of a row are about the same, far from 0: what fills the last vector must not count.
+    for shift in [-3e4, -100.0, 100.0, 3e4] {
+        let case = Case {
+            bias_heads: 1,
+            ..Case::SMALL
+        };
+        let mut inputs = case.inputs::<f32>(2);
+        inputs.bias.iter_mut().for_each(|bias| *bias = shift);
+        for level in Level::available() {
+            let got = kernels(level, &case, &inputs, Mask::none());
+            let what = format!("{level:?} {shift}");
+            assert_precise(&what, &case, &got, &inputs, &|_, _, _, _| true);
+        }
+    }
+}
+
+#[test]
+fn dropped_weights() {
+    for probability in [0.0, 0.3, 0.9, 1.0] {
+        let dropout = Some(Dropout::new(probability, 11));
+        precise::<f32>(&Case {
+            dropout,
+            bias_heads: 1,
+            ..Case::SMALL
+        });
+        precise::<f64>(&Case {
+            dropout,
+            queries: 50,
+            keys: 150,
+            ..Case::SMALL
+        });
+    }
 }

@@ -1,6 +1,7 @@
 //! Additive attention straight to the context, without `[queries, keys]` in memory.
 
 use super::{AdditiveScore, BLOCK};
+use super::few;
 use super::pack::{Weights, packed_block_len};
 use super::stream::Streamed;
 use crate::simd::{Level, Real};
@@ -66,7 +67,10 @@ impl<E: Real> AdditiveAttention<'_, E> {
     /// If the shapes do not fit together.
     pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
         let score = self.streamed();
-        stream::forward(level, &self.attention(&score), context, lse);
+        match self.is_few(context.len(), lse.len()) {
+            true => few::forward(self, &score.weights, level, context, lse),
+            false => stream::forward(level, &self.attention(&score), context, lse),
+        }
     }
 
     /// Adds the gradients to `gradients`; `context` and `lse` are what [`forward`](Self::forward) wrote.
@@ -85,6 +89,11 @@ impl<E: Real> AdditiveAttention<'_, E> {
         gradients: AdditiveAttentionGradients<E>,
     ) {
         let score = self.streamed();
+        if self.is_few(context.len(), lse.len()) {
+            self.check_gradients(&context_gradient, &gradients);
+            few::backward(self, &score.weights, level, context_gradient, gradients);
+            return;
+        }
         let outputs = Outputs {
             context,
             lse,
@@ -98,6 +107,43 @@ impl<E: Real> AdditiveAttention<'_, E> {
             shared: gradients.weight,
         };
         stream::backward(level, &self.attention(&score), &outputs, gradients);
+    }
+
+    /// Whether there are so few queries that packing keys and values for them is not worth it. The streaming kernels
+    /// report what does not fit and take what has a size of 0.
+    fn is_few(&self, context_len: usize, lse_len: usize) -> bool {
+        let [batch, heads, num_queries, units] = self.score.queries.shape();
+        let [_, _, num_keys, _] = self.score.keys.shape();
+        let [.., value_size] = self.values.shape();
+        let rows = batch * heads * num_queries;
+        num_queries <= few::FEW
+            && rows * num_keys * units * value_size > 0
+            && self.values.shape() == [batch, heads, num_keys, value_size]
+            && [context_len, lse_len] == [rows * value_size, rows]
+    }
+
+    fn check_gradients(&self, context: &Rows<E>, gradients: &AdditiveAttentionGradients<E>) {
+        let [batch, heads, num_queries, units] = self.score.queries.shape();
+        let [_, _, num_keys, value_size] = self.values.shape();
+        let heads_in_all = batch * heads;
+        let lens = [
+            ("queries", gradients.queries.len(), heads_in_all * num_queries * units),
+            ("keys", gradients.keys.len(), heads_in_all * num_keys * units),
+            ("values", gradients.values.len(), heads_in_all * num_keys * value_size),
+            ("weight", gradients.weight.len(), units),
+        ];
+        for (name, found, expected) in lens {
+            assert!(
+                found == expected,
+                "AdditiveAttention: gradient of {name} expected {expected} numbers, got {found}"
+            );
+        }
+        let expected = [batch, heads, num_queries, value_size];
+        let found = context.shape();
+        assert!(
+            found == expected,
+            "AdditiveAttention: gradient of the context expected {expected:?}, got {found:?}"
+        );
     }
 
     fn streamed(&self) -> Streamed<'_, E> {

@@ -193,7 +193,7 @@ fn tile<E: Real, S: Simd<E>, const Q: usize, const SLOW: bool>(
 
 /// `-tanh(query + key)` of the units from `first` on: `fast` where both are in range.
 #[inline(always)]
-fn direct<E: Real, S: Simd<E>>(simd: S, query: &[E], key: &[E], first: usize, fast: S::V) -> S::V {
+pub(super) fn direct<E: Real, S: Simd<E>>(simd: S, query: &[E], key: &[E], first: usize, fast: S::V) -> S::V {
     let units = first.min(query.len())..query.len().min(first + S::LANES);
     let (query, key) = (&query[units.clone()], &key[units]);
     let mut inside = [E::ONE; BLOCK];

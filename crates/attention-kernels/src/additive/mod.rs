@@ -18,6 +18,7 @@
 //! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
 
 mod attention;
+mod few;
 mod gradient;
 mod pack;
 mod panel;

@@ -375,7 +375,7 @@ impl<E: Real> Forward<'_, '_, E> {
 
 /// `-2 m sums`, for as many keys as `row` has.
 #[inline(always)]
-fn store_scores<E: Real, S: Simd<E>, const N: usize>(
+pub(super) fn store_scores<E: Real, S: Simd<E>, const N: usize>(
     simd: S,
     weights: &Weights<E>,
     sums: [S::V; N],

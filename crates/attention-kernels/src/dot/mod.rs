@@ -1,6 +1,7 @@
 //! Scaled dot products: `score[i, j] = scale * (q[i] . k[j]) + bias[j]`.
 
 mod few;
+mod rows;
 mod score;
 
 use crate::stream::{self, Attention, Gradients, Outputs};
@@ -66,6 +67,14 @@ impl<'a, E: Real> DotProduct<'a, E> {
         }
     }
 
+    fn key_head(&self, head: usize) -> usize {
+        head * self.keys.shape()[1] / self.queries.shape()[1]
+    }
+
+    fn is_few(&self) -> bool {
+        self.queries.shape()[2] <= few::FEW
+    }
+
     fn score(&self) -> DotScore<'a, E> {
         DotScore::new(self.queries, self.keys, self.scale)
     }
@@ -91,17 +100,19 @@ pub fn dot_product_forward<E: Real>(
     lse: &mut [E],
 ) {
     let score = problem.score();
-    stream::forward(
-        level,
-        &problem.attention(&score, &problem.mask),
-        context,
-        lse,
-    );
+    let attention = problem.attention(&score, &problem.mask);
+    attention.check_forward(context, lse);
+    if problem.is_few() {
+        few::forward(level, problem, context, lse);
+    } else {
+        stream::forward(level, &attention, context, lse);
+    }
 }
 
 /// Adds the gradients to `gradients`; `context` and `lse` are what [`dot_product_forward`] wrote for the same problem.
 ///
-/// Where a query sees no key all gradients are 0, whatever `context_gradient` holds. The number of threads changes no
+/// The weights are computed again from `lse`, and are as precise as that is: to within `epsilon * |lse|`. Where a query
+/// sees no key all gradients are 0, whatever `context_gradient` holds. The number of threads changes no
 /// bit.
 ///
 /// # Shapes
@@ -119,6 +130,7 @@ pub fn dot_product_backward<E: Real>(
     gradients: DotProductGradients<E>,
 ) {
     let score = problem.score();
+    let attention = problem.attention(&score, &problem.mask);
     let outputs = Outputs {
         context,
         lse,
@@ -130,6 +142,7 @@ pub fn dot_product_backward<E: Real>(
         values,
         bias,
     } = gradients;
+    let want_bias = bias.is_some();
     let gradients = Gradients {
         queries,
         keys,
@@ -137,10 +150,23 @@ pub fn dot_product_backward<E: Real>(
         bias: bias.unwrap_or_default(),
         shared: &mut [],
     };
-    stream::backward(
-        level,
-        &problem.attention(&score, &problem.mask),
-        &outputs,
-        gradients,
-    );
+    attention.check_backward(&outputs, &gradients);
+    if problem.is_few() {
+        let Gradients {
+            queries,
+            keys,
+            values,
+            bias,
+            ..
+        } = gradients;
+        let gradients = DotProductGradients {
+            queries,
+            keys,
+            values,
+            bias: want_bias.then_some(bias),
+        };
+        few::backward(level, problem, context, lse, context_gradient, gradients);
+    } else {
+        stream::backward(level, &attention, &outputs, gradients);
+    }
 }

@@ -1,7 +1,7 @@
 //! The dot product as a score of tiles.
 //!
-//! Packed queries are `q' = q * scale * log2 e`, so that `q' . k` is the base-2 logit itself. From the gradient `ds` of
-//! the score the queries get `scale * ds K`, the keys `scale * ds^T Q = ln 2 * ds^T Q'`.
+//! Tiles hold `+-q . k`, with the sign of the scale, and the unit `|scale| log2 e` makes them base-2 logits. From the
+//! gradient `ds` of the score the queries get `scale * ds K` and the keys `scale * ds^T Q`.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(super) struct Keys<E> {
 #[derive(Debug, Default)]
 pub(super) struct Queries<E> {
     count: usize,
-    /// `q'`, `[count, padded key_size]`
+    /// `+-q`, `[count, padded key_size]`
     rows: Vec<E>,
     /// The same with zeros for rows that are not finite, if there are any.
     finite: Vec<E>,
@@ -59,6 +59,17 @@ impl<'a, E: Real> DotScore<'a, E> {
             scale,
         }
     }
+
+    /// What packed queries are multiplied with. Without a scale that is 0, so that all scores are.
+    fn sign(&self) -> E {
+        if self.scale > E::ZERO {
+            E::ONE
+        } else if self.scale < E::ZERO {
+            -E::ONE
+        } else {
+            self.scale
+        }
+    }
 }
 
 impl<E: Real> TileScore<E> for DotScore<'_, E> {
@@ -78,6 +89,11 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
             key_size: size,
             shared: 0,
         }
+    }
+
+    fn unit(&self) -> E {
+        let unit = self.scale.abs() * E::from_f64(std::f64::consts::LOG2_E);
+        if unit > E::ZERO { unit } else { E::ONE }
     }
 
     #[inline(always)]
@@ -115,14 +131,13 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
         let [.., size] = self.queries.shape();
         let stride = padded::<E, S>(size);
         let place = [place.batch, place.head];
-        let factor = self.scale * E::from_f64(std::f64::consts::LOG2_E);
         packed.count = queries.len();
         pack_rows(
             simd,
             &self.queries,
             place,
             queries,
-            factor,
+            self.sign(),
             &mut packed.rows,
         );
         if pass == Pass::Backward {
@@ -220,7 +235,7 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
         _shared: &mut [E],
     ) {
         let [.., size] = self.keys.shape();
-        let factor = E::from_f64(std::f64::consts::LN_2);
+        let factor = self.scale * self.sign();
         add_rows(&keys.gradient, padded::<E, S>(size), factor, size, gradient);
     }
 }

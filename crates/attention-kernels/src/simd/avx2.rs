@@ -109,7 +109,7 @@ impl Simd<f32> for Avx2 {
     }
 
     /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, and two leave rounding only.
-    /// (Those of the sums below take one, to 1.6 * 10^-7.)
+    /// (The sums below take one, to 1.6 * 10^-7.)
     #[inline(always)]
     fn reciprocal(self, v: __m256) -> __m256 {
         unsafe {

@@ -25,6 +25,7 @@ pub(super) const COEFFICIENTS: [f32; 6] = [
 ];
 
 /// `2^r` on `0..1` is `C[0] + C[1] r + ...` within 2e-9, a minimax fit of the relative error.
+#[allow(clippy::approx_constant, reason = "the fit's own")]
 pub(super) const POWER_OF_TWO: [f32; 7] = [
     1.0,
     6.931_47e-1,

@@ -15,10 +15,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::Attention;
 use super::pool::{Pool, parts};
 use super::score::{Sizes, TILE, TileScore};
 use super::task::{Into, Places, Scratch, Task};
-use super::{Attention, assert_len};
 use crate::Rows;
 use crate::simd::{Level, Real};
 
@@ -62,8 +62,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     outputs: &Outputs<E>,
     gradients: Gradients<E>,
 ) {
-    let sizes = attention.checked_sizes();
-    check(attention, outputs, &gradients, sizes);
+    let sizes = attention.check_backward(outputs, &gradients);
     let Sizes {
         batch,
         heads,
@@ -210,56 +209,5 @@ impl Chunks {
 fn add<E: Real>(to: &mut [E], from: &[E]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to += from;
-    }
-}
-
-fn check<E: Real, T: TileScore<E>>(
-    attention: &Attention<E, T>,
-    outputs: &Outputs<E>,
-    gradients: &Gradients<E>,
-    sizes: Sizes,
-) {
-    let Sizes {
-        batch,
-        heads,
-        key_heads,
-        queries,
-        keys,
-        query_size,
-        key_size,
-        shared,
-    } = sizes;
-    let [.., value_size] = attention.values.shape();
-    let context = [batch, heads, queries, value_size];
-    assert_len("context", outputs.context.len(), context);
-    assert_len("lse", outputs.lse.len(), [batch, heads, queries]);
-    let got = outputs.context_gradient.shape();
-    assert!(
-        got == context,
-        "attention: expected a context gradient {context:?}, got {got:?}"
-    );
-    assert_len(
-        "query gradient",
-        gradients.queries.len(),
-        [batch, heads, queries, query_size],
-    );
-    assert_len(
-        "key gradient",
-        gradients.keys.len(),
-        [batch, key_heads, keys, key_size],
-    );
-    assert_len(
-        "value gradient",
-        gradients.values.len(),
-        [batch, key_heads, keys, value_size],
-    );
-    assert_len("shared gradient", gradients.shared.len(), [shared]);
-    if !gradients.bias.is_empty() {
-        let bias_heads = attention.bias.map_or(0, |bias| bias.shape()[1]);
-        assert_len(
-            "bias gradient",
-            gradients.bias.len(),
-            [batch, bias_heads, keys],
-        );
     }
 }

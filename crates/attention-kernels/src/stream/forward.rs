@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::pool::{Pool, equal_parts, parts};
 use super::score::{BLOCK, Pass, Place, STRIDE, Sizes, TILE, TileScore};
 use super::tile::{Sight, Tile, tiles};
-use super::{Attention, FiniteRows, assert_len, padded};
+use super::{Attention, FiniteRows, padded};
 use crate::Dropout;
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Job, Level, MAX_LANES, Real, Simd};
@@ -25,7 +25,7 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
     context: &mut [E],
     lse: &mut [E],
 ) {
-    let sizes = attention.checked_sizes();
+    let sizes = attention.check_forward(context, lse);
     let Sizes {
         batch,
         heads,
@@ -35,12 +35,6 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
         ..
     } = sizes;
     let [.., value_size] = attention.values.shape();
-    assert_len(
-        "context",
-        context.len(),
-        [batch, heads, queries, value_size],
-    );
-    assert_len("lse", lse.len(), [batch, heads, queries]);
     if batch * heads * queries == 0 {
         return;
     }
@@ -166,8 +160,12 @@ struct Scratch<E: Real, T: TileScore<E>> {
     queries: T::Queries,
     /// `[BLOCK, STRIDE]`: scores, then weights before their normalisation.
     tile: Vec<E>,
-    /// `[BLOCK]`: running maxima.
+    /// Of the scores in the tile.
+    unit: E,
+    /// `[BLOCK]`: running maxima of the scores.
     maxima: Vec<E>,
+    /// `[BLOCK]`: what the exponents of the tile are relative to.
+    references: Vec<E>,
     /// `[BLOCK]`: what the sums so far are multiplied with.
     factors: Vec<E>,
     /// `[BLOCK, LANES]`: running sums, a sum for each lane.
@@ -183,7 +181,9 @@ impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
         Self {
             queries: T::Queries::default(),
             tile: vec![E::ZERO; BLOCK * STRIDE],
+            unit: E::ONE,
             maxima: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
+            references: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
             factors: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
             sums: vec![E::ZERO; BLOCK * MAX_LANES],
             context: Vec::new(),
@@ -241,6 +241,7 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
         let [.., value_size] = attention.values.shape();
         let value_stride = padded::<E, S>(value_size);
         let rows = queries.len();
+        scratch.unit = attention.unit();
         scratch.maxima.fill(-E::INFINITY);
         scratch.sums.fill(E::ZERO);
         scratch.context.clear();
@@ -314,14 +315,17 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Scratch<E, T> {
-    /// Turns the scores of a tile into weights `2^(s - m)`, adds them to the sums, and leaves in `factors` what the
-    /// growth of the maxima multiplies the earlier sums with: `2^(m before - m)`.
+    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what the
+    /// growth of the maxima multiplies the earlier sums with: `2^(unit (m before - m))`.
+    ///
+    /// The difference is taken first, exactly where it matters: the product of a large maximum and the unit rounds.
     ///
     /// While a row has seen no key its maximum is minus infinity; 0 in its place makes weights and factor 0.
     #[inline(always)]
     fn softmax<S: Simd<E>>(&mut self, simd: S, rows: usize, columns: usize) {
         let whole = columns.next_multiple_of(S::LANES);
         let lowest = simd.splat(-E::INFINITY);
+        let unit = simd.splat(self.unit);
         for (row, largest) in self
             .tile
             .chunks_exact(STRIDE)
@@ -333,27 +337,26 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             }
             *largest = simd.largest(most);
         }
-        let vectors = self.maxima.chunks_exact_mut(S::LANES);
-        for (maxima, factors) in vectors.zip(self.factors.chunks_exact_mut(S::LANES)) {
+        let maxima = self.maxima.chunks_exact_mut(S::LANES);
+        let references = self.references.chunks_exact_mut(S::LANES);
+        let factors = self.factors.chunks_exact_mut(S::LANES);
+        for ((maxima, references), factors) in maxima.zip(references).zip(factors) {
             let before = simd.load(maxima);
             let now = simd.max(before, simd.load(factors));
             simd.store(now, maxima);
             let reference = simd.select(simd.less(lowest, now), now, simd.zero());
-            simd.store(simd.exp2(simd.sub(before, reference)), factors);
+            simd.store(reference, references);
+            let growth = simd.mul(simd.sub(before, reference), unit);
+            simd.store(simd.exp2(growth), factors);
         }
         let sums = self.sums.chunks_exact_mut(S::LANES);
-        let scalars = self.maxima.iter().zip(&self.factors);
+        let scalars = self.references.iter().zip(&self.factors);
         let lines = self.tile.chunks_exact_mut(STRIDE).zip(sums).zip(scalars);
-        for ((row, sums), (&maximum, &factor)) in lines.take(rows) {
-            let reference = if maximum == -E::INFINITY {
-                E::ZERO
-            } else {
-                maximum
-            };
+        for ((row, sums), (&reference, &factor)) in lines.take(rows) {
             let reference = simd.splat(reference);
             let mut sum = simd.mul(simd.load(sums), simd.splat(factor));
             for x in row[..whole].chunks_exact_mut(S::LANES) {
-                let weight = simd.exp2(simd.sub(simd.load(x), reference));
+                let weight = simd.exp2(simd.mul(simd.sub(simd.load(x), reference), unit));
                 sum = simd.add(sum, weight);
                 simd.store(weight, x);
             }
@@ -393,14 +396,16 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         lse: &mut [E],
     ) {
         let stride = padded::<E, S>(value_size);
-        let ln_2 = E::from_f64(std::f64::consts::LN_2);
         for (i, lse) in lse.iter_mut().enumerate() {
             let sum = simd.sum(simd.load(&self.sums[i * S::LANES..]));
             let factor = if sum == E::ZERO { E::ZERO } else { scale / sum };
+            // The backward pass amplifies the error of this number: it is rounded once.
+            let most = self.maxima[i].to_f64() * self.unit.to_f64() * std::f64::consts::LN_2;
+            let natural = most + sum.to_f64().ln();
             *lse = if sum == E::ZERO {
                 -E::INFINITY
             } else {
-                self.maxima[i] * ln_2 + sum.ln()
+                E::from_f64(natural)
             };
             let factor = simd.splat(factor);
             let from = &self.context[i * stride..(i + 1) * stride];

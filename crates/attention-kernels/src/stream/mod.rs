@@ -20,7 +20,8 @@ pub(crate) use forward::forward;
 pub(crate) use pack::{
     FiniteRows, clear_rows, find_non_finite, multiply_panels, pack_panels, pack_rows, padded,
 };
-pub(crate) use score::{BLOCK, PANEL, Pass, Place, STRIDE, Sizes, TILE, TileScore};
+pub(crate) use pool::equal_parts;
+pub(crate) use score::{Pass, Place, Sizes, TileScore};
 
 /// What is computed from any score.
 #[derive(Debug)]
@@ -35,11 +36,19 @@ pub(crate) struct Attention<'a, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
+    /// What completed scores are multiplied with to be base-2 logits: they are natural ones if a bias was added.
+    fn unit(&self) -> E {
+        match self.bias {
+            Some(_) => E::from_f64(std::f64::consts::LOG2_E),
+            None => self.score.unit(),
+        }
+    }
+
     /// The sizes of the score.
     ///
     /// # Panics
     /// If values or bias do not fit them.
-    fn checked_sizes(&self) -> Sizes {
+    fn check(&self) -> Sizes {
         let sizes = self.score.sizes();
         let Sizes {
             batch,
@@ -65,6 +74,78 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
             assert!(
                 got == expected,
                 "attention: expected a bias {expected:?}, got {got:?}"
+            );
+        }
+        sizes
+    }
+
+    /// The sizes of the score.
+    ///
+    /// # Panics
+    /// If values, bias or outputs do not fit them.
+    pub(crate) fn check_forward(&self, context: &[E], lse: &[E]) -> Sizes {
+        let sizes = self.check();
+        let Sizes {
+            batch,
+            heads,
+            queries,
+            ..
+        } = sizes;
+        let [.., value_size] = self.values.shape();
+        assert_len(
+            "context",
+            context.len(),
+            [batch, heads, queries, value_size],
+        );
+        assert_len("lse", lse.len(), [batch, heads, queries]);
+        sizes
+    }
+
+    /// The sizes of the score.
+    ///
+    /// # Panics
+    /// If values, bias, outputs or gradients do not fit them.
+    pub(crate) fn check_backward(&self, outputs: &Outputs<E>, gradients: &Gradients<E>) -> Sizes {
+        let sizes = self.check_forward(outputs.context, outputs.lse);
+        let Sizes {
+            batch,
+            heads,
+            key_heads,
+            queries,
+            keys,
+            query_size,
+            key_size,
+            shared,
+        } = sizes;
+        let [.., value_size] = self.values.shape();
+        let expected = [batch, heads, queries, value_size];
+        let got = outputs.context_gradient.shape();
+        assert!(
+            got == expected,
+            "attention: expected a context gradient {expected:?}, got {got:?}"
+        );
+        assert_len(
+            "query gradient",
+            gradients.queries.len(),
+            [batch, heads, queries, query_size],
+        );
+        assert_len(
+            "key gradient",
+            gradients.keys.len(),
+            [batch, key_heads, keys, key_size],
+        );
+        assert_len(
+            "value gradient",
+            gradients.values.len(),
+            [batch, key_heads, keys, value_size],
+        );
+        assert_len("shared gradient", gradients.shared.len(), [shared]);
+        if !gradients.bias.is_empty() {
+            let bias_heads = self.bias.map_or(0, |bias| bias.shape()[1]);
+            assert_len(
+                "bias gradient",
+                gradients.bias.len(),
+                [batch, bias_heads, keys],
             );
         }
         sizes

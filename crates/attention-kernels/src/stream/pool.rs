@@ -21,7 +21,7 @@ impl<T: Default> Pool<T> {
 }
 
 /// Cuts a slice into `count` equal parts, which may be empty.
-pub(super) fn equal_parts<T>(slice: &mut [T], count: usize) -> Vec<&mut [T]> {
+pub(crate) fn equal_parts<T>(slice: &mut [T], count: usize) -> Vec<&mut [T]> {
     let size = slice.len() / count.max(1);
     let mut rest = slice;
     (0..count)

@@ -70,8 +70,8 @@ pub(crate) struct Sizes {
 /// [`add_key_gradient`](Self::add_key_gradient). `Keys` and `Queries` are used again without being cleared: packing
 /// must overwrite what they held, and should keep their allocations.
 ///
-/// **Units.** `scores` writes base-2 logits, that is, the score times `log2 e` (fold the factor into something packed
-/// once). The gradients that `backward` receives are those of the score itself, without the factor.
+/// **Units.** What `scores` writes times [`unit`](Self::unit) is a base-2 logit, that is, the score times `log2 e`. The
+/// gradients that `backward` receives are those of the score itself, without any factor.
 ///
 /// **Hidden pairs.** The score of a hidden pair is computed and thrown away, whatever it is; its gradient is exactly
 /// 0. A row of queries or keys that is not finite must not turn that 0 into NaN in a row which does not see it:
@@ -88,6 +88,11 @@ pub(crate) trait TileScore<E: Real>: Sync {
 
     /// All sizes.
     fn sizes(&self) -> Sizes;
+
+    /// What the numbers that `scores` writes are multiplied with to be base-2 logits; positive and finite.
+    fn unit(&self) -> E {
+        E::ONE
+    }
 
     /// Packs a range of keys of one place. `keys.start` is a multiple of [`TILE`].
     fn pack_keys<S: Simd<E>>(
@@ -109,7 +114,7 @@ pub(crate) trait TileScore<E: Real>: Sync {
         packed: &mut Self::Queries,
     );
 
-    /// Writes the base-2 logit of packed query `i` and key `tile.start + j` to `out[i * stride + j]`.
+    /// Writes the logit of packed query `i` and key `tile.start + j` to `out[i * stride + j]`.
     ///
     /// `tile` is not empty, lies in the packed range, has at most [`TILE`] keys and starts at a multiple of [`PANEL`].
     /// `stride` is at least [`TILE`], and a multiple of the lanes; columns from `tile.len()` up to `stride` may be

@@ -79,8 +79,9 @@ struct Rows<E> {
     /// The same with zeros for rows that are not finite, if there are any.
     finite: Vec<E>,
     non_finite: Vec<usize>,
-    /// `[BLOCK]`: the log-sum-exp, in base 2.
-    lse: Vec<E>,
+    /// `[BLOCK]`: the log-sum-exp in the unit of the scores, rounded, and what rounding cut off. It may be large
+    /// beside its differences to the scores, which are what counts.
+    lse: Vec<[E; 2]>,
     /// `[BLOCK]`: `D`.
     dot: Vec<E>,
 }
@@ -197,7 +198,9 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             Pass::Backward,
             &mut scratch.queries,
         );
-        scratch.rows.pack(simd, outputs, place, queries.clone());
+        scratch
+            .rows
+            .pack(simd, attention.unit(), outputs, place, queries.clone());
         for keys in tiles(span) {
             let tile = Tile {
                 place,
@@ -306,21 +309,24 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
 
     /// From scores and gradients of the dropped weights to dropped weights and gradients of the scores. Of a hidden
     /// pair both are 0 whatever else there is.
+    ///
+    /// No weight is above 1, though the rounding of a very large log-sum-exp would have it so; `min` lets NaN pass.
     #[inline(always)]
     fn score_gradient<S: Simd<E>>(&mut self, simd: S, attention: &Attention<E, T>, tile: &Tile) {
         let whole = tile.keys.len().next_multiple_of(S::LANES);
         let Place { batch, head, .. } = tile.place;
         let lowest = simd.splat(-E::LARGEST);
+        let unit = simd.splat(attention.unit());
         let zero = simd.zero();
         let rows = self
             .weights
             .chunks_exact_mut(STRIDE)
             .zip(self.gradient.chunks_exact_mut(STRIDE));
         let scalars = self.rows.lse.iter().zip(&self.rows.dot);
-        for (((weights, gradient), (&lse, &dot)), query) in
+        for (((weights, gradient), (&[high, low], &dot)), query) in
             rows.zip(scalars).zip(tile.queries.clone())
         {
-            let (lse, dot) = (simd.splat(lse), simd.splat(dot));
+            let (high, low, dot) = (simd.splat(high), simd.splat(low), simd.splat(dot));
             let weights = weights[..whole].chunks_exact_mut(S::LANES);
             let vectors = weights.zip(gradient[..whole].chunks_exact_mut(S::LANES));
             if let Some(dropout) = attention.dropout {
@@ -330,7 +336,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
                 for ((weights, gradient), kept) in vectors.zip(kept.chunks_exact(S::LANES)) {
                     let score = simd.load(weights);
                     let kept = simd.load(kept);
-                    let weight = simd.exp2(simd.sub(score, lse));
+                    let power = simd.sub(simd.sub(score, high), low);
+                    let weight = simd.exp2(simd.mul(simd.min(zero, power), unit));
                     let difference = simd.sub(simd.mul(simd.load(gradient), kept), dot);
                     let hidden = simd.less(score, lowest);
                     simd.store(simd.select(hidden, zero, simd.mul(weight, kept)), weights);
@@ -342,7 +349,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             } else {
                 for (weights, gradient) in vectors {
                     let score = simd.load(weights);
-                    let weight = simd.exp2(simd.sub(score, lse));
+                    let power = simd.sub(simd.sub(score, high), low);
+                    let weight = simd.exp2(simd.mul(simd.min(zero, power), unit));
                     let difference = simd.sub(simd.load(gradient), dot);
                     let hidden = simd.less(score, lowest);
                     simd.store(simd.select(hidden, zero, weight), weights);
@@ -361,6 +369,7 @@ impl<E: Real> Rows<E> {
     fn pack<S: Simd<E>>(
         &mut self,
         simd: S,
+        unit: E,
         outputs: &Outputs<E>,
         place: Place,
         queries: Range<usize>,
@@ -382,11 +391,15 @@ impl<E: Real> Rows<E> {
             clear_rows(&mut self.finite, stride, &self.non_finite);
         }
         let first = (batch * heads + head) * num_queries;
-        let log2_e = E::from_f64(std::f64::consts::LOG2_E);
+        let natural = unit.to_f64() * std::f64::consts::LN_2;
         self.lse.clear();
         self.dot.clear();
         for (i, query) in queries.enumerate() {
-            self.lse.push(outputs.lse[first + query] * log2_e);
+            let lse = outputs.lse[first + query].to_f64() / natural;
+            let high = E::from_f64(lse);
+            let low = E::from_f64(lse - high.to_f64());
+            self.lse
+                .push([high, if high.is_finite() { low } else { E::ZERO }]);
             let context = &outputs.context[(first + query) * value_size..][..value_size];
             let gradient = &self.gradient[i * stride..(i + 1) * stride];
             let mut sum = simd.zero();

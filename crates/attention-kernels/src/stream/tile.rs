@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::score::{PANEL, Place, STRIDE, TILE};
+use super::score::{PANEL, Place, STRIDE, TILE, TileScore};
 use super::{Attention, FiniteRows};
 use crate::Real;
 use crate::simd::Simd;
@@ -50,19 +50,21 @@ impl Tile {
     #[inline(always)]
     pub(super) fn complete<E: Real, S: Simd<E>, T>(
         &self,
-        simd: S,
+        _simd: S,
         attention: &Attention<E, T>,
         num_keys: usize,
         sight: Sight,
         scores: &mut [E],
-    ) {
+    ) where
+        T: TileScore<E>,
+    {
         let count = self.keys.len();
         let whole = count.next_multiple_of(S::LANES);
         let Place { batch, head, .. } = self.place;
         if let Some(bias) = attention.bias {
-            let bias =
-                &bias.row(batch, if bias.shape()[1] == 1 { 0 } else { head }, 0)[self.keys.clone()];
-            add_bias(bias, scores, self.queries.len());
+            let head = if bias.shape()[1] == 1 { 0 } else { head };
+            let bias = &bias.row(batch, head, 0)[self.keys.clone()];
+            add_bias(attention.score.unit(), bias, scores, self.queries.len());
         }
         if count < whole {
             for row in scores.chunks_mut(STRIDE).take(self.queries.len()) {
@@ -114,13 +116,13 @@ pub(super) fn tiles(keys: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     firsts.map(move |first| first.max(start)..keys.end.min(first + TILE))
 }
 
-/// Adds the bias of each key to the base-2 logits; minus infinity hides a key whatever its score is.
+/// Turns scores into natural logits and adds the bias of each key; minus infinity hides a key whatever its score is.
 #[inline(always)]
-fn add_bias<E: Real>(bias: &[E], scores: &mut [E], rows: usize) {
-    let log2_e = E::from_f64(std::f64::consts::LOG2_E);
+fn add_bias<E: Real>(unit: E, bias: &[E], scores: &mut [E], rows: usize) {
+    let natural = E::from_f64(unit.to_f64() * std::f64::consts::LN_2);
     for row in scores.chunks_mut(STRIDE).take(rows) {
         for (score, &bias) in row.iter_mut().zip(bias) {
-            let sum = *score + bias * log2_e;
+            let sum = *score * natural + bias;
             *score = if bias == -E::INFINITY { bias } else { sum };
         }
     }

@@ -181,11 +181,11 @@ impl Problem {
     }
 }
 
-fn from_f64<E: Real>(numbers: &[f64]) -> Vec<E> {
+pub(crate) fn from_f64<E: Real>(numbers: &[f64]) -> Vec<E> {
     numbers.iter().map(|x| E::from_f64(*x)).collect()
 }
 
-fn to_f64<E: Real>(numbers: &[E]) -> Vec<f64> {
+pub(crate) fn to_f64<E: Real>(numbers: &[E]) -> Vec<f64> {
     numbers.iter().map(|x| x.to_f64()).collect()
 }
 

@@ -1,0 +1,84 @@
+//! Gradients of dot-product attention against finite differences of its own forward pass.
+
+mod dot_support;
+
+use attention_kernels::{Dropout, Level, Mask};
+use dot_support::{Case, Inputs, kernels};
+
+/// `sum context . gradient`, of which `kernels` computes the gradients.
+fn objective(level: Level, case: &Case, inputs: &Inputs<f64>, mask: Mask) -> f64 {
+    let results = kernels(level, case, inputs, mask);
+    results
+        .context
+        .iter()
+        .zip(&inputs.context_gradient)
+        .map(|(c, g)| c * g)
+        .sum()
+}
+
+fn check(case: &Case, mask: Mask) {
+    let inputs = case.inputs::<f64>(5);
+    for level in Level::available() {
+        let results = kernels(level, case, &inputs, mask);
+        type Field = fn(&mut Inputs<f64>) -> &mut Vec<f64>;
+        let fields: [(&str, &[f64], Field); 4] = [
+            ("query", &results.queries, |inputs| &mut inputs.queries),
+            ("key", &results.keys, |inputs| &mut inputs.keys),
+            ("value", &results.values, |inputs| &mut inputs.values),
+            ("bias", &results.bias, |inputs| &mut inputs.bias),
+        ];
+        for (name, gradient, field) in fields {
+            let step = if gradient.len() > 40 {
+                gradient.len() / 23
+            } else {
+                1
+            };
+            for at in (0..gradient.len()).step_by(step) {
+                let moved = |by: f64| {
+                    let mut inputs = inputs.clone();
+                    field(&mut inputs)[at] += by;
+                    objective(level, case, &inputs, mask)
+                };
+                let h = 1e-5;
+                let difference = (moved(h) - moved(-h)) / (2.0 * h);
+                assert!(
+                    (difference - gradient[at]).abs() < 1e-7 * (1.0 + difference.abs()),
+                    "{level:?} {case:?}: {name} {at}: {} instead of {difference}",
+                    gradient[at]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_are_the_slopes() {
+    if cfg!(miri) {
+        return;
+    }
+    let grouped = Case {
+        heads: 4,
+        key_heads: 2,
+        bias_heads: 1,
+        ..Case::SMALL
+    };
+    for case in [
+        Case::SMALL,
+        grouped,
+        Case {
+            queries: 50,
+            keys: 131,
+            batch: 1,
+            ..grouped
+        },
+    ] {
+        check(&case, Mask::none());
+        let dropout = Some(Dropout::new(0.4, 9));
+        check(&Case { dropout, ..case }, Mask::none());
+        let bounds: Vec<[usize; 2]> = (0..case.queries).map(|i| [i / 2, i + 3]).collect();
+        check(
+            &Case { dropout, ..case },
+            Mask::none().with_intervals(&bounds, [1, case.queries]),
+        );
+    }
+}

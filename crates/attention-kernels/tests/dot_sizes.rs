@@ -1,0 +1,263 @@
+//! Sizes of 0 and 1, strides, and what gradients are added to.
+
+mod dot_support;
+
+use attention_kernels::{DotProduct, DotProductGradients, Level, Mask, Rows, dot_product_backward};
+use dot_support::{Case, assert_precise, kernels, run};
+
+#[test]
+fn every_axis_of_size_zero_or_one() {
+    for small in [0, 1] {
+        let one = |change: &dyn Fn(&mut Case)| {
+            let mut case = Case {
+                bias_heads: 1,
+                ..Case::SMALL
+            };
+            change(&mut case);
+            let inputs = case.inputs::<f32>(1);
+            for level in Level::available() {
+                let got = kernels(level, &case, &inputs, Mask::none());
+                let what = format!("{level:?} {case:?}");
+                assert_precise(&what, &case, &got, &inputs, &|_, _, _, _| true);
+            }
+        };
+        one(&|case| case.batch = small);
+        one(&|case| (case.heads, case.key_heads, case.bias_heads) = (small, small, small));
+        one(&|case| case.queries = small);
+        one(&|case| case.keys = small);
+        one(&|case| case.size = small);
+        one(&|case| case.value_size = small);
+        one(&|case| (case.queries, case.keys) = (small, small));
+        one(&|case| (case.size, case.value_size) = (small, small));
+    }
+}
+
+#[test]
+fn without_keys_the_context_is_zero() {
+    let case = Case {
+        keys: 0,
+        ..Case::SMALL
+    };
+    for level in Level::available() {
+        let got = kernels(level, &case, &case.inputs::<f32>(1), Mask::none());
+        assert!(got.context.iter().all(|&x| x == 0.0));
+        assert!(got.lse.iter().all(|&x| x == f32::NEG_INFINITY));
+        assert!(got.queries.iter().all(|&x| x == 0.0));
+    }
+}
+
+/// `[batch, heads, rows, size]` to `[batch, rows, heads, size]` with a gap after each row.
+fn interleaved(data: &[f32], [batch, heads, rows, size]: [usize; 4]) -> Vec<f32> {
+    let mut out = vec![f32::NAN; batch * heads * rows * (size + 3)];
+    for b in 0..batch {
+        for h in 0..heads {
+            for i in 0..rows {
+                let from = ((b * heads + h) * rows + i) * size;
+                let to = ((b * rows + i) * heads + h) * (size + 3);
+                out[to..to + size].copy_from_slice(&data[from..from + size]);
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn strides_do_not_matter() {
+    for value_size in [13, 16] {
+        let case = Case {
+            key_heads: 3,
+            queries: 20,
+            keys: 70,
+            value_size,
+            ..Case::SMALL
+        };
+        let &Case {
+            batch,
+            heads,
+            queries,
+            keys,
+            size,
+            ..
+        } = &case;
+        let inputs = case.inputs::<f32>(2);
+        let shapes = [
+            [batch, heads, queries, size],
+            [batch, heads, keys, size],
+            [batch, heads, keys, value_size],
+            [batch, heads, queries, value_size],
+        ];
+        let data = [
+            &inputs.queries,
+            &inputs.keys,
+            &inputs.values,
+            &inputs.context_gradient,
+        ];
+        let copies: Vec<Vec<f32>> = data
+            .iter()
+            .zip(shapes)
+            .map(|(d, s)| interleaved(d, s))
+            .collect();
+        let view = |n: usize| {
+            let [_, heads, rows, size] = shapes[n];
+            let strides = [rows * heads * (size + 3), size + 3, heads * (size + 3)];
+            Rows::strided(&copies[n], shapes[n], strides)
+        };
+        for level in Level::available() {
+            let problem = DotProduct {
+                queries: view(0),
+                keys: view(1),
+                values: view(2),
+                bias: None,
+                mask: Mask::none(),
+                scale: case.scale() as f32,
+                dropout: None,
+            };
+            let got = run(level, &problem, view(3));
+            assert_eq!(
+                got,
+                kernels(level, &case, &inputs, Mask::none()),
+                "{level:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn expanded_axes() {
+    let case = Case {
+        queries: 9,
+        keys: 70,
+        value_size: 16,
+        ..Case::SMALL
+    };
+    let &Case {
+        batch,
+        heads,
+        keys,
+        size,
+        value_size,
+        queries,
+        ..
+    } = &case;
+    let mut inputs = case.inputs::<f32>(2);
+    // One key and one value row for all keys of an example; one query for all heads.
+    let repeat = |data: &mut Vec<f32>, size: usize, same: &dyn Fn(usize) -> usize| {
+        let rows = data.len() / size;
+        *data = (0..rows)
+            .flat_map(|row| data[same(row) * size..][..size].to_vec())
+            .collect();
+    };
+    repeat(&mut inputs.keys, size, &|row| {
+        row / (heads * keys) * heads * keys
+    });
+    repeat(&mut inputs.values, value_size, &|row| {
+        row / (heads * keys) * heads * keys
+    });
+    repeat(&mut inputs.queries, size, &|row| {
+        row / (heads * queries) * heads * queries
+    });
+    let key_strides = |size| [heads * keys * size, 0, 0];
+    for level in Level::available() {
+        let problem = DotProduct {
+            queries: Rows::strided(
+                &inputs.queries,
+                [batch, heads, queries, size],
+                [heads * queries * size, 0, 0],
+            ),
+            keys: Rows::strided(&inputs.keys, [batch, heads, keys, size], key_strides(size)),
+            values: Rows::strided(
+                &inputs.values,
+                [batch, heads, keys, value_size],
+                key_strides(value_size),
+            ),
+            bias: None,
+            mask: Mask::none(),
+            scale: case.scale() as f32,
+            dropout: None,
+        };
+        let gradient = Rows::contiguous(
+            &inputs.context_gradient,
+            [batch, heads, queries, value_size],
+        );
+        let got = run(level, &problem, gradient);
+        assert_eq!(
+            got,
+            kernels(level, &case, &inputs, Mask::none()),
+            "{level:?}"
+        );
+    }
+}
+
+#[test]
+fn gradients_are_added() {
+    let case = Case {
+        bias_heads: 1,
+        ..Case::SMALL
+    };
+    let &Case {
+        batch,
+        heads,
+        key_heads,
+        queries,
+        keys,
+        size,
+        value_size,
+        ..
+    } = &case;
+    let inputs = case.inputs::<f32>(3);
+    for level in Level::available() {
+        let once = kernels(level, &case, &inputs, Mask::none());
+        let problem = DotProduct {
+            queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
+            keys: Rows::contiguous(&inputs.keys, [batch, key_heads, keys, size]),
+            values: Rows::contiguous(&inputs.values, [batch, key_heads, keys, value_size]),
+            bias: Some(Rows::contiguous(&inputs.bias, [batch, 1, 1, keys])),
+            mask: Mask::none(),
+            scale: case.scale() as f32,
+            dropout: None,
+        };
+        let mut twice = once.clone();
+        let gradients = DotProductGradients {
+            queries: &mut twice.queries,
+            keys: &mut twice.keys,
+            values: &mut twice.values,
+            bias: Some(&mut twice.bias),
+        };
+        let gradient = Rows::contiguous(
+            &inputs.context_gradient,
+            [batch, heads, queries, value_size],
+        );
+        dot_product_backward(
+            level,
+            &problem,
+            &once.context,
+            &once.lse,
+            gradient,
+            gradients,
+        );
+        for ((name, twice), (_, once)) in twice.fields().into_iter().zip(once.fields()).skip(2) {
+            let close = twice
+                .iter()
+                .zip(once)
+                .all(|(a, b)| (a - 2.0 * b).abs() <= 1e-6 * (1.0 + b.abs()));
+            assert!(close, "{level:?}: {name}");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "expected values [2, 3, 7, 13], got [2, 3, 6, 13]")]
+fn values_must_fit_the_keys() {
+    let (queries, keys, values) = (vec![0.0; 330], vec![0.0; 462], vec![0.0; 468]);
+    let problem = DotProduct {
+        queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
+        keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
+        values: Rows::contiguous(&values, [2, 3, 6, 13]),
+        bias: None,
+        mask: Mask::none(),
+        scale: 1.0,
+        dropout: None,
+    };
+    let (mut context, mut lse) = (vec![0.0; 390], vec![0.0; 30]);
+    attention_kernels::dot_product_forward(Level::PORTABLE, &problem, &mut context, &mut lse);
+}
