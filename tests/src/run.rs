@@ -29,10 +29,13 @@ pub enum Path {
     Attend,
     /// `prepare`, then `attend_with_weights`.
     AttendWithWeights,
+    /// `prepare`, then one call for each query as a decoder makes them, every third one `attend_with_weights`. A mask
+    /// with one row for all queries means the same as in one call.
+    Steps,
 }
 
 impl Path {
-    /// All of them.
+    /// All that take any mask.
     pub const ALL: [Self; 4] = [
         Self::Forward,
         Self::ForwardWithWeights,
@@ -130,6 +133,21 @@ impl Problem {
                 let memory = attention.prepare(k, v, mask.clone());
                 let output = attention.attend_with_weights(q, &memory);
                 (output.context, Some(output.weights))
+            }
+            Path::Steps => {
+                let memory = attention.prepare(k, v, mask.clone());
+                let axis = D - 2;
+                let step = |at: usize| {
+                    let query = q.clone().narrow(axis, at, 1);
+                    match at % 3 {
+                        1 => attention.attend_with_weights(query, &memory).context,
+                        _ => attention.attend(query, &memory),
+                    }
+                };
+                (
+                    Tensor::cat((0..q.dims()[axis]).map(step).collect(), axis),
+                    None,
+                )
             }
         };
         let mut outcome = Outcome::from([("context".into(), Array::read(context.clone()))]);

@@ -33,7 +33,10 @@ impl Memory {
         Self {
             keys: self.keys.clone().select(0, indices.clone()),
             values: self.values.clone().select(0, indices.clone()),
-            packed: self.packed.clone().map(|packed| packed.select(0, indices.clone())),
+            packed: self
+                .packed
+                .clone()
+                .map(|packed| packed.select(0, indices.clone())),
             mask: self.mask.select(indices),
             shared: None,
         }

@@ -2,25 +2,26 @@
 //!
 //! An operation stores its inputs and what its backward kernel cannot recompute cheaply; see the states.
 
+#[cfg(feature = "host")]
+use attention_kernels::Dropout;
 use burn::backend::Autodiff;
 #[cfg(feature = "host")]
 use burn::backend::{AutodiffBackend, Backend, tensor::FloatTensor};
-#[cfg(feature = "host")]
-use attention_kernels::Dropout;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 #[cfg(feature = "host")]
 use burn_autodiff::{
     checkpoint::base::Checkpointer,
     grads::Gradients,
     ops::{Backward, Ops, OpsKind, unary},
 };
-use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 
 use super::AttentionOps;
 #[cfg(feature = "host")]
 use super::kernels::{self, AdditiveTensors, Attended, HostMask};
 #[cfg(feature = "host")]
 use super::{
-    AttentionOptions, GradientSlot, HostBackend, MaskPrimitive, PackedKeys, SharedGradients, composed,
+    AttentionOptions, GradientSlot, HostBackend, MaskPrimitive, PackedKeys, SharedGradients,
+    composed,
 };
 
 #[cfg(not(feature = "host"))]
@@ -57,7 +58,11 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         let mask = HostMask::read::<B>(inner(mask));
         let (scores, node) = scores.into_parts();
         let weights = kernels::masked_softmax::<B>(scores, &mask);
-        match MaskedSoftmax.prepare::<C>([node]).compute_bound().stateful() {
+        match MaskedSoftmax
+            .prepare::<C>([node])
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(prep) => prep.finish(weights.clone(), weights),
             OpsKind::UnTracked(prep) => prep.finish(weights),
         }
@@ -84,7 +89,11 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         let attended = kernels::attention::<B>(inputs.clone(), &mask, scale, dropout);
         let Attended { context, lse } = attended;
         let nodes = [query_node, key_node, value_node];
-        match DotProductAttention.prepare::<C>(nodes).compute_bound().stateful() {
+        match DotProductAttention
+            .prepare::<C>(nodes)
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(prep) => {
                 let state = DotProductState {
                     inputs,
@@ -133,7 +142,11 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         let attended = kernels::additive_attention::<B>(tensors.clone(), &mask, dropout);
         let Attended { context, lse } = attended;
         let nodes = [query_node, key_node, value_node, weight_node];
-        match AdditiveAttention.prepare::<C>(nodes).compute_bound().stateful() {
+        match AdditiveAttention
+            .prepare::<C>(nodes)
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(prep) => {
                 let state = AdditiveState {
                     tensors,
@@ -168,7 +181,11 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
             return tensor;
         }
         let (tensor, node) = tensor.into_parts();
-        match ShareGradients.prepare::<C>([node]).compute_bound().stateful() {
+        match ShareGradients
+            .prepare::<C>([node])
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(prep) => prep.finish(slot, tensor),
             OpsKind::UnTracked(prep) => prep.finish(tensor),
         }
@@ -177,7 +194,9 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
 /// The mask on the inner backend: integers and booleans are the same there.
 #[cfg(feature = "host")]
-fn inner<B: Backend, C: CheckpointStrategy>(mask: MaskPrimitive<Autodiff<B, C>>) -> MaskPrimitive<B> {
+fn inner<B: Backend, C: CheckpointStrategy>(
+    mask: MaskPrimitive<Autodiff<B, C>>,
+) -> MaskPrimitive<B> {
     match mask {
         MaskPrimitive::None => MaskPrimitive::None,
         MaskPrimitive::Intervals { start, end } => MaskPrimitive::Intervals { start, end },
@@ -200,8 +219,7 @@ impl<B: HostBackend> Backward<B, 3> for AdditiveScore {
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
         let (queries, keys, weight, mask) = ops.state;
-        let gradients =
-            kernels::additive_score_backward::<B>(queries, keys, weight, &mask, grad);
+        let gradients = kernels::additive_score_backward::<B>(queries, keys, weight, &mask, grad);
         for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
             if let Some(parent) = parent {
                 grads.register::<B>(parent.id, gradient);
@@ -250,7 +268,15 @@ impl<B: HostBackend> Backward<B, 3> for DotProductAttention {
 
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
-        let DotProductState { inputs, mask, scale, dropout, context, lse, shared } = ops.state;
+        let DotProductState {
+            inputs,
+            mask,
+            scale,
+            dropout,
+            context,
+            lse,
+            shared,
+        } = ops.state;
         let [_, keys, values] = &ops.parents;
         let slots = shared.unwrap_or_default();
         let existing = [
@@ -291,7 +317,14 @@ impl<B: HostBackend> Backward<B, 4> for AdditiveAttention {
 
     fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
         let grad = grads.consume::<B>(&ops.node);
-        let AdditiveState { tensors, mask, dropout, context, lse, shared } = ops.state;
+        let AdditiveState {
+            tensors,
+            mask,
+            dropout,
+            context,
+            lse,
+            shared,
+        } = ops.state;
         let [_, keys, values, _] = &ops.parents;
         let slots = shared.unwrap_or_default();
         let existing = [

@@ -57,7 +57,13 @@ macro_rules! host_ops {
             ) -> FloatTensor<Self> {
                 let dropout = kernels::draw_dropout::<Self>(dropout, &queries);
                 let packed = packed.keys();
-                let tensors = AdditiveTensors::<Self> { queries, keys, values, weight, packed };
+                let tensors = AdditiveTensors::<Self> {
+                    queries,
+                    keys,
+                    values,
+                    weight,
+                    packed,
+                };
                 kernels::additive_attention::<Self>(tensors, &HostMask::read(mask), dropout).context
             }
 

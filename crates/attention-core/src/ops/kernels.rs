@@ -10,8 +10,8 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Distribution, FloatDType, Shape, TensorData, try_read_sync};
 
-use super::host::{HostBackend, HostReal, HostSlice};
 use super::MaskPrimitive;
+use super::host::{HostBackend, HostReal, HostSlice};
 
 /// A mask as the kernels read it.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,10 @@ impl HostMask {
             };
             let pairs = (0..shape[0] * shape[1]).map(|index| {
                 let (batch, query) = (index / shape[1], index % shape[1]);
-                [at(&start, start_shape, batch, query), at(&end, end_shape, batch, query)]
+                [
+                    at(&start, start_shape, batch, query),
+                    at(&end, end_shape, batch, query),
+                ]
             });
             Some((pairs.collect(), shape))
         };
@@ -51,7 +54,11 @@ impl HostMask {
                 intervals: None,
                 keep: keep(flags),
             },
-            MaskPrimitive::IntervalsAndDense { start, end, keep: flags } => Self {
+            MaskPrimitive::IntervalsAndDense {
+                start,
+                end,
+                keep: flags,
+            } => Self {
                 intervals: intervals(start, end),
                 keep: keep(flags),
             },
@@ -75,13 +82,16 @@ impl HostMask {
 fn read_bounds<B: Backend>(tensor: B::IntTensorPrimitive) -> (Vec<usize>, [usize; 2]) {
     let [batch, _, queries, _] = tensor.shape().dims();
     let data = synchronously(try_read_sync(B::int_into_data(tensor)));
-    let bounds = data.iter::<i64>().map(|bound| usize::try_from(bound).unwrap_or(0));
+    let bounds = data
+        .iter::<i64>()
+        .map(|bound| usize::try_from(bound).unwrap_or(0));
     (bounds.collect(), [batch, queries])
 }
 
 /// What a backend in this process reads is there at once.
 fn synchronously<E: std::fmt::Debug>(data: Option<Result<TensorData, E>>) -> TensorData {
-    data.expect("a tensor in memory can be read").expect("a tensor in memory can be read")
+    data.expect("a tensor in memory can be read")
+        .expect("a tensor in memory can be read")
 }
 
 /// Runs `$body` with the type alias `$E` for the dtype.
@@ -275,7 +285,9 @@ pub(super) fn draw_dropout<B: Backend>(probability: f64, like: &FloatTensor<B>) 
     let draw = B::float_random([4].into(), uniform, &like.device(), FloatDType::F32);
     let data = synchronously(try_read_sync(B::float_into_data(draw)));
     // Sixteen bits of each number: an `f32` below 1 has at least as many.
-    let seed = data.iter::<f64>().fold(0, |seed: u64, number| seed << 16 | (number * 65536.0) as u64);
+    let seed = data.iter::<f64>().fold(0, |seed: u64, number| {
+        seed << 16 | (number * 65536.0) as u64
+    });
     Some(Dropout::new(probability, seed))
 }
 
@@ -284,7 +296,8 @@ fn take<B: Backend, E: HostReal>(existing: Option<FloatTensor<B>>, shape: &Shape
     match existing {
         Some(tensor) => {
             let data = synchronously(try_read_sync(B::float_into_data(widened::<B>(tensor))));
-            data.try_into_vec().expect("gradients have the type of their tensors")
+            data.try_into_vec()
+                .expect("gradients have the type of their tensors")
         }
         None => zeros(shape),
     }
@@ -332,10 +345,16 @@ pub(super) fn attention<B: HostBackend>(
     Attended { context, lse }
 }
 
-fn attended_shapes<B: Backend>(queries: &FloatTensor<B>, values: &FloatTensor<B>) -> (Shape, Shape) {
+fn attended_shapes<B: Backend>(
+    queries: &FloatTensor<B>,
+    values: &FloatTensor<B>,
+) -> (Shape, Shape) {
     let [batch, heads, num_queries, _] = queries.shape().dims();
     let [_, _, _, value_size] = values.shape().dims();
-    ([batch, heads, num_queries, value_size].into(), [batch, heads, num_queries].into())
+    (
+        [batch, heads, num_queries, value_size].into(),
+        [batch, heads, num_queries].into(),
+    )
 }
 
 /// The gradients of [`attention`]: of queries, keys and values.
@@ -427,7 +446,10 @@ impl<'a, E: HostReal> AdditiveSlices<'a, E> {
         dropout: Option<Dropout>,
     ) -> AdditiveAttention<'_, E> {
         let packed_len = |packed: &FloatTensor<B>| packed.shape().num_elements();
-        let packed = self.packed.as_ref().zip(tensors.packed.as_ref().map(packed_len));
+        let packed = self
+            .packed
+            .as_ref()
+            .zip(tensors.packed.as_ref().map(packed_len));
         AdditiveAttention {
             score: AdditiveScore {
                 queries: rows(&self.queries, &tensors.queries.shape()),

@@ -149,7 +149,10 @@ pub trait AttentionOps: HostBackend {
     ///   values `[batch, heads, keys, value_size]`, weight `[num_hiddens]`
     /// - result `[batch, heads, queries, value_size]`
     #[fusion(default)]
-    #[allow(clippy::too_many_arguments, reason = "a call across the door names each tensor")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a call across the door names each tensor"
+    )]
     fn additive_attention(
         queries: FloatTensor<Self>,
         keys: FloatTensor<Self>,
@@ -357,7 +360,10 @@ pub fn additive_attention(
 }
 
 /// [`additive_attention`] on a memory's keys and values.
-#[allow(clippy::too_many_arguments, reason = "a call across the door names each tensor")]
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a call across the door names each tensor"
+)]
 pub(crate) fn additive_attention_packed(
     queries: Tensor<4>,
     keys: Tensor<4>,
@@ -416,11 +422,8 @@ pub(crate) fn pack_additive_keys(
         return None;
     }
     let mask = mask.resolve(shape, &keys.device());
-    let packed = <Dispatch as AttentionOps>::pack_additive_keys(
-        keys.into_dispatch(),
-        mask,
-        num_queries,
-    );
+    let packed =
+        <Dispatch as AttentionOps>::pack_additive_keys(keys.into_dispatch(), mask, num_queries);
     Some(Tensor::from_dispatch(packed))
 }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 #[cfg(all(feature = "host", feature = "autodiff"))]
 use std::sync::atomic::Ordering;
 
+use burn::backend::Backend;
 use burn::backend::ExtensionType;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::Backend;
 
 /// Whether the running backward pass holds a gradient of one tensor already.
 ///

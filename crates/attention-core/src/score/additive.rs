@@ -90,9 +90,17 @@ impl ScoringFunction for AdditiveScore {
     }
 
     fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let Memory { keys, values, mask, packed, shared } = memory.clone();
+        let Memory {
+            keys,
+            values,
+            mask,
+            packed,
+            shared,
+        } = memory.clone();
         let weight = self.weight();
-        ops::additive_attention_packed(queries, keys, values, weight, &mask, dropout, packed, shared)
+        ops::additive_attention_packed(
+            queries, keys, values, weight, &mask, dropout, packed, shared,
+        )
     }
 }
 

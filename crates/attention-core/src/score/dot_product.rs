@@ -5,8 +5,8 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::ScoringFunction;
-use crate::{Mask, Memory};
 use crate::ops::{self, AttentionOptions};
+use crate::{Mask, Memory};
 
 /// Configuration of [`DotProductScore`].
 #[derive(Config, Debug)]
@@ -71,7 +71,13 @@ impl ScoringFunction for DotProductScore {
     fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
         let scale = self.scale(&queries);
         let options = AttentionOptions { scale, dropout };
-        let Memory { keys, values, mask, shared, .. } = memory.clone();
+        let Memory {
+            keys,
+            values,
+            mask,
+            shared,
+            ..
+        } = memory.clone();
         ops::attention_shared(queries, keys, values, &mask, options, shared)
     }
 }

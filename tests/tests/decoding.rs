@@ -1,0 +1,170 @@
+//! A decoder's steps through one memory: what they compute, and how their gradients add up.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close,
+    assert_outcomes_same, device,
+};
+use burn::tensor::{DType, Int, Tensor};
+
+/// Masks with one row for all queries.
+fn masks() -> Vec<MaskSpec> {
+    let keep = Array::from_fn(&[2, 1, 1, SIZES.keys], |at| {
+        f64::from((at[0] + at[3]) % 3 != 1)
+    });
+    vec![
+        MaskSpec::None,
+        MaskSpec::lens(&[3, SIZES.keys as i64]),
+        MaskSpec::lens(&[0, 6]),
+        MaskSpec::Keep(keep),
+    ]
+}
+
+#[test]
+fn steps_add_up_to_one_call_gradients_too() {
+    device::each_training(|device| {
+        for mask in masks() {
+            for (kind, problem) in Problem::both(SIZES, &mask) {
+                for dtype in device::dtypes(device) {
+                    let expected = problem.run(device, dtype, Path::Forward);
+                    let steps = problem.run(device, dtype, Path::Steps);
+                    let what = format!("{kind}: {mask:?}");
+                    assert_outcomes_close(&what, &steps, &expected, 20.0 * device::epsilon(dtype));
+                }
+            }
+        }
+    });
+}
+
+/// More keys and units than any tile, and steps that all take the path for few queries.
+#[test]
+fn many_steps_through_many_keys() {
+    let sizes = Sizes {
+        queries: 11,
+        keys: 150,
+        hiddens: 70,
+        value_size: 37,
+        ..SIZES
+    };
+    device::each_training(|device| {
+        for (kind, problem) in Problem::both(sizes, &MaskSpec::lens(&[131, 150])) {
+            let expected = problem.run(device, DType::F32, Path::Forward);
+            let steps = problem.run(device, DType::F32, Path::Steps);
+            assert_outcomes_close(kind, &steps, &expected, 40.0 * device::epsilon(DType::F32));
+        }
+    });
+}
+
+#[test]
+fn padding_is_inert_in_every_step() {
+    device::each_training(|device| {
+        for (kind, problem) in Problem::both(SIZES, &MaskSpec::lens(&[3, 5])) {
+            let clean = problem.run(device, DType::F32, Path::Steps);
+            let mut poisoned = problem.clone();
+            for name in ["keys", "values"] {
+                let array = &problem.inputs[name];
+                let poison = Array::from_fn(&array.shape, |at| {
+                    if at[2] >= [3, 5][at[0]] {
+                        f64::NAN
+                    } else {
+                        array.at(at)
+                    }
+                });
+                poisoned.set(name, poison);
+            }
+            let outcome = poisoned.run(device, DType::F32, Path::Steps);
+            assert_outcomes_same(kind, &outcome, &clean);
+        }
+    });
+}
+
+/// The gradient of the keys, by one memory of them or by two that share the graph.
+#[test]
+fn two_memories_of_the_same_keys_add_up() {
+    device::each_training(|device| {
+        let attention = AdditiveAttentionConfig::new(3, 5, 7).init(device);
+        let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device).require_grad();
+        let values = Array::draw(2, &[2, 6, 4]).f32::<3>(device).require_grad();
+        let query = |seed| Array::draw(seed, &[2, 1, 3]).f32::<3>(device);
+        let prepare = || attention.prepare(keys.clone(), values.clone(), Mask::none());
+        let gradients = |memories: [&Memory; 3]| {
+            let contexts = (3..6)
+                .zip(memories)
+                .map(|(seed, memory)| attention.attend(query(seed), memory));
+            let loss = Tensor::cat(contexts.collect(), 1).powi_scalar(2).sum();
+            let gradients = loss.backward();
+            [&keys, &values].map(|input| Array::read(input.grad(&gradients).unwrap()))
+        };
+        let memory = prepare();
+        let expected = gradients([&memory, &memory, &memory]);
+        let (first, second) = (prepare(), prepare());
+        let actual = gradients([&first, &second, &first]);
+        for (actual, expected) in actual.iter().zip(&expected) {
+            assert_close("two memories", actual, expected, 2e-6);
+        }
+        // And once more: nothing of one pass is left for the next.
+        let memory = prepare();
+        for (actual, expected) in gradients([&memory, &memory, &memory]).iter().zip(&expected) {
+            assert_close("a second pass", actual, expected, 2e-6);
+        }
+    });
+}
+
+/// A beam search that trains: gradients go through what was selected and expanded.
+#[test]
+fn gradients_pass_through_selected_and_expanded_memories() {
+    device::each_training(|device| {
+        let attention = DotProductAttentionConfig::new().init();
+        let additive = AdditiveAttentionConfig::new(5, 5, 7).init(device);
+        let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device).require_grad();
+        let values = Array::draw(2, &[2, 6, 4]).f32::<3>(device).require_grad();
+        let lens = Array::from_fn(&[2], |at| [4.0, 6.0][at[0]]).int::<1>(device);
+        let rows = [1, 0, 1];
+        let indices = || Tensor::<1, Int>::from_data(rows, device);
+        let query = |batch, seed| Array::draw(seed, &[batch, 1, 5]).f32::<3>(device);
+        let gradients = |contexts: Vec<Tensor<3>>| {
+            let loss = Tensor::cat(contexts, 0).powi_scalar(2).sum().backward();
+            [&keys, &values].map(|input| Array::read(input.grad(&loss).unwrap()))
+        };
+        let mask = || Mask::valid_lens(lens.clone());
+        macro_rules! check {
+            ($attention:expr) => {
+                let memory = $attention.prepare(keys.clone(), values.clone(), mask());
+                let (selected, expanded) = (memory.select(indices()), memory.expand(2));
+                let through_memory = gradients(vec![
+                    $attention.attend(query(2, 3), &memory),
+                    $attention.attend(query(3, 4), &selected),
+                    $attention.attend(query(4, 5), &expanded),
+                    $attention.attend(query(2, 6), &memory),
+                    $attention.attend(query(3, 7), &selected),
+                ]);
+                let pick = |input: &Tensor<3>, rows: &[i64]| {
+                    input
+                        .clone()
+                        .select(0, Tensor::<1, Int>::from_data(rows, device))
+                };
+                let forward = |rows: &[i64], seed| {
+                    let lens = lens
+                        .clone()
+                        .select(0, Tensor::<1, Int>::from_data(rows, device));
+                    let mask = Mask::valid_lens(lens);
+                    let queries = query(rows.len(), seed);
+                    $attention.forward(queries, pick(&keys, rows), pick(&values, rows), &mask)
+                };
+                let expected = gradients(vec![
+                    forward(&[0, 1], 3),
+                    forward(&[1, 0, 1], 4),
+                    forward(&[0, 0, 1, 1], 5),
+                    forward(&[0, 1], 6),
+                    forward(&[1, 0, 1], 7),
+                ]);
+                for (actual, expected) in through_memory.iter().zip(&expected) {
+                    assert_close("beams", actual, expected, 4e-6);
+                }
+            };
+        }
+        check!(attention);
+        check!(additive);
+    });
+}
