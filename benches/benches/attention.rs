@@ -45,6 +45,9 @@ enum Pass {
     Backward,
 }
 
+/// Marks the rivals that project the keys in every decoding step.
+const PROJECTING: &str = ", no memory";
+
 const PASSES: [Pass; 2] = [Pass::Forward, Pass::Backward];
 
 fn main() -> io::Result<()> {
@@ -73,7 +76,10 @@ fn main() -> io::Result<()> {
             }
         }
         print_table(&rows);
-        print_fastest_rivals(rows[0], &rows[first_rival..]);
+        let is_projecting = |row: &&[&Measured; 2]| row[0].name.ends_with(PROJECTING);
+        let (projecting, others) = rows[first_rival..].iter().partition::<Vec<_>, _>(is_projecting);
+        print_fastest_rivals(rows[0], &others);
+        print_fastest_rivals(rows[0], &projecting);
         print_memory(work, rows[0]);
         println!();
     }
@@ -153,11 +159,18 @@ impl Work {
     /// The rivals at this work, in pairs of forward and backward; says which cannot run.
     fn rivals(&self, rivals: &mut Rivals) -> Vec<Box<dyn Contestant>> {
         let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
-        for name in ["PyTorch eager", "torch.compile", "PyTorch SDPA", "JAX jit"] {
-            if name == "PyTorch SDPA" && self.kind != Kind::DotProduct {
+        let libraries = ["PyTorch eager", "torch.compile", "PyTorch SDPA", "JAX jit"];
+        let mut rows: Vec<(&str, Kind, &str)> = libraries.map(|name| (name, self.kind, "")).into();
+        if self.kind == Kind::Decoding {
+            // What a module without a memory does in every step.
+            rows.extend(libraries.map(|name| (name, Kind::Additive, PROJECTING)));
+        }
+        for (name, kind, suffix) in rows {
+            if name == "PyTorch SDPA" && kind != Kind::DotProduct {
                 continue;
             }
-            let set_up = PASSES.map(|pass| rivals.set_up(name, self.setup(name, pass)));
+            let label = format!("{name}{suffix}");
+            let set_up = PASSES.map(|pass| rivals.set_up(&label, self.setup(name, kind, pass)));
             match set_up {
                 [Ok(forward), Ok(backward)] => {
                     contestants.push(Box::new(forward));
@@ -169,12 +182,12 @@ impl Work {
         contestants
     }
 
-    fn setup(&self, contestant: &str, pass: Pass) -> Value {
+    fn setup(&self, contestant: &str, kind: Kind, pass: Pass) -> Value {
         json!({
             "contestant": contestant,
             "pass": pass.name(),
             "work": {
-                "kind": self.kind.name(),
+                "kind": kind.name(),
                 "batch": self.batch,
                 "heads": self.heads,
                 "queries": self.queries,
@@ -323,7 +336,7 @@ fn print_table(rows: &[[&Measured; 2]]) {
     }
 }
 
-fn print_fastest_rivals(ours: [&Measured; 2], rivals: &[[&Measured; 2]]) {
+fn print_fastest_rivals(ours: [&Measured; 2], rivals: &[&[&Measured; 2]]) {
     let fastest = |pass: usize| {
         let measured = rivals.iter().map(|row| row[pass]);
         let fastest = measured.min_by_key(|measured| measured.median())?;
