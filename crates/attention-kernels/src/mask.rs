@@ -174,11 +174,8 @@ impl Visible<'_> {
         row[end - keys.start..].fill(hidden);
         let row = &mut row[start - keys.start..end - keys.start];
         match self.keep {
-            Some((keep, 0)) => {
-                if !keep[0] {
-                    row.fill(hidden);
-                }
-            }
+            Some((keep, 0)) if keep[0] => {}
+            Some((_, 0)) => row.fill(hidden),
             Some((keep, _)) => {
                 for (number, &keep) in row.iter_mut().zip(&keep[start..end]) {
                     *number = if keep { *number } else { hidden };

@@ -185,7 +185,7 @@ fn poison<E: Real>(case: &Case, owned: &Owned, inputs: &Inputs<E>) -> Inputs<E> 
         ..
     } = case;
     let mut poisoned = inputs.clone();
-    let nan = E::ZERO / E::ZERO;
+    let nan = E::from_f64(f64::NAN);
     let poisons = [nan, E::INFINITY, -E::INFINITY];
     for b in 0..batch {
         for kh in 0..key_heads {

@@ -328,7 +328,7 @@ impl<E: Real> Slopes<'_, E> {
             let key_row = score.keys.row(batch, head, key);
             let key_in_range = exponentials(simd, key_row, &mut key_exponentials[..units]);
             key_sums.fill(E::ZERO);
-            for query in 0..num_queries {
+            for (query, in_range) in query_in_range.iter().enumerate() {
                 let g = gradient(query);
                 if g == E::ZERO {
                     continue;
@@ -339,7 +339,7 @@ impl<E: Real> Slopes<'_, E> {
                     gradient: g,
                     query: &query_exponentials[range.clone()],
                     key: &key_exponentials,
-                    outside: (!(query_in_range[query] && key_in_range)).then_some([query_row, key_row]),
+                    outside: (!(*in_range && key_in_range)).then_some([query_row, key_row]),
                 };
                 pair.add(simd, &mut query_sums[range], &mut key_sums, &mut weight_sums);
             }

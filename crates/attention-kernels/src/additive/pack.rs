@@ -130,18 +130,24 @@ pub(super) fn pack_keys<E: Real, S: Simd<E>>(
             false => row.fill(E::ONE),
         }
     }
-    transpose(scratch, units, &mut to[..units * BLOCK]);
+    transpose(simd, scratch, units, &mut to[..units * BLOCK]);
     to[units * BLOCK..].fill(E::ZERO);
     to[units * BLOCK] = if all_in_range { E::ONE } else { E::ZERO };
 }
 
-/// `[BLOCK][units]` to `[units][BLOCK]`.
+/// `[BLOCK][units]` to `[units][BLOCK]`: whole squares of vectors, then the rest of the units.
 #[inline(always)]
-fn transpose<E: Real>(from: &[E], units: usize, to: &mut [E]) {
-    let rows: [&[E]; BLOCK] = std::array::from_fn(|lane| &from[lane * units..(lane + 1) * units]);
-    for (unit, to) in to.chunks_exact_mut(BLOCK).enumerate() {
-        for (to, row) in to.iter_mut().zip(rows) {
-            *to = row[unit];
+fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], units: usize, to: &mut [E]) {
+    let whole = units - units % S::LANES;
+    for unit in (0..whole).step_by(S::LANES) {
+        for lane in (0..BLOCK).step_by(S::LANES) {
+            let (from, to) = (&from[lane * units + unit..], &mut to[unit * BLOCK + lane..]);
+            simd.transpose(from, units, to, BLOCK);
+        }
+    }
+    for unit in whole..units {
+        for lane in 0..BLOCK {
+            to[unit * BLOCK + lane] = from[lane * units + unit];
         }
     }
 }

@@ -198,5 +198,9 @@ pub(super) fn complement<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     // Beyond 20 the result is 0 or 1 to rounding, and the reciprocal would meet infinity. NaN passes both bounds.
     let x = simd.min(simd.splat(E::from_f64(20.0)), x);
     let x = simd.max(simd.splat(E::from_f64(-20.0)), x);
-    simd.reciprocal(simd.add(simd.splat(E::ONE), simd.exp(simd.add(x, x))))
+    let one = simd.splat(E::ONE);
+    let d = simd.add(one, simd.exp(simd.add(x, x)));
+    let r = simd.reciprocal(d);
+    // Once more than `reciprocal` needs: a saturated unit is exactly 0 or 1.
+    simd.mul_add(r, simd.neg_mul_add(d, r, one), r)
 }

@@ -1,7 +1,6 @@
 //! Scaled dot products: `score[i, j] = scale * (q[i] . k[j]) + bias[j]`.
 
 mod few;
-mod rows;
 mod score;
 
 use crate::stream::{self, Attention, Gradients, Outputs};
@@ -99,6 +98,81 @@ pub fn dot_product_forward<E: Real>(
     context: &mut [E],
     lse: &mut [E],
 ) {
+    E::dot_forward(level, problem, context, lse);
+}
+
+/// Adds the gradients to `gradients`; `context` and `lse` are what [`dot_product_forward`] wrote for the same problem.
+///
+/// The weights are computed again from `lse`, and are as precise as that is: to within `epsilon * |lse|`. Where a query
+/// sees no key all gradients are 0, whatever `context_gradient` holds. The number of threads changes no bit.
+///
+/// # Shapes
+/// - context, context_gradient `[batch, heads, queries, value_size]`
+/// - lse `[batch, heads, queries]`
+///
+/// # Panics
+/// If sizes do not fit.
+pub fn dot_product_backward<E: Real>(
+    level: Level,
+    problem: &DotProduct<E>,
+    context: &[E],
+    lse: &[E],
+    context_gradient: Rows<E>,
+    gradients: DotProductGradients<E>,
+) {
+    E::dot_backward(level, problem, context, lse, context_gradient, gradients);
+}
+
+/// The kernels of one type, compiled here: a generic function would be compiled again, for every instruction set, in
+/// each crate that calls it.
+pub(crate) trait DotKernels: Sized {
+    fn dot_forward(
+        level: Level,
+        problem: &DotProduct<Self>,
+        context: &mut [Self],
+        lse: &mut [Self],
+    );
+
+    fn dot_backward(
+        level: Level,
+        problem: &DotProduct<Self>,
+        context: &[Self],
+        lse: &[Self],
+        context_gradient: Rows<Self>,
+        gradients: DotProductGradients<Self>,
+    );
+}
+
+macro_rules! dot_kernels {
+    ($type:ident) => {
+        impl DotKernels for $type {
+            fn dot_forward(
+                level: Level,
+                problem: &DotProduct<Self>,
+                context: &mut [Self],
+                lse: &mut [Self],
+            ) {
+                forward(level, problem, context, lse);
+            }
+
+            fn dot_backward(
+                level: Level,
+                problem: &DotProduct<Self>,
+                context: &[Self],
+                lse: &[Self],
+                context_gradient: Rows<Self>,
+                gradients: DotProductGradients<Self>,
+            ) {
+                backward(level, problem, context, lse, context_gradient, gradients);
+            }
+        }
+    };
+}
+
+dot_kernels!(f32);
+dot_kernels!(f64);
+
+fn forward<E: Real>(level: Level, problem: &DotProduct<E>, context: &mut [E], lse: &mut [E]) {
     let score = problem.score();
     let attention = problem.attention(&score, &problem.mask);
     attention.check_forward(context, lse);
@@ -109,19 +183,7 @@ pub fn dot_product_forward<E: Real>(
     }
 }
 
-/// Adds the gradients to `gradients`; `context` and `lse` are what [`dot_product_forward`] wrote for the same problem.
-///
-/// The weights are computed again from `lse`, and are as precise as that is: to within `epsilon * |lse|`. Where a query
-/// sees no key all gradients are 0, whatever `context_gradient` holds. The number of threads changes no
-/// bit.
-///
-/// # Shapes
-/// - context, context_gradient `[batch, heads, queries, value_size]`
-/// - lse `[batch, heads, queries]`
-///
-/// # Panics
-/// If sizes do not fit.
-pub fn dot_product_backward<E: Real>(
+fn backward<E: Real>(
     level: Level,
     problem: &DotProduct<E>,
     context: &[E],
@@ -143,6 +205,10 @@ pub fn dot_product_backward<E: Real>(
         bias,
     } = gradients;
     let want_bias = bias.is_some();
+    assert!(
+        !want_bias || problem.bias.is_some(),
+        "dot product: a bias gradient without a bias"
+    );
     let gradients = Gradients {
         queries,
         keys,

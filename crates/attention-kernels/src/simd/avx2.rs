@@ -108,13 +108,11 @@ impl Simd<f32> for Avx2 {
         unsafe { _mm256_max_ps(a, b) }
     }
 
-    /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, and two leave rounding only.
-    /// (The sums below take one, to 1.6 * 10^-7.)
+    /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, to 1.6 * 10^-7.
     #[inline(always)]
     fn reciprocal(self, v: __m256) -> __m256 {
         unsafe {
             let r = _mm256_rcp_ps(v);
-            let r = _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r);
             _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r)
         }
     }
@@ -224,16 +222,20 @@ impl Simd<f32> for Avx2 {
                 pairs[r] = _mm256_unpacklo_ps(rows[r], rows[r + 1]);
                 pairs[r + 1] = _mm256_unpackhi_ps(rows[r], rows[r + 1]);
             }
+            // `fours[4 q + x]` holds column `x` of each half of the rows `4 q..4 q + 4`.
+            let mut fours = pairs;
+            for q in (0..8).step_by(4) {
+                let a = _mm256_castps_pd(pairs[q]);
+                let b = _mm256_castps_pd(pairs[q + 1]);
+                let c = _mm256_castps_pd(pairs[q + 2]);
+                let d = _mm256_castps_pd(pairs[q + 3]);
+                fours[q] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+                fours[q + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
+                fours[q + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
+                fours[q + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
+            }
             for x in 0..4 {
-                let four = |q: usize| {
-                    let [a, b] = [0, 2].map(|r| _mm256_castps_pd(pairs[q + r + x / 2]));
-                    _mm256_castpd_ps(if x % 2 == 0 {
-                        _mm256_unpacklo_pd(a, b)
-                    } else {
-                        _mm256_unpackhi_pd(a, b)
-                    })
-                };
-                let (low, high) = (four(0), four(4));
+                let (low, high) = (fours[x], fours[4 + x]);
                 let to = to.as_mut_ptr();
                 _mm256_storeu_ps(
                     to.add(x * to_stride),

@@ -221,13 +221,14 @@ impl Simd<f32> for Avx512 {
             // `fours[4 q + x]` holds column `x` of each quarter of the rows `4 q..4 q + 4`.
             let mut fours = pairs;
             for q in (0..16).step_by(4) {
-                let [a, b, c, d] = [0, 1, 2, 3].map(|r| _mm512_castps_pd(pairs[q + r]));
-                let low = _mm512_unpacklo_pd;
-                let high = _mm512_unpackhi_pd;
-                fours[q] = _mm512_castpd_ps(low(a, c));
-                fours[q + 1] = _mm512_castpd_ps(high(a, c));
-                fours[q + 2] = _mm512_castpd_ps(low(b, d));
-                fours[q + 3] = _mm512_castpd_ps(high(b, d));
+                let a = _mm512_castps_pd(pairs[q]);
+                let b = _mm512_castps_pd(pairs[q + 1]);
+                let c = _mm512_castps_pd(pairs[q + 2]);
+                let d = _mm512_castps_pd(pairs[q + 3]);
+                fours[q] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+                fours[q + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+                fours[q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+                fours[q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
             }
             for x in 0..4 {
                 let even_low = _mm512_shuffle_f32x4::<0x88>(fours[x], fours[4 + x]);

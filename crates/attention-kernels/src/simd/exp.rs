@@ -6,6 +6,7 @@
 /// `1 / ln 2`
 pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// `ln 2`, its leading bits: a product with a small integer is exact.
+#[allow(clippy::excessive_precision, reason = "all its digits")]
 pub(super) const LN2_HIGH: f32 = 0.693_359_375;
 /// `ln 2 - LN2_HIGH`
 pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
@@ -15,6 +16,7 @@ pub(super) const HIGHEST: f32 = 88.722_84;
 pub(super) const LOWEST: f32 = -87.336_54;
 
 /// `e^r = 1 + r + r^2 (C[0] + C[1] r + ... )`, a minimax fit in the form of Cephes' `expf`.
+#[allow(clippy::excessive_precision, reason = "as published")]
 pub(super) const COEFFICIENTS: [f32; 6] = [
     5.000_000_1e-1,
     1.666_666_6e-1,

@@ -12,7 +12,6 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
-#[allow(dead_code, reason = "being wired up")]
 pub(crate) mod gemm;
 mod level;
 #[cfg(target_arch = "aarch64")]

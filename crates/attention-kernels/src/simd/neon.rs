@@ -121,25 +121,25 @@ impl Simd<f32> for Neon {
 
     #[inline(always)]
     fn add_reciprocal(self, v: float32x4_t, sum: float32x4_t) -> float32x4_t {
-        unsafe { vaddq_f32(sum, self.reciprocal(v)) }
+        unsafe { vaddq_f32(sum, Simd::<f32>::reciprocal(self, v)) }
     }
 
     #[inline(always)]
     fn add_quotient(self, a: float32x4_t, v: float32x4_t, sum: float32x4_t) -> float32x4_t {
-        unsafe { vfmaq_f32(sum, a, self.reciprocal(v)) }
+        unsafe { vfmaq_f32(sum, a, Simd::<f32>::reciprocal(self, v)) }
     }
 
     #[inline(always)]
     fn reciprocal_less_one(self, v: float32x4_t) -> float32x4_t {
-        unsafe { vsubq_f32(self.reciprocal(v), vdupq_n_f32(1.0)) }
+        unsafe { vsubq_f32(Simd::<f32>::reciprocal(self, v), vdupq_n_f32(1.0)) }
     }
 
     #[inline(always)]
     fn exp(self, v: float32x4_t) -> float32x4_t {
         unsafe {
             // The bounds come first: `min` and `max` then let NaN pass.
-            let x = self.min(vdupq_n_f32(HIGHEST), v);
-            let x = self.max(vdupq_n_f32(LOWEST), x);
+            let x = Simd::<f32>::min(self, vdupq_n_f32(HIGHEST), v);
+            let x = Simd::<f32>::max(self, vdupq_n_f32(LOWEST), x);
             let n = vrndnq_f32(vmulq_f32(x, vdupq_n_f32(LOG2_E)));
             let r = vfmsq_f32(x, n, vdupq_n_f32(LN2_HIGH));
             let r = vfmsq_f32(r, n, vdupq_n_f32(LN2_LOW));
@@ -171,7 +171,7 @@ impl Simd<f32> for Neon {
     fn exp2(self, v: float32x4_t) -> float32x4_t {
         unsafe {
             let lowest = vdupq_n_f32(LOWEST_POWER);
-            let x = self.max(lowest, v);
+            let x = Simd::<f32>::max(self, lowest, v);
             let n = vrndmq_f32(x);
             let r = vsubq_f32(x, n);
             let [c0, c1, c2, c3, c4, c5, c6] = POWER_OF_TWO.map(|c| vdupq_n_f32(c));

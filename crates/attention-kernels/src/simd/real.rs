@@ -12,6 +12,7 @@ use super::level::Kind;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::{Level, Portable, Simd};
+use crate::dot::DotKernels;
 
 /// Work for one thread, generic over the instruction set.
 pub(crate) trait Job<E: Real> {
@@ -69,6 +70,7 @@ pub(crate) trait Sealed:
     + Send
     + Sync
     + 'static
+    + DotKernels
 {
     /// Runs `job` with the instructions of `level`.
     fn dispatch<J: Job<Self>>(level: Level, job: J) -> J::Output

@@ -5,12 +5,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::pool::{Pool, equal_parts, parts};
+use super::running::Scratch;
 use super::score::{BLOCK, Pass, Place, STRIDE, Sizes, TILE, TileScore};
 use super::tile::{Sight, Tile, tiles};
 use super::{Attention, FiniteRows, padded};
-use crate::Dropout;
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Job, Level, MAX_LANES, Real, Simd};
+use crate::simd::{Job, Level, Real, Simd};
 
 /// Queries in a task: a few blocks.
 const TASK: usize = 4 * BLOCK;
@@ -156,42 +156,6 @@ impl<E: Real, T: TileScore<E>> Job<E> for Pack<'_, E, T> {
     }
 }
 
-struct Scratch<E: Real, T: TileScore<E>> {
-    queries: T::Queries,
-    /// `[BLOCK, STRIDE]`: scores, then weights before their normalisation.
-    tile: Vec<E>,
-    /// Of the scores in the tile.
-    unit: E,
-    /// `[BLOCK]`: running maxima of the scores.
-    maxima: Vec<E>,
-    /// `[BLOCK]`: what the exponents of the tile are relative to.
-    references: Vec<E>,
-    /// `[BLOCK]`: what the sums so far are multiplied with.
-    factors: Vec<E>,
-    /// `[BLOCK, LANES]`: running sums, a sum for each lane.
-    sums: Vec<E>,
-    /// `[BLOCK, padded value_size]`: running weighted sums of values.
-    context: Vec<E>,
-    /// Dropout factors of a row.
-    kept: Vec<E>,
-}
-
-impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
-    fn default() -> Self {
-        Self {
-            queries: T::Queries::default(),
-            tile: vec![E::ZERO; BLOCK * STRIDE],
-            unit: E::ONE,
-            maxima: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
-            references: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
-            factors: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
-            sums: vec![E::ZERO; BLOCK * MAX_LANES],
-            context: Vec::new(),
-            kept: vec![E::ZERO; TILE],
-        }
-    }
-}
-
 struct Task<'a, E: Real, T: TileScore<E>> {
     attention: &'a Attention<'a, E, T>,
     place: Place,
@@ -241,11 +205,7 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
         let [.., value_size] = attention.values.shape();
         let value_stride = padded::<E, S>(value_size);
         let rows = queries.len();
-        scratch.unit = attention.unit();
-        scratch.maxima.fill(-E::INFINITY);
-        scratch.sums.fill(E::ZERO);
-        scratch.context.clear();
-        scratch.context.resize(rows * value_stride, E::ZERO);
+        scratch.start(attention.unit(), rows, value_stride);
         let span = attention.mask.span(place.batch, queries.clone(), num_keys);
         if span.is_empty() {
             return;
@@ -308,114 +268,6 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
                     for (context, &value) in context.iter_mut().zip(value) {
                         *context += weight * value;
                     }
-                }
-            }
-        }
-    }
-}
-
-impl<E: Real, T: TileScore<E>> Scratch<E, T> {
-    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what the
-    /// growth of the maxima multiplies the earlier sums with: `2^(unit (m before - m))`.
-    ///
-    /// The difference is taken first, exactly where it matters: the product of a large maximum and the unit rounds.
-    ///
-    /// While a row has seen no key its maximum is minus infinity; 0 in its place makes weights and factor 0.
-    #[inline(always)]
-    fn softmax<S: Simd<E>>(&mut self, simd: S, rows: usize, columns: usize) {
-        let whole = columns.next_multiple_of(S::LANES);
-        let lowest = simd.splat(-E::INFINITY);
-        let unit = simd.splat(self.unit);
-        for (row, largest) in self
-            .tile
-            .chunks_exact(STRIDE)
-            .zip(&mut self.factors[..rows])
-        {
-            let mut most = lowest;
-            for from in row[..whole].chunks_exact(S::LANES) {
-                most = simd.max(simd.load(from), most);
-            }
-            *largest = simd.largest(most);
-        }
-        let maxima = self.maxima.chunks_exact_mut(S::LANES);
-        let references = self.references.chunks_exact_mut(S::LANES);
-        let factors = self.factors.chunks_exact_mut(S::LANES);
-        for ((maxima, references), factors) in maxima.zip(references).zip(factors) {
-            let before = simd.load(maxima);
-            let now = simd.max(before, simd.load(factors));
-            simd.store(now, maxima);
-            let reference = simd.select(simd.less(lowest, now), now, simd.zero());
-            simd.store(reference, references);
-            let growth = simd.mul(simd.sub(before, reference), unit);
-            simd.store(simd.exp2(growth), factors);
-        }
-        let sums = self.sums.chunks_exact_mut(S::LANES);
-        let scalars = self.references.iter().zip(&self.factors);
-        let lines = self.tile.chunks_exact_mut(STRIDE).zip(sums).zip(scalars);
-        for ((row, sums), (&reference, &factor)) in lines.take(rows) {
-            let reference = simd.splat(reference);
-            let mut sum = simd.mul(simd.load(sums), simd.splat(factor));
-            for x in row[..whole].chunks_exact_mut(S::LANES) {
-                let weight = simd.exp2(simd.mul(simd.sub(simd.load(x), reference), unit));
-                sum = simd.add(sum, weight);
-                simd.store(weight, x);
-            }
-            simd.store(sum, sums);
-        }
-    }
-
-    /// Sets dropped weights to 0. The sums keep them, and the others are scaled at the end.
-    #[inline(always)]
-    fn drop<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
-        let Place { batch, head, .. } = tile.place;
-        let whole = tile.keys.len().next_multiple_of(S::LANES);
-        for (row, query) in self.tile.chunks_exact_mut(STRIDE).zip(tile.queries.clone()) {
-            dropout.fill(
-                [batch, head, query],
-                tile.keys.start,
-                E::ONE,
-                &mut self.kept[..whole],
-            );
-            let vectors = row
-                .chunks_exact_mut(S::LANES)
-                .zip(self.kept[..whole].chunks_exact(S::LANES));
-            for (weights, kept) in vectors {
-                simd.store(simd.mul(simd.load(weights), simd.load(kept)), weights);
-            }
-        }
-    }
-
-    /// Divides by the sums: `context / l` and `m + ln l`; 0 and minus infinity where no key was seen.
-    #[inline(always)]
-    fn finish<S: Simd<E>>(
-        &self,
-        simd: S,
-        value_size: usize,
-        scale: E,
-        context: &mut [E],
-        lse: &mut [E],
-    ) {
-        let stride = padded::<E, S>(value_size);
-        for (i, lse) in lse.iter_mut().enumerate() {
-            let sum = simd.sum(simd.load(&self.sums[i * S::LANES..]));
-            let factor = if sum == E::ZERO { E::ZERO } else { scale / sum };
-            // The backward pass amplifies the error of this number: it is rounded once.
-            let most = self.maxima[i].to_f64() * self.unit.to_f64() * std::f64::consts::LN_2;
-            let natural = most + sum.to_f64().ln();
-            *lse = if sum == E::ZERO {
-                -E::INFINITY
-            } else {
-                E::from_f64(natural)
-            };
-            let factor = simd.splat(factor);
-            let from = &self.context[i * stride..(i + 1) * stride];
-            let to = &mut context[i * value_size..(i + 1) * value_size];
-            for (from, to) in from.chunks_exact(S::LANES).zip(to.chunks_mut(S::LANES)) {
-                let context = simd.mul(simd.load(from), factor);
-                if to.len() == S::LANES {
-                    simd.store(context, to);
-                } else {
-                    simd.store_partial(context, to);
                 }
             }
         }

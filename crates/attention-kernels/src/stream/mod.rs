@@ -9,9 +9,11 @@ mod backward;
 mod forward;
 mod pack;
 mod pool;
+mod running;
 mod score;
 mod task;
 mod tile;
+mod upstream;
 
 use crate::{Dropout, Mask, Real, Rows};
 

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use super::Attention;
 use super::backward::Outputs;
-use super::pack::{clear_rows, find_non_finite, multiply_panels, pack_panels, pack_rows, padded};
+use super::pack::{multiply_panels, pack_panels, padded};
 use super::score::{BLOCK, Pass, Place, STRIDE, TILE, TileScore};
 use super::tile::{Sight, Tile, tiles};
+use super::upstream::Upstream;
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Job, MAX_LANES, Real, Simd};
 
@@ -58,7 +59,7 @@ pub(super) struct Task<'a, E: Real, T: TileScore<E>> {
 pub(super) struct Scratch<E: Real, T: TileScore<E>> {
     keys: T::Keys,
     queries: T::Queries,
-    rows: Rows<E>,
+    upstream: Upstream<E>,
     /// The chunk's values in panels.
     values: Vec<E>,
     /// `[keys of the chunk, padded value_size]`
@@ -71,27 +72,12 @@ pub(super) struct Scratch<E: Real, T: TileScore<E>> {
     kept: Vec<E>,
 }
 
-/// A block of rows of the context's gradient.
-#[derive(Default)]
-struct Rows<E> {
-    /// `[BLOCK, padded value_size]`
-    gradient: Vec<E>,
-    /// The same with zeros for rows that are not finite, if there are any.
-    finite: Vec<E>,
-    non_finite: Vec<usize>,
-    /// `[BLOCK]`: the log-sum-exp in the unit of the scores, rounded, and what rounding cut off. It may be large
-    /// beside its differences to the scores, which are what counts.
-    lse: Vec<[E; 2]>,
-    /// `[BLOCK]`: `D`.
-    dot: Vec<E>,
-}
-
 impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
     fn default() -> Self {
         Self {
             keys: T::Keys::default(),
             queries: T::Queries::default(),
-            rows: Rows::default(),
+            upstream: Upstream::default(),
             values: Vec::new(),
             value_gradient: Vec::new(),
             weights: vec![E::ZERO; BLOCK * STRIDE],
@@ -199,7 +185,7 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             &mut scratch.queries,
         );
         scratch
-            .rows
+            .upstream
             .pack(simd, attention.unit(), outputs, place, queries.clone());
         for keys in tiles(span) {
             let tile = Tile {
@@ -255,10 +241,10 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             STRIDE,
         );
         tile.complete(simd, attention, num_keys, sight, weights);
-        let seen = tile.seen_rows(&self.rows.non_finite, weights);
+        let seen = tile.seen_rows(&self.upstream.non_finite, weights);
         let first = keys.start - range.start;
         let within = first..first + keys.len();
-        let left = (&self.rows.gradient[..], value_stride);
+        let left = (&self.upstream.gradient[..], value_stride);
         multiply_panels(
             simd,
             rows,
@@ -270,10 +256,10 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         );
         self.score_gradient(simd, attention, tile);
         let out = &mut self.value_gradient[first * value_stride..within.end * value_stride];
-        let finite = if self.rows.non_finite.is_empty() {
-            &self.rows.gradient
+        let finite = if self.upstream.non_finite.is_empty() {
+            &self.upstream.gradient
         } else {
-            &self.rows.finite
+            &self.upstream.finite
         };
         Product {
             sizes: [keys.len(), rows, value_stride],
@@ -287,8 +273,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         }
         .compute(simd);
         // What the product left out.
-        for (&row, seen) in self.rows.non_finite.iter().zip(seen.chunks(keys.len())) {
-            let gradient = &self.rows.gradient[row * value_stride..][..value_size];
+        for (&row, seen) in self.upstream.non_finite.iter().zip(seen.chunks(keys.len())) {
+            let gradient = &self.upstream.gradient[row * value_stride..][..value_size];
             for key in (0..keys.len()).filter(|&key| seen[key]) {
                 let weight = self.weights[row * STRIDE + key];
                 let out = &mut self.value_gradient[(first + key) * value_stride..];
@@ -322,7 +308,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             .weights
             .chunks_exact_mut(STRIDE)
             .zip(self.gradient.chunks_exact_mut(STRIDE));
-        let scalars = self.rows.lse.iter().zip(&self.rows.dot);
+        let scalars = self.upstream.lse.iter().zip(&self.upstream.dot);
         for (((weights, gradient), (&[high, low], &dot)), query) in
             rows.zip(scalars).zip(tile.queries.clone())
         {
@@ -360,56 +346,6 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
                     );
                 }
             }
-        }
-    }
-}
-
-impl<E: Real> Rows<E> {
-    #[inline(always)]
-    fn pack<S: Simd<E>>(
-        &mut self,
-        simd: S,
-        unit: E,
-        outputs: &Outputs<E>,
-        place: Place,
-        queries: Range<usize>,
-    ) {
-        let Place { batch, head, .. } = place;
-        let [_, heads, num_queries, value_size] = outputs.context_gradient.shape();
-        let stride = padded::<E, S>(value_size);
-        pack_rows(
-            simd,
-            &outputs.context_gradient,
-            [batch, head],
-            queries.clone(),
-            E::ONE,
-            &mut self.gradient,
-        );
-        find_non_finite(simd, &self.gradient, stride, stride, &mut self.non_finite);
-        if !self.non_finite.is_empty() {
-            self.finite.clone_from(&self.gradient);
-            clear_rows(&mut self.finite, stride, &self.non_finite);
-        }
-        let first = (batch * heads + head) * num_queries;
-        let natural = unit.to_f64() * std::f64::consts::LN_2;
-        self.lse.clear();
-        self.dot.clear();
-        for (i, query) in queries.enumerate() {
-            let lse = outputs.lse[first + query].to_f64() / natural;
-            let high = E::from_f64(lse);
-            let low = E::from_f64(lse - high.to_f64());
-            self.lse
-                .push([high, if high.is_finite() { low } else { E::ZERO }]);
-            let context = &outputs.context[(first + query) * value_size..][..value_size];
-            let gradient = &self.gradient[i * stride..(i + 1) * stride];
-            let mut sum = simd.zero();
-            for (context, gradient) in context
-                .chunks(S::LANES)
-                .zip(gradient.chunks_exact(S::LANES))
-            {
-                sum = simd.mul_add(simd.load_partial(context), simd.load(gradient), sum);
-            }
-            self.dot.push(simd.sum(sum));
         }
     }
 }

@@ -110,7 +110,7 @@ impl Attention {
             packed_keys: packed.as_deref(),
             dropout: self.dropout,
         };
-        let nan = E::ZERO / E::ZERO;
+        let nan = E::from_f64(f64::NAN);
         let mut context = vec![nan; gradient.len()];
         let mut lse = vec![nan; batch * heads * num_queries];
         attention.forward(level, &mut context, &mut lse);

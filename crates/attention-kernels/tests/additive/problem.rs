@@ -160,7 +160,7 @@ impl Problem {
             mask,
         };
         // NaN shows what is not written.
-        let nan = E::ZERO / E::ZERO;
+        let nan = E::from_f64(f64::NAN);
         let mut scores = vec![nan; grad.len()];
         score.forward(level, &mut scores);
         let mut to_queries = vec![E::ZERO; queries.len()];

@@ -1,0 +1,175 @@
+//! A problem of attention, for either score.
+
+use std::fmt;
+
+use attention_kernels::Dropout;
+
+use super::bytes::{Bytes, Numbers};
+use super::mask::OwnedMask;
+use super::tensor::Tensor;
+
+/// Pairs of numbers that a problem multiplies at most: it is cut down to that.
+const LARGEST: usize = if cfg!(miri) { 2_000 } else { 150_000 };
+
+/// Queries, keys, values and what else there is. The additive score takes `score_keys`, of as many heads as there
+/// are queries' heads; the dot product takes `keys` and `values`, of `key_heads`.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(super) sizes: Sizes,
+    pub(super) queries: Tensor,
+    pub(super) keys: Tensor,
+    pub(super) values: Tensor,
+    /// `[batch, heads or 1, 1, keys]`
+    pub(super) bias: Option<Tensor>,
+    pub(super) context_gradient: Tensor,
+    /// Of the additive score, `[units]`.
+    pub(super) weight: Vec<f64>,
+    /// Of the dot product.
+    pub(super) scale: f64,
+    pub(super) mask: OwnedMask,
+    pub(super) dropout: Option<Dropout>,
+    /// An order of the examples.
+    pub(super) order: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) batch: usize,
+    pub(super) heads: usize,
+    /// A divisor of `heads`.
+    pub(super) key_heads: usize,
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    pub(super) size: usize,
+    pub(super) value_size: usize,
+}
+
+impl Sizes {
+    fn from_bytes(bytes: &mut Bytes) -> Self {
+        let small = |bytes: &mut Bytes| [1, 2, 3, 4, 5, 0][bytes.next() % 6];
+        let (batch, heads) = (small(bytes), small(bytes));
+        let queries = match bytes.next() {
+            few @ ..160 => [1, 2, 3, 4, 5, 0][few % 6],
+            many => 6 + many % 64,
+        };
+        let keys = match bytes.next() {
+            few @ ..220 => (few + 7) % 71,
+            many => 100 + (many - 220) * 7,
+        };
+        let size = |bytes: &mut Bytes| match bytes.next() {
+            any @ ..220 => (any + 3) % 41,
+            many => many % 4 * 16 + 16,
+        };
+        let (size, value_size) = (size(bytes), size(bytes));
+        let mut sizes = Self { batch, heads, key_heads: heads, queries, keys, size, value_size };
+        while sizes.pairs() * (size + value_size + 1) > LARGEST {
+            let largest = [&mut sizes.batch, &mut sizes.heads, &mut sizes.queries].into_iter().max();
+            let axis = largest.filter(|size| **size > 1).unwrap_or(&mut sizes.keys);
+            *axis /= 2;
+        }
+        let heads = sizes.heads;
+        let divisors: Vec<usize> = (1..=heads).rev().filter(|n| heads.is_multiple_of(*n)).collect();
+        sizes.key_heads = if heads == 0 { 0 } else { bytes.one_of(&divisors) };
+        sizes
+    }
+
+    fn pairs(&self) -> usize {
+        self.batch * self.heads * self.queries * self.keys
+    }
+
+    /// `[batch, heads, queries, keys]`
+    pub(super) fn scores(&self) -> [usize; 4] {
+        [self.batch, self.heads, self.queries, self.keys]
+    }
+
+    /// The head of the keys that a head of the queries attends to.
+    pub(super) fn key_head(&self, head: usize) -> usize {
+        head * self.key_heads / self.heads
+    }
+}
+
+impl Case {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let bytes = &mut Bytes::new(bytes);
+        let sizes = Sizes::from_bytes(bytes);
+        let Sizes { batch, heads, key_heads, queries, keys, size, value_size } = sizes;
+        let mask = OwnedMask::from_bytes(bytes, sizes.scores());
+        let amplitude = bytes.one_of(&[1.0, 0.125, 4.0, 32.0]);
+        let tensor = |bytes: &mut Bytes, [heads, rows, size]: [usize; 3], amplitude| {
+            Tensor::from_bytes(bytes, [batch, heads, rows, size], amplitude)
+        };
+        let queries = tensor(bytes, [heads, queries, size], amplitude);
+        let keys_of_scores = tensor(bytes, [key_heads, keys, size], amplitude);
+        let values = tensor(bytes, [key_heads, keys, value_size], 1.0);
+        let context_gradient = tensor(bytes, [heads, sizes.queries, value_size], 1.0);
+        let mut numbers = Numbers::new(bytes.next());
+        let bias_heads = bytes.one_of(&[None, Some(1), Some(heads)]);
+        let bias = bias_heads.map(|heads| {
+            let mut bias = tensor(bytes, [heads, 1, keys], 2.0);
+            if bytes.next() % 2 == 1 {
+                for number in &mut bias.data {
+                    *number = if numbers.below(9) == 0 { f64::NEG_INFINITY } else { *number };
+                }
+            }
+            bias
+        });
+        let dropout = bytes.one_of(&[None, None, Some(0.0), Some(0.3), Some(1.0)]);
+        let mut order: Vec<usize> = (0..batch).collect();
+        for at in 1..batch {
+            order.swap(at, numbers.below(at + 1));
+        }
+        let scale = f64::from(1.0 / (size.max(1) as f32).sqrt());
+        Self {
+            sizes,
+            queries,
+            keys: keys_of_scores,
+            values,
+            bias,
+            context_gradient,
+            weight: (0..size).map(|_| numbers.number()).collect(),
+            scale: bytes.one_of(&[scale, -scale, 0.0]),
+            mask,
+            dropout: dropout.map(|probability| Dropout::new(probability, 17)),
+            order,
+        }
+    }
+
+    /// Copies in order, the examples in another order.
+    pub(super) fn reordered(&self, order: &[usize]) -> Self {
+        Self {
+            queries: self.queries.reordered(order),
+            keys: self.keys.reordered(order),
+            values: self.values.reordered(order),
+            bias: self.bias.as_ref().map(|bias| bias.reordered(order)),
+            context_gradient: self.context_gradient.reordered(order),
+            mask: self.mask.reordered(order),
+            ..self.clone()
+        }
+    }
+
+    /// NaN and infinities in everything that no visible pair needs: keys and values that no query sees, queries that
+    /// see no key and the gradients of their contexts.
+    pub(super) fn poisoned(&self) -> Self {
+        let Sizes { heads, queries, keys, .. } = self.sizes;
+        let sees = |at| self.mask.sees(at);
+        let query = |[b, h, i]: [usize; 3]| (0..keys).any(|j| sees([b, h, i, j]));
+        let key = |[b, key_head, j]: [usize; 3]| {
+            let mut group = (0..heads).filter(|head| self.sizes.key_head(*head) == key_head);
+            group.any(|h| (0..queries).any(|i| sees([b, h, i, j])))
+        };
+        Self {
+            queries: self.queries.poisoned(query),
+            keys: self.keys.poisoned(key),
+            values: self.values.poisoned(key),
+            context_gradient: self.context_gradient.poisoned(query),
+            ..self.clone()
+        }
+    }
+}
+
+/// Without the numbers, which are many.
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:?}, scale {}, {:?}, {:?}", self.sizes, self.scale, self.dropout, self.mask)
+    }
+}

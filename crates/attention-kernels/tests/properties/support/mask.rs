@@ -1,0 +1,107 @@
+//! Masks with their data.
+
+use attention_kernels::Mask;
+
+use super::bytes::{Bytes, Numbers};
+use super::tensor::reordered;
+
+/// Intervals, flags, both or neither.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnedMask {
+    intervals: Option<(Vec<[usize; 2]>, [usize; 2])>,
+    keep: Option<(Vec<bool>, [usize; 4])>,
+}
+
+impl OwnedMask {
+    /// For scores of the sizes `shape`, `[batch, heads, queries, keys]`.
+    pub(super) fn from_bytes(bytes: &mut Bytes, shape: [usize; 4]) -> Self {
+        let kinds = bytes.next();
+        Self {
+            intervals: (kinds % 3 == 1).then(|| intervals(bytes, shape)),
+            keep: (kinds / 3 % 3 == 1).then(|| keep(bytes, shape)),
+        }
+    }
+
+    pub(super) fn mask(&self) -> Mask<'_> {
+        let mut mask = Mask::none();
+        if let Some((bounds, shape)) = &self.intervals {
+            mask = mask.with_intervals(bounds, *shape);
+        }
+        if let Some((keep, shape)) = &self.keep {
+            mask = mask.with_keep(keep, *shape);
+        }
+        mask
+    }
+
+    pub(super) fn sees(&self, [batch, head, query, key]: [usize; 4]) -> bool {
+        let index = |shape: &[usize], at: &[usize]| {
+            shape.iter().zip(at).fold(0, |index, (size, at)| {
+                index * size + if *size == 1 { 0 } else { *at }
+            })
+        };
+        let inside = self.intervals.as_ref().is_none_or(|(bounds, shape)| {
+            let [start, end] = bounds[index(shape, &[batch, query])];
+            (start..end).contains(&key)
+        });
+        inside
+            && self
+                .keep
+                .as_ref()
+                .is_none_or(|(keep, shape)| keep[index(shape, &[batch, head, query, key])])
+    }
+
+    /// The mask of the examples in another order.
+    pub(super) fn reordered(&self, order: &[usize]) -> Self {
+        let intervals = self.intervals.as_ref();
+        let keep = self.keep.as_ref();
+        Self {
+            intervals: intervals.map(|(bounds, shape)| match shape[0] {
+                1 => (bounds.clone(), *shape),
+                _ => (reordered(bounds, order), *shape),
+            }),
+            keep: keep.map(|(keep, shape)| match shape[0] {
+                1 => (keep.clone(), *shape),
+                _ => (reordered(keep, order), *shape),
+            }),
+        }
+    }
+}
+
+/// The sizes of a mask: 1 where a bit is set, so that it is broadcast there.
+fn broadcast<const N: usize>(bytes: &mut Bytes, shape: [usize; N]) -> [usize; N] {
+    let bits = bytes.next();
+    let mut axis = 0;
+    shape.map(|size| {
+        axis += 1;
+        if bits >> (axis - 1) & 1 == 1 { 1 } else { size }
+    })
+}
+
+fn intervals(bytes: &mut Bytes, shape: [usize; 4]) -> (Vec<[usize; 2]>, [usize; 2]) {
+    let [batch, _, queries, keys] = shape;
+    let shape = broadcast(bytes, [batch, queries]);
+    let kind = bytes.next() % 5;
+    let mut numbers = Numbers::new(bytes.next());
+    let mut interval = |query: usize| match kind {
+        // Lengths.
+        0 => [0, numbers.below(keys + 1)],
+        // Causal, from the last query back.
+        1 => [0, (query + keys + 1).saturating_sub(queries)],
+        // A window, beyond the keys at its end.
+        2 => [query.saturating_sub(2), query + 3],
+        // Anything: empty, backwards, beyond the keys.
+        3 => [numbers.below(keys + 3), numbers.below(keys + 9)],
+        // The first keys hidden.
+        _ => [numbers.below(keys + 1), usize::MAX],
+    };
+    let bounds = (0..shape[0] * shape[1]).map(|at| interval(at % shape[1]));
+    (bounds.collect(), shape)
+}
+
+fn keep(bytes: &mut Bytes, shape: [usize; 4]) -> (Vec<bool>, [usize; 4]) {
+    let shape = broadcast(bytes, shape);
+    let eighths = bytes.one_of(&[7, 4, 1, 0, 8]);
+    let mut numbers = Numbers::new(bytes.next());
+    let flags = (0..shape.iter().product()).map(|_| numbers.below(8) < eighths);
+    (flags.collect(), shape)
+}

@@ -1,0 +1,104 @@
+//! Tensors with any strides, and their copies in order.
+
+use attention_kernels::{Real, Rows};
+
+use super::bytes::{Bytes, Numbers};
+
+/// Numbers of a tensor `[batch, heads, rows, size]` whose last axis is contiguous. NaN stands where no row is.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(super) shape: [usize; 4],
+    strides: [usize; 3],
+    pub(super) data: Vec<f64>,
+}
+
+impl Tensor {
+    /// Numbers in `-amplitude..amplitude`, laid out as `bytes` say: in order, heads behind rows, with gaps, with
+    /// axes that are expanded, or with any strides, so that rows overlap.
+    pub(super) fn from_bytes(bytes: &mut Bytes, shape: [usize; 4], amplitude: f64) -> Self {
+        let [_, heads, rows, size] = shape;
+        let layout = bytes.next();
+        let gap = if layout & 0x10 == 0 { 0 } else { bytes.next() % 20 };
+        let step = size + gap;
+        let mut strides = match layout % 4 {
+            0 | 1 => [heads * rows * step, rows * step, step],
+            2 => [heads * rows * step, step, heads * step],
+            _ => [0; 3].map(|_: usize| bytes.next() % 50),
+        };
+        if layout & 0x20 != 0 {
+            strides[bytes.next() % 3] = 0;
+        }
+        let mut numbers = Numbers::new(bytes.next());
+        let mut tensor = Self { shape, strides, data: Vec::new() };
+        let end = tensor.starts().iter().map(|start| start + size).max();
+        tensor.data = vec![f64::NAN; end.unwrap_or(0)];
+        for start in tensor.starts() {
+            for number in &mut tensor.data[start..start + size] {
+                *number = numbers.number() * amplitude;
+            }
+        }
+        tensor
+    }
+
+    /// In order.
+    fn contiguous(shape: [usize; 4], data: Vec<f64>) -> Self {
+        let [_, heads, rows, size] = shape;
+        let strides = [heads * rows * size, rows * size, size];
+        Self { shape, strides, data }
+    }
+
+    /// Where each row starts.
+    fn starts(&self) -> Vec<usize> {
+        let [batch, heads, rows, _] = self.shape;
+        let places = (0..batch * heads * rows).map(|at| [at / rows / heads, at / rows % heads, at % rows]);
+        places.map(|at| self.start(at)).collect()
+    }
+
+    fn start(&self, at: [usize; 3]) -> usize {
+        at.iter().zip(self.strides).map(|(at, stride)| at * stride).sum()
+    }
+
+    /// One row, `[size]`.
+    pub(super) fn row(&self, at: [usize; 3]) -> &[f64] {
+        &self.data[self.start(at)..][..self.shape[3]]
+    }
+
+    /// The numbers in type `E`, to be seen through [`view`](Self::view).
+    pub(super) fn numbers<E: Real>(&self) -> Vec<E> {
+        self.data.iter().map(|x| E::from_f64(*x)).collect()
+    }
+
+    pub(super) fn view<'a, E>(&self, numbers: &'a [E]) -> Rows<'a, E> {
+        Rows::strided(numbers, self.shape, self.strides)
+    }
+
+    /// A copy in order, its examples in the order `order`.
+    pub(super) fn reordered(&self, order: &[usize]) -> Self {
+        let rows: Vec<&[f64]> = self.starts().iter().map(|at| &self.data[*at..][..self.shape[3]]).collect();
+        Self::contiguous(self.shape, reordered(&rows, order).concat())
+    }
+
+    /// A copy with NaN or infinity wherever no row is for which `is_read` holds.
+    pub(super) fn poisoned(&self, is_read: impl Fn([usize; 3]) -> bool) -> Self {
+        let [batch, heads, rows, size] = self.shape;
+        let mut poisoned = self.clone();
+        let poison = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        for (at, number) in poisoned.data.iter_mut().enumerate() {
+            *number = poison[at % 3];
+        }
+        for place in (0..batch * heads * rows).map(|at| [at / rows / heads, at / rows % heads, at % rows]) {
+            if is_read(place) {
+                let start = self.start(place);
+                poisoned.data[start..start + size].copy_from_slice(self.row(place));
+            }
+        }
+        poisoned
+    }
+}
+
+/// What belongs to each example, in another order.
+pub(super) fn reordered<T: Clone>(numbers: &[T], order: &[usize]) -> Vec<T> {
+    let len = numbers.len() / order.len().max(1);
+    let examples = order.iter().flat_map(|example| &numbers[example * len..(example + 1) * len]);
+    examples.cloned().collect()
+}
