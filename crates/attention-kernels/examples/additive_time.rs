@@ -1,21 +1,91 @@
-use attention_kernels::*;
+//! Times the additive kernels on every level, without anything around them: best of thirty, in milliseconds.
+//!
+//! `cargo run --release -p attention-kernels --example additive_time`
+
 use std::time::Instant;
+
+use attention_kernels::{
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, Level, Mask,
+    Rows,
+};
+
 fn main() {
-    for (b,q,k,d) in [(8usize,128usize,128usize,256usize),(64,1,64,256),(128,1,32,256),(1,512,512,256)] {
-    let mut seed = 1u64;
-    let mut rnd = |n: usize| -> Vec<f32> { (0..n).map(|_| { seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407); ((seed>>40) as f32/(1u64<<24) as f32-0.5)*2.0 }).collect() };
-    let (qs,ks,w)=(rnd(b*q*d),rnd(b*k*d),rnd(d));
-    let mut out=vec![0f32;b*q*k];
-    let p=AdditiveScore{queries:Rows::contiguous(&qs,[b,1,q,d]),keys:Rows::contiguous(&ks,[b,1,k,d]),weight:&w,mask:Mask::none()};
-    for level in Level::available() {
-        let mut best=f64::MAX;
-        for _ in 0..30 { let t=Instant::now(); p.forward(level,&mut out); best=best.min(t.elapsed().as_secs_f64()); }
-        let mut e=0f64;
-        for (i,j) in [(0,0),(q-1,k-1),(q/2,k/3)] { let r:f64=(0..d).map(|u| w[u] as f64*((qs[((b-1)*q+i)*d+u]+ks[((b-1)*k+j)*d+u]) as f64).tanh()).sum(); e=e.max((r-out[((b-1)*q+i)*k+j] as f64).abs()); }
-        let g=rnd(b*q*k); let (mut gq,mut gk,mut gw)=(vec![0f32;b*q*d],vec![0f32;b*k*d],vec![0f32;d]);
-        let mut bb=f64::MAX;
-        for _ in 0..30 { let t=Instant::now(); p.backward(level,&g,AdditiveGradients{queries:&mut gq,keys:&mut gk,weight:&mut gw}); bb=bb.min(t.elapsed().as_secs_f64()); }
-        print!("bwd {:.3} ms ", bb*1e3);
-        println!("{:?} {:?} {:.3} ms {:.2} Gel/s err {e:.1e}",(b,q,k,d),level.name(),best*1e3,(b*q*k*d) as f64/best/1e9);
-    }}
+    for shape in [
+        [8, 128, 128, 256],
+        [64, 1, 64, 256],
+        [128, 1, 32, 256],
+        [1, 512, 512, 256],
+    ] {
+        let [batch, queries, keys, units] = shape;
+        println!("batch {batch}, {queries} queries, {keys} keys, {units} units");
+        for level in Level::available() {
+            time(level, shape);
+        }
+    }
+}
+
+fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
+    let numbers = |count: usize| -> Vec<f32> {
+        (0..count)
+            .map(|i| ((i * 7919 % 1009) as f32) / 504.5 - 1.0)
+            .collect()
+    };
+    let queries = numbers(batch * num_queries * units);
+    let (keys, values) = (
+        numbers(batch * num_keys * units),
+        numbers(batch * num_keys * units),
+    );
+    let weight = numbers(units);
+    let key_rows = Rows::contiguous(&keys, [batch, 1, num_keys, units]);
+    let score = AdditiveScore {
+        queries: Rows::contiguous(&queries, [batch, 1, num_queries, units]),
+        keys: key_rows,
+        weight: &weight,
+        mask: Mask::none(),
+    };
+    let mut scores = vec![0.0; batch * num_queries * num_keys];
+    let grad = numbers(scores.len());
+    let (mut dq, mut dk) = (vec![0.0; queries.len()], vec![0.0; keys.len()]);
+    let (mut dv, mut dw) = (vec![0.0; values.len()], vec![0.0; units]);
+    let score_forward = best(|| score.forward(level, &mut scores));
+    let score_backward = best(|| {
+        let gradients = AdditiveGradients {
+            queries: &mut dq,
+            keys: &mut dk,
+            weight: &mut dw,
+        };
+        score.backward(level, &grad, gradients);
+    });
+    let packed = AdditiveScore::packed_keys(key_rows, Mask::none(), num_queries, level);
+    let attention = AdditiveAttention {
+        score,
+        values: Rows::contiguous(&values, [batch, 1, num_keys, units]),
+        packed_keys: Some(&packed),
+        dropout: None,
+    };
+    let (mut context, mut lse) = (vec![0.0; queries.len()], vec![0.0; batch * num_queries]);
+    let forward = best(|| attention.forward(level, &mut context, &mut lse));
+    let context_gradient = Rows::contiguous(&queries, [batch, 1, num_queries, units]);
+    let backward = best(|| {
+        let gradients = AdditiveAttentionGradients {
+            queries: &mut dq,
+            keys: &mut dk,
+            values: &mut dv,
+            weight: &mut dw,
+        };
+        attention.backward(level, &context, &lse, context_gradient, gradients);
+    });
+    println!(
+        "  {:<9} score {score_forward:.3}, backward {score_backward:.3}; packed keys to context {forward:.3}, backward {backward:.3}",
+        level.name()
+    );
+}
+
+fn best(mut run: impl FnMut()) -> f64 {
+    let times = (0..30).map(|_| {
+        let started = Instant::now();
+        run();
+        started.elapsed().as_secs_f64() * 1e3
+    });
+    times.fold(f64::INFINITY, f64::min)
 }

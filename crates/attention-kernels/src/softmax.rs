@@ -24,15 +24,29 @@ pub fn masked_softmax<E: Real>(
     scores: &[E],
     weights: &mut [E],
 ) {
-    check(shape, &[("scores", scores.len()), ("weights", weights.len())]);
+    check(
+        shape,
+        &[("scores", scores.len()), ("weights", weights.len())],
+    );
     let Some(task_rows) = task_rows(shape) else {
         return;
     };
     let len = task_rows * shape[3];
     let tasks = weights.par_chunks_mut(len).zip(scores.par_chunks(len));
     tasks.enumerate().for_each(|(task, (weights, scores))| {
-        let rows = Rows { shape, mask, first: task * task_rows };
-        E::dispatch(level, Forward { rows, scores, weights });
+        let rows = Rows {
+            shape,
+            mask,
+            first: task * task_rows,
+        };
+        E::dispatch(
+            level,
+            Forward {
+                rows,
+                scores,
+                weights,
+            },
+        );
     });
 }
 
@@ -51,7 +65,11 @@ pub fn masked_softmax_backward<E: Real>(
     grad: &[E],
     grad_scores: &mut [E],
 ) {
-    let lens = [("weights", weights.len()), ("grad", grad.len()), ("grad_scores", grad_scores.len())];
+    let lens = [
+        ("weights", weights.len()),
+        ("grad", grad.len()),
+        ("grad_scores", grad_scores.len()),
+    ];
     check(shape, &lens);
     let Some(task_rows) = task_rows(shape) else {
         return;
@@ -59,9 +77,19 @@ pub fn masked_softmax_backward<E: Real>(
     let num_keys = shape[3];
     let len = task_rows * num_keys;
     let tasks = grad_scores.par_chunks_mut(len).zip(weights.par_chunks(len));
-    tasks.zip(grad.par_chunks(len)).for_each(|((to, weights), grad)| {
-        E::dispatch(level, Backward { num_keys, weights, grad, to });
-    });
+    tasks
+        .zip(grad.par_chunks(len))
+        .for_each(|((to, weights), grad)| {
+            E::dispatch(
+                level,
+                Backward {
+                    num_keys,
+                    weights,
+                    grad,
+                    to,
+                },
+            );
+        });
 }
 
 fn check(shape: [usize; 4], lens: &[(&str, usize)]) {
@@ -100,8 +128,15 @@ impl<E: Real> Job<E> for Forward<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Rows { shape: [_, heads, num_queries, num_keys], mask, first } = self.rows;
-        let rows = self.weights.chunks_exact_mut(num_keys).zip(self.scores.chunks_exact(num_keys));
+        let Rows {
+            shape: [_, heads, num_queries, num_keys],
+            mask,
+            first,
+        } = self.rows;
+        let rows = self
+            .weights
+            .chunks_exact_mut(num_keys)
+            .zip(self.scores.chunks_exact(num_keys));
         for (row, (weights, scores)) in (first..).zip(rows) {
             let (head, query) = (row / num_queries, row % num_queries);
             let visible = mask.visible(head / heads, head % heads, query, num_keys);
@@ -184,7 +219,10 @@ impl<E: Real> Job<E> for Backward<'_, E> {
         for ((to, weights), grad) in rows.zip(self.grad.chunks_exact(self.num_keys)) {
             let mut sum = simd.zero();
             for (weights, grad) in weights.chunks(S::LANES).zip(grad.chunks(S::LANES)) {
-                sum = simd.add(sum, product(simd, simd.load_partial(weights), simd.load_partial(grad)));
+                sum = simd.add(
+                    sum,
+                    product(simd, simd.load_partial(weights), simd.load_partial(grad)),
+                );
             }
             let sum = simd.splat(simd.sum(sum));
             let chunks = weights.chunks(S::LANES).zip(grad.chunks(S::LANES));
@@ -199,6 +237,9 @@ impl<E: Real> Job<E> for Backward<'_, E> {
 /// `weights * x`, 0 where the weight is 0: a hidden key's gradient may hold anything.
 #[inline(always)]
 fn product<E: Real, S: Simd<E>>(simd: S, weights: S::V, x: S::V) -> S::V {
-    let is_hidden = simd.less(simd.max(simd.sub(simd.zero(), weights), weights), simd.splat(E::SMALLEST));
+    let is_hidden = simd.less(
+        simd.max(simd.sub(simd.zero(), weights), weights),
+        simd.splat(E::SMALLEST),
+    );
     simd.select(is_hidden, simd.zero(), simd.mul(weights, x))
 }

@@ -1,9 +1,9 @@
 //! Additive attention straight to the context, without `[queries, keys]` in memory.
 
-use super::{AdditiveScore, BLOCK};
 use super::few;
 use super::pack::{Weights, packed_block_len};
 use super::stream::Streamed;
+use super::{AdditiveScore, BLOCK};
 use crate::simd::{Level, Real};
 use crate::stream::{self, Attention, Gradients, Outputs};
 use crate::{Dropout, Mask, Rows};
@@ -50,7 +50,12 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
     ///
     /// # Panics
     /// If the shapes do not fit together.
-    pub fn packed_keys(keys: Rows<'a, E>, mask: Mask<'a>, num_queries: usize, level: Level) -> Vec<E> {
+    pub fn packed_keys(
+        keys: Rows<'a, E>,
+        mask: Mask<'a>,
+        num_queries: usize,
+        level: Level,
+    ) -> Vec<E> {
         super::score::pack_all(&keys, &mask, num_queries, level)
     }
 }
@@ -127,9 +132,21 @@ impl<E: Real> AdditiveAttention<'_, E> {
         let [_, _, num_keys, value_size] = self.values.shape();
         let heads_in_all = batch * heads;
         let lens = [
-            ("queries", gradients.queries.len(), heads_in_all * num_queries * units),
-            ("keys", gradients.keys.len(), heads_in_all * num_keys * units),
-            ("values", gradients.values.len(), heads_in_all * num_keys * value_size),
+            (
+                "queries",
+                gradients.queries.len(),
+                heads_in_all * num_queries * units,
+            ),
+            (
+                "keys",
+                gradients.keys.len(),
+                heads_in_all * num_keys * units,
+            ),
+            (
+                "values",
+                gradients.values.len(),
+                heads_in_all * num_keys * value_size,
+            ),
             ("weight", gradients.weight.len(), units),
         ];
         for (name, found, expected) in lens {
@@ -163,10 +180,7 @@ impl<E: Real> AdditiveAttention<'_, E> {
         }
     }
 
-    fn attention<'b>(
-        &'b self,
-        score: &'b Streamed<'b, E>,
-    ) -> Attention<'b, E, Streamed<'b, E>> {
+    fn attention<'b>(&'b self, score: &'b Streamed<'b, E>) -> Attention<'b, E, Streamed<'b, E>> {
         Attention {
             score,
             values: self.values,

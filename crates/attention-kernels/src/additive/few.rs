@@ -36,7 +36,11 @@ pub(super) fn forward<E: Real>(
     let rows = rows.zip(lse.par_chunks_mut(num_queries)).enumerate();
     rows.with_min_len(TASK).for_each(|(head, (context, lse))| {
         let at = [head / heads, head % heads];
-        let head = Head { problem, weights, at };
+        let head = Head {
+            problem,
+            weights,
+            at,
+        };
         E::dispatch(level, Forward { head, context, lse });
     });
 }
@@ -62,9 +66,25 @@ pub(super) fn backward<E: Real>(
         .with_min_len(TASK)
         .for_each(|(head, (((queries, keys), values), weight))| {
             let at = [head / heads, head % heads];
-            let head = Head { problem, weights, at };
-            let gradients = AdditiveAttentionGradients { queries, keys, values, weight };
-            E::dispatch(level, Backward { head, context_gradient, gradients });
+            let head = Head {
+                problem,
+                weights,
+                at,
+            };
+            let gradients = AdditiveAttentionGradients {
+                queries,
+                keys,
+                values,
+                weight,
+            };
+            E::dispatch(
+                level,
+                Backward {
+                    head,
+                    context_gradient,
+                    gradients,
+                },
+            );
         });
     for partial in partial_weights.chunks_exact(units) {
         for (to, from) in gradients.weight.iter_mut().zip(partial) {
@@ -123,7 +143,12 @@ impl<E: Real> Head<'_, E> {
                 lse[query] = sum;
             }
         }
-        Attended { first, weights, stride, visible }
+        Attended {
+            first,
+            weights,
+            stride,
+            visible,
+        }
     }
 
     /// The scores of all queries with some blocks of keys, `[queries][stride]`.
@@ -233,7 +258,12 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
             context.fill(E::ZERO);
             for (key, column) in attended.visible_keys(query) {
                 let weight = weights[column] * factors[column];
-                add_scaled(simd, weight, values.row(head.at[0], head.at[1], key), context);
+                add_scaled(
+                    simd,
+                    weight,
+                    values.row(head.at[0], head.at[1], key),
+                    context,
+                );
             }
         }
     }
@@ -251,7 +281,11 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self { head, context_gradient, gradients } = self;
+        let Self {
+            head,
+            context_gradient,
+            gradients,
+        } = self;
         let [batch, index] = head.at;
         let values = &head.problem.values;
         let [_, _, num_keys, value_size] = values.shape();
@@ -278,7 +312,12 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 row[key - first] = weights[key - first] * (slopes[key - first] - total);
             }
         }
-        let AdditiveAttentionGradients { queries, keys, weight, .. } = gradients;
+        let AdditiveAttentionGradients {
+            queries,
+            keys,
+            weight,
+            ..
+        } = gradients;
         let last = num_keys.min(attended.first + attended.stride);
         let slopes = Slopes {
             head: &head,
@@ -301,7 +340,13 @@ struct Slopes<'a, E> {
 impl<E: Real> Slopes<'_, E> {
     /// Adds what they give the queries, keys and weight of the head; see `gradient.rs` for the formulas.
     #[inline(always)]
-    fn add<S: Simd<E>>(&self, simd: S, to_queries: &mut [E], to_keys: &mut [E], to_weight: &mut [E]) {
+    fn add<S: Simd<E>>(
+        &self,
+        simd: S,
+        to_queries: &mut [E],
+        to_keys: &mut [E],
+        to_weight: &mut [E],
+    ) {
         let score = &self.head.problem.score;
         let [batch, head] = self.head.at;
         let [_, _, num_queries, units] = score.queries.shape();
@@ -341,12 +386,20 @@ impl<E: Real> Slopes<'_, E> {
                     key: &key_exponentials,
                     outside: (!(*in_range && key_in_range)).then_some([query_row, key_row]),
                 };
-                pair.add(simd, &mut query_sums[range], &mut key_sums, &mut weight_sums);
+                pair.add(
+                    simd,
+                    &mut query_sums[range],
+                    &mut key_sums,
+                    &mut weight_sums,
+                );
             }
             let to = &mut to_keys[key * units..(key + 1) * units];
             add_products(simd, score.weight, &key_sums, to);
         }
-        for (sums, to) in query_sums.chunks_exact(padded).zip(to_queries.chunks_exact_mut(units)) {
+        for (sums, to) in query_sums
+            .chunks_exact(padded)
+            .zip(to_queries.chunks_exact_mut(units))
+        {
             add_products(simd, score.weight, sums, to);
         }
         for (to, sum) in to_weight.iter_mut().zip(weight_sums) {
@@ -383,15 +436,26 @@ struct Pair<'a, E> {
 
 impl<E: Real> Pair<'_, E> {
     #[inline(always)]
-    fn add<S: Simd<E>>(&self, simd: S, query_sums: &mut [E], key_sums: &mut [E], weight_sums: &mut [E]) {
+    fn add<S: Simd<E>>(
+        &self,
+        simd: S,
+        query_sums: &mut [E],
+        key_sums: &mut [E],
+        weight_sums: &mut [E],
+    ) {
         let g = simd.splat(self.gradient);
         let half = simd.splat(E::from_f64(0.5));
-        let inputs = self.query.chunks_exact(S::LANES).zip(self.key.chunks_exact(S::LANES));
+        let inputs = self
+            .query
+            .chunks_exact(S::LANES)
+            .zip(self.key.chunks_exact(S::LANES));
         let sums = query_sums
             .chunks_exact_mut(S::LANES)
             .zip(key_sums.chunks_exact_mut(S::LANES))
             .zip(weight_sums.chunks_exact_mut(S::LANES));
-        for (index, ((query, key), ((query_sum, key_sum), weight_sum))) in inputs.zip(sums).enumerate() {
+        for (index, ((query, key), ((query_sum, key_sum), weight_sum))) in
+            inputs.zip(sums).enumerate()
+        {
             let x = simd.mul_add(simd.load(query), simd.load(key), half);
             let mut negative_tanh = simd.reciprocal_less_one(x);
             if let Some([query, key]) = self.outside {

@@ -47,7 +47,8 @@ impl<'a, E: Real> Side<'a, E> {
     ) {
         let [_, _, _, units] = from.shape();
         self.rows.clear();
-        self.rows.extend(range.map(|row| from.row(batch, head, row)));
+        self.rows
+            .extend(range.map(|row| from.row(batch, head, row)));
         self.exponentials.reset(self.rows.len(), units);
         self.sums.reset(self.rows.len(), units);
         self.scratch.resize(units, E::ZERO);
@@ -117,10 +118,18 @@ pub(super) fn add_gradients<E: Real, S: Simd<E>>(
             let range = range.clone();
             let count = if first + TILE <= num_queries { TILE } else { 1 };
             match (count, fast) {
-                (TILE, true) => tile::<E, S, TILE, false>(simd, block, first, queries, keys, range, grad, &mut total),
-                (TILE, false) => tile::<E, S, TILE, true>(simd, block, first, queries, keys, range, grad, &mut total),
-                (_, true) => tile::<E, S, 1, false>(simd, block, first, queries, keys, range, grad, &mut total),
-                (_, false) => tile::<E, S, 1, true>(simd, block, first, queries, keys, range, grad, &mut total),
+                (TILE, true) => tile::<E, S, TILE, false>(
+                    simd, block, first, queries, keys, range, grad, &mut total,
+                ),
+                (TILE, false) => tile::<E, S, TILE, true>(
+                    simd, block, first, queries, keys, range, grad, &mut total,
+                ),
+                (_, true) => tile::<E, S, 1, false>(
+                    simd, block, first, queries, keys, range, grad, &mut total,
+                ),
+                (_, false) => tile::<E, S, 1, true>(
+                    simd, block, first, queries, keys, range, grad, &mut total,
+                ),
             }
             first += count;
         }
@@ -193,7 +202,13 @@ fn tile<E: Real, S: Simd<E>, const Q: usize, const SLOW: bool>(
 
 /// `-tanh(query + key)` of the units from `first` on: `fast` where both are in range.
 #[inline(always)]
-pub(super) fn direct<E: Real, S: Simd<E>>(simd: S, query: &[E], key: &[E], first: usize, fast: S::V) -> S::V {
+pub(super) fn direct<E: Real, S: Simd<E>>(
+    simd: S,
+    query: &[E],
+    key: &[E],
+    first: usize,
+    fast: S::V,
+) -> S::V {
     let units = first.min(query.len())..query.len().min(first + S::LANES);
     let (query, key) = (&query[units.clone()], &key[units]);
     let mut inside = [E::ONE; BLOCK];

@@ -45,9 +45,10 @@ pub(super) struct Weights<E> {
 
 impl<E: Real> Weights<E> {
     pub(super) fn new(weight: &[E]) -> Self {
-        let largest = weight
-            .iter()
-            .fold(E::ZERO, |most, w| if w.abs() > most { w.abs() } else { most });
+        let largest = weight.iter().fold(
+            E::ZERO,
+            |most, w| if w.abs() > most { w.abs() } else { most },
+        );
         let largest = match largest > E::ZERO && largest.is_finite() {
             true => largest,
             false => E::ONE,
@@ -180,7 +181,8 @@ impl<'a, E: Real> PackedQueries<'a, E> {
     ) {
         let units = weights.inverse.len();
         self.rows.clear();
-        self.rows.extend(range.map(|query| queries.row(batch, head, query)));
+        self.rows
+            .extend(range.map(|query| queries.row(batch, head, query)));
         self.packed.resize(self.rows.len() * units, E::ZERO);
         self.scratch.resize(units, E::ZERO);
         self.in_range.clear();
@@ -204,7 +206,11 @@ impl<'a, E: Real> PackedQueries<'a, E> {
     /// How many queries the tile that starts at `query` has.
     #[inline(always)]
     pub(super) fn tile_len(&self, query: usize) -> usize {
-        if query + TILE <= self.rows.len() { TILE } else { 1 }
+        if query + TILE <= self.rows.len() {
+            TILE
+        } else {
+            1
+        }
     }
 
     /// The `Q` queries from `query` on.

@@ -16,7 +16,8 @@ impl<E: Real> Panel<E> {
     /// Becomes zeros, for rows of `units`.
     pub(super) fn reset(&mut self, rows: usize, units: usize) {
         self.data.clear();
-        self.data.resize(units.div_ceil(BLOCK) * rows * BLOCK, E::ZERO);
+        self.data
+            .resize(units.div_ceil(BLOCK) * rows * BLOCK, E::ZERO);
         self.rows = rows;
     }
 

@@ -90,7 +90,11 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
         let mut rows: Vec<(usize, usize, &mut [E])> = Vec::with_capacity(batch * heads * tasks);
         for (head, scores) in scores.chunks_mut(num_queries * num_keys).enumerate() {
             let chunks = scores.chunks_mut(TASK_QUERIES * num_keys);
-            rows.extend(chunks.enumerate().map(|(chunk, rows)| (head, chunk * TASK_QUERIES, rows)));
+            rows.extend(
+                chunks
+                    .enumerate()
+                    .map(|(chunk, rows)| (head, chunk * TASK_QUERIES, rows)),
+            );
         }
         rows.into_par_iter().for_each(|(head, first, scores)| {
             let packed_len = packed.len() / (batch * heads);
@@ -126,7 +130,16 @@ pub(super) fn pack_all<E: Real>(
             let (head, block) = (index / blocks, index % blocks);
             let at = [head / heads, head % heads, block];
             let visible = visible_keys(mask, at[0], num_queries, num_keys);
-            E::dispatch(level, Pack { keys, at, visible, scratch, to });
+            E::dispatch(
+                level,
+                Pack {
+                    keys,
+                    at,
+                    visible,
+                    scratch,
+                    to,
+                },
+            );
         },
     );
     packed
@@ -135,7 +148,10 @@ pub(super) fn pack_all<E: Real>(
 /// Splits the keys of a head in as many parts as there are queries and keys to keep every thread busy. By shape
 /// only, so that the sums over keys are the same on every machine.
 fn key_parts(heads: usize, num_keys: usize) -> usize {
-    8_usize.div_ceil(heads).min(num_keys.div_ceil(4 * BLOCK)).max(1)
+    8_usize
+        .div_ceil(heads)
+        .min(num_keys.div_ceil(4 * BLOCK))
+        .max(1)
 }
 
 impl<E: Real> AdditiveScore<'_, E> {
@@ -154,8 +170,16 @@ impl<E: Real> AdditiveScore<'_, E> {
         let heads_in_all = batch * heads;
         let lens = [
             ("grad", grad.len(), heads_in_all * num_queries * num_keys),
-            ("queries", gradients.queries.len(), heads_in_all * num_queries * units),
-            ("keys", gradients.keys.len(), heads_in_all * num_keys * units),
+            (
+                "queries",
+                gradients.queries.len(),
+                heads_in_all * num_queries * units,
+            ),
+            (
+                "keys",
+                gradients.keys.len(),
+                heads_in_all * num_keys * units,
+            ),
             ("weight", gradients.weight.len(), units),
         ];
         for (name, found, expected) in lens {
@@ -193,10 +217,23 @@ impl<E: Real> AdditiveScore<'_, E> {
             .for_each(|(((head, part, keys), queries), weight)| {
                 let first = part * part_keys;
                 let range = first..first + keys.len() / units;
-                let gradients = AdditiveGradients { queries, keys, weight };
+                let gradients = AdditiveGradients {
+                    queries,
+                    keys,
+                    weight,
+                };
                 let at = [head / heads, head % heads];
                 let grad = &grad[head * num_queries * num_keys..][..num_queries * num_keys];
-                E::dispatch(level, Backward { problem: self, at, range, grad, gradients });
+                E::dispatch(
+                    level,
+                    Backward {
+                        problem: self,
+                        at,
+                        range,
+                        grad,
+                        gradients,
+                    },
+                );
             });
         for partial in partial_weights.chunks_exact(units) {
             add(partial, gradients.weight);
@@ -236,7 +273,12 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let AdditiveScore { queries, keys, weight, mask } = self.problem;
+        let AdditiveScore {
+            queries,
+            keys,
+            weight,
+            mask,
+        } = self.problem;
         let [_, _, num_queries, units] = queries.shape();
         let [_, _, num_keys, _] = keys.shape();
         let [batch, head] = self.at;
@@ -252,9 +294,21 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         key_side.fill_keys(simd, keys, self.at, range.clone());
         let grad = &self.grad[range.start..];
         let all = 0..range.len();
-        let AdditiveGradients { queries: to_queries, keys: to_keys, weight: to_weight } = self.gradients;
+        let AdditiveGradients {
+            queries: to_queries,
+            keys: to_keys,
+            weight: to_weight,
+        } = self.gradients;
         if mask.is_none() {
-            add_gradients(simd, &mut query_side, &mut key_side, all, grad, num_keys, to_weight);
+            add_gradients(
+                simd,
+                &mut query_side,
+                &mut key_side,
+                all,
+                grad,
+                num_keys,
+                to_weight,
+            );
         } else {
             let mut visible_grad = vec![E::ZERO; num_queries * range.len()];
             for (query, to) in visible_grad.chunks_exact_mut(range.len()).enumerate() {
@@ -266,7 +320,15 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                     }
                 }
             }
-            add_gradients(simd, &mut query_side, &mut key_side, all, &visible_grad, range.len(), to_weight);
+            add_gradients(
+                simd,
+                &mut query_side,
+                &mut key_side,
+                all,
+                &visible_grad,
+                range.len(),
+                to_weight,
+            );
         }
         query_side.add_gradients_to(weight, to_queries);
         let first = (range.start - self.range.start) * units;
@@ -288,7 +350,14 @@ impl<E: Real> Job<E> for Pack<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        pack_keys(simd, self.keys, self.at, &self.visible, self.scratch, self.to);
+        pack_keys(
+            simd,
+            self.keys,
+            self.at,
+            &self.visible,
+            self.scratch,
+            self.to,
+        );
     }
 }
 
@@ -342,7 +411,12 @@ impl<E: Real> Forward<'_, '_, E> {
                 let count = queries.tile_len(query);
                 let is_hidden = |visible: &Visible| !visible.meets(&block_keys);
                 if masked && visible[query..query + count].iter().all(is_hidden) {
-                    for row in self.scores.chunks_exact_mut(num_keys).skip(query).take(count) {
+                    for row in self
+                        .scores
+                        .chunks_exact_mut(num_keys)
+                        .skip(query)
+                        .take(count)
+                    {
                         row[block_keys.clone()].fill(E::ZERO);
                     }
                     query += count;

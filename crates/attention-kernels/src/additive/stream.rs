@@ -108,7 +108,9 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
     ) {
         let at = [place.batch, place.head];
         let from = &self.score.queries;
-        queries.packed.pack(simd, from, at, range.clone(), &self.weights);
+        queries
+            .packed
+            .pack(simd, from, at, range.clone(), &self.weights);
         if pass == Pass::Backward {
             queries.side.fill_queries(simd, from, at, range);
         }
@@ -143,7 +145,15 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
     ) {
         let tile = tile.start - keys.range.start..tile.end - keys.range.start;
         let weight = &mut keys.weight_sums;
-        add_gradients(simd, &mut queries.side, &mut keys.side, tile, gradient, stride, weight);
+        add_gradients(
+            simd,
+            &mut queries.side,
+            &mut keys.side,
+            tile,
+            gradient,
+            stride,
+            weight,
+        );
     }
 
     #[inline(always)]

@@ -75,7 +75,9 @@ pub(super) fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
             let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
             let keys = &keys.packed[chunk.start * BLOCK..chunk.end * BLOCK];
             let inverse = &weights.inverse[chunk];
-            let pairs = queries.chunks_exact(2 * Q).zip(keys.chunks_exact(2 * BLOCK));
+            let pairs = queries
+                .chunks_exact(2 * Q)
+                .zip(keys.chunks_exact(2 * BLOCK));
             for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
                 pair(simd, queries, keys, inverse, &mut sums);
             }
@@ -152,14 +154,22 @@ fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
         let packed = &queries.packed[both.start * Q..both.end * Q];
         let packed_keys = &keys.packed[both.start * BLOCK..both.end * BLOCK];
         match both.len() {
-            2 => pair(simd, packed, packed_keys, &weights.inverse[both.clone()], sums),
+            2 => pair(
+                simd,
+                packed,
+                packed_keys,
+                &weights.inverse[both.clone()],
+                sums,
+            ),
             _ => single(simd, packed, packed_keys, weights.inverse[first], sums),
         }
         // What is added to each lane: 0 where the fast path takes both units, 1 where it does not.
         let mut outside = [E::ZERO; BLOCK];
         let weight_outside = weights.in_range[both.clone()].contains(&false);
         for (outside, row) in outside.iter_mut().zip(key_rows) {
-            let key_outside = row.get(both.clone()).is_some_and(|k| !k.iter().copied().all(in_range));
+            let key_outside = row
+                .get(both.clone())
+                .is_some_and(|k| !k.iter().copied().all(in_range));
             *outside = if key_outside { E::ONE } else { E::ZERO };
         }
         for q in 0..Q {

@@ -55,25 +55,41 @@ impl Attention {
                 dropout.factors(place, 0, &mut factors);
             }
             let score = |key: usize| scores[row * num_keys + key];
-            let most = keys.iter().fold(-E::INFINITY, |most, key| if score(*key) > most { score(*key) } else { most });
+            let most = keys.iter().fold(-E::INFINITY, |most, key| {
+                if score(*key) > most {
+                    score(*key)
+                } else {
+                    most
+                }
+            });
             let sum: E = keys.iter().map(|key| (score(*key) - most).exp()).sum();
             lse[row] = most + sum.ln();
             let weight = |key: usize| (score(key) - most).exp() / sum;
             let value = |key: usize| &values[(head * num_keys + key) * size..][..size];
             let gradient = &gradient[row * size..(row + 1) * size];
             let slope = |key: usize| -> E {
-                value(key).iter().zip(gradient).map(|(v, g)| *v * *g).sum::<E>() * factors[key]
+                value(key)
+                    .iter()
+                    .zip(gradient)
+                    .map(|(v, g)| *v * *g)
+                    .sum::<E>()
+                    * factors[key]
             };
             let total: E = keys.iter().map(|key| weight(*key) * slope(*key)).sum();
             for &key in &keys {
                 slopes[row * num_keys + key] = weight(key) * (slope(key) - total);
                 for x in 0..size {
                     context[row * size + x] += weight(key) * factors[key] * value(key)[x];
-                    to_values[(head * num_keys + key) * size + x] += weight(key) * factors[key] * gradient[x];
+                    to_values[(head * num_keys + key) * size + x] +=
+                        weight(key) * factors[key] * gradient[x];
                 }
             }
         }
-        let scored = Problem { grad: to_f64(&slopes), ..self.problem.clone() }.solve::<E>();
+        let scored = Problem {
+            grad: to_f64(&slopes),
+            ..self.problem.clone()
+        }
+        .solve::<E>();
         vec![
             ("context", to_f64(&context)),
             ("log-sum-exp", to_f64(&lse)),
@@ -87,8 +103,14 @@ impl Attention {
     /// By the kernels, with keys packed before or not.
     fn run<E: Real>(&self, level: Level, packed: bool) -> Outcome {
         let [batch, heads, num_queries, num_keys, units] = self.problem.sizes;
-        let (queries, keys) = (from_f64::<E>(&self.problem.queries), from_f64::<E>(&self.problem.keys));
-        let (weight, values) = (from_f64::<E>(&self.problem.weight), from_f64::<E>(&self.values));
+        let (queries, keys) = (
+            from_f64::<E>(&self.problem.queries),
+            from_f64::<E>(&self.problem.keys),
+        );
+        let (weight, values) = (
+            from_f64::<E>(&self.problem.weight),
+            from_f64::<E>(&self.values),
+        );
         let gradient = from_f64::<E>(&self.context_gradient);
         let mut mask = Mask::none();
         if let Some((bounds, shape)) = &self.problem.intervals {
@@ -125,7 +147,13 @@ impl Attention {
             values: &mut to_values,
             weight: &mut to_weight,
         };
-        attention.backward(level, &context, &lse, Rows::contiguous(&gradient, shape), gradients);
+        attention.backward(
+            level,
+            &context,
+            &lse,
+            Rows::contiguous(&gradient, shape),
+            gradients,
+        );
         vec![
             ("context", to_f64(&context)),
             ("log-sum-exp", to_f64(&lse)),
@@ -146,16 +174,25 @@ impl Attention {
                 for (index, (name, exact)) in exact.iter().enumerate() {
                     let finite = |numbers: &[f64]| -> Vec<f64> {
                         // Rows that see nothing have the same infinity.
-                        numbers.iter().map(|x| if *x == f64::NEG_INFINITY { -1e3 } else { *x }).collect()
+                        numbers
+                            .iter()
+                            .map(|x| if *x == f64::NEG_INFINITY { -1e3 } else { *x })
+                            .collect()
                     };
                     let exact = finite(exact);
                     let (plain, magnitude) = error(&finite(&plain[index].1), &exact);
                     let bound = (if index < 2 { 2.0 } else { 3.0 } * plain).max(1e-6 * magnitude);
                     let (found, _) = error(&finite(&single[index].1), &exact);
-                    assert!(found <= bound, "{what}: {level:?}: {name}: error {found:e} above {bound:e}");
+                    assert!(
+                        found <= bound,
+                        "{what}: {level:?}: {name}: error {found:e} above {bound:e}"
+                    );
                     let (found, _) = error(&finite(&double[index].1), &exact);
                     let bound = 2e-14 * (magnitude + 0.1);
-                    assert!(found <= bound, "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}");
+                    assert!(
+                        found <= bound,
+                        "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}"
+                    );
                 }
             }
         }
@@ -167,16 +204,29 @@ fn masked(sizes: [usize; 5]) -> Vec<(&'static str, Problem)> {
     let [batch, heads, queries, keys, _] = sizes;
     vec![
         ("no mask", new()),
-        ("lengths", new().with_intervals([batch, 1], |b, _| [0, [keys / 3, keys - 1][b]])),
-        ("an example that sees nothing", new().with_intervals([batch, 1], |b, _| [0, [0, keys][b]])),
+        (
+            "lengths",
+            new().with_intervals([batch, 1], |b, _| [0, [keys / 3, keys - 1][b]]),
+        ),
+        (
+            "an example that sees nothing",
+            new().with_intervals([batch, 1], |b, _| [0, [0, keys][b]]),
+        ),
         (
             "causal",
-            new().with_intervals([1, queries], |_, q| [0, (q + keys + 1).saturating_sub(queries)]),
+            new().with_intervals([1, queries], |_, q| {
+                [0, (q + keys + 1).saturating_sub(queries)]
+            }),
         ),
-        ("the first keys hidden", new().with_intervals([batch, 1], |b, _| [keys / 2 + b, keys])),
+        (
+            "the first keys hidden",
+            new().with_intervals([batch, 1], |b, _| [keys / 2 + b, keys]),
+        ),
         (
             "flags",
-            new().with_keep([batch, heads, queries, keys], |[b, h, q, k]| (b + 2 * h + 3 * q + 5 * k) % 4 != 0),
+            new().with_keep([batch, heads, queries, keys], |[b, h, q, k]| {
+                (b + 2 * h + 3 * q + 5 * k) % 4 != 0
+            }),
         ),
     ]
 }
@@ -220,7 +270,8 @@ fn dropout_is_the_same_forward_and_backward() {
 #[test]
 fn padding_is_inert() {
     for queries in [1, 3, 9] {
-        let clean = Problem::new([2, 1, queries, 21, 5]).with_intervals([2, 1], |b, _| [0, [0, 18][b]]);
+        let clean =
+            Problem::new([2, 1, queries, 21, 5]).with_intervals([2, 1], |b, _| [0, [0, 18][b]]);
         let clean = Attention::new(clean, 3);
         let mut poisoned = clean.clone();
         poisoned.problem.keys[..21 * 5].fill(f64::NAN);
@@ -230,7 +281,10 @@ fn padding_is_inert() {
         poisoned.values[(21 + 18) * 3..].fill(f64::NAN);
         for level in Level::available() {
             for packed in [false, true] {
-                let (clean, poisoned) = (clean.run::<f32>(level, packed), poisoned.run::<f32>(level, packed));
+                let (clean, poisoned) = (
+                    clean.run::<f32>(level, packed),
+                    poisoned.run::<f32>(level, packed),
+                );
                 for ((name, clean), (_, poisoned)) in clean.iter().zip(&poisoned) {
                     assert_eq!(clean, poisoned, "{queries} queries, {level:?}: {name}");
                 }
@@ -243,14 +297,19 @@ fn padding_is_inert() {
 fn gradients_in_f64_are_slopes() {
     const STEP: f64 = 1e-5;
     for queries in [2, 5] {
-        let problem = Problem::new([1, 2, queries, 6, 3]).with_intervals([1, queries], |_, q| [q % 2, 6 - q]);
+        let problem =
+            Problem::new([1, 2, queries, 6, 3]).with_intervals([1, queries], |_, q| [q % 2, 6 - q]);
         let mut attention = Attention::new(problem, 2);
         attention.dropout = Some(Dropout::new(0.25, 3));
         for level in Level::available() {
             let outcome = attention.run::<f64>(level, false);
             let loss = |attention: &Attention| -> f64 {
                 let context = &attention.run::<f64>(level, false)[0].1;
-                context.iter().zip(&attention.context_gradient).map(|(c, g)| c * g).sum()
+                context
+                    .iter()
+                    .zip(&attention.context_gradient)
+                    .map(|(c, g)| c * g)
+                    .sum()
             };
             type Field = fn(&mut Attention) -> &mut Vec<f64>;
             let fields: [(usize, Field); 4] = [
@@ -267,7 +326,10 @@ fn gradients_in_f64_are_slopes() {
                     let above = loss(&moved);
                     field(&mut moved)[at] -= 2.0 * STEP;
                     let slope = (above - loss(&moved)) / (2.0 * STEP);
-                    assert!((slope - gradient).abs() < 1e-8, "{level:?}: {name}[{at}]: {gradient}, not {slope}");
+                    assert!(
+                        (slope - gradient).abs() < 1e-8,
+                        "{level:?}: {name}[{at}]: {gradient}, not {slope}"
+                    );
                 }
             }
         }

@@ -3,7 +3,10 @@ use attention_kernels::Level;
 use crate::problem::{Problem, Solution, assert_same};
 
 fn on_threads(threads: usize, problem: &Problem, level: Level) -> Solution {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .unwrap();
     pool.install(|| problem.run::<f32>(level))
 }
 
@@ -17,7 +20,11 @@ fn a_hundred_runs_on_any_number_of_threads_give_the_same_bits() {
             for threads in [1, 2, 3] {
                 assert_same("threads", &on_threads(threads, &problem, level), &expected);
             }
-            for _ in 0..if level == Level::available()[0] { 100 } else { 3 } {
+            for _ in 0..if level == Level::available()[0] {
+                100
+            } else {
+                3
+            } {
                 assert_same("again", &problem.run::<f32>(level), &expected);
             }
         }

@@ -13,9 +13,8 @@ fn gradients_are_the_slopes_of_the_scores() {
         let gradients = problem.run::<f64>(level);
         let loss = |problem: &Problem| -> f64 {
             let scores = problem.run::<f64>(level).scores;
-            let visible = (0..scores.len()).filter(|at| {
-                problem.sees([0, at / 15, at / 5 % 3, at % 5])
-            });
+            let visible =
+                (0..scores.len()).filter(|at| problem.sees([0, at / 15, at / 5 % 3, at % 5]));
             visible.map(|at| scores[at] * problem.grad[at]).sum()
         };
         type Field = fn(&mut Problem) -> &mut Vec<f64>;
@@ -31,7 +30,10 @@ fn gradients_are_the_slopes_of_the_scores() {
                 let above = loss(&moved);
                 field(&mut moved)[at] -= 2.0 * STEP;
                 let slope = (above - loss(&moved)) / (2.0 * STEP);
-                assert!((slope - gradient).abs() < 1e-8, "{level:?}: {name}[{at}]: {gradient}, not {slope}");
+                assert!(
+                    (slope - gradient).abs() < 1e-8,
+                    "{level:?}: {name}[{at}]: {gradient}, not {slope}"
+                );
             }
         }
     }

@@ -9,20 +9,51 @@ fn masked() -> Vec<(&'static str, Problem)> {
     let new = || Problem::new(SIZES);
     let causal = |[batch, heads, queries, keys, units]: [usize; 5]| {
         Problem::new([batch, heads, queries, keys, units])
-            .with_intervals([1, queries], |_, query| [0, (query + keys + 1).saturating_sub(queries)])
+            .with_intervals([1, queries], |_, query| {
+                [0, (query + keys + 1).saturating_sub(queries)]
+            })
     };
     vec![
-        ("lengths", new().with_intervals([2, 1], |batch, _| [0, [16, 33][batch]])),
-        ("an example that sees nothing", new().with_intervals([2, 1], |batch, _| [0, [0, 48][batch]])),
-        ("lengths per query", new().with_intervals([2, 37], |batch, query| [0, (7 * query + batch) % 54])),
-        ("the first tile hidden", new().with_intervals([2, 1], |batch, _| [[16, 31][batch], 53])),
-        ("intervals that end before they start", new().with_intervals([1, 37], |_, query| [query, 20])),
+        (
+            "lengths",
+            new().with_intervals([2, 1], |batch, _| [0, [16, 33][batch]]),
+        ),
+        (
+            "an example that sees nothing",
+            new().with_intervals([2, 1], |batch, _| [0, [0, 48][batch]]),
+        ),
+        (
+            "lengths per query",
+            new().with_intervals([2, 37], |batch, query| [0, (7 * query + batch) % 54]),
+        ),
+        (
+            "the first tile hidden",
+            new().with_intervals([2, 1], |batch, _| [[16, 31][batch], 53]),
+        ),
+        (
+            "intervals that end before they start",
+            new().with_intervals([1, 37], |_, query| [query, 20]),
+        ),
         ("causal, more keys", causal([1, 2, 7, 40, 5])),
         ("causal, more queries", causal([1, 2, 40, 7, 5])),
-        ("window", new().with_intervals([1, 37], |_, query| [query.saturating_sub(3), query + 9])),
-        ("flags", new().with_keep([2, 3, 37, 53], |[b, h, q, k]| (b + 2 * h + 3 * q + 5 * k) % 4 != 0)),
-        ("flags of keys", new().with_keep([2, 1, 1, 53], |[b, _, _, k]| (b + k) % 3 != 0)),
-        ("flags of queries", new().with_keep([1, 3, 37, 1], |[_, h, q, _]| (h + q) % 3 != 0)),
+        (
+            "window",
+            new().with_intervals([1, 37], |_, query| [query.saturating_sub(3), query + 9]),
+        ),
+        (
+            "flags",
+            new().with_keep([2, 3, 37, 53], |[b, h, q, k]| {
+                (b + 2 * h + 3 * q + 5 * k) % 4 != 0
+            }),
+        ),
+        (
+            "flags of keys",
+            new().with_keep([2, 1, 1, 53], |[b, _, _, k]| (b + k) % 3 != 0),
+        ),
+        (
+            "flags of queries",
+            new().with_keep([1, 3, 37, 1], |[_, h, q, _]| (h + q) % 3 != 0),
+        ),
         (
             "flags and lengths",
             new()
@@ -64,8 +95,16 @@ fn padding_is_inert() {
             }
             for level in Level::available() {
                 let what = format!("{name}: {poison} on {level:?}");
-                assert_same(&what, &poisoned.run::<f32>(level), &problem.run::<f32>(level));
-                assert_same(&what, &poisoned.run::<f64>(level), &problem.run::<f64>(level));
+                assert_same(
+                    &what,
+                    &poisoned.run::<f32>(level),
+                    &problem.run::<f32>(level),
+                );
+                assert_same(
+                    &what,
+                    &poisoned.run::<f64>(level),
+                    &problem.run::<f64>(level),
+                );
             }
         }
     }
@@ -82,10 +121,18 @@ fn a_key_reaches_only_the_queries_that_see_it() {
             let (clean, dirty) = (problem.run::<f32>(level), poisoned.run::<f32>(level));
             for (at, (clean, dirty)) in clean.scores.iter().zip(&dirty.scores).enumerate() {
                 let is_reached = at % 21 == 18 && problem.sees([0, 0, at / 21, 18]);
-                assert_eq!(clean.to_bits() != dirty.to_bits(), is_reached, "{level:?}: {poison}: score {at}");
+                assert_eq!(
+                    clean.to_bits() != dirty.to_bits(),
+                    is_reached,
+                    "{level:?}: {poison}: score {at}"
+                );
             }
             // Queries 0 to 2 see the keys up to 16, 17 and 18.
-            assert_eq!(clean.queries[..15], dirty.queries[..15], "{level:?}: {poison}");
+            assert_eq!(
+                clean.queries[..15],
+                dirty.queries[..15],
+                "{level:?}: {poison}"
+            );
         }
     }
 }

@@ -20,7 +20,10 @@ fn every_axis_of_size_zero() {
         let mut sizes = [2, 3, 5, 7, 11];
         sizes[axis] = 0;
         let problem = Problem::new(sizes);
-        assert_eq!(problem.run::<f32>(attention_kernels::Level::current()), problem.solve::<f32>());
+        assert_eq!(
+            problem.run::<f32>(attention_kernels::Level::current()),
+            problem.solve::<f32>()
+        );
     }
 }
 
@@ -29,13 +32,26 @@ fn every_axis_of_size_zero() {
 fn around_every_tile() {
     let around = |size: usize| [size - 1, size, size + 1];
     for queries in [3, 4, 5, 31, 32, 33] {
-        assert_precise(&format!("{queries} queries"), &Problem::new([1, 2, queries, 7, 11]));
+        assert_precise(
+            &format!("{queries} queries"),
+            &Problem::new([1, 2, queries, 7, 11]),
+        );
     }
     for keys in [around(16), around(32)].concat() {
         assert_precise(&format!("{keys} keys"), &Problem::new([1, 2, 5, keys, 11]));
     }
-    for units in [vec![2, 3], around(16).to_vec(), around(32).to_vec(), around(64).to_vec()].concat() {
-        assert_precise(&format!("{units} units"), &Problem::new([1, 2, 5, 7, units]));
+    for units in [
+        vec![2, 3],
+        around(16).to_vec(),
+        around(32).to_vec(),
+        around(64).to_vec(),
+    ]
+    .concat()
+    {
+        assert_precise(
+            &format!("{units} units"),
+            &Problem::new([1, 2, 5, 7, units]),
+        );
     }
 }
 

@@ -66,7 +66,11 @@ impl Problem {
         }
     }
 
-    pub(crate) fn with_intervals(mut self, shape: [usize; 2], f: impl Fn(usize, usize) -> [usize; 2]) -> Self {
+    pub(crate) fn with_intervals(
+        mut self,
+        shape: [usize; 2],
+        f: impl Fn(usize, usize) -> [usize; 2],
+    ) -> Self {
         let pairs = (0..shape[0] * shape[1]).map(|at| f(at / shape[1], at % shape[1]));
         self.intervals = Some((pairs.collect(), shape));
         self
@@ -215,10 +219,16 @@ pub(crate) fn assert_precise(what: &str, problem: &Problem) {
             let factor = if index == 0 { 2.0 } else { 3.0 };
             let bound = (factor * plain).max(1e-6 * magnitude);
             let (found, _) = error(single.parts()[index].1, exact);
-            assert!(found <= bound, "{what}: {level:?}: {name}: error {found:e} above {bound:e}");
+            assert!(
+                found <= bound,
+                "{what}: {level:?}: {name}: error {found:e} above {bound:e}"
+            );
             let (found, _) = error(double.parts()[index].1, exact);
             let bound = 1e-14 * (magnitude + 0.1);
-            assert!(found <= bound, "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}");
+            assert!(
+                found <= bound,
+                "{what}: {level:?}: f64 {name}: error {found:e} above {bound:e}"
+            );
         }
     }
 }
@@ -227,7 +237,10 @@ pub(crate) fn assert_precise(what: &str, problem: &Problem) {
 pub(crate) fn assert_same(what: &str, actual: &Solution, expected: &Solution) {
     for ((name, actual), (_, expected)) in actual.parts().into_iter().zip(expected.parts()) {
         for (at, (a, e)) in actual.iter().zip(expected).enumerate() {
-            assert!(a.to_bits() == e.to_bits() || (a.is_nan() && e.is_nan()), "{what}: {name}[{at}]: {a:e}, not {e:e}");
+            assert!(
+                a.to_bits() == e.to_bits() || (a.is_nan() && e.is_nan()),
+                "{what}: {name}[{at}]: {a:e}, not {e:e}"
+            );
         }
     }
 }

@@ -18,8 +18,14 @@ fn units_of_any_size() {
             problem.keys[key * 13 + 12] = magnitude;
         }
         // Sums of large numbers round to `f32` before their tanh, in the plain loops too.
-        problem.queries.iter_mut().for_each(|x| *x = f64::from(*x as f32));
-        problem.keys.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+        problem
+            .queries
+            .iter_mut()
+            .for_each(|x| *x = f64::from(*x as f32));
+        problem
+            .keys
+            .iter_mut()
+            .for_each(|x| *x = f64::from(*x as f32));
         assert_precise(&format!("{magnitude}"), &problem);
     }
 }
@@ -33,7 +39,10 @@ fn infinities_saturate_and_their_difference_is_not_a_number() {
     for level in Level::available() {
         let scores = problem.run::<f32>(level).scores;
         assert_eq!(scores[..2], [0.75, 0.75], "{level:?}");
-        assert!(scores[2].is_nan() && scores[4].is_nan(), "{level:?}: {scores:?}");
+        assert!(
+            scores[2].is_nan() && scores[4].is_nan(),
+            "{level:?}: {scores:?}"
+        );
         assert_eq!([scores[3], scores[5]], [-0.75, -0.75], "{level:?}");
     }
 }
@@ -43,12 +52,25 @@ fn infinities_saturate_and_their_difference_is_not_a_number() {
 fn weights_of_any_size() {
     let mut problem = Problem::new([1, 2, 7, 19, 9]);
     problem.weight[..6].copy_from_slice(&[0.0, 1e-3, 1e-5, 1e-9, 1e-30, -1e-7]);
-    problem.weight.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+    problem
+        .weight
+        .iter_mut()
+        .for_each(|x| *x = f64::from(*x as f32));
     assert_precise("small", &problem);
-    let huge: Vec<f64> = problem.weight.iter().map(|w| f64::from((w * 1e20) as f32)).collect();
-    let large = Problem { weight: huge, ..problem.clone() };
+    let huge: Vec<f64> = problem
+        .weight
+        .iter()
+        .map(|w| f64::from((w * 1e20) as f32))
+        .collect();
+    let large = Problem {
+        weight: huge,
+        ..problem.clone()
+    };
     assert_precise("large", &large);
-    let nothing = Problem { weight: vec![0.0; 9], ..problem };
+    let nothing = Problem {
+        weight: vec![0.0; 9],
+        ..problem
+    };
     for level in Level::available() {
         let solution = nothing.run::<f32>(level);
         assert!(solution.scores.iter().all(|x| *x == 0.0), "{level:?}");
@@ -65,7 +87,10 @@ fn a_nan_in_a_visible_key_reaches_its_scores_and_gradients() {
         for (at, score) in solution.scores.iter().enumerate() {
             assert_eq!(score.is_nan(), at % 20 == 17, "{level:?}: {at}");
         }
-        assert!(solution.weight[3].is_nan() && solution.queries[3].is_nan(), "{level:?}");
+        assert!(
+            solution.weight[3].is_nan() && solution.queries[3].is_nan(),
+            "{level:?}"
+        );
         assert!(solution.weight[2].is_finite(), "{level:?}");
     }
 }

@@ -6,22 +6,32 @@ use attention_kernels::Dropout;
 
 use super::bytes::{Bytes, Numbers};
 use super::mask::OwnedMask;
-use super::tensor::Tensor;
+use super::tensor::{Tensor, reordered};
 
 /// Pairs of numbers that a problem multiplies at most: it is cut down to that.
 const LARGEST: usize = if cfg!(miri) { 2_000 } else { 150_000 };
 
-/// Queries, keys, values and what else there is. The additive score takes `score_keys`, of as many heads as there
-/// are queries' heads; the dot product takes `keys` and `values`, of `key_heads`.
+/// What to compute.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    AdditiveScore,
+    AdditiveAttention,
+    DotProduct,
+}
+
+/// Queries, keys, values and what else there is.
 #[derive(Clone)]
-pub(crate) struct Case {
+pub(super) struct Case {
+    pub(super) kind: Kind,
     pub(super) sizes: Sizes,
     pub(super) queries: Tensor,
     pub(super) keys: Tensor,
     pub(super) values: Tensor,
-    /// `[batch, heads or 1, 1, keys]`
+    /// Of the dot product, `[batch, heads or 1, 1, keys]`.
     pub(super) bias: Option<Tensor>,
     pub(super) context_gradient: Tensor,
+    /// `[batch, heads, queries, keys]`
+    pub(super) score_gradient: Vec<f64>,
     /// Of the additive score, `[units]`.
     pub(super) weight: Vec<f64>,
     /// Of the dot product.
@@ -36,7 +46,7 @@ pub(crate) struct Case {
 pub(super) struct Sizes {
     pub(super) batch: usize,
     pub(super) heads: usize,
-    /// A divisor of `heads`.
+    /// A divisor of `heads`; as many as they, but for the dot product.
     pub(super) key_heads: usize,
     pub(super) queries: usize,
     pub(super) keys: usize,
@@ -45,7 +55,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    fn from_bytes(bytes: &mut Bytes) -> Self {
+    fn from_bytes(bytes: &mut Bytes, kind: Kind) -> Self {
         let small = |bytes: &mut Bytes| [1, 2, 3, 4, 5, 0][bytes.next() % 6];
         let (batch, heads) = (small(bytes), small(bytes));
         let queries = match bytes.next() {
@@ -61,15 +71,37 @@ impl Sizes {
             many => many % 4 * 16 + 16,
         };
         let (size, value_size) = (size(bytes), size(bytes));
-        let mut sizes = Self { batch, heads, key_heads: heads, queries, keys, size, value_size };
+        let mut sizes = Self {
+            batch,
+            heads,
+            key_heads: heads,
+            queries,
+            keys,
+            size,
+            value_size,
+        };
         while sizes.pairs() * (size + value_size + 1) > LARGEST {
-            let largest = [&mut sizes.batch, &mut sizes.heads, &mut sizes.queries].into_iter().max();
+            let largest = [&mut sizes.batch, &mut sizes.heads, &mut sizes.queries]
+                .into_iter()
+                .max();
             let axis = largest.filter(|size| **size > 1).unwrap_or(&mut sizes.keys);
             *axis /= 2;
         }
         let heads = sizes.heads;
-        let divisors: Vec<usize> = (1..=heads).rev().filter(|n| heads.is_multiple_of(*n)).collect();
-        sizes.key_heads = if heads == 0 { 0 } else { bytes.one_of(&divisors) };
+        let divisors: Vec<usize> = (1..=heads)
+            .rev()
+            .filter(|n| heads.is_multiple_of(*n))
+            .collect();
+        let key_heads = if heads == 0 {
+            0
+        } else {
+            bytes.one_of(&divisors)
+        };
+        sizes.key_heads = if kind == Kind::DotProduct {
+            key_heads
+        } else {
+            heads
+        };
         sizes
     }
 
@@ -82,6 +114,23 @@ impl Sizes {
         [self.batch, self.heads, self.queries, self.keys]
     }
 
+    /// Batch, head, query and key of the score `at`.
+    pub(super) fn pair(&self, at: usize) -> [usize; 4] {
+        let Self {
+            heads,
+            queries,
+            keys,
+            ..
+        } = *self;
+        let (row, key) = (at / keys, at % keys);
+        [
+            row / queries / heads,
+            row / queries % heads,
+            row % queries,
+            key,
+        ]
+    }
+
     /// The head of the keys that a head of the queries attends to.
     pub(super) fn key_head(&self, head: usize) -> usize {
         head * self.key_heads / self.heads
@@ -89,10 +138,18 @@ impl Sizes {
 }
 
 impl Case {
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+    pub(super) fn from_bytes(bytes: &[u8], kind: Kind) -> Self {
         let bytes = &mut Bytes::new(bytes);
-        let sizes = Sizes::from_bytes(bytes);
-        let Sizes { batch, heads, key_heads, queries, keys, size, value_size } = sizes;
+        let sizes = Sizes::from_bytes(bytes, kind);
+        let Sizes {
+            batch,
+            heads,
+            key_heads,
+            queries,
+            keys,
+            size,
+            value_size,
+        } = sizes;
         let mask = OwnedMask::from_bytes(bytes, sizes.scores());
         let amplitude = bytes.one_of(&[1.0, 0.125, 4.0, 32.0]);
         let tensor = |bytes: &mut Bytes, [heads, rows, size]: [usize; 3], amplitude| {
@@ -108,7 +165,11 @@ impl Case {
             let mut bias = tensor(bytes, [heads, 1, keys], 2.0);
             if bytes.next() % 2 == 1 {
                 for number in &mut bias.data {
-                    *number = if numbers.below(9) == 0 { f64::NEG_INFINITY } else { *number };
+                    *number = if numbers.below(9) == 0 {
+                        f64::NEG_INFINITY
+                    } else {
+                        *number
+                    };
                 }
             }
             bias
@@ -120,18 +181,35 @@ impl Case {
         }
         let scale = f64::from(1.0 / (size.max(1) as f32).sqrt());
         Self {
+            kind,
             sizes,
             queries,
             keys: keys_of_scores,
             values,
             bias,
             context_gradient,
+            score_gradient: (0..sizes.pairs()).map(|_| numbers.number()).collect(),
             weight: (0..size).map(|_| numbers.number()).collect(),
             scale: bytes.one_of(&[scale, -scale, 0.0]),
             mask,
             dropout: dropout.map(|probability| Dropout::new(probability, 17)),
             order,
         }
+    }
+
+    /// How many numbers context and log-sum-exp have.
+    pub(super) fn output_lens(&self) -> [usize; 2] {
+        let Sizes {
+            batch,
+            heads,
+            queries,
+            value_size,
+            ..
+        } = self.sizes;
+        [
+            batch * heads * queries * value_size,
+            batch * heads * queries,
+        ]
     }
 
     /// Copies in order, the examples in another order.
@@ -142,26 +220,47 @@ impl Case {
             values: self.values.reordered(order),
             bias: self.bias.as_ref().map(|bias| bias.reordered(order)),
             context_gradient: self.context_gradient.reordered(order),
+            score_gradient: reordered(&self.score_gradient, order),
             mask: self.mask.reordered(order),
             ..self.clone()
         }
     }
 
-    /// NaN and infinities in everything that no visible pair needs: keys and values that no query sees, queries that
-    /// see no key and the gradients of their contexts.
+    /// NaN and infinities in everything that no visible pair needs: keys, values and biases of keys that no query
+    /// sees, queries that see no key and the gradients of what they get, and the gradients of hidden scores.
     pub(super) fn poisoned(&self) -> Self {
-        let Sizes { heads, queries, keys, .. } = self.sizes;
+        let Sizes {
+            heads,
+            queries,
+            keys,
+            ..
+        } = self.sizes;
         let sees = |at| self.mask.sees(at);
-        let query = |[b, h, i]: [usize; 3]| (0..keys).any(|j| sees([b, h, i, j]));
-        let key = |[b, key_head, j]: [usize; 3]| {
-            let mut group = (0..heads).filter(|head| self.sizes.key_head(*head) == key_head);
-            group.any(|h| (0..queries).any(|i| sees([b, h, i, j])))
+        let query = |[b, h, i, _]: [usize; 4]| (0..keys).any(|j| sees([b, h, i, j]));
+        let key = |b, j, is_of: &dyn Fn(usize) -> bool| {
+            let mut heads = (0..heads).filter(|head| is_of(*head));
+            heads.any(|h| (0..queries).any(|i| sees([b, h, i, j])))
         };
+        let group = |[b, key_head, j, _]: [usize; 4]| {
+            key(b, j, &|head| self.sizes.key_head(head) == key_head)
+        };
+        let bias = self.bias.as_ref().map(|bias| {
+            let is_shared = bias.shape[1] == 1;
+            bias.poisoned(|[b, bias_head, _, j]| key(b, j, &|head| is_shared || head == bias_head))
+        });
+        let mut score_gradient = self.score_gradient.clone();
+        for (at, gradient) in score_gradient.iter_mut().enumerate() {
+            if !sees(self.sizes.pair(at)) {
+                *gradient = f64::NAN;
+            }
+        }
         Self {
             queries: self.queries.poisoned(query),
-            keys: self.keys.poisoned(key),
-            values: self.values.poisoned(key),
+            keys: self.keys.poisoned(group),
+            values: self.values.poisoned(group),
+            bias,
             context_gradient: self.context_gradient.poisoned(query),
+            score_gradient,
             ..self.clone()
         }
     }
@@ -170,6 +269,17 @@ impl Case {
 /// Without the numbers, which are many.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:?}, scale {}, {:?}, {:?}", self.sizes, self.scale, self.dropout, self.mask)
+        let Self {
+            kind,
+            sizes,
+            scale,
+            dropout,
+            mask,
+            ..
+        } = self;
+        write!(
+            f,
+            "{kind:?}, {sizes:?}, scale {scale}, {dropout:?}, {mask:?}"
+        )
     }
 }

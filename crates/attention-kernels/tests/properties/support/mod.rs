@@ -3,6 +3,7 @@
 //! A string of bytes is a problem: the tests of this folder draw such strings, and so does the fuzzer of `fuzz/`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(dead_code, reason = "the fuzzer calls a part")]
 
 mod bytes;
 mod case;
@@ -17,28 +18,46 @@ mod tensor;
 
 use attention_kernels::{Level, Real};
 
-pub(crate) use case::Case;
-pub(crate) use checks::{check_additive_attention, check_additive_score, check_dot_product};
-pub(crate) use misfits::check_misfits;
-pub(crate) use softmax::check_softmax;
+pub(crate) use case::Kind;
 
-/// Every check of the problem that `bytes` describe, on the level and with the type that they choose.
-#[allow(dead_code, reason = "for the fuzzer, and the test that runs what it runs")]
+/// Every check of the problem that `bytes` describe, with the kernel, level and type that they choose.
 pub(crate) fn check_bytes(bytes: &[u8]) {
-    let (choice, bytes) = bytes.split_first().unwrap_or((&0, &[]));
-    let case = Case::from_bytes(bytes);
+    let (choice, rest) = bytes.split_first().unwrap_or((&0, &[]));
+    let choice = usize::from(*choice);
+    let kinds = [
+        Kind::AdditiveScore,
+        Kind::AdditiveAttention,
+        Kind::DotProduct,
+    ];
     let levels = Level::available();
-    let level = levels[usize::from(choice / 2) % levels.len()];
-    match choice % 2 {
-        0 => check_all::<f32>(&case, level),
-        _ => check_all::<f64>(&case, level),
+    let level = levels[choice / 8 % levels.len()];
+    let single = choice / 4 % 2 == 0;
+    match kinds.get(choice % 4) {
+        Some(kind) if single => check_kind_on::<f32>(rest, *kind, level),
+        Some(kind) => check_kind_on::<f64>(rest, *kind, level),
+        None if single => softmax::check::<f32>(rest, level),
+        None => softmax::check::<f64>(rest, level),
     }
 }
 
-fn check_all<E: Real>(case: &Case, level: Level) {
-    check_additive_score::<E>(case, level);
-    check_additive_attention::<E>(case, level);
-    check_dot_product::<E>(case, level);
-    check_softmax::<E>(case, level);
-    check_misfits::<E>(case, level);
+/// Every check of a kernel, on every level and with both types.
+pub(crate) fn check_kind(bytes: &[u8], kind: Kind) {
+    for level in Level::available() {
+        check_kind_on::<f32>(bytes, kind, level);
+        check_kind_on::<f64>(bytes, kind, level);
+    }
+}
+
+/// As [`check_kind`], of the masked softmax.
+pub(crate) fn check_softmax(bytes: &[u8]) {
+    for level in Level::available() {
+        softmax::check::<f32>(bytes, level);
+        softmax::check::<f64>(bytes, level);
+    }
+}
+
+fn check_kind_on<E: Real>(bytes: &[u8], kind: Kind, level: Level) {
+    let case = case::Case::from_bytes(bytes, kind);
+    checks::check::<E>(&case, level);
+    misfits::check::<E>(&case, level);
 }

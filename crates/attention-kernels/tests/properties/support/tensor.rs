@@ -18,7 +18,11 @@ impl Tensor {
     pub(super) fn from_bytes(bytes: &mut Bytes, shape: [usize; 4], amplitude: f64) -> Self {
         let [_, heads, rows, size] = shape;
         let layout = bytes.next();
-        let gap = if layout & 0x10 == 0 { 0 } else { bytes.next() % 20 };
+        let gap = if layout & 0x10 == 0 {
+            0
+        } else {
+            bytes.next() % 20
+        };
         let step = size + gap;
         let mut strides = match layout % 4 {
             0 | 1 => [heads * rows * step, rows * step, step],
@@ -29,7 +33,11 @@ impl Tensor {
             strides[bytes.next() % 3] = 0;
         }
         let mut numbers = Numbers::new(bytes.next());
-        let mut tensor = Self { shape, strides, data: Vec::new() };
+        let mut tensor = Self {
+            shape,
+            strides,
+            data: Vec::new(),
+        };
         let end = tensor.starts().iter().map(|start| start + size).max();
         tensor.data = vec![f64::NAN; end.unwrap_or(0)];
         for start in tensor.starts() {
@@ -44,18 +52,26 @@ impl Tensor {
     fn contiguous(shape: [usize; 4], data: Vec<f64>) -> Self {
         let [_, heads, rows, size] = shape;
         let strides = [heads * rows * size, rows * size, size];
-        Self { shape, strides, data }
+        Self {
+            shape,
+            strides,
+            data,
+        }
     }
 
     /// Where each row starts.
     fn starts(&self) -> Vec<usize> {
         let [batch, heads, rows, _] = self.shape;
-        let places = (0..batch * heads * rows).map(|at| [at / rows / heads, at / rows % heads, at % rows]);
+        let places =
+            (0..batch * heads * rows).map(|at| [at / rows / heads, at / rows % heads, at % rows]);
         places.map(|at| self.start(at)).collect()
     }
 
     fn start(&self, at: [usize; 3]) -> usize {
-        at.iter().zip(self.strides).map(|(at, stride)| at * stride).sum()
+        at.iter()
+            .zip(self.strides)
+            .map(|(at, stride)| at * stride)
+            .sum()
     }
 
     /// One row, `[size]`.
@@ -74,22 +90,28 @@ impl Tensor {
 
     /// A copy in order, its examples in the order `order`.
     pub(super) fn reordered(&self, order: &[usize]) -> Self {
-        let rows: Vec<&[f64]> = self.starts().iter().map(|at| &self.data[*at..][..self.shape[3]]).collect();
+        let rows: Vec<&[f64]> = self
+            .starts()
+            .iter()
+            .map(|at| &self.data[*at..][..self.shape[3]])
+            .collect();
         Self::contiguous(self.shape, reordered(&rows, order).concat())
     }
 
-    /// A copy with NaN or infinity wherever no row is for which `is_read` holds.
-    pub(super) fn poisoned(&self, is_read: impl Fn([usize; 3]) -> bool) -> Self {
+    /// A copy with NaN or infinity wherever no number is for which `is_read` holds.
+    pub(super) fn poisoned(&self, is_read: impl Fn([usize; 4]) -> bool) -> Self {
         let [batch, heads, rows, size] = self.shape;
         let mut poisoned = self.clone();
         let poison = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
         for (at, number) in poisoned.data.iter_mut().enumerate() {
             *number = poison[at % 3];
         }
-        for place in (0..batch * heads * rows).map(|at| [at / rows / heads, at / rows % heads, at % rows]) {
-            if is_read(place) {
-                let start = self.start(place);
-                poisoned.data[start..start + size].copy_from_slice(self.row(place));
+        for at in 0..batch * heads * rows * size {
+            let (row, x) = (at / size, at % size);
+            let place = [row / rows / heads, row / rows % heads, row % rows];
+            if is_read([place[0], place[1], place[2], x]) {
+                let at = self.start(place) + x;
+                poisoned.data[at] = self.data[at];
             }
         }
         poisoned
@@ -99,6 +121,8 @@ impl Tensor {
 /// What belongs to each example, in another order.
 pub(super) fn reordered<T: Clone>(numbers: &[T], order: &[usize]) -> Vec<T> {
     let len = numbers.len() / order.len().max(1);
-    let examples = order.iter().flat_map(|example| &numbers[example * len..(example + 1) * len]);
+    let examples = order
+        .iter()
+        .flat_map(|example| &numbers[example * len..(example + 1) * len]);
     examples.cloned().collect()
 }

@@ -1,0 +1,66 @@
+//! What a kernel must compute, and how far rounding may take it from there.
+
+use attention_kernels::Real;
+
+/// A number, and the magnitude of what it is made of: rounding is relative to that.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sum {
+    pub(super) value: f64,
+    pub(super) size: f64,
+}
+
+impl Sum {
+    pub(super) fn new(value: f64, size: f64) -> Self {
+        Self { value, size }
+    }
+
+    pub(super) fn add(&mut self, value: f64, size: f64) {
+        self.value += value;
+        self.size += size;
+    }
+}
+
+/// Results by name.
+pub(super) type Exact = Vec<(&'static str, Vec<Sum>)>;
+/// Results by name.
+pub(super) type Found<E> = Vec<(&'static str, Vec<E>)>;
+
+/// Roundings that a number of the size 1 may be off by. The largest that the tests met is 2.
+const ROUNDINGS: f64 = 4.0;
+
+/// Each number is the exact one, but for rounding; infinity must be met.
+pub(super) fn assert_close<E: Real>(what: &str, found: &Found<E>, exact: &Exact) {
+    // Below that, products of numbers that are there may vanish.
+    let (epsilon, smallest) = match size_of::<E>() {
+        4 => (f64::from(f32::EPSILON), 1e-30),
+        _ => (f64::EPSILON, 1e-280),
+    };
+    assert_eq!(found.len(), exact.len());
+    for ((name, found), (exact_name, exact)) in found.iter().zip(exact) {
+        assert_eq!(name, exact_name);
+        assert_eq!(found.len(), exact.len(), "{what}: {name}");
+        for (at, (found, exact)) in found.iter().zip(exact).enumerate() {
+            let found = found.to_f64();
+            let error = (found - exact.value).abs();
+            let bound = ROUNDINGS * epsilon * exact.size + smallest;
+            assert!(
+                found == exact.value || error <= bound,
+                "{what}: {name}[{at}]: {found:e}, not {:e}: error {error:e} above {bound:e}",
+                exact.value
+            );
+        }
+    }
+}
+
+/// The same bits, the sign of zero aside.
+pub(super) fn assert_same<E: Real>(what: &str, found: &Found<E>, expected: &Found<E>) {
+    for ((name, found), (_, expected)) in found.iter().zip(expected) {
+        assert_eq!(found.len(), expected.len(), "{what}: {name}");
+        for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert!(
+                found == expected,
+                "{what}: {name}[{at}]: {found}, not {expected}"
+            );
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The kernels.
+
+use attention_kernels::{
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, DotProduct,
+    DotProductGradients, Level, Real, dot_product_backward, dot_product_forward,
+};
+
+use super::case::{Case, Kind, Sizes};
+use super::exact::Found;
+
+/// The numbers of a case in type `E`.
+pub(super) struct Inputs<'a, E> {
+    pub(super) case: &'a Case,
+    queries: Vec<E>,
+    keys: Vec<E>,
+    values: Vec<E>,
+    bias: Option<Vec<E>>,
+    pub(super) context_gradient: Vec<E>,
+    pub(super) score_gradient: Vec<E>,
+    pub(super) weight: Vec<E>,
+}
+
+fn converted<E: Real>(numbers: &[f64]) -> Vec<E> {
+    numbers.iter().map(|x| E::from_f64(*x)).collect()
+}
+
+/// Slices of this many numbers, for what kernels write: NaN shows what they do not write.
+pub(super) fn outputs<E: Real>(len: usize) -> Vec<E> {
+    vec![E::ZERO / E::ZERO; len]
+}
+
+impl<'a, E: Real> Inputs<'a, E> {
+    pub(super) fn new(case: &'a Case) -> Self {
+        Self {
+            case,
+            queries: case.queries.numbers(),
+            keys: case.keys.numbers(),
+            values: case.values.numbers(),
+            bias: case.bias.as_ref().map(|bias| bias.numbers()),
+            context_gradient: case.context_gradient.numbers(),
+            score_gradient: converted(&case.score_gradient),
+            weight: converted(&case.weight),
+        }
+    }
+
+    pub(super) fn score(&self) -> AdditiveScore<'_, E> {
+        AdditiveScore {
+            queries: self.case.queries.view(&self.queries),
+            keys: self.case.keys.view(&self.keys),
+            weight: &self.weight,
+            mask: self.case.mask.mask(),
+        }
+    }
+
+    pub(super) fn additive(&self) -> AdditiveAttention<'_, E> {
+        AdditiveAttention {
+            score: self.score(),
+            values: self.case.values.view(&self.values),
+            packed_keys: None,
+            dropout: self.case.dropout,
+        }
+    }
+
+    pub(super) fn dot_product(&self) -> DotProduct<'_, E> {
+        let bias = self.case.bias.as_ref().zip(self.bias.as_ref());
+        DotProduct {
+            queries: self.case.queries.view(&self.queries),
+            keys: self.case.keys.view(&self.keys),
+            values: self.case.values.view(&self.values),
+            bias: bias.map(|(tensor, numbers)| tensor.view(numbers)),
+            mask: self.case.mask.mask(),
+            scale: E::from_f64(self.case.scale),
+            dropout: self.case.dropout,
+        }
+    }
+
+    pub(super) fn packed_keys(&self, level: Level) -> Vec<E> {
+        let AdditiveScore { keys, mask, .. } = self.score();
+        AdditiveScore::packed_keys(keys, mask, self.case.sizes.queries, level)
+    }
+}
+
+/// Forward, and backward onto zeros. `packed` keys are for additive attention.
+pub(super) fn run<E: Real>(case: &Case, level: Level, packed: bool) -> Found<E> {
+    let inputs = Inputs::new(case);
+    match case.kind {
+        Kind::AdditiveScore => additive_score(&inputs, level),
+        Kind::AdditiveAttention => {
+            let packed = packed.then(|| inputs.packed_keys(level));
+            let attention = AdditiveAttention {
+                packed_keys: packed.as_deref(),
+                ..inputs.additive()
+            };
+            additive_attention(&inputs, &attention, level)
+        }
+        Kind::DotProduct => dot_product(&inputs, level),
+    }
+}
+
+/// Zeros for the gradients of queries, keys and values.
+fn zeros<E: Real>(sizes: &Sizes) -> [Vec<E>; 3] {
+    let Sizes {
+        batch,
+        heads,
+        key_heads,
+        queries,
+        keys,
+        size,
+        value_size,
+    } = *sizes;
+    [
+        batch * heads * queries * size,
+        batch * key_heads * keys * size,
+        batch * key_heads * keys * value_size,
+    ]
+    .map(|len| vec![E::ZERO; len])
+}
+
+fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
+    let [mut queries, mut keys, _] = zeros(&inputs.case.sizes);
+    let mut scores = outputs(inputs.score_gradient.len());
+    let mut weight = vec![E::ZERO; inputs.weight.len()];
+    let score = inputs.score();
+    score.forward(level, &mut scores);
+    let gradients = AdditiveGradients {
+        queries: &mut queries,
+        keys: &mut keys,
+        weight: &mut weight,
+    };
+    score.backward(level, &inputs.score_gradient, gradients);
+    vec![
+        ("scores", scores),
+        ("gradient of queries", queries),
+        ("gradient of keys", keys),
+        ("gradient of weight", weight),
+    ]
+}
+
+fn additive_attention<E: Real>(
+    inputs: &Inputs<E>,
+    attention: &AdditiveAttention<E>,
+    level: Level,
+) -> Found<E> {
+    let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
+    let [mut context, mut lse] = inputs.case.output_lens().map(outputs);
+    let mut weight = vec![E::ZERO; inputs.weight.len()];
+    attention.forward(level, &mut context, &mut lse);
+    let gradients = AdditiveAttentionGradients {
+        queries: &mut queries,
+        keys: &mut keys,
+        values: &mut values,
+        weight: &mut weight,
+    };
+    let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
+    attention.backward(level, &context, &lse, gradient, gradients);
+    vec![
+        ("context", context),
+        ("log-sum-exp", lse),
+        ("gradient of queries", queries),
+        ("gradient of keys", keys),
+        ("gradient of values", values),
+        ("gradient of weight", weight),
+    ]
+}
+
+fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
+    let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
+    let [mut context, mut lse] = inputs.case.output_lens().map(outputs);
+    let attention = inputs.dot_product();
+    dot_product_forward(level, &attention, &mut context, &mut lse);
+    let bias_len = inputs
+        .case
+        .bias
+        .as_ref()
+        .map_or(0, |bias| bias.shape.iter().product());
+    let mut bias = vec![E::ZERO; bias_len];
+    let gradients = DotProductGradients {
+        queries: &mut queries,
+        keys: &mut keys,
+        values: &mut values,
+        bias: attention.bias.is_some().then_some(&mut bias),
+    };
+    let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
+    dot_product_backward(level, &attention, &context, &lse, gradient, gradients);
+    vec![
+        ("context", context),
+        ("log-sum-exp", lse),
+        ("gradient of queries", queries),
+        ("gradient of keys", keys),
+        ("gradient of values", values),
+        ("gradient of bias", bias),
+    ]
+}

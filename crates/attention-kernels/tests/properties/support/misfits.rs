@@ -1,0 +1,199 @@
+//! Shapes that do not fit together must be refused, with a message that says what was expected.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use attention_kernels::{
+    AdditiveAttention, AdditiveGradients, AdditiveScore, DotProduct, Dropout, Level, Mask, Real,
+    Rows, dot_product_forward, masked_softmax,
+};
+
+use super::case::{Case, Kind};
+use super::kernels::{Inputs, outputs};
+
+/// Runs what the case was made for, each time with one thing of another size.
+pub(super) fn check<E: Real>(case: &Case, level: Level) {
+    let inputs = Inputs::<E>::new(case);
+    match case.kind {
+        Kind::AdditiveScore => additive_score(&inputs, level),
+        Kind::AdditiveAttention => additive_attention(&inputs, level),
+        Kind::DotProduct => dot_product(&inputs, level),
+    }
+    views::<E>(case, level);
+}
+
+/// # Panics
+/// If `run` does not panic, or not with a message of the library.
+fn assert_refused(what: &str, case: &Case, run: impl FnOnce()) {
+    let Err(message) = catch_unwind(AssertUnwindSafe(run)) else {
+        panic!("{what} was taken: {case:?}");
+    };
+    let text = message.downcast_ref::<String>().map_or("", String::as_str);
+    assert!(text.contains("expected"), "{what} gave {text:?}: {case:?}");
+}
+
+fn views<E: Real>(case: &Case, level: Level) {
+    let shape = case.sizes.scores();
+    let len: usize = shape.iter().product();
+    let numbers = outputs::<E>(len + 1);
+    assert_refused("a longer tensor", case, || {
+        Rows::contiguous(&numbers, shape);
+    });
+    if len > 0 {
+        assert_refused("a tensor that ends before its last row", case, || {
+            let [_, heads, queries, keys] = shape;
+            Rows::strided(
+                &numbers[..len - 1],
+                shape,
+                [heads * queries * keys, queries * keys, keys],
+            );
+        });
+    }
+    let flags = vec![true; len + 1];
+    assert_refused("a flag too many", case, || {
+        let _ = Mask::none().with_keep(&flags, shape);
+    });
+    let bounds = vec![[0, 1]; shape[0] * shape[2] + 1];
+    assert_refused("an interval too many", case, || {
+        let _ = Mask::none().with_intervals(&bounds, [shape[0], shape[2]]);
+    });
+    assert_refused("more than 1", case, || {
+        Dropout::new(1.5, 0);
+    });
+    assert_refused("weights of another shape", case, || {
+        masked_softmax(
+            level,
+            shape,
+            &Mask::none(),
+            &numbers[..len],
+            &mut outputs(len + 1),
+        );
+    });
+}
+
+fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
+    let case = inputs.case;
+    let score = inputs.score();
+    let len = inputs.score_gradient.len();
+    let refused = |what, score: AdditiveScore<E>, len| {
+        assert_refused(what, case, || score.forward(level, &mut outputs(len)));
+    };
+    let longer = outputs(inputs.weight.len() + 1);
+    refused(
+        "a longer weight",
+        AdditiveScore {
+            weight: &longer,
+            ..score
+        },
+        len,
+    );
+    refused("more scores", score, len + 1);
+    let [batch, heads, keys, units] = score.keys.shape();
+    let shape = [batch + 1, heads, keys, units];
+    let numbers = outputs(shape.iter().product());
+    refused(
+        "keys of another batch",
+        AdditiveScore {
+            keys: Rows::contiguous(&numbers, shape),
+            ..score
+        },
+        len,
+    );
+    let shape = [batch, heads, keys, units + 1];
+    let numbers = outputs(shape.iter().product());
+    refused(
+        "keys of more units",
+        AdditiveScore {
+            keys: Rows::contiguous(&numbers, shape),
+            ..score
+        },
+        len,
+    );
+    assert_refused("a gradient of another shape", case, || {
+        let (mut queries, mut keys, mut weight) = (vec![], vec![], vec![]);
+        let gradients = AdditiveGradients {
+            queries: &mut queries,
+            keys: &mut keys,
+            weight: &mut weight,
+        };
+        score.backward(level, &outputs(len + 1), gradients);
+    });
+}
+
+fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
+    let case = inputs.case;
+    let attention = inputs.additive();
+    let lens = case.output_lens();
+    let refused = |what, attention: AdditiveAttention<E>, [context, lse]: [usize; 2]| {
+        assert_refused(what, case, || {
+            attention.forward(level, &mut outputs(context), &mut outputs(lse))
+        });
+    };
+    refused("a longer context", attention, [lens[0] + 1, lens[1]]);
+    refused("a longer log-sum-exp", attention, [lens[0], lens[1] + 1]);
+    let [batch, heads, keys, size] = attention.values.shape();
+    let shape = [batch, heads, keys + 1, size];
+    let numbers = outputs(shape.iter().product());
+    refused(
+        "more values",
+        AdditiveAttention {
+            values: Rows::contiguous(&numbers, shape),
+            ..attention
+        },
+        lens,
+    );
+    let mut packed = inputs.packed_keys(level);
+    packed.push(E::ONE);
+    refused(
+        "more packed keys",
+        AdditiveAttention {
+            packed_keys: Some(&packed),
+            ..attention
+        },
+        lens,
+    );
+}
+
+fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
+    let case = inputs.case;
+    let attention = inputs.dot_product();
+    let lens = case.output_lens();
+    let refused = |what, attention: DotProduct<E>, [context, lse]: [usize; 2]| {
+        let (mut context, mut lse) = (outputs(context), outputs(lse));
+        assert_refused(what, case, || {
+            dot_product_forward(level, &attention, &mut context, &mut lse)
+        });
+    };
+    refused("a longer context", attention, [lens[0] + 1, lens[1]]);
+    refused("a longer log-sum-exp", attention, [lens[0], lens[1] + 1]);
+    let [batch, heads, keys, size] = attention.keys.shape();
+    let shape = [batch, heads, keys, size + 1];
+    let numbers = outputs(shape.iter().product());
+    refused(
+        "longer keys",
+        DotProduct {
+            keys: Rows::contiguous(&numbers, shape),
+            ..attention
+        },
+        lens,
+    );
+    let shape = [batch, heads, keys + 1, size];
+    let numbers = outputs(shape.iter().product());
+    refused(
+        "more values",
+        DotProduct {
+            values: Rows::contiguous(&numbers, shape),
+            ..attention
+        },
+        lens,
+    );
+    let shape = [batch, 1, 1, keys + 1];
+    let numbers = outputs(shape.iter().product());
+    refused(
+        "a longer bias",
+        DotProduct {
+            bias: Some(Rows::contiguous(&numbers, shape)),
+            ..attention
+        },
+        lens,
+    );
+}

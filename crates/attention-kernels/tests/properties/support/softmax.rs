@@ -1,0 +1,154 @@
+//! The masked softmax.
+
+use attention_kernels::{Level, Real, masked_softmax, masked_softmax_backward};
+
+use super::bytes::{Bytes, Numbers};
+use super::exact::{Exact, Found, Sum, assert_close, assert_same};
+use super::kernels::outputs;
+use super::mask::OwnedMask;
+
+/// Scores to take the softmax of.
+#[derive(Debug)]
+struct Problem {
+    shape: [usize; 4],
+    mask: OwnedMask,
+    scores: Vec<f64>,
+    gradient: Vec<f64>,
+}
+
+impl Problem {
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let bytes = &mut Bytes::new(bytes);
+        let [batch, heads, queries] = [0; 3].map(|_: usize| [1, 2, 3, 4, 5, 0][bytes.next() % 6]);
+        let keys = match bytes.next() {
+            few @ ..200 => (few + 7) % 71,
+            many => many,
+        };
+        let shape = [batch, heads, queries, keys];
+        let mask = OwnedMask::from_bytes(bytes, shape);
+        let amplitude = bytes.one_of(&[1.0, 8.0, 100.0, 1e30]);
+        let hidden = bytes.next() % 2;
+        let mut numbers = Numbers::new(bytes.next());
+        let scores = (0..shape.iter().product()).map(|_| match numbers.below(16) < hidden {
+            true => f64::NEG_INFINITY,
+            false => f64::from((numbers.number() * amplitude) as f32),
+        });
+        let scores: Vec<f64> = scores.collect();
+        let gradient = scores.iter().map(|_| numbers.number()).collect();
+        Self {
+            shape,
+            mask,
+            scores,
+            gradient,
+        }
+    }
+
+    fn is_visible(&self, at: usize) -> bool {
+        let [_, heads, queries, keys] = self.shape;
+        let (row, key) = (at / keys, at % keys);
+        self.mask.sees([
+            row / queries / heads,
+            row / queries % heads,
+            row % queries,
+            key,
+        ])
+    }
+
+    /// By the definition.
+    fn solve(&self) -> Exact {
+        let [.., keys] = self.shape;
+        let mut weights = vec![Sum::default(); self.scores.len()];
+        let mut slopes = weights.clone();
+        for first in (0..self.scores.len()).step_by(keys.max(1)) {
+            let row = first..first + keys;
+            let visible: Vec<usize> = row
+                .filter(|at| self.is_visible(*at) && self.scores[*at] != f64::NEG_INFINITY)
+                .collect();
+            let largest = visible.iter().fold(f64::NEG_INFINITY, |largest, at| {
+                largest.max(self.scores[*at])
+            });
+            let power = |at: &usize| (self.scores[*at] - largest).exp();
+            let sum: f64 = visible.iter().map(power).sum();
+            let mut mean = Sum::default();
+            for at in &visible {
+                let weight = power(at) / sum;
+                weights[*at] = Sum::new(weight, weight * (8.0 + largest - self.scores[*at]));
+                mean.add(
+                    weight * self.gradient[*at],
+                    weights[*at].size * self.gradient[*at].abs(),
+                );
+            }
+            for at in &visible {
+                let Sum { value, size } = weights[*at];
+                let difference = self.gradient[*at] - mean.value;
+                slopes[*at] = Sum::new(
+                    value * difference,
+                    size * (self.gradient[*at].abs() + mean.size),
+                );
+            }
+        }
+        vec![("weights", weights), ("gradient", slopes)]
+    }
+
+    /// By the kernels; what is hidden holds `hidden` if there is one.
+    fn run<E: Real>(&self, level: Level, hidden: Option<f64>) -> Found<E> {
+        let converted = |numbers: &[f64]| -> Vec<E> {
+            let number = |(at, x): (usize, &f64)| {
+                E::from_f64(hidden.filter(|_| !self.is_visible(at)).unwrap_or(*x))
+            };
+            numbers.iter().enumerate().map(number).collect()
+        };
+        let (scores, gradient) = (converted(&self.scores), converted(&self.gradient));
+        let [mut weights, mut slopes] = [0; 2].map(|_: usize| outputs(scores.len()));
+        masked_softmax(level, self.shape, &self.mask.mask(), &scores, &mut weights);
+        masked_softmax_backward(level, self.shape, &weights, &gradient, &mut slopes);
+        vec![("weights", weights), ("gradient", slopes)]
+    }
+}
+
+/// The kernels compute what the definition says, rows sum to 1 or are 0, and what is hidden changes no bit.
+pub(super) fn check<E: Real>(bytes: &[u8], level: Level) {
+    let problem = Problem::from_bytes(bytes);
+    let what = format!(
+        "{} on {}: {:?}, {:?}",
+        std::any::type_name::<E>(),
+        level.name(),
+        problem.shape,
+        problem.mask
+    );
+    let found = problem.run::<E>(level, None);
+    let exact = problem.solve();
+    assert_close(&what, &found, &exact);
+    for hidden in [f64::NAN, f64::INFINITY, 1e30] {
+        assert_same(
+            &format!("{hidden}, {what}"),
+            &problem.run(level, Some(hidden)),
+            &found,
+        );
+    }
+    let keys = problem.shape[3].max(1);
+    for (row, (weights, exact)) in found[0]
+        .1
+        .chunks(keys)
+        .zip(exact[0].1.chunks(keys))
+        .enumerate()
+    {
+        let sum: f64 = weights.iter().map(|weight| weight.to_f64()).sum();
+        let is_empty = exact.iter().all(|weight| weight.value == 0.0);
+        let (expected, rounding) = match (is_empty, size_of::<E>()) {
+            (true, _) => (0.0, 0.0),
+            (false, 4) => (1.0, 1e-6),
+            (false, _) => (1.0, 1e-14),
+        };
+        assert!(
+            (sum - expected).abs() <= rounding,
+            "{what}: row {row} sums to {sum}"
+        );
+        for (weight, exact) in weights.iter().zip(exact) {
+            assert!(
+                exact.value != 0.0 || *weight == E::ZERO,
+                "{what}: row {row}: a hidden weight is {weight}"
+            );
+        }
+    }
+}
