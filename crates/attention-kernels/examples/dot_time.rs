@@ -1,4 +1,5 @@
 //! Times of dot-product attention: `dot_time [level] [repeats] [shape]`, where a shape is `b,h,queries,keys,size`.
+//! The variables `CAUSAL`, `KEEP` (a mask of flags) and `DROPOUT` (a probability) add what they say.
 
 #![allow(clippy::unwrap_used, reason = "a program for developers")]
 
@@ -78,6 +79,12 @@ fn time(
     let mut mask = Mask::none();
     if causal {
         mask = mask.with_intervals(&bounds, [1, queries]);
+    }
+    let keep: Vec<bool> = (0..batch * queries * keys)
+        .map(|i| number(i) < 0.5)
+        .collect();
+    if std::env::var("KEEP").is_ok() {
+        mask = mask.with_keep(&keep, [batch, 1, queries, keys]);
     }
     let problem = DotProduct {
         queries: Rows::contiguous(&q, [batch, heads, queries, size]),

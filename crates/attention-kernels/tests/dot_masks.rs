@@ -101,20 +101,23 @@ fn masks(case: &Case) -> Vec<Owned> {
     let mut both = keep("intervals and flags", [1, heads, queries, keys], 0.5);
     both.intervals = intervals("", [1, queries], &|_, i| [i / 2, keys - i % 4]).intervals;
     all.push(both);
+    if cfg!(miri) {
+        all.retain(|owned| {
+            ["window", "some rows see nothing", "intervals and flags"].contains(&owned.name)
+        });
+    }
     all
 }
 
 fn cases() -> Vec<Case> {
     let small = Case::SMALL;
-    let mut cases = vec![
-        small,
-        Case {
+    let mut cases = vec![small];
+    if !cfg!(miri) {
+        cases.push(Case {
             queries: 7,
             keys: 5,
             ..small
-        },
-    ];
-    if !cfg!(miri) {
+        });
         let medium = Case {
             batch: 2,
             heads: 2,
@@ -168,7 +171,9 @@ fn masked<E: Real>() {
 #[test]
 fn masks_agree_with_plain_loops() {
     masked::<f32>();
-    masked::<f64>();
+    if !cfg!(miri) {
+        masked::<f64>();
+    }
 }
 
 /// Rows of keys and of queries that nobody sees, or that see nobody, hold NaN and infinities.
@@ -265,7 +270,7 @@ fn what_some_see_reaches_only_them() {
 }
 
 fn reaches_only_those_who_see(queries: usize) {
-    let keys = if cfg!(miri) { 20 } else { 150 };
+    let keys = if cfg!(miri) { 9 } else { 150 };
     let case = Case {
         batch: 1,
         heads: 2,
@@ -349,7 +354,7 @@ fn a_bad_query_reaches_only_the_keys_it_sees() {
 }
 
 fn bad_query(queries: usize) {
-    let keys = if cfg!(miri) { 20 } else { 130 };
+    let keys = if cfg!(miri) { 9 } else { 130 };
     let case = Case {
         batch: 1,
         heads: 1,

@@ -85,7 +85,10 @@ fn sizes_of_rows_around_vectors_and_register_blocks() {
 
 #[test]
 fn heads_that_share_keys() {
-    for (heads, key_heads) in [(6, 1), (6, 2), (6, 3)] {
+    for (heads, key_heads) in [(6, 2), (6, 1), (6, 3)] {
+        if cfg!(miri) && key_heads != 2 {
+            continue;
+        }
         let case = Case {
             heads,
             key_heads,
@@ -99,7 +102,10 @@ fn heads_that_share_keys() {
 
 #[test]
 fn a_bias_of_each_head_or_of_all() {
-    for bias_heads in [1, 3] {
+    if cfg!(miri) {
+        return;
+    }
+    for bias_heads in [1, Case::SMALL.heads] {
         precise::<f32>(&Case {
             bias_heads,
             ..Case::SMALL
@@ -115,11 +121,14 @@ fn a_bias_of_each_head_or_of_all() {
 
 #[test]
 fn very_large_and_very_negative_logits() {
+    if cfg!(miri) {
+        return;
+    }
     for spread in [0.0, -1.0, 1e-3, 30.0, 1e3] {
         // So many queries that a few have two keys nearly tied, where the rounding of a score matters.
         let case = Case {
             spread,
-            queries: if cfg!(miri) { 5 } else { 301 },
+            queries: 301,
             keys: 139,
             ..Case::SMALL
         };
@@ -171,6 +180,9 @@ fn dropped_weights() {
             bias_heads: 1,
             ..Case::SMALL
         });
+        if cfg!(miri) {
+            continue;
+        }
         precise::<f64>(&Case {
             dropout,
             queries: 50,

@@ -332,6 +332,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
 /// The gradients of scores, `[queries][stride]`; 0 where hidden.
 struct Slopes<'a, E> {
     head: &'a Head<'a, E>,
+    /// From a multiple of [`BLOCK`] on.
     keys: Range<usize>,
     gradient: &'a [E],
     stride: usize,
@@ -339,6 +340,9 @@ struct Slopes<'a, E> {
 
 impl<E: Real> Slopes<'_, E> {
     /// Adds what they give the queries, keys and weight of the head; see `gradient.rs` for the formulas.
+    ///
+    /// One vector of units and one block of keys at a time: the sums over keys stay in registers, and the gradient of
+    /// each key is read and written once.
     #[inline(always)]
     fn add<S: Simd<E>>(
         &self,
@@ -351,121 +355,117 @@ impl<E: Real> Slopes<'_, E> {
         let [batch, head] = self.head.at;
         let [_, _, num_queries, units] = score.queries.shape();
         // Whole vectors: what lies beyond the units comes to nothing.
-        let padded = units.next_multiple_of(BLOCK);
-        let mut query_exponentials = vec![E::ONE; num_queries * padded];
+        let padded = units.next_multiple_of(S::LANES);
+        let mut queries = vec![E::ONE; num_queries * padded];
         let mut query_in_range = Vec::with_capacity(num_queries);
-        let rows = query_exponentials.chunks_exact_mut(padded).enumerate();
-        for (query, to) in rows {
+        for (query, to) in queries.chunks_exact_mut(padded).enumerate() {
             let from = score.queries.row(batch, head, query);
             query_in_range.push(exponentials(simd, from, &mut to[..units]));
             to.iter_mut().for_each(|x| *x = *x * E::from_f64(0.5));
         }
+        let mut weights = vec![E::ZERO; padded];
+        weights[..units].copy_from_slice(score.weight);
         let mut query_sums = vec![E::ZERO; num_queries * padded];
         let mut weight_sums = vec![E::ZERO; padded];
-        let mut key_exponentials = vec![E::ONE; padded];
-        let mut key_sums = vec![E::ZERO; padded];
-        for key in self.keys.clone() {
-            let column = key - self.keys.start;
-            let gradient = |query: usize| self.gradient[query * self.stride + column];
-            if (0..num_queries).all(|query| gradient(query) == E::ZERO) {
-                continue;
-            }
-            let key_row = score.keys.row(batch, head, key);
-            let key_in_range = exponentials(simd, key_row, &mut key_exponentials[..units]);
-            key_sums.fill(E::ZERO);
-            for (query, in_range) in query_in_range.iter().enumerate() {
-                let g = gradient(query);
-                if g == E::ZERO {
-                    continue;
-                }
+        let mut keys = vec![E::ONE; BLOCK * padded];
+        for first in self.keys.clone().step_by(BLOCK) {
+            let block = first..self.keys.end.min(first + BLOCK);
+            let key_in_range = self.exponentials(simd, block.clone(), padded, &mut keys);
+            for query in 0..num_queries {
+                let column = first - self.keys.start;
+                let gradient = &self.gradient[query * self.stride + column..][..block.len()];
+                let fast = query_in_range[query] && key_in_range;
                 let query_row = score.queries.row(batch, head, query);
-                let range = query * padded..(query + 1) * padded;
-                let pair = Pair {
-                    gradient: g,
-                    query: &query_exponentials[range.clone()],
-                    key: &key_exponentials,
-                    outside: (!(*in_range && key_in_range)).then_some([query_row, key_row]),
-                };
-                pair.add(
-                    simd,
-                    &mut query_sums[range],
-                    &mut key_sums,
-                    &mut weight_sums,
-                );
+                for unit in (0..padded).step_by(S::LANES) {
+                    let at = query * padded + unit;
+                    let exponentials = simd.load(&queries[at..]);
+                    let weight = simd.load(&weights[unit..]);
+                    let mut query_sum = simd.load(&query_sums[at..]);
+                    let mut weight_sum = simd.load(&weight_sums[unit..]);
+                    for (lane, g) in gradient.iter().enumerate() {
+                        if *g == E::ZERO {
+                            continue;
+                        }
+                        let key = simd.load(&keys[lane * padded + unit..]);
+                        let half = simd.splat(E::from_f64(0.5));
+                        let x = simd.mul_add(exponentials, key, half);
+                        let mut negative_tanh = simd.reciprocal_less_one(x);
+                        if !fast {
+                            let key_row = score.keys.row(batch, head, first + lane);
+                            negative_tanh = direct(simd, query_row, key_row, unit, negative_tanh);
+                        }
+                        let g = simd.splat(*g);
+                        let product = simd.mul(g, negative_tanh);
+                        let term = simd.neg_mul_add(product, negative_tanh, g);
+                        query_sum = simd.add(query_sum, term);
+                        weight_sum = simd.add(weight_sum, product);
+                        let to = &mut to_keys[(first + lane) * units..(first + lane + 1) * units];
+                        add_product(simd, weight, term, &mut to[unit..]);
+                    }
+                    simd.store(query_sum, &mut query_sums[at..]);
+                    simd.store(weight_sum, &mut weight_sums[unit..]);
+                }
             }
-            let to = &mut to_keys[key * units..(key + 1) * units];
-            add_products(simd, score.weight, &key_sums, to);
         }
-        for (sums, to) in query_sums
-            .chunks_exact(padded)
-            .zip(to_queries.chunks_exact_mut(units))
-        {
-            add_products(simd, score.weight, sums, to);
+        let rows = to_queries.chunks_exact_mut(units);
+        for (to, sums) in rows.zip(query_sums.chunks_exact(padded)) {
+            for ((to, weight), sum) in to.iter_mut().zip(score.weight).zip(sums) {
+                *to += *weight * *sum;
+            }
         }
         for (to, sum) in to_weight.iter_mut().zip(weight_sums) {
             *to += -sum;
         }
     }
-}
 
-/// `to += a * b`
-#[inline(always)]
-fn add_products<E: Real, S: Simd<E>>(simd: S, a: &[E], b: &[E], to: &mut [E]) {
-    let chunks = to.chunks_mut(S::LANES).zip(a.chunks(S::LANES));
-    for ((to, a), b) in chunks.zip(b.chunks(S::LANES)) {
-        if to.len() == S::LANES {
-            simd.store(simd.mul_add(simd.load(a), simd.load(b), simd.load(to)), to);
-        } else {
-            let b = simd.load_partial(&b[..to.len()]);
-            let sum = simd.mul_add(simd.load_partial(a), b, simd.load_partial(to));
-            simd.store_partial(sum, to);
+    /// `e^(2k)` of a block of keys, `[keys][padded]`, from the packed keys if there are any: transposing is cheaper
+    /// than computing them again. Returns whether the fast path takes all.
+    #[inline(always)]
+    fn exponentials<S: Simd<E>>(
+        &self,
+        simd: S,
+        block: Range<usize>,
+        padded: usize,
+        to: &mut [E],
+    ) -> bool {
+        let score = &self.head.problem.score;
+        let [batch, head] = self.head.at;
+        let [_, heads, num_keys, units] = score.keys.shape();
+        let Some(packed) = self.head.problem.packed_keys else {
+            let mut in_range = true;
+            for (key, to) in block.zip(to.chunks_exact_mut(padded)) {
+                in_range &= exponentials(simd, score.keys.row(batch, head, key), &mut to[..units]);
+            }
+            return in_range;
+        };
+        let block_len = packed_block_len(units);
+        let index = (batch * heads + head) * num_keys.div_ceil(BLOCK) + block.start / BLOCK;
+        let packed = &packed[index * block_len..(index + 1) * block_len];
+        let whole = units - units % S::LANES;
+        for unit in (0..whole).step_by(S::LANES) {
+            for lane in (0..BLOCK).step_by(S::LANES) {
+                let (from, to) = (
+                    &packed[unit * BLOCK + lane..],
+                    &mut to[lane * padded + unit..],
+                );
+                simd.transpose(from, BLOCK, to, padded);
+            }
         }
+        for unit in whole..units {
+            for lane in 0..BLOCK {
+                to[lane * padded + unit] = packed[unit * BLOCK + lane];
+            }
+        }
+        packed[units * BLOCK] == E::ONE
     }
 }
 
-/// One query and one key, in whole vectors of units.
-struct Pair<'a, E> {
-    gradient: E,
-    /// `e^(2q) / 2`
-    query: &'a [E],
-    /// `e^(2k)`
-    key: &'a [E],
-    /// The query and key themselves, if the fast path does not take all of them.
-    outside: Option<[&'a [E]; 2]>,
-}
-
-impl<E: Real> Pair<'_, E> {
-    #[inline(always)]
-    fn add<S: Simd<E>>(
-        &self,
-        simd: S,
-        query_sums: &mut [E],
-        key_sums: &mut [E],
-        weight_sums: &mut [E],
-    ) {
-        let g = simd.splat(self.gradient);
-        let half = simd.splat(E::from_f64(0.5));
-        let inputs = self
-            .query
-            .chunks_exact(S::LANES)
-            .zip(self.key.chunks_exact(S::LANES));
-        let sums = query_sums
-            .chunks_exact_mut(S::LANES)
-            .zip(key_sums.chunks_exact_mut(S::LANES))
-            .zip(weight_sums.chunks_exact_mut(S::LANES));
-        for (index, ((query, key), ((query_sum, key_sum), weight_sum))) in
-            inputs.zip(sums).enumerate()
-        {
-            let x = simd.mul_add(simd.load(query), simd.load(key), half);
-            let mut negative_tanh = simd.reciprocal_less_one(x);
-            if let Some([query, key]) = self.outside {
-                negative_tanh = direct(simd, query, key, index * S::LANES, negative_tanh);
-            }
-            let product = simd.mul(g, negative_tanh);
-            let term = simd.neg_mul_add(product, negative_tanh, g);
-            simd.store(simd.add(simd.load(query_sum), term), query_sum);
-            simd.store(simd.add(simd.load(key_sum), term), key_sum);
-            simd.store(simd.add(simd.load(weight_sum), product), weight_sum);
-        }
+/// `to += a * b`, for as many numbers as `to` has.
+#[inline(always)]
+fn add_product<E: Real, S: Simd<E>>(simd: S, a: S::V, b: S::V, to: &mut [E]) {
+    if to.len() >= S::LANES {
+        simd.store(simd.mul_add(a, b, simd.load(to)), to);
+    } else {
+        simd.store_partial(simd.mul_add(a, b, simd.load_partial(to)), to);
     }
 }

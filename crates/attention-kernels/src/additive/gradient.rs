@@ -87,7 +87,7 @@ impl<'a, E: Real> Side<'a, E> {
     /// Adds `weight` times the sums to the gradients of the rows, `[rows][units]`.
     #[inline(always)]
     pub(super) fn add_gradients_to(&self, weight: &[E], gradients: &mut [E]) {
-        for (row, to) in gradients.chunks_exact_mut(weight.len()).enumerate() {
+        for (row, to) in gradients.chunks_exact_mut(weight.len().max(1)).enumerate() {
             self.sums.add_row_to(row, weight, to);
         }
     }

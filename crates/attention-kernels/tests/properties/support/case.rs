@@ -160,7 +160,10 @@ impl Case {
         let values = tensor(bytes, [key_heads, keys, value_size], 1.0);
         let context_gradient = tensor(bytes, [heads, sizes.queries, value_size], 1.0);
         let mut numbers = Numbers::new(bytes.next());
-        let bias_heads = bytes.one_of(&[None, Some(1), Some(heads)]);
+        let bias_heads = match kind {
+            Kind::DotProduct => bytes.one_of(&[None, Some(1), Some(heads)]),
+            _ => None,
+        };
         let bias = bias_heads.map(|heads| {
             let mut bias = tensor(bytes, [heads, 1, keys], 2.0);
             if bytes.next() % 2 == 1 {

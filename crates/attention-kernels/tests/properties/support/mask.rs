@@ -1,12 +1,14 @@
 //! Masks with their data.
 
+use std::fmt;
+
 use attention_kernels::Mask;
 
 use super::bytes::{Bytes, Numbers};
 use super::tensor::reordered;
 
 /// Intervals, flags, both or neither.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct OwnedMask {
     intervals: Option<(Vec<[usize; 2]>, [usize; 2])>,
     keep: Option<(Vec<bool>, [usize; 4])>,
@@ -63,6 +65,18 @@ impl OwnedMask {
                 1 => (keep.clone(), *shape),
                 _ => (reordered(keep, order), *shape),
             }),
+        }
+    }
+}
+
+/// Intervals, but only the number of flags.
+impl fmt::Debug for OwnedMask {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "intervals {:?}", self.intervals)?;
+        let kept = |keep: &[bool]| keep.iter().filter(|keep| **keep).count();
+        match &self.keep {
+            Some((keep, shape)) => write!(f, ", {} flags of {shape:?}", kept(keep)),
+            None => Ok(()),
         }
     }
 }

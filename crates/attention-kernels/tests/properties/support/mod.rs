@@ -18,6 +18,8 @@ mod tensor;
 
 use attention_kernels::{Level, Real};
 
+use case::Case;
+
 pub(crate) use case::Kind;
 
 /// Every check of the problem that `bytes` describe, with the kernel, level and type that they choose.
@@ -33,18 +35,24 @@ pub(crate) fn check_bytes(bytes: &[u8]) {
     let level = levels[choice / 8 % levels.len()];
     let single = choice / 4 % 2 == 0;
     match kinds.get(choice % 4) {
-        Some(kind) if single => check_kind_on::<f32>(rest, *kind, level),
-        Some(kind) => check_kind_on::<f64>(rest, *kind, level),
+        Some(kind) if single => check_case::<f32>(&Case::from_bytes(rest, *kind), level),
+        Some(kind) => check_case::<f64>(&Case::from_bytes(rest, *kind), level),
         None if single => softmax::check::<f32>(rest, level),
         None => softmax::check::<f64>(rest, level),
     }
 }
 
-/// Every check of a kernel, on every level and with both types.
+fn check_case<E: Real>(case: &Case, level: Level) {
+    checks::check::<E>(case, level);
+    misfits::check::<E>(case, level);
+}
+
+/// What the kernels of a kind compute, on every level and with both types.
 pub(crate) fn check_kind(bytes: &[u8], kind: Kind) {
+    let case = Case::from_bytes(bytes, kind);
     for level in Level::available() {
-        check_kind_on::<f32>(bytes, kind, level);
-        check_kind_on::<f64>(bytes, kind, level);
+        checks::check::<f32>(&case, level);
+        checks::check::<f64>(&case, level);
     }
 }
 
@@ -54,10 +62,4 @@ pub(crate) fn check_softmax(bytes: &[u8]) {
         softmax::check::<f32>(bytes, level);
         softmax::check::<f64>(bytes, level);
     }
-}
-
-fn check_kind_on<E: Real>(bytes: &[u8], kind: Kind, level: Level) {
-    let case = case::Case::from_bytes(bytes, kind);
-    checks::check::<E>(&case, level);
-    misfits::check::<E>(&case, level);
 }
