@@ -56,7 +56,7 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
         num_queries: usize,
         level: Level,
     ) -> Vec<E> {
-        super::score::pack_all(&keys, &mask, num_queries, level)
+        E::pack(&keys, &mask, num_queries, level)
     }
 }
 
@@ -71,11 +71,7 @@ impl<E: Real> AdditiveAttention<'_, E> {
     /// # Panics
     /// If the shapes do not fit together.
     pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
-        let score = self.streamed();
-        match self.is_few(context.len(), lse.len()) {
-            true => few::forward(self, &score.weights, level, context, lse),
-            false => stream::forward(level, &self.attention(&score), context, lse),
-        }
+        E::attention_forward(self, level, context, lse);
     }
 
     /// Adds the gradients to `gradients`; `context` and `lse` are what [`forward`](Self::forward) wrote.
@@ -93,25 +89,7 @@ impl<E: Real> AdditiveAttention<'_, E> {
         context_gradient: Rows<E>,
         gradients: AdditiveAttentionGradients<E>,
     ) {
-        let score = self.streamed();
-        if self.is_few(context.len(), lse.len()) {
-            self.check_gradients(&context_gradient, &gradients);
-            few::backward(self, &score.weights, level, context_gradient, gradients);
-            return;
-        }
-        let outputs = Outputs {
-            context,
-            lse,
-            context_gradient,
-        };
-        let gradients = Gradients {
-            queries: gradients.queries,
-            keys: gradients.keys,
-            values: gradients.values,
-            bias: &mut [],
-            shared: gradients.weight,
-        };
-        stream::backward(level, &self.attention(&score), &outputs, gradients);
+        E::attention_backward(self, level, context, lse, context_gradient, gradients);
     }
 
     /// Whether there are so few queries that packing keys and values for them is not worth it. The streaming kernels
@@ -189,4 +167,46 @@ impl<E: Real> AdditiveAttention<'_, E> {
             dropout: self.dropout,
         }
     }
+}
+
+pub(super) fn forward<E: Real>(
+    problem: &AdditiveAttention<E>,
+    level: Level,
+    context: &mut [E],
+    lse: &mut [E],
+) {
+    let score = problem.streamed();
+    match problem.is_few(context.len(), lse.len()) {
+        true => few::forward(problem, &score.weights, level, context, lse),
+        false => stream::forward(level, &problem.attention(&score), context, lse),
+    }
+}
+
+pub(super) fn backward<E: Real>(
+    problem: &AdditiveAttention<E>,
+    level: Level,
+    context: &[E],
+    lse: &[E],
+    context_gradient: Rows<E>,
+    gradients: AdditiveAttentionGradients<E>,
+) {
+    let score = problem.streamed();
+    if problem.is_few(context.len(), lse.len()) {
+        problem.check_gradients(&context_gradient, &gradients);
+        few::backward(problem, &score.weights, level, context_gradient, gradients);
+        return;
+    }
+    let outputs = Outputs {
+        context,
+        lse,
+        context_gradient,
+    };
+    let gradients = Gradients {
+        queries: gradients.queries,
+        keys: gradients.keys,
+        values: gradients.values,
+        bias: &mut [],
+        shared: gradients.weight,
+    };
+    stream::backward(level, &problem.attention(&score), &outputs, gradients);
 }

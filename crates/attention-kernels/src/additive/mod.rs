@@ -18,6 +18,7 @@
 //! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
 
 mod attention;
+mod compiled;
 mod few;
 mod gradient;
 mod pack;
@@ -25,6 +26,8 @@ mod panel;
 mod score;
 mod stream;
 mod tile;
+
+pub(crate) use compiled::AdditiveKernels;
 
 pub use attention::{AdditiveAttention, AdditiveAttentionGradients};
 pub use score::{AdditiveGradients, AdditiveScore};

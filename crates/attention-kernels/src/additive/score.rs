@@ -71,46 +71,62 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
     /// # Panics
     /// If the shapes do not fit together.
     pub fn forward(&self, level: Level, scores: &mut [E]) {
-        self.check();
-        let [batch, heads, num_queries, _] = self.queries.shape();
-        let [_, _, num_keys, _] = self.keys.shape();
-        let expected = batch * heads * num_queries * num_keys;
-        assert!(
-            scores.len() == expected,
-            "AdditiveScore: scores expected {expected} numbers, got {}",
-            scores.len()
-        );
-        if expected == 0 {
-            return;
-        }
-        let weights = Weights::new(self.weight);
-        let packed = pack_all(&self.keys, &self.mask, num_queries, level);
-        // A task: some of the queries of one head.
-        let tasks = num_queries.div_ceil(TASK_QUERIES);
-        let mut rows: Vec<(usize, usize, &mut [E])> = Vec::with_capacity(batch * heads * tasks);
-        for (head, scores) in scores.chunks_mut(num_queries * num_keys).enumerate() {
-            let chunks = scores.chunks_mut(TASK_QUERIES * num_keys);
-            rows.extend(
-                chunks
-                    .enumerate()
-                    .map(|(chunk, rows)| (head, chunk * TASK_QUERIES, rows)),
-            );
-        }
-        rows.into_par_iter().for_each(|(head, first, scores)| {
-            let packed_len = packed.len() / (batch * heads);
-            E::dispatch(
-                level,
-                Forward {
-                    problem: self,
-                    weights: &weights,
-                    packed: &packed[head * packed_len..(head + 1) * packed_len],
-                    at: [head / heads, head % heads],
-                    queries: first..first + scores.len() / num_keys,
-                    scores,
-                },
-            );
-        });
+        E::score_forward(self, level, scores);
     }
+
+    /// Adds the gradients of the scores to `gradients`, where `grad` is the gradient of the result. What it holds for
+    /// hidden pairs does not matter.
+    ///
+    /// # Shapes
+    /// - grad `[batch, heads, queries, keys]`, contiguous
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn backward(&self, level: Level, grad: &[E], gradients: AdditiveGradients<E>) {
+        E::score_backward(self, level, grad, gradients);
+    }
+}
+
+pub(super) fn forward<E: Real>(problem: &AdditiveScore<E>, level: Level, scores: &mut [E]) {
+    problem.check();
+    let [batch, heads, num_queries, _] = problem.queries.shape();
+    let [_, _, num_keys, _] = problem.keys.shape();
+    let expected = batch * heads * num_queries * num_keys;
+    assert!(
+        scores.len() == expected,
+        "AdditiveScore: scores expected {expected} numbers, got {}",
+        scores.len()
+    );
+    if expected == 0 {
+        return;
+    }
+    let weights = Weights::new(problem.weight);
+    let packed = pack_all(&problem.keys, &problem.mask, num_queries, level);
+    // A task: some of the queries of one head.
+    let tasks = num_queries.div_ceil(TASK_QUERIES);
+    let mut rows: Vec<(usize, usize, &mut [E])> = Vec::with_capacity(batch * heads * tasks);
+    for (head, scores) in scores.chunks_mut(num_queries * num_keys).enumerate() {
+        let chunks = scores.chunks_mut(TASK_QUERIES * num_keys);
+        rows.extend(
+            chunks
+                .enumerate()
+                .map(|(chunk, rows)| (head, chunk * TASK_QUERIES, rows)),
+        );
+    }
+    rows.into_par_iter().for_each(|(head, first, scores)| {
+        let packed_len = packed.len() / (batch * heads);
+        E::dispatch(
+            level,
+            Forward {
+                problem,
+                weights: &weights,
+                packed: &packed[head * packed_len..(head + 1) * packed_len],
+                at: [head / heads, head % heads],
+                queries: first..first + scores.len() / num_keys,
+                scores,
+            },
+        );
+    });
 }
 
 /// The keys as [`AdditiveScore::forward`] reads them, `[batch, heads, blocks, packed block]`.
@@ -154,99 +170,94 @@ fn key_parts(heads: usize, num_keys: usize) -> usize {
         .max(1)
 }
 
-impl<E: Real> AdditiveScore<'_, E> {
-    /// Adds the gradients of the scores to `gradients`, where `grad` is the gradient of the result. What it holds for
-    /// hidden pairs does not matter.
-    ///
-    /// # Shapes
-    /// - grad `[batch, heads, queries, keys]`, contiguous
-    ///
-    /// # Panics
-    /// If the shapes do not fit together.
-    pub fn backward(&self, level: Level, grad: &[E], gradients: AdditiveGradients<E>) {
-        self.check();
-        let [batch, heads, num_queries, units] = self.queries.shape();
-        let [_, _, num_keys, _] = self.keys.shape();
-        let heads_in_all = batch * heads;
-        let lens = [
-            ("grad", grad.len(), heads_in_all * num_queries * num_keys),
-            (
-                "queries",
-                gradients.queries.len(),
-                heads_in_all * num_queries * units,
-            ),
-            (
-                "keys",
-                gradients.keys.len(),
-                heads_in_all * num_keys * units,
-            ),
-            ("weight", gradients.weight.len(), units),
-        ];
-        for (name, found, expected) in lens {
-            assert!(
-                found == expected,
-                "AdditiveScore: gradient of {name} expected {expected} numbers, got {found}"
+pub(super) fn backward<E: Real>(
+    problem: &AdditiveScore<E>,
+    level: Level,
+    grad: &[E],
+    gradients: AdditiveGradients<E>,
+) {
+    problem.check();
+    let [batch, heads, num_queries, units] = problem.queries.shape();
+    let [_, _, num_keys, _] = problem.keys.shape();
+    let heads_in_all = batch * heads;
+    let lens = [
+        ("grad", grad.len(), heads_in_all * num_queries * num_keys),
+        (
+            "queries",
+            gradients.queries.len(),
+            heads_in_all * num_queries * units,
+        ),
+        (
+            "keys",
+            gradients.keys.len(),
+            heads_in_all * num_keys * units,
+        ),
+        ("weight", gradients.weight.len(), units),
+    ];
+    for (name, found, expected) in lens {
+        assert!(
+            found == expected,
+            "AdditiveScore: gradient of {name} expected {expected} numbers, got {found}"
+        );
+    }
+    if grad.is_empty() || units == 0 {
+        return;
+    }
+    let parts = key_parts(heads_in_all, num_keys);
+    let part_keys = num_keys.div_ceil(parts).next_multiple_of(BLOCK);
+    let mut tasks = Vec::with_capacity(heads_in_all * parts);
+    for (head, keys) in gradients.keys.chunks_mut(num_keys * units).enumerate() {
+        let keys = keys.chunks_mut(part_keys * units).enumerate();
+        tasks.extend(keys.map(|(part, keys)| (head, part, keys)));
+    }
+    let parts = tasks.len() / heads_in_all;
+    // With one part in each head, its queries' gradients go straight to where they belong.
+    let query_len = num_queries * units;
+    let mut partial_queries = match parts {
+        1 => Vec::new(),
+        _ => vec![E::ZERO; tasks.len() * query_len],
+    };
+    let mut partial_weights = vec![E::ZERO; tasks.len() * units];
+    let query_slices = match parts {
+        1 => gradients.queries.par_chunks_mut(query_len),
+        _ => partial_queries.par_chunks_mut(query_len),
+    };
+    tasks
+        .into_par_iter()
+        .zip(query_slices)
+        .zip(partial_weights.par_chunks_mut(units))
+        .for_each(|(((head, part, keys), queries), weight)| {
+            let first = part * part_keys;
+            let range = first..first + keys.len() / units;
+            let gradients = AdditiveGradients {
+                queries,
+                keys,
+                weight,
+            };
+            let at = [head / heads, head % heads];
+            let grad = &grad[head * num_queries * num_keys..][..num_queries * num_keys];
+            E::dispatch(
+                level,
+                Backward {
+                    problem,
+                    at,
+                    range,
+                    grad,
+                    gradients,
+                },
             );
-        }
-        if grad.is_empty() || units == 0 {
-            return;
-        }
-        let parts = key_parts(heads_in_all, num_keys);
-        let part_keys = num_keys.div_ceil(parts).next_multiple_of(BLOCK);
-        let mut tasks = Vec::with_capacity(heads_in_all * parts);
-        for (head, keys) in gradients.keys.chunks_mut(num_keys * units).enumerate() {
-            let keys = keys.chunks_mut(part_keys * units).enumerate();
-            tasks.extend(keys.map(|(part, keys)| (head, part, keys)));
-        }
-        let parts = tasks.len() / heads_in_all;
-        // With one part in each head, its queries' gradients go straight to where they belong.
-        let query_len = num_queries * units;
-        let mut partial_queries = match parts {
-            1 => Vec::new(),
-            _ => vec![E::ZERO; tasks.len() * query_len],
-        };
-        let mut partial_weights = vec![E::ZERO; tasks.len() * units];
-        let query_slices = match parts {
-            1 => gradients.queries.par_chunks_mut(query_len),
-            _ => partial_queries.par_chunks_mut(query_len),
-        };
-        tasks
-            .into_par_iter()
-            .zip(query_slices)
-            .zip(partial_weights.par_chunks_mut(units))
-            .for_each(|(((head, part, keys), queries), weight)| {
-                let first = part * part_keys;
-                let range = first..first + keys.len() / units;
-                let gradients = AdditiveGradients {
-                    queries,
-                    keys,
-                    weight,
-                };
-                let at = [head / heads, head % heads];
-                let grad = &grad[head * num_queries * num_keys..][..num_queries * num_keys];
-                E::dispatch(
-                    level,
-                    Backward {
-                        problem: self,
-                        at,
-                        range,
-                        grad,
-                        gradients,
-                    },
-                );
-            });
-        for partial in partial_weights.chunks_exact(units) {
-            add(partial, gradients.weight);
-        }
-        if parts > 1 {
-            let heads = gradients.queries.par_chunks_mut(query_len);
-            let partial = partial_queries.par_chunks(parts * query_len);
-            heads.zip(partial).for_each(|(to, parts)| {
-                for part in parts.chunks_exact(query_len) {
-                    add(part, to);
-                }
-            });
-        }
+        });
+    for partial in partial_weights.chunks_exact(units) {
+        add(partial, gradients.weight);
+    }
+    if parts > 1 {
+        let heads = gradients.queries.par_chunks_mut(query_len);
+        let partial = partial_queries.par_chunks(parts * query_len);
+        heads.zip(partial).for_each(|(to, parts)| {
+            for part in parts.chunks_exact(query_len) {
+                add(part, to);
+            }
+        });
     }
 }
 

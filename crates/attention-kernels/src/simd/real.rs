@@ -12,6 +12,7 @@ use super::level::Kind;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::{Level, Portable, Simd};
+use crate::additive::AdditiveKernels;
 use crate::dot::DotKernels;
 
 /// Work for one thread, generic over the instruction set.
@@ -70,6 +71,7 @@ pub(crate) trait Sealed:
     + Send
     + Sync
     + 'static
+    + AdditiveKernels
     + DotKernels
 {
     /// Runs `job` with the instructions of `level`.

@@ -1,0 +1,217 @@
+//! What is counted: small problems, on one thread.
+
+use std::hint::black_box;
+
+use attention_kernels::{
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, DotProduct,
+    DotProductGradients, Level, Mask, Rows, dot_product_backward, dot_product_forward,
+    masked_softmax, masked_softmax_backward,
+};
+
+/// By name. Each makes its inputs, and has the call to count counted.
+pub(crate) const WORKS: &[(&str, fn())] = &[
+    ("additive score, forward", || additive_score(false)),
+    ("additive score, backward", || additive_score(true)),
+    ("additive attention, forward", || {
+        additive_attention(16, false)
+    }),
+    ("additive attention, backward", || {
+        additive_attention(16, true)
+    }),
+    ("additive decoding step, forward", || {
+        additive_attention(1, false)
+    }),
+    ("additive decoding step, backward", || {
+        additive_attention(1, true)
+    }),
+    ("dot product, forward", || dot_product(32, false)),
+    ("dot product, backward", || dot_product(32, true)),
+    ("dot product decoding step, forward", || {
+        dot_product(1, false)
+    }),
+    ("dot product decoding step, backward", || {
+        dot_product(1, true)
+    }),
+    ("masked softmax, forward", || softmax(false)),
+    ("masked softmax, backward", || softmax(true)),
+];
+
+/// Sizes: `[batch, heads]`, keys, units and value size. No size is a multiple of a tile.
+const HEADS: [usize; 2] = [2, 2];
+const KEYS: usize = 83;
+const SIZE: usize = 40;
+
+/// Does the work of a name.
+pub(crate) fn run(name: &str) {
+    let work = WORKS.iter().find(|work| work.0 == name).map(|work| work.1);
+    let work = work.unwrap_or_else(|| panic!("no work {name:?}"));
+    // In the pool, so that what the kernels hand out stays on the thread that is watched.
+    rayon::scope(|_| work());
+}
+
+/// What valgrind counts. Done twice, so that buffers and tables that are made once are there.
+fn counted(mut work: impl FnMut()) {
+    work();
+    measured(&mut work);
+}
+
+#[inline(never)]
+fn measured(work: &mut dyn FnMut()) {
+    work();
+    black_box(());
+}
+
+/// Numbers in `-1..1` that look random and are the same every time.
+fn numbers(seed: u64, count: usize) -> Vec<f32> {
+    let mut state = seed;
+    let number = |_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1_u32 << 23) as f32 - 1.0
+    };
+    (0..count).map(number).collect()
+}
+
+/// A tensor `[batch, heads, rows, SIZE]`.
+fn tensor(seed: u64, rows: usize) -> Vec<f32> {
+    numbers(seed, HEADS[0] * HEADS[1] * rows * SIZE)
+}
+
+fn view(numbers: &[f32], rows: usize) -> Rows<'_, f32> {
+    Rows::contiguous(numbers, [HEADS[0], HEADS[1], rows, SIZE])
+}
+
+/// The lengths of the examples.
+const LENGTHS: [[usize; 2]; HEADS[0]] = [[0, KEYS], [0, KEYS - 20]];
+
+fn mask() -> Mask<'static> {
+    Mask::none().with_intervals(&LENGTHS, [HEADS[0], 1])
+}
+
+fn additive_score(backward: bool) {
+    const QUERIES: usize = 16;
+    let (queries, keys, weight) = (tensor(1, QUERIES), tensor(2, KEYS), numbers(3, SIZE));
+    let score = AdditiveScore {
+        queries: view(&queries, QUERIES),
+        keys: view(&keys, KEYS),
+        weight: &weight,
+        mask: mask(),
+    };
+    let level = Level::current();
+    let len = HEADS[0] * HEADS[1] * QUERIES * KEYS;
+    if !backward {
+        let mut scores = vec![0.0; len];
+        return counted(|| score.forward(level, &mut scores));
+    }
+    let gradient = numbers(4, len);
+    let (mut to_queries, mut to_keys, mut to_weight) =
+        (tensor(5, QUERIES), tensor(6, KEYS), numbers(7, SIZE));
+    counted(|| {
+        let gradients = AdditiveGradients {
+            queries: &mut to_queries,
+            keys: &mut to_keys,
+            weight: &mut to_weight,
+        };
+        score.backward(level, &gradient, gradients);
+    });
+}
+
+fn additive_attention(num_queries: usize, backward: bool) {
+    let (queries, keys, values) = (tensor(1, num_queries), tensor(2, KEYS), tensor(3, KEYS));
+    let weight = numbers(4, SIZE);
+    let level = Level::current();
+    let packed = AdditiveScore::packed_keys(view(&keys, KEYS), mask(), num_queries, level);
+    let attention = AdditiveAttention {
+        score: AdditiveScore {
+            queries: view(&queries, num_queries),
+            keys: view(&keys, KEYS),
+            weight: &weight,
+            mask: mask(),
+        },
+        values: view(&values, KEYS),
+        packed_keys: Some(&packed),
+        dropout: None,
+    };
+    let (mut context, mut lse) = (
+        tensor(5, num_queries),
+        numbers(6, HEADS[0] * HEADS[1] * num_queries),
+    );
+    if !backward {
+        return counted(|| attention.forward(level, &mut context, &mut lse));
+    }
+    attention.forward(level, &mut context, &mut lse);
+    let gradient = tensor(7, num_queries);
+    let (mut to_queries, mut to_keys, mut to_values) =
+        (tensor(8, num_queries), tensor(9, KEYS), tensor(10, KEYS));
+    let mut to_weight = numbers(11, SIZE);
+    counted(|| {
+        let gradients = AdditiveAttentionGradients {
+            queries: &mut to_queries,
+            keys: &mut to_keys,
+            values: &mut to_values,
+            weight: &mut to_weight,
+        };
+        attention.backward(
+            level,
+            &context,
+            &lse,
+            view(&gradient, num_queries),
+            gradients,
+        );
+    });
+}
+
+fn dot_product(num_queries: usize, backward: bool) {
+    let (queries, keys, values) = (tensor(1, num_queries), tensor(2, KEYS), tensor(3, KEYS));
+    let attention = DotProduct {
+        queries: view(&queries, num_queries),
+        keys: view(&keys, KEYS),
+        values: view(&values, KEYS),
+        bias: None,
+        mask: mask(),
+        scale: 0.2,
+        dropout: None,
+    };
+    let level = Level::current();
+    let (mut context, mut lse) = (
+        tensor(4, num_queries),
+        numbers(5, HEADS[0] * HEADS[1] * num_queries),
+    );
+    if !backward {
+        return counted(|| dot_product_forward(level, &attention, &mut context, &mut lse));
+    }
+    dot_product_forward(level, &attention, &mut context, &mut lse);
+    let gradient = tensor(6, num_queries);
+    let (mut to_queries, mut to_keys, mut to_values) =
+        (tensor(7, num_queries), tensor(8, KEYS), tensor(9, KEYS));
+    counted(|| {
+        let gradients = DotProductGradients {
+            queries: &mut to_queries,
+            keys: &mut to_keys,
+            values: &mut to_values,
+            bias: None,
+        };
+        dot_product_backward(
+            level,
+            &attention,
+            &context,
+            &lse,
+            view(&gradient, num_queries),
+            gradients,
+        );
+    });
+}
+
+fn softmax(backward: bool) {
+    let shape = [HEADS[0], HEADS[1], 16, KEYS];
+    let len = shape.iter().product();
+    let (scores, mut weights) = (numbers(1, len), numbers(2, len));
+    let level = Level::current();
+    if !backward {
+        return counted(|| masked_softmax(level, shape, &mask(), &scores, &mut weights));
+    }
+    masked_softmax(level, shape, &mask(), &scores, &mut weights);
+    let (gradient, mut to_scores) = (numbers(3, len), numbers(4, len));
+    counted(|| masked_softmax_backward(level, shape, &weights, &gradient, &mut to_scores));
+}

@@ -1,0 +1,83 @@
+//! The kernels of each type of number, compiled here: a generic function would be compiled again, for every
+//! instruction set, in each crate that calls it.
+
+use super::{AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore};
+use super::{attention, score};
+use crate::simd::Level;
+use crate::{Mask, Rows};
+
+/// What [`AdditiveScore`] and [`AdditiveAttention`] call.
+pub(crate) trait AdditiveKernels: Sized {
+    fn score_forward(problem: &AdditiveScore<Self>, level: Level, scores: &mut [Self]);
+
+    fn score_backward(
+        problem: &AdditiveScore<Self>,
+        level: Level,
+        grad: &[Self],
+        gradients: AdditiveGradients<Self>,
+    );
+
+    fn pack(keys: &Rows<Self>, mask: &Mask, num_queries: usize, level: Level) -> Vec<Self>;
+
+    fn attention_forward(
+        problem: &AdditiveAttention<Self>,
+        level: Level,
+        context: &mut [Self],
+        lse: &mut [Self],
+    );
+
+    fn attention_backward(
+        problem: &AdditiveAttention<Self>,
+        level: Level,
+        context: &[Self],
+        lse: &[Self],
+        context_gradient: Rows<Self>,
+        gradients: AdditiveAttentionGradients<Self>,
+    );
+}
+
+macro_rules! additive_kernels {
+    ($type:ident) => {
+        impl AdditiveKernels for $type {
+            fn score_forward(problem: &AdditiveScore<Self>, level: Level, scores: &mut [Self]) {
+                score::forward(problem, level, scores);
+            }
+
+            fn score_backward(
+                problem: &AdditiveScore<Self>,
+                level: Level,
+                grad: &[Self],
+                gradients: AdditiveGradients<Self>,
+            ) {
+                score::backward(problem, level, grad, gradients);
+            }
+
+            fn pack(keys: &Rows<Self>, mask: &Mask, num_queries: usize, level: Level) -> Vec<Self> {
+                score::pack_all(keys, mask, num_queries, level)
+            }
+
+            fn attention_forward(
+                problem: &AdditiveAttention<Self>,
+                level: Level,
+                context: &mut [Self],
+                lse: &mut [Self],
+            ) {
+                attention::forward(problem, level, context, lse);
+            }
+
+            fn attention_backward(
+                problem: &AdditiveAttention<Self>,
+                level: Level,
+                context: &[Self],
+                lse: &[Self],
+                context_gradient: Rows<Self>,
+                gradients: AdditiveAttentionGradients<Self>,
+            ) {
+                attention::backward(problem, level, context, lse, context_gradient, gradients);
+            }
+        }
+    };
+}
+
+additive_kernels!(f32);
+additive_kernels!(f64);
