@@ -77,7 +77,9 @@ fn main() -> io::Result<()> {
         }
         print_table(&rows);
         let is_projecting = |row: &&[&Measured; 2]| row[0].name.ends_with(PROJECTING);
-        let (projecting, others) = rows[first_rival..].iter().partition::<Vec<_>, _>(is_projecting);
+        let (projecting, others) = rows[first_rival..]
+            .iter()
+            .partition::<Vec<_>, _>(is_projecting);
         print_fastest_rivals(rows[0], &others);
         print_fastest_rivals(rows[0], &projecting);
         print_memory(work, rows[0]);

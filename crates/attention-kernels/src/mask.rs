@@ -14,6 +14,7 @@ pub struct Mask<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Intervals<'a> {
     bounds: &'a [[usize; 2]],
+    shape: [usize; 2],
     /// Of batch and query; 0 where one interval serves all.
     strides: [usize; 2],
 }
@@ -21,6 +22,7 @@ struct Intervals<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Keep<'a> {
     keep: &'a [bool],
+    shape: [usize; 4],
     /// Of batch, head, query and key; 0 where one flag serves all.
     strides: [usize; 4],
 }
@@ -56,7 +58,11 @@ impl<'a> Mask<'a> {
             bounds.len()
         );
         let strides = broadcast(shape, [queries, 1]);
-        self.intervals = Some(Intervals { bounds, strides });
+        self.intervals = Some(Intervals {
+            bounds,
+            shape,
+            strides,
+        });
         self
     }
 
@@ -76,8 +82,32 @@ impl<'a> Mask<'a> {
             keep.len()
         );
         let strides = broadcast(shape, [heads * queries * keys, queries * keys, keys, 1]);
-        self.keep = Some(Keep { keep, strides });
+        self.keep = Some(Keep {
+            keep,
+            shape,
+            strides,
+        });
         self
+    }
+
+    /// # Panics
+    /// If an axis of the mask is neither 1 nor that of the scores, `[batch, heads, queries, keys]`.
+    pub(crate) fn check(&self, scores: [usize; 4]) {
+        let fits = |size: usize, expected: usize| size == 1 || size == expected;
+        if let Some(Intervals { shape, .. }) = self.intervals {
+            assert!(
+                fits(shape[0], scores[0]) && fits(shape[1], scores[2]),
+                "Mask: intervals expected [{} or 1, {} or 1], got {shape:?}",
+                scores[0],
+                scores[2]
+            );
+        }
+        if let Some(Keep { shape, .. }) = self.keep {
+            assert!(
+                (0..4).all(|axis| fits(shape[axis], scores[axis])),
+                "Mask: flags expected {scores:?} or 1 on any axis, got {shape:?}"
+            );
+        }
     }
 
     /// Whether a key inside of a query's interval may still be hidden.
@@ -100,18 +130,56 @@ impl<'a> Mask<'a> {
         num_keys: usize,
     ) -> Visible<'a> {
         let range = match self.intervals {
-            Some(Intervals { bounds, strides }) => {
+            Some(Intervals {
+                bounds, strides, ..
+            }) => {
                 let [start, end] = bounds[batch * strides[0] + query * strides[1]];
                 let end = end.min(num_keys);
                 start.min(end)..end
             }
             None => 0..num_keys,
         };
-        let keep = self.keep.map(|Keep { keep, strides }| {
+        let keep = self.keep.map(|Keep { keep, strides, .. }| {
             let start = batch * strides[0] + head * strides[1] + query * strides[2];
             (&keep[start..], strides[3])
         });
         Visible { range, keep }
+    }
+
+    /// Whether each of `num_keys` keys is seen by one of `num_queries` queries of a head.
+    ///
+    /// The time grows with queries + keys where the mask has no flags, and with their product where it has.
+    pub fn seen_keys(
+        &self,
+        batch: usize,
+        head: usize,
+        num_queries: usize,
+        num_keys: usize,
+    ) -> Vec<bool> {
+        if self.is_dense() {
+            let mut seen = vec![false; num_keys];
+            for query in 0..num_queries {
+                let visible = self.visible(batch, head, query, num_keys);
+                for key in visible.range.clone() {
+                    seen[key] |= visible.sees(key);
+                }
+            }
+            return seen;
+        }
+        // How many intervals start at a key, less those that end there.
+        let mut steps = vec![0_isize; num_keys + 1];
+        for query in 0..num_queries {
+            let range = self.visible(batch, head, query, num_keys).range;
+            if !range.is_empty() {
+                steps[range.start] += 1;
+                steps[range.end] -= 1;
+            }
+        }
+        let depths = steps.into_iter().scan(0, |depth, step| {
+            *depth += step;
+            Some(*depth)
+        });
+        depths.take(num_keys).map(|depth| depth > 0).collect()
     }
 
     /// The smallest range that holds every key that one of `queries` sees; possibly more than that.
@@ -218,6 +286,20 @@ mod tests {
         };
         assert_eq!(sees(0, 4, 7), [true, false, true]);
         assert_eq!(sees(1, 0, 2), [false, true, true]);
+    }
+
+    #[test]
+    fn a_key_is_seen_if_one_query_sees_it() {
+        let bounds = [[0, 2], [4, 9], [3, 1], [5, 6]];
+        let mask = Mask::none().with_intervals(&bounds, [1, 4]);
+        let seen = mask.seen_keys(0, 0, 4, 8);
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6, 7].map(|key| key < 2 || key > 3));
+        let keep = [true, false, false, true, false, false];
+        let mask = mask.with_keep(&keep, [1, 1, 1, 6]);
+        assert_eq!(
+            mask.seen_keys(0, 0, 4, 6),
+            [true, false, false, false, false, false]
+        );
     }
 
     #[test]

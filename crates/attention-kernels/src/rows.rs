@@ -17,8 +17,8 @@ impl<'a, E> Rows<'a, E> {
     /// # Panics
     /// If `data` has not as many numbers as `shape`.
     pub fn contiguous(data: &'a [E], shape: [usize; 4]) -> Self {
-        let [batch, heads, rows, size] = shape;
-        let expected = batch * heads * rows * size;
+        let [_, heads, rows, size] = shape;
+        let expected = checked_product(shape);
         assert!(
             data.len() == expected,
             "Rows: {shape:?} expected {expected} numbers, got {}",
@@ -36,16 +36,25 @@ impl<'a, E> Rows<'a, E> {
     /// # Panics
     /// If an element lies outside of `data`.
     pub fn strided(data: &'a [E], shape: [usize; 4], strides: [usize; 3]) -> Self {
-        let [.., size] = shape;
-        if !shape.contains(&0) {
-            let last: usize = (0..3).map(|axis| (shape[axis] - 1) * strides[axis]).sum();
-            assert!(
-                last + size <= data.len(),
-                "Rows: {shape:?} with strides {strides:?} expected at least {} numbers, got {}",
-                last + size,
-                data.len()
-            );
+        if shape.contains(&0) {
+            // No number is ever read.
+            let strides = [0; 3];
+            return Self {
+                data,
+                shape,
+                strides,
+            };
         }
+        let [.., size] = shape;
+        let last = (0..3).try_fold(size, |sum, axis| {
+            sum.checked_add((shape[axis] - 1).checked_mul(strides[axis])?)
+        });
+        let last = last.unwrap_or(usize::MAX);
+        assert!(
+            last <= data.len(),
+            "Rows: {shape:?} with strides {strides:?} expected at least {last} numbers, got {}",
+            data.len()
+        );
         Self {
             data,
             shape,
@@ -76,6 +85,15 @@ impl<'a, E> Rows<'a, E> {
     }
 }
 
+/// # Panics
+/// If the product is more than memory can hold.
+fn checked_product(shape: [usize; 4]) -> usize {
+    let product = shape
+        .iter()
+        .try_fold(1_usize, |product, size| product.checked_mul(*size));
+    product.unwrap_or_else(|| panic!("Rows: {shape:?} has more numbers than memory can hold"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +112,12 @@ mod tests {
     #[should_panic(expected = "[1, 1, 2, 3] expected 6 numbers, got 5")]
     fn too_little_data_is_refused() {
         Rows::contiguous(&[0; 5], [1, 1, 2, 3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "numbers, got 64")]
+    fn strides_that_overflow_are_refused() {
+        Rows::strided(&[0; 64], [1, 1, 16, 16], [0, 0, usize::MAX / 15]);
     }
 
     #[test]

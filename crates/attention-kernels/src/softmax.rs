@@ -28,6 +28,7 @@ pub fn masked_softmax<E: Real>(
         shape,
         &[("scores", scores.len()), ("weights", weights.len())],
     );
+    mask.check(shape);
     let Some(task_rows) = task_rows(shape) else {
         return;
     };
@@ -151,7 +152,15 @@ impl<E: Real> Job<E> for Forward<'_, E> {
                     }
                 }
             }
-            softmax(simd, &mut weights[range]);
+            let lse = softmax(simd, &mut weights[range.clone()]);
+            if lse.to_f64().is_nan() {
+                // A visible NaN reaches all that is visible, what underflows beside it too.
+                for key in range.filter(|key| visible.sees(*key)) {
+                    if scores[key] != -E::INFINITY {
+                        weights[key] = lse;
+                    }
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 use attention_kernels::Dropout;
 use burn::backend::Autodiff;
 #[cfg(feature = "host")]
-use burn::backend::{AutodiffBackend, Backend, tensor::FloatTensor};
+use burn::backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatTensor};
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 #[cfg(feature = "host")]
 use burn_autodiff::{
@@ -29,6 +29,17 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {}
 
 #[cfg(feature = "host")]
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
+    fn fill_padding(tensor: FloatTensor<Self>, mask: MaskPrimitive<Self>) -> FloatTensor<Self> {
+        if !B::HAS_KERNELS {
+            return composed::fill_padding::<Self>(tensor, mask);
+        }
+        let mask = HostMask::read::<B>(inner(mask));
+        match kernels::padding::<B>(tensor.primitive(), &mask) {
+            Some(hidden) => Self::float_mask_fill(tensor, hidden, 0.0.into()),
+            None => tensor,
+        }
+    }
+
     fn additive_score(
         queries: FloatTensor<Self>,
         keys: FloatTensor<Self>,

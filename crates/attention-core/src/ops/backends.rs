@@ -8,13 +8,23 @@ use super::kernels::{self, AdditiveTensors, HostMask};
 #[cfg(feature = "host")]
 use super::{AttentionOptions, MaskPrimitive, PackedKeys, SharedGradients};
 #[cfg(feature = "host")]
-use burn::backend::tensor::FloatTensor;
+use burn::backend::{ops::FloatTensorOps, tensor::FloatTensor};
 
 /// [`AttentionOps`] by the kernels.
 #[cfg(feature = "host")]
 macro_rules! host_ops {
     ($backend:ty) => {
         impl AttentionOps for $backend {
+            fn fill_padding(
+                tensor: FloatTensor<Self>,
+                mask: MaskPrimitive<Self>,
+            ) -> FloatTensor<Self> {
+                match kernels::padding::<Self>(&tensor, &HostMask::read(mask)) {
+                    Some(hidden) => Self::float_mask_fill(tensor, hidden, 0.0.into()),
+                    None => tensor,
+                }
+            }
+
             fn additive_score(
                 queries: FloatTensor<Self>,
                 keys: FloatTensor<Self>,

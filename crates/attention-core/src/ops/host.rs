@@ -8,13 +8,13 @@ use burn::backend::Backend;
 #[cfg(feature = "host")]
 use burn::backend::tensor::FloatTensor;
 
-/// A backend, and whether the kernels on slices serve it.
+/// A backend, and whether the kernels on slices serve it. A backend of your own says `impl HostBackend for .. {}`.
 pub trait HostBackend: Backend {
     /// Whether they do.
     const HAS_KERNELS: bool = false;
 
-    /// The numbers of a tensor of type `E`, without a copy where its last axis is contiguous; `None` if the kernels do
-    /// not serve the backend.
+    /// The numbers of a tensor of type `E`, on flex without a copy where its last axis is contiguous, on ndarray where
+    /// the whole is; `None` if the kernels do not serve the backend.
     #[cfg(feature = "host")]
     #[doc(hidden)]
     fn read<E: HostReal>(_tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
@@ -71,7 +71,12 @@ macro_rules! host_real {
                     rest.iter().map(|&s| usize::try_from(s)).collect();
                 match strides {
                     Ok(strides) if last_is_contiguous => HostSlice {
-                        data: Cow::Borrowed(&tensor.storage()[layout.start_offset()..]),
+                        data: Cow::Borrowed(
+                            tensor
+                                .storage()
+                                .get(layout.start_offset()..)
+                                .unwrap_or_default(),
+                        ),
                         strides,
                     },
                     // Transposed or flipped.

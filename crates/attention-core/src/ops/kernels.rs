@@ -6,8 +6,8 @@ use attention_kernels::{
     AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, DotProduct,
     DotProductGradients, Dropout, Level, Mask, Rows, dot_product_backward, dot_product_forward,
 };
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
+use burn::backend::tensor::{BoolTensor, FloatTensor};
+use burn::backend::{Backend, TensorMetadata, get_device_settings};
 use burn::tensor::{DType, Distribution, FloatDType, Shape, TensorData, try_read_sync};
 
 use super::MaskPrimitive;
@@ -63,6 +63,26 @@ impl HostMask {
                 keep: keep(flags),
             },
         }
+    }
+
+    /// The keys that no query sees, true where hidden, `[batch, heads or 1, 1, keys]`; `None` if there are none. In
+    /// time that grows with queries + keys but for a dense mask.
+    pub(super) fn padding(&self, batch: usize, num_keys: usize) -> Option<(Vec<bool>, [usize; 4])> {
+        let heads = self.keep.as_ref().map_or(1, |(_, shape)| shape[1]);
+        let queries = [
+            self.intervals.as_ref().map_or(1, |(_, shape)| shape[1]),
+            self.keep.as_ref().map_or(1, |(_, shape)| shape[2]),
+        ];
+        let num_queries = queries[0].max(queries[1]);
+        let mask = self.as_mask();
+        let mut hidden = Vec::with_capacity(batch * heads * num_keys);
+        for row in 0..batch * heads {
+            let seen = mask.seen_keys(row / heads, row % heads, num_queries, num_keys);
+            hidden.extend(seen.into_iter().map(|seen| !seen));
+        }
+        hidden
+            .contains(&true)
+            .then_some((hidden, [batch, heads, 1, num_keys]))
     }
 
     fn as_mask(&self) -> Mask<'_> {
@@ -168,6 +188,20 @@ fn tensor<B: Backend, E: HostReal>(
 
 fn zeros<E: HostReal>(shape: &Shape) -> Vec<E> {
     vec![E::ZERO; shape.num_elements()]
+}
+
+/// Where [`super::AttentionOps::fill_padding`] fills: the rows of `[batch, heads, keys, size]` that no query sees.
+pub(super) fn padding<B: Backend>(
+    tensor: &FloatTensor<B>,
+    mask: &HostMask,
+) -> Option<BoolTensor<B>> {
+    let [batch, _, num_keys, _] = tensor.shape().dims();
+    let (hidden, [batch, heads, _, _]) = mask.padding(batch, num_keys)?;
+    let data = TensorData::new(hidden, [batch, heads, num_keys, 1]);
+    let device = tensor.device();
+    let dtype = get_device_settings::<B>(&device).bool_dtype;
+    let hidden = B::bool_from_data(data.convert_dtype(dtype.into()), &device);
+    Some(B::bool_expand(hidden, tensor.shape()))
 }
 
 /// [`super::AttentionOps::additive_score`]

@@ -88,13 +88,15 @@ pub trait ScoringFunction: Module + ModuleDisplay {
         ops::weighted_sum(drop_weights(weights, dropout), values, mask)
     }
 
-    /// What a kernel makes of the projected keys once for all calls of [`attend_memory`](Self::attend_memory);
-    /// its first axis is the batch. `mask` holds what is known of `num_queries` queries, or of any if that is 1.
+    /// What a kernel makes of the projected keys, once for all calls of [`attend_memory`](Self::attend_memory); the
+    /// first axis is the batch. For the scores of this crate.
+    #[doc(hidden)]
     fn pack_keys(&self, _keys: &Tensor<4>, _mask: &Mask, _num_queries: usize) -> Option<Tensor<4>> {
         None
     }
 
-    /// [`attend`](Self::attend) to a memory. Override it together with [`pack_keys`](Self::pack_keys).
+    /// [`attend`](Self::attend) to a memory. For the scores of this crate, which know what a memory keeps.
+    #[doc(hidden)]
     fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
         let (keys, values) = (memory.keys.clone(), memory.values.clone());
         self.attend(queries, keys, values, &memory.mask, dropout)

@@ -61,6 +61,8 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
             "AdditiveScore: weight expected [{units}], got [{}]",
             self.weight.len()
         );
+        let [_, _, num_queries, _] = self.queries.shape();
+        self.mask.check([batch, heads, num_queries, num_keys]);
     }
 
     /// Computes the scores.
@@ -137,6 +139,7 @@ pub(super) fn pack_all<E: Real>(
     level: Level,
 ) -> Vec<E> {
     let [batch, heads, num_keys, units] = keys.shape();
+    mask.check([batch, heads, num_queries, num_keys]);
     let blocks = num_keys.div_ceil(BLOCK);
     let mut packed = vec![E::ZERO; batch * heads * blocks * packed_block_len(units)];
     let tasks = packed.par_chunks_mut(packed_block_len(units)).enumerate();

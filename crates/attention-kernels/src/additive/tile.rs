@@ -163,18 +163,25 @@ fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
             ),
             _ => single(simd, packed, packed_keys, weights.inverse[first], sums),
         }
-        // What is added to each lane: 0 where the fast path takes both units, 1 where it does not.
+        // 0 where the fast path takes both units, 1 where it does not.
         let mut outside = [E::ZERO; BLOCK];
         let weight_outside = weights.in_range[both.clone()].contains(&false);
-        for (outside, row) in outside.iter_mut().zip(key_rows) {
-            let key_outside = row
-                .get(both.clone())
-                .is_some_and(|k| !k.iter().copied().all(in_range));
-            *outside = if key_outside { E::ONE } else { E::ZERO };
+        let mut some_outside = weight_outside;
+        if !keys.in_range {
+            for (outside, row) in outside.iter_mut().zip(key_rows) {
+                let key = row.get(both.clone());
+                if key.is_some_and(|k| !k.iter().copied().all(in_range)) {
+                    *outside = E::ONE;
+                    some_outside = true;
+                }
+            }
         }
         for q in 0..Q {
             let query = &queries.rows[q][both.clone()];
             let all_outside = weight_outside || !query.iter().copied().all(in_range);
+            if !all_outside && !some_outside {
+                continue;
+            }
             let mut direct = before[q];
             for (unit, x) in both.clone().zip(query) {
                 let mut key = [E::ZERO; BLOCK];

@@ -6,7 +6,7 @@ use super::array::{MulAdd, array_simd};
 use super::exp::{
     COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
 };
-use super::{Job, Real, Simd};
+use super::{Job, Real, Simd, square_len};
 
 /// Proof that the machine has AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -211,7 +211,8 @@ impl Simd<f32> for Avx2 {
     /// Pairs of numbers, then of pairs, then halves of vectors are interleaved.
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
-        assert!(from.len() >= 7 * from_stride + 8 && to.len() >= 7 * to_stride + 8);
+        assert!(from.len() >= square_len(8, from_stride) && to.len() >= square_len(8, to_stride));
+        // SAFETY: the assertion covers the last of the 8 rows of 8, on both sides.
         unsafe {
             let mut rows = [_mm256_setzero_ps(); 8];
             for (r, row) in rows.iter_mut().enumerate() {

@@ -6,7 +6,7 @@ use super::array::{MulAdd, array_simd};
 use super::exp::{
     COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
 };
-use super::{Job, Real, Simd};
+use super::{Job, Real, Simd, square_len};
 
 /// Proof that the machine has AVX-512 F and DQ, AVX2 and FMA.
 #[derive(Clone, Copy, Debug)]
@@ -207,7 +207,8 @@ impl Simd<f32> for Avx512 {
     /// Pairs of numbers, then of pairs, then quarters of vectors are interleaved.
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
-        assert!(from.len() >= 15 * from_stride + 16 && to.len() >= 15 * to_stride + 16);
+        assert!(from.len() >= square_len(16, from_stride) && to.len() >= square_len(16, to_stride));
+        // SAFETY: the assertion covers the last of the 16 rows of 16, on both sides.
         unsafe {
             let mut rows = [_mm512_setzero_ps(); 16];
             for (r, row) in rows.iter_mut().enumerate() {

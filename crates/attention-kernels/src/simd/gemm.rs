@@ -78,10 +78,12 @@ impl<E: Real> Job<E> for Product<'_, E> {
         }
         let [row, step] = left_strides;
         assert!(columns.is_multiple_of(S::LANES) && columns <= out_stride);
-        assert!(out.len() >= (rows - 1) * out_stride + columns);
+        // Saturating: what overflows is longer than any slice.
+        let reach = |count: usize, stride: usize| (count - 1).saturating_mul(stride);
+        assert!(out.len() >= reach(rows, out_stride).saturating_add(columns));
         if steps > 0 {
-            assert!(left.len() > (rows - 1) * row + (steps - 1) * step);
-            assert!(right.len() >= (steps - 1) * right_stride + columns);
+            assert!(left.len() > reach(rows, row).saturating_add(reach(steps, step)));
+            assert!(right.len() >= reach(steps, right_stride).saturating_add(columns));
         }
         if let Start::Scaled(factors) = start {
             assert!(factors.len() >= rows);

@@ -53,9 +53,9 @@ impl Level {
     /// If `ATTENTION_SIMD` names something else, or an instruction set that this machine lacks.
     pub fn current() -> Self {
         static CURRENT: OnceLock<Level> = OnceLock::new();
-        *CURRENT.get_or_init(|| match std::env::var(VARIABLE) {
-            Ok(name) => Self::by_name(&name),
-            Err(_) => Self::available()[0],
+        *CURRENT.get_or_init(|| match std::env::var_os(VARIABLE) {
+            Some(name) => Self::by_name(&name.to_string_lossy()),
+            None => Self::available()[0],
         })
     }
 

@@ -109,6 +109,13 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
     }
 }
 
+/// How far the last number of a square of `lanes` rows lies; more than any slice has if that overflows.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn square_len(lanes: usize, stride: usize) -> usize {
+    stride.saturating_mul(lanes - 1).saturating_add(lanes)
+}
+
 /// The most lanes that a vector has.
 pub(crate) const MAX_LANES: usize = 16;
 

@@ -49,16 +49,18 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
     /// The sizes of the score.
     ///
     /// # Panics
-    /// If values or bias do not fit them.
+    /// If values, bias or mask do not fit them.
     fn check(&self) -> Sizes {
         let sizes = self.score.sizes();
         let Sizes {
             batch,
             heads,
             key_heads,
+            queries,
             keys,
             ..
         } = sizes;
+        self.mask.check([batch, heads, queries, keys]);
         assert!(
             key_heads > 0 && heads.is_multiple_of(key_heads) || heads == 0,
             "attention: expected key heads that divide {heads} heads, got {key_heads}"

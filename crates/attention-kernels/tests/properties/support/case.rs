@@ -6,10 +6,8 @@ use attention_kernels::Dropout;
 
 use super::bytes::{Bytes, Numbers};
 use super::mask::OwnedMask;
+use super::sizes::Sizes;
 use super::tensor::{Tensor, reordered};
-
-/// Pairs of numbers that a problem multiplies at most: it is cut down to that.
-const LARGEST: usize = if cfg!(miri) { 2_000 } else { 150_000 };
 
 /// What to compute.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,101 +40,6 @@ pub(super) struct Case {
     pub(super) order: Vec<usize>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes {
-    pub(super) batch: usize,
-    pub(super) heads: usize,
-    /// A divisor of `heads`; as many as they, but for the dot product.
-    pub(super) key_heads: usize,
-    pub(super) queries: usize,
-    pub(super) keys: usize,
-    pub(super) size: usize,
-    pub(super) value_size: usize,
-}
-
-impl Sizes {
-    fn from_bytes(bytes: &mut Bytes, kind: Kind) -> Self {
-        let small = |bytes: &mut Bytes| [1, 2, 3, 4, 5, 0][bytes.next() % 6];
-        let (batch, heads) = (small(bytes), small(bytes));
-        let queries = match bytes.next() {
-            few @ ..160 => [1, 2, 3, 4, 5, 0][few % 6],
-            many => 6 + many % 64,
-        };
-        let keys = match bytes.next() {
-            few @ ..220 => (few + 7) % 71,
-            many => 100 + (many - 220) * 7,
-        };
-        let size = |bytes: &mut Bytes| match bytes.next() {
-            any @ ..220 => (any + 3) % 41,
-            many => many % 4 * 16 + 16,
-        };
-        let (size, value_size) = (size(bytes), size(bytes));
-        let mut sizes = Self {
-            batch,
-            heads,
-            key_heads: heads,
-            queries,
-            keys,
-            size,
-            value_size,
-        };
-        while sizes.pairs() * (size + value_size + 1) > LARGEST {
-            let largest = [&mut sizes.batch, &mut sizes.heads, &mut sizes.queries]
-                .into_iter()
-                .max();
-            let axis = largest.filter(|size| **size > 1).unwrap_or(&mut sizes.keys);
-            *axis /= 2;
-        }
-        let heads = sizes.heads;
-        let divisors: Vec<usize> = (1..=heads)
-            .rev()
-            .filter(|n| heads.is_multiple_of(*n))
-            .collect();
-        let key_heads = if heads == 0 {
-            0
-        } else {
-            bytes.one_of(&divisors)
-        };
-        sizes.key_heads = if kind == Kind::DotProduct {
-            key_heads
-        } else {
-            heads
-        };
-        sizes
-    }
-
-    fn pairs(&self) -> usize {
-        self.batch * self.heads * self.queries * self.keys
-    }
-
-    /// `[batch, heads, queries, keys]`
-    pub(super) fn scores(&self) -> [usize; 4] {
-        [self.batch, self.heads, self.queries, self.keys]
-    }
-
-    /// Batch, head, query and key of the score `at`.
-    pub(super) fn pair(&self, at: usize) -> [usize; 4] {
-        let Self {
-            heads,
-            queries,
-            keys,
-            ..
-        } = *self;
-        let (row, key) = (at / keys, at % keys);
-        [
-            row / queries / heads,
-            row / queries % heads,
-            row % queries,
-            key,
-        ]
-    }
-
-    /// The head of the keys that a head of the queries attends to.
-    pub(super) fn key_head(&self, head: usize) -> usize {
-        head * self.key_heads / self.heads
-    }
-}
-
 impl Case {
     pub(super) fn from_bytes(bytes: &[u8], kind: Kind) -> Self {
         let bytes = &mut Bytes::new(bytes);
@@ -156,8 +59,8 @@ impl Case {
             Tensor::from_bytes(bytes, [batch, heads, rows, size], amplitude)
         };
         let queries = tensor(bytes, [heads, queries, size], amplitude);
-        let keys_of_scores = tensor(bytes, [key_heads, keys, size], amplitude);
-        let values = tensor(bytes, [key_heads, keys, value_size], 1.0);
+        let keys = tensor(bytes, [key_heads, keys, size], amplitude);
+        let values = tensor(bytes, [key_heads, sizes.keys, value_size], 1.0);
         let context_gradient = tensor(bytes, [heads, sizes.queries, value_size], 1.0);
         let mut numbers = Numbers::new(bytes.next());
         let bias_heads = match kind {
@@ -165,7 +68,7 @@ impl Case {
             _ => None,
         };
         let bias = bias_heads.map(|heads| {
-            let mut bias = tensor(bytes, [heads, 1, keys], 2.0);
+            let mut bias = tensor(bytes, [heads, 1, sizes.keys], 2.0);
             if bytes.next() % 2 == 1 {
                 for number in &mut bias.data {
                     *number = if numbers.below(9) == 0 {
@@ -187,7 +90,7 @@ impl Case {
             kind,
             sizes,
             queries,
-            keys: keys_of_scores,
+            keys,
             values,
             bias,
             context_gradient,

@@ -5,8 +5,9 @@ use attention_kernels::{
     DotProductGradients, Level, Real, dot_product_backward, dot_product_forward,
 };
 
-use super::case::{Case, Kind, Sizes};
+use super::case::{Case, Kind};
 use super::exact::Found;
+use super::sizes::Sizes;
 
 /// The numbers of a case in type `E`.
 pub(super) struct Inputs<'a, E> {
@@ -26,7 +27,7 @@ fn converted<E: Real>(numbers: &[f64]) -> Vec<E> {
 
 /// Slices of this many numbers, for what kernels write: NaN shows what they do not write.
 pub(super) fn outputs<E: Real>(len: usize) -> Vec<E> {
-    vec![E::ZERO / E::ZERO; len]
+    vec![E::from_f64(f64::NAN); len]
 }
 
 impl<'a, E: Real> Inputs<'a, E> {

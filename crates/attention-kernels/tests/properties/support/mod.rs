@@ -13,6 +13,7 @@ mod kernels;
 mod mask;
 mod misfits;
 mod plain;
+mod sizes;
 mod softmax;
 mod tensor;
 

@@ -1,7 +1,8 @@
 //! The definition of attention, in loops over `f64`.
 
-use super::case::{Case, Kind, Sizes};
+use super::case::{Case, Kind};
 use super::exact::{Exact, Sum};
+use super::sizes::Sizes;
 
 /// What the kernels must find.
 pub(super) fn solve(case: &Case) -> Exact {
