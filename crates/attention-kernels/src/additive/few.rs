@@ -371,10 +371,10 @@ impl<E: Real> Slopes<'_, E> {
         for first in self.keys.clone().step_by(BLOCK) {
             let block = first..self.keys.end.min(first + BLOCK);
             let key_in_range = self.exponentials(simd, block.clone(), padded, &mut keys);
-            for query in 0..num_queries {
+            for (query, in_range) in query_in_range.iter().enumerate() {
                 let column = first - self.keys.start;
                 let gradient = &self.gradient[query * self.stride + column..][..block.len()];
-                let fast = query_in_range[query] && key_in_range;
+                let fast = *in_range && key_in_range;
                 let query_row = score.queries.row(batch, head, query);
                 for unit in (0..padded).step_by(S::LANES) {
                     let at = query * padded + unit;

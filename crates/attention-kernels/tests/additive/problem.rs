@@ -115,7 +115,7 @@ impl Problem {
         let mut queries = vec![E::ZERO; self.queries.len()];
         let mut keys = vec![E::ZERO; self.keys.len()];
         let mut weight = vec![E::ZERO; units];
-        for at in 0..self.grad.len() {
+        for (at, to) in scores.iter_mut().enumerate() {
             let (key, row) = (at % num_keys, at / num_keys);
             let (query, head) = (row % num_queries, row / num_queries);
             if !self.sees([head / heads, head % heads, query, key]) {
@@ -135,7 +135,7 @@ impl Problem {
                 keys[k + unit] += slope;
                 weight[unit] += g * tanh;
             }
-            scores[at] = score.to_f64();
+            *to = score.to_f64();
         }
         Solution {
             scores,
