@@ -17,11 +17,30 @@ pub fn limit_threads() -> usize {
         threads.unwrap_or_else(|| panic!("ATTENTION_THREADS: expected a number from 1 to {cores}"));
     #[cfg(target_os = "linux")]
     hold_to_cores(threads).expect("a process may give up cores");
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    keep_memory();
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build_global()
         .expect("no rayon threads run yet");
     threads
+}
+
+/// The settings by which glibc keeps freed memory instead of handing it back to the system and asking for it again:
+/// what a call then takes beside its work depends on what other contestants have freed. Rivals run with the same.
+pub const KEPT_MEMORY: [(&str, &str); 2] = [
+    ("MALLOC_MMAP_THRESHOLD_", "1073741824"),
+    ("MALLOC_TRIM_THRESHOLD_", "4294967295"),
+];
+
+/// As [`KEPT_MEMORY`], for this process.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn keep_memory() {
+    // SAFETY: `mallopt` takes any numbers.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+    }
 }
 
 /// To the first `threads` of the cores that this process may use.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::contest::Contestant;
+use crate::machine::KEPT_MEMORY;
 
 /// The Python that runs the rivals, from the variable `ATTENTION_PYTHON`.
 fn python() -> Option<PathBuf> {
@@ -37,7 +38,7 @@ impl Rivals {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("rivals")
             .join(script);
-        let mut clock = Process::start(Command::new(&python).arg(&path))?;
+        let mut clock = Process::start(Command::new(&python).envs(KEPT_MEMORY).arg(&path))?;
         let mut memory = Command::new(&python);
         memory.env("MALLOC_MMAP_THRESHOLD_", "131072").arg(&path);
         let mut memory = Process::start(&mut memory)?;

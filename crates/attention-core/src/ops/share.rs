@@ -15,6 +15,10 @@ use burn::backend::tensor::FloatTensor;
 /// of the whole for each of them. A tensor that has gone through [`share_gradients`](super::AttentionOps::share_gradients)
 /// with this slot lets a kernel take the gradient that is there, add to it in place and put it back.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(
+    not(all(feature = "host", feature = "autodiff")),
+    allow(dead_code, reason = "only the kernels read it")
+)]
 pub struct GradientSlot(Arc<AtomicBool>);
 
 #[cfg(all(feature = "host", feature = "autodiff"))]

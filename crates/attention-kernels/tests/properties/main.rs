@@ -7,29 +7,40 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{Kind, check_kind, check_softmax};
 
-/// Problems for each test.
-const CASES: u32 = if cfg!(miri) { 4 } else { 200 };
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes hours")]
     fn additive_scores(bytes in vec(any::<u8>(), 0..60)) {
         check_kind(&bytes, Kind::AdditiveScore);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes hours")]
     fn additive_attention(bytes in vec(any::<u8>(), 0..60)) {
         check_kind(&bytes, Kind::AdditiveAttention);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes hours")]
     fn dot_products(bytes in vec(any::<u8>(), 0..60)) {
         check_kind(&bytes, Kind::DotProduct);
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "takes hours")]
     fn masked_softmax(bytes in vec(any::<u8>(), 0..30)) {
         check_softmax(&bytes);
     }
+}
+
+/// One example, two heads, 5 queries, 9 keys, rows of 3 and 5 numbers, lengths and flags: Miri has the time for it.
+#[test]
+fn a_small_problem_of_each_kernel() {
+    let problem = [0, 1, 4, 2, 0, 2, 1, 4, 0, 0, 3];
+    check_kind(&problem, Kind::AdditiveScore);
+    check_kind(&problem, Kind::AdditiveAttention);
+    check_kind(&problem, Kind::DotProduct);
+    check_softmax(&[0, 1, 1, 4, 4, 0, 0, 3]);
 }

@@ -4,7 +4,7 @@ use super::bytes::Bytes;
 use super::case::Kind;
 
 /// Pairs of numbers that a problem multiplies at most: it is cut down to that.
-const LARGEST: usize = if cfg!(miri) { 2_000 } else { 150_000 };
+const LARGEST: usize = 150_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
