@@ -6,6 +6,7 @@ use super::case::{Case, Kind};
 use super::exact::{assert_close, assert_same};
 use super::kernels::run;
 use super::plain;
+use super::sizes::Sizes;
 use super::tensor::reordered;
 
 /// The kernels compute what the definition says; what is hidden changes no bit of it, and neither do the layouts of
@@ -18,6 +19,7 @@ pub(super) fn check<E: Real>(case: &Case, level: Level) {
             level.name()
         )
     };
+    assert_seen_keys(case);
     let found = run::<E>(case, level, false);
     assert_close(&what("as defined"), &found, &plain::solve(case));
     assert_same(
@@ -53,5 +55,22 @@ pub(super) fn check<E: Real>(case: &Case, level: Level) {
             &vec![(name, moved)],
             &vec![(name, expected)],
         );
+    }
+}
+
+/// The mask knows which keys some query sees.
+fn assert_seen_keys(case: &Case) {
+    let Sizes {
+        batch,
+        heads,
+        queries,
+        keys,
+        ..
+    } = case.sizes;
+    for [b, h] in (0..batch * heads).map(|at| [at / heads, at % heads]) {
+        let is_seen = |j| (0..queries).any(|i| case.mask.sees([b, h, i, j]));
+        let expected: Vec<bool> = (0..keys).map(is_seen).collect();
+        let found = case.mask.mask().seen_keys(b, h, queries, keys);
+        assert_eq!(found, expected, "example {b}, head {h}: {case:?}");
     }
 }

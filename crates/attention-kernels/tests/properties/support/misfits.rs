@@ -19,6 +19,7 @@ pub(super) fn check<E: Real>(case: &Case, level: Level) {
         Kind::DotProduct => dot_product(&inputs, level),
     }
     views::<E>(case, level);
+    masks(&inputs, level);
 }
 
 /// # Panics
@@ -29,6 +30,49 @@ fn assert_refused(what: &str, case: &Case, run: impl FnOnce()) {
     };
     let text = message.downcast_ref::<String>().map_or("", String::as_str);
     assert!(text.contains("expected"), "{what} gave {text:?}: {case:?}");
+}
+
+/// Masks of more queries or keys than there are.
+fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
+    let case = inputs.case;
+    let [_, _, queries, keys] = case.sizes.scores();
+    let flags = vec![true; keys + 2];
+    let bounds = vec![[0, 1]; queries + 2];
+    let masks = [
+        Mask::none().with_keep(&flags, [1, 1, 1, keys + 2]),
+        Mask::none().with_intervals(&bounds, [1, queries + 2]),
+    ];
+    for mask in masks {
+        let [mut context, mut lse] = case.output_lens().map(outputs);
+        let mut scores = outputs(inputs.score_gradient.len());
+        assert_refused("a mask of another shape", case, || match case.kind {
+            Kind::AdditiveScore => AdditiveScore {
+                mask,
+                ..inputs.score()
+            }
+            .forward(level, &mut scores),
+            Kind::AdditiveAttention => AdditiveAttention {
+                score: AdditiveScore {
+                    mask,
+                    ..inputs.score()
+                },
+                ..inputs.additive()
+            }
+            .forward(level, &mut context, &mut lse),
+            Kind::DotProduct => {
+                let attention = DotProduct {
+                    mask,
+                    ..inputs.dot_product()
+                };
+                dot_product_forward(level, &attention, &mut context, &mut lse);
+            }
+        });
+        let shape = case.sizes.scores();
+        assert_refused("a mask of another shape", case, || {
+            let numbers = &inputs.score_gradient;
+            masked_softmax(level, shape, &mask, numbers, &mut outputs(numbers.len()));
+        });
+    }
 }
 
 fn views<E: Real>(case: &Case, level: Level) {

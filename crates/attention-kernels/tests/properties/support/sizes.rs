@@ -27,8 +27,8 @@ impl Sizes {
             many => 6 + many % 64,
         };
         let keys = match bytes.next() {
-            few @ ..220 => (few + 7) % 71,
-            many => 100 + (many - 220) * 7,
+            few @ ..190 => (few + 7) % 71,
+            many => 100 + (many - 190) * 4,
         };
         let size = |bytes: &mut Bytes| match bytes.next() {
             any @ ..220 => (any + 3) % 41,
