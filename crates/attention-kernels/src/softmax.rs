@@ -145,13 +145,7 @@ impl<E: Real> Job<E> for Forward<'_, E> {
             weights[..range.start].fill(E::ZERO);
             weights[range.end..].fill(E::ZERO);
             weights[range.clone()].copy_from_slice(&scores[range.clone()]);
-            if mask.is_dense() {
-                for key in range.clone() {
-                    if !visible.sees(key) {
-                        weights[key] = -E::INFINITY;
-                    }
-                }
-            }
+            visible.hide(&range, &mut weights[range.clone()], -E::INFINITY);
             let lse = softmax(simd, &mut weights[range.clone()]);
             if lse.to_f64().is_nan() {
                 // A visible NaN reaches all that is visible, what underflows beside it too.

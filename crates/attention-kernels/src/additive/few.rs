@@ -7,8 +7,7 @@ use rayon::prelude::*;
 
 use super::gradient::direct;
 use super::pack::{PackedQueries, TILE, Weights, exponentials, pack_keys, packed_block_len};
-use super::score::store_scores;
-use super::tile::{KeyBlock, sums};
+use super::tile::{KeyBlock, Target, tile_scores};
 use super::{AdditiveAttention, AdditiveAttentionGradients, BLOCK};
 use crate::Rows;
 use crate::mask::Visible;
@@ -123,21 +122,13 @@ impl<E: Real> Head<'_, E> {
         let first = blocks.start * BLOCK;
         let stride = blocks.len() * BLOCK;
         let mut weights = vec![-E::INFINITY; num_queries * stride];
-        match BLOCK / S::LANES {
-            1 => self.scores::<S, 1>(simd, &span, blocks, stride, &mut weights),
-            2 => self.scores::<S, 2>(simd, &span, blocks, stride, &mut weights),
-            _ => self.scores::<S, 4>(simd, &span, blocks, stride, &mut weights),
-        }
+        self.scores(simd, &span, blocks, stride, &mut weights);
         let visible: Vec<Visible> = (0..num_queries)
             .map(|query| score.mask.visible(batch, head, query, num_keys))
             .collect();
         for (query, visible) in visible.iter().enumerate() {
             let row = &mut weights[query * stride..(query + 1) * stride];
-            for (key, score) in (first..).zip(row.iter_mut()) {
-                if !visible.sees(key) {
-                    *score = -E::INFINITY;
-                }
-            }
+            visible.hide(&(first..first + stride), row, -E::INFINITY);
             let sum = softmax(simd, row);
             if let Some(lse) = &mut lse {
                 lse[query] = sum;
@@ -153,7 +144,7 @@ impl<E: Real> Head<'_, E> {
 
     /// The scores of all queries with some blocks of keys, `[queries][stride]`.
     #[inline(always)]
-    fn scores<S: Simd<E>, const N: usize>(
+    fn scores<S: Simd<E>>(
         &self,
         simd: S,
         span: &Range<usize>,
@@ -191,22 +182,13 @@ impl<E: Real> Head<'_, E> {
             let column = (block - first_block) * BLOCK;
             let mut query = 0;
             while query < num_queries {
-                let count = queries.tile_len(query);
-                let rows = scores[query * stride..].chunks_mut(stride);
-                if count == TILE {
-                    let tile = queries.tile::<TILE>(query);
-                    let sums = sums::<E, S, TILE, N>(simd, self.weights, &tile, &keys);
-                    for (row, sums) in rows.zip(sums) {
-                        store_scores(simd, self.weights, sums, &mut row[column..column + BLOCK]);
-                    }
-                } else {
-                    let tile = queries.tile::<1>(query);
-                    let sums = sums::<E, S, 1, N>(simd, self.weights, &tile, &keys);
-                    for (row, sums) in rows.zip(sums) {
-                        store_scores(simd, self.weights, sums, &mut row[column..column + BLOCK]);
-                    }
-                }
-                query += count;
+                let target = Target {
+                    to: &mut scores[query * stride + column..],
+                    stride,
+                    width: BLOCK,
+                    factor: self.weights.factor(),
+                };
+                query += tile_scores(simd, self.weights, &queries, query, &keys, target);
             }
         }
     }

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::BLOCK;
 use super::tile::QueryTile;
+use crate::Rows;
 use crate::simd::{Real, Simd};
-use crate::{Mask, Rows};
 
 /// The largest `|2q|` and `|2k|` of the fast path.
 const RANGE: f64 = 15.0;
@@ -44,6 +44,11 @@ pub(super) struct Weights<E> {
 }
 
 impl<E: Real> Weights<E> {
+    /// `-2 m`, what the sums of `w / m (r - 1/2)` are multiplied with.
+    pub(super) fn factor(&self) -> E {
+        -(self.largest + self.largest)
+    }
+
     pub(super) fn new(weight: &[E]) -> Self {
         let largest = weight.iter().fold(
             E::ZERO,
@@ -223,9 +228,4 @@ impl<'a, E: Real> PackedQueries<'a, E> {
             in_range: self.in_range[query..query + Q].iter().all(|&x| x),
         }
     }
-}
-
-/// The keys of one example that a query may see.
-pub(super) fn visible_keys(mask: &Mask, batch: usize, queries: usize, keys: usize) -> Range<usize> {
-    mask.span(batch, 0..queries, keys)
 }

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::BLOCK;
 use super::gradient::{Side, add_gradients};
-use super::pack::{PackedQueries, TILE, Weights, pack_keys, packed_block_len, visible_keys};
-use super::tile::{KeyBlock, sums};
+use super::pack::{PackedQueries, Weights, pack_keys, packed_block_len};
+use super::tile::{KeyBlock, Target, tile_scores};
 use crate::mask::Visible;
 use crate::simd::{Job, Level, Real, Simd};
 use crate::{Mask, Rows};
@@ -148,7 +148,7 @@ pub(super) fn pack_all<E: Real>(
         |scratch, (index, to)| {
             let (head, block) = (index / blocks, index % blocks);
             let at = [head / heads, head % heads, block];
-            let visible = visible_keys(mask, at[0], num_queries, num_keys);
+            let visible = mask.span(at[0], 0..num_queries, num_keys);
             E::dispatch(
                 level,
                 Pack {
@@ -297,7 +297,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         let [_, _, num_keys, _] = keys.shape();
         let [batch, head] = self.at;
         // Keys that no query sees are not looked at.
-        let span = visible_keys(mask, batch, num_queries, num_keys);
+        let span = mask.span(batch, 0..num_queries, num_keys);
         let range = self.range.start.max(span.start)..self.range.end.min(span.end);
         if range.is_empty() {
             return;
@@ -326,13 +326,9 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         } else {
             let mut visible_grad = vec![E::ZERO; num_queries * range.len()];
             for (query, to) in visible_grad.chunks_exact_mut(range.len()).enumerate() {
+                to.copy_from_slice(&grad[query * num_keys..][..range.len()]);
                 let visible = mask.visible(batch, head, query, num_keys);
-                let from = &grad[query * num_keys..];
-                for ((key, to), from) in range.clone().zip(to).zip(from) {
-                    if visible.sees(key) {
-                        *to = *from;
-                    }
-                }
+                visible.hide(&range, to, E::ZERO);
             }
             add_gradients(
                 simd,
@@ -392,18 +388,6 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        match BLOCK / S::LANES {
-            1 => self.run_vectors::<S, 1>(simd),
-            2 => self.run_vectors::<S, 2>(simd),
-            _ => self.run_vectors::<S, 4>(simd),
-        }
-    }
-}
-
-impl<E: Real> Forward<'_, '_, E> {
-    /// With `N` vectors in a block of keys.
-    #[inline(always)]
-    fn run_vectors<S: Simd<E>, const N: usize>(self, simd: S) {
         let [batch, head] = self.at;
         let [_, _, num_keys, units] = self.problem.keys.shape();
         let mut queries = PackedQueries::default();
@@ -436,55 +420,21 @@ impl<E: Real> Forward<'_, '_, E> {
                     query += count;
                     continue;
                 }
-                if count == TILE {
-                    let tile = queries.tile::<TILE>(query);
-                    let sums = sums::<E, S, TILE, N>(simd, self.weights, &tile, &keys);
-                    let rows = self.scores[query * num_keys..].chunks_exact_mut(num_keys);
-                    for (row, sums) in rows.zip(sums) {
-                        store_scores(simd, self.weights, sums, &mut row[block_keys.clone()]);
-                    }
-                } else {
-                    let tile = queries.tile::<1>(query);
-                    let [sums] = sums::<E, S, 1, N>(simd, self.weights, &tile, &keys);
-                    let row = &mut self.scores[query * num_keys..(query + 1) * num_keys];
-                    store_scores(simd, self.weights, sums, &mut row[block_keys.clone()]);
-                }
+                let target = Target {
+                    to: &mut self.scores[query * num_keys + first..],
+                    stride: num_keys,
+                    width: block_keys.len(),
+                    factor: self.weights.factor(),
+                };
+                tile_scores(simd, self.weights, &queries, query, &keys, target);
                 if masked {
                     let rows = self.scores[query * num_keys..].chunks_exact_mut(num_keys);
                     for (row, visible) in rows.zip(&visible[query..query + count]) {
-                        hide(&mut row[block_keys.clone()], first, visible);
+                        visible.hide(&block_keys, &mut row[block_keys.clone()], E::ZERO);
                     }
                 }
                 query += count;
             }
-        }
-    }
-}
-
-/// `-2 m sums`, for as many keys as `row` has.
-#[inline(always)]
-pub(super) fn store_scores<E: Real, S: Simd<E>, const N: usize>(
-    simd: S,
-    weights: &Weights<E>,
-    sums: [S::V; N],
-    row: &mut [E],
-) {
-    let factor = simd.splat(-(weights.largest + weights.largest));
-    for (row, sums) in row.chunks_mut(S::LANES).zip(sums) {
-        let scores = simd.mul(factor, sums);
-        match row.len() == S::LANES {
-            true => simd.store(scores, row),
-            false => simd.store_partial(scores, row),
-        }
-    }
-}
-
-/// Zeros the scores of hidden keys, in a row that starts at key `first`.
-#[inline(always)]
-fn hide<E: Real>(row: &mut [E], first: usize, visible: &Visible) {
-    for (key, score) in (first..).zip(row) {
-        if !visible.sees(key) {
-            *score = E::ZERO;
         }
     }
 }

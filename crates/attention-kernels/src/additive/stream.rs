@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::gradient::{Side, add_gradients};
-use super::pack::{PackedQueries, TILE, Weights, pack_keys, packed_block_len, visible_keys};
-use super::tile::{KeyBlock, sums};
+use super::pack::{PackedQueries, Weights, pack_keys, packed_block_len};
+use super::tile::{KeyBlock, Target, tile_scores};
 use super::{AdditiveScore, BLOCK};
 use crate::simd::{Real, Simd};
 use crate::stream::{Pass, Place, Sizes, TileScore};
@@ -82,7 +82,7 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
             keys.packed = Some(&of_head[blocks.start * block_len..blocks.end * block_len]);
         } else {
             keys.packed = None;
-            let visible = visible_keys(&self.score.mask, at[0], num_queries, num_keys);
+            let visible = self.score.mask.span(at[0], 0..num_queries, num_keys);
             keys.own.resize(blocks.len() * block_len, E::ZERO);
             keys.scratch.resize(BLOCK * units, E::ZERO);
             for (block, to) in blocks.zip(keys.own.chunks_exact_mut(block_len)) {
@@ -126,10 +126,26 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
         out: &mut [E],
         stride: usize,
     ) {
-        match BLOCK / S::LANES {
-            1 => self.scores_in::<S, 1>(simd, queries, keys, tile, out, stride),
-            2 => self.scores_in::<S, 2>(simd, queries, keys, tile, out, stride),
-            _ => self.scores_in::<S, 4>(simd, queries, keys, tile, out, stride),
+        let [_, _, _, units] = self.score.keys.shape();
+        let block_len = packed_block_len(units);
+        let packed = keys.packed.unwrap_or(&keys.own);
+        let log2_e = std::f64::consts::LOG2_E;
+        let factor = E::from_f64(self.weights.largest.to_f64() * -2.0 * log2_e);
+        for first in tile.clone().step_by(BLOCK) {
+            let block = (first - keys.range.start) / BLOCK;
+            let packed = &packed[block * block_len..(block + 1) * block_len];
+            let block = KeyBlock::new(self.score.keys, keys.at, first, packed);
+            let column = first - tile.start;
+            let mut query = 0;
+            while query < queries.packed.len() {
+                let target = Target {
+                    to: &mut out[query * stride + column..],
+                    stride,
+                    width: BLOCK,
+                    factor,
+                };
+                query += tile_scores(simd, &self.weights, &queries.packed, query, &block, target);
+            }
         }
     }
 
@@ -178,60 +194,5 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
         for (to, from) in shared.iter_mut().zip(&keys.weight_sums) {
             *to += *from;
         }
-    }
-}
-
-impl<E: Real> Streamed<'_, E> {
-    /// With `N` vectors in a block of keys.
-    #[inline(always)]
-    fn scores_in<S: Simd<E>, const N: usize>(
-        &self,
-        simd: S,
-        queries: &Queries<E>,
-        keys: &Keys<E>,
-        tile: Range<usize>,
-        out: &mut [E],
-        stride: usize,
-    ) {
-        let [_, _, _, units] = self.score.keys.shape();
-        let block_len = packed_block_len(units);
-        let packed = keys.packed.unwrap_or(&keys.own);
-        let log2_e = std::f64::consts::LOG2_E;
-        let factor = simd.splat(E::from_f64(self.weights.largest.to_f64() * -2.0 * log2_e));
-        for first in tile.clone().step_by(BLOCK) {
-            let block = (first - keys.range.start) / BLOCK;
-            let packed = &packed[block * block_len..(block + 1) * block_len];
-            let block = KeyBlock::new(self.score.keys, keys.at, first, packed);
-            let column = first - tile.start;
-            let mut query = 0;
-            while query < queries.packed.len() {
-                let out = &mut out[query * stride + column..];
-                let count = queries.packed.tile_len(query);
-                if count == TILE {
-                    let tile = queries.packed.tile::<TILE>(query);
-                    let sums = sums::<E, S, TILE, N>(simd, &self.weights, &tile, &block);
-                    for (q, sums) in sums.into_iter().enumerate() {
-                        store::<E, S, N>(simd, factor, sums, &mut out[q * stride..]);
-                    }
-                } else {
-                    let tile = queries.packed.tile::<1>(query);
-                    let [sums] = sums::<E, S, 1, N>(simd, &self.weights, &tile, &block);
-                    store::<E, S, N>(simd, factor, sums, out);
-                }
-                query += count;
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn store<E: Real, S: Simd<E>, const N: usize>(
-    simd: S,
-    factor: S::V,
-    sums: [S::V; N],
-    out: &mut [E],
-) {
-    for (n, sums) in sums.into_iter().enumerate() {
-        simd.store(simd.mul(factor, sums), &mut out[n * S::LANES..]);
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::BLOCK;
-use super::pack::{CHUNK, Weights, in_range};
+use super::pack::{CHUNK, PackedQueries, TILE, Weights, in_range};
 use crate::Rows;
 use crate::simd::{Real, Simd};
 
@@ -53,13 +53,78 @@ pub(super) struct QueryTile<'a, E, const Q: usize> {
     pub in_range: bool,
 }
 
+/// Where scores go: row `q` of a tile to `to[q * stride..][..width]`, times `factor`.
+pub(super) struct Target<'a, E> {
+    pub to: &'a mut [E],
+    pub stride: usize,
+    /// At most [`BLOCK`].
+    pub width: usize,
+    /// `-2 m` for the scores themselves.
+    pub factor: E,
+}
+
+/// Writes the scores of the tile that starts at `query` with a block of keys; returns how many queries the tile has.
+#[inline(always)]
+pub(super) fn tile_scores<E: Real, S: Simd<E>>(
+    simd: S,
+    weights: &Weights<E>,
+    queries: &PackedQueries<E>,
+    query: usize,
+    keys: &KeyBlock<E>,
+    target: Target<E>,
+) -> usize {
+    match BLOCK / S::LANES {
+        1 => tile_vectors::<E, S, 1>(simd, weights, queries, query, keys, target),
+        2 => tile_vectors::<E, S, 2>(simd, weights, queries, query, keys, target),
+        _ => tile_vectors::<E, S, 4>(simd, weights, queries, query, keys, target),
+    }
+}
+
+/// With `N` vectors in a block of keys.
+#[inline(always)]
+fn tile_vectors<E: Real, S: Simd<E>, const N: usize>(
+    simd: S,
+    weights: &Weights<E>,
+    queries: &PackedQueries<E>,
+    query: usize,
+    keys: &KeyBlock<E>,
+    target: Target<E>,
+) -> usize {
+    let count = queries.tile_len(query);
+    if count == TILE {
+        let tile = queries.tile::<TILE>(query);
+        target.store(simd, sums::<E, S, TILE, N>(simd, weights, &tile, keys));
+    } else {
+        let tile = queries.tile::<1>(query);
+        target.store(simd, sums::<E, S, 1, N>(simd, weights, &tile, keys));
+    }
+    count
+}
+
+impl<E: Real> Target<'_, E> {
+    #[inline(always)]
+    fn store<S: Simd<E>, const Q: usize, const N: usize>(self, simd: S, sums: [[S::V; N]; Q]) {
+        let factor = simd.splat(self.factor);
+        for (q, sums) in sums.into_iter().enumerate() {
+            let row = &mut self.to[q * self.stride..][..self.width];
+            for (row, sums) in row.chunks_mut(S::LANES).zip(sums) {
+                let scores = simd.mul(factor, sums);
+                match row.len() == S::LANES {
+                    true => simd.store(scores, row),
+                    false => simd.store_partial(scores, row),
+                }
+            }
+        }
+    }
+}
+
 /// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the `BLOCK` keys in `N` vectors: the score is `-2 m` times
 /// that.
 ///
 /// What it costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
 /// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.
 #[inline(always)]
-pub(super) fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     simd: S,
     weights: &Weights<E>,
     queries: &QueryTile<E, Q>,
