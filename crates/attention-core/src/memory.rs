@@ -3,7 +3,7 @@
 use burn::tensor::{Int, Tensor};
 
 use crate::Mask;
-use crate::ops::SharedGradients;
+use crate::ops::{Pooling, SharedGradients};
 use crate::rank::reshape;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and visited by many
@@ -55,6 +55,18 @@ impl Memory {
             packed: self.packed.clone().map(repeat),
             shared: None,
             mask: self.mask.expand(beam),
+        }
+    }
+
+    /// What there is to pool for projected `queries`.
+    pub(crate) fn pooling(&self, queries: Tensor<4>, dropout: f64) -> Pooling<'_> {
+        Pooling {
+            queries,
+            keys: self.keys.clone(),
+            values: self.values.clone(),
+            mask: &self.mask,
+            dropout,
+            shared: self.shared.clone(),
         }
     }
 

@@ -42,18 +42,21 @@
 
 mod additive;
 mod dot;
+mod listed;
 mod mask;
 mod philox;
 mod rows;
 mod simd;
 mod softmax;
 mod stream;
-mod vectors;
 
 pub use additive::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore,
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
 };
-pub use dot::{DotProduct, DotProductGradients, dot_product_backward, dot_product_forward};
+pub use dot::{
+    DotProduct, DotProductGradients, DotProductStep, add_pairs, dot_product_backward,
+    dot_product_backward_step, dot_product_forward,
+};
 pub use mask::Mask;
 pub use philox::Dropout;
 pub use rows::Rows;

@@ -191,3 +191,33 @@ fn dropped_weights() {
         });
     }
 }
+
+/// What only the scale keeps in range must not overflow before it: all powers of two, so that no bit may change.
+#[test]
+fn products_above_the_largest_number_are_scaled_before() {
+    let power = 63_f64.exp2();
+    for queries in [1, 70] {
+        let case = Case {
+            queries,
+            spread: 6.0,
+            ..Case::SMALL
+        };
+        let scaled = Case {
+            spread: case.spread / power / power,
+            ..case
+        };
+        let inputs = case.inputs::<f32>(11);
+        let mut large = inputs.clone();
+        for x in large.queries.iter_mut().chain(&mut large.keys) {
+            *x *= power as f32;
+        }
+        for level in Level::available() {
+            let expected = kernels(level, &case, &inputs, Mask::none());
+            let mut found = kernels(level, &scaled, &large, Mask::none());
+            for x in found.queries.iter_mut().chain(&mut found.keys) {
+                *x *= power as f32;
+            }
+            assert!(found == expected, "{level:?}, {queries} queries");
+        }
+    }
+}

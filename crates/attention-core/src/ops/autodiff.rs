@@ -1,31 +1,39 @@
-//! Training: the composed definitions, differentiated operation by operation, or where there are kernels, theirs.
-//!
-//! An operation stores its inputs and what its backward kernel cannot recompute cheaply; see the states.
+//! Training: the composed definitions, differentiated operation by operation, or where there are kernels, theirs (in
+//! `backward.rs`).
 
-#[cfg(feature = "host")]
-use attention_kernels::Dropout;
 use burn::backend::Autodiff;
 #[cfg(feature = "host")]
 use burn::backend::{AutodiffBackend, Backend, ops::FloatTensorOps, tensor::FloatTensor};
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 #[cfg(feature = "host")]
-use burn_autodiff::{
-    checkpoint::base::Checkpointer,
-    grads::Gradients,
-    ops::{Backward, Ops, OpsKind, unary},
-};
+use burn_autodiff::ops::{Backward, OpsKind};
 
 use super::AttentionOps;
 #[cfg(feature = "host")]
-use super::kernels::{self, AdditiveTensors, Attended, HostMask};
+use super::backward::{
+    AdditiveAttention, AdditiveScore, AdditiveState, DotProductAttention, DotProductState,
+    MaskedSoftmax, ShareGradients, SharedState,
+};
+#[cfg(feature = "host")]
+use super::kernels::{self, AdditiveTensors, DotTensors, HostMask};
 #[cfg(feature = "host")]
 use super::{
-    AttentionOptions, GradientSlot, HostBackend, MaskPrimitive, PackedKeys, SharedGradients,
-    composed,
+    AttentionOptions, GradientSlot, MaskPrimitive, OptionalTensor, SharedGradients, composed,
 };
 
 #[cfg(not(feature = "host"))]
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {}
+
+/// The result of an operation, with its state where the graph tracks it.
+#[cfg(feature = "host")]
+macro_rules! track {
+    ($prepared:expr, $state:expr, $output:expr) => {
+        match $prepared.compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish($state, $output),
+            OpsKind::UnTracked(prep) => prep.finish($output),
+        }
+    };
+}
 
 #[cfg(feature = "host")]
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
@@ -56,10 +64,8 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         let scores =
             kernels::additive_score::<B>(queries.clone(), keys.clone(), weight.clone(), &mask);
         let nodes = [query_node, key_node, weight_node];
-        match AdditiveScore.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(prep) => prep.finish((queries, keys, weight, mask), scores),
-            OpsKind::UnTracked(prep) => prep.finish(scores),
-        }
+        let state = (queries, keys, weight, mask);
+        track!(AdditiveScore.prepare::<C>(nodes), state, scores)
     }
 
     fn masked_softmax(scores: FloatTensor<Self>, mask: MaskPrimitive<Self>) -> FloatTensor<Self> {
@@ -69,55 +75,52 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         let mask = HostMask::read::<B>(inner(mask));
         let (scores, node) = scores.into_parts();
         let weights = kernels::masked_softmax::<B>(scores, &mask);
-        match MaskedSoftmax
-            .prepare::<C>([node])
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => prep.finish(weights.clone(), weights),
-            OpsKind::UnTracked(prep) => prep.finish(weights),
-        }
+        let state = weights.clone();
+        track!(MaskedSoftmax.prepare::<C>([node]), state, weights)
     }
 
     fn attention(
         queries: FloatTensor<Self>,
         keys: FloatTensor<Self>,
         values: FloatTensor<Self>,
+        bias: OptionalTensor<Self>,
         mask: MaskPrimitive<Self>,
         options: AttentionOptions,
         shared: Option<SharedGradients>,
     ) -> FloatTensor<Self> {
         if !B::HAS_KERNELS {
-            return composed::attention::<Self>(queries, keys, values, mask, options);
+            return composed::attention::<Self>(queries, keys, values, bias, mask, options);
         }
         let mask = HostMask::read::<B>(inner(mask));
         let (queries, query_node) = queries.into_parts();
         let (keys, key_node) = keys.into_parts();
         let (values, value_node) = values.into_parts();
+        let (bias, bias_node) = bias.into_option().map(|bias| bias.into_parts()).unzip();
         let dropout = kernels::draw_dropout::<B>(options.dropout, &queries);
-        let inputs = [queries, keys, values];
-        let scale = options.scale;
-        let attended = kernels::attention::<B>(inputs.clone(), &mask, scale, dropout);
-        let Attended { context, lse } = attended;
+        let tensors = DotTensors {
+            queries,
+            keys,
+            values,
+            bias,
+            scale: options.scale,
+        };
+        let attended = kernels::attention::<B>(tensors.clone(), &mask, dropout);
+        let context = attended.context.clone();
+        let state = DotProductState {
+            tensors,
+            mask,
+            dropout,
+            attended,
+            shared,
+        };
         let nodes = [query_node, key_node, value_node];
-        match DotProductAttention
-            .prepare::<C>(nodes)
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => {
-                let state = DotProductState {
-                    inputs,
-                    mask,
-                    scale,
-                    dropout,
-                    context: context.clone(),
-                    lse,
-                    shared,
-                };
-                prep.finish(state, context)
+        match bias_node {
+            None => track!(DotProductAttention.prepare::<C>(nodes), state, context),
+            Some(bias) => {
+                let [queries, keys, values] = nodes;
+                let nodes = [queries, keys, values, bias];
+                track!(DotProductAttention.prepare::<C>(nodes), state, context)
             }
-            OpsKind::UnTracked(prep) => prep.finish(context),
         }
     }
 
@@ -127,7 +130,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         values: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         mask: MaskPrimitive<Self>,
-        packed: PackedKeys<Self>,
+        packed: OptionalTensor<Self>,
         dropout: f64,
         shared: Option<SharedGradients>,
     ) -> FloatTensor<Self> {
@@ -141,7 +144,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         let (keys, key_node) = keys.into_parts();
         let (values, value_node) = values.into_parts();
         let (weight, weight_node) = weight.into_parts();
-        let packed = packed.keys().map(|packed| packed.into_primitive());
+        let packed = packed.into_option().map(|packed| packed.into_primitive());
         let dropout = kernels::draw_dropout::<B>(dropout, &queries);
         let tensors = AdditiveTensors {
             queries,
@@ -151,26 +154,16 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
             packed,
         };
         let attended = kernels::additive_attention::<B>(tensors.clone(), &mask, dropout);
-        let Attended { context, lse } = attended;
+        let context = attended.context.clone();
+        let state = AdditiveState {
+            tensors,
+            mask,
+            dropout,
+            attended,
+            shared,
+        };
         let nodes = [query_node, key_node, value_node, weight_node];
-        match AdditiveAttention
-            .prepare::<C>(nodes)
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => {
-                let state = AdditiveState {
-                    tensors,
-                    mask,
-                    dropout,
-                    context: context.clone(),
-                    lse,
-                    shared,
-                };
-                prep.finish(state, context)
-            }
-            OpsKind::UnTracked(prep) => prep.finish(context),
-        }
+        track!(AdditiveAttention.prepare::<C>(nodes), state, context)
     }
 
     /// Untracked: gradients go to the keys themselves.
@@ -192,14 +185,13 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
             return tensor;
         }
         let (tensor, node) = tensor.into_parts();
-        match ShareGradients
-            .prepare::<C>([node])
-            .compute_bound()
-            .stateful()
-        {
-            OpsKind::Tracked(prep) => prep.finish(slot, tensor),
-            OpsKind::UnTracked(prep) => prep.finish(tensor),
-        }
+        let state = SharedState {
+            tensor: tensor.clone(),
+            slot: slot.clone(),
+        };
+        let tensor = track!(ShareGradients.prepare::<C>([node]), state, tensor);
+        slot.open(tensor.id());
+        tensor
     }
 }
 
@@ -215,155 +207,5 @@ fn inner<B: Backend, C: CheckpointStrategy>(
         MaskPrimitive::IntervalsAndDense { start, end, keep } => {
             MaskPrimitive::IntervalsAndDense { start, end, keep }
         }
-    }
-}
-
-#[cfg(feature = "host")]
-#[derive(Debug)]
-struct AdditiveScore;
-
-#[cfg(feature = "host")]
-impl<B: HostBackend> Backward<B, 3> for AdditiveScore {
-    /// Queries, keys, weight and mask.
-    type State = (FloatTensor<B>, FloatTensor<B>, FloatTensor<B>, HostMask);
-
-    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let grad = grads.consume::<B>(&ops.node);
-        let (queries, keys, weight, mask) = ops.state;
-        let gradients = kernels::additive_score_backward::<B>(queries, keys, weight, &mask, grad);
-        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
-            if let Some(parent) = parent {
-                grads.register::<B>(parent.id, gradient);
-            }
-        }
-    }
-}
-
-#[cfg(feature = "host")]
-#[derive(Debug)]
-struct MaskedSoftmax;
-
-#[cfg(feature = "host")]
-impl<B: HostBackend> Backward<B, 1> for MaskedSoftmax {
-    /// The weights.
-    type State = FloatTensor<B>;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| {
-            kernels::masked_softmax_backward::<B>(ops.state, grad)
-        });
-    }
-}
-
-#[cfg(feature = "host")]
-#[derive(Debug)]
-struct DotProductAttention;
-
-/// No weights: they are computed again.
-#[cfg(feature = "host")]
-#[derive(Clone, Debug)]
-struct DotProductState<B: Backend> {
-    /// Queries, keys and values.
-    inputs: [FloatTensor<B>; 3],
-    mask: HostMask,
-    scale: f64,
-    dropout: Option<Dropout>,
-    context: FloatTensor<B>,
-    lse: FloatTensor<B>,
-    shared: Option<SharedGradients>,
-}
-
-#[cfg(feature = "host")]
-impl<B: HostBackend> Backward<B, 3> for DotProductAttention {
-    type State = DotProductState<B>;
-
-    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let grad = grads.consume::<B>(&ops.node);
-        let DotProductState {
-            inputs,
-            mask,
-            scale,
-            dropout,
-            context,
-            lse,
-            shared,
-        } = ops.state;
-        let [_, keys, values] = &ops.parents;
-        let slots = shared.unwrap_or_default();
-        let existing = [
-            slots.keys.take(keys, |node| grads.consume::<B>(node)),
-            slots.values.take(values, |node| grads.consume::<B>(node)),
-        ];
-        let attended = Attended { context, lse };
-        let gradients = kernels::attention_backward::<B>(
-            inputs, &mask, scale, dropout, attended, grad, existing,
-        );
-        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
-            if let Some(parent) = parent {
-                grads.register::<B>(parent.id, gradient);
-            }
-        }
-    }
-}
-
-#[cfg(feature = "host")]
-#[derive(Debug)]
-struct AdditiveAttention;
-
-/// No weights and nothing of the size of the hidden units for each pair: they are computed again.
-#[cfg(feature = "host")]
-#[derive(Clone, Debug)]
-struct AdditiveState<B: Backend> {
-    tensors: AdditiveTensors<B>,
-    mask: HostMask,
-    dropout: Option<Dropout>,
-    context: FloatTensor<B>,
-    lse: FloatTensor<B>,
-    shared: Option<SharedGradients>,
-}
-
-#[cfg(feature = "host")]
-impl<B: HostBackend> Backward<B, 4> for AdditiveAttention {
-    type State = AdditiveState<B>;
-
-    fn backward(self, ops: Ops<Self::State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let grad = grads.consume::<B>(&ops.node);
-        let AdditiveState {
-            tensors,
-            mask,
-            dropout,
-            context,
-            lse,
-            shared,
-        } = ops.state;
-        let [_, keys, values, _] = &ops.parents;
-        let slots = shared.unwrap_or_default();
-        let existing = [
-            slots.keys.take(keys, |node| grads.consume::<B>(node)),
-            slots.values.take(values, |node| grads.consume::<B>(node)),
-        ];
-        let attended = Attended { context, lse };
-        let gradients = kernels::additive_attention_backward::<B>(
-            tensors, &mask, dropout, attended, grad, existing,
-        );
-        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
-            if let Some(parent) = parent {
-                grads.register::<B>(parent.id, gradient);
-            }
-        }
-    }
-}
-
-#[cfg(feature = "host")]
-#[derive(Debug)]
-struct ShareGradients;
-
-#[cfg(feature = "host")]
-impl<B: Backend> Backward<B, 1> for ShareGradients {
-    type State = GradientSlot;
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        ops.state.reset();
-        unary::<B, _>(ops.parents, ops.node, grads, |grad| grad);
     }
 }

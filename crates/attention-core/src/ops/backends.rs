@@ -4,9 +4,9 @@
 #[cfg(any(feature = "host", feature = "cubecl-backend"))]
 use super::AttentionOps;
 #[cfg(feature = "host")]
-use super::kernels::{self, AdditiveTensors, HostMask};
+use super::kernels::{self, AdditiveTensors, DotTensors, HostMask};
 #[cfg(feature = "host")]
-use super::{AttentionOptions, MaskPrimitive, PackedKeys, SharedGradients};
+use super::{AttentionOptions, MaskPrimitive, OptionalTensor, SharedGradients};
 #[cfg(feature = "host")]
 use burn::backend::{ops::FloatTensorOps, tensor::FloatTensor};
 
@@ -45,14 +45,20 @@ macro_rules! host_ops {
                 queries: FloatTensor<Self>,
                 keys: FloatTensor<Self>,
                 values: FloatTensor<Self>,
+                bias: OptionalTensor<Self>,
                 mask: MaskPrimitive<Self>,
                 options: AttentionOptions,
                 _shared: Option<SharedGradients>,
             ) -> FloatTensor<Self> {
                 let dropout = kernels::draw_dropout::<Self>(options.dropout, &queries);
-                let inputs = [queries, keys, values];
-                let mask = HostMask::read(mask);
-                kernels::attention::<Self>(inputs, &mask, options.scale, dropout).context
+                let tensors = DotTensors::<Self> {
+                    queries,
+                    keys,
+                    values,
+                    bias: bias.into_option(),
+                    scale: options.scale,
+                };
+                kernels::attention::<Self>(tensors, &HostMask::read(mask), dropout).context
             }
 
             fn additive_attention(
@@ -61,12 +67,12 @@ macro_rules! host_ops {
                 values: FloatTensor<Self>,
                 weight: FloatTensor<Self>,
                 mask: MaskPrimitive<Self>,
-                packed: PackedKeys<Self>,
+                packed: OptionalTensor<Self>,
                 dropout: f64,
                 _shared: Option<SharedGradients>,
             ) -> FloatTensor<Self> {
                 let dropout = kernels::draw_dropout::<Self>(dropout, &queries);
-                let packed = packed.keys();
+                let packed = packed.into_option();
                 let tensors = AdditiveTensors::<Self> {
                     queries,
                     keys,

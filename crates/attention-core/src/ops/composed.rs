@@ -11,7 +11,7 @@ use burn::backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, get_device_settings};
 use burn::tensor::{DType, Distribution, FloatDType, IntDType, Shape};
 
-use super::{AttentionOps, AttentionOptions, MaskPrimitive};
+use super::{AttentionOps, AttentionOptions, MaskPrimitive, OptionalTensor};
 
 /// Zeros in the rows of keys that are hidden from every query.
 pub(super) fn fill_padding<B: Backend>(
@@ -137,15 +137,20 @@ pub(super) fn weighted_sum<B: Backend>(
     B::float_mask_where(clean, reached, raw)
 }
 
-/// Score, softmax, dropout, weighted sum.
+/// Score and bias, softmax, dropout, weighted sum.
 pub(super) fn attention<B: AttentionOps>(
     queries: FloatTensor<B>,
     keys: FloatTensor<B>,
     values: FloatTensor<B>,
+    bias: OptionalTensor<B>,
     mask: MaskPrimitive<B>,
     options: AttentionOptions,
 ) -> FloatTensor<B> {
     let scores = B::dot_product_score(queries, keys, mask.clone(), options.scale);
+    let scores = match bias.into_option() {
+        Some(bias) => B::float_add(scores, bias),
+        None => scores,
+    };
     let weights = B::masked_softmax(scores, mask.clone());
     let weights = dropout::<B>(weights, options.dropout);
     B::weighted_sum(weights, values, mask)

@@ -2,30 +2,37 @@
 //!
 //! [`AttentionOps`] is a Burn backend extension. Each of its methods has a default body that composes Burn's
 //! own tensor operations (in `composed.rs`): that body is the definition of the operation, its documentation and
-//! the oracle of any kernel. The functions of this module are the same operations on [`Tensor`]s, with shapes
-//! checked before anything is dispatched.
+//! the oracle of any kernel. The functions of this module (in `tensors.rs`) are the same operations on
+//! [`Tensor`](burn::tensor::Tensor)s, with shapes checked before anything is dispatched.
 //!
 //! Axes are always `[batch, heads, queries, keys]`.
 
 #[cfg(feature = "autodiff")]
 mod autodiff;
 mod backends;
+#[cfg(all(feature = "host", feature = "autodiff"))]
+mod backward;
 mod composed;
 mod host;
 #[cfg(feature = "host")]
 mod kernels;
 mod mask;
+mod optional;
 mod share;
+mod tensors;
 
 pub use host::HostBackend;
 pub use mask::MaskPrimitive;
-pub use share::{GradientSlot, PackedKeys, SharedGradients};
+pub use optional::OptionalTensor;
+pub use share::{GradientSlot, SharedGradients};
+pub(crate) use tensors::{Pooling, pack_additive_keys, share_gradients};
+pub use tensors::{
+    additive_attention, additive_score, attention, dot_product_score, fill_padding, masked_softmax,
+    weighted_sum,
+};
 
+use burn::backend::backend_extension;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Dispatch, backend_extension};
-use burn::tensor::{Tensor, assert_shape};
-
-use crate::Mask;
 
 /// Options of [`attention`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -118,23 +125,26 @@ pub trait AttentionOps: HostBackend {
     }
 
     /// Dot-product attention from queries, keys and values straight to the context:
-    /// [`dot_product_score`](Self::dot_product_score), [`masked_softmax`](Self::masked_softmax), dropout and
-    /// [`weighted_sum`](Self::weighted_sum).
+    /// [`dot_product_score`](Self::dot_product_score) plus the bias, [`masked_softmax`](Self::masked_softmax), dropout
+    /// and [`weighted_sum`](Self::weighted_sum).
+    ///
+    /// `shared` belongs to keys and values that went through [`share_gradients`](Self::share_gradients).
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, size]`, keys `[batch, heads, keys, size]`,
-    ///   values `[batch, heads, keys, value_size]`
+    ///   values `[batch, heads, keys, value_size]`, bias `[batch, heads or 1, 1, keys]`
     /// - result `[batch, heads, queries, value_size]`
     #[fusion(default)]
     fn attention(
         queries: FloatTensor<Self>,
         keys: FloatTensor<Self>,
         values: FloatTensor<Self>,
+        #[extension_type] bias: OptionalTensor<Self>,
         #[extension_type] mask: MaskPrimitive<Self>,
         options: AttentionOptions,
         _shared: Option<SharedGradients>,
     ) -> FloatTensor<Self> {
-        composed::attention::<Self>(queries, keys, values, mask, options)
+        composed::attention::<Self>(queries, keys, values, bias, mask, options)
     }
 
     /// Additive attention from queries, keys and values straight to the context:
@@ -159,7 +169,7 @@ pub trait AttentionOps: HostBackend {
         values: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         #[extension_type] mask: MaskPrimitive<Self>,
-        #[extension_type] _packed: PackedKeys<Self>,
+        #[extension_type] _packed: OptionalTensor<Self>,
         dropout: f64,
         _shared: Option<SharedGradients>,
     ) -> FloatTensor<Self> {
@@ -179,268 +189,9 @@ pub trait AttentionOps: HostBackend {
         keys
     }
 
-    /// The same tensor, whose gradient kernels add up in place; see [`GradientSlot`].
+    /// The same tensor, whose gradient kernels may make from what all its readers leave; see [`GradientSlot`].
     #[fusion(default)]
     fn share_gradients(tensor: FloatTensor<Self>, _slot: GradientSlot) -> FloatTensor<Self> {
         tensor
     }
-}
-
-/// [`AttentionOps::fill_padding`] on tensors, for `num_queries` queries.
-///
-/// # Panics
-/// If the mask does not fit.
-pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, num_queries: usize) -> Tensor<4> {
-    let [batch, heads, num_keys, size] = tensor.dims();
-    let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());
-    if matches!(mask, MaskPrimitive::None) || batch * heads * num_queries * num_keys * size == 0 {
-        return tensor;
-    }
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::fill_padding(
-        tensor.into_dispatch(),
-        mask,
-    ))
-}
-
-/// [`AttentionOps::additive_score`] on tensors.
-///
-/// # Panics
-/// If the shapes are not those of [`AttentionOps::additive_score`], or the mask does not fit them.
-pub fn additive_score(
-    queries: Tensor<4>,
-    keys: Tensor<4>,
-    weight: Tensor<1>,
-    mask: &Mask,
-) -> Tensor<4> {
-    let [batch, heads, num_queries, num_hiddens] = queries.dims();
-    let [_, _, num_keys, _] = keys.dims();
-    assert_shape!(keys, [batch, heads, num_keys, num_hiddens]);
-    assert_shape!(weight, [num_hiddens]);
-    let shape = [batch, heads, num_queries, num_keys];
-    if shape.contains(&0) || num_hiddens == 0 {
-        return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
-    }
-    let mask = mask.resolve(shape, &queries.device());
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_score(
-        queries.into_dispatch(),
-        keys.into_dispatch(),
-        weight.into_dispatch(),
-        mask,
-    ))
-}
-
-/// [`AttentionOps::dot_product_score`] on tensors.
-///
-/// # Panics
-/// If the shapes are not those of [`AttentionOps::dot_product_score`], or the mask does not fit them.
-pub fn dot_product_score(
-    queries: Tensor<4>,
-    keys: Tensor<4>,
-    mask: &Mask,
-    scale: f64,
-) -> Tensor<4> {
-    let [batch, heads, num_queries, size] = queries.dims();
-    let [_, _, num_keys, _] = keys.dims();
-    assert_shape!(keys, [batch, heads, num_keys, size]);
-    let shape = [batch, heads, num_queries, num_keys];
-    if shape.contains(&0) || size == 0 {
-        return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
-    }
-    let mask = mask.resolve(shape, &queries.device());
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_score(
-        queries.into_dispatch(),
-        keys.into_dispatch(),
-        mask,
-        scale,
-    ))
-}
-
-/// [`AttentionOps::masked_softmax`] on tensors.
-///
-/// # Panics
-/// If the mask does not fit `scores`.
-pub fn masked_softmax(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
-    let mask = mask.resolve(scores.dims(), &scores.device());
-    if scores.dims().contains(&0) {
-        return scores;
-    }
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::masked_softmax(
-        scores.into_dispatch(),
-        mask,
-    ))
-}
-
-/// [`AttentionOps::weighted_sum`] on tensors.
-///
-/// # Panics
-/// If the shapes are not those of [`AttentionOps::weighted_sum`], or the mask does not fit them.
-pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tensor<4> {
-    let [batch, heads, num_queries, num_keys] = weights.dims();
-    let [_, _, _, value_size] = values.dims();
-    assert_shape!(values, [batch, heads, num_keys, value_size]);
-    if weights.dims().contains(&0) || value_size == 0 {
-        let shape = [batch, heads, num_queries, value_size];
-        return Tensor::zeros(shape, (&values.device(), values.dtype()));
-    }
-    let mask = mask.resolve(weights.dims(), &weights.device());
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::weighted_sum(
-        weights.into_dispatch(),
-        values.into_dispatch(),
-        mask,
-    ))
-}
-
-/// [`AttentionOps::attention`] on tensors.
-///
-/// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`, except that a row without a
-/// visible key is 0 and that causal masks are aligned bottom-right.
-///
-/// # Panics
-/// If the shapes are not those of [`AttentionOps::attention`], the mask does not fit them, or the dropout is not in
-/// `[0, 1)`.
-pub fn attention(
-    queries: Tensor<4>,
-    keys: Tensor<4>,
-    values: Tensor<4>,
-    mask: &Mask,
-    options: AttentionOptions,
-) -> Tensor<4> {
-    attention_shared(queries, keys, values, mask, options, None)
-}
-
-/// [`attention`] on a memory's keys and values.
-pub(crate) fn attention_shared(
-    queries: Tensor<4>,
-    keys: Tensor<4>,
-    values: Tensor<4>,
-    mask: &Mask,
-    options: AttentionOptions,
-    shared: Option<SharedGradients>,
-) -> Tensor<4> {
-    let [batch, heads, num_queries, size] = queries.dims();
-    let [_, _, num_keys, _] = keys.dims();
-    let [_, _, _, value_size] = values.dims();
-    assert_shape!(keys, [batch, heads, num_keys, size]);
-    assert_shape!(values, [batch, heads, num_keys, value_size]);
-    check_dropout("attention", options.dropout);
-    let shape = [batch, heads, num_queries, num_keys];
-    if shape.contains(&0) || value_size == 0 {
-        let shape = [batch, heads, num_queries, value_size];
-        return Tensor::zeros(shape, (&values.device(), values.dtype()));
-    }
-    if size == 0 {
-        let scores = Tensor::zeros(shape, (&queries.device(), queries.dtype()));
-        return weighted_sum(masked_softmax(scores, mask), values, mask);
-    }
-    let mask = mask.resolve(shape, &queries.device());
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::attention(
-        queries.into_dispatch(),
-        keys.into_dispatch(),
-        values.into_dispatch(),
-        mask,
-        options,
-        shared,
-    ))
-}
-
-/// [`AttentionOps::additive_attention`] on tensors.
-///
-/// # Panics
-/// If the shapes are not those of [`AttentionOps::additive_attention`], the mask does not fit them, or the dropout is
-/// not in `[0, 1)`.
-pub fn additive_attention(
-    queries: Tensor<4>,
-    keys: Tensor<4>,
-    values: Tensor<4>,
-    weight: Tensor<1>,
-    mask: &Mask,
-    dropout: f64,
-) -> Tensor<4> {
-    additive_attention_packed(queries, keys, values, weight, mask, dropout, None, None)
-}
-
-/// [`additive_attention`] on a memory's keys and values.
-#[allow(
-    clippy::too_many_arguments,
-    reason = "a call across the door names each tensor"
-)]
-pub(crate) fn additive_attention_packed(
-    queries: Tensor<4>,
-    keys: Tensor<4>,
-    values: Tensor<4>,
-    weight: Tensor<1>,
-    mask: &Mask,
-    dropout: f64,
-    packed: Option<Tensor<4>>,
-    shared: Option<SharedGradients>,
-) -> Tensor<4> {
-    let [batch, heads, num_queries, num_hiddens] = queries.dims();
-    let [_, _, num_keys, _] = keys.dims();
-    let [_, _, _, value_size] = values.dims();
-    assert_shape!(keys, [batch, heads, num_keys, num_hiddens]);
-    assert_shape!(values, [batch, heads, num_keys, value_size]);
-    assert_shape!(weight, [num_hiddens]);
-    check_dropout("additive_attention", dropout);
-    let shape = [batch, heads, num_queries, num_keys];
-    if shape.contains(&0) || value_size == 0 {
-        let shape = [batch, heads, num_queries, value_size];
-        return Tensor::zeros(shape, (&values.device(), values.dtype()));
-    }
-    if num_hiddens == 0 {
-        let scores = Tensor::zeros(shape, (&queries.device(), queries.dtype()));
-        return weighted_sum(masked_softmax(scores, mask), values, mask);
-    }
-    let mask = mask.resolve(shape, &queries.device());
-    let packed = match packed {
-        Some(keys) => PackedKeys::Packed {
-            keys: keys.into_dispatch(),
-        },
-        None => PackedKeys::None,
-    };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_attention(
-        queries.into_dispatch(),
-        keys.into_dispatch(),
-        values.into_dispatch(),
-        weight.into_dispatch(),
-        mask,
-        packed,
-        dropout,
-        shared,
-    ))
-}
-
-/// [`AttentionOps::pack_additive_keys`] on tensors, for keys of which `mask` tells what it can without the queries'
-/// positions.
-pub(crate) fn pack_additive_keys(
-    keys: Tensor<4>,
-    mask: &Mask,
-    num_queries: usize,
-) -> Option<Tensor<4>> {
-    let [batch, heads, num_keys, num_hiddens] = keys.dims();
-    let shape = [batch, heads, num_queries, num_keys];
-    if shape.contains(&0) || num_hiddens == 0 {
-        return None;
-    }
-    let mask = mask.resolve(shape, &keys.device());
-    let packed =
-        <Dispatch as AttentionOps>::pack_additive_keys(keys.into_dispatch(), mask, num_queries);
-    Some(Tensor::from_dispatch(packed))
-}
-
-/// [`AttentionOps::share_gradients`] on tensors.
-pub(crate) fn share_gradients(tensor: Tensor<4>, slot: &GradientSlot) -> Tensor<4> {
-    match tensor.dims().contains(&0) {
-        true => tensor,
-        false => Tensor::from_dispatch(<Dispatch as AttentionOps>::share_gradients(
-            tensor.into_dispatch(),
-            slot.clone(),
-        )),
-    }
-}
-
-fn check_dropout(operation: &str, dropout: f64) {
-    assert!(
-        (0.0..1.0).contains(&dropout),
-        "{operation}: dropout expected in [0, 1), got {dropout}"
-    );
 }

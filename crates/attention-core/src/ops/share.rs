@@ -1,38 +1,65 @@
-//! Gradients that many operations add to, one after the other.
+//! Gradients of tensors that many operations read, one after the other.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 #[cfg(all(feature = "host", feature = "autodiff"))]
-use std::sync::atomic::Ordering;
+use std::any::Any;
+#[cfg(all(feature = "host", feature = "autodiff"))]
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use burn::backend::Backend;
-use burn::backend::ExtensionType;
-use burn::backend::tensor::FloatTensor;
+#[cfg(all(feature = "host", feature = "autodiff"))]
+use burn_autodiff::NodeId;
 
-/// Whether the running backward pass holds a gradient of one tensor already.
+/// What the operations of one tensor's readers leave for its gradient in a backward pass.
 ///
 /// A decoder's steps all read the same keys. Burn adds up the gradients of a tensor with many readers by an addition
-/// of the whole for each of them. A tensor that has gone through [`share_gradients`](super::AttentionOps::share_gradients)
-/// with this slot lets a kernel take the gradient that is there, add to it in place and put it back.
+/// of the whole for each of them. Readers of a tensor that has gone through
+/// [`share_gradients`](super::AttentionOps::share_gradients) with this slot may leave something smaller here, from
+/// which the gradient of all of them is made at once.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(
-    not(all(feature = "host", feature = "autodiff")),
-    allow(dead_code, reason = "only the kernels read it")
-)]
-pub struct GradientSlot(Arc<AtomicBool>);
+pub struct GradientSlot {
+    #[cfg(all(feature = "host", feature = "autodiff"))]
+    gathered: Arc<Mutex<Gathered>>,
+}
+
+#[cfg(all(feature = "host", feature = "autodiff"))]
+#[derive(Debug, Default)]
+struct Gathered {
+    /// The node of the graph whose gradient it is.
+    node: Option<NodeId>,
+    /// Of one type: what the readers of one tensor leave.
+    steps: Vec<Box<dyn Any + Send>>,
+}
 
 #[cfg(all(feature = "host", feature = "autodiff"))]
 impl GradientSlot {
-    /// The gradient of a tracked `node` that another kernel has registered in this pass, taken out by `consume`. What
-    /// the caller registers next is the one to take then.
-    pub(super) fn take<N, T>(&self, node: &Option<N>, consume: impl FnOnce(&N) -> T) -> Option<T> {
-        let node = node.as_ref()?;
-        self.0.swap(true, Ordering::Relaxed).then(|| consume(node))
+    /// Belongs to `node` from now on.
+    pub(super) fn open(&self, node: NodeId) {
+        *self.lock() = Gathered {
+            node: Some(node),
+            steps: Vec::new(),
+        };
     }
 
-    /// The gradient is complete.
-    pub(super) fn reset(&self) {
-        self.0.store(false, Ordering::Relaxed);
+    /// Whether it belongs to `node`.
+    pub(super) fn is_of(&self, node: NodeId) -> bool {
+        self.lock().node == Some(node)
+    }
+
+    /// Leaves a step; true for the first of a backward pass.
+    pub(super) fn leave<S: Any + Send>(&self, step: S) -> bool {
+        let steps = &mut self.lock().steps;
+        steps.push(Box::new(step));
+        steps.len() == 1
+    }
+
+    /// All that was left, in that order.
+    pub(super) fn take<S: Any>(&self) -> Vec<S> {
+        let steps = std::mem::take(&mut self.lock().steps);
+        let typed = steps.into_iter().filter_map(|step| step.downcast().ok());
+        typed.map(|step| *step).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -43,26 +70,4 @@ pub struct SharedGradients {
     pub keys: GradientSlot,
     /// Of the values.
     pub values: GradientSlot,
-}
-
-/// Keys in the order in which a kernel reads them, made once for many calls.
-#[derive(Clone, Debug, ExtensionType)]
-pub enum PackedKeys<B: Backend> {
-    /// Not made: the kernel does it in every call.
-    None,
-    /// What [`pack_additive_keys`](super::AttentionOps::pack_additive_keys) returned.
-    Packed {
-        /// Of the shape that the backend chose.
-        keys: FloatTensor<B>,
-    },
-}
-
-#[cfg(feature = "host")]
-impl<B: Backend> PackedKeys<B> {
-    pub(super) fn keys(self) -> Option<FloatTensor<B>> {
-        match self {
-            Self::None => None,
-            Self::Packed { keys } => Some(keys),
-        }
-    }
 }

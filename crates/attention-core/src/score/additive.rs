@@ -90,17 +90,8 @@ impl ScoringFunction for AdditiveScore {
     }
 
     fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let Memory {
-            keys,
-            values,
-            mask,
-            packed,
-            shared,
-        } = memory.clone();
-        let weight = self.weight();
-        ops::additive_attention_packed(
-            queries, keys, values, weight, &mask, dropout, packed, shared,
-        )
+        let pooling = memory.pooling(queries, dropout);
+        pooling.additive(self.weight(), memory.packed.clone())
     }
 }
 

@@ -70,14 +70,6 @@ impl ScoringFunction for DotProductScore {
 
     fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
         let scale = self.scale(&queries);
-        let options = AttentionOptions { scale, dropout };
-        let Memory {
-            keys,
-            values,
-            mask,
-            shared,
-            ..
-        } = memory.clone();
-        ops::attention_shared(queries, keys, values, &mask, options, shared)
+        memory.pooling(queries, dropout).attention(None, scale)
     }
 }

@@ -3,7 +3,7 @@
 use super::few;
 use super::pack::{Weights, packed_block_len};
 use super::stream::Streamed;
-use super::{AdditiveScore, BLOCK};
+use super::{AdditiveScore, BLOCK, check_lens};
 use crate::simd::{Level, Real};
 use crate::stream::{self, Attention, Gradients, Outputs};
 use crate::{Dropout, Mask, Rows};
@@ -35,6 +35,19 @@ pub struct AdditiveAttentionGradients<'a, E> {
     pub values: &'a mut [E],
     /// `[units]`
     pub weight: &'a mut [E],
+}
+
+/// The gradients of a decoder's step, see [`AdditiveAttention::backward_step`]; contiguous.
+#[derive(Debug)]
+pub struct AdditiveStep<'a, E> {
+    /// Added to, `[batch, heads, queries, units]`.
+    pub queries: &'a mut [E],
+    /// Added to, `[units]`.
+    pub weight: &'a mut [E],
+    /// The gradients of the scores, written where a query sees a key, `[batch, heads, queries, keys]`.
+    pub scores: &'a mut [E],
+    /// The weights after dropout, written where a query sees a key, `[batch, heads, queries, keys]`.
+    pub weights: &'a mut [E],
 }
 
 impl<'a, E: Real> AdditiveScore<'a, E> {
@@ -92,47 +105,42 @@ impl<E: Real> AdditiveAttention<'_, E> {
         E::attention_backward(self, level, context, lse, context_gradient, gradients);
     }
 
-    /// Whether there are so few queries that packing keys and values for them is not worth it. The streaming kernels
-    /// report what does not fit and take what has a size of 0.
-    fn is_few(&self, context_len: usize, lse_len: usize) -> bool {
+    /// Whether this is a step: some queries, but so few that packing keys and values for them is not worth it.
+    pub fn is_step(&self) -> bool {
         let [batch, heads, num_queries, units] = self.score.queries.shape();
         let [_, _, num_keys, _] = self.score.keys.shape();
         let [.., value_size] = self.values.shape();
-        let rows = batch * heads * num_queries;
         num_queries <= few::FEW
-            && rows * num_keys * units * value_size > 0
+            && batch * heads * num_queries * num_keys * units * value_size > 0
             && self.values.shape() == [batch, heads, num_keys, value_size]
-            && [context_len, lse_len] == [rows * value_size, rows]
     }
 
-    fn check_gradients(&self, context: &Rows<E>, gradients: &AdditiveAttentionGradients<E>) {
-        let [batch, heads, num_queries, units] = self.score.queries.shape();
-        let [_, _, num_keys, value_size] = self.values.shape();
-        let heads_in_all = batch * heads;
-        let lens = [
-            (
-                "queries",
-                gradients.queries.len(),
-                heads_in_all * num_queries * units,
-            ),
-            (
-                "keys",
-                gradients.keys.len(),
-                heads_in_all * num_keys * units,
-            ),
-            (
-                "values",
-                gradients.values.len(),
-                heads_in_all * num_keys * value_size,
-            ),
-            ("weight", gradients.weight.len(), units),
-        ];
-        for (name, found, expected) in lens {
-            assert!(
-                found == expected,
-                "AdditiveAttention: gradient of {name} expected {expected} numbers, got {found}"
-            );
-        }
+    /// As [`backward`](Self::backward), for one [step](Self::is_step) of many through the same keys and values: what
+    /// their gradients are made of is written instead of added, so that all steps can be added at once, with their
+    /// queries side by side: [`AdditiveScore::backward`] of `scores` for the keys, [`add_pairs`](crate::add_pairs) of
+    /// `weights` and the gradients of the contexts for the values.
+    ///
+    /// # Shapes
+    /// - context_gradient `[batch, heads, queries, value_size]`
+    ///
+    /// # Panics
+    /// If this is no step or the shapes do not fit together.
+    pub fn backward_step(&self, level: Level, context_gradient: Rows<E>, step: AdditiveStep<E>) {
+        E::attention_backward_step(self, level, context_gradient, step);
+    }
+
+    /// Whether this is a step with outputs that fit. The streaming kernels report what does not, and take what has a
+    /// size of 0.
+    fn is_few(&self, context_len: usize, lse_len: usize) -> bool {
+        let [batch, heads, num_queries, _] = self.score.queries.shape();
+        let [.., value_size] = self.values.shape();
+        let rows = batch * heads * num_queries;
+        self.is_step() && [context_len, lse_len] == [rows * value_size, rows]
+    }
+
+    fn check_context_gradient(&self, context: &Rows<E>) {
+        let [batch, heads, num_queries, _] = self.score.queries.shape();
+        let [.., value_size] = self.values.shape();
         let expected = [batch, heads, num_queries, value_size];
         let found = context.shape();
         assert!(
@@ -192,8 +200,33 @@ pub(super) fn backward<E: Real>(
 ) {
     let score = problem.streamed();
     if problem.is_few(context.len(), lse.len()) {
-        problem.check_gradients(&context_gradient, &gradients);
-        few::backward(problem, &score.weights, level, context_gradient, gradients);
+        let AdditiveAttentionGradients {
+            queries,
+            keys,
+            values,
+            weight,
+        } = gradients;
+        let of = |shape: [usize; 4]| shape.iter().product::<usize>();
+        check_lens(
+            "AdditiveAttention",
+            [
+                ("queries", queries.len(), of(problem.score.queries.shape())),
+                ("keys", keys.len(), of(problem.score.keys.shape())),
+                ("values", values.len(), of(problem.values.shape())),
+                ("weight", weight.len(), problem.score.weight.len()),
+            ],
+        );
+        problem.check_context_gradient(&context_gradient);
+        let pairs = few::Pairs::Add { keys, values };
+        few::backward(
+            problem,
+            &score.weights,
+            level,
+            context_gradient,
+            queries,
+            weight,
+            pairs,
+        );
         return;
     }
     let outputs = Outputs {
@@ -209,4 +242,51 @@ pub(super) fn backward<E: Real>(
         shared: gradients.weight,
     };
     stream::backward(level, &problem.attention(&score), &outputs, gradients);
+}
+
+pub(super) fn backward_step<E: Real>(
+    problem: &AdditiveAttention<E>,
+    level: Level,
+    context_gradient: Rows<E>,
+    step: AdditiveStep<E>,
+) {
+    assert!(
+        problem.is_step(),
+        "AdditiveAttention: a step expected 1 to {} queries, and keys and values, got queries {:?}, keys {:?}, values \
+         {:?}",
+        few::FEW,
+        problem.score.queries.shape(),
+        problem.score.keys.shape(),
+        problem.values.shape()
+    );
+    let score = problem.streamed();
+    problem.check_context_gradient(&context_gradient);
+    let [batch, heads, num_queries, units] = problem.score.queries.shape();
+    let [_, _, num_keys, _] = problem.values.shape();
+    let rows = batch * heads * num_queries;
+    let AdditiveStep {
+        queries,
+        weight,
+        scores,
+        weights,
+    } = step;
+    check_lens(
+        "AdditiveAttention",
+        [
+            ("queries", queries.len(), rows * units),
+            ("weight", weight.len(), units),
+            ("scores", scores.len(), rows * num_keys),
+            ("weights", weights.len(), rows * num_keys),
+        ],
+    );
+    let pairs = few::Pairs::Keep { scores, weights };
+    few::backward(
+        problem,
+        &score.weights,
+        level,
+        context_gradient,
+        queries,
+        weight,
+        pairs,
+    );
 }

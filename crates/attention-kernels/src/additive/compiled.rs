@@ -1,7 +1,9 @@
 //! The kernels of each type of number, compiled here: a generic function would be compiled again, for every
 //! instruction set, in each crate that calls it.
 
-use super::{AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore};
+use super::{
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
+};
 use super::{attention, score};
 use crate::simd::Level;
 use crate::{Mask, Rows};
@@ -33,6 +35,13 @@ pub(crate) trait AdditiveKernels: Sized {
         lse: &[Self],
         context_gradient: Rows<Self>,
         gradients: AdditiveAttentionGradients<Self>,
+    );
+
+    fn attention_backward_step(
+        problem: &AdditiveAttention<Self>,
+        level: Level,
+        context_gradient: Rows<Self>,
+        step: AdditiveStep<Self>,
     );
 }
 
@@ -74,6 +83,15 @@ macro_rules! additive_kernels {
                 gradients: AdditiveAttentionGradients<Self>,
             ) {
                 attention::backward(problem, level, context, lse, context_gradient, gradients);
+            }
+
+            fn attention_backward_step(
+                problem: &AdditiveAttention<Self>,
+                level: Level,
+                context_gradient: Rows<Self>,
+                step: AdditiveStep<Self>,
+            ) {
+                attention::backward_step(problem, level, context_gradient, step);
             }
         }
     };

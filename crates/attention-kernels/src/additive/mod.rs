@@ -29,8 +29,19 @@ mod tile;
 
 pub(crate) use compiled::AdditiveKernels;
 
-pub use attention::{AdditiveAttention, AdditiveAttentionGradients};
+pub use attention::{AdditiveAttention, AdditiveAttentionGradients, AdditiveStep};
 pub use score::{AdditiveGradients, AdditiveScore};
 
 /// Keys stand side by side in blocks of this many, one or more vectors of every level.
 pub(crate) const BLOCK: usize = 16;
+
+/// # Panics
+/// If a gradient, found, has not the length expected.
+fn check_lens<const N: usize>(kernel: &str, lens: [(&str, usize, usize); N]) {
+    for (name, found, expected) in lens {
+        assert!(
+            found == expected,
+            "{kernel}: gradient of {name} expected {expected} numbers, got {found}"
+        );
+    }
+}

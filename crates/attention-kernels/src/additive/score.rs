@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::BLOCK;
 use super::gradient::{Side, add_gradients};
 use super::pack::{PackedQueries, Weights, pack_keys, packed_block_len};
 use super::tile::{KeyBlock, Target, tile_scores};
+use super::{BLOCK, check_lens};
 use crate::mask::Visible;
 use crate::simd::{Job, Level, Real, Simd};
 use crate::{Mask, Rows};
@@ -183,26 +183,17 @@ pub(super) fn backward<E: Real>(
     let [batch, heads, num_queries, units] = problem.queries.shape();
     let [_, _, num_keys, _] = problem.keys.shape();
     let heads_in_all = batch * heads;
-    let lens = [
-        ("grad", grad.len(), heads_in_all * num_queries * num_keys),
-        (
-            "queries",
-            gradients.queries.len(),
-            heads_in_all * num_queries * units,
-        ),
-        (
-            "keys",
-            gradients.keys.len(),
-            heads_in_all * num_keys * units,
-        ),
-        ("weight", gradients.weight.len(), units),
-    ];
-    for (name, found, expected) in lens {
-        assert!(
-            found == expected,
-            "AdditiveScore: gradient of {name} expected {expected} numbers, got {found}"
-        );
-    }
+    let rows = heads_in_all * num_queries;
+    let key_numbers = heads_in_all * num_keys * units;
+    check_lens(
+        "AdditiveScore",
+        [
+            ("the scores", grad.len(), rows * num_keys),
+            ("queries", gradients.queries.len(), rows * units),
+            ("keys", gradients.keys.len(), key_numbers),
+            ("weight", gradients.weight.len(), units),
+        ],
+    );
     if grad.is_empty() || units == 0 {
         return;
     }

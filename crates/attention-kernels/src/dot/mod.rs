@@ -1,9 +1,10 @@
 //! Scaled dot products: `score[i, j] = scale * (q[i] . k[j]) + bias[j]`.
 
 mod few;
+mod pairs;
 mod score;
 
-use crate::stream::{self, Attention, Gradients, Outputs};
+use crate::stream::{self, Attention, Gradients, Outputs, assert_len};
 use crate::{Dropout, Level, Mask, Real, Rows};
 use score::DotScore;
 
@@ -48,6 +49,19 @@ pub struct DotProductGradients<'a, E> {
     pub bias: Option<&'a mut [E]>,
 }
 
+/// The gradients of a decoder's step, see [`dot_product_backward_step`]; contiguous.
+#[derive(Debug)]
+pub struct DotProductStep<'a, E> {
+    /// Added to, `[batch, heads, queries, key_size]`.
+    pub queries: &'a mut [E],
+    /// The gradients of the scores, written where a query sees a key, `[batch, heads, queries, keys]`.
+    pub scores: &'a mut [E],
+    /// The weights after dropout, written where a query sees a key, `[batch, heads, queries, keys]`.
+    pub weights: &'a mut [E],
+    /// Added to, `[batch, heads or 1, keys]`, as the bias.
+    pub bias: Option<&'a mut [E]>,
+}
+
 impl<'a, E: Real> DotProduct<'a, E> {
     fn attention<'b>(
         &self,
@@ -70,7 +84,9 @@ impl<'a, E: Real> DotProduct<'a, E> {
         head * self.keys.shape()[1] / self.queries.shape()[1]
     }
 
-    fn is_few(&self) -> bool {
+    /// Whether there are so few queries, as in a decoder's step, that packing keys and values for them is not worth
+    /// it.
+    pub fn is_step(&self) -> bool {
         self.queries.shape()[2] <= few::FEW
     }
 
@@ -123,6 +139,37 @@ pub fn dot_product_backward<E: Real>(
     E::dot_backward(level, problem, context, lse, context_gradient, gradients);
 }
 
+/// As [`dot_product_backward`], for one [step](DotProduct::is_step) of many through the same keys and values: what
+/// their gradients are made of is written instead of added, so that all steps can be added at once, with their
+/// queries side by side: [`add_pairs`] of `scores` and queries, with the scale as factor, and of `weights` and the gradients of the contexts.
+///
+/// # Panics
+/// If this is no step or sizes do not fit.
+pub fn dot_product_backward_step<E: Real>(
+    level: Level,
+    problem: &DotProduct<E>,
+    context: &[E],
+    lse: &[E],
+    context_gradient: Rows<E>,
+    step: DotProductStep<E>,
+) {
+    E::dot_backward_step(level, problem, context, lse, context_gradient, step);
+}
+
+/// Adds to each key what its pairs with the queries give, `to[j] += factor * sum_i pairs[i, j] rows[i]`: what the steps of a
+/// decoder leave of the gradients of values and of keys. Pairs of 0 add nothing, whatever the row holds.
+///
+/// # Shapes
+/// - pairs `[batch, heads, queries, keys]`, contiguous
+/// - rows `[batch, heads, queries, size]`
+/// - to `[batch, heads, keys, size]`, contiguous
+///
+/// # Panics
+/// If sizes do not fit.
+pub fn add_pairs<E: Real>(level: Level, factor: E, pairs: &[E], rows: Rows<E>, to: &mut [E]) {
+    E::add_pairs(level, factor, pairs, rows, to);
+}
+
 /// The kernels of one type, compiled here: a generic function would be compiled again, for every instruction set, in
 /// each crate that calls it.
 pub(crate) trait DotKernels: Sized {
@@ -141,6 +188,17 @@ pub(crate) trait DotKernels: Sized {
         context_gradient: Rows<Self>,
         gradients: DotProductGradients<Self>,
     );
+
+    fn dot_backward_step(
+        level: Level,
+        problem: &DotProduct<Self>,
+        context: &[Self],
+        lse: &[Self],
+        context_gradient: Rows<Self>,
+        step: DotProductStep<Self>,
+    );
+
+    fn add_pairs(level: Level, factor: Self, pairs: &[Self], rows: Rows<Self>, to: &mut [Self]);
 }
 
 macro_rules! dot_kernels {
@@ -165,6 +223,27 @@ macro_rules! dot_kernels {
             ) {
                 backward(level, problem, context, lse, context_gradient, gradients);
             }
+
+            fn dot_backward_step(
+                level: Level,
+                problem: &DotProduct<Self>,
+                context: &[Self],
+                lse: &[Self],
+                context_gradient: Rows<Self>,
+                step: DotProductStep<Self>,
+            ) {
+                backward_step(level, problem, context, lse, context_gradient, step);
+            }
+
+            fn add_pairs(
+                level: Level,
+                factor: Self,
+                pairs: &[Self],
+                rows: Rows<Self>,
+                to: &mut [Self],
+            ) {
+                pairs::add_pairs(level, factor, pairs, rows, to);
+            }
         }
     };
 }
@@ -176,7 +255,7 @@ fn forward<E: Real>(level: Level, problem: &DotProduct<E>, context: &mut [E], ls
     let score = problem.score();
     let attention = problem.attention(&score, &problem.mask);
     attention.check_forward(context, lse);
-    if problem.is_few() {
+    if problem.is_step() {
         few::forward(level, problem, context, lse);
     } else {
         stream::forward(level, &attention, context, lse);
@@ -217,7 +296,7 @@ fn backward<E: Real>(
         shared: &mut [],
     };
     attention.check_backward(&outputs, &gradients);
-    if problem.is_few() {
+    if problem.is_step() {
         let Gradients {
             queries,
             keys,
@@ -225,14 +304,55 @@ fn backward<E: Real>(
             bias,
             ..
         } = gradients;
-        let gradients = DotProductGradients {
-            queries,
-            keys,
-            values,
-            bias: want_bias.then_some(bias),
-        };
-        few::backward(level, problem, context, lse, context_gradient, gradients);
+        let pairs = few::Pairs::Add { keys, values };
+        let bias = want_bias.then_some(bias);
+        few::backward(level, problem, &outputs, queries, pairs, bias);
     } else {
         stream::backward(level, &attention, &outputs, gradients);
     }
+}
+
+fn backward_step<E: Real>(
+    level: Level,
+    problem: &DotProduct<E>,
+    context: &[E],
+    lse: &[E],
+    context_gradient: Rows<E>,
+    step: DotProductStep<E>,
+) {
+    let DotProductStep {
+        queries,
+        scores,
+        weights,
+        bias,
+    } = step;
+    let [batch, heads, num_queries, size] = problem.queries.shape();
+    assert!(
+        problem.is_step(),
+        "dot product: a step expected at most {} queries, got {num_queries}",
+        few::FEW
+    );
+    assert!(
+        bias.is_none() || problem.bias.is_some(),
+        "dot product: a bias gradient without a bias"
+    );
+    let outputs = Outputs {
+        context,
+        lse,
+        context_gradient,
+    };
+    let score = problem.score();
+    let attention = problem.attention(&score, &problem.mask);
+    let sizes = attention.check_outputs(&outputs);
+    attention.check_bias(&sizes, bias.as_deref().unwrap_or_default());
+    let shape = [batch, heads, num_queries, problem.keys.shape()[2]];
+    assert_len(
+        "query gradient",
+        queries.len(),
+        [batch, heads, num_queries, size],
+    );
+    assert_len("score gradient", scores.len(), shape);
+    assert_len("weights", weights.len(), shape);
+    let pairs = few::Pairs::Keep { scores, weights };
+    few::backward(level, problem, &outputs, queries, pairs, bias);
 }

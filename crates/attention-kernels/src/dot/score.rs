@@ -1,7 +1,8 @@
 //! The dot product as a score of tiles.
 //!
-//! Tiles hold `+-q . k`, with the sign of the scale, and the unit `|scale| log2 e` makes them base-2 logits. From the
-//! gradient `ds` of the score the queries get `scale * ds K` and the keys `scale * ds^T Q`.
+//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a product
+//! that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2 logits. From
+//! the gradient `ds` of the score the queries get `scale * ds K` and the keys `r * ds^T (f Q)`.
 
 use std::ops::Range;
 
@@ -34,7 +35,7 @@ pub(super) struct Keys<E> {
 #[derive(Debug, Default)]
 pub(super) struct Queries<E> {
     count: usize,
-    /// `+-q`, `[count, padded key_size]`
+    /// `f q`, `[count, padded key_size]`
     rows: Vec<E>,
     /// The same with zeros for rows that are not finite, if there are any.
     finite: Vec<E>,
@@ -59,16 +60,19 @@ impl<'a, E: Real> DotScore<'a, E> {
             scale,
         }
     }
+}
 
-    /// What packed queries are multiplied with. Without a scale that is 0, so that all scores are.
-    fn sign(&self) -> E {
-        if self.scale > E::ZERO {
-            E::ONE
-        } else if self.scale < E::ZERO {
-            -E::ONE
-        } else {
-            self.scale
-        }
+/// The scale as a product: a power of two at most 1 with its sign, which the queries are multiplied with, and the rest.
+/// Of a scale of 0, both are 0.
+pub(super) fn split_scale<E: Real>(scale: E) -> [E; 2] {
+    let exponent = scale.abs().to_f64().log2().floor().min(0.0);
+    let power = E::from_f64(exponent.exp2());
+    if scale > E::ZERO {
+        [power, scale / power]
+    } else if scale < E::ZERO {
+        [-power, -scale / power]
+    } else {
+        [scale, scale]
     }
 }
 
@@ -92,7 +96,8 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
     }
 
     fn unit(&self) -> E {
-        let unit = self.scale.abs() * E::from_f64(std::f64::consts::LOG2_E);
+        let [_, rest] = split_scale(self.scale);
+        let unit = rest * E::from_f64(std::f64::consts::LOG2_E);
         if unit > E::ZERO { unit } else { E::ONE }
     }
 
@@ -137,7 +142,7 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
             &self.queries,
             place,
             queries,
-            self.sign(),
+            split_scale(self.scale)[0],
             &mut packed.rows,
         );
         if pass == Pass::Backward {
@@ -235,7 +240,7 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
         _shared: &mut [E],
     ) {
         let [.., size] = self.keys.shape();
-        let factor = self.scale * self.sign();
+        let [_, factor] = split_scale(self.scale);
         add_rows(&keys.gradient, padded::<E, S>(size), factor, size, gradient);
     }
 }

@@ -110,7 +110,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
     /// # Panics
     /// If values, bias, outputs or gradients do not fit them.
     pub(crate) fn check_backward(&self, outputs: &Outputs<E>, gradients: &Gradients<E>) -> Sizes {
-        let sizes = self.check_forward(outputs.context, outputs.lse);
+        let sizes = self.check_outputs(outputs);
         let Sizes {
             batch,
             heads,
@@ -122,12 +122,6 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
             shared,
         } = sizes;
         let [.., value_size] = self.values.shape();
-        let expected = [batch, heads, queries, value_size];
-        let got = outputs.context_gradient.shape();
-        assert!(
-            got == expected,
-            "attention: expected a context gradient {expected:?}, got {got:?}"
-        );
         assert_len(
             "query gradient",
             gradients.queries.len(),
@@ -144,21 +138,38 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
             [batch, key_heads, keys, value_size],
         );
         assert_len("shared gradient", gradients.shared.len(), [shared]);
-        if !gradients.bias.is_empty() {
-            let bias_heads = self.bias.map_or(0, |bias| bias.shape()[1]);
-            assert_len(
-                "bias gradient",
-                gradients.bias.len(),
-                [batch, bias_heads, keys],
-            );
-        }
+        self.check_bias(&sizes, gradients.bias);
         sizes
+    }
+
+    /// # Panics
+    /// If the sizes of inputs and outputs do not fit together.
+    pub(crate) fn check_outputs(&self, outputs: &Outputs<E>) -> Sizes {
+        let sizes = self.check_forward(outputs.context, outputs.lse);
+        let [.., value_size] = self.values.shape();
+        let expected = [sizes.batch, sizes.heads, sizes.queries, value_size];
+        let got = outputs.context_gradient.shape();
+        assert!(
+            got == expected,
+            "attention: expected a context gradient {expected:?}, got {got:?}"
+        );
+        sizes
+    }
+
+    /// # Panics
+    /// If `gradient` is not that of the bias, nor empty.
+    pub(crate) fn check_bias(&self, sizes: &Sizes, gradient: &[E]) {
+        if !gradient.is_empty() {
+            let bias_heads = self.bias.map_or(0, |bias| bias.shape()[1]);
+            let shape = [sizes.batch, bias_heads, sizes.keys];
+            assert_len("bias gradient", gradient.len(), shape);
+        }
     }
 }
 
 /// # Panics
 /// If a slice has not as many numbers as its shape.
-fn assert_len<const N: usize>(name: &str, got: usize, shape: [usize; N]) {
+pub(crate) fn assert_len<const N: usize>(name: &str, got: usize, shape: [usize; N]) {
     let expected: usize = shape.iter().product();
     assert!(
         got == expected,

@@ -1,7 +1,8 @@
 //! Context and gradients of additive attention, by the path for few queries and the streaming one.
 
 use attention_kernels::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveScore, Dropout, Level, Mask, Real, Rows,
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
+    Dropout, Level, Mask, Real, Rows, add_pairs,
 };
 
 use crate::problem::{Problem, error, from_f64, numbers, to_f64};
@@ -18,6 +19,42 @@ struct Attention {
 
 /// Context, log-sum-exp and gradients, by name.
 type Outcome = Vec<(&'static str, Vec<f64>)>;
+
+/// The gradients of keys and values from what a step leaves of them; those of queries and weight are added to
+/// `gradients`.
+fn by_step<E: Real>(
+    attention: &AdditiveAttention<E>,
+    level: Level,
+    context_gradient: Rows<E>,
+    [queries, weight]: &mut [Vec<E>; 2],
+) -> (Vec<E>, Vec<E>) {
+    let [batch, heads, num_queries, _] = attention.score.queries.shape();
+    let [_, _, num_keys, size] = attention.values.shape();
+    let mut scores = vec![E::ZERO; batch * heads * num_queries * num_keys];
+    let mut weights = scores.clone();
+    let step = AdditiveStep {
+        queries,
+        weight,
+        scores: &mut scores,
+        weights: &mut weights,
+    };
+    attention.backward_step(level, context_gradient, step);
+    let mut values = vec![E::ZERO; batch * heads * num_keys * size];
+    add_pairs(level, E::ONE, &weights, context_gradient, &mut values);
+    // Hidden pairs are 0 there, so that no mask is needed.
+    let score = AdditiveScore {
+        mask: Mask::none(),
+        ..attention.score
+    };
+    let mut keys = vec![E::ZERO; batch * heads * num_keys * attention.score.weight.len()];
+    let gradients = AdditiveGradients {
+        queries: &mut vec![E::ZERO; queries.len()],
+        keys: &mut keys,
+        weight: &mut vec![E::ZERO; weight.len()],
+    };
+    score.backward(level, &scores, gradients);
+    (keys, values)
+}
 
 impl Attention {
     fn new(problem: Problem, value_size: usize) -> Self {
@@ -154,6 +191,23 @@ impl Attention {
             Rows::contiguous(&gradient, shape),
             gradients,
         );
+        if attention.is_step() {
+            let mut gradients = [&to_queries, &to_weight].map(|to| vec![E::ZERO; to.len()]);
+            let rows = Rows::contiguous(&gradient, shape);
+            let (of_keys, of_values) = by_step(&attention, level, rows, &mut gradients);
+            let [of_queries, of_weight] = gradients;
+            let pairs = [
+                ("queries", of_queries, &to_queries),
+                ("weight", of_weight, &to_weight),
+                ("keys", of_keys, &to_keys),
+                ("values", of_values, &to_values),
+            ];
+            for (name, step, whole) in pairs {
+                let (found, magnitude) = error(&to_f64(&step), &to_f64(whole));
+                let bound = if size_of::<E>() == 4 { 2e-6 } else { 4e-15 } * magnitude;
+                assert!(found <= bound, "a step's {name}: {found:e} above {bound:e}");
+            }
+        }
         vec![
             ("context", to_f64(&context)),
             ("log-sum-exp", to_f64(&lse)),

@@ -3,8 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use attention_kernels::{
-    DotProduct, DotProductGradients, Dropout, Level, Mask, Real, Rows, dot_product_backward,
-    dot_product_forward,
+    DotProduct, DotProductGradients, DotProductStep, Dropout, Level, Mask, Real, Rows, add_pairs,
+    dot_product_backward, dot_product_backward_step, dot_product_forward,
 };
 
 /// Sizes and what else matters.
@@ -222,7 +222,61 @@ pub fn run<E: Real>(
         context_gradient,
         gradients,
     );
+    if problem.is_step() {
+        assert_step_agrees(level, problem, context_gradient, &results);
+    }
     results
+}
+
+/// A step's queries and bias get the same gradients, and those of keys and values can be made from what it leaves.
+fn assert_step_agrees<E: Real>(
+    level: Level,
+    problem: &DotProduct<E>,
+    context_gradient: Rows<E>,
+    whole: &Results<E>,
+) {
+    let [batch, heads, queries, size] = problem.queries.shape();
+    let [_, key_heads, keys, value_size] = problem.values.shape();
+    let mut scores = vec![E::ZERO; batch * heads * queries * keys];
+    let mut weights = scores.clone();
+    let mut of_queries = vec![E::ZERO; whole.queries.len()];
+    let mut of_bias = vec![E::ZERO; whole.bias.len()];
+    let step = DotProductStep {
+        queries: &mut of_queries,
+        scores: &mut scores,
+        weights: &mut weights,
+        bias: problem.bias.is_some().then_some(&mut of_bias[..]),
+    };
+    let Results { context, lse, .. } = whole;
+    dot_product_backward_step(level, problem, context, lse, context_gradient, step);
+    let mut of_keys = vec![E::ZERO; whole.keys.len()];
+    let mut of_values = vec![E::ZERO; whole.values.len()];
+    if key_heads == heads {
+        add_pairs(level, problem.scale, &scores, problem.queries, &mut of_keys);
+        add_pairs(level, E::ONE, &weights, context_gradient, &mut of_values);
+    } else {
+        of_keys.clone_from(&whole.keys);
+        of_values.clone_from(&whole.values);
+    }
+    let pairs = [
+        ("queries", &of_queries, &whole.queries),
+        ("bias", &of_bias, &whole.bias),
+        ("keys", &of_keys, &whole.keys),
+        ("values", &of_values, &whole.values),
+    ];
+    for (name, step, whole) in pairs {
+        let finite = whole.iter().map(|x| x.to_f64().abs());
+        let magnitude = finite.filter(|x| x.is_finite()).fold(0.0, f64::max);
+        let bound = if size_of::<E>() == 4 { 2e-6 } else { 4e-15 } * magnitude;
+        for (step, whole) in step.iter().zip(whole) {
+            let (step, whole) = (step.to_f64(), whole.to_f64());
+            let agrees = (step - whole).abs() <= bound || step.to_bits() == whole.to_bits();
+            assert!(
+                agrees || step.is_nan() && whole.is_nan(),
+                "a step's {name}: {step:e}, not {whole:e}"
+            );
+        }
+    }
 }
 
 /// The composition: scores, softmax, dropout and products, each stored, in the arithmetic of `E`.

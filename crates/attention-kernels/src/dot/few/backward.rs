@@ -3,20 +3,53 @@
 use rayon::prelude::*;
 
 use super::heads_per_task;
-use super::rows::{add_multiples, dots, weighted_sum};
 use super::seen::Seen;
-use crate::dot::{DotProduct, DotProductGradients};
+use crate::dot::DotProduct;
+use crate::dot::score::split_scale;
+use crate::listed::{add_multiples, dots, weighted_sum};
 use crate::simd::{Job, Level, Real, Simd};
-use crate::{Rows, stream};
+use crate::stream::{self, Outputs};
 
-/// As [`crate::dot_product_backward`], of checked sizes.
+/// What becomes of the pairs of query and key.
+pub(in crate::dot) enum Pairs<'a, E> {
+    /// They are added to the gradients of keys and values.
+    Add {
+        keys: &'a mut [E],
+        values: &'a mut [E],
+    },
+    /// They are written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights after dropout.
+    Keep {
+        scores: &'a mut [E],
+        weights: &'a mut [E],
+    },
+}
+
+impl<'a, E> Pairs<'a, E> {
+    /// Those of each key head.
+    fn split(self, count: usize) -> Vec<Self> {
+        let zip = |a, b| {
+            let b = stream::equal_parts(b, count);
+            stream::equal_parts(a, count).into_iter().zip(b)
+        };
+        match self {
+            Self::Add { keys, values } => zip(keys, values)
+                .map(|(keys, values)| Pairs::Add { keys, values })
+                .collect(),
+            Self::Keep { scores, weights } => zip(scores, weights)
+                .map(|(scores, weights)| Pairs::Keep { scores, weights })
+                .collect(),
+        }
+    }
+}
+
+/// The gradients of checked sizes: added to `queries` and `bias`, and to where `pairs` says.
 pub(in crate::dot) fn backward<E: Real>(
     level: Level,
     problem: &DotProduct<E>,
-    context: &[E],
-    lse: &[E],
-    context_gradient: Rows<E>,
-    gradients: DotProductGradients<E>,
+    outputs: &Outputs<E>,
+    queries: &mut [E],
+    pairs: Pairs<E>,
+    to_bias: Option<&mut [E]>,
 ) {
     let [batch, heads, ..] = problem.queries.shape();
     let [_, key_heads, keys, _] = problem.keys.shape();
@@ -27,24 +60,22 @@ pub(in crate::dot) fn backward<E: Real>(
     let count = batch * key_heads;
     let mut bias = vec![
         E::ZERO;
-        if gradients.bias.is_some() {
+        if to_bias.is_some() {
             batch * heads * keys
         } else {
             0
         }
     ];
-    let slices = stream::equal_parts(gradients.queries, count)
+    let slices = stream::equal_parts(queries, count)
         .into_iter()
-        .zip(stream::equal_parts(gradients.keys, count))
-        .zip(stream::equal_parts(gradients.values, count))
+        .zip(pairs.split(count))
         .zip(stream::equal_parts(&mut bias, count));
     let mut tasks: Vec<Sums<E>> = slices
         .enumerate()
-        .map(|(index, (((queries, keys), values), bias))| Sums {
+        .map(|(index, ((queries, pairs), bias))| Sums {
             index,
             queries,
-            keys,
-            values,
+            pairs,
             bias,
         })
         .collect();
@@ -53,9 +84,7 @@ pub(in crate::dot) fn backward<E: Real>(
             level,
             Backward {
                 problem,
-                context,
-                lse,
-                context_gradient,
+                outputs,
                 sums,
             },
         );
@@ -65,7 +94,7 @@ pub(in crate::dot) fn backward<E: Real>(
     } else {
         tasks.par_chunks_mut(chunk).for_each(run);
     }
-    if let Some(to) = gradients.bias {
+    if let Some(to) = to_bias {
         let shared = to.len() < bias.len();
         for (row, from) in bias.chunks(keys.max(1)).enumerate() {
             let row = if shared { row / heads } else { row };
@@ -80,17 +109,14 @@ pub(in crate::dot) fn backward<E: Real>(
 struct Sums<'a, E> {
     index: usize,
     queries: &'a mut [E],
-    keys: &'a mut [E],
-    values: &'a mut [E],
+    pairs: Pairs<'a, E>,
     /// `[group, keys]`, or empty.
     bias: &'a mut [E],
 }
 
 struct Backward<'a, 'b, E> {
     problem: &'a DotProduct<'a, E>,
-    context: &'a [E],
-    lse: &'a [E],
-    context_gradient: Rows<'a, E>,
+    outputs: &'a Outputs<'a, E>,
     sums: &'a mut [Sums<'b, E>],
 }
 
@@ -101,15 +127,19 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
     fn run<S: Simd<E>>(self, simd: S) {
         let Self {
             problem,
+            outputs,
+            sums,
+        } = self;
+        let Outputs {
             context,
             lse,
             context_gradient,
-            sums,
-        } = self;
+        } = outputs;
         let [_, heads, queries, size] = problem.queries.shape();
         let [_, key_heads, keys, value_size] = problem.values.shape();
         let group = heads / key_heads;
         let scale = E::from_f64(problem.dropout.map_or(1.0, |dropout| dropout.scale()));
+        let [_, rest] = split_scale(problem.scale);
         let mut seen = Seen::default();
         let mut gradient = Vec::new();
         for sums in sums {
@@ -145,7 +175,6 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 }
                 let row = member * queries + query;
                 let query_sum = &mut sums.queries[row * size..][..size];
-                let question = problem.queries.row(batch, head, query);
                 weighted_sum(
                     simd,
                     &seen.keys,
@@ -155,22 +184,23 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                     problem.scale,
                     query_sum,
                 );
-                add_multiples(
-                    simd,
-                    &seen.keys,
-                    &gradient,
-                    problem.scale,
-                    question,
-                    sums.keys,
-                );
-                add_multiples(
-                    simd,
-                    &seen.keys,
-                    &seen.weights,
-                    scale,
-                    upstream,
-                    sums.values,
-                );
+                match &mut sums.pairs {
+                    Pairs::Add {
+                        keys: to_keys,
+                        values: to_values,
+                    } => {
+                        let Seen { keys, weights, .. } = &seen;
+                        add_multiples(simd, keys, &gradient, rest, &seen.query, to_keys);
+                        add_multiples(simd, keys, weights, scale, upstream, to_values);
+                    }
+                    Pairs::Keep { scores, weights } => {
+                        let lines = seen.keys.iter().zip(&gradient).zip(&seen.weights);
+                        for ((key, &gradient), &weight) in lines {
+                            scores[row * keys + key] = gradient;
+                            weights[row * keys + key] = weight * scale;
+                        }
+                    }
+                }
                 if !sums.bias.is_empty() {
                     for (&key, &gradient) in seen.keys.iter().zip(&gradient) {
                         sums.bias[member * keys + key] += gradient;

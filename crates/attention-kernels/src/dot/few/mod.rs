@@ -5,18 +5,17 @@
 //! hidden row holds is never looked at.
 
 mod backward;
-mod rows;
 mod seen;
 
 use rayon::prelude::*;
 
 use super::DotProduct;
+use crate::listed::weighted_sum;
 use crate::simd::{Job, Level, Real, Simd};
 use crate::stream;
-use rows::weighted_sum;
 use seen::{Seen, largest};
 
-pub(super) use backward::backward;
+pub(super) use backward::{Pairs, backward};
 
 /// Up to this many queries packing does not pay.
 pub(super) const FEW: usize = 2;

@@ -1,6 +1,7 @@
 //! One query and the keys that it sees.
 
-use super::rows::dots;
+use crate::dot::score::split_scale;
+use crate::listed::dots;
 use crate::simd::Simd;
 use crate::{DotProduct, Real};
 
@@ -13,6 +14,8 @@ pub(super) struct Seen<E> {
     /// 1, or 0 for a dropped weight.
     pub kept: Vec<E>,
     row: Vec<E>,
+    /// Times the power of two of the scale.
+    pub query: Vec<E>,
 }
 
 impl<E: Real> Seen<E> {
@@ -38,17 +41,20 @@ impl<E: Real> Seen<E> {
         }
         self.scores.clear();
         self.scores.resize(self.keys.len(), E::ZERO);
+        let [factor, rest] = split_scale(problem.scale);
         let row = problem.queries.row(batch, head, query);
+        self.query.clear();
+        self.query.extend(row.iter().map(|&x| x * factor));
         dots(
             simd,
-            row,
+            &self.query,
             &self.keys,
             &problem.keys,
             [batch, key_head],
             &mut self.scores,
         );
         for (score, &key) in self.scores.iter_mut().zip(&self.keys) {
-            *score = *score * problem.scale + bias.map_or(E::ZERO, |bias| bias[key]);
+            *score = *score * rest + bias.map_or(E::ZERO, |bias| bias[key]);
         }
         if self.scores.contains(&-E::INFINITY) {
             let mut scores = self.scores.iter();

@@ -1,4 +1,4 @@
-//! One row against listed rows.
+//! One row against listed rows: what few queries do with keys and values, without packing them.
 
 use crate::simd::Simd;
 use crate::{Real, Rows};
@@ -8,7 +8,7 @@ const VECTORS: usize = 4;
 
 /// `out[n] = row . rows[keys[n]]`
 #[inline(always)]
-pub(super) fn dots<E: Real, S: Simd<E>>(
+pub(crate) fn dots<E: Real, S: Simd<E>>(
     simd: S,
     row: &[E],
     keys: &[usize],
@@ -46,7 +46,7 @@ pub(super) fn dots<E: Real, S: Simd<E>>(
 
 /// `out += factor * sum_n weights[n] rows[keys[n]]`
 #[inline(always)]
-pub(super) fn weighted_sum<E: Real, S: Simd<E>>(
+pub(crate) fn weighted_sum<E: Real, S: Simd<E>>(
     simd: S,
     keys: &[usize],
     weights: &[E],
@@ -86,7 +86,7 @@ pub(super) fn weighted_sum<E: Real, S: Simd<E>>(
 
 /// `out[keys[n]] += factor * weights[n] * row`
 #[inline(always)]
-pub(super) fn add_multiples<E: Real, S: Simd<E>>(
+pub(crate) fn add_multiples<E: Real, S: Simd<E>>(
     simd: S,
     keys: &[usize],
     weights: &[E],

@@ -1,0 +1,169 @@
+//! What the steps of a decoder leave of the gradients of keys and values, added at once.
+
+use attention_kernels::{AdditiveGradients, AdditiveScore, Level, Mask, add_pairs};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::DType;
+
+use super::slices::{narrowed, numbers, read, rows, tensor, widened, with_real, zeros};
+use crate::ops::HostBackend;
+use crate::ops::host::HostReal;
+
+/// What one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]` and 0 where
+/// hidden; nothing is in half precision.
+#[derive(Clone, Debug)]
+pub(in crate::ops) enum Step<B: Backend> {
+    /// `factor * sum_i pairs[i, j] rows[i]`
+    Pairs {
+        factor: f64,
+        pairs: FloatTensor<B>,
+        /// `[batch, heads, queries, size]`
+        rows: FloatTensor<B>,
+    },
+    /// What gradients of additive scores give the keys.
+    Additive {
+        scores: FloatTensor<B>,
+        /// `[batch, heads, queries, num_hiddens]`
+        queries: FloatTensor<B>,
+        /// `[num_hiddens]`
+        weight: FloatTensor<B>,
+    },
+}
+
+impl<B: HostBackend> Step<B> {
+    /// Of the values, from weights and the gradient of the context.
+    pub(in crate::ops) fn values(weights: FloatTensor<B>, context: FloatTensor<B>) -> Self {
+        Self::keys(1.0, weights, context)
+    }
+
+    /// Of keys that are multiplied with the queries, from the gradients of the scores.
+    pub(in crate::ops) fn keys(
+        factor: f64,
+        scores: FloatTensor<B>,
+        queries: FloatTensor<B>,
+    ) -> Self {
+        Self::Pairs {
+            factor,
+            pairs: scores,
+            rows: widened::<B>(queries),
+        }
+    }
+
+    /// Of keys that additive scores are made of, from the gradients of those.
+    pub(in crate::ops) fn additive_keys(
+        scores: FloatTensor<B>,
+        queries: FloatTensor<B>,
+        weight: FloatTensor<B>,
+    ) -> Self {
+        Self::Additive {
+            scores,
+            queries: widened::<B>(queries),
+            weight: widened::<B>(weight),
+        }
+    }
+
+    /// Whether the two can be added with their queries side by side.
+    fn goes_with<E: HostReal>(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Pairs { factor: a, .. }, Self::Pairs { factor: b, .. }) => a == b,
+            (Self::Additive { weight: a, .. }, Self::Additive { weight: b, .. }) => {
+                let (a_slice, b_slice) = (read::<B, E>(a), read::<B, E>(b));
+                numbers(&a_slice, &a.shape()) == numbers(&b_slice, &b.shape())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The gradient of `shared`, keys or values, from all steps.
+pub(in crate::ops) fn total<B: HostBackend>(
+    mut steps: Vec<Step<B>>,
+    shared: &FloatTensor<B>,
+) -> FloatTensor<B> {
+    let wide = widened::<B>(shared.clone());
+    let sum = with_real!(wide.dtype(), E => {
+        let mut sum = zeros::<E>(&wide.shape());
+        while let Some(last) = steps.pop() {
+            let (mut group, others): (Vec<_>, Vec<_>) =
+                steps.into_iter().partition(|step| step.goes_with::<E>(&last));
+            group.push(last);
+            steps = others;
+            add_group::<B, E>(group, &wide, &mut sum);
+        }
+        tensor::<B, E>(sum, wide.shape(), &wide)
+    });
+    narrowed::<B>(sum, shared.dtype())
+}
+
+/// Adds steps that go together.
+fn add_group<B: HostBackend, E: HostReal>(
+    group: Vec<Step<B>>,
+    shared: &FloatTensor<B>,
+    sum: &mut [E],
+) {
+    let (mut pairs, mut others) = (Vec::new(), Vec::new());
+    let mut factor = E::ONE;
+    let mut weight = None;
+    for step in group {
+        match step {
+            Step::Pairs {
+                factor: f,
+                pairs: p,
+                rows,
+            } => {
+                factor = E::from_f64(f);
+                pairs.push(p);
+                others.push(rows);
+            }
+            Step::Additive {
+                scores,
+                queries,
+                weight: w,
+            } => {
+                weight = Some(w);
+                pairs.push(scores);
+                others.push(queries);
+            }
+        }
+    }
+    let (pairs, others) = (B::float_cat(pairs, 2), B::float_cat(others, 2));
+    let (p, o) = (read::<B, E>(&pairs), read::<B, E>(&others));
+    let (p, o) = (numbers(&p, &pairs.shape()), rows(&o, &others.shape()));
+    let Some(weight) = weight else {
+        add_pairs(Level::current(), factor, &p, o, sum);
+        return;
+    };
+    let (w, k) = (read::<B, E>(&weight), read::<B, E>(shared));
+    let [batch, _, _, num_keys] = pairs.shape().dims();
+    // Keys without a gradient are padding: they are not looked at.
+    let bounds: Vec<[usize; 2]> = p
+        .chunks(p.len() / batch)
+        .map(|pairs| bounds(pairs, num_keys))
+        .collect();
+    let problem = AdditiveScore {
+        queries: o,
+        keys: rows(&k, &shared.shape()),
+        weight: &numbers(&w, &weight.shape()),
+        mask: Mask::none().with_intervals(&bounds, [batch, 1]),
+    };
+    let gradients = AdditiveGradients {
+        queries: &mut zeros::<E>(&others.shape()),
+        keys: sum,
+        weight: &mut zeros::<E>(&weight.shape()),
+    };
+    problem.backward(Level::current(), &p, gradients);
+}
+
+/// The interval of keys outside of which all pairs `[.., keys]` are 0.
+fn bounds<E: HostReal>(pairs: &[E], num_keys: usize) -> [usize; 2] {
+    let mut bounds = [num_keys, 0];
+    for row in pairs.chunks_exact(num_keys) {
+        let is_seen = |pair: &E| *pair != E::ZERO;
+        if let (Some(first), Some(last)) =
+            (row.iter().position(is_seen), row.iter().rposition(is_seen))
+        {
+            bounds = [bounds[0].min(first), bounds[1].max(last + 1)];
+        }
+    }
+    [bounds[0].min(bounds[1]), bounds[1]]
+}

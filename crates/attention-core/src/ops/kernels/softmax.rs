@@ -1,0 +1,46 @@
+//! Masked softmax.
+
+use attention_kernels::Level;
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+use burn::tensor::DType;
+
+use super::mask::HostMask;
+use super::slices::{narrowed, numbers, read, tensor, widened, with_real, zeros};
+use crate::ops::HostBackend;
+
+/// [`crate::ops::AttentionOps::masked_softmax`]
+pub(in crate::ops) fn masked_softmax<B: HostBackend>(
+    scores: FloatTensor<B>,
+    mask: &HostMask,
+) -> FloatTensor<B> {
+    let dtype = scores.dtype();
+    let scores = widened::<B>(scores);
+    let shape = scores.shape();
+    let weights = with_real!(scores.dtype(), E => {
+        let s = read::<B, E>(&scores);
+        let mut weights = zeros::<E>(&shape);
+        let numbers = numbers(&s, &shape);
+        attention_kernels::masked_softmax(Level::current(), shape.dims(), &mask.as_mask(), &numbers, &mut weights);
+        tensor::<B, E>(weights, shape, &scores)
+    });
+    narrowed::<B>(weights, dtype)
+}
+
+/// The gradient of [`masked_softmax`], from its result.
+pub(in crate::ops) fn masked_softmax_backward<B: HostBackend>(
+    weights: FloatTensor<B>,
+    grad: FloatTensor<B>,
+) -> FloatTensor<B> {
+    let dtype = weights.dtype();
+    let [weights, grad] = [weights, grad].map(widened::<B>);
+    let shape = weights.shape();
+    let gradient = with_real!(weights.dtype(), E => {
+        let (w, g) = (read::<B, E>(&weights), read::<B, E>(&grad));
+        let (w, g) = (numbers(&w, &shape), numbers(&g, &shape));
+        let mut to = zeros::<E>(&shape);
+        attention_kernels::masked_softmax_backward(Level::current(), shape.dims(), &w, &g, &mut to);
+        tensor::<B, E>(to, shape, &weights)
+    });
+    narrowed::<B>(gradient, dtype)
+}
