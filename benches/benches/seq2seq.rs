@@ -70,7 +70,8 @@ fn main() -> io::Result<()> {
         let train = device.clone().autodiff();
         parts.extend(model_parts(&train).map(boxed));
         parts.extend(attention_parts(&train).map(boxed));
-        parts.extend(product_parts(&device).map(boxed));
+        parts.extend(product_parts("matrix products", products(), &device).map(boxed));
+        parts.extend(product_parts("projections", projections(), &device).map(boxed));
         let parts = contest(&mut parts, options.rounds);
         print_profile(&parts);
         for part in &parts {
@@ -168,10 +169,16 @@ fn whole_step(backend: &str, device: &Device) -> Local<'static> {
 }
 
 /// Forward, backward and optimiser: each runs what it needs before, and counts only itself.
+///
+/// Each part finishes its step: a graph that no backward pass goes through is freed by the next one that comes.
 fn model_parts(device: &Device) -> [Local<'static>; 3] {
     let [forward, backward, mut optimiser] = [(); 3].map(|()| Training::new(device));
     [
-        Local::part("whole, forward", move || timed(|| forward.loss()).0),
+        Local::part("whole, forward", move || {
+            let (time, loss) = timed(|| forward.loss());
+            forward.gradients(loss);
+            time
+        }),
         Local::part("whole, backward", move || {
             let loss = backward.loss();
             timed(|| backward.gradients(loss)).0
@@ -208,12 +215,18 @@ fn attention_parts(device: &Device) -> [Local<'static>; 2] {
             1,
         )
     };
-    let again = forward.clone();
+    let backward =
+        move |contexts| finish_backward(contexts, gradient.clone(), &leaves, &parameters);
+    let (again, again_backward) = (forward.clone(), backward.clone());
     [
-        Local::part("attention, forward", move || timed(&forward).0),
+        Local::part("attention, forward", move || {
+            let (time, contexts) = timed(&forward);
+            backward(contexts);
+            time
+        }),
         Local::part("attention, backward", move || {
             let contexts = again();
-            timed(|| finish_backward(contexts, gradient.clone(), &leaves, &parameters)).0
+            timed(|| again_backward(contexts)).0
         }),
     ]
 }
@@ -226,7 +239,18 @@ struct Product {
     columns: usize,
 }
 
-/// The matrix products of the model as it multiplies them, every gate apart; those of attention are left out.
+/// The products with `W_q`, in every step, and `W_k`.
+fn projections() -> Vec<Product> {
+    let product = |count, rows| Product {
+        count,
+        rows,
+        inner: HIDDEN,
+        columns: HIDDEN,
+    };
+    vec![product(TARGET_LEN, BATCH), product(1, BATCH * SOURCE_LEN)]
+}
+
+/// The matrix products of the model as it multiplies them, every gate apart, but for the [`projections`] of attention.
 fn products() -> Vec<Product> {
     let product = |count, rows, inner, columns| Product {
         count,
@@ -249,8 +273,8 @@ fn products() -> Vec<Product> {
 }
 
 /// The matrix products of a step alone, without autodiff: one for each forward, two for its gradients.
-fn product_parts(device: &Device) -> [Local<'static>; 2] {
-    let operands: Vec<_> = products()
+fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<'static>; 2] {
+    let operands: Vec<_> = products
         .into_iter()
         .map(|product| {
             let Product {
@@ -267,14 +291,14 @@ fn product_parts(device: &Device) -> [Local<'static>; 2] {
         .collect();
     let again = operands.clone();
     [
-        Local::new("matrix products, forward", move || {
+        Local::new(&format!("{name}, forward"), move || {
             for (count, input, weight, _) in &operands {
                 for _ in 0..*count {
                     finish(input.clone().matmul(weight.clone()));
                 }
             }
         }),
-        Local::new("matrix products, backward", move || {
+        Local::new(&format!("{name}, backward"), move || {
             for (count, input, weight, gradient) in &again {
                 for _ in 0..*count {
                     finish(gradient.clone().matmul(weight.clone().transpose()));
@@ -308,18 +332,21 @@ fn print_steps(steps: &[Measured]) {
 fn print_profile(parts: &[Measured]) {
     let time = |at: usize| milliseconds(parts[at].median());
     let whole = [time(0), time(1), time(2)];
-    let attention = [time(3), time(4), 0.0];
-    let products = [time(5), time(6), 0.0];
+    let pair = |at| [time(at), time(at + 1), 0.0];
+    let (with_projections, others, projections) = (pair(3), pair(5), pair(7));
+    let sum = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|at| a[at] + b[at]);
+    let less = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|at| a[at] - b[at]);
     // Element by element, and the bookkeeping of tensors and graph.
-    let rest = [0, 1, 2].map(|at| whole[at] - attention[at] - products[at]);
+    let rest = less(less(whole, with_projections), others);
     println!(
         "  {:<20}{:>10}{:>10}{:>11}{:>10}{:>9}",
         "part", "forward", "backward", "optimiser", "total", "share"
     );
     for (name, [forward, backward, optimiser]) in [
         ("whole", whole),
-        ("attention", attention),
-        ("matrix products", products),
+        ("matrix products", sum(others, projections)),
+        ("attention", less(with_projections, projections)),
+        ("  and projections", with_projections),
         ("rest", rest),
     ] {
         let total = forward + backward + optimiser;

@@ -235,8 +235,8 @@ fn assert_step_agrees<E: Real>(
     context_gradient: Rows<E>,
     whole: &Results<E>,
 ) {
-    let [batch, heads, queries, size] = problem.queries.shape();
-    let [_, key_heads, keys, value_size] = problem.values.shape();
+    let [batch, heads, queries, _] = problem.queries.shape();
+    let [_, key_heads, keys, _] = problem.values.shape();
     let mut scores = vec![E::ZERO; batch * heads * queries * keys];
     let mut weights = scores.clone();
     let mut of_queries = vec![E::ZERO; whole.queries.len()];

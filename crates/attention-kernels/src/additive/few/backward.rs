@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::slopes::Slopes;
-use super::{Head, Listed, TASK};
+use super::{Head, Listed, Scratch, TASK};
 use crate::Rows;
 use crate::additive::AdditiveAttention;
 use crate::additive::pack::Weights;
@@ -58,23 +58,27 @@ pub(in crate::additive) fn backward<E: Real>(
         .zip(partial_weights.par_chunks_mut(units))
         .enumerate()
         .with_min_len(TASK)
-        .for_each(|(head, ((queries, pairs), weight))| {
-            let head = Head {
-                problem,
-                weights,
-                at: [head / heads, head % heads],
-            };
-            E::dispatch(
-                level,
-                Backward {
-                    head,
-                    context_gradient,
-                    queries,
-                    weight,
-                    pairs,
-                },
-            );
-        });
+        .for_each_init(
+            Scratch::default,
+            |scratch, (head, ((queries, pairs), weight))| {
+                let head = Head {
+                    problem,
+                    weights,
+                    at: [head / heads, head % heads],
+                };
+                E::dispatch(
+                    level,
+                    Backward {
+                        head,
+                        scratch,
+                        context_gradient,
+                        queries,
+                        weight,
+                        pairs,
+                    },
+                );
+            },
+        );
     for partial in partial_weights.chunks_exact(units) {
         for (to, from) in weight.iter_mut().zip(partial) {
             *to += *from;
@@ -85,6 +89,7 @@ pub(in crate::additive) fn backward<E: Real>(
 /// The gradients of one head.
 struct Backward<'a, 'b, E> {
     head: Head<'a, E>,
+    scratch: &'b mut Scratch<'a, E>,
     context_gradient: Rows<'a, E>,
     queries: &'b mut [E],
     weight: &'b mut [E],
@@ -98,6 +103,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
     fn run<S: Simd<E>>(self, simd: S) {
         let Self {
             head,
+            scratch,
             context_gradient,
             queries,
             weight,
@@ -105,29 +111,41 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         } = self;
         let values = &head.problem.values;
         let [_, _, num_keys, _] = values.shape();
-        let mut attended = head.attend(simd, None);
+        head.attend(simd, scratch, None);
+        let Scratch {
+            attended,
+            listed,
+            slopes: sums,
+            ..
+        } = scratch;
         let (first, stride) = (attended.first, attended.stride);
-        let (mut listed, mut slopes) = (Listed::default(), Vec::new());
         // In place of the weights, the gradients of the scores: ds = p (f dw - D), D = sum p f dw, dw = dC . v.
         for query in 0..attended.visible.len() {
             let gradient = context_gradient.row(head.at[0], head.at[1], query);
-            attended.list(&head, query, &mut listed);
-            slopes.resize(listed.keys.len(), E::ZERO);
-            dots(simd, gradient, &listed.keys, values, head.at, &mut slopes);
+            attended.list(&head, query, listed);
+            listed.slopes.resize(listed.keys.len(), E::ZERO);
+            dots(
+                simd,
+                gradient,
+                &listed.keys,
+                values,
+                head.at,
+                &mut listed.slopes,
+            );
             let mut total = E::ZERO;
-            let lines = slopes.iter_mut().zip(&listed.factors);
+            let lines = listed.slopes.iter_mut().zip(&listed.factors);
             for ((slope, factor), weight) in lines.zip(&listed.weights) {
                 *slope = *slope * *factor;
                 total += *weight * *slope;
             }
             let row = &mut attended.weights[query * stride..(query + 1) * stride];
             row.fill(E::ZERO);
-            let lines = listed.keys.iter().zip(&listed.weights).zip(&slopes);
+            let lines = listed.keys.iter().zip(&listed.weights).zip(&listed.slopes);
             for ((key, weight), slope) in lines {
                 row[key - first] = *weight * (*slope - total);
             }
             listed.drop_weights();
-            let Listed { keys, weights, .. } = &listed;
+            let Listed { keys, weights, .. } = &*listed;
             match &mut pairs {
                 Pairs::Add { values, .. } => {
                     add_multiples(simd, keys, weights, E::ONE, gradient, values);
@@ -148,9 +166,9 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             stride,
         };
         match pairs {
-            Pairs::Add { keys, .. } => slopes.add::<S, true>(simd, queries, keys, weight),
+            Pairs::Add { keys, .. } => slopes.add::<S, true>(simd, sums, queries, keys, weight),
             Pairs::Keep { scores, .. } => {
-                slopes.add::<S, false>(simd, queries, &mut [], weight);
+                slopes.add::<S, false>(simd, sums, queries, &mut [], weight);
                 let rows = attended.weights.chunks_exact(stride.max(1));
                 for (from, to) in rows.zip(scores.chunks_exact_mut(num_keys)) {
                     to[first..last].copy_from_slice(&from[..last - first]);

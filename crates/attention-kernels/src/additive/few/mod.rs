@@ -36,15 +36,22 @@ pub(super) fn forward<E: Real>(
     let [.., value_size] = problem.values.shape();
     let rows = context.par_chunks_mut(num_queries * value_size);
     let rows = rows.zip(lse.par_chunks_mut(num_queries)).enumerate();
-    rows.with_min_len(TASK).for_each(|(head, (context, lse))| {
-        let at = [head / heads, head % heads];
-        let head = Head {
-            problem,
-            weights,
-            at,
-        };
-        E::dispatch(level, Forward { head, context, lse });
-    });
+    rows.with_min_len(TASK)
+        .for_each_init(Scratch::default, |scratch, (head, (context, lse))| {
+            let at = [head / heads, head % heads];
+            let head = Head {
+                problem,
+                weights,
+                at,
+            };
+            let job = Forward {
+                head,
+                scratch,
+                context,
+                lse,
+            };
+            E::dispatch(level, job);
+        });
 }
 
 /// One head of one example.
@@ -54,7 +61,20 @@ struct Head<'a, E> {
     at: [usize; 2],
 }
 
+/// What a thread needs for each head anew.
+#[derive(Default)]
+struct Scratch<'a, E> {
+    queries: PackedQueries<'a, E>,
+    /// A block of keys, and the same packed.
+    key_block: Vec<E>,
+    packed: Vec<E>,
+    attended: Attended<'a, E>,
+    listed: Listed<E>,
+    slopes: slopes::Scratch<E>,
+}
+
 /// The weights of some queries.
+#[derive(Default)]
 struct Attended<'a, E> {
     /// The keys that some query sees, and more: `first` is a multiple of [`BLOCK`].
     first: usize,
@@ -64,7 +84,7 @@ struct Attended<'a, E> {
     visible: Vec<Visible<'a>>,
 }
 
-impl<E: Real> Head<'_, E> {
+impl<'a, E: Real> Head<'a, E> {
     /// A block of this head's keys, if they were packed before.
     fn packed_block(&self, block: usize) -> Option<&[E]> {
         let [_, heads, num_keys, units] = self.problem.score.keys.shape();
@@ -75,9 +95,10 @@ impl<E: Real> Head<'_, E> {
         Some(&packed[index * block_len..(index + 1) * block_len])
     }
 
-    /// The weights of all queries of the head, and the logarithm of the sum of `e^score` for each.
+    /// The weights of all queries of the head, to `scratch.attended`, and the logarithm of the sum of `e^score` for
+    /// each.
     #[inline(always)]
-    fn attend<S: Simd<E>>(&self, simd: S, mut lse: Option<&mut [E]>) -> Attended<'_, E> {
+    fn attend<S: Simd<E>>(&self, simd: S, scratch: &mut Scratch<'a, E>, mut lse: Option<&mut [E]>) {
         let score = &self.problem.score;
         let [batch, head] = self.at;
         let [_, _, num_queries, _] = score.queries.shape();
@@ -86,11 +107,19 @@ impl<E: Real> Head<'_, E> {
         let blocks = span.start / BLOCK..span.end.div_ceil(BLOCK);
         let first = blocks.start * BLOCK;
         let stride = blocks.len() * BLOCK;
-        let mut weights = vec![-E::INFINITY; num_queries * stride];
-        self.scores(simd, &span, blocks, stride, &mut weights);
-        let visible: Vec<Visible> = (0..num_queries)
-            .map(|query| score.mask.visible(batch, head, query, num_keys))
-            .collect();
+        scratch.attended.first = first;
+        scratch.attended.stride = stride;
+        scratch
+            .attended
+            .weights
+            .resize(num_queries * stride, E::ZERO);
+        self.scores(simd, &span, blocks, scratch);
+        let Attended {
+            weights, visible, ..
+        } = &mut scratch.attended;
+        visible.clear();
+        let rows = 0..num_queries;
+        visible.extend(rows.map(|query| score.mask.visible(batch, head, query, num_keys)));
         for (query, visible) in visible.iter().enumerate() {
             let row = &mut weights[query * stride..(query + 1) * stride];
             visible.hide(&(first..first + stride), row, -E::INFINITY);
@@ -99,56 +128,51 @@ impl<E: Real> Head<'_, E> {
                 lse[query] = sum;
             }
         }
-        Attended {
-            first,
-            weights,
-            stride,
-            visible,
-        }
     }
 
-    /// The scores of all queries with some blocks of keys, `[queries][stride]`.
+    /// The scores of all queries with some blocks of keys, `[queries][stride]`, to `scratch.attended`.
     #[inline(always)]
     fn scores<S: Simd<E>>(
         &self,
         simd: S,
         span: &Range<usize>,
         blocks: Range<usize>,
-        stride: usize,
-        scores: &mut [E],
+        scratch: &mut Scratch<'a, E>,
     ) {
+        let Scratch {
+            queries,
+            key_block,
+            packed,
+            attended,
+            ..
+        } = scratch;
         let score = &self.problem.score;
         let [_, _, num_queries, units] = score.queries.shape();
-        let mut queries = PackedQueries::default();
         queries.pack(simd, &score.queries, self.at, 0..num_queries, self.weights);
-        let block_len = packed_block_len(units);
-        let (mut own, mut scratch) = (Vec::new(), Vec::new());
         if self.problem.packed_keys.is_none() {
-            own.resize(block_len, E::ZERO);
-            scratch.resize(BLOCK * units, E::ZERO);
+            packed.resize(packed_block_len(units), E::ZERO);
+            key_block.resize(BLOCK * units, E::ZERO);
         }
         let [batch, head] = self.at;
-        let first_block = blocks.start;
-        for block in blocks {
+        for (column, block) in (0..).step_by(BLOCK).zip(blocks) {
             let packed = match self.packed_block(block) {
                 Some(packed) => packed,
                 None => {
                     let at = [batch, head, block];
-                    pack_keys(simd, &score.keys, at, span, &mut scratch, &mut own);
-                    &own[..]
+                    pack_keys(simd, &score.keys, at, span, key_block, packed);
+                    &packed[..]
                 }
             };
             let keys = KeyBlock::new(score.keys, self.at, block * BLOCK, packed);
-            let column = (block - first_block) * BLOCK;
             let mut query = 0;
             while query < num_queries {
                 let target = Target {
-                    to: &mut scores[query * stride + column..],
-                    stride,
+                    to: &mut attended.weights[query * attended.stride + column..],
+                    stride: attended.stride,
                     width: BLOCK,
                     factor: self.weights.factor(),
                 };
-                query += tile_scores(simd, self.weights, &queries, query, &keys, target);
+                query += tile_scores(simd, self.weights, queries, query, &keys, target);
             }
         }
     }
@@ -192,6 +216,9 @@ struct Listed<E> {
     keys: Vec<usize>,
     weights: Vec<E>,
     factors: Vec<E>,
+    /// The gradients of the weights.
+    slopes: Vec<E>,
+    /// Factors of hidden keys too.
     row: Vec<E>,
 }
 
@@ -206,6 +233,7 @@ impl<E: Real> Listed<E> {
 
 struct Forward<'a, 'b, E> {
     head: Head<'a, E>,
+    scratch: &'b mut Scratch<'a, E>,
     /// `[queries, value_size]`
     context: &'b mut [E],
     /// `[queries]`
@@ -217,16 +245,23 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self { head, context, lse } = self;
+        let Self {
+            head,
+            scratch,
+            context,
+            lse,
+        } = self;
         let values = &head.problem.values;
         let [.., value_size] = values.shape();
-        let attended = head.attend(simd, Some(lse));
-        let mut listed = Listed::default();
+        head.attend(simd, scratch, Some(lse));
+        let Scratch {
+            attended, listed, ..
+        } = scratch;
         context.fill(E::ZERO);
         for (query, context) in context.chunks_exact_mut(value_size).enumerate() {
-            attended.list(&head, query, &mut listed);
+            attended.list(&head, query, listed);
             listed.drop_weights();
-            let Listed { keys, weights, .. } = &listed;
+            let Listed { keys, weights, .. } = &*listed;
             weighted_sum(simd, keys, weights, values, head.at, E::ONE, context);
         }
     }

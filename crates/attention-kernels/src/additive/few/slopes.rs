@@ -17,6 +17,19 @@ pub(super) struct Slopes<'a, E> {
     pub stride: usize,
 }
 
+/// Rows of whole vectors.
+#[derive(Default)]
+pub(super) struct Scratch<E> {
+    /// `e^(2q) / 2`
+    queries: Vec<E>,
+    query_in_range: Vec<bool>,
+    weights: Vec<E>,
+    query_sums: Vec<E>,
+    weight_sums: Vec<E>,
+    /// `e^(2k)` of a block.
+    keys: Vec<E>,
+}
+
 impl<E: Real> Slopes<'_, E> {
     /// Adds what they give the queries and weight of the head, and with `KEYS` its keys; see `gradient.rs` for the
     /// formulas.
@@ -27,6 +40,7 @@ impl<E: Real> Slopes<'_, E> {
     pub(super) fn add<S: Simd<E>, const KEYS: bool>(
         &self,
         simd: S,
+        scratch: &mut Scratch<E>,
         to_queries: &mut [E],
         to_keys: &mut [E],
         to_weight: &mut [E],
@@ -36,21 +50,32 @@ impl<E: Real> Slopes<'_, E> {
         let [_, _, num_queries, units] = score.queries.shape();
         // Whole vectors: what lies beyond the units comes to nothing.
         let padded = units.next_multiple_of(S::LANES);
-        let mut queries = vec![E::ONE; num_queries * padded];
-        let mut query_in_range = Vec::with_capacity(num_queries);
+        let Scratch {
+            queries,
+            query_in_range,
+            weights,
+            query_sums,
+            weight_sums,
+            keys,
+        } = scratch;
+        queries.resize(num_queries * padded, E::ONE);
+        query_in_range.clear();
         for (query, to) in queries.chunks_exact_mut(padded).enumerate() {
             let from = score.queries.row(batch, head, query);
             query_in_range.push(exponentials(simd, from, &mut to[..units]));
-            to.iter_mut().for_each(|x| *x = *x * E::from_f64(0.5));
+            let half = E::from_f64(0.5);
+            to[..units].iter_mut().for_each(|x| *x = *x * half);
         }
-        let mut weights = vec![E::ZERO; padded];
+        weights.resize(padded, E::ZERO);
         weights[..units].copy_from_slice(score.weight);
-        let mut query_sums = vec![E::ZERO; num_queries * padded];
-        let mut weight_sums = vec![E::ZERO; padded];
-        let mut keys = vec![E::ONE; BLOCK * padded];
+        for (sums, len) in [(&mut *query_sums, queries.len()), (weight_sums, padded)] {
+            sums.clear();
+            sums.resize(len, E::ZERO);
+        }
+        keys.resize(BLOCK * padded, E::ONE);
         for first in self.keys.clone().step_by(BLOCK) {
             let block = first..self.keys.end.min(first + BLOCK);
-            let key_in_range = self.exponentials(simd, block.clone(), padded, &mut keys);
+            let key_in_range = self.exponentials(simd, block.clone(), padded, keys);
             for (query, in_range) in query_in_range.iter().enumerate() {
                 let column = first - self.keys.start;
                 let gradient = &self.gradient[query * self.stride + column..][..block.len()];
@@ -96,8 +121,8 @@ impl<E: Real> Slopes<'_, E> {
                 *to += *weight * *sum;
             }
         }
-        for (to, sum) in to_weight.iter_mut().zip(weight_sums) {
-            *to += -sum;
+        for (to, sum) in to_weight.iter_mut().zip(&*weight_sums) {
+            *to += -*sum;
         }
     }
 
