@@ -111,6 +111,63 @@ fn two_memories_of_the_same_keys_add_up() {
     });
 }
 
+/// Steps, which leave their part for later, beside readers that have their gradients at once.
+#[test]
+fn steps_and_other_readers_of_a_memory_add_up() {
+    device::each_training(|device| {
+        let dot = DotProductAttentionConfig::new().init();
+        let additive = AdditiveAttentionConfig::new(5, 5, 7).init(device);
+        let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device).require_grad();
+        let values = Array::draw(2, &[2, 6, 4]).f32::<3>(device).require_grad();
+        let mask = || Mask::valid_lens(Tensor::<1, Int>::from_data([3, 6], device));
+        let query = |seed, len| Array::draw(seed, &[2, len, 5]).f32::<3>(device);
+        macro_rules! gradients {
+            ($attention:expr, $memory:expr) => {{
+                let attention = &$attention;
+                let contexts = vec![
+                    attention.attend(query(3, 1), &$memory()),
+                    attention.attend(query(4, 9), &$memory()),
+                    attention
+                        .attend_with_weights(query(5, 2), &$memory())
+                        .context,
+                    attention.attend(query(6, 1), &$memory()),
+                ];
+                let loss = Tensor::cat(contexts, 1).powi_scalar(2).sum().backward();
+                [&keys, &values].map(|input| Array::read(input.grad(&loss).unwrap()))
+            }};
+        }
+        macro_rules! check {
+            ($attention:expr) => {
+                let prepare = || $attention.prepare(keys.clone(), values.clone(), mask());
+                let memory = prepare();
+                let one = gradients!($attention, || memory.clone());
+                let many = gradients!($attention, prepare);
+                for (one, many) in one.iter().zip(&many) {
+                    assert_close("one memory or many", one, many, 4e-6);
+                }
+            };
+        }
+        check!(dot);
+        check!(additive);
+        // Only one of the two is tracked.
+        for (tracked, keys, values) in [
+            (&keys, keys.clone(), values.clone().detach()),
+            (&values, keys.clone().detach(), values.clone()),
+        ] {
+            let memory = dot.prepare(keys.clone(), values.clone(), mask());
+            let contexts = (3..6).map(|seed| dot.attend(query(seed, 1), &memory));
+            let steps = Tensor::cat(contexts.collect(), 1);
+            let queries = Tensor::cat((3..6).map(|seed| query(seed, 1)).collect(), 1);
+            let whole = dot.forward(queries, keys, values, &mask());
+            let [steps, whole] = [steps, whole].map(|contexts| {
+                let gradients = contexts.powi_scalar(2).sum().backward();
+                Array::read(tracked.grad(&gradients).unwrap())
+            });
+            assert_close("one side tracked", &steps, &whole, 4e-6);
+        }
+    });
+}
+
 /// A beam search that trains: gradients go through what was selected and expanded.
 #[test]
 fn gradients_pass_through_selected_and_expanded_memories() {
