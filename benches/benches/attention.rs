@@ -12,7 +12,9 @@ use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
 use attention_benches::rivals::Rivals;
 use attention_benches::tensors::{Call, call, devices, finish, on_host, random};
-use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, ScoringFunction};
+use attention_core::{
+    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, ScoringFunction,
+};
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Device, Tensor};
@@ -287,7 +289,8 @@ fn decoding(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
                 .map(|tensor| with_heads(tensor).detach().require_grad());
             let score = score.clone();
             call(inputs, &parameters, move |[q, k, v]| {
-                score.attend(score.project_queries(q), k, v, &Mask::none(), 0.0)
+                let memory = Memory::of_projected(k, v, Mask::none());
+                score.attend(score.project_queries(q), &memory, 0.0)
             })
         }
     };

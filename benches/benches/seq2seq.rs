@@ -291,14 +291,14 @@ fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<
         .collect();
     let again = operands.clone();
     [
-        Local::new(&format!("{name}, forward"), move || {
+        Local::new(format!("{name}, forward"), move || {
             for (count, input, weight, _) in &operands {
                 for _ in 0..*count {
                     finish(input.clone().matmul(weight.clone()));
                 }
             }
         }),
-        Local::new(&format!("{name}, backward"), move || {
+        Local::new(format!("{name}, backward"), move || {
             for (count, input, weight, gradient) in &again {
                 for _ in 0..*count {
                     finish(gradient.clone().matmul(weight.clone().transpose()));

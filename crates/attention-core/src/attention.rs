@@ -10,7 +10,7 @@ use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::drop_weights;
 use crate::{
     AdditiveScore, AdditiveScoreConfig, DotProductScore, DotProductScoreConfig, Mask, Memory,
-    ScoringFunction, masked_softmax, ops,
+    Normalizer, ScoringFunction, ops,
 };
 
 /// Attention pooling with any scoring function:
@@ -23,6 +23,9 @@ pub struct Attention<S: ScoringFunction> {
     pub score: S,
     /// Dropout on the weights, active while training.
     pub dropout: Dropout,
+    /// What makes weights of scores; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
+    #[module(skip)]
+    pub normalizer: Normalizer,
 }
 
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
@@ -98,8 +101,16 @@ impl<S: ScoringFunction> Attention<S> {
     /// # Panics
     /// If `dropout` is not in `[0, 1)`.
     pub fn new(score: S, dropout: f64) -> Self {
-        let dropout = DropoutConfig::new(dropout).init();
-        Self { score, dropout }
+        Self {
+            score,
+            dropout: DropoutConfig::new(dropout).init(),
+            normalizer: Normalizer::Softmax,
+        }
+    }
+
+    /// The same with another normalizer than softmax.
+    pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
+        Self { normalizer, ..self }
     }
 
     /// The context of each query.
@@ -153,7 +164,7 @@ impl<S: ScoringFunction> Attention<S> {
         let keys = ops::share_gradients(memory.keys, &shared.keys);
         let values = ops::share_gradients(memory.values, &shared.values);
         Memory {
-            packed: self.score.pack_keys(&keys, &known, num_queries),
+            extension: self.score.extend_keys(&keys, &known, num_queries),
             keys,
             values,
             mask,
@@ -176,7 +187,10 @@ impl<S: ScoringFunction> Attention<S> {
         from_four_axes(match self.project_queries(queries.clone(), memory) {
             Some(projected) => {
                 let dropout = self.active_dropout(&queries);
-                self.score.attend_memory(projected, memory, dropout)
+                match self.normalizer {
+                    Normalizer::Softmax => self.score.attend(projected, memory, dropout),
+                    _ => self.pool(projected, memory, dropout).context,
+                }
             }
             None => empty(&queries, &memory.values).context,
         })
@@ -190,21 +204,24 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> AttentionOutput<D> {
         let queries = to_four_axes(queries);
         let output = match self.project_queries(queries.clone(), memory) {
-            Some(projected) => {
-                let mask = &memory.mask;
-                let scores = self.score.score(projected, memory.keys.clone(), mask);
-                let weights = masked_softmax(scores, mask);
-                let dropped = drop_weights(weights.clone(), self.active_dropout(&queries));
-                AttentionOutput {
-                    context: ops::weighted_sum(dropped, memory.values.clone(), mask),
-                    weights,
-                }
-            }
+            Some(projected) => self.pool(projected, memory, self.active_dropout(&queries)),
             None => empty(&queries, &memory.values),
         };
         AttentionOutput {
             context: from_four_axes(output.context),
             weights: from_four_axes(output.weights),
+        }
+    }
+
+    /// Score, normalizer, dropout, weighted sum: each a step of its own.
+    fn pool(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> AttentionOutput<4> {
+        let mask = &memory.mask;
+        let scores = self.score.score(queries, memory.keys(), mask);
+        let weights = self.normalizer.weights(scores, mask);
+        let dropped = drop_weights(weights.clone(), dropout);
+        AttentionOutput {
+            context: ops::weighted_sum(dropped, memory.values(), mask),
+            weights,
         }
     }
 
@@ -226,13 +243,7 @@ impl<S: ScoringFunction> Attention<S> {
             0 => keys,
             _ => self.score.project_keys(keys),
         };
-        Memory {
-            keys,
-            values,
-            mask: mask.clone(),
-            packed: None,
-            shared: None,
-        }
+        Memory::of_projected(keys, values, mask.clone())
     }
 
     /// The projected queries, or `None` where an axis of size 0 leaves nothing to attend to.

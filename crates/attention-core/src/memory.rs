@@ -1,6 +1,6 @@
 //! Keys and values that many queries will visit.
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::Mask;
 use crate::ops::{Pooling, SharedGradients};
@@ -18,13 +18,32 @@ pub struct Memory {
     /// `[batch, heads, keys, value_size]`
     pub(crate) values: Tensor<4>,
     pub(crate) mask: Mask,
-    /// What [`ScoringFunction::pack_keys`](crate::ScoringFunction::pack_keys) made of the keys.
-    pub(crate) packed: Option<Tensor<4>>,
+    /// What [`ScoringFunction::extend_keys`](crate::ScoringFunction::extend_keys) made of the keys.
+    pub(crate) extension: Option<Tensor<4>>,
     /// Of keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
     pub(crate) shared: Option<SharedGradients>,
 }
 
 impl Memory {
+    /// Keys that are projected already, with the heads axis, and their values.
+    ///
+    /// # Shapes
+    /// - keys `[batch, heads, keys, _]`, values `[batch, heads, keys, value_size]`
+    ///
+    /// # Panics
+    /// If keys and values differ in batch, heads or number.
+    pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
+        let [batch, heads, num_keys, _] = keys.dims();
+        assert_shape!(values, [batch, heads, num_keys, _]);
+        Self {
+            keys,
+            values,
+            mask,
+            extension: None,
+            shared: None,
+        }
+    }
+
     /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
     ///
     /// # Shapes
@@ -33,10 +52,10 @@ impl Memory {
         Self {
             keys: self.keys.clone().select(0, indices.clone()),
             values: self.values.clone().select(0, indices.clone()),
-            packed: self
-                .packed
+            extension: self
+                .extension
                 .clone()
-                .map(|packed| packed.select(0, indices.clone())),
+                .map(|extension| extension.select(0, indices.clone())),
             mask: self.mask.select(indices),
             shared: None,
         }
@@ -52,10 +71,31 @@ impl Memory {
         Self {
             keys: repeat(self.keys.clone()),
             values: repeat(self.values.clone()),
-            packed: self.packed.clone().map(repeat),
+            extension: self.extension.clone().map(repeat),
             shared: None,
             mask: self.mask.expand(beam),
         }
+    }
+
+    /// The keys, as the scoring function projected them, `[batch, heads, keys, _]`.
+    pub fn keys(&self) -> Tensor<4> {
+        self.keys.clone()
+    }
+
+    /// The values, `[batch, heads, keys, value_size]`.
+    pub fn values(&self) -> Tensor<4> {
+        self.values.clone()
+    }
+
+    /// Which keys each query sees.
+    pub fn mask(&self) -> &Mask {
+        &self.mask
+    }
+
+    /// What [`ScoringFunction::extend_keys`](crate::ScoringFunction::extend_keys) made of the keys; none in
+    /// [`Attention::forward`](crate::Attention::forward), which has no use for it.
+    pub fn extension(&self) -> Option<Tensor<4>> {
+        self.extension.clone()
     }
 
     /// What there is to pool for projected `queries`.

@@ -22,6 +22,16 @@ pub(super) fn fill_padding<B: Backend>(
     Hidden::<B>::new(mask, num_keys, &tensor).fill_padding(tensor)
 }
 
+/// `value` where hidden, of `[batch, heads, queries, keys]`.
+pub(super) fn fill_hidden<B: Backend>(
+    pairs: FloatTensor<B>,
+    mask: MaskPrimitive<B>,
+    value: f64,
+) -> FloatTensor<B> {
+    let [_, _, _, num_keys] = pairs.shape().dims();
+    Hidden::<B>::new(mask, num_keys, &pairs).fill(pairs, value)
+}
+
 /// `weight . tanh(queries + keys)`, the hidden axis last, summed by a product with `weight`.
 pub(super) fn additive_score<B: Backend>(
     queries: FloatTensor<B>,

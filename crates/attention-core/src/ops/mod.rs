@@ -27,8 +27,8 @@ pub use optional::OptionalTensor;
 pub use share::{GradientSlot, SharedGradients};
 pub(crate) use tensors::{Pooling, pack_additive_keys, share_gradients};
 pub use tensors::{
-    additive_attention, additive_score, attention, dot_product_score, fill_padding, masked_softmax,
-    weighted_sum,
+    additive_attention, additive_score, attention, dot_product_score, fill_hidden, fill_padding,
+    masked_softmax, weighted_sum,
 };
 
 use burn::backend::backend_extension;

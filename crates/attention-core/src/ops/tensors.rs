@@ -4,7 +4,9 @@
 use burn::backend::Dispatch;
 use burn::tensor::{Tensor, assert_shape};
 
-use super::{AttentionOps, AttentionOptions, GradientSlot, MaskPrimitive, SharedGradients};
+use super::{
+    AttentionOps, AttentionOptions, GradientSlot, MaskPrimitive, SharedGradients, composed,
+};
 use crate::Mask;
 
 /// [`AttentionOps::fill_padding`] on tensors, for `num_queries` queries.
@@ -21,6 +23,22 @@ pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, num_queries: usize) -> Tenso
         tensor.into_dispatch(),
         mask,
     ))
+}
+
+/// `value` for each pair of query and key that the mask hides; what was there reaches neither result nor gradients.
+///
+/// # Shapes
+/// - pairs and result `[batch, heads, queries, keys]`
+///
+/// # Panics
+/// If the mask does not fit.
+pub fn fill_hidden(pairs: Tensor<4>, mask: &Mask, value: f64) -> Tensor<4> {
+    let mask = mask.resolve(pairs.dims(), &pairs.device());
+    if matches!(mask, MaskPrimitive::None) || pairs.dims().contains(&0) {
+        return pairs;
+    }
+    let pairs = pairs.into_dispatch();
+    Tensor::from_dispatch(composed::fill_hidden::<Dispatch>(pairs, mask, value))
 }
 
 /// [`AttentionOps::additive_score`] on tensors.

@@ -74,24 +74,13 @@ impl ScoringFunction for AdditiveScore {
         ops::additive_score(queries, keys, self.weight(), mask)
     }
 
-    fn attend(
-        &self,
-        queries: Tensor<4>,
-        keys: Tensor<4>,
-        values: Tensor<4>,
-        mask: &Mask,
-        dropout: f64,
-    ) -> Tensor<4> {
-        ops::additive_attention(queries, keys, values, self.weight(), mask, dropout)
-    }
-
-    fn pack_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
+    fn extend_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
         ops::pack_additive_keys(keys.clone(), mask, num_queries)
     }
 
-    fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
         let pooling = memory.pooling(queries, dropout);
-        pooling.additive(self.weight(), memory.packed.clone())
+        pooling.additive(self.weight(), memory.extension.clone())
     }
 }
 

@@ -2,11 +2,8 @@
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::Tensor;
 
-use super::ScoringFunction;
-use crate::ops::{self, AttentionOptions};
-use crate::{Mask, Memory};
+use super::DotFamily;
 
 /// Configuration of [`DotProductScore`].
 #[derive(Config, Debug)]
@@ -42,34 +39,8 @@ pub struct DotProductScore {
     scale: Option<f64>,
 }
 
-impl DotProductScore {
-    fn scale(&self, queries: &Tensor<4>) -> f64 {
-        let [_, _, _, size] = queries.dims();
+impl DotFamily for DotProductScore {
+    fn scale(&self, size: usize) -> f64 {
         self.scale.unwrap_or(1.0 / (size.max(1) as f64).sqrt())
-    }
-}
-
-impl ScoringFunction for DotProductScore {
-    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-        let scale = self.scale(&queries);
-        ops::dot_product_score(queries, keys, mask, scale)
-    }
-
-    fn attend(
-        &self,
-        queries: Tensor<4>,
-        keys: Tensor<4>,
-        values: Tensor<4>,
-        mask: &Mask,
-        dropout: f64,
-    ) -> Tensor<4> {
-        let scale = self.scale(&queries);
-        let options = AttentionOptions { scale, dropout };
-        ops::attention(queries, keys, values, mask, options)
-    }
-
-    fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let scale = self.scale(&queries);
-        memory.pooling(queries, dropout).attention(None, scale)
     }
 }

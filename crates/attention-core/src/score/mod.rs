@@ -1,9 +1,11 @@
 //! Scoring functions: how well a key answers a query. One file each.
 
 mod additive;
+mod dot_family;
 mod dot_product;
 
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
+pub use dot_family::DotFamily;
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 
 use burn::module::{Module, ModuleDisplay};
@@ -16,7 +18,8 @@ use crate::{Mask, Memory, masked_softmax, ops};
 /// Implement [`score`](Self::score) and [`Attention`](crate::Attention) adds masks, softmax, dropout, the
 /// weighted sum and [`Memory`](crate::Memory). The other methods have defaults: override the projections for
 /// work on one side only (done once per key, however many queries come), and [`attend`](Self::attend) where a
-/// way from scores to context exists that need not store the scores.
+/// way from scores to context exists that need not store the scores. Where a score is a dot product of mapped queries
+/// and keys, implement [`DotFamily`] instead: it has such a way.
 ///
 /// Without heads (`[batch, rows, size]`), the heads axis has size 1.
 ///
@@ -72,34 +75,30 @@ pub trait ScoringFunction: Module + ModuleDisplay {
     /// value of a key that is hidden by its score alone reaches the context.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4>;
 
-    /// The context, from projected queries and keys; `dropout` is 0 when not training.
-    ///
-    /// # Shapes
-    /// - values `[batch, heads, keys, value_size]`, result `[batch, heads, queries, value_size]`
-    fn attend(
+    /// What else a memory keeps of the projected keys, for all calls of [`attend`](Self::attend); the first axis is the
+    /// batch. `mask` is what is known of the mask before the queries come, for `num_queries` of them.
+    fn extend_keys(
         &self,
-        queries: Tensor<4>,
-        keys: Tensor<4>,
-        values: Tensor<4>,
-        mask: &Mask,
-        dropout: f64,
-    ) -> Tensor<4> {
-        let weights = masked_softmax(self.score(queries, keys, mask), mask);
-        ops::weighted_sum(drop_weights(weights, dropout), values, mask)
-    }
-
-    /// What a kernel makes of the projected keys, once for all calls of [`attend_memory`](Self::attend_memory); the
-    /// first axis is the batch. For the scores of this crate.
-    #[doc(hidden)]
-    fn pack_keys(&self, _keys: &Tensor<4>, _mask: &Mask, _num_queries: usize) -> Option<Tensor<4>> {
+        _keys: &Tensor<4>,
+        _mask: &Mask,
+        _num_queries: usize,
+    ) -> Option<Tensor<4>> {
         None
     }
 
-    /// [`attend`](Self::attend) to a memory. For the scores of this crate, which know what a memory keeps.
-    #[doc(hidden)]
-    fn attend_memory(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let (keys, values) = (memory.keys.clone(), memory.values.clone());
-        self.attend(queries, keys, values, &memory.mask, dropout)
+    /// The context, from projected queries and the projected keys of a memory, with softmax; `dropout` is 0 when not
+    /// training.
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, _]`, result `[batch, heads, queries, value_size]`
+    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+        let scores = self.score(queries, memory.keys(), memory.mask());
+        let weights = masked_softmax(scores, memory.mask());
+        ops::weighted_sum(
+            drop_weights(weights, dropout),
+            memory.values(),
+            memory.mask(),
+        )
     }
 }
 

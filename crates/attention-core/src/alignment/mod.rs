@@ -1,0 +1,112 @@
+//! Attention as a decoder uses it: one query after the other, each step knowing what the steps before looked at.
+
+use std::fmt::Debug;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{Int, Tensor};
+
+use crate::{Attention, AttentionOutput, Mask, Memory, ScoringFunction};
+
+/// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the module.
+///
+/// [`Attention`] with any scoring function is one whose steps know nothing of each other.
+///
+/// ```
+/// use attention_core::{AdditiveAttentionConfig, Alignment, Mask};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = AdditiveAttentionConfig::new(3, 5, 8).init(&device);
+/// let keys = Tensor::<3>::ones([1, 7, 5], &device);
+/// let memory = Alignment::prepare(&attention, keys.clone(), keys, Mask::none());
+/// let mut state = attention.start(&memory);
+/// for _ in 0..4 {
+///     let query = Tensor::<3>::ones([1, 1, 3], &device);
+///     let (context, next) = attention.step(query, &memory, state);
+///     assert_eq!(context.dims(), [1, 1, 5]);
+///     state = next;
+/// }
+/// ```
+pub trait Alignment: Module + ModuleDisplay {
+    /// What a step hands to the next.
+    type State: AlignmentState;
+
+    /// Keys and values, made ready for all steps.
+    ///
+    /// # Shapes
+    /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
+    ///
+    /// # Panics
+    /// If keys and values differ in batch or number.
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory;
+
+    /// The state before the first step.
+    fn start(&self, memory: &Memory) -> Self::State;
+
+    /// The context of one query, and the state after it.
+    ///
+    /// # Shapes
+    /// - query `[batch, 1, query_size]`, result `[batch, 1, value_size]`
+    ///
+    /// # Panics
+    /// If query, memory and state do not fit together.
+    fn step(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        state: Self::State,
+    ) -> (Tensor<3>, Self::State) {
+        let (output, state) = self.step_with_weights(query, memory, state);
+        (output.context, state)
+    }
+
+    /// [`step`](Self::step), and the weights that led to the context, `[batch, 1, keys]`.
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        state: Self::State,
+    ) -> (AttentionOutput<3>, Self::State);
+
+    /// What the steps up to `state` add to the loss of each example, `[batch]`, if anything.
+    fn penalty(&self, _state: &Self::State) -> Option<Tensor<1>> {
+        None
+    }
+}
+
+/// What a step of an [`Alignment`] hands to the next.
+pub trait AlignmentState: Clone + Debug {
+    /// The state of the examples `indices`, in that order: what a beam search keeps after a step.
+    ///
+    /// # Shapes
+    /// - indices `[new_batch]`
+    fn select(&self, indices: Tensor<1, Int>) -> Self;
+}
+
+/// Nothing is handed on.
+impl AlignmentState for () {
+    fn select(&self, _indices: Tensor<1, Int>) -> Self {}
+}
+
+impl<S: ScoringFunction> Alignment for Attention<S> {
+    type State = ();
+
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.prepare(keys, values, mask)
+    }
+
+    fn start(&self, _memory: &Memory) {}
+
+    fn step(&self, query: Tensor<3>, memory: &Memory, _state: ()) -> (Tensor<3>, ()) {
+        (self.attend(query, memory), ())
+    }
+
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        _state: (),
+    ) -> (AttentionOutput<3>, ()) {
+        (self.attend_with_weights(query, memory), ())
+    }
+}

@@ -1,0 +1,87 @@
+//! Scores that are a dot product once queries and keys are mapped.
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::Tensor;
+
+use super::ScoringFunction;
+use crate::{Mask, Memory, ops};
+
+/// A score of the form `scale * map(q) . map(k) + bias(k)`: it goes through the streaming dot-product kernel, which
+/// stores neither scores nor weights, in training too.
+///
+/// Implement this instead of [`ScoringFunction`], which comes with it.
+pub trait DotFamily: Module + ModuleDisplay {
+    /// The queries, mapped to the size in which they meet the keys.
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, size]`
+    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        queries
+    }
+
+    /// The keys, mapped to the size in which they meet the queries; [`Memory`] keeps them.
+    ///
+    /// # Shapes
+    /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, size]`
+    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        keys
+    }
+
+    /// What is added to the scores of each mapped key, if anything; [`Memory`] keeps it.
+    ///
+    /// # Shapes
+    /// - keys `[batch, heads, keys, size]`, result `[batch, heads, 1, keys]`
+    fn key_bias(&self, _keys: &Tensor<4>) -> Option<Tensor<4>> {
+        None
+    }
+
+    /// What is added to all scores of a mapped query, if anything. Softmax ignores it, other normalizers do not.
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, size]`, result `[batch, heads, queries, 1]`
+    fn query_bias(&self, _queries: &Tensor<4>) -> Option<Tensor<4>> {
+        None
+    }
+
+    /// The factor on the dot product, for mapped queries and keys of `size`.
+    fn scale(&self, _size: usize) -> f64 {
+        1.0
+    }
+}
+
+impl<S: DotFamily> ScoringFunction for S {
+    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        self.map_queries(queries)
+    }
+
+    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        self.map_keys(keys)
+    }
+
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        let [_, _, _, size] = queries.dims();
+        let biases = [self.key_bias(&keys), self.query_bias(&queries)];
+        let scores = ops::dot_product_score(queries, keys, mask, self.scale(size));
+        biases.into_iter().flatten().fold(scores, Tensor::add)
+    }
+
+    fn extend_keys(
+        &self,
+        keys: &Tensor<4>,
+        _mask: &Mask,
+        _num_queries: usize,
+    ) -> Option<Tensor<4>> {
+        self.key_bias(keys)
+    }
+
+    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+        let [_, _, _, size] = queries.dims();
+        let bias = memory
+            .extension
+            .clone()
+            .or_else(|| self.key_bias(&memory.keys));
+        memory
+            .pooling(queries, dropout)
+            .attention(bias, self.scale(size))
+    }
+}
