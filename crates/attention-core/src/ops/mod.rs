@@ -7,6 +7,11 @@
 //!
 //! Axes are always `[batch, heads, queries, keys]`.
 
+#![cfg_attr(
+    not(any(feature = "flex", feature = "ndarray", feature = "cubecl-backend")),
+    allow(unused_variables, reason = "without a backend nothing is dispatched")
+)]
+
 #[cfg(feature = "autodiff")]
 mod autodiff;
 mod backends;

@@ -1,15 +1,12 @@
 //! Additive scores and attention.
 
-use attention_kernels::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
-    Dropout, Level,
-};
+use attention_kernels::{AdditiveAttention, AdditiveScore, Dropout, Level};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Shape};
 
 use super::mask::HostMask;
-use super::slices::{gradient, narrowed, numbers, read, rows, tensor, widened, with_real, zeros};
+use super::slices::{narrowed, numbers, read, rows, tensor, widened, with_real, zeros};
 use super::{Attended, attended_shapes};
 use crate::ops::HostBackend;
 use crate::ops::host::{HostReal, HostSlice};
@@ -41,37 +38,6 @@ pub(in crate::ops) fn additive_score<B: HostBackend>(
     narrowed::<B>(scores, dtype)
 }
 
-/// The gradients of [`additive_score`]: of queries, keys and weight.
-pub(in crate::ops) fn additive_score_backward<B: HostBackend>(
-    queries: FloatTensor<B>,
-    keys: FloatTensor<B>,
-    weight: FloatTensor<B>,
-    mask: &HostMask,
-    grad: FloatTensor<B>,
-) -> [FloatTensor<B>; 3] {
-    let dtype = queries.dtype();
-    let [queries, keys, weight, grad] = [queries, keys, weight, grad].map(widened::<B>);
-    with_real!(queries.dtype(), E => {
-        let (q, k, w) = (read::<B, E>(&queries), read::<B, E>(&keys), read::<B, E>(&weight));
-        let g = read::<B, E>(&grad);
-        let problem = AdditiveScore {
-            queries: rows(&q, &queries.shape()),
-            keys: rows(&k, &keys.shape()),
-            weight: &numbers(&w, &weight.shape()),
-            mask: mask.as_mask(),
-        };
-        let inputs = [&queries, &keys, &weight];
-        let [mut dq, mut dk, mut dw] = inputs.map(|input| zeros::<E>(&input.shape()));
-        let gradients = AdditiveGradients { queries: &mut dq, keys: &mut dk, weight: &mut dw };
-        problem.backward(Level::current(), &numbers(&g, &grad.shape()), gradients);
-        [
-            gradient::<B, E>(dq, &queries, dtype),
-            gradient::<B, E>(dk, &keys, dtype),
-            gradient::<B, E>(dw, &weight, dtype),
-        ]
-    })
-}
-
 /// The tensors of [`crate::ops::AttentionOps::additive_attention`].
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct AdditiveTensors<B: Backend> {
@@ -83,7 +49,7 @@ pub(in crate::ops) struct AdditiveTensors<B: Backend> {
 }
 
 impl<B: Backend> AdditiveTensors<B> {
-    fn widened(self) -> Self {
+    pub(super) fn widened(self) -> Self {
         Self {
             queries: widened::<B>(self.queries),
             keys: widened::<B>(self.keys),
@@ -95,7 +61,7 @@ impl<B: Backend> AdditiveTensors<B> {
 }
 
 /// The slices of [`AdditiveTensors`].
-struct AdditiveSlices<'a, E: HostReal> {
+pub(super) struct AdditiveSlices<'a, E: HostReal> {
     queries: HostSlice<'a, E>,
     keys: HostSlice<'a, E>,
     values: HostSlice<'a, E>,
@@ -104,7 +70,7 @@ struct AdditiveSlices<'a, E: HostReal> {
 }
 
 impl<'a, E: HostReal> AdditiveSlices<'a, E> {
-    fn new<B: HostBackend>(tensors: &'a AdditiveTensors<B>) -> Self {
+    pub(super) fn new<B: HostBackend>(tensors: &'a AdditiveTensors<B>) -> Self {
         let weight = read::<B, E>(&tensors.weight);
         Self {
             queries: read::<B, E>(&tensors.queries),
@@ -115,7 +81,7 @@ impl<'a, E: HostReal> AdditiveSlices<'a, E> {
         }
     }
 
-    fn problem<B: HostBackend>(
+    pub(super) fn problem<B: HostBackend>(
         &self,
         tensors: &AdditiveTensors<B>,
         mask: &'a HostMask,
@@ -175,91 +141,4 @@ pub(in crate::ops) fn additive_attention<B: HostBackend>(
     });
     let context = narrowed::<B>(context, dtype);
     Attended { context, lse }
-}
-
-/// The gradients of [`additive_attention`]: of queries, keys, values and weight.
-pub(in crate::ops) fn additive_attention_backward<B: HostBackend>(
-    tensors: AdditiveTensors<B>,
-    mask: &HostMask,
-    dropout: Option<Dropout>,
-    attended: Attended<B>,
-    grad: FloatTensor<B>,
-) -> [FloatTensor<B>; 4] {
-    let dtype = tensors.queries.dtype();
-    let tensors = tensors.widened();
-    let [context, grad] = [attended.context, grad].map(widened::<B>);
-    with_real!(tensors.queries.dtype(), E => {
-        let slices = AdditiveSlices::<E>::new(&tensors);
-        let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
-        let AdditiveTensors { queries, keys, values, weight, .. } = &tensors;
-        let inputs = [queries, keys, values, weight];
-        let [mut dq, mut dk, mut dv, mut dw] = inputs.map(|input| zeros::<E>(&input.shape()));
-        slices.problem(&tensors, mask, dropout).backward(
-            Level::current(),
-            &numbers(&c, &context.shape()),
-            &l.data,
-            rows(&g, &grad.shape()),
-            AdditiveAttentionGradients {
-                queries: &mut dq,
-                keys: &mut dk,
-                values: &mut dv,
-                weight: &mut dw,
-            },
-        );
-        [
-            gradient::<B, E>(dq, queries, dtype),
-            gradient::<B, E>(dk, keys, dtype),
-            gradient::<B, E>(dv, values, dtype),
-            gradient::<B, E>(dw, weight, dtype),
-        ]
-    })
-}
-
-/// What a step of additive attention gives; see [`AdditiveAttention::backward_step`].
-pub(in crate::ops) struct AdditiveStepGradients<B: Backend> {
-    pub(in crate::ops) queries: FloatTensor<B>,
-    pub(in crate::ops) weight: FloatTensor<B>,
-    /// Of the scores, not narrowed to half precision.
-    pub(in crate::ops) scores: FloatTensor<B>,
-    /// The weights after dropout, not narrowed.
-    pub(in crate::ops) weights: FloatTensor<B>,
-}
-
-/// As [`additive_attention_backward`], if this is a step.
-pub(in crate::ops) fn additive_attention_backward_step<B: HostBackend>(
-    tensors: &AdditiveTensors<B>,
-    mask: &HostMask,
-    dropout: Option<Dropout>,
-    grad: &FloatTensor<B>,
-) -> Option<AdditiveStepGradients<B>> {
-    let dtype = tensors.queries.dtype();
-    let tensors = tensors.clone().widened();
-    let grad = widened::<B>(grad.clone());
-    let [batch, heads, num_queries, _] = tensors.queries.shape().dims();
-    let [_, _, num_keys, _] = tensors.keys.shape().dims();
-    let pairs = Shape::from([batch, heads, num_queries, num_keys]);
-    with_real!(tensors.queries.dtype(), E => {
-        let slices = AdditiveSlices::<E>::new(&tensors);
-        let problem = slices.problem(&tensors, mask, dropout);
-        if !problem.is_step() {
-            return None;
-        }
-        let g = read::<B, E>(&grad);
-        let mut queries = zeros::<E>(&tensors.queries.shape());
-        let mut weight = zeros::<E>(&tensors.weight.shape());
-        let [mut scores, mut weights] = [zeros::<E>(&pairs), zeros::<E>(&pairs)];
-        let step = AdditiveStep {
-            queries: &mut queries,
-            weight: &mut weight,
-            scores: &mut scores,
-            weights: &mut weights,
-        };
-        problem.backward_step(Level::current(), rows(&g, &grad.shape()), step);
-        Some(AdditiveStepGradients {
-            queries: gradient::<B, E>(queries, &tensors.queries, dtype),
-            weight: gradient::<B, E>(weight, &tensors.weight, dtype),
-            scores: tensor::<B, E>(scores, pairs.clone(), &grad),
-            weights: tensor::<B, E>(weights, pairs, &grad),
-        })
-    })
 }

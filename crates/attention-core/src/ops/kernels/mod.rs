@@ -3,17 +3,17 @@
 //! Half precision is computed in `f32`.
 
 mod additive;
-mod dot;
 #[cfg(feature = "autodiff")]
-mod gather;
+mod backward;
+mod dot;
 mod mask;
 mod slices;
 mod softmax;
 
 pub(super) use additive::*;
-pub(super) use dot::*;
 #[cfg(feature = "autodiff")]
-pub(super) use gather::{Step, total};
+pub(super) use backward::*;
+pub(super) use dot::*;
 pub(super) use mask::{HostMask, padding};
 pub(super) use softmax::*;
 
@@ -30,6 +30,10 @@ pub(super) struct Attended<B: Backend> {
     /// `[batch, heads, queries, value_size]`
     pub(super) context: FloatTensor<B>,
     /// `[batch, heads, queries]`, not narrowed to half precision.
+    #[cfg_attr(
+        not(feature = "autodiff"),
+        allow(dead_code, reason = "for the backward pass")
+    )]
     pub(super) lse: FloatTensor<B>,
 }
 

@@ -92,12 +92,3 @@ pub(super) fn tensor<B: Backend, E: HostReal>(
 pub(super) fn zeros<E: HostReal>(shape: &Shape) -> Vec<E> {
     vec![E::ZERO; shape.num_elements()]
 }
-
-/// The gradient of `input`, in `dtype`.
-pub(super) fn gradient<B: Backend, E: HostReal>(
-    numbers: Vec<E>,
-    input: &FloatTensor<B>,
-    dtype: DType,
-) -> FloatTensor<B> {
-    narrowed::<B>(tensor::<B, E>(numbers, input.shape(), input), dtype)
-}

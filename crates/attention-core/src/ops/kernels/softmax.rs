@@ -26,21 +26,3 @@ pub(in crate::ops) fn masked_softmax<B: HostBackend>(
     });
     narrowed::<B>(weights, dtype)
 }
-
-/// The gradient of [`masked_softmax`], from its result.
-pub(in crate::ops) fn masked_softmax_backward<B: HostBackend>(
-    weights: FloatTensor<B>,
-    grad: FloatTensor<B>,
-) -> FloatTensor<B> {
-    let dtype = weights.dtype();
-    let [weights, grad] = [weights, grad].map(widened::<B>);
-    let shape = weights.shape();
-    let gradient = with_real!(weights.dtype(), E => {
-        let (w, g) = (read::<B, E>(&weights), read::<B, E>(&grad));
-        let (w, g) = (numbers(&w, &shape), numbers(&g, &shape));
-        let mut to = zeros::<E>(&shape);
-        attention_kernels::masked_softmax_backward(Level::current(), shape.dims(), &w, &g, &mut to);
-        tensor::<B, E>(to, shape, &weights)
-    });
-    narrowed::<B>(gradient, dtype)
-}

@@ -5,7 +5,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
 
-use super::slices::{narrowed, numbers, read, rows, tensor, widened, with_real, zeros};
+use super::super::slices::{narrowed, numbers, read, rows, tensor, widened, with_real, zeros};
 use crate::ops::HostBackend;
 use crate::ops::host::HostReal;
 

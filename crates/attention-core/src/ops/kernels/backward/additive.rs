@@ -1,0 +1,133 @@
+//! Gradients of additive scores and attention.
+
+use attention_kernels::{
+    AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep, Dropout, Level,
+};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{DType, Shape};
+
+use super::super::Attended;
+use super::super::additive::{AdditiveSlices, AdditiveTensors};
+use super::super::mask::HostMask;
+use super::super::slices::{numbers, read, rows, tensor, widened, with_real, zeros};
+use super::gradient;
+use crate::ops::HostBackend;
+
+/// The gradients of [`additive_score`](super::super::additive_score): of queries, keys and weight.
+pub(in crate::ops) fn additive_score_backward<B: HostBackend>(
+    queries: FloatTensor<B>,
+    keys: FloatTensor<B>,
+    weight: FloatTensor<B>,
+    mask: &HostMask,
+    grad: FloatTensor<B>,
+) -> [FloatTensor<B>; 3] {
+    let dtype = queries.dtype();
+    let [queries, keys, weight, grad] = [queries, keys, weight, grad].map(widened::<B>);
+    with_real!(queries.dtype(), E => {
+        let (q, k, w) = (read::<B, E>(&queries), read::<B, E>(&keys), read::<B, E>(&weight));
+        let g = read::<B, E>(&grad);
+        let problem = AdditiveScore {
+            queries: rows(&q, &queries.shape()),
+            keys: rows(&k, &keys.shape()),
+            weight: &numbers(&w, &weight.shape()),
+            mask: mask.as_mask(),
+        };
+        let inputs = [&queries, &keys, &weight];
+        let [mut dq, mut dk, mut dw] = inputs.map(|input| zeros::<E>(&input.shape()));
+        let gradients = AdditiveGradients { queries: &mut dq, keys: &mut dk, weight: &mut dw };
+        problem.backward(Level::current(), &numbers(&g, &grad.shape()), gradients);
+        [
+            gradient::<B, E>(dq, &queries, dtype),
+            gradient::<B, E>(dk, &keys, dtype),
+            gradient::<B, E>(dw, &weight, dtype),
+        ]
+    })
+}
+
+/// The gradients of [`additive_attention`](super::super::additive_attention): of queries, keys, values and weight.
+pub(in crate::ops) fn additive_attention_backward<B: HostBackend>(
+    tensors: AdditiveTensors<B>,
+    mask: &HostMask,
+    dropout: Option<Dropout>,
+    attended: Attended<B>,
+    grad: FloatTensor<B>,
+) -> [FloatTensor<B>; 4] {
+    let dtype = tensors.queries.dtype();
+    let tensors = tensors.widened();
+    let [context, grad] = [attended.context, grad].map(widened::<B>);
+    with_real!(tensors.queries.dtype(), E => {
+        let slices = AdditiveSlices::<E>::new(&tensors);
+        let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
+        let AdditiveTensors { queries, keys, values, weight, .. } = &tensors;
+        let inputs = [queries, keys, values, weight];
+        let [mut dq, mut dk, mut dv, mut dw] = inputs.map(|input| zeros::<E>(&input.shape()));
+        slices.problem(&tensors, mask, dropout).backward(
+            Level::current(),
+            &numbers(&c, &context.shape()),
+            &l.data,
+            rows(&g, &grad.shape()),
+            AdditiveAttentionGradients {
+                queries: &mut dq,
+                keys: &mut dk,
+                values: &mut dv,
+                weight: &mut dw,
+            },
+        );
+        [
+            gradient::<B, E>(dq, queries, dtype),
+            gradient::<B, E>(dk, keys, dtype),
+            gradient::<B, E>(dv, values, dtype),
+            gradient::<B, E>(dw, weight, dtype),
+        ]
+    })
+}
+
+/// What a step of additive attention gives; see [`AdditiveAttention::backward_step`].
+pub(in crate::ops) struct AdditiveStepGradients<B: Backend> {
+    pub(in crate::ops) queries: FloatTensor<B>,
+    pub(in crate::ops) weight: FloatTensor<B>,
+    /// Of the scores, not narrowed to half precision.
+    pub(in crate::ops) scores: FloatTensor<B>,
+    /// The weights after dropout, not narrowed.
+    pub(in crate::ops) weights: FloatTensor<B>,
+}
+
+/// As [`additive_attention_backward`], if this is a step.
+pub(in crate::ops) fn additive_attention_backward_step<B: HostBackend>(
+    tensors: &AdditiveTensors<B>,
+    mask: &HostMask,
+    dropout: Option<Dropout>,
+    grad: &FloatTensor<B>,
+) -> Option<AdditiveStepGradients<B>> {
+    let dtype = tensors.queries.dtype();
+    let tensors = tensors.clone().widened();
+    let grad = widened::<B>(grad.clone());
+    let [batch, heads, num_queries, _] = tensors.queries.shape().dims();
+    let [_, _, num_keys, _] = tensors.keys.shape().dims();
+    let pairs = Shape::from([batch, heads, num_queries, num_keys]);
+    with_real!(tensors.queries.dtype(), E => {
+        let slices = AdditiveSlices::<E>::new(&tensors);
+        let problem = slices.problem(&tensors, mask, dropout);
+        if !problem.is_step() {
+            return None;
+        }
+        let g = read::<B, E>(&grad);
+        let mut queries = zeros::<E>(&tensors.queries.shape());
+        let mut weight = zeros::<E>(&tensors.weight.shape());
+        let [mut scores, mut weights] = [zeros::<E>(&pairs), zeros::<E>(&pairs)];
+        let step = AdditiveStep {
+            queries: &mut queries,
+            weight: &mut weight,
+            scores: &mut scores,
+            weights: &mut weights,
+        };
+        problem.backward_step(Level::current(), rows(&g, &grad.shape()), step);
+        Some(AdditiveStepGradients {
+            queries: gradient::<B, E>(queries, &tensors.queries, dtype),
+            weight: gradient::<B, E>(weight, &tensors.weight, dtype),
+            scores: tensor::<B, E>(scores, pairs.clone(), &grad),
+            weights: tensor::<B, E>(weights, pairs, &grad),
+        })
+    })
+}
