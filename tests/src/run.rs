@@ -107,6 +107,7 @@ impl Problem {
             query: linear("W_q"),
             key: linear("W_k"),
             value: linear("w_v"),
+            gain: None,
         }
     }
 
