@@ -8,6 +8,7 @@
 
 mod array;
 mod compare;
+mod concatenation;
 pub mod device;
 mod mask;
 pub mod oracle;
@@ -20,6 +21,7 @@ pub use array::Array;
 pub use compare::{
     assert_close, assert_outcomes_close, assert_outcomes_same, assert_same, assert_zero,
 };
+pub use concatenation::Concatenation;
 pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
