@@ -366,7 +366,10 @@ fn records_load_where_their_parameters_have_a_place() {
         let score = AdditiveScoreConfig::new(3, 5, 16).init(device);
         let loaded = Attention::new(score.try_load_file(&path).unwrap(), 0.0);
         assert_same("before", &context(&loaded, device), &expected);
-        // What the record lacks is not made up.
+        // What the record has and the score has not is left out, what it lacks is not made up.
+        let normalised = config().with_normalize(true).init(device);
+        let other = config().init(device).load_record(normalised.into_record());
+        assert!(other.score.gain.is_none() && other.score.query.bias.is_none());
         for config in &configs[1..] {
             let error = config.init(device).score.try_load_file(&path).unwrap_err();
             assert!(error.to_string().contains("bias"), "{error}");

@@ -1,0 +1,644 @@
+//! What makes weights of scores: each normalizer against a plain loop, alone and inside attention.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{Alignment, Attention, Mask, Normalizer, ScoringFunction};
+use attention_tests::{
+    Array, Check, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, assert_zero, device,
+    masks, oracle,
+};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+
+const SHAPE: [usize; 4] = [2, 3, 5, 7];
+
+const ALL: [Normalizer; 4] = [
+    Normalizer::Softmax,
+    Normalizer::Sigmoid,
+    Normalizer::Sparsemax,
+    Normalizer::Hardmax,
+];
+
+// ---- plain loops
+
+/// The weights of one row of visible scores, as the papers have them.
+fn row_weights(normalizer: Normalizer, row: &[f64]) -> Vec<f64> {
+    let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match normalizer {
+        Normalizer::Softmax => {
+            let exps: Vec<f64> = row.iter().map(|score| (score - largest).exp()).collect();
+            let sum: f64 = exps.iter().sum();
+            exps.iter().map(|exp| exp / sum).collect()
+        }
+        Normalizer::Sigmoid => row.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect(),
+        Normalizer::Sparsemax => {
+            let shifted: Vec<f64> = row.iter().map(|score| score - largest).collect();
+            let mut sorted = shifted.clone();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            let mut sum = 0.0;
+            let mut threshold = 0.0;
+            for (at, score) in sorted.iter().enumerate() {
+                let count = (at + 1) as f64;
+                sum += score;
+                if 1.0 + count * score > sum {
+                    threshold = (sum - 1.0) / count;
+                }
+            }
+            shifted.iter().map(|z| (z - threshold).max(0.0)).collect()
+        }
+        Normalizer::Hardmax => {
+            let first = row.iter().position(|score| *score == largest);
+            (0..row.len())
+                .map(|at| f64::from(Some(at) == first))
+                .collect()
+        }
+    }
+}
+
+/// The gradient of the scores of a row, where the weights receive `received`: the Jacobian is symmetric.
+fn row_gradient(normalizer: Normalizer, weights: &[f64], received: &[f64]) -> Vec<f64> {
+    let pairs = || weights.iter().zip(received);
+    match normalizer {
+        Normalizer::Softmax => {
+            let mean: f64 = pairs().map(|(weight, r)| weight * r).sum();
+            pairs().map(|(weight, r)| weight * (r - mean)).collect()
+        }
+        Normalizer::Sigmoid => pairs()
+            .map(|(weight, r)| weight * (1.0 - weight) * r)
+            .collect(),
+        Normalizer::Sparsemax => {
+            let support = || pairs().filter(|(weight, _)| **weight > 0.0);
+            let mean = support().map(|(_, r)| r).sum::<f64>() / support().count() as f64;
+            let inside = |weight: f64| f64::from(weight > 0.0);
+            pairs()
+                .map(|(weight, r)| inside(*weight) * (r - mean))
+                .collect()
+        }
+        Normalizer::Hardmax => vec![0.0; weights.len()],
+    }
+}
+
+/// Row by row over the visible pairs of `[batch, heads, queries, keys]`, 0 elsewhere.
+fn by_rows(arrays: &[&Array], mask: &MaskSpec, row: impl Fn(&[Vec<f64>]) -> Vec<f64>) -> Array {
+    let shape: [usize; 4] = arrays[0].shape.clone().try_into().unwrap();
+    let mut result = Array::full(&shape, 0.0);
+    let [batch, heads, queries, keys] = shape;
+    for flat in 0..batch * heads * queries {
+        let [b, h, i] = [
+            flat / (heads * queries),
+            flat / queries % heads,
+            flat % queries,
+        ];
+        let visible: Vec<[usize; 4]> = (0..keys)
+            .map(|j| [b, h, i, j])
+            .filter(|&at| mask.visible(shape, at))
+            .collect();
+        if visible.is_empty() {
+            continue;
+        }
+        let rows: Vec<Vec<f64>> = arrays
+            .iter()
+            .map(|array| visible.iter().map(|at| array.at(at)).collect())
+            .collect();
+        for (at, number) in visible.iter().zip(row(&rows)) {
+            *result.at_mut(at) = number;
+        }
+    }
+    result
+}
+
+fn expected_weights(normalizer: Normalizer, scores: &Array, mask: &MaskSpec) -> Array {
+    by_rows(&[scores], mask, |rows| row_weights(normalizer, &rows[0]))
+}
+
+fn expected_gradient(
+    normalizer: Normalizer,
+    weights: &Array,
+    received: &Array,
+    mask: &MaskSpec,
+) -> Array {
+    by_rows(&[weights, received], mask, |rows| {
+        row_gradient(normalizer, &rows[0], &rows[1])
+    })
+}
+
+// ---- the library
+
+/// Weights, and the gradient of the scores when the weights receive `received`.
+fn run(
+    normalizer: Normalizer,
+    scores: &Array,
+    mask: &MaskSpec,
+    received: &Array,
+    device: &Device,
+    dtype: DType,
+) -> [Array; 2] {
+    let scores = scores.tensor::<4>(device, dtype).require_grad();
+    let weights = normalizer.weights(scores.clone(), &mask.mask(device));
+    assert_eq!(weights.dtype(), dtype);
+    let loss = (weights.clone() * received.tensor(device, dtype)).sum();
+    let gradient = match loss.is_tracked() {
+        true => Array::read(scores.grad(&loss.backward()).unwrap()),
+        false => Array::full(&scores.dims(), 0.0),
+    };
+    assert_eq!(loss.is_tracked(), normalizer != Normalizer::Hardmax);
+    [Array::read(weights), gradient]
+}
+
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => 1e-12,
+        _ => 2e-6,
+    }
+}
+
+/// Weights and gradient are those of the loops.
+fn check(normalizer: Normalizer, what: &str, scores: &Array, mask: &MaskSpec, device: &Device) {
+    let received = Array::draw(2, &scores.shape);
+    let weights = expected_weights(normalizer, scores, mask);
+    let gradient = expected_gradient(normalizer, &weights, &received, mask);
+    for dtype in device::dtypes(device) {
+        let what = format!("{normalizer:?}: {what}: {dtype:?}");
+        let actual = run(normalizer, scores, mask, &received, device, dtype);
+        assert_close(&what, &actual[0], &weights, tolerance(dtype));
+        assert_close(
+            &format!("{what}: gradient"),
+            &actual[1],
+            &gradient,
+            tolerance(dtype),
+        );
+    }
+}
+
+#[test]
+fn weights_and_gradients_are_those_of_the_loops_under_every_mask() {
+    device::each_training(|device| {
+        let scores = Array::draw(1, &SHAPE);
+        for (name, mask) in masks(SHAPE) {
+            for normalizer in ALL {
+                check(normalizer, name, &scores, &mask, device);
+            }
+        }
+    });
+}
+
+#[test]
+fn hidden_weights_are_zero_and_rows_sum_to_one() {
+    device::each(|device| {
+        let scores = Array::draw(3, &SHAPE);
+        for (name, mask) in masks(SHAPE) {
+            let visible = mask.table(SHAPE);
+            for normalizer in ALL {
+                let weights = normalizer.weights(scores.f32(device), &mask.mask(device));
+                let weights = Array::read(weights);
+                let hidden = Array::from_fn(&SHAPE, |at| (1.0 - visible.at(at)) * weights.at(at));
+                assert_zero(name, &hidden);
+                if normalizer == Normalizer::Sigmoid {
+                    continue;
+                }
+                let rows = weights.data.chunks(SHAPE[3]);
+                for (row, visible) in rows.zip(visible.data.chunks(SHAPE[3])) {
+                    assert!(row.iter().all(|weight| *weight >= 0.0));
+                    let error = row.iter().sum::<f64>() - f64::from(visible.contains(&1.0));
+                    assert!(error.abs() < 1e-6, "{normalizer:?}: {name}: {row:?}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn sparsemax_is_exact_however_many_keys_are_in_the_support() {
+    device::each_training(|device| {
+        for keys in [1, 2, 3, 64] {
+            for scale in [0.0, 1.0 / 128.0, 0.25, 1.0, 64.0] {
+                let scores = Array::draw(4, &[2, 1, 3, keys]).map(|number| number * scale);
+                let what = format!("{keys} keys times {scale}");
+                check(
+                    Normalizer::Sparsemax,
+                    &what,
+                    &scores,
+                    &MaskSpec::None,
+                    device,
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn sparsemax_drops_keys_one_by_one_where_it_must() {
+    device::each_training(|device| {
+        let keys = 40;
+        // Each step sees that the next scores are too low, but not yet those after them.
+        let rows: [&dyn Fn(i32) -> f64; 4] = [
+            &|j| -1.0 + 2f64.powi(-j),
+            &|j| -1.0 + 1.0 / f64::from(j + 1),
+            &|j| -f64::from(j) / 64.0,
+            &|j| -f64::from(j * j) / 1024.0,
+        ];
+        let scores = Array::from_fn(&[1, 1, 4, keys], |at| rows[at[2]](at[3] as i32));
+        for dtype in device::dtypes(device) {
+            let weights =
+                Normalizer::Sparsemax.weights(scores.tensor(device, dtype), &Mask::none());
+            let expected = expected_weights(Normalizer::Sparsemax, &scores, &MaskSpec::None);
+            assert_close("rows", &Array::read(weights), &expected, tolerance(dtype));
+        }
+    });
+}
+
+#[test]
+fn only_differences_of_scores_count() {
+    device::each_training(|device| {
+        let near = Array::draw(5, &SHAPE);
+        // Multiples of 1/64 up to 2^17 are exact in f32.
+        let far = near.map(|number| number + 100_000.0);
+        let received = Array::draw(6, &SHAPE);
+        let run = |scores| {
+            run(
+                Normalizer::Sparsemax,
+                scores,
+                &MaskSpec::None,
+                &received,
+                device,
+                DType::F32,
+            )
+        };
+        for (far, near) in run(&far).iter().zip(&run(&near)) {
+            assert_same("far from 0", far, near);
+        }
+    });
+}
+
+#[test]
+fn gradients_are_those_of_finite_differences() {
+    device::each_training(|device| {
+        // Off the grid, where no score lies on the edge of a support.
+        let scores = Array::draw(7, &[1, 1, 3, 6]).map(|number| number * 0.37);
+        let received = Array::draw(8, &[1, 1, 3, 6]);
+        let mask = MaskSpec::Keep(Array::from_fn(&[3, 6], |at| f64::from(at[0] != at[1])));
+        for normalizer in [Normalizer::Sigmoid, Normalizer::Sparsemax] {
+            let expected = oracle::differences(&scores, 1e-6, |scores| {
+                expected_weights(normalizer, scores, &mask).dot(&received)
+            });
+            for dtype in device::dtypes(device) {
+                let actual = run(normalizer, &scores, &mask, &received, device, dtype);
+                let what = format!("{normalizer:?}: {dtype:?}");
+                assert_close(&what, &actual[1], &expected, 2e-6);
+            }
+        }
+    });
+}
+
+#[test]
+fn equal_scores_share_in_sparsemax_and_the_first_wins_in_hardmax() {
+    device::each(|device| {
+        let rows = [
+            [1.0, 1.0, 1.0, 1.0],
+            [0.0, 2.0, -1.0, 2.0],
+            [-7.0, -7.0, -9.0, -7.0],
+            // The second is on the edge of the support.
+            [1.0, 0.0, 0.0, -1.0],
+        ];
+        let scores = Array::from_fn(&[1, 1, 4, 4], |at| rows[at[2]][at[3]]);
+        let weights = |normalizer: Normalizer, mask: &Mask| {
+            Array::read(normalizer.weights(scores.f32(device), mask)).data
+        };
+        let third = 1.0 / 3.0;
+        let expected = [
+            [0.25, 0.25, 0.25, 0.25],
+            [0.0, 0.5, 0.0, 0.5],
+            [third, third, 0.0, third],
+            [1.0, 0.0, 0.0, 0.0],
+        ];
+        let sparse = weights(Normalizer::Sparsemax, &Mask::none());
+        for (actual, expected) in sparse.iter().zip(expected.as_flattened()) {
+            assert!((actual - expected).abs() < 1e-7, "{sparse:?}");
+        }
+        let first = |at: [usize; 4]| {
+            let rows = at.map(|at| (0..4).map(move |key| f64::from(key == at)));
+            rows.into_iter().flatten().collect::<Vec<f64>>()
+        };
+        assert_eq!(
+            weights(Normalizer::Hardmax, &Mask::none()),
+            first([0, 1, 0, 0])
+        );
+        let late = MaskSpec::Keep(Array::from_fn(&[1, 4], |at| f64::from(at[1] > 1)));
+        let mask = late.mask(device);
+        assert_eq!(weights(Normalizer::Hardmax, &mask), first([2, 3, 3, 2]));
+    });
+}
+
+#[test]
+fn hidden_scores_reach_neither_weights_nor_gradients() {
+    device::each_training(|device| {
+        let (scores, received) = (Array::draw(1, &SHAPE), Array::draw(2, &SHAPE));
+        for mask in [
+            MaskSpec::lens(&[0, 4]),
+            MaskSpec::Causal,
+            MaskSpec::drawn(5, &SHAPE, 0.6),
+        ] {
+            let visible = mask.table(SHAPE);
+            let hide = |array: &Array, number: f64| {
+                Array::from_fn(&SHAPE, |at| match visible.at(at) {
+                    0.0 => number,
+                    _ => array.at(at),
+                })
+            };
+            for normalizer in ALL {
+                let run = |scores: &Array, received: &Array| {
+                    run(normalizer, scores, &mask, received, device, DType::F32)
+                };
+                let clean = run(&scores, &received);
+                for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38, -3e38] {
+                    let what = format!("{normalizer:?}: {mask:?}: {poison}");
+                    for dirty in [
+                        run(&hide(&scores, poison), &received),
+                        run(&scores, &hide(&received, poison)),
+                    ] {
+                        assert_same(&what, &dirty[0], &clean[0]);
+                        assert_same(&format!("{what}: gradient"), &dirty[1], &clean[1]);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_score_of_minus_infinity_hides_its_key() {
+    device::each_training(|device| {
+        let scores = Array::draw(1, &SHAPE);
+        let received = Array::draw(2, &SHAPE);
+        // The last query of each head sees nothing.
+        let keep = |at: &[usize]| at[2] + 1 < SHAPE[2] && (at[2] + at[3]) % 3 > 0;
+        let mask = MaskSpec::Keep(Array::from_fn(&SHAPE, |at| f64::from(keep(at))));
+        let infinite = Array::from_fn(&SHAPE, |at| match keep(at) {
+            true => scores.at(at),
+            false => f64::NEG_INFINITY,
+        });
+        for normalizer in ALL {
+            let run = |scores, mask| run(normalizer, scores, mask, &received, device, DType::F32);
+            let expected = run(&scores, &mask);
+            let actual = run(&infinite, &MaskSpec::None);
+            assert_close("weights", &actual[0], &expected[0], 1e-7);
+            assert_close("gradient", &actual[1], &expected[1], 1e-6);
+        }
+    });
+}
+
+#[test]
+fn a_nan_stays_in_its_row() {
+    device::each_training(|device| {
+        let scores = Array::draw(1, &SHAPE);
+        let received = Array::draw(2, &SHAPE);
+        let mask = MaskSpec::lens(&[5, 6]);
+        for poison in [f64::NAN, f64::INFINITY] {
+            let mut poisoned = scores.clone();
+            *poisoned.at_mut(&[1, 2, 3, 1]) = poison;
+            for normalizer in ALL {
+                let run = |scores| run(normalizer, scores, &mask, &received, device, DType::F32);
+                let (clean, dirty) = (run(&scores), run(&poisoned));
+                let what = format!("{normalizer:?}: {poison}");
+                let in_row = |at: &[usize]| at[..3] == [1, 2, 3];
+                for (clean, dirty) in clean.iter().zip(&dirty) {
+                    let others = |array: &Array| {
+                        Array::from_fn(&SHAPE, |at| match in_row(at) {
+                            true => 0.0,
+                            false => array.at(at),
+                        })
+                    };
+                    assert_same(&what, &others(dirty), &others(clean));
+                }
+                let row: Vec<f64> = (0..SHAPE[3])
+                    .map(|key| dirty[0].at(&[1, 2, 3, key]))
+                    .collect();
+                let expected = match (normalizer, poison.is_nan()) {
+                    (Normalizer::Sigmoid, true) => vec![1],
+                    (Normalizer::Sigmoid | Normalizer::Hardmax, false) => vec![],
+                    // The last key is hidden.
+                    _ => vec![0, 1, 2, 3, 4, 5],
+                };
+                let nan: Vec<usize> = (0..SHAPE[3]).filter(|&key| row[key].is_nan()).collect();
+                assert_eq!(nan, expected, "{what}: {row:?}");
+                if expected.is_empty() {
+                    assert_eq!(row[1], 1.0, "{what}: {row:?}");
+                }
+                assert_eq!(row[6], 0.0, "{what}: {row:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn sizes_of_zero_and_one() {
+    device::each_training(|device| {
+        for normalizer in ALL {
+            for axis in 0..4 {
+                let mut shape = SHAPE;
+                shape[axis] = 0;
+                let scores = Tensor::<4>::zeros(shape, device);
+                let weights = normalizer.weights(scores, &Mask::causal());
+                assert_eq!(weights.dims(), shape);
+            }
+            let one = Array::full(&[1, 1, 1, 1], 0.5);
+            check(normalizer, "one", &one, &MaskSpec::None, device);
+            check(normalizer, "none", &one, &MaskSpec::lens(&[0]), device);
+        }
+    });
+}
+
+#[test]
+fn half_precision_rounds_once() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device::computes(device, dtype) {
+                continue;
+            }
+            let scores = Array::draw(9, &SHAPE);
+            let mask = MaskSpec::lens(&[0, 5]);
+            for normalizer in [Normalizer::Sparsemax, Normalizer::Hardmax] {
+                let weights = normalizer.weights(scores.tensor(device, dtype), &mask.mask(device));
+                assert_eq!(weights.dtype(), dtype);
+                let expected = expected_weights(normalizer, &scores, &mask);
+                assert_close(
+                    "half",
+                    &Array::read(weights),
+                    &expected,
+                    device::epsilon(dtype),
+                );
+            }
+        }
+    });
+}
+
+// ---- inside attention
+
+const SMALL: Sizes = Sizes {
+    heads: 2,
+    queries: 3,
+    keys: 4,
+    ..SIZES
+};
+
+/// Every way to call attention gives the context and weights of the loops, and one set of gradients.
+struct EndToEnd(Normalizer);
+
+impl Check for EndToEnd {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
+        let attention = attention.with_normalizer(self.0);
+        let weights = expected_weights(self.0, &problem.scores(), &problem.mask);
+        let context = oracle::weighted_sum(&weights, &problem.inputs["values"]);
+        let gradients: Vec<[Array; 3]> =
+            ["forward", "weights", "attend", "attend, weights", "steps"]
+                .into_iter()
+                .map(|path| {
+                    let inputs = ["queries", "keys", "values"]
+                        .map(|name| problem.inputs[name].f32::<4>(device).require_grad());
+                    let [q, k, v] = inputs.clone();
+                    let mask = problem.mask.mask(device);
+                    let (actual, found) = match path {
+                        "forward" => (attention.forward(q, k, v, &mask), None),
+                        "weights" => {
+                            let output = attention.forward_with_weights(q, k, v, &mask);
+                            (output.context, Some(output.weights))
+                        }
+                        "attend" => (attention.attend(q, &attention.prepare(k, v, mask)), None),
+                        "steps" => {
+                            let memory = attention.prepare(k, v, mask);
+                            let steps = q.split(1, 2).into_iter();
+                            let steps = steps.map(|query| attention.attend(query, &memory));
+                            (Tensor::cat(steps.collect(), 2), None)
+                        }
+                        _ => {
+                            let memory = attention.prepare(k, v, mask);
+                            let output = attention.attend_with_weights(q, &memory);
+                            (output.context, Some(output.weights))
+                        }
+                    };
+                    let what = format!("{:?}: {path}", self.0);
+                    assert_close(&what, &Array::read(actual.clone()), &context, 1e-5);
+                    if let Some(found) = found {
+                        assert_close(&what, &Array::read(found), &weights, 1e-5);
+                    }
+                    let received = problem.grad_context.as_ref().unwrap().f32(device);
+                    let gradients = (actual * received).sum().backward();
+                    inputs.map(|input| match input.grad(&gradients) {
+                        Some(gradient) => Array::read(gradient),
+                        None => Array::full(&input.dims(), 0.0),
+                    })
+                })
+                .collect();
+        for (name, axis) in [("queries", 0), ("keys", 1), ("values", 2)] {
+            for other in &gradients[1..] {
+                assert_close(name, &other[axis], &gradients[0][axis], 1e-5);
+            }
+            let learns = axis == 2 || self.0 != Normalizer::Hardmax;
+            assert_eq!(gradients[0][axis].magnitude() > 0.0, learns, "{name}");
+        }
+    }
+}
+
+#[test]
+fn attention_with_each_normalizer() {
+    device::each_training(|device| {
+        for mask in [MaskSpec::None, MaskSpec::lens(&[0, 3])] {
+            for (kind, mut problem) in Problem::both(SMALL, &mask) {
+                eprintln!("{kind}: {mask:?}");
+                // Scores so near each other that several keys get a weight.
+                if let Some(w_v) = problem.inputs.get_mut("w_v") {
+                    *w_v = w_v.map(|number| number / 16.0);
+                }
+                problem.scale = Some(1.0 / 64.0);
+                for normalizer in ALL {
+                    problem.with_attention(device, 0.0, &EndToEnd(normalizer));
+                }
+            }
+        }
+    });
+}
+
+/// The steps of a decoder give the rows of one call.
+struct Decoding(Normalizer);
+
+impl Check for Decoding {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
+        let attention = attention.with_normalizer(self.0);
+        let [queries, keys, values] =
+            ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<3>(device));
+        let mask = problem.mask.mask(device);
+        let expected =
+            attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
+        let memory = Alignment::prepare(&attention, keys, values, mask);
+        let mut contexts = Vec::new();
+        let mut weights = Vec::new();
+        for query in queries.split(1, 1) {
+            let (context, ()) = attention.step(query.clone(), &memory, ());
+            let (output, ()) = attention.step_with_weights(query, &memory, ());
+            contexts.push(context);
+            weights.push(output.weights);
+        }
+        let pairs = [
+            ("context", contexts, expected.context),
+            ("weights", weights, expected.weights),
+        ];
+        for (name, steps, expected) in pairs {
+            let steps = Array::read(Tensor::cat(steps, 1));
+            assert_close(name, &steps, &Array::read(expected), 1e-5);
+        }
+    }
+}
+
+#[test]
+fn decoding_with_each_normalizer() {
+    device::each(|device| {
+        let sizes = Sizes { heads: 0, ..SMALL };
+        for (kind, problem) in Problem::both(sizes, &MaskSpec::lens(&[2, 4])) {
+            eprintln!("{kind}");
+            for normalizer in ALL {
+                problem.with_attention(device, 0.0, &Decoding(normalizer));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_normalizer_stays_with_its_module_and_out_of_records() {
+    let folder = tempfile::tempdir().unwrap();
+    device::each_training(|device| {
+        let new = || Problem::additive(SMALL, MaskSpec::None).additive_score(device, DType::F32);
+        let sparse = Attention::new(new(), 0.0).with_normalizer(Normalizer::Sparsemax);
+        assert_eq!(sparse.clone().normalizer, Normalizer::Sparsemax);
+        assert_eq!(
+            sparse.clone().fork(device).normalizer,
+            Normalizer::Sparsemax
+        );
+        assert_eq!(
+            sparse.clone().to_device(device).normalizer,
+            Normalizer::Sparsemax
+        );
+        assert_eq!(sparse.valid().normalizer, Normalizer::Sparsemax);
+        assert_eq!(sparse.clone().no_grad().normalizer, Normalizer::Sparsemax);
+
+        // A record says nothing of the normalizer: what loads it keeps its own.
+        let path = folder.path().join("attention");
+        sparse.clone().save_file(&path).unwrap();
+        let soft = Attention::new(new(), 0.0);
+        let loaded = soft.clone().try_load_file(&path).unwrap();
+        assert_eq!(loaded.normalizer, Normalizer::Softmax);
+        let loaded = soft.clone().load_record(sparse.clone().into_record());
+        assert_eq!(loaded.normalizer, Normalizer::Softmax);
+        soft.save_file(&path).unwrap();
+        let loaded = sparse.try_load_file(&path).unwrap();
+        assert_eq!(loaded.normalizer, Normalizer::Sparsemax);
+    });
+}
