@@ -11,6 +11,7 @@ mod compare;
 mod concatenation;
 pub mod device;
 mod mask;
+pub mod normalizers;
 pub mod oracle;
 mod panics;
 mod problem;

@@ -1,127 +1,13 @@
-//! What makes weights of scores: each normalizer against a plain loop, alone and inside attention.
+//! What makes weights of scores: each normalizer against a plain loop.
 #![allow(clippy::unwrap_used)]
 
-use attention_core::{Alignment, Attention, Mask, Normalizer, ScoringFunction};
+use attention_core::{Mask, Normalizer};
 use attention_tests::{
-    Array, Check, MaskSpec, Problem, SIZES, Sizes, assert_close, assert_same, assert_zero, device,
-    masks, oracle,
+    Array, MaskSpec, assert_close, assert_same, assert_zero, device, masks, normalizers, oracle,
 };
-use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
 
 const SHAPE: [usize; 4] = [2, 3, 5, 7];
-
-const ALL: [Normalizer; 4] = [
-    Normalizer::Softmax,
-    Normalizer::Sigmoid,
-    Normalizer::Sparsemax,
-    Normalizer::Hardmax,
-];
-
-// ---- plain loops
-
-/// The weights of one row of visible scores, as the papers have them.
-fn row_weights(normalizer: Normalizer, row: &[f64]) -> Vec<f64> {
-    let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    match normalizer {
-        Normalizer::Softmax => {
-            let exps: Vec<f64> = row.iter().map(|score| (score - largest).exp()).collect();
-            let sum: f64 = exps.iter().sum();
-            exps.iter().map(|exp| exp / sum).collect()
-        }
-        Normalizer::Sigmoid => row.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect(),
-        Normalizer::Sparsemax => {
-            let shifted: Vec<f64> = row.iter().map(|score| score - largest).collect();
-            let mut sorted = shifted.clone();
-            sorted.sort_by(|a, b| b.total_cmp(a));
-            let mut sum = 0.0;
-            let mut threshold = 0.0;
-            for (at, score) in sorted.iter().enumerate() {
-                let count = (at + 1) as f64;
-                sum += score;
-                if 1.0 + count * score > sum {
-                    threshold = (sum - 1.0) / count;
-                }
-            }
-            shifted.iter().map(|z| (z - threshold).max(0.0)).collect()
-        }
-        Normalizer::Hardmax => {
-            let first = row.iter().position(|score| *score == largest);
-            (0..row.len())
-                .map(|at| f64::from(Some(at) == first))
-                .collect()
-        }
-    }
-}
-
-/// The gradient of the scores of a row, where the weights receive `received`: the Jacobian is symmetric.
-fn row_gradient(normalizer: Normalizer, weights: &[f64], received: &[f64]) -> Vec<f64> {
-    let pairs = || weights.iter().zip(received);
-    match normalizer {
-        Normalizer::Softmax => {
-            let mean: f64 = pairs().map(|(weight, r)| weight * r).sum();
-            pairs().map(|(weight, r)| weight * (r - mean)).collect()
-        }
-        Normalizer::Sigmoid => pairs()
-            .map(|(weight, r)| weight * (1.0 - weight) * r)
-            .collect(),
-        Normalizer::Sparsemax => {
-            let support = || pairs().filter(|(weight, _)| **weight > 0.0);
-            let mean = support().map(|(_, r)| r).sum::<f64>() / support().count() as f64;
-            let inside = |weight: f64| f64::from(weight > 0.0);
-            pairs()
-                .map(|(weight, r)| inside(*weight) * (r - mean))
-                .collect()
-        }
-        Normalizer::Hardmax => vec![0.0; weights.len()],
-    }
-}
-
-/// Row by row over the visible pairs of `[batch, heads, queries, keys]`, 0 elsewhere.
-fn by_rows(arrays: &[&Array], mask: &MaskSpec, row: impl Fn(&[Vec<f64>]) -> Vec<f64>) -> Array {
-    let shape: [usize; 4] = arrays[0].shape.clone().try_into().unwrap();
-    let mut result = Array::full(&shape, 0.0);
-    let [batch, heads, queries, keys] = shape;
-    for flat in 0..batch * heads * queries {
-        let [b, h, i] = [
-            flat / (heads * queries),
-            flat / queries % heads,
-            flat % queries,
-        ];
-        let visible: Vec<[usize; 4]> = (0..keys)
-            .map(|j| [b, h, i, j])
-            .filter(|&at| mask.visible(shape, at))
-            .collect();
-        if visible.is_empty() {
-            continue;
-        }
-        let rows: Vec<Vec<f64>> = arrays
-            .iter()
-            .map(|array| visible.iter().map(|at| array.at(at)).collect())
-            .collect();
-        for (at, number) in visible.iter().zip(row(&rows)) {
-            *result.at_mut(at) = number;
-        }
-    }
-    result
-}
-
-fn expected_weights(normalizer: Normalizer, scores: &Array, mask: &MaskSpec) -> Array {
-    by_rows(&[scores], mask, |rows| row_weights(normalizer, &rows[0]))
-}
-
-fn expected_gradient(
-    normalizer: Normalizer,
-    weights: &Array,
-    received: &Array,
-    mask: &MaskSpec,
-) -> Array {
-    by_rows(&[weights, received], mask, |rows| {
-        row_gradient(normalizer, &rows[0], &rows[1])
-    })
-}
-
-// ---- the library
 
 /// Weights, and the gradient of the scores when the weights receive `received`.
 fn run(
@@ -154,8 +40,8 @@ fn tolerance(dtype: DType) -> f64 {
 /// Weights and gradient are those of the loops.
 fn check(normalizer: Normalizer, what: &str, scores: &Array, mask: &MaskSpec, device: &Device) {
     let received = Array::draw(2, &scores.shape);
-    let weights = expected_weights(normalizer, scores, mask);
-    let gradient = expected_gradient(normalizer, &weights, &received, mask);
+    let weights = normalizers::weights(normalizer, scores, mask);
+    let gradient = normalizers::gradient(normalizer, &weights, &received, mask);
     for dtype in device::dtypes(device) {
         let what = format!("{normalizer:?}: {what}: {dtype:?}");
         let actual = run(normalizer, scores, mask, &received, device, dtype);
@@ -174,7 +60,7 @@ fn weights_and_gradients_are_those_of_the_loops_under_every_mask() {
     device::each_training(|device| {
         let scores = Array::draw(1, &SHAPE);
         for (name, mask) in masks(SHAPE) {
-            for normalizer in ALL {
+            for normalizer in normalizers::ALL {
                 check(normalizer, name, &scores, &mask, device);
             }
         }
@@ -187,7 +73,7 @@ fn hidden_weights_are_zero_and_rows_sum_to_one() {
         let scores = Array::draw(3, &SHAPE);
         for (name, mask) in masks(SHAPE) {
             let visible = mask.table(SHAPE);
-            for normalizer in ALL {
+            for normalizer in normalizers::ALL {
                 let weights = normalizer.weights(scores.f32(device), &mask.mask(device));
                 let weights = Array::read(weights);
                 let hidden = Array::from_fn(&SHAPE, |at| (1.0 - visible.at(at)) * weights.at(at));
@@ -240,7 +126,7 @@ fn sparsemax_drops_keys_one_by_one_where_it_must() {
         for dtype in device::dtypes(device) {
             let weights =
                 Normalizer::Sparsemax.weights(scores.tensor(device, dtype), &Mask::none());
-            let expected = expected_weights(Normalizer::Sparsemax, &scores, &MaskSpec::None);
+            let expected = normalizers::weights(Normalizer::Sparsemax, &scores, &MaskSpec::None);
             assert_close("rows", &Array::read(weights), &expected, tolerance(dtype));
         }
     });
@@ -278,7 +164,7 @@ fn gradients_are_those_of_finite_differences() {
         let mask = MaskSpec::Keep(Array::from_fn(&[3, 6], |at| f64::from(at[0] != at[1])));
         for normalizer in [Normalizer::Sigmoid, Normalizer::Sparsemax] {
             let expected = oracle::differences(&scores, 1e-6, |scores| {
-                expected_weights(normalizer, scores, &mask).dot(&received)
+                normalizers::weights(normalizer, scores, &mask).dot(&received)
             });
             for dtype in device::dtypes(device) {
                 let actual = run(normalizer, &scores, &mask, &received, device, dtype);
@@ -344,7 +230,7 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
                     _ => array.at(at),
                 })
             };
-            for normalizer in ALL {
+            for normalizer in normalizers::ALL {
                 let run = |scores: &Array, received: &Array| {
                     run(normalizer, scores, &mask, received, device, DType::F32)
                 };
@@ -370,13 +256,13 @@ fn a_score_of_minus_infinity_hides_its_key() {
         let scores = Array::draw(1, &SHAPE);
         let received = Array::draw(2, &SHAPE);
         // The last query of each head sees nothing.
-        let keep = |at: &[usize]| at[2] + 1 < SHAPE[2] && (at[2] + at[3]) % 3 > 0;
+        let keep = |at: &[usize]| at[2] + 1 < SHAPE[2] && !(at[2] + at[3]).is_multiple_of(3);
         let mask = MaskSpec::Keep(Array::from_fn(&SHAPE, |at| f64::from(keep(at))));
         let infinite = Array::from_fn(&SHAPE, |at| match keep(at) {
             true => scores.at(at),
             false => f64::NEG_INFINITY,
         });
-        for normalizer in ALL {
+        for normalizer in normalizers::ALL {
             let run = |scores, mask| run(normalizer, scores, mask, &received, device, DType::F32);
             let expected = run(&scores, &mask);
             let actual = run(&infinite, &MaskSpec::None);
@@ -395,7 +281,7 @@ fn a_nan_stays_in_its_row() {
         for poison in [f64::NAN, f64::INFINITY] {
             let mut poisoned = scores.clone();
             *poisoned.at_mut(&[1, 2, 3, 1]) = poison;
-            for normalizer in ALL {
+            for normalizer in normalizers::ALL {
                 let run = |scores| run(normalizer, scores, &mask, &received, device, DType::F32);
                 let (clean, dirty) = (run(&scores), run(&poisoned));
                 let what = format!("{normalizer:?}: {poison}");
@@ -432,7 +318,7 @@ fn a_nan_stays_in_its_row() {
 #[test]
 fn sizes_of_zero_and_one() {
     device::each_training(|device| {
-        for normalizer in ALL {
+        for normalizer in normalizers::ALL {
             for axis in 0..4 {
                 let mut shape = SHAPE;
                 shape[axis] = 0;
@@ -459,7 +345,7 @@ fn half_precision_rounds_once() {
             for normalizer in [Normalizer::Sparsemax, Normalizer::Hardmax] {
                 let weights = normalizer.weights(scores.tensor(device, dtype), &mask.mask(device));
                 assert_eq!(weights.dtype(), dtype);
-                let expected = expected_weights(normalizer, &scores, &mask);
+                let expected = normalizers::weights(normalizer, &scores, &mask);
                 assert_close(
                     "half",
                     &Array::read(weights),
@@ -468,177 +354,5 @@ fn half_precision_rounds_once() {
                 );
             }
         }
-    });
-}
-
-// ---- inside attention
-
-const SMALL: Sizes = Sizes {
-    heads: 2,
-    queries: 3,
-    keys: 4,
-    ..SIZES
-};
-
-/// Every way to call attention gives the context and weights of the loops, and one set of gradients.
-struct EndToEnd(Normalizer);
-
-impl Check for EndToEnd {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        let attention = attention.with_normalizer(self.0);
-        let weights = expected_weights(self.0, &problem.scores(), &problem.mask);
-        let context = oracle::weighted_sum(&weights, &problem.inputs["values"]);
-        let gradients: Vec<[Array; 3]> =
-            ["forward", "weights", "attend", "attend, weights", "steps"]
-                .into_iter()
-                .map(|path| {
-                    let inputs = ["queries", "keys", "values"]
-                        .map(|name| problem.inputs[name].f32::<4>(device).require_grad());
-                    let [q, k, v] = inputs.clone();
-                    let mask = problem.mask.mask(device);
-                    let (actual, found) = match path {
-                        "forward" => (attention.forward(q, k, v, &mask), None),
-                        "weights" => {
-                            let output = attention.forward_with_weights(q, k, v, &mask);
-                            (output.context, Some(output.weights))
-                        }
-                        "attend" => (attention.attend(q, &attention.prepare(k, v, mask)), None),
-                        "steps" => {
-                            let memory = attention.prepare(k, v, mask);
-                            let steps = q.split(1, 2).into_iter();
-                            let steps = steps.map(|query| attention.attend(query, &memory));
-                            (Tensor::cat(steps.collect(), 2), None)
-                        }
-                        _ => {
-                            let memory = attention.prepare(k, v, mask);
-                            let output = attention.attend_with_weights(q, &memory);
-                            (output.context, Some(output.weights))
-                        }
-                    };
-                    let what = format!("{:?}: {path}", self.0);
-                    assert_close(&what, &Array::read(actual.clone()), &context, 1e-5);
-                    if let Some(found) = found {
-                        assert_close(&what, &Array::read(found), &weights, 1e-5);
-                    }
-                    let received = problem.grad_context.as_ref().unwrap().f32(device);
-                    let gradients = (actual * received).sum().backward();
-                    inputs.map(|input| match input.grad(&gradients) {
-                        Some(gradient) => Array::read(gradient),
-                        None => Array::full(&input.dims(), 0.0),
-                    })
-                })
-                .collect();
-        for (name, axis) in [("queries", 0), ("keys", 1), ("values", 2)] {
-            for other in &gradients[1..] {
-                assert_close(name, &other[axis], &gradients[0][axis], 1e-5);
-            }
-            let learns = axis == 2 || self.0 != Normalizer::Hardmax;
-            assert_eq!(gradients[0][axis].magnitude() > 0.0, learns, "{name}");
-        }
-    }
-}
-
-#[test]
-fn attention_with_each_normalizer() {
-    device::each_training(|device| {
-        for mask in [MaskSpec::None, MaskSpec::lens(&[0, 3])] {
-            for (kind, mut problem) in Problem::both(SMALL, &mask) {
-                eprintln!("{kind}: {mask:?}");
-                // Scores so near each other that several keys get a weight.
-                if let Some(w_v) = problem.inputs.get_mut("w_v") {
-                    *w_v = w_v.map(|number| number / 16.0);
-                }
-                problem.scale = Some(1.0 / 64.0);
-                for normalizer in ALL {
-                    problem.with_attention(device, 0.0, &EndToEnd(normalizer));
-                }
-            }
-        }
-    });
-}
-
-/// The steps of a decoder give the rows of one call.
-struct Decoding(Normalizer);
-
-impl Check for Decoding {
-    fn check<S: ScoringFunction>(
-        &self,
-        attention: Attention<S>,
-        problem: &Problem,
-        device: &Device,
-    ) {
-        let attention = attention.with_normalizer(self.0);
-        let [queries, keys, values] =
-            ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<3>(device));
-        let mask = problem.mask.mask(device);
-        let expected =
-            attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
-        let memory = Alignment::prepare(&attention, keys, values, mask);
-        let mut contexts = Vec::new();
-        let mut weights = Vec::new();
-        for query in queries.split(1, 1) {
-            let (context, ()) = attention.step(query.clone(), &memory, ());
-            let (output, ()) = attention.step_with_weights(query, &memory, ());
-            contexts.push(context);
-            weights.push(output.weights);
-        }
-        let pairs = [
-            ("context", contexts, expected.context),
-            ("weights", weights, expected.weights),
-        ];
-        for (name, steps, expected) in pairs {
-            let steps = Array::read(Tensor::cat(steps, 1));
-            assert_close(name, &steps, &Array::read(expected), 1e-5);
-        }
-    }
-}
-
-#[test]
-fn decoding_with_each_normalizer() {
-    device::each(|device| {
-        let sizes = Sizes { heads: 0, ..SMALL };
-        for (kind, problem) in Problem::both(sizes, &MaskSpec::lens(&[2, 4])) {
-            eprintln!("{kind}");
-            for normalizer in ALL {
-                problem.with_attention(device, 0.0, &Decoding(normalizer));
-            }
-        }
-    });
-}
-
-#[test]
-fn a_normalizer_stays_with_its_module_and_out_of_records() {
-    let folder = tempfile::tempdir().unwrap();
-    device::each_training(|device| {
-        let new = || Problem::additive(SMALL, MaskSpec::None).additive_score(device, DType::F32);
-        let sparse = Attention::new(new(), 0.0).with_normalizer(Normalizer::Sparsemax);
-        assert_eq!(sparse.clone().normalizer, Normalizer::Sparsemax);
-        assert_eq!(
-            sparse.clone().fork(device).normalizer,
-            Normalizer::Sparsemax
-        );
-        assert_eq!(
-            sparse.clone().to_device(device).normalizer,
-            Normalizer::Sparsemax
-        );
-        assert_eq!(sparse.valid().normalizer, Normalizer::Sparsemax);
-        assert_eq!(sparse.clone().no_grad().normalizer, Normalizer::Sparsemax);
-
-        // A record says nothing of the normalizer: what loads it keeps its own.
-        let path = folder.path().join("attention");
-        sparse.clone().save_file(&path).unwrap();
-        let soft = Attention::new(new(), 0.0);
-        let loaded = soft.clone().try_load_file(&path).unwrap();
-        assert_eq!(loaded.normalizer, Normalizer::Softmax);
-        let loaded = soft.clone().load_record(sparse.clone().into_record());
-        assert_eq!(loaded.normalizer, Normalizer::Softmax);
-        soft.save_file(&path).unwrap();
-        let loaded = sparse.try_load_file(&path).unwrap();
-        assert_eq!(loaded.normalizer, Normalizer::Sparsemax);
     });
 }
