@@ -111,24 +111,51 @@ fn sparsemax_is_exact_however_many_keys_are_in_the_support() {
     });
 }
 
+/// Scores on which a search for the support from below takes one step for each of `sizes`, the first of them all, the last
+/// the support: those that a step drops lie just above the threshold before it, where they delay it most.
+fn slow_scores(sizes: &[usize]) -> Vec<f64> {
+    // Thresholds are -1 + t * excess, where `excess` is what the first one leaves above the sum of 1.
+    let (mut t, mut excess) = (0.0, 1.0);
+    let mut dropped = Vec::new();
+    for pair in sizes.windows(2) {
+        let (here, next) = (pair[0] as f64, pair[1] as f64);
+        let step = excess / here;
+        let margin = step / 1024.0;
+        dropped.extend(vec![t + margin; pair[0] - pair[1]]);
+        t += step;
+        excess -= next * step + (here - next) * margin;
+    }
+    let above = 0.75;
+    let first_excess = above / (1.0 - dropped.iter().sum::<f64>());
+    let dropped = dropped.iter().map(|t| -1.0 + t * first_excess);
+    dropped.chain([-1.0 + above, 0.0]).collect()
+}
+
 #[test]
-fn sparsemax_drops_keys_one_by_one_where_it_must() {
+fn sparsemax_finds_a_support_that_takes_many_steps() {
+    let sizes = [64, 48, 36, 27, 20, 15, 11, 8, 6, 4, 3, 2];
+    let row = slow_scores(&sizes);
+    assert_eq!(row.len(), sizes[0]);
+    // It does take them.
+    let mut support = row.clone();
+    for size in sizes {
+        assert_eq!(support.len(), size);
+        let threshold = (support.iter().sum::<f64>() - 1.0) / size as f64;
+        support.retain(|score| *score > threshold);
+    }
     device::each_training(|device| {
-        let keys = 40;
-        // Each step sees that the next scores are too low, but not yet those after them.
-        let rows: [&dyn Fn(i32) -> f64; 4] = [
-            &|j| -1.0 + 2f64.powi(-j),
-            &|j| -1.0 + 1.0 / f64::from(j + 1),
-            &|j| -f64::from(j) / 64.0,
-            &|j| -f64::from(j * j) / 1024.0,
-        ];
-        let scores = Array::from_fn(&[1, 1, 4, keys], |at| rows[at[2]](at[3] as i32));
-        for dtype in device::dtypes(device) {
-            let weights =
-                Normalizer::Sparsemax.weights(scores.tensor(device, dtype), &Mask::none());
-            let expected = normalizers::weights(Normalizer::Sparsemax, &scores, &MaskSpec::None);
-            assert_close("rows", &Array::read(weights), &expected, tolerance(dtype));
-        }
+        // Forwards in one row, backwards in another.
+        let scores = Array::from_fn(&[1, 1, 2, 64], |at| match at[2] {
+            0 => row[at[3]],
+            _ => row[63 - at[3]],
+        });
+        check(
+            Normalizer::Sparsemax,
+            "many steps",
+            &scores,
+            &MaskSpec::None,
+            device,
+        );
     });
 }
 
