@@ -227,6 +227,60 @@ def additive_cases():
     ]
 
 
+class NormalizedAttention(nn.Module):
+    """The score g v/|v| . tanh(W_q q + b + W_k k) of TensorFlow Addons' BahdanauAttention(normalize=True)."""
+
+    def __init__(self):
+        super().__init__()
+        self.W_q = nn.Linear(QUERY_SIZE, HIDDEN)
+        self.W_k = nn.Linear(KEY_SIZE, HIDDEN, bias=False)
+        self.w_v = nn.utils.parametrizations.weight_norm(nn.Linear(HIDDEN, 1, bias=False))
+
+    def forward(self, x, see):
+        pairs = self.W_q(x["queries"]).unsqueeze(-2) + self.W_k(x["keys"]).unsqueeze(-3)
+        weight = self.w_v.parametrizations.weight
+        direction = weight.original1 / weight.original1.norm()
+        close(self.w_v.weight, weight.original0 * direction)
+        return attend(self.w_v(pairs.tanh()).squeeze(-1), x["values"], see)
+
+
+class ConcatAttention(nn.Module):
+    """Luong's concat score v . tanh(W [q; k]), as it is written: with the pairs concatenated."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.hidden = nn.Linear(QUERY_SIZE + KEY_SIZE, HIDDEN, bias=bias)
+        self.value = nn.Linear(HIDDEN, 1, bias=False)
+
+    def forward(self, x, see):
+        q = x["queries"].unsqueeze(-2).repeat_interleave(x["keys"].shape[-2], -2)
+        k = x["keys"].unsqueeze(-3).repeat_interleave(x["queries"].shape[-2], -3)
+        scores = self.value(self.hidden(torch.cat([q, k], dim=-1)).tanh())
+        return attend(scores.squeeze(-1), x["values"], see)
+
+
+def additive_family_cases():
+    """Small: two examples, three queries, four keys."""
+
+    def one(name, module, names, lens, loss):
+        module = module.double()
+        module.load_state_dict({n: draw(f"{name}/{n}", *p.shape, std=0.4) for n, p in module.named_parameters()})
+        parameters = {names.get(n, n): p for n, p in module.named_parameters()}
+        case_of = attention("additive_family", KEY_SIZE, module, parameters)
+        return case_of(name, integers("valid_lens", lens), loss=loss, queries=3, keys=4)
+
+    names = {
+        "W_q.bias": "b",
+        "w_v.parametrizations.weight.original0": "g",
+        "w_v.parametrizations.weight.original1": "w_v.weight",
+    }
+    yield "additive_family.json", [
+        one("normalized", NormalizedAttention(), names, [2, 4], ("context", "weights")),
+        one("concat", ConcatAttention(bias=False), {}, [3, 4], ("context", "weights")),
+        one("concat_bias", ConcatAttention(bias=True), {}, [[1, 4, 0], [2, 3, 4]], ("context",)),
+    ]
+
+
 def dot_product(x, see, scale=None):
     """Dot-product attention, checked against PyTorch's own, forward and backward."""
     q, k, v = x["queries"], x["keys"], x["values"]
@@ -293,6 +347,6 @@ def gru_cases():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for subject in (softmax_cases, additive_cases, dot_product_cases, state_dicts, gru_cases):
+    for subject in (softmax_cases, additive_cases, additive_family_cases, dot_product_cases, state_dicts, gru_cases):
         for file, cases in subject():
             write(file, cases)

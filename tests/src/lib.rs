@@ -8,8 +8,10 @@
 
 mod array;
 mod compare;
+mod concatenation;
 pub mod device;
 mod mask;
+pub mod normalizers;
 pub mod oracle;
 mod panics;
 mod problem;
@@ -20,6 +22,7 @@ pub use array::Array;
 pub use compare::{
     assert_close, assert_outcomes_close, assert_outcomes_same, assert_same, assert_zero,
 };
+pub use concatenation::Concatenation;
 pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};

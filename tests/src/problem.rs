@@ -142,11 +142,10 @@ impl Problem {
         part("context", &self.grad_context) + part("weights", &self.grad_weights)
     }
 
-    /// Context and weights, by plain loops in f64.
-    pub fn solve(&self) -> Outcome {
-        let [queries, keys, values] =
-            ["queries", "keys", "values"].map(|name| self.inputs[name].with_heads());
-        let scores = match self.inputs.get("W_q") {
+    /// The scores, by plain loops in f64, with a heads axis.
+    pub fn scores(&self) -> Array {
+        let [queries, keys] = ["queries", "keys"].map(|name| self.inputs[name].with_heads());
+        match self.inputs.get("W_q") {
             Some(w_q) => {
                 let [w_k, w_v] = ["W_k", "w_v"].map(|name| &self.inputs[name]);
                 oracle::additive_scores(&queries, &keys, w_q, w_k, w_v)
@@ -155,8 +154,13 @@ impl Problem {
                 let scale = self.scale.unwrap_or(1.0 / (queries.shape[3] as f64).sqrt());
                 oracle::dot_product_scores(&queries, &keys, scale)
             }
-        };
-        let weights = oracle::masked_softmax(&scores, &self.mask);
+        }
+    }
+
+    /// Context and weights, by plain loops in f64.
+    pub fn solve(&self) -> Outcome {
+        let values = self.inputs["values"].with_heads();
+        let weights = oracle::masked_softmax(&self.scores(), &self.mask);
         let context = oracle::weighted_sum(&weights, &values);
         let rank = self.inputs["queries"].shape.len();
         let shaped = |array: Array| match rank {

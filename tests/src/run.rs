@@ -44,6 +44,46 @@ impl Path {
     ];
     /// Those that know queries and mask when the keys are projected.
     pub const DIRECT: [Self; 2] = [Self::Forward, Self::ForwardWithWeights];
+
+    /// Context, and weights where this call has them, of queries, keys and values.
+    pub fn call<S: ScoringFunction, const D: usize>(
+        self,
+        attention: &Attention<S>,
+        [q, k, v]: [Tensor<D>; 3],
+        mask: &Mask,
+    ) -> (Tensor<D>, Option<Tensor<D>>) {
+        match self {
+            Self::Forward => (attention.forward(q, k, v, mask), None),
+            Self::ForwardWithWeights => {
+                let output = attention.forward_with_weights(q, k, v, mask);
+                (output.context, Some(output.weights))
+            }
+            Self::Attend => (
+                attention.attend(q, &attention.prepare(k, v, mask.clone())),
+                None,
+            ),
+            Self::AttendWithWeights => {
+                let memory = attention.prepare(k, v, mask.clone());
+                let output = attention.attend_with_weights(q, &memory);
+                (output.context, Some(output.weights))
+            }
+            Self::Steps => {
+                let memory = attention.prepare(k, v, mask.clone());
+                let axis = D - 2;
+                let step = |at: usize| {
+                    let query = q.clone().narrow(axis, at, 1);
+                    match at % 3 {
+                        1 => attention.attend_with_weights(query, &memory).context,
+                        _ => attention.attend(query, &memory),
+                    }
+                };
+                (
+                    Tensor::cat((0..q.dims()[axis]).map(step).collect(), axis),
+                    None,
+                )
+            }
+        }
+    }
 }
 
 impl Problem {
@@ -107,6 +147,7 @@ impl Problem {
             query: linear("W_q"),
             key: linear("W_k"),
             value: linear("w_v"),
+            gain: None,
         }
     }
 
@@ -118,38 +159,8 @@ impl Problem {
         mask: &Mask,
         path: Path,
     ) -> Outcome {
-        let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
-        let (context, weights) = match path {
-            Path::Forward => (attention.forward(q, k, v, mask), None),
-            Path::ForwardWithWeights => {
-                let output = attention.forward_with_weights(q, k, v, mask);
-                (output.context, Some(output.weights))
-            }
-            Path::Attend => (
-                attention.attend(q, &attention.prepare(k, v, mask.clone())),
-                None,
-            ),
-            Path::AttendWithWeights => {
-                let memory = attention.prepare(k, v, mask.clone());
-                let output = attention.attend_with_weights(q, &memory);
-                (output.context, Some(output.weights))
-            }
-            Path::Steps => {
-                let memory = attention.prepare(k, v, mask.clone());
-                let axis = D - 2;
-                let step = |at: usize| {
-                    let query = q.clone().narrow(axis, at, 1);
-                    match at % 3 {
-                        1 => attention.attend_with_weights(query, &memory).context,
-                        _ => attention.attend(query, &memory),
-                    }
-                };
-                (
-                    Tensor::cat((0..q.dims()[axis]).map(step).collect(), axis),
-                    None,
-                )
-            }
-        };
+        let tensors = [queries.clone(), keys.clone(), values.clone()];
+        let (context, weights) = path.call(attention, tensors, mask);
         let mut outcome = Outcome::from([("context".into(), Array::read(context.clone()))]);
         if let Some(weights) = &weights {
             outcome.insert("weights".into(), Array::read(weights.clone()));

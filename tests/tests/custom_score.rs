@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction};
-use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks};
+use attention_tests::{
+    Array, Concatenation, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks,
+};
 use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor, activation};
 
@@ -16,34 +18,6 @@ impl ScoringFunction for UserDotProduct {
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
         let size = queries.dims()[3] as f64;
         queries.matmul(keys.swap_dims(2, 3)) / size.sqrt()
-    }
-}
-
-/// A perceptron on the concatenation `[q; k]`: `tanh([q; k] W) w`.
-#[derive(Module, Debug)]
-struct Concatenation {
-    hidden: Param<Tensor<2>>,
-    output: Param<Tensor<2>>,
-}
-
-impl ScoringFunction for Concatenation {
-    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
-        let [batch, heads, num_queries, query_size] = queries.dims();
-        let [_, _, num_keys, key_size] = keys.dims();
-        let pairs = [batch, heads, num_queries, num_keys];
-        let queries =
-            queries
-                .unsqueeze_dim::<5>(3)
-                .expand([batch, heads, num_queries, num_keys, query_size]);
-        let keys =
-            keys.unsqueeze_dim::<5>(2)
-                .expand([batch, heads, num_queries, num_keys, key_size]);
-        let rows = pairs.iter().product();
-        let both = Tensor::cat(vec![queries, keys], 4).reshape([rows, query_size + key_size]);
-        both.matmul(self.hidden.val())
-            .tanh()
-            .matmul(self.output.val())
-            .reshape(pairs)
     }
 }
 

@@ -47,6 +47,12 @@ pub struct AdditiveAttentionConfig {
     pub key_size: usize,
     /// The number of hidden units in which the two are compared.
     pub num_hiddens: usize,
+    /// Whether the hidden units have a bias; see [`AdditiveScore`].
+    #[config(default = false)]
+    pub bias: bool,
+    /// Whether w_v is normalised, with a bias; see [`AdditiveScore`].
+    #[config(default = false)]
+    pub normalize: bool,
     /// The probability to drop a weight while training.
     #[config(default = 0.0)]
     pub dropout: f64,
@@ -58,7 +64,9 @@ impl AdditiveAttentionConfig {
     /// # Panics
     /// If a size is 0 or `dropout` is not in `[0, 1)`.
     pub fn init(&self, device: &Device) -> AdditiveAttention {
-        let score = AdditiveScoreConfig::new(self.query_size, self.key_size, self.num_hiddens);
+        let score = AdditiveScoreConfig::new(self.query_size, self.key_size, self.num_hiddens)
+            .with_bias(self.bias)
+            .with_normalize(self.normalize);
         Attention::new(score.init(device), self.dropout)
     }
 }

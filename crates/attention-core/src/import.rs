@@ -2,7 +2,7 @@
 //!
 //! The book's `AdditiveAttention` has the parameters `W_q.weight`, `W_k.weight` and `w_v.weight`; Burn's live in
 //! [`AdditiveScore`](crate::AdditiveScore) as `query`, `key` and `value`. PyTorch stores a linear map as
-//! `[out, in]` and Burn as `[in, out]`; loading transposes.
+//! `[out, in]` and Burn as `[in, out]`; loading transposes. An attention with a bias expects a `W_q.bias` as well.
 //!
 //! ```python
 //! torch.save(attention.state_dict(), "attention.pt")
@@ -37,8 +37,9 @@ impl std::error::Error for ImportError {}
 /// `"decoder.attention."` for one of a larger model, whose other tensors are left alone.
 ///
 /// # Errors
-/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, or one of
-/// the three tensors is missing or of another shape than `attention` was configured for.
+/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, one of
+/// the tensors is missing or of another shape than `attention` was configured for, or `attention` normalises w_v,
+/// which the book's does not.
 ///
 /// ```no_run
 /// use attention_core::AdditiveAttentionConfig;
@@ -61,6 +62,11 @@ pub fn load_additive_attention(
     };
     if let Err(source) = std::fs::File::open(path) {
         return Err(error(source.to_string()));
+    }
+    if attention.score.gain.is_some() {
+        let reason =
+            "expected an attention without `normalize`: the file has no place for its gain";
+        return Err(error(reason.to_string()));
     }
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("pt" | "pth" | "bin") => pytorch(attention, path, prefix),
@@ -119,11 +125,12 @@ mod state_dict {
 
     use crate::AdditiveAttention;
 
-    /// PyTorch's names and ours.
-    const NAMES: [(&str, &str); 3] = [
+    /// PyTorch's names and ours; the last only where there is a bias.
+    const NAMES: [(&str, &str); 4] = [
         ("W_q.weight", "score.query.weight"),
         ("W_k.weight", "score.key.weight"),
         ("w_v.weight", "score.value.weight"),
+        ("W_q.bias", "score.query.bias"),
     ];
 
     /// A pattern that matches `name` alone.
@@ -155,8 +162,12 @@ mod state_dict {
         if let Some(error) = result.errors.first() {
             return Err(error.to_string());
         }
-        for (theirs, ours) in NAMES {
-            if !result.applied.iter().any(|path| path == ours) {
+        let expected = match attention.score.query.bias {
+            Some(_) => 4,
+            None => 3,
+        };
+        for (theirs, ours) in &NAMES[..expected] {
+            if !result.applied.iter().any(|path| path == *ours) {
                 return Err(format!(
                     "expected a tensor `{theirs}` after the given prefix, found only {}",
                     result.unused.join(", ")

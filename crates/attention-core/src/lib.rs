@@ -15,8 +15,8 @@ mod softmax;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{
-    AdditiveScore, AdditiveScoreConfig, DotFamily, DotProductScore, DotProductScoreConfig,
-    ScoringFunction,
+    AdditiveScore, AdditiveScoreConfig, ConcatScore, ConcatScoreConfig, DotFamily, DotProductScore,
+    DotProductScoreConfig, ScoringFunction,
 };
 
 pub use mask::Mask;

@@ -1,7 +1,7 @@
 //! Additive score.
 
 use burn::config::Config;
-use burn::module::Module;
+use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
@@ -18,6 +18,12 @@ pub struct AdditiveScoreConfig {
     pub key_size: usize,
     /// The number of hidden units in which the two are compared.
     pub num_hiddens: usize,
+    /// Whether the hidden units have a bias b, 0 at first.
+    #[config(default = false)]
+    pub bias: bool,
+    /// Whether w_v is normalised to the length g, `1 / sqrt(num_hiddens)` at first. The hidden units have a bias then.
+    #[config(default = false)]
+    pub normalize: bool,
 }
 
 impl AdditiveScoreConfig {
@@ -31,34 +37,43 @@ impl AdditiveScoreConfig {
             ("key_size", self.key_size),
             ("num_hiddens", self.num_hiddens),
         ];
-        for (name, size) in sizes {
-            assert!(
-                size > 0,
-                "AdditiveScoreConfig: {name} expected at least 1, got 0"
-            );
-        }
+        expect_positive("AdditiveScoreConfig", &sizes);
         let linear = |from, to| LinearConfig::new(from, to).with_bias(false).init(device);
+        let has_bias = self.bias || self.normalize;
+        let length = 1.0 / (self.num_hiddens as f64).sqrt();
+        let gain = Initializer::Constant { value: length };
         AdditiveScore {
-            query: linear(self.query_size, self.num_hiddens),
+            query: Linear {
+                bias: has_bias.then(|| Initializer::Zeros.init([self.num_hiddens], device)),
+                ..linear(self.query_size, self.num_hiddens)
+            },
             key: linear(self.key_size, self.num_hiddens),
             value: linear(self.num_hiddens, 1),
+            gain: self.normalize.then(|| gain.init([1], device)),
         }
     }
 }
 
 /// `a(q, k) = w_v . tanh(W_q q + W_k k)`, for queries and keys of any two sizes.
 ///
-/// Equal to a perceptron with one hidden layer on the concatenation `[q; k]`, without ever concatenating.
+/// Equal to a perceptron with one hidden layer on the concatenation `[q; k]`, without ever concatenating; see
+/// [`ConcatScore`](crate::ConcatScore) for one with the parameters of that form.
 ///
-/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2.
+/// With a bias the hidden units are `tanh(W_q q + W_k k + b)`. With [`normalize`](AdditiveScoreConfig::normalize) their
+/// weights are `g w_v / |w_v|`: length and direction are learnt apart (Salimans & Kingma 2016, "Weight Normalization").
+///
+/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", appendix A.1.2. With
+/// `normalize` it is `BahdanauAttention(normalize=True)` of TensorFlow Addons.
 #[derive(Module, Debug)]
 pub struct AdditiveScore {
-    /// W_q, `[query_size, num_hiddens]`.
+    /// W_q, `[query_size, num_hiddens]`, and the bias b of the hidden units, `[num_hiddens]`, if they have one.
     pub query: Linear,
     /// W_k, `[key_size, num_hiddens]`.
     pub key: Linear,
-    /// w_v, `[num_hiddens, 1]`.
+    /// w_v, `[num_hiddens, 1]`; not 0 where it is normalised.
     pub value: Linear,
+    /// g, `[1]`, the length of w_v where it is normalised.
+    pub gain: Option<Param<Tensor<1>>>,
 }
 
 impl ScoringFunction for AdditiveScore {
@@ -85,10 +100,30 @@ impl ScoringFunction for AdditiveScore {
 }
 
 impl AdditiveScore {
-    /// w_v, `[num_hiddens]`.
+    /// The weight of each hidden unit, `[num_hiddens]`: w_v, or `g w_v / |w_v|`.
     fn weight(&self) -> Tensor<1> {
-        let weight = self.value.weight.val();
-        let [num_hiddens, _] = weight.dims();
-        weight.reshape([num_hiddens])
+        let weight = vector(&self.value);
+        match &self.gain {
+            Some(gain) => {
+                let length = weight.clone().square().sum().sqrt();
+                weight * (gain.val() / length)
+            }
+            None => weight,
+        }
+    }
+}
+
+/// The weights of a linear map `[size, 1]`, `[size]`.
+pub(super) fn vector(linear: &Linear) -> Tensor<1> {
+    let weight = linear.weight.val();
+    let [size, _] = weight.dims();
+    weight.reshape([size])
+}
+
+/// # Panics
+/// If a size is 0; `config` is what asks for it.
+pub(super) fn expect_positive(config: &str, sizes: &[(&str, usize)]) {
+    for (name, size) in sizes {
+        assert!(*size > 0, "{config}: {name} expected at least 1, got 0");
     }
 }

@@ -1,10 +1,12 @@
 //! Scoring functions: how well a key answers a query. One file each.
 
 mod additive;
+mod concat;
 mod dot_family;
 mod dot_product;
 
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
+pub use concat::{ConcatScore, ConcatScoreConfig};
 pub use dot_family::DotFamily;
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 

@@ -1,0 +1,41 @@
+//! Hardmax: all weight on one key.
+
+use burn::tensor::{Int, Tensor};
+
+use super::{lower_hidden, widened};
+use crate::Mask;
+use crate::ops::fill_hidden;
+
+/// 1 at the first of the largest visible scores, 0 elsewhere; detached from the scores.
+pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
+    let shape = scores.dims();
+    let [_, _, _, num_keys] = shape;
+    if shape.contains(&0) {
+        return fill_hidden(scores, mask, 0.0).detach();
+    }
+    let dtype = scores.dtype();
+    let (scores, hidden) = lower_hidden(widened(scores.detach()), mask);
+    let largest = scores.clone().max_dim(3).expand(shape);
+    // A NaN compares false, with itself and as the largest.
+    let at_most = scores.clone().lower_equal(largest.clone());
+    let broken = at_most.bool_not().any_dim(3).expand(shape);
+
+    // Backends differ in which of equal scores `argmax` names: the smallest position is the first.
+    let below = scores.clone().not_equal(largest);
+    let device = scores.device();
+    let positions = Tensor::<1, Int>::arange(0..num_keys as i64, &device)
+        .reshape([1, 1, 1, num_keys])
+        .expand(shape);
+    let first = positions
+        .clone()
+        .mask_fill(below, num_keys as i64)
+        .min_dim(3)
+        .expand(shape);
+    let others = positions.not_equal(first);
+    scores
+        .ones_like()
+        .mask_fill(others, 0.0)
+        .mask_fill(broken, f64::NAN)
+        .mask_fill(hidden, 0.0)
+        .cast(dtype)
+}

@@ -1,0 +1,79 @@
+//! What makes weights of scores.
+
+mod hardmax;
+mod sparsemax;
+
+use burn::tensor::activation::sigmoid;
+use burn::tensor::{Bool, DType, Tensor};
+
+use crate::ops::fill_hidden;
+use crate::{Mask, masked_softmax};
+
+/// What makes attention weights of scores: the second arrow of the pipeline, whatever the scoring function and the mask.
+/// Weights of masked pairs are 0, and so are all of a query that sees no key.
+///
+/// A visible score of `-inf` gets the weight 0. A visible NaN reaches its own row (with [`Sigmoid`](Self::Sigmoid) its own
+/// weight) and no other; so does `+inf` where a row is divided or shifted by it, with [`Softmax`](Self::Softmax) and
+/// [`Sparsemax`](Self::Sparsemax).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Normalizer {
+    /// `exp(score)`, divided by its sum over the keys. The only one that has kernels.
+    #[default]
+    Softmax,
+    /// `1 / (1 + exp(-score))`, each pair for itself: weights need not sum to 1.
+    Sigmoid,
+    /// `max(score - tau, 0)`, with the `tau` of each query that makes its weights sum to 1: the nearest point of the
+    /// simplex, where keys well below the best one get exactly 0.
+    ///
+    /// Scores that are a constant apart from each other give the same weights. Needs no sorting, so a GPU does it without
+    /// reading anything back.
+    ///
+    /// Martins & Astudillo 2016, "From Softmax to Sparsemax", section 2.
+    Sparsemax,
+    /// 1 for the key of the largest score, the first of equal ones, and 0 for all others: for inference, to look at one
+    /// key only.
+    ///
+    /// Its derivative is 0 wherever there is one. So while training, values learn through the weights, and scores
+    /// (queries, keys, parameters of the score) get no gradient.
+    Hardmax,
+}
+
+impl Normalizer {
+    /// The weights.
+    ///
+    /// # Shapes
+    /// - scores and result `[batch, heads, queries, keys]`
+    ///
+    /// # Panics
+    /// If the mask does not fit `scores`.
+    pub fn weights(self, scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        match self {
+            Self::Softmax => masked_softmax(scores, mask),
+            Self::Sigmoid => {
+                let scores = fill_hidden(scores, mask, 0.0);
+                fill_hidden(sigmoid(scores), mask, 0.0)
+            }
+            Self::Sparsemax => sparsemax::weights(scores, mask),
+            Self::Hardmax => hardmax::weights(scores, mask),
+        }
+    }
+}
+
+/// Scores whose hidden pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so.
+fn lower_hidden(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) {
+    let lowest = match scores.dtype() {
+        DType::F64 => f64::MIN,
+        _ => f64::from(f32::MIN),
+    };
+    let scores = fill_hidden(scores, mask, f64::NEG_INFINITY);
+    let hidden = scores.clone().detach().lower_elem(lowest);
+    (scores.mask_fill(hidden.clone(), lowest), hidden)
+}
+
+/// Half precision as f32: what is computed of scores sums in f32, and its lowest finite number lies below any score.
+fn widened(scores: Tensor<4>) -> Tensor<4> {
+    match scores.dtype() {
+        DType::F16 | DType::BF16 => scores.cast(DType::F32),
+        _ => scores,
+    }
+}

@@ -1,0 +1,113 @@
+//! Concat score.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use super::ScoringFunction;
+use super::additive::{expect_positive, vector};
+use crate::linear::project_by;
+use crate::{Mask, Memory, ops};
+
+/// Configuration of [`ConcatScore`].
+#[derive(Config, Debug)]
+pub struct ConcatScoreConfig {
+    /// The size of a query.
+    pub query_size: usize,
+    /// The size of a key; it may differ from `query_size`.
+    pub key_size: usize,
+    /// The number of hidden units, in which the two are compared.
+    pub num_hiddens: usize,
+    /// Whether the hidden layer has a bias; the paper's has none.
+    #[config(default = false)]
+    pub bias: bool,
+}
+
+impl ConcatScoreConfig {
+    /// A score with new random parameters on `device`.
+    ///
+    /// # Panics
+    /// If a size is 0.
+    pub fn init(&self, device: &Device) -> ConcatScore {
+        let sizes = [
+            ("query_size", self.query_size),
+            ("key_size", self.key_size),
+            ("num_hiddens", self.num_hiddens),
+        ];
+        expect_positive("ConcatScoreConfig", &sizes);
+        let hidden = LinearConfig::new(self.query_size + self.key_size, self.num_hiddens);
+        let value = LinearConfig::new(self.num_hiddens, 1);
+        ConcatScore {
+            hidden: hidden.with_bias(self.bias).init(device),
+            value: value.with_bias(false).init(device),
+            query_size: self.query_size,
+        }
+    }
+}
+
+/// `a(q, k) = v . tanh(W [q; k])`, a perceptron with one hidden layer on query and key side by side.
+///
+/// It is computed as `v . tanh(W_q q + W_k k)` with the two parts of W, by the kernels of
+/// [`AdditiveScore`](crate::AdditiveScore): no pair is ever concatenated. The two scores differ in how their parameters
+/// are kept and drawn at first, and loaded from other programs.
+///
+/// Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1, "concat".
+///
+/// PyTorch equivalent: `v(torch.tanh(hidden(torch.cat([q, k], -1))))`.
+///
+/// ```
+/// use attention_core::{Attention, ConcatScoreConfig, Mask};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = Attention::new(ConcatScoreConfig::new(3, 5, 8).init(&device), 0.0);
+/// let queries = Tensor::<3>::ones([1, 2, 3], &device);
+/// let keys = Tensor::<3>::ones([1, 7, 5], &device);
+/// let context = attention.forward(queries, keys.clone(), keys, &Mask::none());
+/// assert_eq!(context.dims(), [1, 2, 5]);
+/// ```
+#[derive(Module, Debug)]
+pub struct ConcatScore {
+    /// W, `[query_size + key_size, num_hiddens]`, the query's rows first, and its bias, if it has one.
+    pub hidden: Linear,
+    /// v, `[num_hiddens, 1]`.
+    pub value: Linear,
+    query_size: usize,
+}
+
+impl ScoringFunction for ConcatScore {
+    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        let size = self.query_size;
+        assert_shape!(queries, [_, _, _, size]);
+        let bias = self.hidden.bias.as_ref().map(|bias| bias.val());
+        project_by(self.rows(0, size), bias, queries)
+    }
+
+    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        let [both, _] = self.hidden.weight.dims();
+        let size = both - self.query_size;
+        assert_shape!(keys, [_, _, _, size]);
+        project_by(self.rows(self.query_size, size), None, keys)
+    }
+
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        ops::additive_score(queries, keys, vector(&self.value), mask)
+    }
+
+    fn extend_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
+        ops::pack_additive_keys(keys.clone(), mask, num_queries)
+    }
+
+    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+        let pooling = memory.pooling(queries, dropout);
+        pooling.additive(vector(&self.value), memory.extension.clone())
+    }
+}
+
+impl ConcatScore {
+    /// The part of W that meets the query or the key.
+    fn rows(&self, start: usize, size: usize) -> Tensor<2> {
+        self.hidden.weight.val().narrow(0, start, size)
+    }
+}

@@ -1,0 +1,160 @@
+//! Attention with each normalizer: every call, decoding, modules and records.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{Alignment, Attention, Normalizer, ScoringFunction};
+use attention_tests::{
+    Array, Check, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, device, normalizers, oracle,
+};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+
+const SMALL: Sizes = Sizes {
+    heads: 2,
+    queries: 3,
+    keys: 4,
+    ..SIZES
+};
+
+/// Every way to call attention gives the context and weights of the loops, and one set of gradients.
+struct EndToEnd(Normalizer);
+
+impl Check for EndToEnd {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
+        let attention = attention.with_normalizer(self.0);
+        let weights = normalizers::weights(self.0, &problem.scores(), &problem.mask);
+        let context = oracle::weighted_sum(&weights, &problem.inputs["values"]);
+        let mask = problem.mask.mask(device);
+        let paths = [&Path::ALL[..], &[Path::Steps]].concat();
+        let gradients: Vec<[Array; 3]> = paths
+            .into_iter()
+            .map(|path| {
+                let inputs = ["queries", "keys", "values"]
+                    .map(|name| problem.inputs[name].f32::<4>(device).require_grad());
+                let (actual, found) = path.call(&attention, inputs.clone(), &mask);
+                let what = format!("{:?}: {path:?}", self.0);
+                assert_close(&what, &Array::read(actual.clone()), &context, 1e-5);
+                if let Some(found) = found {
+                    assert_close(&what, &Array::read(found), &weights, 1e-5);
+                }
+                let received = problem.grad_context.as_ref().unwrap().f32(device);
+                let gradients = (actual * received).sum().backward();
+                inputs.map(|input| match input.grad(&gradients) {
+                    Some(gradient) => Array::read(gradient),
+                    None => Array::full(&input.dims(), 0.0),
+                })
+            })
+            .collect();
+        for (name, axis) in [("queries", 0), ("keys", 1), ("values", 2)] {
+            for other in &gradients[1..] {
+                assert_close(name, &other[axis], &gradients[0][axis], 1e-5);
+            }
+            let learns = axis == 2 || self.0 != Normalizer::Hardmax;
+            assert_eq!(gradients[0][axis].magnitude() > 0.0, learns, "{name}");
+        }
+    }
+}
+
+#[test]
+fn attention_with_each_normalizer() {
+    device::each_training(|device| {
+        for mask in [MaskSpec::None, MaskSpec::lens(&[0, 3])] {
+            for (kind, mut problem) in Problem::both(SMALL, &mask) {
+                eprintln!("{kind}: {mask:?}");
+                // Scores so near each other that several keys get a weight.
+                if let Some(w_v) = problem.inputs.get_mut("w_v") {
+                    *w_v = w_v.map(|number| number / 16.0);
+                }
+                problem.scale = Some(1.0 / 64.0);
+                for normalizer in normalizers::ALL {
+                    problem.with_attention(device, 0.0, &EndToEnd(normalizer));
+                }
+            }
+        }
+    });
+}
+
+/// The steps of a decoder give the rows of one call.
+struct Decoding(Normalizer);
+
+impl Check for Decoding {
+    fn check<S: ScoringFunction>(
+        &self,
+        attention: Attention<S>,
+        problem: &Problem,
+        device: &Device,
+    ) {
+        let attention = attention.with_normalizer(self.0);
+        let [queries, keys, values] =
+            ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<3>(device));
+        let mask = problem.mask.mask(device);
+        let expected =
+            attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
+        let memory = Alignment::prepare(&attention, keys, values, mask);
+        let mut contexts = Vec::new();
+        let mut weights = Vec::new();
+        for query in queries.split(1, 1) {
+            let (context, ()) = attention.step(query.clone(), &memory, ());
+            let (output, ()) = attention.step_with_weights(query, &memory, ());
+            contexts.push(context);
+            weights.push(output.weights);
+        }
+        let pairs = [
+            ("context", contexts, expected.context),
+            ("weights", weights, expected.weights),
+        ];
+        for (name, steps, expected) in pairs {
+            let steps = Array::read(Tensor::cat(steps, 1));
+            assert_close(name, &steps, &Array::read(expected), 1e-5);
+        }
+    }
+}
+
+#[test]
+fn decoding_with_each_normalizer() {
+    device::each(|device| {
+        let sizes = Sizes { heads: 0, ..SMALL };
+        for (kind, problem) in Problem::both(sizes, &MaskSpec::lens(&[2, 4])) {
+            eprintln!("{kind}");
+            for normalizer in normalizers::ALL {
+                problem.with_attention(device, 0.0, &Decoding(normalizer));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_normalizer_stays_with_its_module_and_out_of_records() {
+    let folder = tempfile::tempdir().unwrap();
+    device::each_training(|device| {
+        let new = || Problem::additive(SMALL, MaskSpec::None).additive_score(device, DType::F32);
+        let sparse = Attention::new(new(), 0.0).with_normalizer(Normalizer::Sparsemax);
+        assert_eq!(sparse.clone().normalizer, Normalizer::Sparsemax);
+        assert_eq!(
+            sparse.clone().fork(device).normalizer,
+            Normalizer::Sparsemax
+        );
+        assert_eq!(
+            sparse.clone().to_device(device).normalizer,
+            Normalizer::Sparsemax
+        );
+        assert_eq!(sparse.valid().normalizer, Normalizer::Sparsemax);
+        assert_eq!(sparse.clone().no_grad().normalizer, Normalizer::Sparsemax);
+
+        // A record says nothing of the normalizer: what loads it keeps its own.
+        let path = folder.path().join("attention");
+        sparse.clone().save_file(&path).unwrap();
+        let soft = Attention::new(new(), 0.0);
+        let loaded = soft.clone().try_load_file(&path).unwrap();
+        assert_eq!(loaded.normalizer, Normalizer::Softmax);
+        let loaded = soft.clone().load_record(sparse.clone().into_record());
+        assert_eq!(loaded.normalizer, Normalizer::Softmax);
+        soft.save_file(&path).unwrap();
+        let loaded = sparse.try_load_file(&path).unwrap();
+        assert_eq!(loaded.normalizer, Normalizer::Sparsemax);
+    });
+}
