@@ -9,6 +9,7 @@ mod mask;
 mod memory;
 mod normalizer;
 pub mod ops;
+mod proportional;
 mod rank;
 mod score;
 mod softmax;
@@ -17,6 +18,10 @@ mod softmax;
 pub use score::{
     AdditiveScore, AdditiveScoreConfig, DotFamily, DotProductScore, DotProductScoreConfig,
     ScoringFunction,
+};
+pub use score::{
+    BilinearScore, BilinearScoreConfig, CosineScore, CosineScoreConfig, GaussianScore,
+    GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig,
 };
 
 pub use mask::Mask;

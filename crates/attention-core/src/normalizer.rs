@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
 
 use crate::ops::fill_hidden;
+use crate::proportional::proportional;
 use crate::{Mask, masked_softmax};
 
 /// What makes attention weights of scores: the second arrow of the pipeline, whatever the scoring function and the mask.
@@ -15,6 +16,9 @@ pub enum Normalizer {
     Softmax,
     /// `1 / (1 + exp(-score))`, each pair for itself: weights need not sum to 1.
     Sigmoid,
+    /// The score, divided by the sum of the visible scores of its query. For scores that are not negative, such as a
+    /// [`KernelScore`](crate::KernelScore)'s; a query whose scores are all 0 (or no normal numbers) has weights 0.
+    Proportional,
 }
 
 impl Normalizer {
@@ -32,6 +36,7 @@ impl Normalizer {
                 let scores = fill_hidden(scores, mask, 0.0);
                 fill_hidden(sigmoid(scores), mask, 0.0)
             }
+            Self::Proportional => proportional(scores, mask),
         }
     }
 }
