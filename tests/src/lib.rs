@@ -8,10 +8,12 @@
 
 mod array;
 mod compare;
+pub mod contract;
 pub mod device;
 mod mask;
 pub mod oracle;
 mod panics;
+pub mod parameters;
 mod problem;
 mod reference;
 mod run;
