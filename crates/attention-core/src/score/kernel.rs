@@ -121,8 +121,10 @@ impl KernelScore {
     /// what a hidden key holds.
     fn squared_distances(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, _, _, size] = queries.dims();
+        // Not a division: Burn 0.22 rounds the gradient of one by a number to f32.
+        let inverse_width = 1.0 / self.width;
         if size > FEW_COMPONENTS {
-            let (queries, keys) = (queries / self.width, keys / self.width);
+            let (queries, keys) = (queries * inverse_width, keys * inverse_width);
             let norms = squared_norms(queries.clone()).cast(queries.dtype())
                 + squared_norms(keys.clone())
                     .cast(keys.dtype())
@@ -133,7 +135,7 @@ impl KernelScore {
         let keys = keys.swap_dims(2, 3);
         let squares = (0..size).map(|at| {
             let difference = queries.clone().narrow(3, at, 1) - keys.clone().narrow(2, at, 1);
-            let difference = ops::fill_hidden(difference / self.width, mask, 0.0);
+            let difference = ops::fill_hidden(difference * inverse_width, mask, 0.0);
             difference.clone() * difference
         });
         squares.reduce(Tensor::add).unwrap_or_else(|| {
