@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
-    Attention, BilinearScoreConfig, CosineScoreConfig, GaussianScoreConfig, Mask, Normalizer,
-    ScoringFunction,
+    Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
+    Mask, Normalizer, ScoringFunction,
 };
 use attention_tests::{
     Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
@@ -31,6 +31,14 @@ const UNEQUAL: Sizes = Sizes {
 
 fn attention<S: ScoringFunction>(score: S) -> Attention<S> {
     Attention::new(score, 0.0)
+}
+
+#[test]
+fn dot_product_attention_keeps_the_contract() {
+    device::each_training(|device| {
+        let plain = DotProductScoreConfig::new().init();
+        contract::check("dot product", &attention(plain), SIZES, device);
+    });
 }
 
 #[test]

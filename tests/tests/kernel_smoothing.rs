@@ -64,8 +64,10 @@ fn smoothing_in_few_dimensions_keeps_the_contract() {
 #[test]
 fn smoothing_in_many_dimensions_keeps_the_contract() {
     device::each_training(|device| {
-        for (name, kernel) in &KERNELS[..4] {
-            contract::check(name, &smoothing(*kernel, 4.7), WIDE, device);
+        // What they share is the distance: one kernel of its square, one of its root.
+        for kernel in [Kernel::Gaussian, Kernel::Triangular] {
+            let name = format!("{kernel:?}");
+            contract::check(&name, &smoothing(kernel, 4.7), WIDE, device);
         }
     });
 }
