@@ -131,6 +131,14 @@ fn check_reference<S: ScoringFunction>(
                 _ => 2e-5,
             };
             let what = format!("{file}: {}: {dtype:?}", case.name);
+            let [queries, keys] = ["queries", "keys"]
+                .map(|name| problem.inputs[name].with_heads().tensor::<4>(device, dtype));
+            let score = &attention.score;
+            let [queries, keys] = [score.project_queries(queries), score.project_keys(keys)];
+            let scores = Array::read(score.score(queries, keys, &Mask::none()));
+            let theirs = case.outputs["scores"].with_heads();
+            assert_close(&format!("{what}: scores"), &scores, &theirs, tolerance);
+
             let run = |path| problem.run_with(&attention, device, dtype, path);
             let outcome = run(Path::ForwardWithWeights);
             assert_outcomes_close(&what, &outcome, &expected, tolerance);
@@ -237,6 +245,30 @@ fn the_length_of_a_vector_does_not_change_its_cosine() {
                 scaled.set(name, problem.inputs[name].map(|number| factor * number));
             }
             assert_close("scaled", &run(&scaled), &expected, 1e-5);
+        }
+    });
+}
+
+#[test]
+fn norms_in_half_precision_do_not_overflow() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device::computes(device, dtype) {
+                continue;
+            }
+            // The square of the norm is beyond the largest f16, 65504.
+            let sizes = Sizes {
+                query_size: 64,
+                key_size: 64,
+                ..SIZES
+            };
+            let mut problem = Problem::drawn(sizes, 64, MaskSpec::None);
+            problem.set("queries", problem.inputs["queries"].map(|x| 64.0 * x));
+            let score = CosineScoreConfig::new().with_learned(false).init(device);
+            let attention = attention(score);
+            let run = |dtype| problem.run_with(&attention, device, dtype, Path::Forward);
+            let tolerance = 16.0 * device::epsilon(dtype);
+            assert_outcomes_close("half", &run(dtype), &run(DType::F32), tolerance);
         }
     });
 }

@@ -315,3 +315,24 @@ fn bad_input_says_what_was_expected() {
         panic_message(|| box_kernel.forward(queries, keys.clone(), keys, &Mask::none()));
     });
 }
+
+#[test]
+fn the_gradient_of_a_hidden_weight_reaches_no_score() {
+    device::each_training(|device| {
+        let mask = MaskSpec::lens(&[2]).mask(device);
+        let run = |hidden: f64| {
+            let scores = Array::draw(1, &[1, 1, 2, 3]).map(f64::abs);
+            let scores = scores.f32::<4>(device).require_grad();
+            let weights = Normalizer::Proportional.weights(scores.clone(), &mask);
+            let received = Array::from_fn(&[1, 1, 2, 3], |at| match at[3] {
+                2 => hidden,
+                key => key as f64,
+            });
+            let loss = (weights * received.f32(device)).sum();
+            Array::read(scores.grad(&loss.backward()).unwrap())
+        };
+        let expected = run(0.0);
+        assert!(expected.magnitude() > 0.0);
+        assert_same("gradient", &run(f64::NAN), &expected);
+    });
+}
