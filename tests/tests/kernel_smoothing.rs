@@ -47,16 +47,17 @@ fn smoothing(kernel: Kernel, width: f64) -> Attention<KernelScore> {
 #[test]
 fn smoothing_in_few_dimensions_keeps_the_contract() {
     device::each_training(|device| {
-        for (name, kernel) in KERNELS {
+        // All but the constant one, which has no distance.
+        for (name, kernel) in &KERNELS[..4] {
             // No drawn distance is the width, where kernels have an edge and no derivative. The triangular one has none at
             // 0 either, where queries of one component happen to lie.
-            let size = if kernel == Kernel::Triangular { 2 } else { 1 };
+            let size = if *kernel == Kernel::Triangular { 2 } else { 1 };
             let sizes = Sizes {
                 query_size: size,
                 key_size: size,
                 ..LINE
             };
-            contract::check(name, &smoothing(kernel, 1.3), sizes, device);
+            contract::check(name, &smoothing(*kernel, 1.3), sizes, device);
         }
     });
 }
@@ -110,7 +111,7 @@ fn a_gaussian_kernel_is_the_gaussian_score_with_softmax() {
         let softmax = Attention::new(GaussianScoreConfig::new().with_width(1.3).init(device), 0.0);
         for sizes in [LINE, WIDE] {
             let shape = [2, sizes.heads.max(1), sizes.queries, sizes.keys];
-            for (name, mask) in masks(shape) {
+            for (name, mask) in masks(shape).into_iter().step_by(4) {
                 let problem = Problem::drawn(sizes, sizes.key_size, mask);
                 let path = Path::ForwardWithWeights;
                 let actual =
