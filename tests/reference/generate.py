@@ -188,12 +188,12 @@ def softmax_cases():
     ]
 
 
-def attention(group, key_size, forward, parameters):
+def attention(group, key_size, forward, parameters, query_size=QUERY_SIZE):
     """The function that makes a case of one kind of attention; tensors are drawn by `group`, queries and keys times `factor`."""
 
     def one(name, mask, factor=1.0, loss=("context",), queries=QUERIES, keys=KEYS, lead=(BATCH,), **options):
         inputs = {
-            "queries": draw(f"{group}/queries", *lead, queries, QUERY_SIZE) * factor,
+            "queries": draw(f"{group}/queries", *lead, queries, query_size) * factor,
             "keys": draw(f"{group}/keys", *lead, keys, key_size) * factor,
             "values": draw(f"{group}/values", *lead, keys, VALUE_SIZE),
         }
@@ -303,6 +303,78 @@ def dot_product_cases():
     ]
 
 
+def dot_family_cases():
+    query_size, key_size = 3, 4
+
+    def two_masks(one):
+        return [one("valid_lens_1d", LENS_1D), one("valid_lens_2d_weights_loss", LENS_2D, loss=("context", "weights"))]
+
+    def bilinear(x, see):
+        scores = x["queries"] @ x["query.weight"].T @ x["keys"].transpose(-1, -2)
+        pairs = (BATCH, QUERIES, KEYS)
+        theirs = nn.functional.bilinear(
+            x["queries"].unsqueeze(-2).expand(*pairs, query_size).contiguous(),
+            x["keys"].unsqueeze(-3).expand(*pairs, key_size).contiguous(),
+            x["query.weight"].T[None],
+        )
+        close(scores, theirs[..., 0])
+        return attend(scores, x["values"], see)
+
+    # The `weight` of a linear map from queries to keys: the transpose of the M in q^T M k.
+    matrix = {"query.weight": draw("bilinear/query", key_size, query_size, std=0.4)}
+    yield "bilinear.json", two_masks(attention("bilinear", key_size, bilinear, matrix, query_size))
+
+    def cosine(x, see):
+        cosines = nn.functional.cosine_similarity(x["queries"].unsqueeze(-2), x["keys"].unsqueeze(-3), dim=-1)
+        return attend(x.get("temperature", 4.0) * cosines, x["values"], see)
+
+    one = attention("cosine", key_size, cosine, {"temperature": torch.tensor([2.5]).double()}, key_size)
+    fixed = attention("cosine", key_size, cosine, {}, key_size)
+    yield "cosine.json", two_masks(one) + [fixed("fixed_4", LENS_1D)]
+
+    def gaussian(x, see):
+        inverse_width = x.get("inverse_width", 1 / 1.5)
+        scores = -((x["queries"].unsqueeze(-2) - x["keys"].unsqueeze(-3)) * inverse_width).square().sum(-1) / 2
+        return attend(scores, x["values"], see)
+
+    one = attention("gaussian", key_size, gaussian, {"inverse_width": torch.tensor([0.75]).double()}, key_size)
+    fixed = attention("gaussian", key_size, gaussian, {}, key_size)
+    yield "gaussian.json", two_masks(one) + [fixed("fixed_1.5", LENS_1D)]
+
+
+def kernel_smoothing_cases():
+    """Weights are the kernel's values, divided by their sum over the visible keys; 0 where that is 0. The width is 1.5."""
+    kernels = {  # as in Dive into Deep Learning, which calls the triangular one "epanechikov"
+        "gaussian": lambda x: torch.exp(-(x**2) / 2),
+        "box": lambda x: (x < 1.0).to(x.dtype) + 0 * x,
+        "constant": lambda x: 1.0 + 0 * x,
+        "triangular": lambda x: torch.relu(1 - x),
+        "epanechnikov": lambda x: torch.relu(1 - x**2),
+    }
+
+    def smooth(kernel):
+        def forward(x, see):
+            distances = torch.linalg.vector_norm(x["queries"].unsqueeze(-2) - x["keys"].unsqueeze(-3), dim=-1) / 1.5
+            assert (distances > 0).all()  # where the norm has no gradient
+            scores = kernels[kernel](distances)
+            shown = torch.where(see, scores, 0.0)
+            total = shown.sum(-1, keepdim=True)
+            weights = shown / torch.where(total > 0, total, 1.0)
+            return {"scores": scores, "weights": weights, "context": weights @ x["values"]}
+
+        return forward
+
+    def cases(size, factor):
+        def one(kernel):
+            return attention(f"kernel/{size}", size, smooth(kernel), {}, size)
+
+        return [one(kernel)(kernel, LENS_2D, factor=factor, loss=("context", "weights")) for kernel in kernels]
+
+    # Distances by differences, and by a product. The factors bring some keys within reach, not all.
+    yield "kernel_smoothing.json", cases(2, 0.5)
+    yield "kernel_smoothing_wide.json", cases(9, 0.25)
+
+
 def state_dicts():
     """A float32 module as a user would have trained and saved it, alone and inside a bigger model."""
     torch.manual_seed(0)
@@ -347,6 +419,16 @@ def gru_cases():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for subject in (softmax_cases, additive_cases, additive_family_cases, dot_product_cases, state_dicts, gru_cases):
+    subjects = (
+        softmax_cases,
+        additive_cases,
+        additive_family_cases,
+        dot_product_cases,
+        dot_family_cases,
+        kernel_smoothing_cases,
+        state_dicts,
+        gru_cases,
+    )
+    for subject in subjects:
         for file, cases in subject():
             write(file, cases)

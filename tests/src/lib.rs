@@ -9,11 +9,13 @@
 mod array;
 mod compare;
 mod concatenation;
+pub mod contract;
 pub mod device;
 mod mask;
 pub mod normalizers;
 pub mod oracle;
 mod panics;
+pub mod parameters;
 mod problem;
 mod reference;
 mod run;

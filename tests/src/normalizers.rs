@@ -4,7 +4,7 @@ use attention_core::Normalizer;
 
 use crate::{Array, MaskSpec};
 
-/// All of them.
+/// All that take scores of any sign.
 pub const ALL: [Normalizer; 4] = [
     Normalizer::Softmax,
     Normalizer::Sigmoid,
@@ -43,6 +43,7 @@ fn row_weights(normalizer: Normalizer, row: &[f64]) -> Vec<f64> {
                 .map(|at| f64::from(Some(at) == first))
                 .collect()
         }
+        Normalizer::Proportional => unreachable!("takes no negative scores"),
     }
 }
 
@@ -66,6 +67,7 @@ fn row_gradient(normalizer: Normalizer, weights: &[f64], received: &[f64]) -> Ve
                 .collect()
         }
         Normalizer::Hardmax => vec![0.0; weights.len()],
+        Normalizer::Proportional => unreachable!("takes no negative scores"),
     }
 }
 

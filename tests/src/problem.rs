@@ -75,7 +75,8 @@ impl Problem {
         ]
     }
 
-    fn drawn(sizes: Sizes, key_size: usize, mask: MaskSpec) -> Self {
+    /// Drawn queries, keys of `key_size` and values, for an attention of any kind.
+    pub fn drawn(sizes: Sizes, key_size: usize, mask: MaskSpec) -> Self {
         let shape = |rows, size| match sizes.heads {
             0 => vec![sizes.batch, rows, size],
             heads => vec![sizes.batch, heads, rows, size],

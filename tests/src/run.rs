@@ -5,7 +5,7 @@ use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::{Array, Outcome, Problem};
+use crate::{Array, Outcome, Problem, parameters};
 
 /// A check of any attention: closures cannot be generic.
 pub trait Check {
@@ -89,9 +89,13 @@ impl Path {
 impl Problem {
     /// What the library computes, with gradients if `device` trains.
     pub fn run(&self, device: &Device, dtype: DType, path: Path) -> Outcome {
-        match self.inputs["queries"].shape.len() {
-            3 => self.run_axes::<3>(device, dtype, path),
-            _ => self.run_axes::<4>(device, dtype, path),
+        if self.inputs.contains_key("W_q") {
+            let attention = Attention::new(self.additive_score(device, dtype), 0.0);
+            let outcome = self.run_with(&attention, device, dtype, path);
+            outcome.into_iter().map(renamed).collect()
+        } else {
+            let score = DotProductScoreConfig::new().with_scale(self.scale).init();
+            self.run_with(&Attention::new(score, 0.0), device, dtype, path)
         }
     }
 
@@ -106,7 +110,28 @@ impl Problem {
         }
     }
 
-    fn run_axes<const D: usize>(&self, device: &Device, dtype: DType, path: Path) -> Outcome {
+    /// What `attention`, with parameters of type `dtype`, computes of this problem's queries, keys and values; if
+    /// `device` trains, with their gradients and those of the parameters, `grad <path in the module>`.
+    pub fn run_with<S: ScoringFunction>(
+        &self,
+        attention: &Attention<S>,
+        device: &Device,
+        dtype: DType,
+        path: Path,
+    ) -> Outcome {
+        match self.inputs["queries"].shape.len() {
+            3 => self.run_axes::<S, 3>(attention, device, dtype, path),
+            _ => self.run_axes::<S, 4>(attention, device, dtype, path),
+        }
+    }
+
+    fn run_axes<S: ScoringFunction, const D: usize>(
+        &self,
+        attention: &Attention<S>,
+        device: &Device,
+        dtype: DType,
+        path: Path,
+    ) -> Outcome {
         let mask = self.mask.mask(device);
         let input = |name: &str| {
             let tensor = self.inputs[name].tensor::<D>(device, dtype);
@@ -117,24 +142,7 @@ impl Problem {
             }
         };
         let tensors = ["queries", "keys", "values"].map(input);
-        if self.inputs.contains_key("W_q") {
-            let score = self.additive_score(device, dtype);
-            let parameters = [
-                ("W_q", score.query.weight.val()),
-                ("W_k", score.key.weight.val()),
-                ("w_v", score.value.weight.val()),
-            ];
-            self.pool(
-                &Attention::new(score, 0.0),
-                tensors,
-                &parameters,
-                &mask,
-                path,
-            )
-        } else {
-            let score = DotProductScoreConfig::new().with_scale(self.scale).init();
-            self.pool(&Attention::new(score, 0.0), tensors, &[], &mask, path)
-        }
+        self.pool(attention, tensors, &mask, path)
     }
 
     /// The score with this problem's parameters.
@@ -155,7 +163,6 @@ impl Problem {
         &self,
         attention: &Attention<S>,
         [queries, keys, values]: [Tensor<D>; 3],
-        parameters: &[(&str, Tensor<2>)],
         mask: &Mask,
         path: Path,
     ) -> Outcome {
@@ -176,44 +183,36 @@ impl Problem {
                 loss = loss + weighted(weights, gradient);
             }
             let inputs = [("queries", queries), ("keys", keys), ("values", values)];
-            outcome.extend(gradients(&loss, &inputs, parameters));
+            outcome.extend(gradients(&loss, &inputs, attention));
         }
         outcome
     }
 }
 
 /// The gradients of `loss`; zeros where it does not depend on a tensor.
-fn gradients<const D: usize>(
+fn gradients<S: ScoringFunction, const D: usize>(
     loss: &Tensor<1>,
     inputs: &[(&str, Tensor<D>)],
-    parameters: &[(&str, Tensor<2>)],
+    attention: &Attention<S>,
 ) -> Outcome {
-    fn entry<const D: usize>(
-        name: &str,
-        tensor: &Tensor<D>,
-        gradient: Option<Tensor<D>>,
-    ) -> (String, Array) {
-        let array = match gradient {
-            Some(gradient) => Array::read(gradient),
-            None => Array::full(&tensor.dims(), 0.0),
-        };
-        (format!("grad {name}"), array)
-    }
     let gradients = loss.is_tracked().then(|| loss.backward());
-    let of = gradients.as_ref();
-    let inputs = inputs.iter().map(|(name, tensor)| {
-        entry(
-            name,
-            tensor,
-            of.and_then(|gradients| tensor.grad(gradients)),
-        )
-    });
-    let parameters = parameters.iter().map(|(name, tensor)| {
-        entry(
-            name,
-            tensor,
-            of.and_then(|gradients| tensor.grad(gradients)),
-        )
-    });
-    inputs.chain(parameters).collect()
+    let gradients = gradients.as_ref();
+    let inputs = inputs
+        .iter()
+        .map(|(name, tensor)| (name.to_string(), parameters::gradient(tensor, gradients)));
+    inputs
+        .chain(parameters::gradients(attention, gradients))
+        .map(|(name, gradient)| (format!("grad {name}"), gradient))
+        .collect()
+}
+
+/// The gradients of additive attention's parameters by the names that problems have for them.
+fn renamed((name, array): (String, Array)) -> (String, Array) {
+    let name = match name.as_str() {
+        "grad score.query.weight" => "grad W_q".to_string(),
+        "grad score.key.weight" => "grad W_k".to_string(),
+        "grad score.value.weight" => "grad w_v".to_string(),
+        _ => name,
+    };
+    (name, array)
 }

@@ -18,6 +18,10 @@ pub use score::{
     AdditiveScore, AdditiveScoreConfig, ConcatScore, ConcatScoreConfig, DotFamily, DotProductScore,
     DotProductScoreConfig, ScoringFunction,
 };
+pub use score::{
+    BilinearScore, BilinearScoreConfig, CosineScore, CosineScoreConfig, GaussianScore,
+    GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig,
+};
 
 pub use mask::Mask;
 

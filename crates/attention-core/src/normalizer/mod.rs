@@ -1,6 +1,7 @@
 //! What makes weights of scores.
 
 mod hardmax;
+mod proportional;
 mod sparsemax;
 
 use burn::tensor::activation::sigmoid;
@@ -36,6 +37,9 @@ pub enum Normalizer {
     /// Its derivative is 0 wherever there is one. So while training, values learn through the weights, and scores
     /// (queries, keys, parameters of the score) get no gradient.
     Hardmax,
+    /// The score, divided by the sum of the visible scores of its query. For scores that are not negative, such as a
+    /// [`KernelScore`](crate::KernelScore)'s; a query whose scores are all 0 (or no normal numbers) has weights 0.
+    Proportional,
 }
 
 impl Normalizer {
@@ -55,6 +59,7 @@ impl Normalizer {
             }
             Self::Sparsemax => sparsemax::weights(scores, mask),
             Self::Hardmax => hardmax::weights(scores, mask),
+            Self::Proportional => proportional::weights(scores, mask),
         }
     }
 }

@@ -1,14 +1,24 @@
 //! Scoring functions: how well a key answers a query. One file each.
 
 mod additive;
+mod bilinear;
 mod concat;
+mod cosine;
 mod dot_family;
 mod dot_product;
+mod gaussian;
+mod kernel;
+mod norms;
 
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
+pub use bilinear::{BilinearScore, BilinearScoreConfig};
 pub use concat::{ConcatScore, ConcatScoreConfig};
+pub use cosine::{CosineScore, CosineScoreConfig};
 pub use dot_family::DotFamily;
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
+pub use gaussian::{GaussianScore, GaussianScoreConfig};
+pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
+pub(crate) use norms::smallest_normal;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Distribution, Tensor};

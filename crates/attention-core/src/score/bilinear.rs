@@ -1,0 +1,83 @@
+//! Bilinear score.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor};
+
+use super::DotFamily;
+use crate::linear::project;
+
+/// Configuration of [`BilinearScore`].
+#[derive(Config, Debug)]
+pub struct BilinearScoreConfig {
+    /// The size of a query.
+    pub query_size: usize,
+    /// The size of a key; it may differ from `query_size`.
+    pub key_size: usize,
+    /// A factor on the score; Luong et al. have none.
+    #[config(default = 1.0)]
+    pub scale: f64,
+}
+
+impl BilinearScoreConfig {
+    /// A score with a new random matrix on `device`.
+    ///
+    /// # Panics
+    /// If a size is 0 or `scale` is not finite.
+    pub fn init(&self, device: &Device) -> BilinearScore {
+        for (name, size) in [("query_size", self.query_size), ("key_size", self.key_size)] {
+            assert!(
+                size > 0,
+                "BilinearScoreConfig: {name} expected at least 1, got 0"
+            );
+        }
+        let scale = self.scale;
+        assert!(
+            scale.is_finite(),
+            "BilinearScoreConfig: scale expected a finite number, got {scale}"
+        );
+        let query = LinearConfig::new(self.query_size, self.key_size).with_bias(false);
+        BilinearScore {
+            query: query.init(device),
+            scale,
+        }
+    }
+}
+
+/// `a(q, k) = q^T M k`, for queries and keys of any two sizes: "general" attention.
+///
+/// The queries are mapped by `M^T`, then it is a dot product; keys stay as they are.
+///
+/// Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1.
+///
+/// PyTorch equivalent: `torch.nn.Bilinear(query_size, key_size, 1, bias=False)` on all pairs; its `weight[0]` is `M`.
+///
+/// ```
+/// use attention_core::{Attention, BilinearScoreConfig, Mask};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = Attention::new(BilinearScoreConfig::new(3, 5).init(&device), 0.1);
+/// let queries = Tensor::<3>::ones([1, 2, 3], &device);
+/// let keys = Tensor::<3>::ones([1, 7, 5], &device);
+/// let context = attention.forward(queries, keys.clone(), keys, &Mask::none());
+/// assert_eq!(context.dims(), [1, 2, 5]);
+/// ```
+#[derive(Module, Debug)]
+pub struct BilinearScore {
+    /// M, `[query_size, key_size]`: Burn keeps a linear map as `[in, out]`, which is M as the formula has it. (The
+    /// `weight` of a PyTorch `Linear` from queries to keys is its transpose.)
+    pub query: Linear,
+    scale: f64,
+}
+
+impl DotFamily for BilinearScore {
+    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        project(&self.query, queries)
+    }
+
+    fn scale(&self, _size: usize) -> f64 {
+        self.scale
+    }
+}

@@ -1,0 +1,89 @@
+//! Cosine score.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::nn::Initializer;
+use burn::tensor::{Device, Tensor};
+
+use super::DotFamily;
+use super::norms::{safe_inverse_sqrt, squared_norms};
+
+/// Configuration of [`CosineScore`].
+#[derive(Config, Debug)]
+pub struct CosineScoreConfig {
+    /// The factor on the cosine, at first if it is learned.
+    ///
+    /// 10 is where Swin Transformer V2 starts. A cosine lies within one of 0: with a factor of 1 no weight can be more
+    /// than `e^2` times another, which is close to a mean of all values; with 10 it is `e^20`.
+    #[config(default = 10.0)]
+    pub temperature: f64,
+    /// Whether the factor is a parameter.
+    #[config(default = true)]
+    pub learned: bool,
+}
+
+impl CosineScoreConfig {
+    /// The score, with its parameter (if it is learned) on `device`.
+    ///
+    /// # Panics
+    /// If `temperature` is negative or not finite.
+    pub fn init(&self, device: &Device) -> CosineScore {
+        let temperature = self.temperature;
+        assert!(
+            temperature.is_finite() && temperature >= 0.0,
+            "CosineScoreConfig: temperature expected a finite number of at least 0, got {temperature}"
+        );
+        let parameter = || Initializer::Constant { value: temperature }.init([1], device);
+        CosineScore {
+            temperature: self.learned.then(parameter),
+            fixed: temperature,
+        }
+    }
+}
+
+/// `a(q, k) = temperature * q . k / (|q| |k|)`, for queries and keys of one size: how long they are does not matter.
+///
+/// The score with a zero vector is 0, and sends it no gradient. A vector counts as zero where the square of its norm is
+/// below the smallest normal number (a norm of about `1e-19` in f32).
+///
+/// Graves et al. 2014, "Neural Turing Machines", section 3.3.1, where the factor is a "key strength"; learned in Henry
+/// et al. 2020, "Query-Key Normalization for Transformers", section 3, and, as a divisor, in Liu et al. 2022, "Swin
+/// Transformer V2", section 3.3.
+///
+/// PyTorch equivalent: `temperature * torch.nn.functional.cosine_similarity(q.unsqueeze(-2), k.unsqueeze(-3), dim=-1)`.
+#[derive(Module, Debug)]
+pub struct CosineScore {
+    /// The factor, `[1]`, if it is learned. Nothing keeps training from taking it below 0.
+    pub temperature: Option<Param<Tensor<1>>>,
+    /// The factor, if it is not.
+    fixed: f64,
+}
+
+impl DotFamily for CosineScore {
+    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        let inverse = inverse_norms(&queries);
+        // The temperature goes where numbers are few: one for each query.
+        let factor = match &self.temperature {
+            Some(temperature) => inverse * temperature.val().reshape([1, 1, 1, 1]),
+            None => inverse,
+        };
+        queries * factor
+    }
+
+    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        let inverse = inverse_norms(&keys);
+        keys * inverse
+    }
+
+    fn scale(&self, _size: usize) -> f64 {
+        match self.temperature {
+            Some(_) => 1.0,
+            None => self.fixed,
+        }
+    }
+}
+
+/// `1 / |row|`, `[batch, heads, rows, 1]`, and 0 for a row of zeros.
+fn inverse_norms(rows: &Tensor<4>) -> Tensor<4> {
+    safe_inverse_sqrt(squared_norms(rows.clone())).cast(rows.dtype())
+}

@@ -1,0 +1,107 @@
+//! Gaussian score.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::nn::Initializer;
+use burn::tensor::{Device, Tensor};
+
+use super::DotFamily;
+use super::norms::squared_norms;
+
+/// Configuration of [`GaussianScore`].
+#[derive(Config, Debug)]
+pub struct GaussianScoreConfig {
+    /// The standard deviation of the kernel, at first if it is learned.
+    #[config(default = 1.0)]
+    pub width: f64,
+    /// Whether `1 / width` is a parameter.
+    #[config(default = false)]
+    pub learned: bool,
+}
+
+impl GaussianScoreConfig {
+    /// The score, with its parameter (if it is learned) on `device`.
+    ///
+    /// # Panics
+    /// If `width` is not finite or not above 0.
+    pub fn init(&self, device: &Device) -> GaussianScore {
+        let width = self.width;
+        assert!(
+            width.is_finite() && width > 0.0,
+            "GaussianScoreConfig: width expected a finite number above 0, got {width}"
+        );
+        let value = 1.0 / width;
+        GaussianScore {
+            inverse_width: self
+                .learned
+                .then(|| Initializer::Constant { value }.init([1], device)),
+            fixed: value,
+        }
+    }
+}
+
+/// `a(q, k) = -|q - k|^2 / (2 width^2)`, for queries and keys of one size: with softmax, Nadaraya-Watson regression with
+/// a Gaussian kernel.
+///
+/// Computed as `q . k / width^2 - |k|^2 / (2 width^2) - |q|^2 / (2 width^2)`, of which softmax ignores the last term, so
+/// that it runs through the dot-product kernel. Far from the origin the terms are large and cancel: the score is wrong
+/// by about the rounding of `(|q|^2 + |k|^2) / width^2`. Centre inputs whose distance from the origin is many times
+/// their distance from each other; [`KernelScore`](crate::KernelScore) takes differences where queries have few
+/// components.
+///
+/// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; as attention in *Dive into Deep
+/// Learning*, section 11.2, whose learned kernel, `softmax(-((q - k) w)^2 / 2)`, has `w = 1 / width`.
+///
+/// PyTorch equivalent: `-((q.unsqueeze(-2) - k.unsqueeze(-3)) / width).square().sum(-1) / 2`.
+#[derive(Module, Debug)]
+pub struct GaussianScore {
+    /// `1 / width`, `[1]`, if it is learned. Its sign does not matter.
+    pub inverse_width: Option<Param<Tensor<1>>>,
+    /// `1 / width`, if it is not.
+    fixed: f64,
+}
+
+impl GaussianScore {
+    /// A learned width is part of the mapped queries and keys, a fixed one of the scale.
+    fn map(&self, rows: Tensor<4>) -> Tensor<4> {
+        match &self.inverse_width {
+            Some(inverse_width) => rows * inverse_width.val().reshape([1, 1, 1, 1]),
+            None => rows,
+        }
+    }
+
+    /// The factor on the products of mapped queries and keys.
+    fn factor(&self) -> f64 {
+        match self.inverse_width {
+            Some(_) => 1.0,
+            None => self.fixed * self.fixed,
+        }
+    }
+
+    /// `-factor |row|^2 / 2`, `[batch, heads, rows, 1]`.
+    fn bias(&self, rows: &Tensor<4>) -> Tensor<4> {
+        (squared_norms(rows.clone()) * (-0.5 * self.factor())).cast(rows.dtype())
+    }
+}
+
+impl DotFamily for GaussianScore {
+    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        self.map(queries)
+    }
+
+    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        self.map(keys)
+    }
+
+    fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
+        Some(self.bias(keys).swap_dims(2, 3))
+    }
+
+    fn query_bias(&self, queries: &Tensor<4>) -> Option<Tensor<4>> {
+        Some(self.bias(queries))
+    }
+
+    fn scale(&self, _size: usize) -> f64 {
+        self.factor()
+    }
+}

@@ -1,0 +1,348 @@
+//! What must hold for any attention, whatever its scoring function: a test calls [`check`] with its own.
+//!
+//! Attention is given with f32 parameters on a training device. Sizes should be small.
+
+use attention_core::{Attention, ScoringFunction};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Int, Tensor};
+
+use crate::{
+    Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_same,
+    assert_same, assert_zero, device::computes, masks, oracle, parameters,
+};
+
+/// Rounding of a context or gradient in f32.
+const CLOSE: f64 = 2e-5;
+
+/// All of this module but [`records_restore`], which needs two attentions.
+pub fn check<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    assert!(
+        device.is_autodiff(),
+        "{name}: a device that trains expected"
+    );
+    paths_agree(name, attention, sizes, device);
+    hidden_is_inert(name, attention, sizes, device);
+    a_key_reaches_only_those_who_see_it(name, attention, sizes, device);
+    steps_are_one_call(name, attention, sizes, device);
+    selecting_is_selecting_inputs(name, attention, sizes, device);
+    if computes(device, DType::F64) {
+        f32_is_close_to_f64(name, attention, sizes, device);
+        gradients_are_differences(name, attention, sizes, device);
+    }
+}
+
+/// Some of [`masks`]: each kind of mask, and one with an example that sees nothing.
+fn some_masks(sizes: Sizes) -> Vec<(&'static str, MaskSpec)> {
+    let chosen = [
+        "none",
+        "lens: an empty and a full example",
+        "lens per query",
+        "causal",
+        "lens and dense",
+    ];
+    let mut masks = masks(shape(sizes));
+    masks.retain(|(name, _)| chosen.contains(name));
+    assert_eq!(masks.len(), chosen.len());
+    masks
+}
+
+fn shape(sizes: Sizes) -> [usize; 4] {
+    [sizes.batch, sizes.heads.max(1), sizes.queries, sizes.keys]
+}
+
+fn problem(sizes: Sizes, mask: &MaskSpec) -> Problem {
+    Problem::drawn(sizes, sizes.key_size, mask.clone())
+}
+
+/// [`assert_close`] for each result of `actual` but the weights, which not all paths return.
+fn assert_all_close(what: &str, actual: &Outcome, expected: &Outcome, tolerance: f64) {
+    for (name, expected) in expected.iter().filter(|(name, _)| *name != "weights") {
+        assert_close(
+            &format!("{what}: {name}"),
+            &actual[name],
+            expected,
+            tolerance,
+        );
+    }
+}
+
+/// `forward`, `forward_with_weights`, and `prepare` with `attend` or `attend_with_weights` agree in context and all
+/// gradients; hidden weights and the rows of queries that see nothing are 0; the context is the weighted sum.
+pub fn paths_agree<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let mut sees_something = false;
+    for (mask_name, mask) in some_masks(sizes) {
+        let what = format!("{name}: {mask_name}");
+        let problem = problem(sizes, &mask);
+        let run = |path| problem.run_with(attention, device, DType::F32, path);
+        let expected = run(Path::ForwardWithWeights);
+        for path in [Path::Forward, Path::Attend, Path::AttendWithWeights] {
+            assert_all_close(&format!("{what}: {path:?}"), &run(path), &expected, CLOSE);
+        }
+
+        let weights = expected["weights"].with_heads();
+        let visible = mask.table(shape(sizes));
+        let hidden = Array::from_fn(&weights.shape, |at| weights.at(at) * (1.0 - visible.at(at)));
+        assert_zero(&format!("{what}: hidden weights"), &hidden);
+        let context = expected["context"].with_heads();
+        let sum = oracle::weighted_sum(&weights, &problem.inputs["values"].with_heads());
+        assert_close(&format!("{what}: weighted sum"), &context, &sum, CLOSE);
+        let rows = [&context, &weights].map(|array| {
+            let sees = |at: &[usize]| {
+                (0..sizes.keys).any(|key| visible.at(&[at[0], at[1], at[2], key]) != 0.0)
+            };
+            Array::from_fn(&array.shape, |at| if sees(at) { 0.0 } else { array.at(at) })
+        });
+        for row in &rows {
+            assert_zero(&format!("{what}: a query that sees nothing"), row);
+        }
+        sees_something |= context.magnitude() > 0.0;
+    }
+    assert!(sees_something, "{name}: every context is 0");
+}
+
+/// What padding (keys that no query sees) and its values hold changes no bit of an output or gradient.
+pub fn hidden_is_inert<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let mut has_padding = false;
+    for (mask_name, mask) in some_masks(sizes) {
+        let padding = mask.padding(shape(sizes));
+        if padding.magnitude() == 0.0 {
+            continue;
+        }
+        has_padding = true;
+        let problem = problem(sizes, &mask).with_grad_weights(6);
+        for path in Path::ALL {
+            let run = |problem: &Problem| problem.run_with(attention, device, DType::F32, path);
+            let clean = run(&problem);
+            let dirty = problem.with_rows("keys", &padding, f64::NAN);
+            let dirty = run(&dirty.with_rows("values", &padding, f64::NAN));
+            let what = format!("{name}: {mask_name}: {path:?}: NaN in padding");
+            assert_outcomes_same(&what, &dirty, &clean);
+        }
+    }
+    assert!(has_padding, "{name}: no mask has padding");
+}
+
+/// A NaN in a key and its value that some queries see changes no bit of the context of others, nor of their gradients.
+pub fn a_key_reaches_only_those_who_see_it<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let shape = shape(sizes);
+    for (mask_name, mask) in some_masks(sizes) {
+        let problem = problem(sizes, &mask);
+        // The last key: under a causal mask, one query sees it.
+        let place = [sizes.batch - 1, 0, sizes.keys - 1];
+        let rows = [shape[0], shape[1], shape[3]];
+        let chosen = Array::from_fn(&rows, |at| f64::from(at == place));
+        for path in [Path::Forward, Path::AttendWithWeights] {
+            let run = |problem: &Problem| problem.run_with(attention, device, DType::F32, path);
+            let [clean, dirty] = [
+                run(&problem),
+                run(&["keys", "values"]
+                    .iter()
+                    .fold(problem.clone(), |problem, input| {
+                        problem.with_rows(input, &chosen, f64::NAN)
+                    })),
+            ];
+            for output in ["context", "grad queries"] {
+                // Of the queries that do not see the key.
+                let others = |outcome: &Outcome| {
+                    let array = outcome[output].with_heads();
+                    let sees = |at: &[usize]| {
+                        at[..2] == place[..2]
+                            && mask.visible(shape, [at[0], at[1], at[2], place[2]])
+                    };
+                    Array::from_fn(&array.shape, |at| if sees(at) { 0.0 } else { array.at(at) })
+                };
+                let what = format!("{name}: {mask_name}: {path:?}: NaN: {output}");
+                assert_same(&what, &others(&dirty), &others(&clean));
+            }
+        }
+    }
+}
+
+/// One query after the other through one memory is one call, in the gradients of parameters too.
+pub fn steps_are_one_call<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let chosen = ["none", "lens: an empty and a full example"];
+    for (mask_name, mask) in some_masks(sizes) {
+        // The others say different things of each query.
+        if chosen.contains(&mask_name) {
+            let problem = problem(sizes, &mask);
+            let run = |path| problem.run_with(attention, device, DType::F32, path);
+            let what = format!("{name}: {mask_name}: steps");
+            assert_all_close(&what, &run(Path::Steps), &run(Path::Forward), CLOSE);
+        }
+    }
+}
+
+/// Examples selected from a memory are those of the inputs, repeated ones too.
+pub fn selecting_is_selecting_inputs<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let sizes = Sizes {
+        heads: sizes.heads.max(1),
+        ..sizes
+    };
+    let lens: Vec<i64> = (0..sizes.batch)
+        .map(|at| (sizes.keys - at % sizes.keys) as i64)
+        .collect();
+    let problem = problem(sizes, &MaskSpec::lens(&lens));
+    let mask = problem.mask.mask(device);
+    let [queries, keys, values] =
+        ["queries", "keys", "values"].map(|name| problem.inputs[name].f32::<4>(device));
+    let memory = attention.prepare(keys, values, mask);
+    let expected = Array::read(attention.attend(queries.clone(), &memory));
+    let chosen = [sizes.batch - 1, 0, 0];
+    let indices: Vec<i64> = chosen.iter().map(|&at| at as i64).collect();
+    let indices = Tensor::<1, Int>::from_data(&indices[..], device);
+    let selected = memory.select(indices.clone());
+    let mut shape = expected.shape.clone();
+    shape[0] = chosen.len();
+    let expected = Array::from_fn(&shape, |at| {
+        expected.at(&[&[chosen[at[0]]], &at[1..]].concat())
+    });
+    let actual = attention.attend(queries.select(0, indices), &selected);
+    assert_close(
+        &format!("{name}: selected"),
+        &Array::read(actual),
+        &expected,
+        CLOSE,
+    );
+}
+
+/// The same attention with parameters of type f64.
+pub fn in_f64<S: ScoringFunction>(attention: &Attention<S>, device: &Device) -> Attention<S> {
+    parameters::changed(attention.clone(), device, DType::F64, |_, value| value)
+}
+
+/// Context, weights and gradients in f32 are those in f64, to rounding.
+pub fn f32_is_close_to_f64<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let precise = in_f64(attention, device);
+    for (mask_name, mask) in some_masks(sizes) {
+        let problem = problem(sizes, &mask);
+        for path in Path::DIRECT {
+            let actual = problem.run_with(attention, device, DType::F32, path);
+            let expected = problem.run_with(&precise, device, DType::F64, path);
+            let what = format!("{name}: {mask_name}: {path:?}: f32");
+            for (result, expected) in &expected {
+                assert_close(
+                    &format!("{what}: {result}"),
+                    &actual[result],
+                    expected,
+                    CLOSE,
+                );
+            }
+        }
+    }
+}
+
+/// In f64, the gradient of each input and parameter, along a drawn direction, is the difference of the loss.
+pub fn gradients_are_differences<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    const STEP: f64 = 1e-5;
+    let precise = in_f64(attention, device);
+    let parameters = parameters::values(&precise);
+    for (mask_name, mask) in some_masks(sizes) {
+        let problem = problem(sizes, &mask).with_grad_weights(6);
+        for path in Path::DIRECT {
+            let loss = |problem: &Problem, attention: &Attention<S>| {
+                problem.loss(&problem.run_with(attention, device, DType::F64, path))
+            };
+            let gradients = problem.run_with(&precise, device, DType::F64, path);
+            let compare = |of: &str, direction: &Array, loss: &dyn Fn(f64) -> f64| {
+                let difference = (loss(STEP) - loss(-STEP)) / (2.0 * STEP);
+                let slope = gradients[&format!("grad {of}")].dot(direction);
+                let [actual, expected] =
+                    [slope, difference].map(|number| Array::full(&[1], number));
+                let what = format!("{name}: {mask_name}: {path:?}: slope in {of}");
+                assert_close(&what, &actual, &expected, 1e-6);
+            };
+            for (at, (input, value)) in problem.inputs.iter().enumerate() {
+                let direction = Array::draw(20 + at as u64, &value.shape);
+                compare(input, &direction, &|step| {
+                    let mut moved = problem.clone();
+                    moved.set(input, along(value, &direction, step));
+                    loss(&moved, &precise)
+                });
+            }
+            for (at, (parameter, value)) in parameters.iter().enumerate() {
+                let direction = Array::draw(30 + at as u64, &value.shape);
+                compare(parameter, &direction, &|step| {
+                    let moved = |path: &str, value: Array| match path == parameter {
+                        true => along(&value, &direction, step),
+                        false => value,
+                    };
+                    let moved = parameters::changed(precise.clone(), device, DType::F64, moved);
+                    loss(&problem, &moved)
+                });
+            }
+        }
+    }
+}
+
+/// `from + step * direction`.
+fn along(from: &Array, direction: &Array, step: f64) -> Array {
+    Array::from_fn(&from.shape, |at| from.at(at) + step * direction.at(at))
+}
+
+/// The record of `saved` makes the same attention of `other`, whose parameters are others.
+pub fn records_restore<S: ScoringFunction>(
+    name: &str,
+    saved: &Attention<S>,
+    other: Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let problem = problem(sizes, &MaskSpec::None);
+    let run = |attention: &Attention<S>| {
+        let outcome = problem.run_with(attention, device, DType::F32, Path::Forward);
+        outcome["context"].clone()
+    };
+    let expected = run(saved);
+    assert_ne!(
+        run(&other),
+        expected,
+        "{name}: the other is the same already"
+    );
+    let loaded = other.load_record(saved.clone().into_record());
+    assert_same(&format!("{name}: loaded"), &run(&loaded), &expected);
+    let names = |attention: &Attention<S>| {
+        let names = parameters::values(attention).into_keys();
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(&loaded), names(saved), "{name}: parameters");
+}

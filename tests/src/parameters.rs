@@ -1,0 +1,94 @@
+//! The parameters of a module, by their paths (`score.query.weight`).
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{DType, Device, Gradients, Tensor};
+
+use crate::{Array, Outcome};
+
+/// The parameters.
+pub fn values(module: &impl Module) -> Outcome {
+    let mut reader = Reader::default();
+    module.visit(&mut reader);
+    reader.values
+}
+
+/// The gradient of a tensor, zeros where there is none.
+pub fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: Option<&Gradients>) -> Array {
+    let gradient = gradients.and_then(|gradients| tensor.grad(gradients));
+    match gradient {
+        Some(gradient) => Array::read(gradient),
+        None => Array::full(&tensor.dims(), 0.0),
+    }
+}
+
+/// The gradients of the parameters, zeros where there is none.
+pub fn gradients(module: &impl Module, gradients: Option<&Gradients>) -> Outcome {
+    let mut reader = Reader {
+        gradients,
+        ..Reader::default()
+    };
+    module.visit(&mut reader);
+    reader.found
+}
+
+/// The module with parameters `change(path, parameter)` of type `dtype`.
+pub fn changed<M: Module>(
+    module: M,
+    device: &Device,
+    dtype: DType,
+    change: impl Fn(&str, Array) -> Array,
+) -> M {
+    module.map(&mut Changer {
+        path: Vec::new(),
+        device,
+        dtype,
+        change,
+    })
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    path: Vec<String>,
+    gradients: Option<&'a Gradients>,
+    values: Outcome,
+    found: Outcome,
+}
+
+impl ModuleVisitor for Reader<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let (path, tensor) = (self.path.join("."), param.val());
+        let gradient = gradient(&tensor, self.gradients);
+        self.found.insert(path.clone(), gradient);
+        self.values.insert(path, Array::read(tensor));
+    }
+}
+
+struct Changer<'a, F> {
+    path: Vec<String>,
+    device: &'a Device,
+    dtype: DType,
+    change: F,
+}
+
+impl<F: Fn(&str, Array) -> Array> ModuleMapper for Changer<'_, F> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_string());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let value = (self.change)(&self.path.join("."), Array::read(param.val()));
+        Param::from_tensor(value.tensor(self.device, self.dtype))
+    }
+}

@@ -1,0 +1,339 @@
+//! Kernels of the distance with proportional weights: Nadaraya-Watson regression.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{
+    Attention, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, Mask, Normalizer,
+};
+use attention_tests::{
+    Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_close,
+    assert_same, assert_zero, contract, device, masks, panic_message, reference,
+};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+
+const KERNELS: [(&str, Kernel); 5] = [
+    ("gaussian", Kernel::Gaussian),
+    ("box", Kernel::Box),
+    ("epanechnikov", Kernel::Epanechnikov),
+    ("triangular", Kernel::Triangular),
+    ("constant", Kernel::Constant),
+];
+
+/// Queries with one component, as in regression on a line.
+const LINE: Sizes = Sizes {
+    batch: 2,
+    heads: 2,
+    queries: 3,
+    keys: 5,
+    query_size: 1,
+    key_size: 1,
+    hiddens: 0,
+    value_size: 3,
+};
+
+/// More components than distances by differences have.
+const WIDE: Sizes = Sizes {
+    heads: 0,
+    query_size: 9,
+    key_size: 9,
+    ..LINE
+};
+
+fn smoothing(kernel: Kernel, width: f64) -> Attention<KernelScore> {
+    let score = KernelScoreConfig::new(kernel).with_width(width).init();
+    Attention::new(score, 0.0).with_normalizer(Normalizer::Proportional)
+}
+
+#[test]
+fn smoothing_in_few_dimensions_keeps_the_contract() {
+    device::each_training(|device| {
+        // All but the constant one, which has no distance.
+        for (name, kernel) in &KERNELS[..4] {
+            // No drawn distance is the width, where kernels have an edge and no derivative. The triangular one has none at
+            // 0 either, where queries of one component happen to lie.
+            let size = if *kernel == Kernel::Triangular { 2 } else { 1 };
+            let sizes = Sizes {
+                query_size: size,
+                key_size: size,
+                ..LINE
+            };
+            contract::check(name, &smoothing(*kernel, 1.3), sizes, device);
+        }
+    });
+}
+
+#[test]
+fn smoothing_in_many_dimensions_keeps_the_contract() {
+    device::each_training(|device| {
+        // What they share is the distance: one kernel of its square, one of its root.
+        for kernel in [Kernel::Gaussian, Kernel::Triangular] {
+            let name = format!("{kernel:?}");
+            contract::check(&name, &smoothing(kernel, 4.7), WIDE, device);
+        }
+    });
+}
+
+#[test]
+fn smoothing_is_that_of_pytorch() {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            for file in ["kernel_smoothing", "kernel_smoothing_wide"] {
+                let cases = reference(file);
+                assert_eq!(cases.len(), KERNELS.len());
+                for case in cases {
+                    let (_, kernel) = KERNELS[KERNELS
+                        .iter()
+                        .position(|(name, _)| *name == case.name)
+                        .unwrap()];
+                    let (problem, expected) = case.problem();
+                    let outcome = problem.run_with(
+                        &smoothing(kernel, 1.5),
+                        device,
+                        dtype,
+                        Path::ForwardWithWeights,
+                    );
+                    // Ten digits are in the file.
+                    let tolerance = match dtype {
+                        DType::F64 => 1e-8,
+                        _ => 2e-5,
+                    };
+                    let what = format!("{file}: {}: {dtype:?}", case.name);
+                    assert_outcomes_close(&what, &outcome, &expected, tolerance);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_gaussian_kernel_is_the_gaussian_score_with_softmax() {
+    device::each_training(|device| {
+        let softmax = Attention::new(GaussianScoreConfig::new().with_width(1.3).init(device), 0.0);
+        for sizes in [LINE, WIDE] {
+            let shape = [2, sizes.heads.max(1), sizes.queries, sizes.keys];
+            for (name, mask) in masks(shape).into_iter().step_by(4) {
+                let problem = Problem::drawn(sizes, sizes.key_size, mask);
+                let path = Path::ForwardWithWeights;
+                let actual =
+                    problem.run_with(&smoothing(Kernel::Gaussian, 1.3), device, DType::F32, path);
+                let expected = problem.run_with(&softmax, device, DType::F32, path);
+                for (result, expected) in &expected {
+                    let what = format!("{name}: {result}");
+                    assert_close(&what, &actual[result], expected, 2e-5);
+                }
+            }
+        }
+    });
+}
+
+/// Context, weights and gradients of one query and keys at `places`, all `size` components alike.
+fn at(
+    attention: &Attention<KernelScore>,
+    query: f64,
+    places: &[f64],
+    size: usize,
+    device: &Device,
+) -> Outcome {
+    let sizes = Sizes {
+        batch: 1,
+        heads: 0,
+        queries: 1,
+        keys: places.len(),
+        query_size: size,
+        key_size: size,
+        ..LINE
+    };
+    let mut problem = Problem::drawn(sizes, size, MaskSpec::None).with_grad_weights(6);
+    problem.set("queries", Array::full(&[1, 1, size], query));
+    let keys = Array::from_fn(&[1, places.len(), size], |at| places[at[1]]);
+    problem.set("keys", keys);
+    problem.run_with(attention, device, DType::F32, Path::ForwardWithWeights)
+}
+
+#[test]
+fn kernels_are_their_formulas() {
+    device::each_training(|device| {
+        let expected: [(Kernel, [f64; 3]); 5] = [
+            (Kernel::Gaussian, [1.0, (-0.125f64).exp(), (-0.5f64).exp()]),
+            (Kernel::Box, [1.0, 1.0, 0.0]),
+            (Kernel::Epanechnikov, [1.0, 0.75, 0.0]),
+            (Kernel::Triangular, [1.0, 0.5, 0.0]),
+            (Kernel::Constant, [1.0, 1.0, 1.0]),
+        ];
+        for (kernel, values) in expected {
+            // At distances of 0, half a width and a whole one.
+            let outcome = at(&smoothing(kernel, 0.5), 0.25, &[0.25, 0.0, 0.75], 1, device);
+            let sum: f64 = values.iter().sum();
+            let expected = Array::from_fn(&[1, 1, 3], |at| values[at[2]] / sum);
+            assert_close(&format!("{kernel:?}"), &outcome["weights"], &expected, 1e-6);
+        }
+    });
+}
+
+#[test]
+fn a_query_out_of_reach_of_all_keys_has_weights_0() {
+    device::each_training(|device| {
+        for kernel in [Kernel::Box, Kernel::Epanechnikov, Kernel::Triangular] {
+            let outcome = at(&smoothing(kernel, 1.0), 9.0, &[0.0, 1.0, -1.0], 1, device);
+            assert_eq!(outcome.len(), 5);
+            for (name, result) in &outcome {
+                assert_zero(&format!("{kernel:?}: {name}"), result);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_query_far_out_on_the_tail_has_weights_and_gradients() {
+    device::each_training(|device| {
+        // Scores of about 1e-32, whose square is no number of f32.
+        let outcome = at(
+            &smoothing(Kernel::Gaussian, 1.0),
+            12.25,
+            &[0.0, 0.125, 0.25],
+            1,
+            device,
+        );
+        let scores = [0.0, 0.125, 0.25].map(|key: f64| (-(12.25 - key).powi(2) / 2.0).exp());
+        let sum: f64 = scores.iter().sum();
+        let expected = Array::from_fn(&[1, 1, 3], |at| scores[at[2]] / sum);
+        assert_close("weights", &outcome["weights"], &expected, 2e-5);
+        for (name, result) in &outcome {
+            let fine = result.data.iter().all(|number| number.is_finite());
+            assert!(fine && result.magnitude() > 0.0, "{name}: {result:?}");
+        }
+    });
+}
+
+#[test]
+fn at_distance_0_every_gradient_is_finite() {
+    device::each_training(|device| {
+        for (name, kernel) in KERNELS {
+            for size in [1, 2, 9] {
+                let outcome = at(
+                    &smoothing(kernel, 1.0),
+                    0.5,
+                    &[0.5, 0.5, 0.25],
+                    size,
+                    device,
+                );
+                for (result, array) in &outcome {
+                    let finite = array.data.iter().all(|number| number.is_finite());
+                    assert!(finite, "{name}: size {size}: {result}: {array:?}");
+                }
+                // The key that the query lies on is no worse than its neighbour.
+                let weights = &outcome["weights"].data;
+                assert!(
+                    weights[0] >= weights[2] && weights[0] > 0.0,
+                    "{name}: {weights:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn distances_of_few_components_do_not_cancel_far_from_the_origin() {
+    device::each_training(|device| {
+        for (name, kernel) in KERNELS {
+            for size in [1, 8] {
+                let attention = smoothing(kernel, 1.0);
+                let near = at(&attention, 0.25, &[0.0, 0.5, 0.125], size, device);
+                let far = |place: f64| 65536.0 + place;
+                let keys = [0.0, 0.5, 0.125].map(far);
+                let far = at(&attention, far(0.25), &keys, size, device);
+                for (result, near) in &near {
+                    assert_same(&format!("{name}: {size}: {result}"), &far[result], near);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn proportional_weights_are_shares_of_what_is_visible() {
+    device::each(|device| {
+        let scores = Array {
+            shape: vec![1, 1, 3, 4],
+            data: vec![
+                1.0,
+                3.0,
+                4.0,
+                f64::NAN,
+                0.0,
+                0.0,
+                0.0,
+                f64::NAN,
+                5.0,
+                0.0,
+                0.0,
+                5.0,
+            ],
+        };
+        let mask = MaskSpec::lens_per_query(1, &[3, 3, 4]).mask(device);
+        let weights = Normalizer::Proportional.weights(scores.f32::<4>(device), &mask);
+        let expected = Array {
+            shape: vec![1, 1, 3, 4],
+            data: vec![
+                0.125, 0.375, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.0, 0.0, 0.5,
+            ],
+        };
+        assert_close("shares", &Array::read(weights), &expected, 1e-6);
+        let none = Tensor::<4>::zeros([1, 1, 3, 0], device);
+        let weights = Normalizer::Proportional.weights(none, &Mask::none());
+        assert_eq!(weights.dims(), [1, 1, 3, 0]);
+    });
+}
+
+#[test]
+fn a_kernel_score_has_no_parameters_and_its_record_restores() {
+    device::each(|device| {
+        let attention = smoothing(Kernel::Box, 2.0);
+        assert_eq!(attention.num_params(), 0);
+        let loaded = attention
+            .clone()
+            .load_record(attention.clone().into_record());
+        let run = |attention: &Attention<KernelScore>| {
+            let problem = Problem::drawn(LINE, 1, MaskSpec::None);
+            let outcome = problem.run_with(attention, device, DType::F32, Path::Forward);
+            outcome["context"].clone()
+        };
+        assert_same("record", &run(&loaded), &run(&attention));
+    });
+}
+
+#[test]
+fn bad_input_says_what_was_expected() {
+    for width in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let config = KernelScoreConfig::new(Kernel::Box).with_width(width);
+        let message = panic_message(|| config.init());
+        assert!(message.contains("width expected"), "{message}");
+    }
+    device::each(|device| {
+        let queries = Array::draw(1, &[1, 2, 3]).f32::<3>(device);
+        let keys = Array::draw(2, &[1, 4, 5]).f32::<3>(device);
+        let box_kernel = smoothing(Kernel::Box, 1.0);
+        panic_message(|| box_kernel.forward(queries, keys.clone(), keys, &Mask::none()));
+    });
+}
+
+#[test]
+fn the_gradient_of_a_hidden_weight_reaches_no_score() {
+    device::each_training(|device| {
+        let mask = MaskSpec::lens(&[2]).mask(device);
+        let run = |hidden: f64| {
+            let scores = Array::draw(1, &[1, 1, 2, 3]).map(f64::abs);
+            let scores = scores.f32::<4>(device).require_grad();
+            let weights = Normalizer::Proportional.weights(scores.clone(), &mask);
+            let received = Array::from_fn(&[1, 1, 2, 3], |at| match at[3] {
+                2 => hidden,
+                key => key as f64,
+            });
+            let loss = (weights * received.f32(device)).sum();
+            Array::read(scores.grad(&loss.backward()).unwrap())
+        };
+        let expected = run(0.0);
+        assert!(expected.magnitude() > 0.0);
+        assert_same("gradient", &run(f64::NAN), &expected);
+    });
+}
