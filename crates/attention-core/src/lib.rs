@@ -7,8 +7,10 @@ pub mod import;
 mod linear;
 mod mask;
 mod memory;
+mod multi_head;
 mod normalizer;
 pub mod ops;
+mod position;
 mod rank;
 mod score;
 mod softmax;
@@ -17,6 +19,11 @@ mod softmax;
 pub use score::{
     AdditiveScore, AdditiveScoreConfig, DotFamily, DotProductScore, DotProductScoreConfig,
     ScoringFunction,
+};
+
+pub use position::{
+    Alibi, AlibiConfig, Biased, PositionBias, RelativePositionBias, RelativePositionBiasConfig,
+    Rotary,
 };
 
 pub use mask::Mask;
@@ -29,5 +36,6 @@ pub use attention::{
     DotProductAttentionConfig,
 };
 pub use memory::Memory;
+pub use multi_head::{MultiHead, MultiHeadConfig, MultiHeadOutput};
 
 pub use alignment::{Alignment, AlignmentState};
