@@ -9,6 +9,7 @@
 mod array;
 mod compare;
 pub mod device;
+pub mod heads;
 mod mask;
 pub mod oracle;
 mod panics;

@@ -106,7 +106,7 @@ fn check_heads(bias: Tensor<4>, heads: usize) -> Tensor<4> {
     let [_, found, ..] = bias.dims();
     assert!(
         found == 1 || found == heads,
-        "Biased: a bias of {heads} heads expected for scores of {heads} heads, got one of {found}"
+        "Biased: a bias of {heads} heads expected for as many heads of scores, got one of {found}"
     );
     bias
 }

@@ -81,7 +81,7 @@ impl RelativePositionBias {
     pub fn bucket(&self, ahead: i64) -> usize {
         let distance = match self.bidirectional {
             true => ahead.unsigned_abs(),
-            false => (-ahead).max(0).unsigned_abs(),
+            false => ahead.min(0).unsigned_abs(),
         } as usize;
         let (directed, exact) = (self.directed(), self.exact());
         let first = match self.bidirectional && ahead > 0 {
