@@ -67,7 +67,31 @@ impl Problem {
     }
 
     fn run_axes<const D: usize>(&self, device: &Device, dtype: DType, path: Path) -> Outcome {
-        let mask = self.mask.mask(device);
+        if self.inputs.contains_key("W_q") {
+            let score = self.additive_score(device, dtype);
+            let parameters = [
+                ("W_q", score.query.weight.val()),
+                ("W_k", score.key.weight.val()),
+                ("w_v", score.value.weight.val()),
+            ];
+            let attention = Attention::new(score, 0.0);
+            self.run_with::<_, D>(&attention, &parameters, (device, dtype), path)
+        } else {
+            let score = DotProductScoreConfig::new().with_scale(self.scale).init();
+            let attention = Attention::new(score, 0.0);
+            self.run_with::<_, D>(&attention, &[], (device, dtype), path)
+        }
+    }
+
+    /// What any `attention` makes of the queries, keys and values, with gradients if `device` trains, those of
+    /// `parameters` included.
+    pub fn run_with<S: ScoringFunction, const D: usize>(
+        &self,
+        attention: &Attention<S>,
+        parameters: &[(&str, Tensor<2>)],
+        (device, dtype): (&Device, DType),
+        path: Path,
+    ) -> Outcome {
         let input = |name: &str| {
             let tensor = self.inputs[name].tensor::<D>(device, dtype);
             if device.is_autodiff() {
@@ -77,24 +101,13 @@ impl Problem {
             }
         };
         let tensors = ["queries", "keys", "values"].map(input);
-        if self.inputs.contains_key("W_q") {
-            let score = self.additive_score(device, dtype);
-            let parameters = [
-                ("W_q", score.query.weight.val()),
-                ("W_k", score.key.weight.val()),
-                ("w_v", score.value.weight.val()),
-            ];
-            self.pool(
-                &Attention::new(score, 0.0),
-                tensors,
-                &parameters,
-                &mask,
-                path,
-            )
-        } else {
-            let score = DotProductScoreConfig::new().with_scale(self.scale).init();
-            self.pool(&Attention::new(score, 0.0), tensors, &[], &mask, path)
-        }
+        self.pool(
+            attention,
+            tensors,
+            parameters,
+            &self.mask.mask(device),
+            path,
+        )
     }
 
     /// The score with this problem's parameters.

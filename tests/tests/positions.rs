@@ -7,8 +7,8 @@ use attention_core::{
     RelativePositionBiasConfig, Rotary, ScoringFunction,
 };
 use attention_tests::{
-    Array, Case, MaskSpec, Outcome, Path, Problem, SIZES, assert_close, assert_outcomes_close,
-    assert_same, device, masks, panic_message, reference,
+    Array, Case, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_same,
+    device, masks, panic_message, reference,
 };
 use burn::module::{Module, Param};
 use burn::nn::{RotaryEncoding, RotaryEncodingConfig};
@@ -24,48 +24,6 @@ fn alibi(num_heads: usize) -> Alibi {
     AlibiConfig::new(num_heads).init()
 }
 
-/// Context, weights where there are any, and the gradients of the inputs and `parameters`.
-fn run<S: ScoringFunction>(
-    attention: &Attention<S>,
-    problem: &Problem,
-    parameters: &[(&str, Tensor<2>)],
-    (device, dtype): (&Device, DType),
-    path: Path,
-) -> Outcome {
-    let names = ["queries", "keys", "values"];
-    let leaves = names.map(|name| {
-        problem.inputs[name]
-            .tensor::<4>(device, dtype)
-            .require_grad()
-    });
-    let [q, k, v] = leaves.clone();
-    let mask = problem.mask.mask(device);
-    let (context, weights) = match path {
-        Path::Forward => (attention.forward(q, k, v, &mask), None),
-        Path::Attend => (attention.attend(q, &attention.prepare(k, v, mask)), None),
-        _ => {
-            let output = attention.forward_with_weights(q, k, v, &mask);
-            (output.context, Some(output.weights))
-        }
-    };
-    let received = problem.grad_context.as_ref().unwrap();
-    let loss = (context.clone() * received.tensor(device, dtype)).sum();
-    let gradients = loss.backward();
-    let mut outcome = Outcome::from([("context".into(), Array::read(context))]);
-    if let Some(weights) = weights {
-        outcome.insert("weights".into(), Array::read(weights));
-    }
-    for (name, leaf) in names.into_iter().zip(&leaves) {
-        let gradient = Array::read(leaf.grad(&gradients).unwrap());
-        outcome.insert(format!("grad {name}"), gradient);
-    }
-    for (name, parameter) in parameters {
-        let gradient = Array::read(parameter.grad(&gradients).unwrap());
-        outcome.insert(format!("grad {name}"), gradient);
-    }
-    outcome
-}
-
 /// Checks every path of `score` against a case.
 fn check_case<S: ScoringFunction>(
     case: &Case,
@@ -79,7 +37,7 @@ fn check_case<S: ScoringFunction>(
         if path == Path::Forward {
             expected.remove("weights");
         }
-        let outcome = run(&attention, &problem, parameters, (device, dtype), path);
+        let outcome = problem.run_with::<_, 4>(&attention, parameters, (device, dtype), path);
         // References have ten digits.
         let tolerance = (32.0 * device::epsilon(dtype)).max(1e-9);
         let what = format!("{} {dtype:?} {path:?}", case.name);
@@ -177,18 +135,18 @@ fn agrees<S: ScoringFunction>(what: &str, score: S, problem: &Problem, device: &
         let what = format!("{what}: {name}");
         let mut problem = problem.clone();
         problem.mask = mask;
-        let mut expected = run(&attention, &problem, &[], on, Path::ForwardWithWeights);
+        let mut expected = problem.run_with::<_, 4>(&attention, &[], on, Path::ForwardWithWeights);
         if expected["context"].magnitude() == 0.0 {
             continue;
         }
         expected.remove("weights");
-        let actual = run(&attention, &problem, &[], on, Path::Forward);
+        let actual = problem.run_with::<_, 4>(&attention, &[], on, Path::Forward);
         assert_outcomes_close(&what, &actual, &expected, 4e-6);
 
         let hidden = problem.mask.padding(SHAPE);
         let nans = problem.with_rows("keys", &hidden, f64::NAN);
         let nans = nans.with_rows("values", &hidden, f64::NAN);
-        let poisoned = run(&attention, &nans, &[], on, Path::Forward);
+        let poisoned = nans.run_with::<_, 4>(&attention, &[], on, Path::Forward);
         assert_same(&what, &poisoned["context"], &actual["context"]);
         let gradient = &poisoned["grad queries"];
         assert_same(&what, gradient, &actual["grad queries"]);
@@ -267,19 +225,49 @@ fn rotary_is_burns_encoding_by_hand() {
             query_size: 6,
             ..SIZES
         };
-        let mut problem = Problem::dot_product(sizes, MaskSpec::lens(&[4, 7]));
+        let problem = Problem::dot_product(sizes, MaskSpec::lens(&[4, 7]));
         let encoding = encoding(6, device);
-        let rotary = Attention::new(Rotary::new(dot(), encoding.clone()), 0.0);
-        let on = (device, DType::F32);
-        let actual = run(&rotary, &problem, &[], on, Path::ForwardWithWeights);
+        let mut turned = problem.clone();
         for (name, start) in [("queries", SIZES.keys - SIZES.queries), ("keys", 0)] {
             let rows = problem.inputs[name].f32::<4>(device);
-            let turned = Array::read(encoding.apply(rows, start));
-            problem.set(name, turned);
+            turned.set(name, Array::read(encoding.apply(rows, start)));
         }
-        for (name, expected) in &problem.solve() {
-            assert_close(name, &actual[name], expected, 4e-6);
+        let rotary = Attention::new(Rotary::new(dot(), encoding), 0.0);
+        // In f64 as well the angles are those of the encoding.
+        for dtype in device::dtypes(device) {
+            let on = (device, dtype);
+            let actual = problem.run_with::<_, 4>(&rotary, &[], on, Path::ForwardWithWeights);
+            for (name, expected) in &turned.solve() {
+                assert_close(name, &actual[name], expected, 4e-6);
+            }
         }
+    });
+}
+
+#[test]
+fn dropout_is_applied_under_a_bias() {
+    device::each_training(|device| {
+        let problem = Problem::dot_product(SIZES, MaskSpec::lens(&[4, 7]));
+        let [q, k] = ["queries", "keys"].map(|name| problem.inputs[name].f32::<4>(device));
+        let [batch, heads, _, keys] = SHAPE;
+        let ones = Tensor::<4>::ones([batch, heads, keys, 1], device);
+        let mask = problem.mask.mask(device);
+        // The sum of a query's weights: 1 without dropout.
+        let sums = |context: Tensor<4>| {
+            let sums = Array::read(context);
+            let other = sums.data.iter().filter(|sum| (**sum - 1.0).abs() > 1e-3);
+            (other.count(), sums.data.len())
+        };
+        let alibi = Attention::new(Biased::new(dot(), alibi(3)), 0.5);
+        let context = alibi.forward(q.clone(), k.clone(), ones.clone(), &mask);
+        let (dropped, all) = sums(context);
+        assert!(dropped > all / 2, "{dropped} of {all}");
+        let t5 = Attention::new(Biased::new(dot(), relative(device)), 0.5);
+        let context = t5.forward(q.clone(), k.clone(), ones.clone(), &mask);
+        let (dropped, all) = sums(context);
+        assert!(dropped > all / 2, "{dropped} of {all}");
+        let still = Attention::new(alibi.score, 0.0);
+        assert_eq!(sums(still.forward(q, k, ones, &mask)).0, 0);
     });
 }
 
@@ -327,6 +315,13 @@ fn heads_with_positions_are_saved_and_trained() {
         let loaded = new().load_record(module.clone().into_record());
         let [actual, expected] = [&loaded, &module].map(|module| Array::read(context(module)));
         assert_same("loaded", &actual, &expected);
+
+        // The same off the training device, angles included.
+        let plain = device.clone().inner();
+        let rows = Array::draw(1, &[2, 5, 12]).f32::<3>(&plain);
+        let valid = module.valid();
+        let actual = valid.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
+        assert_close("valid", &Array::read(actual), &expected, 1e-6);
     });
 }
 

@@ -41,7 +41,8 @@ impl AlibiConfig {
 /// next lower power of two have its slopes, and the rest every other slope of the next higher one.
 ///
 /// Within a row the bias is `slope_h j` plus a constant, so that with softmax it goes through the streaming kernel as a bias
-/// per key, unless it is bidirectional.
+/// per key, unless it is bidirectional. There a score is rounded as a number of the size of `slope_h keys` is; half precision
+/// could not bear that, and adds the bias of each pair.
 ///
 /// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation", section 3.
 #[derive(Module, Debug)]
@@ -108,7 +109,8 @@ impl PositionBias for Alibi {
     fn key_bias(&self, num_keys: usize, device: &Device, dtype: DType) -> Option<Tensor<4>> {
         // Counted from the last key: the numbers that matter most are the smallest, and exact.
         let from_last = || positions(1 - num_keys as i64, num_keys, device, dtype);
-        (!self.bidirectional)
+        let precise = matches!(dtype, DType::F32 | DType::F64);
+        (precise && !self.bidirectional)
             .then(|| self.times_slopes(from_last().reshape([1, 1, 1, num_keys]), dtype))
     }
 }

@@ -36,7 +36,10 @@ impl RelativePositionBiasConfig {
             "RelativePositionBiasConfig: num_heads expected at least 1, got 0"
         );
         let (expected, fits) = match self.bidirectional {
-            true => ("an even number, at least 4", self.num_buckets % 2 == 0),
+            true => (
+                "an even number, at least 4",
+                self.num_buckets.is_multiple_of(2),
+            ),
             false => ("at least 2", true),
         };
         let bias = RelativePositionBias {
