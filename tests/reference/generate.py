@@ -416,6 +416,120 @@ def gru_cases():
     ]
 
 
+# ---- heads and positions
+
+MULTI_HIDDEN, MULTI_HEADS = 12, 3
+
+
+class MultiHeadAttention(nn.Module):
+    """The book's: four linear maps, and scaled dot-product attention of each head's part."""
+
+    def __init__(self, query_size, key_size, value_size, bias=False):
+        super().__init__()
+        self.W_q = nn.Linear(query_size, MULTI_HIDDEN, bias=bias)
+        self.W_k = nn.Linear(key_size, MULTI_HIDDEN, bias=bias)
+        self.W_v = nn.Linear(value_size, MULTI_HIDDEN, bias=bias)
+        self.W_o = nn.Linear(MULTI_HIDDEN, MULTI_HIDDEN, bias=bias)
+
+    def forward(self, x, see):
+        q, k, v = (w(x[n]).unflatten(-1, (MULTI_HEADS, -1)).transpose(1, 2)
+                   for w, n in ((self.W_q, "queries"), (self.W_k, "keys"), (self.W_v, "values")))
+        out = attend(q @ k.mT / q.shape[-1] ** 0.5, v, see)
+        return {"weights": out["weights"], "context": self.W_o(out["context"].transpose(1, 2).flatten(2))}
+
+
+class TorchMultiHead(nn.Module):
+    """`torch.nn.MultiheadAttention`, called as the others are."""
+
+    def __init__(self, key_size=MULTI_HIDDEN, value_size=MULTI_HIDDEN):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(MULTI_HIDDEN, MULTI_HEADS, kdim=key_size, vdim=value_size, batch_first=True)
+
+    def forward(self, x, see):
+        hidden = ~see.flatten(0, 1)
+        context, weights = self.inner(x["queries"], x["keys"], x["values"], attn_mask=hidden, average_attn_weights=False)
+        return {"weights": weights, "context": context}
+
+
+def multi_head_cases():
+    def one(name, module, sizes, mask, save, queries=5, keys=7):
+        module = module.double().eval()
+        module.load_state_dict({n: draw(f"multi_head/{n}{list(p.shape)}", *p.shape, std=0.3) for n, p in module.named_parameters()})
+        save({n: t.float().contiguous() for n, t in module.state_dict().items()})
+        rows = {"queries": queries, "keys": keys, "values": keys}
+        inputs = {n: draw(f"multi_head/{n}{size}", BATCH, rows[n], size) for n, size in zip(rows, sizes)}
+        see = visible(mask, (BATCH, MULTI_HEADS, queries, keys))
+        grad = {"grad_context": draw("multi_head/grad", BATCH, queries, MULTI_HIDDEN)}
+        leaves = inputs | dict(module.named_parameters())
+        return case(name, leaves, lambda x: module(x, see), grad, mask=mask)
+
+    def inner(state):
+        return {n.removeprefix("inner."): t for n, t in state.items()}
+
+    def nested(state):
+        other = {"layers.0.weight": torch.ones(2, 2)}
+        return other | {n.replace("inner.", "layers.2.self_attn."): t for n, t in state.items()}
+
+    some = integers("valid_lens", [[1, 3, 7, 7, 5], [2, 7, 4, 1, 6]])
+    yield "multi_head.json", [
+        one("book", MultiHeadAttention(5, 7, 4), (5, 7, 4), LENS_1D, lambda s: torch.save(s, HERE / "multi_head_book.pt")),
+        one("book_bias", MultiHeadAttention(12, 12, 12, bias=True), (12, 12, 12), LENS_2D,
+            lambda s: save_file(s, HERE / "multi_head_book_bias.safetensors")),
+        one("torch", TorchMultiHead(), (12, 12, 12), CAUSAL,
+            lambda s: (torch.save(nested(s), HERE / "multi_head_nested.pt"), save_file(inner(s), HERE / "multi_head.safetensors"))),
+        one("torch_sizes", TorchMultiHead(7, 4), (12, 7, 4), some, lambda s: torch.save(inner(s), HERE / "multi_head_sizes.pt")),
+    ]
+
+
+def t5_bucket(ahead, bidirectional, buckets, max_distance):
+    """The bucket of key minus query, from the description in the paper's code, in float32 as there."""
+    buckets, start = (buckets // 2, (ahead > 0) * (buckets // 2)) if bidirectional else (buckets, 0 * ahead)
+    distance = ahead.abs() if bidirectional else (-ahead).clamp(min=0)
+    exact = buckets // 2
+    far = exact + ((distance.clamp(min=1).float() / exact).log() / math.log(max_distance / exact) * (buckets - exact)).long()
+    return start + torch.where(distance < exact, distance, far.clamp(max=buckets - 1))
+
+
+def position_cases():
+    heads, buckets, distance = 3, 8, 6
+    offset = torch.arange(KEYS)[None, :] - (torch.arange(QUERIES)[:, None] + KEYS - QUERIES)
+
+    def one(name, mask, bias, parameters={}):
+        inputs = {n: draw(f"positions/{n}", BATCH, heads, rows, 6) for n, rows in (("queries", QUERIES), ("keys", KEYS), ("values", KEYS))}
+        see = visible(mask, (BATCH, heads, QUERIES, KEYS))
+
+        def forward(x):
+            out = attend(x["queries"] @ x["keys"].mT / 6 ** 0.5 + bias(x), x["values"], see)
+            theirs = nn.functional.scaled_dot_product_attention(
+                x["queries"], x["keys"], x["values"], attn_mask=torch.where(see, bias(x), -math.inf))
+            close(out["context"], theirs)
+            return {n: out[n] for n in ("weights", "context")}
+
+        grad = {"grad_context": draw("positions/grad", BATCH, heads, QUERIES, 6)}
+        return case(name, inputs | parameters, forward, grad, mask=mask)
+
+    # Slopes of 3 heads: those of 2, then every other one of 4.
+    slopes = torch.tensor([2.0 ** -4, 2.0 ** -8, 2.0 ** -2], dtype=torch.float64)[:, None, None]
+    embedding = {"embedding": draw("positions/embedding", buckets, heads)}
+
+    def t5(bidirectional):
+        chosen = t5_bucket(offset, bidirectional, buckets, distance)
+        return lambda x: x["embedding"][chosen].permute(2, 0, 1)
+
+    def table(bidirectional, buckets, distance):
+        found = t5_bucket(torch.arange(-150, 151), bidirectional, buckets, distance)
+        shape = {"options": torch.tensor([float(bidirectional), buckets, distance])}
+        return case(f"buckets_{bidirectional}_{buckets}_{distance}", shape, lambda _: {"buckets": found}, {}, mask=NONE)
+
+    yield "positions.json", [
+        one("alibi", CAUSAL, lambda x: slopes * offset),
+        one("alibi_bidirectional", LENS_2D, lambda x: -slopes * offset.abs()),
+        one("t5", LENS_1D, t5(True), embedding),
+        one("t5_causal", CAUSAL, t5(False), embedding),
+        *(table(*options) for options in ((True, 32, 128), (False, 32, 128), (True, 8, 6), (False, 10, 50), (True, 64, 100))),
+    ]
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -428,6 +542,8 @@ if __name__ == "__main__":
         kernel_smoothing_cases,
         state_dicts,
         gru_cases,
+        multi_head_cases,
+        position_cases,
     )
     for subject in subjects:
         for file, cases in subject():

@@ -11,6 +11,7 @@ mod compare;
 mod concatenation;
 pub mod contract;
 pub mod device;
+pub mod heads;
 mod mask;
 pub mod normalizers;
 pub mod oracle;

@@ -9,7 +9,14 @@
 //! safetensors.torch.save_file(attention.state_dict(), "attention.safetensors")
 //! ```
 //!
+//! The same for multi-head attention, the book's and PyTorch's own: [`load_multi_head_attention`].
+//!
 //! Reading `.pt` needs this crate's feature `pytorch`, reading `.safetensors` its feature `safetensors`.
+
+mod multi_head;
+mod tensors;
+
+pub use multi_head::load_multi_head_attention;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

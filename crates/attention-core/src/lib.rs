@@ -7,8 +7,10 @@ pub mod import;
 mod linear;
 mod mask;
 mod memory;
+mod multi_head;
 mod normalizer;
 pub mod ops;
+mod position;
 mod rank;
 mod score;
 mod softmax;
@@ -23,6 +25,11 @@ pub use score::{
     GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig,
 };
 
+pub use position::{
+    Alibi, AlibiConfig, Biased, PositionBias, RelativePositionBias, RelativePositionBiasConfig,
+    Rotary,
+};
+
 pub use mask::Mask;
 
 pub use normalizer::Normalizer;
@@ -33,5 +40,6 @@ pub use attention::{
     DotProductAttentionConfig,
 };
 pub use memory::Memory;
+pub use multi_head::{MultiHead, MultiHeadConfig, MultiHeadOutput};
 
 pub use alignment::{Alignment, AlignmentState};

@@ -157,6 +157,21 @@ impl Mask {
         (mask, if lens == 1 { keep } else { lens })
     }
 
+    /// The mask for one head that shows what any head shows.
+    pub(crate) fn of_any_head(&self) -> Self {
+        Self {
+            keep: self.keep.clone().map(|keep| match keep.dims() {
+                [_, 0 | 1, ..] => keep,
+                [batch, _, queries, keys] if batch * queries * keys == 0 => {
+                    reshape(keep, [batch, 1, queries, keys])
+                }
+                // By way of integers, as `select`.
+                _ => keep.int().max_dim(1).bool(),
+            }),
+            ..self.clone()
+        }
+    }
+
     fn from_lens(lens: Tensor<2, Int>) -> Self {
         // Lengths are compared with the numbers of keys, which a narrow type cannot hold; and unsigned ones make
         // Burn 0.22.1 panic when fusion is on.

@@ -3,7 +3,7 @@
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::Tensor;
 
-use super::ScoringFunction;
+use super::{ScoringFunction, pool};
 use crate::{Mask, Memory, ops};
 
 /// A score of the form `scale * map(q) . map(k) + bias(k)`: it goes through the streaming dot-product kernel, which
@@ -75,13 +75,40 @@ impl<S: DotFamily> ScoringFunction for S {
     }
 
     fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let [_, _, _, size] = queries.dims();
-        let bias = memory
-            .extension
-            .clone()
-            .or_else(|| self.key_bias(&memory.keys));
-        memory
-            .pooling(queries, dropout)
-            .attention(bias, self.scale(size))
+        stream(self, queries, memory, dropout, None)
     }
+
+    fn attend_with_bias(
+        &self,
+        queries: Tensor<4>,
+        memory: &Memory,
+        dropout: f64,
+        bias: Tensor<4>,
+    ) -> Tensor<4> {
+        let [_, _, rows, _] = bias.dims();
+        if rows == 1 {
+            return stream(self, queries, memory, dropout, Some(bias));
+        }
+        let scores = self.score(queries, memory.keys(), memory.mask());
+        pool(scores + bias, memory, dropout)
+    }
+}
+
+/// The context by the streaming kernel, with a second bias per key, `[batch or 1, heads or 1, 1, keys]`.
+fn stream<S: DotFamily>(
+    score: &S,
+    queries: Tensor<4>,
+    memory: &Memory,
+    dropout: f64,
+    second: Option<Tensor<4>>,
+) -> Tensor<4> {
+    let [_, _, _, size] = queries.dims();
+    let first = memory
+        .extension
+        .clone()
+        .or_else(|| score.key_bias(&memory.keys));
+    let bias = [first, second].into_iter().flatten().reduce(Tensor::add);
+    memory
+        .pooling(queries, dropout)
+        .attention(bias, score.scale(size))
 }

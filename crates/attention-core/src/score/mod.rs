@@ -104,14 +104,33 @@ pub trait ScoringFunction: Module + ModuleDisplay {
     /// # Shapes
     /// - queries `[batch, heads, queries, _]`, result `[batch, heads, queries, value_size]`
     fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let scores = self.score(queries, memory.keys(), memory.mask());
-        let weights = masked_softmax(scores, memory.mask());
-        ops::weighted_sum(
-            drop_weights(weights, dropout),
-            memory.values(),
-            memory.mask(),
+        pool(
+            self.score(queries, memory.keys(), memory.mask()),
+            memory,
+            dropout,
         )
     }
+
+    /// [`attend`](Self::attend), with `bias` added to the scores: what [`Biased`](crate::Biased) calls.
+    ///
+    /// # Shapes
+    /// - queries `[batch, heads, queries, _]`, bias `[batch or 1, heads or 1, queries or 1, keys]`
+    fn attend_with_bias(
+        &self,
+        queries: Tensor<4>,
+        memory: &Memory,
+        dropout: f64,
+        bias: Tensor<4>,
+    ) -> Tensor<4> {
+        let scores = self.score(queries, memory.keys(), memory.mask());
+        pool(scores + bias, memory, dropout)
+    }
+}
+
+/// Masked softmax, dropout and weighted sum, each a step of its own.
+pub(crate) fn pool(scores: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
+    let weights = drop_weights(masked_softmax(scores, memory.mask()), dropout);
+    ops::weighted_sum(weights, memory.values(), memory.mask())
 }
 
 /// Dropout on the weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - p)`.

@@ -1,0 +1,14 @@
+//! Positions: biases that know how far a key is from a query, and rotations. They wrap any scoring function.
+//!
+//! Positions are those of [`Mask::causal`](crate::Mask::causal): key `j` stands at `j`, query `i` at
+//! `i + keys - queries`, so that the last query stands at the last key.
+
+mod alibi;
+mod biased;
+mod relative;
+mod rotary;
+
+pub use alibi::{Alibi, AlibiConfig};
+pub use biased::{Biased, PositionBias};
+pub use relative::{RelativePositionBias, RelativePositionBiasConfig};
+pub use rotary::Rotary;

@@ -1,0 +1,158 @@
+//! Relative position bias in buckets.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Embedding, EmbeddingConfig};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+use super::PositionBias;
+
+/// Configuration of [`RelativePositionBias`].
+#[derive(Config, Debug)]
+pub struct RelativePositionBiasConfig {
+    /// The number of heads; each learns a bias of its own.
+    pub num_heads: usize,
+    /// The number of distances that are told apart.
+    #[config(default = 32)]
+    pub num_buckets: usize,
+    /// The distance from which on all keys share a bucket.
+    #[config(default = 128)]
+    pub max_distance: usize,
+    /// Whether half of the buckets are for keys after the query, as in an encoder; otherwise such keys count as the query's
+    /// own position, and a causal mask is expected to hide them.
+    #[config(default = true)]
+    pub bidirectional: bool,
+}
+
+impl RelativePositionBiasConfig {
+    /// A bias with new random parameters on `device`.
+    ///
+    /// # Panics
+    /// If there are no heads, fewer than 2 buckets per direction, an odd number of buckets for two directions, or
+    /// `max_distance` is not above the number of distances with a bucket of their own (half of those of a direction).
+    pub fn init(&self, device: &Device) -> RelativePositionBias {
+        assert!(
+            self.num_heads > 0,
+            "RelativePositionBiasConfig: num_heads expected at least 1, got 0"
+        );
+        let (expected, fits) = match self.bidirectional {
+            true => (
+                "an even number, at least 4",
+                self.num_buckets.is_multiple_of(2),
+            ),
+            false => ("at least 2", true),
+        };
+        let bias = RelativePositionBias {
+            embedding: EmbeddingConfig::new(self.num_buckets, self.num_heads).init(device),
+            max_distance: self.max_distance,
+            bidirectional: self.bidirectional,
+        };
+        assert!(
+            fits && bias.exact() > 0,
+            "RelativePositionBiasConfig: num_buckets expected {expected}, got {}",
+            self.num_buckets
+        );
+        assert!(
+            self.max_distance > bias.exact(),
+            "RelativePositionBiasConfig: max_distance expected above {}, got {}",
+            bias.exact(),
+            self.max_distance
+        );
+        bias
+    }
+}
+
+/// `bias(i, j) = embedding[bucket(j - position_i), head]`, learned.
+///
+/// With `n` buckets for a direction, distances below `n / 2` have one each; the others share the rest, in steps that grow
+/// with the logarithm up to `max_distance`.
+///
+/// Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.1.
+///
+/// PyTorch equivalent: `relative_attention_bias` of the first layer of `transformers`' T5, whose weight is of the same
+/// layout. (T5 does not scale its dot product: `DotProductScoreConfig::new().with_scale(Some(1.0))`.)
+#[derive(Module, Debug)]
+pub struct RelativePositionBias {
+    /// `[num_buckets, heads]`
+    pub embedding: Embedding,
+    max_distance: usize,
+    bidirectional: bool,
+}
+
+impl RelativePositionBias {
+    /// The bucket of a key `ahead` positions after the query, negative for one before it.
+    pub fn bucket(&self, ahead: i64) -> usize {
+        let distance = match self.bidirectional {
+            true => ahead.unsigned_abs(),
+            false => ahead.min(0).unsigned_abs(),
+        } as usize;
+        let (directed, exact) = (self.directed(), self.exact());
+        let first = match self.bidirectional && ahead > 0 {
+            true => directed,
+            false => 0,
+        };
+        if distance < exact {
+            return first + distance;
+        }
+        // In f32, as where the published weights were trained: a distance on the edge of a bucket falls on the same side.
+        let exact_f32 = exact as f32;
+        let share = (distance as f32 / exact_f32).ln()
+            / (self.max_distance as f64 / exact as f64).ln() as f32;
+        let shared = exact + (share * (directed - exact) as f32) as usize;
+        first + shared.min(directed - 1)
+    }
+
+    /// The buckets of one direction.
+    fn directed(&self) -> usize {
+        let [num_buckets, _] = self.embedding.weight.dims();
+        match self.bidirectional {
+            true => num_buckets / 2,
+            false => num_buckets,
+        }
+    }
+
+    /// The distances with a bucket of their own.
+    fn exact(&self) -> usize {
+        self.directed() / 2
+    }
+}
+
+impl PositionBias for RelativePositionBias {
+    fn bias(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> Tensor<4> {
+        let buckets: Vec<i64> = (1 - num_keys as i64..num_queries as i64)
+            .map(|ahead| self.bucket(ahead) as i64)
+            .collect();
+        let distances = buckets.len();
+        let buckets = TensorData::new(buckets, [distances]);
+        let buckets = Tensor::<1, Int>::from_data(buckets, device);
+        let diagonals = self.embedding.weight.val().select(0, buckets);
+        along_diagonals(diagonals.transpose(), num_queries, num_keys).cast(dtype)
+    }
+}
+
+/// The matrices whose diagonals are constant: `matrix[h, i, j] = diagonals[h, j - i + queries - 1]`.
+///
+/// Of `queries` copies of a row of `n` numbers, laid end to end and cut anew into rows of `n - 1`, each starts one number
+/// earlier in its copy than the one above: no index per pair is made, and gradients are sums.
+///
+/// # Shapes
+/// - diagonals `[heads, queries + keys - 1]`, result `[1, heads, queries, keys]`
+fn along_diagonals(diagonals: Tensor<2>, num_queries: usize, num_keys: usize) -> Tensor<4> {
+    let [heads, n] = diagonals.dims();
+    if num_queries == 1 {
+        return diagonals.reshape([1, heads, 1, num_keys]);
+    }
+    diagonals
+        .reshape([heads, 1, n])
+        .repeat_dim(1, num_queries)
+        .reshape([heads, num_queries * n])
+        .narrow(1, num_queries - 1, num_queries * (n - 1))
+        .reshape([1, heads, num_queries, n - 1])
+        .narrow(3, 0, num_keys)
+}

@@ -1,0 +1,77 @@
+//! Multi-head attention given to the library.
+
+use std::collections::BTreeMap;
+
+use attention_core::{MultiHead, ScoringFunction};
+use burn::nn::Linear;
+use burn::tensor::{Device, Tensor};
+
+use crate::{Array, MaskSpec, Outcome, Path};
+
+/// Queries, keys, values and `grad_context`, without a heads axis.
+pub type Inputs = BTreeMap<String, Array>;
+
+/// Queries, keys and values.
+pub fn tensors(inputs: &Inputs, device: &Device) -> [Tensor<3>; 3] {
+    ["queries", "keys", "values"].map(|name| inputs[name].f32(device))
+}
+
+fn maps<S: ScoringFunction>(module: &MultiHead<S>) -> Vec<(&'static str, &Linear)> {
+    let maps = [("query", &module.query), ("key", &module.key)];
+    let value = ("value", &module.value);
+    let output = module.output.iter().map(|output| ("output", output));
+    maps.into_iter().chain([value]).chain(output).collect()
+}
+
+/// Context, weights where there are any, and all gradients of inputs and maps.
+///
+/// # Panics
+/// If a gradient is missing.
+#[allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+pub fn run<S: ScoringFunction>(
+    module: &MultiHead<S>,
+    inputs: &Inputs,
+    mask: &MaskSpec,
+    path: Path,
+    device: &Device,
+) -> Outcome {
+    let leaves = tensors(inputs, device).map(Tensor::require_grad);
+    let [q, k, v] = leaves.clone();
+    let mask = mask.mask(device);
+    let (context, weights) = match path {
+        Path::Forward => (module.forward(q, k, v, &mask), None),
+        Path::Attend => (module.attend(q, &module.prepare(k, v, mask)), None),
+        Path::ForwardWithWeights => {
+            let output = module.forward_with_weights(q, k, v, &mask);
+            (output.context, Some(output.weights))
+        }
+        Path::AttendWithWeights => {
+            let output = module.attend_with_weights(q, &module.prepare(k, v, mask));
+            (output.context, Some(output.weights))
+        }
+        Path::Steps => {
+            let memory = module.prepare(k, v, mask);
+            let step = |at| module.attend(q.clone().narrow(1, at, 1), &memory);
+            (Tensor::cat((0..q.dims()[1]).map(step).collect(), 1), None)
+        }
+    };
+    let received = inputs["grad_context"].f32::<3>(device);
+    let gradients = (context.clone() * received).sum().backward();
+    let mut outcome = Outcome::from([("context".into(), Array::read(context))]);
+    if let Some(weights) = weights {
+        outcome.insert("weights".into(), Array::read(weights));
+    }
+    for (name, leaf) in ["queries", "keys", "values"].into_iter().zip(&leaves) {
+        let gradient = Array::read(leaf.grad(&gradients).unwrap());
+        outcome.insert(format!("grad {name}"), gradient);
+    }
+    for (name, map) in maps(module) {
+        let gradient = Array::read(map.weight.val().grad(&gradients).unwrap());
+        outcome.insert(format!("grad {name}.weight"), gradient);
+        if let Some(bias) = &map.bias {
+            let gradient = Array::read(bias.val().grad(&gradients).unwrap());
+            outcome.insert(format!("grad {name}.bias"), gradient);
+        }
+    }
+    outcome
+}

@@ -1,0 +1,364 @@
+//! Heads around any scoring function: the same as one attention per head.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{
+    AdditiveScoreConfig, DotProductScore, Mask, MultiHead, MultiHeadConfig, ScoringFunction,
+};
+use attention_tests::heads::{Inputs, run, tensors};
+use attention_tests::{
+    Array, MaskSpec, Path, assert_close, assert_outcomes_close, assert_outcomes_same, assert_same,
+    device, masks, panic_message,
+};
+use burn::module::{Module, Param};
+use burn::nn::Linear;
+use burn::tensor::{Device, Int, Tensor};
+
+const HIDDENS: usize = 12;
+const HEADS: usize = 3;
+/// `[batch, heads, queries, keys]`
+const SHAPE: [usize; 4] = [2, HEADS, 5, 7];
+
+/// Queries, keys, values and the gradient of the context.
+fn inputs([query, key, value]: [usize; 3], output: usize) -> Inputs {
+    let [batch, _, queries, keys] = SHAPE;
+    let input =
+        |name: &str, seed, rows, size| (name.to_string(), Array::draw(seed, &[batch, rows, size]));
+    Inputs::from([
+        input("queries", 1, queries, query),
+        input("keys", 2, keys, key),
+        input("values", 3, keys, value),
+        input("grad_context", 4, queries, output),
+    ])
+}
+
+/// A map that changes nothing.
+fn identity(size: usize, device: &Device) -> Linear {
+    let weight = Array::from_fn(&[size, size], |at| f64::from(at[0] == at[1]));
+    Linear {
+        weight: Param::from_tensor(weight.f32(device)),
+        bias: None,
+    }
+}
+
+#[test]
+fn one_head_of_the_rows_themselves_is_plain_attention() {
+    device::each(|device| {
+        let inputs = inputs([HIDDENS; 3], HIDDENS);
+        let mut module = MultiHeadConfig::new(HIDDENS, 1)
+            .with_output(false)
+            .init(device);
+        for map in [&mut module.query, &mut module.key, &mut module.value] {
+            *map = identity(HIDDENS, device);
+        }
+        let [batch, _, queries, keys] = SHAPE;
+        for (name, mask) in masks([batch, 1, queries, keys]) {
+            let mask = mask.mask(device);
+            let [q, k, v] = tensors(&inputs, device);
+            let attention = &module.attention;
+            let expected = attention.forward(q.clone(), k.clone(), v.clone(), &mask);
+            let actual = module.forward(q, k, v, &mask);
+            assert_close(name, &Array::read(actual), &Array::read(expected), 1e-6);
+        }
+    });
+}
+
+/// One attention for each head, on its part of the projections.
+fn by_hand<S: ScoringFunction>(
+    module: &MultiHead<S>,
+    [queries, keys, values]: [Tensor<3>; 3],
+    mask: impl Fn(usize) -> Mask,
+) -> Tensor<3> {
+    let [queries, keys, values] = [
+        module.query.forward(queries),
+        module.key.forward(keys),
+        module.value.forward(values),
+    ];
+    let size = HIDDENS / HEADS;
+    let part = |rows: &Tensor<3>, head: usize| rows.clone().narrow(2, head * size, size);
+    let head = |head| {
+        let [q, k, v] = [&queries, &keys, &values].map(|rows| part(rows, head));
+        module.attention.forward(q, k, v, &mask(head))
+    };
+    let heads = Tensor::cat((0..HEADS).map(head).collect(), 2);
+    match &module.output {
+        Some(output) => output.forward(heads),
+        None => heads,
+    }
+}
+
+fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHead<S>, device: &Device) {
+    let inputs = inputs([4, 5, 6], 8);
+    for (name, mask) in masks(SHAPE) {
+        // A mask of one head; they differ where the mask is dense.
+        let table = mask.table(SHAPE);
+        let of_head = |head: usize| {
+            let [batch, _, queries, keys] = SHAPE;
+            let keep = Array::from_fn(&[batch, queries, keys], |at| {
+                table.at(&[at[0], head, at[1], at[2]])
+            });
+            Mask::keep(keep.bool::<3>(device))
+        };
+        let expected = by_hand(module, tensors(&inputs, device), of_head);
+        let [q, k, v] = tensors(&inputs, device);
+        let actual = module.forward(q, k, v, &mask.mask(device));
+        assert_close(name, &Array::read(actual), &Array::read(expected), 3e-6);
+    }
+}
+
+fn config() -> MultiHeadConfig {
+    MultiHeadConfig::new(HIDDENS, HEADS)
+        .with_query_size(Some(4))
+        .with_key_size(Some(5))
+        .with_value_size(Some(6))
+        .with_output_size(Some(8))
+        .with_bias(true)
+}
+
+fn additive(device: &Device) -> MultiHead<attention_core::AdditiveScore> {
+    let size = config().head_size();
+    let score = AdditiveScoreConfig::new(size, size, 5).init(device);
+    config().init_with(score, device)
+}
+
+#[test]
+fn heads_are_one_attention_each() {
+    device::each(|device| {
+        equals_one_attention_per_head(&config().init(device), device);
+        equals_one_attention_per_head(&additive(device), device);
+    });
+}
+
+/// The columns of `parameter`, `[.., kv_heads * size]`, with each head `group` times.
+fn repeated<const D: usize>(
+    parameter: &Param<Tensor<D>>,
+    kv_heads: usize,
+    group: usize,
+    device: &Device,
+) -> Param<Tensor<D>> {
+    let from = Array::read(parameter.val());
+    let mut shape = from.shape.clone();
+    let size = shape[D - 1] / kv_heads;
+    shape[D - 1] *= group;
+    let repeated = Array::from_fn(&shape, |at| {
+        let mut source = at.to_vec();
+        let column = at[D - 1];
+        source[D - 1] = column / size / group * size + column % size;
+        from.at(&source)
+    });
+    Param::from_tensor(repeated.f32(device))
+}
+
+#[test]
+fn grouped_heads_are_repeated_heads() {
+    device::each_training(|device| {
+        for (heads, kv_heads) in [(4, 2), (3, 1)] {
+            let config = || MultiHeadConfig::new(HIDDENS, heads).with_bias(true);
+            let grouped = config()
+                .with_num_key_value_heads(Some(kv_heads))
+                .init(device);
+            let group = heads / kv_heads;
+            let mut full = config().init(device);
+            full.query = grouped.query.clone();
+            full.output = grouped.output.clone();
+            for (to, from) in [
+                (&mut full.key, &grouped.key),
+                (&mut full.value, &grouped.value),
+            ] {
+                to.weight = repeated(&from.weight, kv_heads, group, device);
+                let bias = from.bias.as_ref().unwrap();
+                to.bias = Some(repeated(bias, kv_heads, group, device));
+            }
+            let inputs = inputs([HIDDENS; 3], HIDDENS);
+            let [batch, _, queries, keys] = SHAPE;
+            let dense = MaskSpec::drawn(8, &[batch, heads, queries, keys], 0.7);
+            for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal, dense] {
+                for path in [Path::Forward, Path::AttendWithWeights] {
+                    let mut expected = run(&full, &inputs, &mask, path, device);
+                    // Those of the repeated heads add up.
+                    expected.retain(|name, _| {
+                        !name.starts_with("grad key.") && !name.starts_with("grad value.")
+                    });
+                    let actual = run(&grouped, &inputs, &mask, path, device);
+                    let what = format!("{kv_heads} of {heads} heads, {path:?}");
+                    assert_outcomes_close(&what, &actual, &expected, 2e-6);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn prepared_keys_are_forward() {
+    device::each_training(|device| {
+        let module = additive(device);
+        let inputs = inputs([4, 5, 6], 8);
+        let lens = MaskSpec::lens(&[3, 6]);
+        for mask in [lens.clone(), lens.clone().and(MaskSpec::Causal)] {
+            let expected = run(&module, &inputs, &mask, Path::ForwardWithWeights, device);
+            let actual = run(&module, &inputs, &mask, Path::AttendWithWeights, device);
+            assert_outcomes_close("attend", &actual, &expected, 2e-6);
+        }
+        let expected = run(&module, &inputs, &lens, Path::Forward, device);
+        let actual = run(&module, &inputs, &lens, Path::Steps, device);
+        assert_outcomes_close("steps", &actual, &expected, 2e-6);
+
+        let [q, k, v] = tensors(&inputs, device);
+        let swapped = Tensor::<1, Int>::from_ints([1, 0], device);
+        let memory = module.prepare(k, v, lens.mask(device));
+        let memory = memory.select(swapped.clone());
+        let actual = Array::read(module.attend(q.clone().select(0, swapped), &memory));
+        let examples = Array::from_fn(&actual.shape, |at| {
+            expected["context"].at(&[1 - at[0], at[1], at[2]])
+        });
+        assert_close("select", &actual, &examples, 2e-6);
+    });
+}
+
+#[test]
+fn every_parameter_is_trained() {
+    device::each_training(|device| {
+        let module = additive(device);
+        let inputs = inputs([4, 5, 6], 8);
+        let outcome = run(&module, &inputs, &MaskSpec::None, Path::Forward, device);
+        assert_eq!(outcome.len(), 1 + 3 + 8);
+        for (name, gradient) in &outcome {
+            assert!(gradient.magnitude() > 1e-6, "{name} is not trained");
+        }
+        let [q, k, v] = tensors(&inputs, device);
+        let gradients = module.forward(q, k, v, &Mask::none()).sum().backward();
+        let score = &module.attention.score;
+        for map in [&score.query, &score.key, &score.value] {
+            let gradient = Array::read(map.weight.val().grad(&gradients).unwrap());
+            assert!(gradient.magnitude() > 1e-6, "the score is not trained");
+        }
+    });
+}
+
+/// `inputs` with `number` in keys and values 3.. of the first example and 6 of the second.
+fn padded(inputs: &Inputs, lens: [usize; 2], number: f64) -> Inputs {
+    let mut padded = inputs.clone();
+    for name in ["keys", "values"] {
+        padded.insert(
+            name.into(),
+            Array::from_fn(&inputs[name].shape, |at| match at[1] < lens[at[0]] {
+                true => inputs[name].at(at),
+                false => number,
+            }),
+        );
+    }
+    padded
+}
+
+#[test]
+fn padding_is_inert_whatever_it_holds() {
+    device::each_training(|device| {
+        let grouped = config().with_num_key_value_heads(Some(1)).init(device);
+        let inputs = inputs([4, 5, 6], 8);
+        let [batch, heads, _, keys] = SHAPE;
+        // Seen by no head, though each head has a mask of its own.
+        let dense = Array::from_fn(&[batch, heads, 1, keys], |at| {
+            f64::from(at[3] < [3, 6][at[0]] && at[3] != at[1])
+        });
+        for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Keep(dense)] {
+            for path in [Path::Forward, Path::AttendWithWeights] {
+                let zeros = padded(&inputs, [3, 6], 0.0);
+                let nans = padded(&inputs, [3, 6], f64::NAN);
+                let expected = run(&grouped, &zeros, &mask, path, device);
+                let actual = run(&grouped, &nans, &mask, path, device);
+                assert_outcomes_same("dot", &actual, &expected);
+                let module = additive(device);
+                let expected = run(&module, &zeros, &mask, path, device);
+                let actual = run(&module, &nans, &mask, path, device);
+                assert_outcomes_same("additive", &actual, &expected);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_query_that_sees_nothing_gets_the_bias_of_the_output() {
+    device::each(|device| {
+        let module: MultiHead<DotProductScore> = config().init(device);
+        let inputs = inputs([4, 5, 6], 8);
+        let [q, k, v] = tensors(&inputs, device);
+        let bias = Array::read(module.output.as_ref().unwrap().bias.as_ref().unwrap().val());
+        let all = |context: Tensor<3>| {
+            let context = Array::read(context);
+            let expected = Array::from_fn(&context.shape, |at| bias.at(&at[2..]));
+            assert_same("context", &context, &expected);
+        };
+        let none = MaskSpec::lens(&[0, 0]).mask(device);
+        all(module.forward(q.clone(), k.clone(), v.clone(), &none));
+        // The same where there are no keys at all.
+        let [batch, ..] = SHAPE;
+        let empty = |size| Tensor::<3>::empty([batch, 0, size], device);
+        all(module.forward(q, empty(5), empty(6), &Mask::none()));
+        let q = Tensor::<3>::empty([batch, 0, 4], device);
+        let output = module.forward_with_weights(q, k, v, &Mask::none());
+        assert_eq!(output.context.dims(), [batch, 0, 8]);
+        assert_eq!(output.weights.dims(), [batch, HEADS, 0, 7]);
+    });
+}
+
+#[test]
+fn a_record_restores_every_parameter() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("heads");
+    device::each(|device| {
+        let inputs = inputs([4, 5, 6], 8);
+        let context = |module: &MultiHead<_>| {
+            let [q, k, v] = tensors(&inputs, device);
+            Array::read(module.forward(q, k, v, &Mask::none()))
+        };
+        let saved = additive(device);
+        saved.clone().save_file(&path).unwrap();
+        let other = additive(device);
+        assert_ne!(context(&other), context(&saved));
+        let loaded = other.try_load_file(&path).unwrap();
+        assert_same("loaded", &context(&loaded), &context(&saved));
+    });
+}
+
+#[test]
+fn bad_input_is_named() {
+    let device = &device::plain()[0];
+    let config = || MultiHeadConfig::new(HIDDENS, HEADS);
+    let init = |config: MultiHeadConfig| panic_message(|| config.init(device));
+    for (message, parts) in [
+        (
+            init(MultiHeadConfig::new(12, 5)),
+            ["num_hiddens 12", "got 5"],
+        ),
+        (init(MultiHeadConfig::new(12, 0)), ["num_heads", "got 0"]),
+        (init(MultiHeadConfig::new(0, 3)), ["num_hiddens", "got 0"]),
+        (
+            init(config().with_num_key_value_heads(Some(2))),
+            ["num_heads 3", "got 2"],
+        ),
+        (
+            init(config().with_value_size(Some(0))),
+            ["value_size", "got 0"],
+        ),
+        (
+            init(config().with_output(false).with_output_size(Some(3))),
+            ["output_size", "Some(3)"],
+        ),
+        (init(config().with_dropout(1.5)), ["robability", "1.5"]),
+    ] {
+        for part in parts {
+            assert!(message.contains(part), "`{message}` does not say `{part}`");
+        }
+    }
+    let module = config().init(device);
+    let rows = |keys, size| Tensor::<3>::ones([2, keys, size], device);
+    let call =
+        |[q, k, v]: [Tensor<3>; 3], mask: Mask| panic_message(|| module.forward(q, k, v, &mask));
+    let none = Mask::none;
+    let message = call([rows(5, 11), rows(7, 12), rows(7, 12)], none());
+    assert!(message.contains("expected 12, got 11"), "{message}");
+    let message = call([rows(5, 12), rows(7, 12), rows(6, 12)], none());
+    assert!(message.contains("expected 7, got 6"), "{message}");
+    let keep = Mask::keep(Tensor::<4>::ones([2, 2, 5, 7], device).bool());
+    let message = call([rows(5, 12), rows(7, 12), rows(7, 12)], keep);
+    assert!(message.contains("heads"), "{message}");
+}

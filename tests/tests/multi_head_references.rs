@@ -1,0 +1,203 @@
+//! Heads with the parameters of PyTorch's and Burn's modules compute what those do.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::MultiHeadConfig;
+use attention_core::import::load_multi_head_attention;
+use attention_tests::heads::{Inputs, run, tensors};
+use attention_tests::{
+    Array, MaskSpec, Outcome, Path, assert_close, assert_outcomes_close, device, reference,
+    reference_path,
+};
+use burn::module::Module;
+use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig};
+
+const HIDDENS: usize = 12;
+const HEADS: usize = 3;
+
+/// The part `at` of three along the rows of a tensor in PyTorch's layout.
+fn third(array: &Array, at: usize) -> Array {
+    let mut shape = array.shape.clone();
+    shape[0] /= 3;
+    let part = array.data.len() / 3;
+    Array {
+        data: array.data[at * part..(at + 1) * part].to_vec(),
+        shape,
+    }
+}
+
+/// What PyTorch computed, under our names and in our layout.
+fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
+    let mut expected = outputs.clone();
+    let mut insert = |name: &str, kind: &str, array: Array| {
+        let array = match kind {
+            "weight" => array.permute(&[1, 0]),
+            _ => array,
+        };
+        expected.insert(format!("grad {name}.{kind}"), array);
+    };
+    let maps = [("q", "query"), ("k", "key"), ("v", "value")];
+    for (theirs, gradient) in gradients {
+        let theirs = theirs.trim_start_matches("inner.");
+        let kind = if theirs.ends_with("bias") {
+            "bias"
+        } else {
+            "weight"
+        };
+        if theirs.starts_with("in_proj") {
+            for (at, (_, ours)) in maps.into_iter().enumerate() {
+                insert(ours, kind, third(gradient, at));
+            }
+        } else if theirs.starts_with("out_proj") || theirs.starts_with("W_o") {
+            insert("output", kind, gradient.clone());
+        } else if let Some((_, ours)) = maps.into_iter().find(|(letter, _)| {
+            theirs.starts_with(&format!("W_{letter}")) || theirs == format!("{letter}_proj_weight")
+        }) {
+            insert(ours, kind, gradient.clone());
+        }
+    }
+    for name in ["queries", "keys", "values"] {
+        expected.insert(format!("grad {name}"), gradients[name].clone());
+    }
+    expected
+}
+
+#[test]
+fn loaded_parameters_compute_what_pytorch_did() {
+    let config = || MultiHeadConfig::new(HIDDENS, HEADS);
+    let files = [
+        ("book", "multi_head_book.pt", ""),
+        ("book_bias", "multi_head_book_bias.safetensors", ""),
+        ("torch", "multi_head_nested.pt", "layers.2.self_attn."),
+        ("torch", "multi_head.safetensors", ""),
+        ("torch_sizes", "multi_head_sizes.pt", ""),
+    ];
+    let cases = reference("multi_head");
+    device::each_training(|device| {
+        for (name, file, prefix) in files {
+            let case = cases.iter().find(|case| case.name == name).unwrap();
+            let sizes = ["queries", "keys", "values"].map(|name| Some(case.inputs[name].shape[2]));
+            let module = config()
+                .with_query_size(sizes[0])
+                .with_key_size(sizes[1])
+                .with_value_size(sizes[2])
+                .with_bias(name != "book")
+                .init(device);
+            let module = load_multi_head_attention(module, reference_path(file), prefix).unwrap();
+            let mut expected = expected(&case.outputs, &case.gradients);
+            assert_eq!(
+                expected.len(),
+                if name == "book" { 9 } else { 13 },
+                "{name}"
+            );
+            for path in [Path::ForwardWithWeights, Path::Attend] {
+                if path == Path::Attend {
+                    expected.remove("weights");
+                }
+                let mut outcome = run(&module, &case.inputs, &case.mask, path, device);
+                // A key's bias adds the same to all scores of a query: its gradient is a sum of what cancels, and is
+                // measured by what is summed.
+                if let Some(bias) = outcome.get_mut("grad key.bias") {
+                    let summands = expected["grad key.weight"].magnitude();
+                    assert!(bias.magnitude() <= 2e-6 * summands, "{bias:?}");
+                    *bias = expected["grad key.bias"].clone();
+                }
+                assert_outcomes_close(&format!("{file} {path:?}"), &outcome, &expected, 2e-6);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_an_error_that_says_why() {
+    let device = &device::plain()[0];
+    let error = |config: MultiHeadConfig, file: &str, prefix: &str| {
+        let path = reference_path(file);
+        let error = load_multi_head_attention(config.init(device), &path, prefix).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        error
+    };
+    let config = || MultiHeadConfig::new(HIDDENS, HEADS);
+    let biased = || config().with_bias(true);
+    let says = |error: String, parts: &[&str]| {
+        for part in parts {
+            assert!(error.contains(part), "`{error}` does not say `{part}`");
+        }
+    };
+    let torch = "multi_head.safetensors";
+    says(error(config(), torch, ""), &["`in_proj_bias`", "no biases"]);
+    says(error(biased(), "missing.pt", ""), &["No such file"]);
+    says(
+        error(biased(), "generate.py", ""),
+        &["expected a file ending in .pt"],
+    );
+    says(
+        error(biased(), torch, "x."),
+        &["`in_proj_weight`", "found only", "out_proj.bias"],
+    );
+    says(
+        error(biased().with_num_key_value_heads(Some(1)), torch, ""),
+        &["in_proj_weight", "[20, 12]", "[36, 12]"],
+    );
+    says(
+        error(biased().with_output(false), torch, ""),
+        &["`out_proj.weight`", "no output map"],
+    );
+    says(
+        error(config().with_query_size(Some(5)), "multi_head_book.pt", ""),
+        &["W_k.weight", "[12, 12]", "[12, 7]"],
+    );
+    says(
+        error(biased(), "multi_head_book.pt", ""),
+        &["W_q.weight", "[12, 12]", "[12, 5]"],
+    );
+    let book = biased()
+        .with_query_size(Some(5))
+        .with_key_size(Some(7))
+        .with_value_size(Some(4));
+    says(
+        error(book, "multi_head_book.pt", ""),
+        &["`W_q.bias`", "found only"],
+    );
+}
+
+#[test]
+fn a_record_of_burns_module_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("burn");
+    device::each(|device| {
+        let theirs = MultiHeadAttentionConfig::new(HIDDENS, HEADS)
+            .with_dropout(0.0)
+            .init(device);
+        theirs.clone().save_file(&path).unwrap();
+        let config = MultiHeadConfig::new(HIDDENS, HEADS).with_bias(true);
+        let ours = config.init(device).try_load_file(&path).unwrap();
+        let [batch, queries, keys] = [2, 5, 7];
+        let rows = [("queries", queries), ("keys", keys), ("values", keys)];
+        let inputs: Inputs = rows
+            .map(|(name, rows)| {
+                (
+                    name.into(),
+                    Array::draw(rows as u64, &[batch, rows, HIDDENS]),
+                )
+            })
+            .into();
+        for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
+            let [q, k, v] = tensors(&inputs, device);
+            let visible = mask.table([batch, 1, queries, keys]);
+            let hidden = visible
+                .map(|see| 1.0 - see)
+                .reshape(&[batch, queries, keys]);
+            let input = MhaInput::new(q.clone(), k.clone(), v.clone());
+            let expected = theirs.forward(input.mask_attn(hidden.bool(device)));
+            let output = ours.forward_with_weights(q, k, v, &mask.mask(device));
+            let pairs = [
+                (Array::read(output.context), Array::read(expected.context)),
+                (Array::read(output.weights), Array::read(expected.weights)),
+            ];
+            for (actual, expected) in &pairs {
+                assert_close("Burn", actual, expected, 2e-6);
+            }
+        }
+    });
+}
