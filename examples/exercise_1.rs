@@ -61,16 +61,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Weights depend on how the scores of one query differ from key to key. A query of zeros makes all dot products 0,
     // whatever the keys; the additive score still sees the keys through `tanh(W_k k)`.
     let [of_additive, of_dot] = weights(&query.zeros_like(), &random);
+    // Of the first example, which sees two keys.
     let spread = |weights: Tensor<3>| {
-        let seen = weights.narrow(2, 0, 2);
+        let seen = weights.slice([0..1, 0..1, 0..2]);
         scalar(seen.clone().max() - seen.min())
     };
-    // The first example sees two keys: evenly spread weights are 1/2 and 1/2 there, 1/6 each in the second.
-    let (of_additive, of_dot) = (
-        spread(of_additive.narrow(0, 0, 1))?,
-        spread(of_dot.narrow(0, 0, 1))?,
-    );
-    println!("a query of zeros, random keys: its weights for two keys differ by");
+    let (of_additive, of_dot) = (spread(of_additive)?, spread(of_dot)?);
+    println!("a query of zeros, random keys: its weights for the two keys differ by");
     println!("  additive     {of_additive:.6}");
     println!("  dot product  {of_dot:.6}");
     assert!(of_dot < 1e-6 && of_additive > 1e-3);

@@ -2,7 +2,7 @@
 //!
 //! *Dive into Deep Learning*, "Attention Scoring Functions", section "Exercises". The answer is the bilinear score
 //! `q^T M k` (Luong et al. 2015 call it "general"): a matrix takes queries to the size of keys, then they meet in a
-//! dot product. Whoever needs it need not write it, of course; here it is written to show how.
+//! dot product. It is written out here, to show how little that takes.
 //!
 //! ```text
 //! cargo run -p attention-examples --example exercise_2 [folder for the heatmap]

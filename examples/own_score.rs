@@ -98,7 +98,7 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
 const LETTERS: usize = 6; // a ..= f
 const HIDDENS: usize = 32;
 const BATCH: usize = 64;
-const STEPS: usize = 240;
+const STEPS: usize = 100;
 
 /// A word of 3 to 6 letters, as the numbers of its tokens, and the same backwards.
 fn words(count: usize, device: &Device) -> Result<Vec<Example>, Box<dyn Error>> {
@@ -133,7 +133,7 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
         let output = TrainStep::step(&trainee, batch);
         let rate = 0.01 * (1.0 - (step - 1) as f64 / STEPS as f64);
         trainee = adam.step(rate, trainee, output.grads);
-        if step % 60 == 0 {
+        if step % 25 == 0 {
             let right = accuracy(&trainee.model.valid(), device)?;
             println!("step {step}: {:.0} % of new words are right", 100.0 * right);
         }

@@ -41,7 +41,11 @@ pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dy
 /// [`show_heatmaps`] of what has titles and labels of its own.
 pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
     print!("\n{}", heatmaps.to_terminal(terminal_color()));
+    save_grid(name, heatmaps)
+}
 
+/// [`show_grid`] of what is too wide for a terminal.
+pub(crate) fn save_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1);
     let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
     std::fs::create_dir_all(&folder)?;
