@@ -11,7 +11,7 @@ use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
 use attention_benches::rivals::Rivals;
 use attention_benches::tensors::{devices, finish, finish_backward, on_host, random};
-use attention_core::{AdditiveAttentionConfig, AdditiveScore, Mask};
+use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
 use attention_seq2seq::batch::{Batch, Example, Seq2SeqBatcher};
 use attention_seq2seq::model::Seq2SeqConfig;
 use attention_seq2seq::train::Trainee;
@@ -102,17 +102,18 @@ fn setup(contestant: &str) -> serde_json::Value {
 
 /// A model, its optimizer as `seq2seq train` sets it, and what it learns from.
 struct Training {
-    trainee: Trainee<AdditiveScore>,
+    trainee: Trainee<AdditiveAttention>,
     optimizer: ModuleOptimizer,
     batch: Batch,
 }
 
 impl Training {
     fn new(device: &Device) -> Self {
+        let attention = AdditiveAttentionConfig::new(HIDDEN, HIDDEN, HIDDEN).init(device);
         let model = Seq2SeqConfig::new(SOURCE_VOCAB, TARGET_VOCAB)
             .with_embedding_size(EMBEDDING)
             .with_hidden_size(HIDDEN)
-            .init(device);
+            .init(attention, device);
         let first = Vocab::SPECIAL_TOKENS as u32;
         // Every token of a vocabulary has its turn.
         let tokens = |seed: usize, len: usize, vocab: usize| -> Vec<u32> {

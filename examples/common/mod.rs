@@ -32,9 +32,20 @@ pub(crate) fn print_matrices(name: &str, tensor: &Tensor<3>) -> Result<(), Box<d
 /// folder that the first argument names, `target/heatmaps` by default.
 pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dyn Error>> {
     let shape = weights.dims();
-    let heatmaps = HeatmapGrid::new(weights.try_into_vec_as::<f32>()?, shape)?;
-    print!("\n{}", heatmaps.to_terminal(terminal_color()));
+    show_grid(
+        name,
+        &HeatmapGrid::new(weights.try_into_vec_as::<f32>()?, shape)?,
+    )
+}
 
+/// [`show_heatmaps`] of what has titles and labels of its own.
+pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
+    print!("\n{}", heatmaps.to_terminal(terminal_color()));
+    save_grid(name, heatmaps)
+}
+
+/// [`show_grid`] of what is too wide for a terminal.
+pub(crate) fn save_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1);
     let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
     std::fs::create_dir_all(&folder)?;
@@ -44,6 +55,11 @@ pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dy
         println!("saved {}", file.display());
     }
     Ok(())
+}
+
+/// The one number of a tensor.
+pub(crate) fn scalar<const D: usize>(tensor: Tensor<D>) -> Result<f32, Box<dyn Error>> {
+    Ok(tensor.try_into_scalar::<f32>()?)
 }
 
 /// Colours for a terminal, shades for a file.

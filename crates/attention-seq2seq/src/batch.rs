@@ -79,7 +79,8 @@ pub struct Batch {
     previous: Tensor<2, Int>,
     /// What the decoder should say: the target, then end, padded. `[batch, tokens]`
     pub target: Tensor<2, Int>,
-    target_tokens: usize,
+    /// The number of tokens of each target, its end included.
+    target_lens: Vec<usize>,
 }
 
 impl Batch {
@@ -90,7 +91,14 @@ impl Batch {
 
     /// The number of target tokens, ends included and padding not.
     pub fn target_tokens(&self) -> usize {
-        self.target_tokens
+        self.target_lens.iter().sum()
+    }
+
+    /// The last step of each target, the one that says its end, `[batch]`.
+    pub(crate) fn last_steps(&self) -> Tensor<1, Int> {
+        let last: Vec<i64> = self.target_lens.iter().map(|&len| len as i64 - 1).collect();
+        let shape = [last.len()];
+        Tensor::from_data(TensorData::new(last, shape), &self.target.device())
     }
 
     /// What the decoder reads at one step, `[batch]`.
@@ -124,7 +132,7 @@ impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
             ),
             previous: padded(previous, &lens, device),
             target: padded(following, &lens, device),
-            target_tokens: lens.iter().sum(),
+            target_lens: lens,
         }
     }
 }

@@ -4,12 +4,14 @@
 //!
 //! - [`tasks`] generates pairs of source and target, [`tsv`] reads them from a file, [`data`] holds them;
 //! - [`tokens`] splits text, [`vocab`] numbers tokens, [`batch`] pads them;
-//! - [`model`] is the encoder-decoder, generic over the scoring function of `attention-core`;
+//! - [`attention`] lists the attentions that the program knows;
+//! - [`model`] is the encoder-decoder, generic over the attention of `attention-core`;
 //! - [`train`] trains it with `burn-train`, [`run`] keeps what a training leaves on disk;
 //! - [`translate`] is a trained model at work, [`metrics`] says how well.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 
+pub mod attention;
 pub mod batch;
 pub mod data;
 pub mod device;

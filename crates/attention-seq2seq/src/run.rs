@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::attention::AttentionKind;
 use crate::data::{Pair, Pairs, split_holdout};
 use crate::error::{Error, Result};
 use crate::file::{load_json, save_json, write_atomic};
@@ -18,16 +19,6 @@ use crate::vocab::Vocab;
 
 /// The version of the settings file.
 const FORMAT: u32 = 1;
-
-/// The scoring functions that `--attention` accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum AttentionKind {
-    /// `w_v . tanh(W_q q + W_k k)`
-    Additive,
-    /// `q . k / sqrt(size)`
-    Dot,
-}
 
 /// Where the pairs come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -116,7 +107,7 @@ impl fmt::Display for DataSource {
 pub struct RunConfig {
     /// The version of this file.
     pub format: u32,
-    /// The scoring function.
+    /// The attention.
     pub attention: AttentionKind,
     /// The sizes of the model.
     pub model: Seq2SeqConfig,

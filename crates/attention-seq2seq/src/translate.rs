@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use attention_core::{AdditiveScore, DotProductScore};
 use burn::module::Module;
 use burn::tensor::Device;
 
+use crate::attention::AnyAttention;
 use crate::batch::Source;
 use crate::data::{Pair, group_by_source};
 use crate::error::{Error, Result};
 use crate::metrics::TokenErrors;
-use crate::model::{ModelScore, Seq2Seq};
-use crate::run::{AttentionKind, RunConfig, RunDir};
+use crate::model::Seq2Seq;
+use crate::run::{RunConfig, RunDir};
 use crate::train::Trainee;
 use crate::vocab::Vocab;
 
@@ -31,34 +31,11 @@ pub struct Attended {
 
 /// A trained model with its vocabularies.
 pub struct Translator {
-    model: Box<dyn Generate>,
+    model: Seq2Seq<AnyAttention>,
     config: RunConfig,
     source: Vocab,
     target: Vocab,
     device: Device,
-}
-
-/// What a model does, whatever its scoring function.
-trait Generate {
-    fn tokens(&self, source: &Source, max_len: usize) -> Vec<Vec<u32>>;
-    /// The tokens of a single source and its weights, row by row.
-    fn tokens_and_weights(&self, source: &Source, max_len: usize) -> (Vec<u32>, Vec<f32>);
-}
-
-impl<S: ModelScore> Generate for Seq2Seq<S> {
-    fn tokens(&self, source: &Source, max_len: usize) -> Vec<Vec<u32>> {
-        self.greedy(source, max_len, false).tokens
-    }
-
-    fn tokens_and_weights(&self, source: &Source, max_len: usize) -> (Vec<u32>, Vec<f32>) {
-        let mut translation = self.greedy(source, max_len, true);
-        let weights = translation.weights.into_iter().flat_map(|weights| {
-            weights
-                .try_into_vec_as::<f32>()
-                .expect("weights are floats")
-        });
-        (translation.tokens.swap_remove(0), weights.collect())
-    }
 }
 
 impl Translator {
@@ -96,12 +73,12 @@ impl Translator {
     fn from_file(run: &RunDir, file: &Path, device: &Device) -> Result<Self> {
         let config = run.load_config()?;
         let (source, target) = run.load_vocabs(&config.model)?;
-        let model = match config.attention {
-            AttentionKind::Additive => load::<AdditiveScore>(&config, file, device)?,
-            AttentionKind::Dot => load::<DotProductScore>(&config, file, device)?,
-        };
+        let attention = config.attention.init(&config.model, device);
+        let trainee = Trainee::new(config.model.init(attention, device))
+            .try_load_file(file)
+            .map_err(|error| Error::unusable(file, error))?;
         Ok(Self {
-            model,
+            model: trainee.model.valid(),
             config,
             source,
             target,
@@ -150,8 +127,8 @@ impl Translator {
         for indices in order.chunks(BATCH_SIZE) {
             let sources = indices.iter().map(|&index| encoded[index].as_slice());
             let source = Source::new(sources, &self.device);
-            let tokens = self.model.tokens(&source, self.config.max_len);
-            for (&index, tokens) in indices.iter().zip(&tokens) {
+            let translation = self.model.greedy(&source, self.config.max_len, false);
+            for (&index, tokens) in indices.iter().zip(&translation.tokens) {
                 outputs[index] = self.target.decode(tokens);
             }
         }
@@ -162,7 +139,12 @@ impl Translator {
     pub fn attend(&self, source: &[String]) -> Attended {
         let encoded = self.source.encode(source);
         let batch = Source::new([encoded.as_slice()], &self.device);
-        let (tokens, weights) = self.model.tokens_and_weights(&batch, self.config.max_len);
+        let translation = self.model.greedy(&batch, self.config.max_len, true);
+        let tokens = &translation.tokens[0];
+        let weights = translation.weights.into_iter();
+        let weights: Vec<f32> = weights
+            .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
+            .collect();
         // Not decoded: a model that has learned little may say "pad", and that step has weights too.
         let name = |&token: &u32| self.target.token(token).unwrap_or_default().to_string();
         let mut target: Vec<String> = tokens.iter().map(name).collect();
@@ -190,18 +172,6 @@ impl Translator {
     }
 }
 
-fn load<S: ModelScore + 'static>(
-    config: &RunConfig,
-    file: &Path,
-    device: &Device,
-) -> Result<Box<dyn Generate>> {
-    let trainee = Trainee::new(config.model.init::<S>(device));
-    let trainee = trainee
-        .try_load_file(file)
-        .map_err(|error| Error::unusable(file, error))?;
-    Ok(Box::new(trainee.model.valid()))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
@@ -212,7 +182,7 @@ mod tests {
     use super::*;
     use crate::device;
     use crate::model::Seq2SeqConfig;
-    use crate::run::DataSource;
+    use crate::run::{AttentionKind, DataSource};
     use crate::tasks::Task;
     use crate::tokens::Tokenization::Chars;
     use crate::train::TrainConfig;
@@ -260,7 +230,8 @@ mod tests {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         let device = device();
         let config = config();
-        let mut model = config.model.init::<AdditiveScore>(&device);
+        let attention = config.attention.init(&config.model, &device);
+        let mut model = config.model.init(attention, &device);
         let [size, tokens] = model.decoder.output.weight.dims();
         let normal = burn::tensor::Distribution::Normal(0.0, 1.0);
         let weight = Tensor::random([size, tokens], normal, &device);

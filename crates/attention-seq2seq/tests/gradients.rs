@@ -8,8 +8,8 @@ mod support;
 
 use std::sync::Once;
 
-use attention_core::{AdditiveScore, DotProductScore};
-use attention_seq2seq::model::{ModelScore, Seq2SeqConfig};
+use attention_seq2seq::attention::AttentionKind;
+use attention_seq2seq::model::Seq2SeqConfig;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType};
 use support::*;
@@ -22,7 +22,7 @@ fn configure() {
 }
 
 /// Two layers; sources and targets of different lengths, a target that is empty.
-fn check<S: ModelScore>(bidirectional: bool) {
+fn check(kind: AttentionKind, bidirectional: bool) {
     configure();
     const STEP: f64 = 1e-5;
     let config = Seq2SeqConfig::new(13, 11)
@@ -30,7 +30,7 @@ fn check<S: ModelScore>(bidirectional: bool) {
         .with_hidden_size(4)
         .with_layers(2)
         .with_bidirectional(bidirectional);
-    let model = drawn_model::<S>(&config, 1);
+    let model = drawn_model(kind, &config, 1);
     let all = examples(&[(3, 2), (5, 0)], &config, 2);
     let start = loss(&model, &batch(&all));
     assert_eq!(start.dtype(), DType::F64);
@@ -54,23 +54,20 @@ fn check<S: ModelScore>(bidirectional: bool) {
                 read(loss(&model, &batch))[0]
             };
             let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
-            let what = format!("{name}, entry {entry}");
+            let what = format!("{kind:?}: {name}, entry {entry}");
             assert_close(&what, &[gradient[entry]], &[expected], 1e-8);
         }
     }
 }
 
 #[test]
-fn of_an_additive_model_are_finite_differences() {
-    check::<AdditiveScore>(true);
-}
-
-#[test]
-fn of_a_dot_product_model_are_finite_differences() {
-    check::<DotProductScore>(true);
+fn of_a_model_with_each_attention_are_finite_differences() {
+    for &kind in AttentionKind::ALL {
+        check(kind, true);
+    }
 }
 
 #[test]
 fn of_a_model_in_one_direction_are_finite_differences() {
-    check::<AdditiveScore>(false);
+    check(AttentionKind::Additive, false);
 }

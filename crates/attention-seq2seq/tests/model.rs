@@ -6,16 +6,14 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use attention_core::{AdditiveScore, DotProductScore};
+use attention_seq2seq::attention::{AnyAttention, AttentionKind};
 use attention_seq2seq::batch::{Example, Source};
-use attention_seq2seq::model::{Encoder, EncoderConfig, Gru, ModelScore, Seq2Seq, Seq2SeqConfig};
-use attention_seq2seq::train::{ExactMatch, StepOutput, Trainee};
+use attention_seq2seq::model::{Encoder, EncoderConfig, Gru, Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::train::Trainee;
 use attention_seq2seq::vocab::Vocab;
-use burn::data::dataloader::Progress;
-use burn::module::{Module, ModuleVisitor, Param};
+use burn::module::{Module, Param};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
-use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, MetricMetadata, Numeric};
 use burn::train::{InferenceStep, ItemLazy, TrainStep};
 use serde::Deserialize;
 use support::*;
@@ -208,22 +206,22 @@ fn configs() -> [Seq2SeqConfig; 3] {
     ]
 }
 
-/// Runs `test` on every shape of model.
-macro_rules! each_model {
-    ($test:ident) => {
-        for (seed, config) in configs().into_iter().enumerate() {
-            let what = format!("{config:?}");
-            let seed = seed as u64;
-            let (additive, dot) = (drawn_model(&config, seed), drawn_model(&config, seed));
-            $test::<AdditiveScore>(&format!("additive {what}"), &config, &additive);
-            $test::<DotProductScore>(&format!("dot {what}"), &config, &dot);
+/// Runs `check` on every shape of model with each of these attentions.
+fn each_model(
+    kinds: &[AttentionKind],
+    check: impl Fn(&str, &Seq2SeqConfig, &Seq2Seq<AnyAttention>),
+) {
+    for (seed, config) in configs().into_iter().enumerate() {
+        for &kind in kinds {
+            let model = drawn_model(kind, &config, seed as u64);
+            check(&format!("{kind:?} {config:?}"), &config, &model);
         }
-    };
+    }
 }
 
 /// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
-fn logits_and_gradients<S: ModelScore>(
-    model: &Seq2Seq<S>,
+fn logits_and_gradients(
+    model: &Seq2Seq<AnyAttention>,
     all: &[Example],
     example: usize,
 ) -> (Vec<f64>, Numbers) {
@@ -241,7 +239,7 @@ fn logits_and_gradients<S: ModelScore>(
 
 #[test]
 fn logits_are_those_of_plain_loops() {
-    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
         let numbers = parameters(model);
         let all = examples(&[(3, 4), (7, 2), (1, 0), (4, 5)], config, 16);
         let logits = model.forward(&batch(&all));
@@ -253,12 +251,13 @@ fn logits_are_those_of_plain_loops() {
             assert_close(what, &read(actual), &expected, 2e-6);
         }
     }
-    each_model!(check);
+    // Those that the plain loops know.
+    each_model(&[AttentionKind::Additive, AttentionKind::Dot], check);
 }
 
 #[test]
 fn padding_changes_nothing() {
-    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
         let of = |lens: &[(usize, usize)]| {
             let mut all = examples(&[(3, 2)], config, 1);
             all.extend(examples(lens, config, 2));
@@ -287,13 +286,13 @@ fn padding_changes_nothing() {
             assert_all_close(&what, &padded_gradients, &gradients, 2e-6);
         }
     }
-    each_model!(check);
+    each_model(AttentionKind::ALL, check);
 }
 
 #[test]
 fn encoder_states_are_the_same_bits_beside_a_longer_source() {
     for config in configs() {
-        let model = drawn_model::<DotProductScore>(&config, 3);
+        let model = drawn_model(AttentionKind::Dot, &config, 3);
         let encode = |other: usize| {
             let sources = examples(&[(3, 0), (other, 0)], &config, 4);
             let sources = sources.iter().map(|example| example.source.as_slice());
@@ -311,7 +310,7 @@ fn encoder_states_are_the_same_bits_beside_a_longer_source() {
 
 #[test]
 fn the_order_of_a_batch_is_the_order_of_its_logits() {
-    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
         let all = examples(&[(3, 2), (7, 5), (1, 6), (5, 0)], config, 5);
         let order = [2, 0, 3, 1];
         let permuted = order.map(|from| all[from].clone());
@@ -332,12 +331,12 @@ fn the_order_of_a_batch_is_the_order_of_its_logits() {
         assert_close(what, &other, &loss, 1e-6);
         assert_all_close(what, &of_other, &of_loss, 1e-6);
     }
-    each_model!(check);
+    each_model(AttentionKind::ALL, check);
 }
 
 #[test]
 fn greedy_says_what_teacher_forcing_finds_most_likely() {
-    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
         const MAX_LEN: usize = 6;
         let mut all = examples(&[(3, 0), (7, 0), (1, 0), (5, 0), (4, 0)], config, 6);
         let sources: Vec<&[u32]> = all
@@ -364,16 +363,19 @@ fn greedy_says_what_teacher_forcing_finds_most_likely() {
             }
         }
     }
-    each_model!(check);
+    each_model(AttentionKind::ALL, check);
 }
 
 /// A model that says `token` whatever it reads.
-fn obsessed(token: u32) -> Seq2Seq<AdditiveScore> {
-    with_parameters(drawn_model(&config(), 7), |path, values| {
-        if path == "decoder.output.bias" {
-            values[token as usize] = 100.0;
-        }
-    })
+fn obsessed(token: u32) -> Seq2Seq<AnyAttention> {
+    with_parameters(
+        drawn_model(AttentionKind::Additive, &config(), 7),
+        |path, values| {
+            if path == "decoder.output.bias" {
+                values[token as usize] = 100.0;
+            }
+        },
+    )
 }
 
 #[test]
@@ -398,7 +400,7 @@ fn greedy_stops_at_the_end_or_at_the_limit() {
 
 #[test]
 fn weights_of_greedy_sum_to_one_and_are_zero_at_padding() {
-    fn check<S: ModelScore>(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<S>) {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
         let sources = examples(&[(3, 0), (7, 0), (1, 0)], config, 10);
         let source = Source::new(
             sources.iter().map(|example| example.source.as_slice()),
@@ -425,32 +427,7 @@ fn weights_of_greedy_sum_to_one_and_are_zero_at_padding() {
             }
         }
     }
-    each_model!(check);
-}
-
-/// The numbers of a step that training shows and stops by: loss, exact matches and token errors in percent.
-fn measured(output: &StepOutput) -> [f64; 3] {
-    let metadata = MetricMetadata {
-        progress: Progress {
-            items_processed: 1,
-            items_total: 1,
-            unit: None,
-        },
-        iteration: None,
-        lr: None,
-    };
-    let mut loss = LossMetric::new();
-    loss.update(&output.adapt(), &metadata).unwrap();
-    let mut exact = ExactMatch::new();
-    exact.update(&output.adapt(), &metadata).unwrap();
-    let mut errors = CharErrorRate::new().with_pad_token(Vocab::PAD as usize);
-    errors.update(&output.adapt(), &metadata).unwrap();
-    let values = [
-        loss.final_value(),
-        exact.final_value(),
-        errors.final_value(),
-    ];
-    values.map(|value| value.current())
+    each_model(AttentionKind::ALL, check);
 }
 
 #[test]
@@ -490,31 +467,20 @@ fn a_step_measures_tokens_up_to_the_end_of_each_target() {
 
 #[test]
 fn a_training_step_has_the_gradients_of_its_loss() {
-    struct Collector(GradientsParams, Vec<f64>);
-    impl ModuleVisitor for Collector {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.1.extend(read(self.0.get::<D>(param.id).unwrap()));
-        }
-    }
-    let trainee = Trainee::new(drawn_model::<AdditiveScore>(&config(), 17));
-    let collect = |gradients: GradientsParams| {
-        let mut collector = Collector(gradients, Vec::new());
-        trainee.visit(&mut collector);
-        collector.1
-    };
+    let trainee = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 17));
     let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));
-    let actual = collect(TrainStep::step(&trainee, batch.clone()).grads);
+    let actual = step_gradients(&trainee, TrainStep::step(&trainee, batch.clone()).grads);
     let expected = loss(&trainee.model, &batch).backward();
-    let expected = collect(GradientsParams::from_grads(expected, &trainee));
+    let expected = step_gradients(&trainee, GradientsParams::from_grads(expected, &trainee));
     assert_close("gradients", &actual, &expected, 1e-6);
 }
 
 #[test]
 fn dropout_is_for_training_only() {
     let dropout = config().with_dropout(0.5);
-    let model = drawn_model::<AdditiveScore>(&dropout, 11);
+    let model = drawn_model(AttentionKind::Additive, &dropout, 11);
     let all = examples(&[(3, 2), (5, 4)], &config(), 12);
-    let without = drawn_model::<AdditiveScore>(&config(), 11).forward(&batch(&all));
+    let without = drawn_model(AttentionKind::Additive, &config(), 11).forward(&batch(&all));
     let without = read(without);
     assert_ne!(
         read(model.forward(&batch(&all))),
@@ -542,13 +508,14 @@ fn copies(count: usize, seed: u64) -> Vec<Example> {
 }
 
 /// Trains on every example at once, and returns the model with the losses of the first and the last step.
-fn learn<S: ModelScore>(
+fn learn(
+    kind: AttentionKind,
     config: &Seq2SeqConfig,
     examples: &[Example],
     steps: usize,
-) -> (Seq2Seq<S>, [f64; 2]) {
+) -> (Seq2Seq<AnyAttention>, [f64; 2]) {
     let batch = batch(examples);
-    let mut trainee = Trainee::new(drawn_model::<S>(config, 13));
+    let mut trainee = Trainee::new(drawn_model(kind, config, 13));
     let before = read(loss(&trainee.model, &batch))[0];
     let mut optimizer = AdamConfig::new().init();
     for _ in 0..steps {
@@ -561,14 +528,20 @@ fn learn<S: ModelScore>(
 
 #[test]
 fn every_shape_of_model_learns_with_every_parameter() {
-    fn check<S: ModelScore>(config: &Seq2SeqConfig) {
+    fn check(kind: AttentionKind, config: &Seq2SeqConfig) {
         let copies = copies(20, 14);
-        let start = drawn_model::<S>(config, 13);
-        let (learned, [before, after]) = learn::<S>(config, &copies, 12);
-        assert!(after < 0.7 * before, "{config:?}: {before} to {after}");
+        let start = drawn_model(kind, config, 13);
+        let (learned, [before, after]) = learn(kind, config, &copies, 12);
+        assert!(
+            after < 0.7 * before,
+            "{kind:?} {config:?}: {before} to {after}"
+        );
         let (start, learned) = (parameters(&start), parameters(&learned));
         for (name, start) in start {
-            assert!(learned[&name] != start, "{config:?}: {name} did not learn");
+            assert!(
+                learned[&name] != start,
+                "{kind:?} {config:?}: {name} did not learn"
+            );
         }
     }
     for config in configs() {
@@ -577,8 +550,9 @@ fn every_shape_of_model_learns_with_every_parameter() {
             target_vocab_size: 7,
             ..config
         };
-        check::<AdditiveScore>(&config);
-        check::<DotProductScore>(&config);
+        for &kind in AttentionKind::ALL {
+            check(kind, &config);
+        }
     }
 }
 
@@ -588,7 +562,7 @@ fn a_copy_task_is_learned_to_the_last_token() {
         .with_embedding_size(8)
         .with_hidden_size(16);
     let copies = copies(24, 15);
-    let (model, [_, after]) = learn::<AdditiveScore>(&config, &copies, 120);
+    let (model, [_, after]) = learn(AttentionKind::Additive, &config, &copies, 120);
     assert!(after < 0.05, "loss {after}");
     let model = model.valid();
     let sources = copies.iter().map(|example| example.source.as_slice());

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use attention_core::{AdditiveScore, DotProductScore};
 use attention_seq2seq::batch::Example;
 use attention_seq2seq::data::{Pair, Pairs, group_by_source};
 use attention_seq2seq::device::describe;
-use attention_seq2seq::model::{ModelScore, Seq2SeqConfig};
+use attention_seq2seq::model::Seq2SeqConfig;
 use attention_seq2seq::run::{AttentionKind, DataSource, RunConfig, RunDir};
 use attention_seq2seq::tasks::Task;
 use attention_seq2seq::tokens::Tokenization;
@@ -143,10 +142,7 @@ impl TrainArgs {
         let started = Instant::now();
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
-        let trained = match prepared.config.attention {
-            AttentionKind::Additive => launch::<AdditiveScore>,
-            AttentionKind::Dot => launch::<DotProductScore>,
-        }(&prepared, &run, interrupter.clone(), &device)?;
+        let trained = launch(&prepared, &run, interrupter.clone(), &device)?;
         // From here on there is nothing to stop gently: Ctrl-C ends the program.
         interrupter.stop(None);
         say(format_args!(
@@ -261,14 +257,16 @@ impl TrainArgs {
     }
 }
 
-fn launch<S: ModelScore + 'static>(
+fn launch(
     prepared: &Prepared,
     run: &RunDir,
     interrupter: Interrupter,
     device: &Device,
 ) -> Result<Trained> {
     let device = device.clone().autodiff();
-    let model = prepared.config.model.init::<S>(&device);
+    let config = &prepared.config;
+    let attention = config.attention.init(&config.model, &device);
+    let model = config.model.init(attention, &device);
     let examples = |pairs: &[Pair]| -> Vec<Example> {
         let example = |pair: &Pair| Example {
             source: prepared.source.encode(&pair.source),
@@ -280,7 +278,7 @@ fn launch<S: ModelScore + 'static>(
         model,
         examples(&prepared.pairs.train),
         examples(&prepared.pairs.valid),
-        &prepared.config.train,
+        &config.train,
         run,
         prepared.resume_from,
         interrupter,

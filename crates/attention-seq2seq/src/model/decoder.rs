@@ -1,6 +1,6 @@
 //! The decoder: one target token at a time, each with its own look at the source.
 
-use attention_core::{Attention, Memory, ScoringFunction};
+use attention_core::{Alignment, Memory};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -20,17 +20,19 @@ pub struct DecoderConfig {
     /// The number of layers.
     #[config(default = 1)]
     pub layers: usize,
-    /// The probability to drop an attention weight or a feature of the output while training.
+    /// The probability to drop a feature of the output while training.
     #[config(default = 0.0)]
     pub dropout: f64,
 }
 
 impl DecoderConfig {
-    /// A decoder with new random parameters, that looks at the source with `score`.
+    /// A decoder with new random parameters, that looks at the source with `attention`.
+    ///
+    /// Its queries and keys are of `hidden_size`, and its contexts have to be.
     ///
     /// # Panics
     /// If a size is 0 or `dropout` is not in `[0, 1)`.
-    pub fn init<S: ScoringFunction>(&self, score: S, device: &Device) -> Decoder<S> {
+    pub fn init<A: Alignment>(&self, attention: A, device: &Device) -> Decoder<A> {
         assert!(
             self.layers > 0,
             "DecoderConfig: layers expected at least 1, got 0"
@@ -45,7 +47,7 @@ impl DecoderConfig {
         };
         Decoder {
             embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
-            attention: Attention::new(score, self.dropout),
+            attention,
             start: (0..self.layers)
                 .map(|_| LinearConfig::new(size, size).init(device))
                 .collect(),
@@ -61,11 +63,11 @@ impl DecoderConfig {
 /// At each step the query is the top layer's state; its context, joined with the embedding of the previous target
 /// token, is the input of the recurrent layers; the new state and the context predict the token.
 #[derive(Module, Debug)]
-pub struct Decoder<S: ScoringFunction> {
+pub struct Decoder<A: Alignment> {
     /// The embedding of target tokens, `[tokens, embedding_size]`.
     pub embedding: Embedding,
     /// How the decoder looks at the source.
-    pub attention: Attention<S>,
+    pub attention: A,
     /// From the encoder's last states to the first states, one for each layer.
     pub start: Vec<Linear>,
     /// The recurrent layers.
@@ -77,12 +79,20 @@ pub struct Decoder<S: ScoringFunction> {
 }
 
 /// A decoder made ready for one pass over a target.
-pub(crate) struct DecoderPass<'a, S: ScoringFunction> {
-    decoder: &'a Decoder<S>,
+pub(crate) struct DecoderPass<'a, A: Alignment> {
+    decoder: &'a Decoder<A>,
     memory: &'a Memory,
     table: Table,
     context_weights: Gates<2>,
     layers: Vec<GruPass>,
+}
+
+/// What one step hands to the next.
+#[derive(Clone)]
+pub(crate) struct DecoderState<A: Alignment> {
+    /// Of each layer, `[batch, hidden_size]`.
+    layers: Vec<Tensor<2>>,
+    attention: A::State,
 }
 
 /// What one step yields.
@@ -93,16 +103,24 @@ pub(crate) struct Step {
     pub weights: Option<Tensor<2>>,
 }
 
-impl<S: ScoringFunction> Decoder<S> {
-    /// The states before the first token, from the encoder's last ones.
-    pub(crate) fn first_states(&self, encoded: Vec<Tensor<2>>) -> Vec<Tensor<2>> {
+impl<A: Alignment> Decoder<A> {
+    /// The state before the first token, from the encoder's last ones.
+    pub(crate) fn first_state(&self, encoded: Vec<Tensor<2>>, memory: &Memory) -> DecoderState<A> {
         let layers = self.start.iter().zip(encoded);
-        layers
-            .map(|(start, state)| start.forward(state).tanh())
-            .collect()
+        DecoderState {
+            layers: layers
+                .map(|(start, state)| start.forward(state).tanh())
+                .collect(),
+            attention: self.attention.start(memory),
+        }
     }
 
-    pub(crate) fn pass<'a>(&'a self, memory: &'a Memory) -> DecoderPass<'a, S> {
+    /// What attention adds to the loss of each example, up to `state`, `[batch]`, if anything.
+    pub(crate) fn penalty(&self, state: &DecoderState<A>) -> Option<Tensor<1>> {
+        self.attention.penalty(&state.attention)
+    }
+
+    pub(crate) fn pass<'a>(&'a self, memory: &'a Memory) -> DecoderPass<'a, A> {
         let layers: Vec<GruPass> = self.layers.iter().map(Gru::pass).collect();
         let (table, context_weights) = layers[0].table(self.embedding.weight.val());
         DecoderPass {
@@ -120,23 +138,29 @@ impl<S: ScoringFunction> Decoder<S> {
     }
 }
 
-impl<S: ScoringFunction> DecoderPass<'_, S> {
-    /// Reads the previous tokens, `[batch]`, and advances `states`.
+impl<A: Alignment> DecoderPass<'_, A> {
+    /// Reads the previous tokens, `[batch]`.
     pub(crate) fn step(
         &self,
         tokens: Tensor<1, Int>,
-        states: &mut [Tensor<2>],
+        state: DecoderState<A>,
         with_weights: bool,
-    ) -> Step {
+    ) -> (Step, DecoderState<A>) {
+        let mut states = state.layers;
         let top = states.len() - 1;
         let query = states[top].clone().unsqueeze_dim::<3>(1);
         let attention = &self.decoder.attention;
-        let (context, weights) = match with_weights {
+        let (context, weights, attention) = match with_weights {
             true => {
-                let output = attention.attend_with_weights(query, self.memory);
-                (output.context, Some(output.weights.squeeze_dim::<2>(1)))
+                let (output, state) =
+                    attention.step_with_weights(query, self.memory, state.attention);
+                let weights = output.weights.squeeze_dim::<2>(1);
+                (output.context, Some(weights), state)
             }
-            false => (attention.attend(query, self.memory), None),
+            false => {
+                let (context, state) = attention.step(query, self.memory, state.attention);
+                (context, None, state)
+            }
         };
         let context = context.squeeze_dim::<2>(1);
 
@@ -147,9 +171,14 @@ impl<S: ScoringFunction> DecoderPass<'_, S> {
             let gates = self.layers[layer].inputs(states[layer - 1].clone());
             states[layer] = self.layers[layer].step(gates, states[layer].clone());
         }
-        Step {
+        let step = Step {
             features: Tensor::cat(vec![states[top].clone(), context], 1),
             weights,
-        }
+        };
+        let state = DecoderState {
+            layers: states,
+            attention,
+        };
+        (step, state)
     }
 }

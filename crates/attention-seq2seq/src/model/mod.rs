@@ -8,10 +8,7 @@ pub use decoder::{Decoder, DecoderConfig};
 pub use encoder::{Encoded, Encoder, EncoderConfig};
 pub use gru::{Gru, GruConfig};
 
-use attention_core::{
-    AdditiveScore, AdditiveScoreConfig, DotProductScore, DotProductScoreConfig, Mask, Memory,
-    ScoringFunction,
-};
+use attention_core::{Alignment, Mask, Memory};
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -19,6 +16,8 @@ use burn::tensor::{Device, Int, Tensor};
 use crate::batch::{Batch, Source};
 use crate::error::Error;
 use crate::vocab::Vocab;
+
+use decoder::DecoderState;
 
 /// Configuration of a [`Seq2Seq`] model.
 #[derive(Config, Debug, PartialEq)]
@@ -42,25 +41,6 @@ pub struct Seq2SeqConfig {
     /// Dropout while training.
     #[config(default = 0.0)]
     pub dropout: f64,
-}
-
-/// A scoring function that can be made from the sizes of a model: what `--attention` chooses from.
-pub trait ModelScore: ScoringFunction {
-    /// A score for the queries and keys of a model, both of `config.hidden_size`.
-    fn for_model(config: &Seq2SeqConfig, device: &Device) -> Self;
-}
-
-impl ModelScore for AdditiveScore {
-    fn for_model(config: &Seq2SeqConfig, device: &Device) -> Self {
-        let size = config.hidden_size;
-        AdditiveScoreConfig::new(size, size, size).init(device)
-    }
-}
-
-impl ModelScore for DotProductScore {
-    fn for_model(_config: &Seq2SeqConfig, _device: &Device) -> Self {
-        DotProductScoreConfig::new().init()
-    }
 }
 
 impl Seq2SeqConfig {
@@ -97,11 +77,32 @@ impl Seq2SeqConfig {
         Ok(())
     }
 
-    /// A model with new random parameters.
+    /// A model with new random parameters, whose decoder looks at the source with `attention`.
+    ///
+    /// Queries, keys and values are of `hidden_size`, and so must be the contexts. [`AttentionKind::init`] makes the
+    /// attentions that the program knows; any other is as good:
+    ///
+    /// ```
+    /// use attention_core::{Attention, DotFamily};
+    /// use attention_seq2seq::model::Seq2SeqConfig;
+    /// use burn::module::Module;
+    /// use burn::tensor::Device;
+    ///
+    /// /// `q . k`, as it is.
+    /// #[derive(Module, Debug)]
+    /// struct PlainDot {}
+    ///
+    /// impl DotFamily for PlainDot {}
+    ///
+    /// let config = Seq2SeqConfig::new(12, 12).with_hidden_size(8);
+    /// let model = config.init(Attention::new(PlainDot {}, 0.0), &Device::flex());
+    /// ```
+    ///
+    /// [`AttentionKind::init`]: crate::attention::AttentionKind::init
     ///
     /// # Panics
     /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
-    pub fn init<S: ModelScore>(&self, device: &Device) -> Seq2Seq<S> {
+    pub fn init<A: Alignment>(&self, attention: A, device: &Device) -> Seq2Seq<A> {
         let encoder = EncoderConfig::new(
             self.source_vocab_size,
             self.embedding_size,
@@ -118,18 +119,27 @@ impl Seq2SeqConfig {
         .with_dropout(self.dropout);
         Seq2Seq {
             encoder: encoder.init(device),
-            decoder: decoder.init(S::for_model(self, device), device),
+            decoder: decoder.init(attention, device),
         }
     }
 }
 
-/// An encoder and a decoder with attention between them, generic over the scoring function.
+/// An encoder and a decoder with attention between them, generic over the attention.
 #[derive(Module, Debug)]
-pub struct Seq2Seq<S: ScoringFunction> {
+pub struct Seq2Seq<A: Alignment> {
     /// Source tokens to states.
     pub encoder: Encoder,
     /// States to target tokens.
-    pub decoder: Decoder<S>,
+    pub decoder: Decoder<A>,
+}
+
+/// What [`Seq2Seq::forward_with_penalty`] returns.
+pub struct ForwardOutput {
+    /// The logits of every target token, `[batch, target tokens, target_vocab_size]`.
+    pub logits: Tensor<3>,
+    /// What attention adds to the loss of each example, `[batch]`, if anything: [`Alignment::penalty`] after the last
+    /// token of its target, whatever its padding.
+    pub penalty: Option<Tensor<1>>,
 }
 
 /// What [`Seq2Seq::greedy`] returns, for a batch.
@@ -140,35 +150,56 @@ pub struct Translation {
     pub weights: Vec<Tensor<2>>,
 }
 
-impl<S: ScoringFunction> Seq2Seq<S> {
+impl<A: Alignment> Seq2Seq<A> {
     /// The logits of every target token, each predicted from the true tokens before it (teacher forcing).
     ///
     /// # Shapes
     /// - result `[batch, target tokens, target_vocab_size]`
     pub fn forward(&self, batch: &Batch) -> Tensor<3> {
-        let (memory, mut states) = self.encode(&batch.source);
+        self.forward_with_penalty(batch).logits
+    }
+
+    /// [`forward`](Self::forward), and what attention adds to the loss.
+    pub fn forward_with_penalty(&self, batch: &Batch) -> ForwardOutput {
+        let (memory, mut state) = self.encode(&batch.source);
         let pass = self.decoder.pass(&memory);
-        let features: Vec<Tensor<2>> = (0..batch.target_len())
-            .map(|step| {
-                pass.step(batch.previous_token(step), &mut states, false)
-                    .features
-            })
-            .collect();
+        let mut features: Vec<Tensor<2>> = Vec::with_capacity(batch.target_len());
+        let mut penalties: Vec<Tensor<1>> = Vec::new();
+        for at in 0..batch.target_len() {
+            let (step, next) = pass.step(batch.previous_token(at), state, false);
+            features.push(step.features);
+            penalties.extend(self.decoder.penalty(&next));
+            state = next;
+        }
         let features: Tensor<3> = Tensor::stack(features, 1);
         let [examples, steps, size] = features.dims();
         let logits = self
             .decoder
             .logits(features.reshape([examples * steps, size]));
         let [_, tokens] = logits.dims();
-        logits.reshape([examples, steps, tokens])
+        let penalty = (!penalties.is_empty()).then(|| {
+            assert_eq!(
+                penalties.len(),
+                steps,
+                "Alignment::penalty expected after every step or after none"
+            );
+            // A target has ended before the padding that the others of its batch make necessary.
+            let last = batch.last_steps().unsqueeze_dim::<2>(1);
+            let penalties: Tensor<2> = Tensor::stack(penalties, 1);
+            penalties.gather(1, last).squeeze_dim::<1>(1)
+        });
+        ForwardOutput {
+            logits: logits.reshape([examples, steps, tokens]),
+            penalty,
+        }
     }
 
     /// The most likely target token at each step, fed back into the next, until every example has ended or
     /// `max_len` tokens were produced.
     pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        let (memory, mut states) = self.encode(source);
+        let (memory, mut state) = self.encode(source);
         let pass = self.decoder.pass(&memory);
-        let device = states[0].device();
+        let device = memory.values().device();
         let examples = source.batch_size();
         let mut tokens = Tensor::<1, Int>::full([examples], Vocab::BOS, &device);
         let mut translation = Translation {
@@ -177,7 +208,8 @@ impl<S: ScoringFunction> Seq2Seq<S> {
         };
         let mut ended = vec![false; examples];
         for _ in 0..max_len {
-            let step = pass.step(tokens, &mut states, with_weights);
+            let (step, next) = pass.step(tokens, state, with_weights);
+            state = next;
             tokens = self
                 .decoder
                 .logits(step.features)
@@ -198,12 +230,13 @@ impl<S: ScoringFunction> Seq2Seq<S> {
         translation
     }
 
-    fn encode(&self, source: &Source) -> (Memory, Vec<Tensor<2>>) {
+    fn encode(&self, source: &Source) -> (Memory, DecoderState<A>) {
         let encoded = self.encoder.forward(source);
         let mask = Mask::valid_lens(source.valid_lens());
         let states = encoded.states;
         let memory = self.decoder.attention.prepare(states.clone(), states, mask);
-        (memory, self.decoder.first_states(encoded.last))
+        let state = self.decoder.first_state(encoded.last, &memory);
+        (memory, state)
     }
 }
 
@@ -213,17 +246,18 @@ mod tests {
     use burn::data::dataloader::batcher::Batcher;
 
     use super::*;
+    use crate::attention::AttentionKind;
     use crate::batch::{Example, Seq2SeqBatcher};
     use crate::device;
 
     /// What [`Seq2Seq::forward`] computes at once, and greedy search step by step.
-    fn check<S: ModelScore>(layers: usize) {
+    fn check(kind: AttentionKind, layers: usize) {
         let device = device::open(device::compiled_in()[0]).unwrap();
-        let model = Seq2SeqConfig::new(13, 11)
+        let config = Seq2SeqConfig::new(13, 11)
             .with_embedding_size(5)
             .with_hidden_size(6)
-            .with_layers(layers)
-            .init::<S>(&device);
+            .with_layers(layers);
+        let model = config.init(kind.init(&config, &device), &device);
         let example = |source: &[u32], target: &[u32]| Example {
             source: source.to_vec(),
             target: target.to_vec(),
@@ -236,12 +270,13 @@ mod tests {
         let logits = model.forward(&batch);
         assert_eq!(logits.dims(), [2, 5, 11]);
 
-        let (memory, states) = model.encode(&batch.source);
+        let (memory, start) = model.encode(&batch.source);
         let pass = model.decoder.pass(&memory);
         for with_weights in [false, true] {
-            let mut states = states.clone();
+            let mut state = start.clone();
             for at in 0..batch.target_len() {
-                let step = pass.step(batch.previous_token(at), &mut states, with_weights);
+                let (step, next) = pass.step(batch.previous_token(at), state, with_weights);
+                state = next;
                 assert_eq!(step.weights.is_some(), with_weights);
                 let actual = model.decoder.logits(step.features);
                 let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
@@ -253,9 +288,10 @@ mod tests {
 
     #[test]
     fn teacher_forcing_is_the_steps_of_greedy_search() {
-        for layers in [1, 2] {
-            check::<AdditiveScore>(layers);
-            check::<DotProductScore>(layers);
+        for &kind in AttentionKind::ALL {
+            for layers in [1, 2] {
+                check(kind, layers);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ pub use step::{StepOutput, Trainee};
 use std::path::Path;
 use std::sync::Arc;
 
+use attention_core::Alignment;
 use burn::data::dataloader::DataLoaderBuilder;
 use burn::data::dataset::InMemDataset;
 use burn::grad_clipping::GradientClippingConfig;
@@ -31,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{Example, Seq2SeqBatcher, batches};
 use crate::error::{Error, Result};
-use crate::model::{ModelScore, Seq2Seq};
+use crate::model::Seq2Seq;
 use crate::run::RunDir;
 use crate::vocab::Vocab;
 
@@ -103,6 +104,9 @@ pub struct Trained {
 
 /// Trains `model` and leaves checkpoints and metrics in the folder of `run`.
 ///
+/// The loss is the mean cross-entropy over tokens, plus the mean over examples of [`Alignment::penalty`], if the
+/// attention has one.
+///
 /// The model must be on a training device (`device.autodiff()`). A checkpoint is written after every epoch, whole or
 /// not at all: the last two and the one with the lowest validation loss are kept. With `resume_from`, training goes
 /// on after that epoch's checkpoint: parameters, optimizer and learning rate are those of then, while the patience
@@ -111,8 +115,8 @@ pub struct Trained {
 /// # Errors
 /// If there is nothing to train or validate on, the checkpoint to go on from cannot be loaded, or `burn-train` stops
 /// on an error.
-pub fn train<S: ModelScore + 'static>(
-    model: Seq2Seq<S>,
+pub fn train<A: Alignment + 'static>(
+    model: Seq2Seq<A>,
     train_examples: Vec<Example>,
     valid_examples: Vec<Example>,
     config: &TrainConfig,
@@ -199,7 +203,7 @@ pub fn train<S: ModelScore + 'static>(
 }
 
 /// `burn-train` panics on a checkpoint that it cannot load.
-fn check_checkpoint<S: ModelScore>(trainee: &Trainee<S>, run: &RunDir, epoch: usize) -> Result<()> {
+fn check_checkpoint<A: Alignment>(trainee: &Trainee<A>, run: &RunDir, epoch: usize) -> Result<()> {
     let check = |part: &str, load: &dyn Fn(&Path) -> std::result::Result<(), RecordError>| {
         let file = run.checkpoint_file(part, epoch);
         load(&file).map_err(|error| {

@@ -1,5 +1,6 @@
 //! One step of training and one of validation.
 
+use attention_core::Alignment;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::tensor::{ExecutionError, Int, Tensor, TensorData};
@@ -8,24 +9,25 @@ use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 
 use super::metric::ExactMatchInput;
 use crate::batch::Batch;
-use crate::model::{ModelScore, Seq2Seq};
+use crate::model::{ForwardOutput, Seq2Seq};
 use crate::vocab::Vocab;
 
 /// A model in training.
 #[derive(Module, Debug)]
-pub struct Trainee<S: ModelScore> {
+pub struct Trainee<A: Alignment> {
     /// The model.
-    pub model: Seq2Seq<S>,
+    pub model: Seq2Seq<A>,
 }
 
-impl<S: ModelScore> Trainee<S> {
+impl<A: Alignment> Trainee<A> {
     /// A model to train.
-    pub fn new(model: Seq2Seq<S>) -> Self {
+    pub fn new(model: Seq2Seq<A>) -> Self {
         Self { model }
     }
 
+    /// The mean cross-entropy over tokens, plus the mean over examples of what attention adds to their loss.
     fn loss_and_logits(&self, batch: &Batch) -> (Tensor<1>, Tensor<3>) {
-        let logits = self.model.forward(batch);
+        let ForwardOutput { logits, penalty } = self.model.forward_with_penalty(batch);
         let [examples, steps, tokens] = logits.dims();
         let loss = CrossEntropyLossConfig::new()
             .with_pad_tokens(Some(vec![Vocab::PAD as usize]))
@@ -34,13 +36,17 @@ impl<S: ModelScore> Trainee<S> {
                 logits.clone().reshape([examples * steps, tokens]),
                 batch.target.clone().reshape([examples * steps]),
             );
+        let loss = match penalty {
+            Some(penalty) => loss + penalty.mean(),
+            None => loss,
+        };
         (loss, logits)
     }
 }
 
 /// The loss of a step, and what the model said beside what it should have said.
 pub struct StepOutput {
-    /// The mean over tokens.
+    /// The mean over tokens, with the attention's penalty if it has one.
     loss: Tensor<1>,
     /// The number of target tokens, padding not counted.
     tokens: usize,
@@ -84,7 +90,7 @@ impl Adaptor<ExactMatchInput> for StepOutput {
     }
 }
 
-impl<S: ModelScore> TrainStep for Trainee<S> {
+impl<A: Alignment> TrainStep for Trainee<A> {
     type Input = Batch;
     type Output = StepOutput;
 
@@ -104,7 +110,7 @@ impl<S: ModelScore> TrainStep for Trainee<S> {
     }
 }
 
-impl<S: ModelScore> InferenceStep for Trainee<S> {
+impl<A: Alignment> InferenceStep for Trainee<A> {
     type Input = Batch;
     type Output = StepOutput;
 

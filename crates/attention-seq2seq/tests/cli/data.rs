@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use attention_core::DotProductScore;
 use attention_seq2seq::run::RunDir;
 use attention_seq2seq::train::Trainee;
 use burn::module::Module;
@@ -131,7 +130,9 @@ fn a_seed_decides_everything_on_one_thread() {
         succeed(folder, &train_args("copy", "2", &others));
         let run = RunDir::new(folder.join(out));
         let config = run.load_config().unwrap();
-        let model = config.model.init::<DotProductScore>(&support::device());
+        let device = support::device();
+        let attention = config.attention.init(&config.model, &device);
+        let model = config.model.init(attention, &device);
         let model = Trainee::new(model).try_load_file(run.model_file());
         let evaluation = succeed(folder, &["eval", "--model", out, "--threads", "1"]);
         (support::parameters(&model.unwrap()), evaluation)

@@ -5,14 +5,20 @@ pub(crate) mod oracle;
 
 use std::collections::BTreeMap;
 
+use attention_core::Alignment;
+use attention_seq2seq::attention::{AnyAttention, AttentionKind};
 use attention_seq2seq::batch::{Batch, Example, Seq2SeqBatcher};
 use attention_seq2seq::device::{compiled_in, open};
-use attention_seq2seq::model::{ModelScore, Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::train::{ExactMatch, StepOutput};
 use attention_seq2seq::vocab::Vocab;
+use burn::data::dataloader::Progress;
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, MetricMetadata, Numeric};
 
 /// The default device, with autodiff.
 pub(crate) fn device() -> Device {
@@ -65,11 +71,18 @@ pub(crate) fn draw(seed: u64) -> impl FnMut() -> f64 {
 }
 
 /// A model whose parameters depend on `seed` only, all of them far from 0: no path of a gradient is dead.
-pub(crate) fn drawn_model<S: ModelScore>(config: &Seq2SeqConfig, seed: u64) -> Seq2Seq<S> {
+pub(crate) fn drawn_model(
+    kind: AttentionKind,
+    config: &Seq2SeqConfig,
+    seed: u64,
+) -> Seq2Seq<AnyAttention> {
+    drawn(config.init(kind.init(config, &device()), &device()), seed)
+}
+
+/// The same model with parameters that depend on `seed` only.
+pub(crate) fn drawn<A: Alignment>(model: Seq2Seq<A>, seed: u64) -> Seq2Seq<A> {
     let mut next = draw(seed);
-    with_parameters(config.init::<S>(&device()), |_, values| {
-        values.fill_with(|| 0.7 * next());
-    })
+    with_parameters(model, |_, values| values.fill_with(|| 0.7 * next()))
 }
 
 /// Examples of these lengths of source and target, of tokens from 4 on.
@@ -98,7 +111,7 @@ pub(crate) fn batch_on(examples: &[Example], device: &Device) -> Batch {
 }
 
 /// The mean cross-entropy over target tokens, their ends included.
-pub(crate) fn loss<S: ModelScore>(model: &Seq2Seq<S>, batch: &Batch) -> Tensor<1> {
+pub(crate) fn loss<A: Alignment>(model: &Seq2Seq<A>, batch: &Batch) -> Tensor<1> {
     let logits = model.forward(batch);
     let [examples, steps, tokens] = logits.dims();
     CrossEntropyLossConfig::new()
@@ -108,6 +121,44 @@ pub(crate) fn loss<S: ModelScore>(model: &Seq2Seq<S>, batch: &Batch) -> Tensor<1
             logits.reshape([examples * steps, tokens]),
             batch.target.clone().reshape([examples * steps]),
         )
+}
+
+/// The gradients of a training step, of all parameters after each other.
+pub(crate) fn step_gradients<M: Module>(module: &M, gradients: GradientsParams) -> Vec<f64> {
+    struct Collector(GradientsParams, Vec<f64>);
+    impl ModuleVisitor for Collector {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.1.extend(read(self.0.get::<D>(param.id).unwrap()));
+        }
+    }
+    let mut collector = Collector(gradients, Vec::new());
+    module.visit(&mut collector);
+    collector.1
+}
+
+/// The numbers of a step that training shows and stops by: loss, exact matches and token errors in percent.
+pub(crate) fn measured(output: &StepOutput) -> [f64; 3] {
+    let metadata = MetricMetadata {
+        progress: Progress {
+            items_processed: 1,
+            items_total: 1,
+            unit: None,
+        },
+        iteration: None,
+        lr: None,
+    };
+    let mut loss = LossMetric::new();
+    loss.update(&output.adapt(), &metadata).unwrap();
+    let mut exact = ExactMatch::new();
+    exact.update(&output.adapt(), &metadata).unwrap();
+    let mut errors = CharErrorRate::new().with_pad_token(Vocab::PAD as usize);
+    errors.update(&output.adapt(), &metadata).unwrap();
+    let values = [
+        loss.final_value(),
+        exact.final_value(),
+        errors.final_value(),
+    ];
+    values.map(|value| value.current())
 }
 
 /// Reads a tensor, row by row.

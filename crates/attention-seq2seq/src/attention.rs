@@ -1,0 +1,255 @@
+//! The attentions that `--attention` chooses from: [`AttentionKind`] names one, [`AnyAttention`] is one.
+//!
+//! All of them are variants of one module, so that model, trainer and program are compiled once, however many there
+//! are. A new one is a line of the list at the end of this file: its description, its name, its type, and how it is
+//! made from the settings of a model. The name on the command line and in saved settings is the variant's in kebab
+//! case.
+
+use attention_core::{
+    AdditiveScoreConfig, Alignment, AlignmentState, Attention, AttentionOutput,
+    DotProductScoreConfig, Mask, Memory, ScoringFunction,
+};
+use burn::module::{
+    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
+};
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::model::Seq2SeqConfig;
+
+/// Defines [`AttentionKind`], [`AnyAttention`] and [`AnyState`], with a variant for each line.
+///
+/// `Module` is not derived, because that would put the name of the variant into the names of the parameters: a saved
+/// model is to have the names of the attention itself, `decoder.attention.score...`.
+macro_rules! attentions {
+    ($($(#[doc = $doc:literal])+ $kind:ident($module:ty) = $make:expr;)+) => {
+        /// The attentions that `--attention` accepts.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum,
+        )]
+        #[serde(rename_all = "kebab-case")]
+        pub enum AttentionKind {
+            $($(#[doc = $doc])+ $kind,)+
+        }
+
+        impl AttentionKind {
+            /// All of them, in the order of the command line.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// Attention with new random parameters, for a model of these settings: it takes queries and keys of
+            /// `hidden_size`, and so are its contexts.
+            ///
+            /// # Panics
+            /// If a size is 0 or `dropout` is not in `[0, 1)`.
+            pub fn init(self, model: &Seq2SeqConfig, device: &Device) -> AnyAttention {
+                match self {
+                    $(Self::$kind => {
+                        let make: fn(&Seq2SeqConfig, &Device) -> $module = $make;
+                        AnyAttention::$kind(make(model, device))
+                    })+
+                }
+            }
+        }
+
+        /// One of the attentions that `--attention` accepts. Its parameters have the names of that attention's own.
+        #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "a model has one")]
+        pub enum AnyAttention {
+            $($(#[doc = $doc])+ $kind($module),)+
+        }
+
+        /// What a step of [`AnyAttention`] hands to the next.
+        #[derive(Clone, Debug)]
+        pub enum AnyState {
+            $($(#[doc = $doc])+ $kind(<$module as Alignment>::State),)+
+        }
+
+        impl Module for AnyAttention {
+            fn collect_devices(&self, devices: Devices) -> Devices {
+                match self { $(Self::$kind(module) => module.collect_devices(devices),)+ }
+            }
+
+            fn fork(self, device: &Device) -> Self {
+                match self { $(Self::$kind(module) => Self::$kind(module.fork(device)),)+ }
+            }
+
+            fn to_device(self, device: &Device) -> Self {
+                match self { $(Self::$kind(module) => Self::$kind(module.to_device(device)),)+ }
+            }
+
+            fn train(self) -> Self {
+                match self { $(Self::$kind(module) => Self::$kind(module.train()),)+ }
+            }
+
+            fn valid(&self) -> Self {
+                match self { $(Self::$kind(module) => Self::$kind(module.valid()),)+ }
+            }
+
+            fn materialize(self) -> Self {
+                match self { $(Self::$kind(module) => Self::$kind(module.materialize()),)+ }
+            }
+
+            fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+                match self { $(Self::$kind(module) => module.visit(visitor),)+ }
+            }
+
+            fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+                match self { $(Self::$kind(module) => Self::$kind(module.map(mapper)),)+ }
+            }
+        }
+
+        impl ModuleDisplayDefault for AnyAttention {
+            fn content(&self, content: Content) -> Option<Content> {
+                match self { $(Self::$kind(module) => module.content(content),)+ }
+            }
+
+            fn num_params(&self) -> usize {
+                Module::num_params(self)
+            }
+        }
+
+        impl ModuleDisplay for AnyAttention {}
+
+        impl Alignment for AnyAttention {
+            type State = AnyState;
+
+            fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+                match self { $(Self::$kind(module) => Alignment::prepare(module, keys, values, mask),)+ }
+            }
+
+            fn start(&self, memory: &Memory) -> AnyState {
+                match self { $(Self::$kind(module) => start(module, memory, AnyState::$kind),)+ }
+            }
+
+            fn step(
+                &self,
+                query: Tensor<3>,
+                memory: &Memory,
+                state: AnyState,
+            ) -> (Tensor<3>, AnyState) {
+                match (self, state) {
+                    $((Self::$kind(module), AnyState::$kind(state)) => {
+                        let (context, state) = module.step(query, memory, state);
+                        (context, AnyState::$kind(state))
+                    })+
+                    (_, state) => self.refuse(&state),
+                }
+            }
+
+            fn step_with_weights(
+                &self,
+                query: Tensor<3>,
+                memory: &Memory,
+                state: AnyState,
+            ) -> (AttentionOutput<3>, AnyState) {
+                match (self, state) {
+                    $((Self::$kind(module), AnyState::$kind(state)) => {
+                        let (output, state) = module.step_with_weights(query, memory, state);
+                        (output, AnyState::$kind(state))
+                    })+
+                    (_, state) => self.refuse(&state),
+                }
+            }
+
+            fn penalty(&self, state: &AnyState) -> Option<Tensor<1>> {
+                match (self, state) {
+                    $((Self::$kind(module), AnyState::$kind(state)) => module.penalty(state),)+
+                    (_, state) => self.refuse(state),
+                }
+            }
+        }
+
+        impl AnyAttention {
+            /// Which one it is.
+            pub fn kind(&self) -> AttentionKind {
+                match self { $(Self::$kind(_) => AttentionKind::$kind,)+ }
+            }
+        }
+
+        impl AnyState {
+            /// Whose state it is.
+            fn kind(&self) -> AttentionKind {
+                match self { $(Self::$kind(_) => AttentionKind::$kind,)+ }
+            }
+        }
+
+        impl AlignmentState for AnyState {
+            fn select(&self, indices: Tensor<1, Int>) -> Self {
+                match self {
+                    $(Self::$kind(state) => Self::$kind(AlignmentState::select(state, indices)),)+
+                }
+            }
+        }
+    };
+}
+
+impl AnyAttention {
+    /// # Panics
+    /// Always: `state` is another attention's.
+    fn refuse(&self, state: &AnyState) -> ! {
+        let (expected, found) = (self.kind(), state.kind());
+        panic!("AnyAttention: state expected of {expected:?}, got one of {found:?}")
+    }
+}
+
+fn start<A: Alignment>(module: &A, memory: &Memory, wrap: fn(A::State) -> AnyState) -> AnyState {
+    wrap(module.start(memory))
+}
+
+/// Attention with a scoring function and the dropout of the model.
+fn pooling<S: ScoringFunction>(score: S, model: &Seq2SeqConfig) -> Attention<S> {
+    Attention::new(score, model.dropout)
+}
+
+attentions! {
+    /// `w_v . tanh(W_q q + W_k k)`
+    Additive(attention_core::AdditiveAttention) = |model, device| {
+        let size = model.hidden_size;
+        pooling(AdditiveScoreConfig::new(size, size, size).init(device), model)
+    };
+    /// `q . k / sqrt(size)`
+    Dot(attention_core::DotProductAttention) = |model, _| {
+        pooling(DotProductScoreConfig::new().init(), model)
+    };
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+    use crate::device;
+
+    fn model() -> (Seq2SeqConfig, Device) {
+        let device = device::open(device::compiled_in()[0]).unwrap();
+        (Seq2SeqConfig::new(9, 9).with_hidden_size(4), device)
+    }
+
+    #[test]
+    fn the_command_line_and_the_settings_name_each_kind_alike() {
+        let (config, device) = model();
+        for kind in AttentionKind::ALL {
+            let name = kind.to_possible_value().unwrap();
+            let saved = serde_json::to_string(kind).unwrap();
+            assert_eq!(saved, format!("{:?}", name.get_name()));
+            let read: AttentionKind = serde_json::from_str(&saved).unwrap();
+            assert_eq!(read.init(&config, &device).kind(), *kind);
+        }
+        assert_eq!(
+            AttentionKind::ALL.len(),
+            AttentionKind::value_variants().len()
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "state expected of Additive, got one of Dot")]
+    fn the_state_of_another_attention_is_refused() {
+        let (config, device) = model();
+        let [additive, dot] =
+            [AttentionKind::Additive, AttentionKind::Dot].map(|kind| kind.init(&config, &device));
+        let ones = |rows| Tensor::<3>::ones([1, rows, 4], &device);
+        let memory = additive.prepare(ones(3), ones(3), Mask::none());
+        additive.step(ones(1), &memory, dot.start(&memory));
+    }
+}

@@ -1,0 +1,206 @@
+//! An attention of a user's own, whose steps know of each other: its state goes from step to step, and its penalty
+//! into the loss. And the attentions of the program: their parameters keep their names.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use attention_core::{
+    AdditiveAttention, AdditiveAttentionConfig, Alignment, AlignmentState, AttentionOutput, Mask,
+    Memory,
+};
+use attention_seq2seq::attention::AttentionKind;
+use attention_seq2seq::batch::{Example, Source};
+use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::train::Trainee;
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::{Int, Tensor};
+use burn::train::{InferenceStep, ItemLazy, TrainStep};
+use support::*;
+
+/// Additive attention that counts its steps: step `t` costs an example `t` times the first entry of its context.
+#[derive(Module, Debug)]
+struct Counting {
+    attention: AdditiveAttention,
+    /// The number of each step, in the order of the calls.
+    #[module(skip)]
+    calls: Arc<Mutex<Vec<f64>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Count {
+    /// The number of steps, `[batch]`.
+    steps: Tensor<1>,
+    /// What they cost, `[batch]`.
+    penalty: Tensor<1>,
+}
+
+impl AlignmentState for Count {
+    fn select(&self, indices: Tensor<1, Int>) -> Self {
+        Self {
+            steps: self.steps.clone().select(0, indices.clone()),
+            penalty: self.penalty.clone().select(0, indices),
+        }
+    }
+}
+
+impl Alignment for Counting {
+    type State = Count;
+
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.attention.prepare(keys, values, mask)
+    }
+
+    fn start(&self, memory: &Memory) -> Count {
+        let values = memory.values();
+        let zeros = Tensor::zeros([values.dims()[0]], (&values.device(), values.dtype()));
+        Count {
+            steps: zeros.clone(),
+            penalty: zeros,
+        }
+    }
+
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        state: Count,
+    ) -> (AttentionOutput<3>, Count) {
+        let output = self.attention.attend_with_weights(query, memory);
+        let steps = state.steps + 1.0;
+        self.calls.lock().unwrap().push(read(steps.clone())[0]);
+        let first = output.context.clone().narrow(2, 0, 1).reshape(steps.dims());
+        let penalty = state.penalty + first * steps.clone();
+        (output, Count { steps, penalty })
+    }
+
+    fn penalty(&self, state: &Count) -> Option<Tensor<1>> {
+        Some(state.penalty.clone())
+    }
+}
+
+fn config() -> Seq2SeqConfig {
+    Seq2SeqConfig::new(13, 11)
+        .with_embedding_size(5)
+        .with_hidden_size(6)
+}
+
+fn model() -> Seq2Seq<Counting> {
+    let attention = Counting {
+        attention: AdditiveAttentionConfig::new(6, 6, 6).init(&device()),
+        calls: Arc::default(),
+    };
+    drawn(config().init(attention, &device()), 1)
+}
+
+fn all() -> Vec<Example> {
+    examples(&[(3, 4), (5, 0), (1, 2)], &config(), 2)
+}
+
+/// What each example costs when it is alone.
+fn penalties(model: &Seq2Seq<Counting>) -> Vec<f64> {
+    let alone = |example| {
+        let output = model.forward_with_penalty(&batch(&[example]));
+        read(output.penalty.unwrap())[0]
+    };
+    all().into_iter().map(alone).collect()
+}
+
+#[test]
+fn each_step_gets_the_state_of_the_step_before() {
+    let model = model();
+    let calls = || std::mem::take(&mut *model.decoder.attention.calls.lock().unwrap());
+    // The longest target has 4 tokens and an end.
+    model.forward(&batch(&all()));
+    assert_eq!(calls(), [1.0, 2.0, 3.0, 4.0, 5.0]);
+    let endless = with_parameters(model.clone(), |path, values| {
+        if path == "decoder.output.bias" {
+            values[7] = 100.0;
+        }
+    });
+    for with_weights in [false, true] {
+        endless.greedy(&Source::new([&[4, 5][..]], &device()), 3, with_weights);
+        assert_eq!(calls(), [1.0, 2.0, 3.0]);
+    }
+}
+
+#[test]
+fn a_penalty_ends_with_its_target() {
+    let model = model();
+    let together = model.forward_with_penalty(&batch(&all())).penalty.unwrap();
+    let alone = penalties(&model);
+    assert!(alone.iter().all(|cost| cost.abs() > 1e-3), "{alone:?}");
+    assert_close("penalty", &read(together), &alone, 1e-5);
+}
+
+#[test]
+fn the_loss_has_the_mean_penalty_and_its_gradient() {
+    let trainee = Trainee::new(model());
+    let batch = batch(&all());
+    let penalty = penalties(&trainee.model).iter().sum::<f64>() / 3.0;
+    let expected = read(loss(&trainee.model, &batch))[0] + penalty;
+
+    let trained = TrainStep::step(&trainee, batch.clone());
+    let shown = measured(&trained.item.sync().unwrap())[0];
+    assert_close("training", &[shown], &[expected], 1e-5);
+    let valid = InferenceStep::step(&trainee.valid(), batch_on(&all(), &device().inner()));
+    let shown = measured(&valid.sync().unwrap())[0];
+    assert_close("validation", &[shown], &[expected], 1e-5);
+
+    let gradients = |loss: Tensor<1>| {
+        step_gradients(
+            &trainee,
+            GradientsParams::from_grads(loss.backward(), &trainee),
+        )
+    };
+    let output = trainee.model.forward_with_penalty(&batch);
+    let penalty = output.penalty.unwrap().mean();
+    let with_penalty = gradients(loss(&trainee.model, &batch) + penalty);
+    let actual = step_gradients(&trainee, trained.grads);
+    assert_close("gradients", &actual, &with_penalty, 1e-5);
+    let without = gradients(loss(&trainee.model, &batch));
+    let moved = actual.iter().zip(&without).map(|(a, b)| (a - b).abs());
+    assert!(
+        moved.fold(0.0, f64::max) > 1e-3,
+        "no gradient of the penalty"
+    );
+}
+
+#[test]
+fn attention_without_a_penalty_adds_nothing_to_the_loss() {
+    for kind in [AttentionKind::Additive, AttentionKind::Dot] {
+        let model = drawn_model(kind, &config(), 3);
+        assert!(model.forward_with_penalty(&batch(&all())).penalty.is_none());
+    }
+}
+
+#[test]
+fn a_saved_model_has_the_names_of_its_attention_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.bpk");
+    let own = AdditiveAttentionConfig::new(6, 6, 6).init(&device());
+    let own = drawn(config().init(own, &device()), 4);
+    let saved = parameters(&own);
+    let names: Vec<&str> = saved
+        .keys()
+        .filter_map(|name| name.strip_prefix("decoder.attention."))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "score.key.weight",
+            "score.query.weight",
+            "score.value.weight"
+        ]
+    );
+    // Saved with the attention itself, read with the one of the program that can be any, and back.
+    Trainee::new(own.clone()).save_file(&file).unwrap();
+    let any = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 5));
+    let any = any.try_load_file(&file).unwrap();
+    assert_eq!(parameters(&any.model), saved);
+    any.save_file(&file).unwrap();
+    let back = Trainee::new(drawn(own, 6)).try_load_file(&file).unwrap();
+    assert_eq!(parameters(&back.model), saved);
+}

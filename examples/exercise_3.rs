@@ -1,0 +1,339 @@
+//! Exercise 3: when queries and keys have the same size, is summing them a better design than their dot product?
+//!
+//! *Dive into Deep Learning*, "Attention Scoring Functions", section "Exercises". Answered by measuring: what scores
+//! look like as vectors grow, what softmax and gradients make of them, how fast both learn, and what both cost.
+//!
+//! ```text
+//! cargo run -p attention-examples --example exercise_3
+//! ```
+
+use std::cmp::Ordering;
+use std::error::Error;
+use std::time::Instant;
+
+use attention_core::{
+    AdditiveScoreConfig, Attention, AttentionOutput, DotFamily, DotProductScoreConfig, Mask,
+    ScoringFunction,
+};
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::{AdamConfig, GradientsParams};
+use burn::prelude::*;
+use burn::tensor::Distribution;
+
+mod common;
+use common::scalar;
+
+const KEYS: usize = 16;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = Device::default();
+    device.seed(7);
+    plain_sum(&device)?;
+    let grown = statistics(&device)?;
+    let learned = learning(&device)?;
+    let cost = cost(&device)?;
+    conclude(&grown, &learned, cost);
+    Ok(())
+}
+
+fn normal<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+}
+
+/// `w . (q + k)`: a sum and nothing else.
+#[derive(Module, Debug)]
+struct PlainSum {
+    value: Linear,
+}
+
+impl ScoringFunction for PlainSum {
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        self.value.forward(queries) + self.value.forward(keys).swap_dims(2, 3)
+    }
+}
+
+/// A sum alone cannot attend: `w . q` is the same for all keys, so softmax drops it, and the query with it.
+fn plain_sum(device: &Device) -> Result<(), Box<dyn Error>> {
+    let size = 16;
+    let value = LinearConfig::new(size, 1).with_bias(false).init(device);
+    let (queries, keys) = (
+        normal([1, 2, size], device),
+        normal([1, KEYS, size], device),
+    );
+    let difference = |weights: Tensor<3>| {
+        let [first, second] = [0, 1].map(|query| weights.clone().narrow(1, query, 1));
+        scalar((first - second).abs().max())
+    };
+    let of = |weights: AttentionOutput<3>| difference(weights.weights);
+    let inputs = || (queries.clone(), keys.clone(), keys.clone());
+    let run = |(q, k, v)| {
+        Attention::new(PlainSum { value }, 0.0).forward_with_weights(q, k, v, &Mask::none())
+    };
+    let plain = of(run(inputs()))?;
+    let additive = AdditiveScoreConfig::new(size, size, size).init(device);
+    let (q, k, v) = inputs();
+    let additive = of(Attention::new(additive, 0.0).forward_with_weights(q, k, v, &Mask::none()))?;
+    println!("largest difference between the weights of two random queries:");
+    println!("  w . (q + k)              {plain:.6}");
+    println!("  w . tanh(W_q q + W_k k)  {additive:.6}");
+    assert!(plain < 1e-6 && additive > 1e-4);
+    Ok(())
+}
+
+/// What is measured for one score and one size.
+#[derive(Clone, Copy)]
+struct Statistics {
+    variance: f32,
+    /// The mean over queries of their largest weight; `1 / KEYS` is even, 1 is saturated.
+    largest: f32,
+    /// The root mean square of the gradient of the weights with respect to the scores: what is left to learn from.
+    gradient: f32,
+}
+
+impl Statistics {
+    fn of<S: ScoringFunction>(
+        score: S,
+        size: usize,
+        device: &Device,
+    ) -> Result<Self, Box<dyn Error>> {
+        let (batch, queries) = (8, 16);
+        let inputs = [queries, KEYS].map(|rows| normal([batch, 1, rows, size], device));
+        let [queries, keys] = inputs;
+        let (queries, keys) = (score.project_queries(queries), score.project_keys(keys));
+        let scores = score.score(queries, keys, &Mask::none());
+        let deviation = scores.clone() - scores.clone().mean_dim(3);
+        let variance = scalar(deviation.powf_scalar(2.0).mean())?;
+
+        let scores = scores.detach().require_grad();
+        let weights = attention_core::masked_softmax(scores.clone(), &Mask::none());
+        let largest = scalar(weights.clone().max_dim(3).mean())?;
+        let received = normal(weights.dims(), device);
+        let gradients = (weights * received).sum().backward();
+        let gradient = scores.grad(&gradients).ok_or("scores have no gradient")?;
+        Ok(Self {
+            variance,
+            largest,
+            gradient: scalar(gradient.powf_scalar(2.0).mean().sqrt())?,
+        })
+    }
+}
+
+/// Rows of `[dot, scaled dot, additive]` for growing vectors of unit variance.
+fn statistics(device: &Device) -> Result<Vec<[Statistics; 3]>, Box<dyn Error>> {
+    let training = device.clone().autodiff();
+    println!(
+        "\n           |        dot product        |    scaled dot product     |         additive"
+    );
+    let head = "variance largest gradient";
+    println!("      size | {head} | {head} | {head}");
+    let mut rows = Vec::new();
+    for size in [4, 16, 64, 256] {
+        let plain = DotProductScoreConfig::new().with_scale(Some(1.0)).init();
+        let scaled = DotProductScoreConfig::new().init();
+        let additive = AdditiveScoreConfig::new(size, size, size).init(&training);
+        let row = [
+            Statistics::of(plain, size, &training)?,
+            Statistics::of(scaled, size, &training)?,
+            Statistics::of(additive, size, &training)?,
+        ];
+        print!("{size:10}");
+        for at in &row {
+            print!(
+                " | {:8.3} {:7.3} {:8.5}",
+                at.variance, at.largest, at.gradient
+            );
+        }
+        println!();
+        rows.push(row);
+    }
+    println!(
+        "(largest: the mean largest weight, evenly spread {:.3}; gradient: of weights by scores)",
+        1.0 / KEYS as f32
+    );
+    Ok(rows)
+}
+
+/// `(W_q q) . (W_k k) / sqrt(size)`: with as much to learn as the additive score, but for `w_v`.
+#[derive(Module, Debug)]
+struct ProjectedDot {
+    query: Linear,
+    key: Linear,
+}
+
+impl DotFamily for ProjectedDot {
+    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        self.query.forward(queries)
+    }
+
+    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        self.key.forward(keys)
+    }
+
+    fn scale(&self, size: usize) -> f64 {
+        1.0 / (size as f64).sqrt()
+    }
+}
+
+const SIZE: usize = 8;
+const HIDDENS: usize = 32;
+const CHOICES: usize = 8;
+const STEPS: usize = 200;
+
+/// The losses of both while they learn to find the key that a query is a mapped copy of.
+struct Learned {
+    dot: Vec<f32>,
+    additive: Vec<f32>,
+}
+
+/// The last loss of each.
+impl Learned {
+    fn last(&self) -> [f32; 2] {
+        [&self.dot, &self.additive].map(|losses| losses[losses.len() - 1])
+    }
+}
+
+/// What it learns with keys that are always some of the same 16, and with keys that are new every time.
+fn learning(device: &Device) -> Result<[Learned; 2], Box<dyn Error>> {
+    let training = device.clone().autodiff();
+    let map = normal([1, SIZE, SIZE], &training) / (SIZE as f64).sqrt();
+    let known = normal([16, SIZE], &training);
+    let choose = || {
+        let noise = Tensor::<2>::random([16, 16], Distribution::Default, &training);
+        let chosen = noise.argsort(1).narrow(1, 0, CHOICES);
+        let keys = known.clone().select(0, chosen.reshape([16 * CHOICES]));
+        keys.reshape([16, CHOICES, SIZE])
+    };
+    let anew = || normal([16, CHOICES, SIZE], &training);
+    let guessing = (CHOICES as f32).ln();
+    println!("\nloss while learning which of {CHOICES} keys it is (guessing costs {guessing:.3}):");
+    println!("           |     keys of a known 16    |         new keys");
+    println!("      step |  dot product     additive |  dot product     additive");
+    let tasks: [&dyn Fn() -> Tensor<3>; 2] = [&choose, &anew];
+    let mut results = Vec::new();
+    for keys in tasks {
+        let linear = || {
+            let config = LinearConfig::new(SIZE, HIDDENS).with_bias(false);
+            config.init(&training)
+        };
+        let dot = ProjectedDot {
+            query: linear(),
+            key: linear(),
+        };
+        let additive = AdditiveScoreConfig::new(SIZE, SIZE, HIDDENS).init(&training);
+        results.push(Learned {
+            dot: learn(dot, keys, &map)?,
+            additive: learn(additive, keys, &map)?,
+        });
+    }
+    for at in 0..=5 {
+        print!("{:10}", at * STEPS / 5);
+        for learned in &results {
+            print!(" | {:12.3} {:12.3}", learned.dot[at], learned.additive[at]);
+        }
+        println!();
+    }
+    results.try_into().map_err(|_| "expected two tasks".into())
+}
+
+fn learn<S: ScoringFunction>(
+    score: S,
+    keys: &dyn Fn() -> Tensor<3>,
+    map: &Tensor<3>,
+) -> Result<Vec<f32>, Box<dyn Error>> {
+    let right = Tensor::<2>::eye(CHOICES, &map.device()).unsqueeze::<3>();
+    let mut attention = Attention::new(score, 0.0);
+    let mut adam = AdamConfig::new().init();
+    let mut losses = Vec::new();
+    for step in 0..=STEPS {
+        let keys = keys();
+        // Query `i` looks for key `i`.
+        let queries = keys.clone().matmul(map.clone());
+        let AttentionOutput { weights, .. } =
+            attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
+        let found = (weights * right.clone()).sum_dim(2);
+        let loss = -found.clamp_min(1e-9).log().mean();
+        if step % (STEPS / 5) == 0 {
+            losses.push(scalar(loss.clone())?);
+        }
+        let gradients = GradientsParams::from_grads(loss.backward(), &attention);
+        attention = adam.step(0.02, attention, gradients);
+    }
+    Ok(losses)
+}
+
+/// How many times longer additive attention takes, without gradients.
+fn cost(device: &Device) -> Result<f64, Box<dyn Error>> {
+    let size = 64;
+    let [queries, keys] = [64, 64].map(|rows| normal([4, rows, size], device));
+    let time = |forward: &dyn Fn() -> Tensor<3>| -> Result<f64, Box<dyn Error>> {
+        let mut best = f64::INFINITY;
+        for _ in 0..5 {
+            let started = Instant::now();
+            // Reading a number waits for the device.
+            scalar(forward().sum())?;
+            best = best.min(started.elapsed().as_secs_f64());
+        }
+        Ok(best)
+    };
+    let dot = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+    let additive = AdditiveScoreConfig::new(size, size, size).init(device);
+    let additive = Attention::new(additive, 0.0);
+    let none = Mask::none();
+    let dot = time(&|| dot.forward(queries.clone(), keys.clone(), keys.clone(), &none))?;
+    let additive = time(&|| additive.forward(queries.clone(), keys.clone(), keys.clone(), &none))?;
+    println!("\n4 x 64 queries, 64 keys, size 64, the best of 5:");
+    println!("  dot product  {:8.3} ms", 1e3 * dot);
+    println!("  additive     {:8.3} ms", 1e3 * additive);
+    Ok(additive / dot)
+}
+
+/// Says what the numbers say.
+fn conclude(grown: &[[Statistics; 3]], [known, new]: &[Learned; 2], cost: f64) {
+    let (small, large) = (&grown[0], &grown[grown.len() - 1]);
+    let growth = |of: usize| large[of].variance / small[of].variance;
+    let [dot, scaled, additive] = large.map(|at| at.largest);
+    println!("\nfrom these numbers:");
+    println!(
+        "- from the smallest size to the largest the variance of scores grows {:.0}-fold for the dot product,\n  \
+         {:.1}-fold with its scale and {:.1}-fold for the sum; the largest weight becomes {dot:.2}, {scaled:.2} and \
+         {additive:.2}.",
+        growth(0),
+        growth(1),
+        growth(2),
+    );
+    println!(
+        "- at the largest size the gradient of the weights is {:.1} times as large with the scale as without.",
+        large[1].gradient / large[0].gradient
+    );
+    let tasks = [
+        ("keys that are always of the same few", known),
+        ("new keys every time", new),
+    ];
+    let mut better = Vec::new();
+    for (task, learned) in tasks {
+        let [dot, additive] = learned.last();
+        // Below this both have learned it, and which of them by a little more is chance.
+        let enough = 0.05 * (CHOICES as f32).ln();
+        let order = additive.max(enough).total_cmp(&dot.max(enough));
+        let who = match order {
+            Ordering::Less => "the sum learns more",
+            Ordering::Equal => "both learn it",
+            Ordering::Greater => "the dot product learns more",
+        };
+        println!("- with {task}, {who}: loss {dot:.3} by dot product, {additive:.3} by sum.");
+        better.push(order);
+    }
+    println!("- the sum takes {cost:.1} times as long as the dot product.");
+    let verdict = match (cost > 1.0, better.contains(&Ordering::Less)) {
+        (true, true) => {
+            "dearer, but has tasks that it learns better: a choice, not a better design"
+        }
+        (true, false) => "no better: dearer, and it learns nothing that the dot product does not",
+        (false, true) => "better here: cheaper, and with tasks that it learns better",
+        (false, false) => "cheaper here, but it learns nothing that the dot product does not",
+    };
+    println!("So for vectors of one size the sum is {verdict}.");
+    // The book's reason for the scale.
+    assert!(growth(0) > 20.0 && growth(1) < 3.0 && large[0].gradient < large[1].gradient);
+}
