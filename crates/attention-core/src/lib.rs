@@ -30,4 +30,8 @@ pub use attention::{
 };
 pub use memory::Memory;
 
-pub use alignment::{Alignment, AlignmentState};
+pub use alignment::{
+    Alignment, AlignmentState, CoverageAttention, CoverageAttentionConfig, CoverageState,
+    LocationAttention, LocationAttentionConfig, LocationFeatures, LocationState,
+    MonotonicAttention, MonotonicAttentionConfig, MonotonicState, expected_alignment,
+};
