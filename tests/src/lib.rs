@@ -15,6 +15,7 @@ mod panics;
 mod problem;
 mod reference;
 mod run;
+mod steps;
 
 pub use array::Array;
 pub use compare::{
@@ -25,3 +26,4 @@ pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{Case, reference, reference_path};
 pub use run::{Check, Path};
+pub use steps::{Steps, StepsCheck};

@@ -64,7 +64,8 @@ impl MonotonicAttentionConfig {
 /// at key `j` with probability `p_ij = sigmoid(e_ij)`, `e_ij = g v/|v| . tanh(W s_i + V h_j + b) + r`.
 ///
 /// - [`step_soft`](Self::step_soft) takes the expectation over all walks, [`expected_alignment`], which has gradients.
-/// - [`step_hard`](Self::step_hard) stops at the first key with `p_ij >= 1/2`, in linear time over all steps.
+/// - [`step_hard`](Self::step_hard) stops at the first key with `p_ij >= 1/2`. It scores all keys at once, which suits a
+///   device better than the paper's walk that scores no key twice.
 ///
 /// [`Alignment::step`] is soft while the module trains, on a training device, and hard otherwise, as dropout is active
 /// or not. A masked key is walked over. A walk that passes the last key stops nowhere: its share of the weights, which
