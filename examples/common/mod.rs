@@ -35,15 +35,25 @@ pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dy
     let heatmaps = HeatmapGrid::new(weights.try_into_vec_as::<f32>()?, shape)?;
     print!("\n{}", heatmaps.to_terminal(terminal_color()));
 
-    let folder = std::env::args_os().nth(1);
-    let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
-    std::fs::create_dir_all(&folder)?;
+    save_heatmaps(name, &heatmaps)
+}
+
+/// Saves heatmaps as SVG and PNG in the [`folder`].
+pub(crate) fn save_heatmaps(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
     for extension in ["svg", "png"] {
-        let file = folder.join(name).with_extension(extension);
+        let file = folder()?.join(name).with_extension(extension);
         heatmaps.save(&file)?;
         println!("saved {}", file.display());
     }
     Ok(())
+}
+
+/// The folder that the first argument names, `target/heatmaps` by default.
+pub(crate) fn folder() -> Result<PathBuf, Box<dyn Error>> {
+    let folder = std::env::args_os().nth(1);
+    let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 /// Colours for a terminal, shades for a file.
