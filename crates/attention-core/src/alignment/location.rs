@@ -34,7 +34,7 @@ pub struct LocationAttentionConfig {
     /// The number of filters.
     #[config(default = 10)]
     pub filters: usize,
-    /// The number of neighbouring keys that a filter sees; odd, so that it has a middle.
+    /// The number of neighbouring keys that a filter sees; odd, so that it has a middle. 31 as in Tacotron 2.
     #[config(default = 31)]
     pub kernel_size: usize,
     /// Which weights the filters see.
@@ -127,7 +127,8 @@ pub struct LocationAttention {
     pub dropout: Dropout,
 }
 
-/// Where the steps of a [`LocationAttention`] looked. Before the first step, nowhere: zeros.
+/// Where the steps of a [`LocationAttention`] looked. Before the first step, nowhere: zeros, as in implementations of
+/// Tacotron 2. (Others begin with the same weight on each key; the paper does not say.)
 #[derive(Clone, Debug)]
 pub struct LocationState {
     /// The weights of the step before, `[batch, keys]`.

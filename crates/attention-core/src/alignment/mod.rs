@@ -43,7 +43,7 @@ pub trait Alignment: Module + ModuleDisplay {
     /// What a step hands to the next.
     type State: AlignmentState;
 
-    /// Keys and values, made ready for all steps.
+    /// Keys and values, made ready for all steps. The mask has one row for all of them: a step has one query.
     ///
     /// # Shapes
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
