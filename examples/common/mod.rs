@@ -46,15 +46,20 @@ pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dy
 
 /// [`show_grid`] of what is too wide for a terminal.
 pub(crate) fn save_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args_os().nth(1);
-    let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
-    std::fs::create_dir_all(&folder)?;
     for extension in ["svg", "png"] {
-        let file = folder.join(name).with_extension(extension);
+        let file = folder()?.join(name).with_extension(extension);
         heatmaps.save(&file)?;
         println!("saved {}", file.display());
     }
     Ok(())
+}
+
+/// The folder that the first argument names, `target/heatmaps` by default.
+pub(crate) fn folder() -> Result<PathBuf, Box<dyn Error>> {
+    let folder = std::env::args_os().nth(1);
+    let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 /// The one number of a tensor.

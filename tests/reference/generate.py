@@ -530,6 +530,94 @@ def position_cases():
     ]
 
 
+# ---- alignment
+
+def alignment_cases():
+    """Attention of a decoder's steps that know where the steps before looked: written out step by step."""
+    steps, keys, query_size, key_size, hidden, value_size, filters, kernel = 4, 6, 3, 5, 7, 4, 2, 3
+    lens = integers("valid_lens", [4, 6])
+    see = visible(lens, (BATCH, 1, keys))[:, 0]
+
+    inputs = {
+        "queries": draw("alignment/queries", BATCH, steps, query_size),
+        "keys": draw("alignment/keys", BATCH, keys, key_size),
+        "values": draw("alignment/values", BATCH, keys, value_size),
+    }
+    linear = {
+        "query.weight": draw("alignment/query", hidden, query_size, std=0.5),
+        "key.weight": draw("alignment/key", hidden, key_size, std=0.5),
+        "key.bias": draw("alignment/key_bias", hidden, std=0.5),
+        "value.weight": draw("alignment/value", 1, hidden, std=1.5),
+    }
+    cotangents = {
+        "grad_context": draw("alignment/grad_context", BATCH, steps, value_size),
+        "grad_weights": draw("alignment/grad_weights", BATCH, steps, keys),
+    }
+
+    def hidden_of(x, step):
+        return (x["queries"][:, step] @ x["query.weight"].T)[:, None] + x["keys"] @ x["key.weight"].T + x["key.bias"]
+
+    def outputs(x, weights, **more):
+        weights = torch.stack(weights, 1)
+        return {"weights": weights, "context": weights @ x["values"]} | more
+
+    def location(channels):
+        def forward(x):
+            previous = cumulative = torch.zeros(BATCH, keys, dtype=torch.float64)
+            weights = []
+            for step in range(steps):
+                seen = torch.stack({"previous": [previous], "cumulative": [cumulative], "both": [previous, cumulative]}[channels], 1)
+                f = nn.functional.conv1d(seen, x["filters.weight"], padding=kernel // 2).transpose(1, 2)
+                pairs = hidden_of(x, step) + f @ x["location.weight"].T
+                previous = masked_softmax(pairs.tanh() @ x["value.weight"][0], see)
+                cumulative = cumulative + previous
+                weights.append(previous)
+            return outputs(x, weights)
+
+        count = 2 if channels == "both" else 1
+        parameters = {
+            "filters.weight": draw(f"alignment/filters{count}", filters, count, kernel),
+            "location.weight": draw("alignment/location", hidden, filters),
+        }
+        return case(f"location_{channels}", inputs | linear | parameters, forward, cotangents, mask=lens)
+
+    def coverage(x):
+        covered = torch.zeros(BATCH, keys, dtype=torch.float64)
+        penalty = 0.0
+        weights = []
+        for step in range(steps):
+            pairs = hidden_of(x, step) + covered[..., None] @ x["coverage.weight"].T
+            now = masked_softmax(pairs.tanh() @ x["value.weight"][0], see)
+            penalty = penalty + torch.minimum(now, covered).sum(-1)
+            covered = covered + now
+            weights.append(now)
+        return outputs(x, weights, penalty=penalty)
+
+    def monotonic(x):
+        """By the recursion over keys: q_j, the probability to reach key j, is (1 - p_{j-1}) q_{j-1} + a_j."""
+        v = nn.functional.normalize(x["value.weight"][0], dim=0) * x["gain"]
+        before = nn.functional.one_hot(torch.zeros(BATCH, dtype=torch.long), keys).double()
+        weights = []
+        for step in range(steps):
+            p = torch.where(see, (hidden_of(x, step).tanh() @ v + x["offset"]).sigmoid(), 0.0)
+            reach, now = torch.zeros(BATCH, dtype=torch.float64), []
+            for j in range(keys):
+                reach = (reach * (1 - p[:, j - 1]) if j else reach) + before[:, j]
+                now.append(p[:, j] * reach)
+            before = torch.stack(now, 1)
+            weights.append(before)
+        return outputs(x, weights)
+
+    covering = linear | {"coverage.weight": draw("alignment/coverage", hidden, 1)}
+    walking = linear | {"gain": draw("alignment/gain", 1) + 2, "offset": draw("alignment/offset", 1) - 1}
+    penalised = cotangents | {"grad_penalty": draw("alignment/grad_penalty", BATCH)}
+    yield "alignment.json", [
+        *(location(channels) for channels in ("previous", "cumulative", "both")),
+        case("coverage", inputs | covering, coverage, penalised, mask=lens),
+        case("monotonic", inputs | walking, monotonic, cotangents, mask=lens),
+    ]
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -544,6 +632,7 @@ if __name__ == "__main__":
         gru_cases,
         multi_head_cases,
         position_cases,
+        alignment_cases,
     )
     for subject in subjects:
         for file, cases in subject():

@@ -20,6 +20,7 @@ pub mod parameters;
 mod problem;
 mod reference;
 mod run;
+mod steps;
 
 pub use array::Array;
 pub use compare::{
@@ -31,3 +32,4 @@ pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{Case, reference, reference_path};
 pub use run::{Check, Path};
+pub use steps::{Steps, StepsCheck};

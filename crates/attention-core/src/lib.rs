@@ -42,4 +42,8 @@ pub use attention::{
 pub use memory::Memory;
 pub use multi_head::{MultiHead, MultiHeadConfig, MultiHeadOutput};
 
-pub use alignment::{Alignment, AlignmentState};
+pub use alignment::{
+    Alignment, AlignmentState, CoverageAttention, CoverageAttentionConfig, CoverageState,
+    LocationAttention, LocationAttentionConfig, LocationFeatures, LocationState,
+    MonotonicAttention, MonotonicAttentionConfig, MonotonicState, expected_alignment,
+};

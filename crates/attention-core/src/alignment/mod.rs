@@ -1,5 +1,16 @@
 //! Attention as a decoder uses it: one query after the other, each step knowing what the steps before looked at.
 
+mod additive;
+mod coverage;
+mod expected;
+mod location;
+mod monotonic;
+
+pub use coverage::{CoverageAttention, CoverageAttentionConfig, CoverageState};
+pub use expected::expected_alignment;
+pub use location::{LocationAttention, LocationAttentionConfig, LocationFeatures, LocationState};
+pub use monotonic::{MonotonicAttention, MonotonicAttentionConfig, MonotonicState};
+
 use std::fmt::Debug;
 
 use burn::module::{Module, ModuleDisplay};
@@ -9,7 +20,8 @@ use crate::{Attention, AttentionOutput, Mask, Memory, ScoringFunction};
 
 /// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the module.
 ///
-/// [`Attention`] with any scoring function is one whose steps know nothing of each other.
+/// [`Attention`] with any scoring function is one whose steps know nothing of each other; [`LocationAttention`],
+/// [`CoverageAttention`] and [`MonotonicAttention`] know where the steps before looked.
 ///
 /// ```
 /// use attention_core::{AdditiveAttentionConfig, Alignment, Mask};
@@ -31,7 +43,7 @@ pub trait Alignment: Module + ModuleDisplay {
     /// What a step hands to the next.
     type State: AlignmentState;
 
-    /// Keys and values, made ready for all steps.
+    /// Keys and values, made ready for all steps. The mask has one row for all of them: a step has one query.
     ///
     /// # Shapes
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`

@@ -1,0 +1,117 @@
+//! What the additive scores of all alignments have in common: `w . tanh(W q + V k + b)`, one query at a time.
+
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use crate::linear::project;
+use crate::rank::{from_four_axes, reshape, to_four_axes};
+use crate::{AttentionOutput, Mask, Memory, ops};
+
+/// The linear maps of a score: W without bias, V with b, w without bias.
+///
+/// # Panics
+/// If a size is 0.
+pub(super) fn linears(
+    config: &str,
+    [query_size, key_size, num_hiddens]: [usize; 3],
+    device: &Device,
+) -> [Linear; 3] {
+    check_size(config, "query_size", query_size);
+    check_size(config, "key_size", key_size);
+    check_size(config, "num_hiddens", num_hiddens);
+    let linear = |from, to, bias| LinearConfig::new(from, to).with_bias(bias).init(device);
+    [
+        linear(query_size, num_hiddens, false),
+        linear(key_size, num_hiddens, true),
+        linear(num_hiddens, 1, false),
+    ]
+}
+
+/// Panics unless `size` is at least 1.
+pub(super) fn check_size(config: &str, name: &str, size: usize) {
+    assert!(size > 0, "{config}: {name} expected at least 1, got 0");
+}
+
+/// Keys, projected by V after padding is cleared, and values.
+pub(super) fn prepare(key: &Linear, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+    let [batch, num_keys, _] = keys.dims();
+    let [key_size, num_hiddens] = key.weight.dims();
+    assert_shape!(keys, [batch, num_keys, key_size]);
+    assert_shape!(values, [batch, num_keys, _]);
+    let (known, num_queries) = mask.without_positions();
+    let keys = ops::fill_padding(to_four_axes(keys), &known, num_queries);
+    let keys = match batch * num_keys {
+        0 => Tensor::zeros(
+            [batch, 1, num_keys, num_hiddens],
+            (&keys.device(), keys.dtype()),
+        ),
+        _ => project(key, keys),
+    };
+    Memory::of_projected(keys, to_four_axes(values), mask)
+}
+
+/// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.
+///
+/// # Panics
+/// If query, memory and the state's tensor `[batch, keys]` do not fit together.
+pub(super) fn project_query(
+    module: &str,
+    linear: &Linear,
+    query: Tensor<3>,
+    memory: &Memory,
+    state: &Tensor<2>,
+) -> Option<Tensor<4>> {
+    let [query_size, num_hiddens] = linear.weight.dims();
+    let [batch, heads, num_keys, size] = memory.keys.dims();
+    assert!(
+        [heads, size] == [1, num_hiddens],
+        "{module}: memory expected of its own `prepare`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {:?}",
+        memory.keys.dims()
+    );
+    assert_shape!(query, [batch, 1, query_size]);
+    assert!(
+        state.dims() == [batch, num_keys],
+        "{module}: state expected for the memory's [batch, keys] = [{batch}, {num_keys}], got {:?}; \
+         begin with `start`, and `select` from memory and state alike",
+        state.dims()
+    );
+    (batch * num_keys > 0).then(|| project(linear, to_four_axes(query)))
+}
+
+/// `[batch, keys]` of one number, of the memory's type.
+pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
+    let values = &memory.values;
+    let shape = [memory.batch_size(), memory.num_keys()];
+    Tensor::full(shape, number, (&values.device(), values.dtype()))
+}
+
+/// The weights of a step, `[batch, 1, 1, keys]`, as a state keeps them, `[batch, keys]`.
+pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
+    let [batch, _, _, num_keys] = weights.dims();
+    weights.reshape([batch, num_keys])
+}
+
+/// The only column of `linear`.
+pub(super) fn vector(linear: &Linear) -> Tensor<1> {
+    let weight = linear.weight.val();
+    let [size, _] = weight.dims();
+    weight.reshape([size])
+}
+
+/// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
+pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
+    AttentionOutput {
+        context: from_four_axes(ops::weighted_sum(used, memory.values(), memory.mask())),
+        weights: from_four_axes(weights),
+    }
+}
+
+/// The step of a memory without examples or keys.
+pub(super) fn nothing(memory: &Memory) -> AttentionOutput<3> {
+    let [batch, _, num_keys, value_size] = memory.values.dims();
+    let values = &memory.values;
+    AttentionOutput {
+        context: Tensor::zeros([batch, 1, value_size], (&values.device(), values.dtype())),
+        weights: reshape(per_key(memory, 0.0), [batch, 1, num_keys]),
+    }
+}

@@ -1,0 +1,50 @@
+//! The expected alignment of monotonic walks.
+
+use burn::tensor::{Tensor, assert_shape};
+
+/// Where a walk over the keys stops, in expectation: it begins at key `k` with probability `previous_k`, stops at a
+/// key `j` that it reaches with probability `p_j = choose_j`, and goes on to the next otherwise.
+///
+/// `alpha_j = p_j q_j`, where `q_j = (1 - p_{j-1}) q_{j-1} + previous_j` is the probability to reach key `j`.
+///
+/// Raffel et al. 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments", section 2.3.
+/// The paper computes it in parallel as `p cumprod(1 - p) cumsum(previous / cumprod(1 - p))`, whose divisor
+/// vanishes after a few sure stops and has to be clamped. Here it is a scan by doubling: in `log2(keys)` rounds, each key
+/// takes over what the keys `1, 2, 4, ..` before it have gathered, times the probability to get from there to it. All
+/// numbers are probabilities and nothing is divided, so neither 0 nor 1 needs care, in gradients either.
+///
+/// With `p` of 0 and 1 only and one beginning, all is 0 or 1: the hard walk.
+///
+/// # Shapes
+/// - choose, previous and result `[batch, keys]`
+///
+/// # Panics
+/// If the shapes differ.
+pub fn expected_alignment(choose: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
+    let [batch, num_keys] = choose.dims();
+    assert_shape!(previous, [batch, num_keys]);
+    if batch == 0 || num_keys <= 1 {
+        return choose * previous;
+    }
+    // Invariant: `reached` counts the walks that began at most `span - 1` keys before, and `passed` is the probability
+    // to get from `span` keys before to here. Nothing lies before the first key.
+    let pass = 1.0 - choose.clone().narrow(1, 0, num_keys - 1);
+    let nothing = choose.clone().detach().narrow(1, 0, 1).zeros_like();
+    let mut passed = Tensor::cat(vec![nothing, pass], 1);
+    let mut reached = previous;
+    let mut span = 1;
+    while span < num_keys {
+        let rest = num_keys - span;
+        let later = |tensor: &Tensor<2>| tensor.clone().narrow(1, span, rest);
+        let earlier = |tensor: &Tensor<2>| tensor.clone().narrow(1, 0, rest);
+        let first = |tensor: &Tensor<2>| tensor.clone().narrow(1, 0, span);
+        let taken = later(&reached) + later(&passed) * earlier(&reached);
+        reached = Tensor::cat(vec![first(&reached), taken], 1);
+        if 2 * span < num_keys {
+            let further = later(&passed) * earlier(&passed);
+            passed = Tensor::cat(vec![first(&passed), further], 1);
+        }
+        span *= 2;
+    }
+    choose * reached
+}

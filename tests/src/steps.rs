@@ -1,0 +1,277 @@
+//! A decoder's steps through an alignment.
+
+use std::collections::BTreeMap;
+
+use attention_core::{
+    Alignment, CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures,
+    MonotonicAttentionConfig,
+};
+use burn::module::{ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{DType, Device, Gradients, Tensor};
+
+use crate::{Array, Case, MaskSpec, Outcome, reference};
+
+/// Queries that visit keys and values one after the other, and the parameters of the alignment.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    /// The name of the alignment, as in [`Steps::NAMES`].
+    pub name: String,
+    /// `queries [batch, steps, query_size]`, `keys` and `values`.
+    pub inputs: BTreeMap<String, Array>,
+    /// By their paths in the module, in Burn's layout.
+    pub parameters: BTreeMap<String, Array>,
+    /// The gradients that `context`, `weights` and perhaps `penalty` receive.
+    pub received: BTreeMap<String, Array>,
+    /// Which keys queries see.
+    pub mask: MaskSpec,
+}
+
+/// A check of any alignment: closures cannot be generic.
+pub trait StepsCheck {
+    /// Checks `attention`, which is that of `steps`.
+    fn check<A: Alignment>(&self, attention: A, steps: &Steps, device: &Device);
+}
+
+impl Steps {
+    /// Every alignment there is.
+    pub const NAMES: [&'static str; 5] = [
+        "location_previous",
+        "location_cumulative",
+        "location_both",
+        "coverage",
+        "monotonic",
+    ];
+
+    /// What PyTorch was given, and what it computed.
+    pub fn references() -> Vec<(Self, Outcome)> {
+        reference("alignment").iter().map(Self::of_case).collect()
+    }
+
+    /// One problem for each alignment, under `mask`.
+    pub fn all(mask: &MaskSpec) -> Vec<Self> {
+        Self::references()
+            .into_iter()
+            .map(|(steps, _)| Self {
+                mask: mask.clone(),
+                ..steps
+            })
+            .collect()
+    }
+
+    fn of_case(case: &Case) -> (Self, Outcome) {
+        let mut steps = Self {
+            name: case.name.clone(),
+            inputs: BTreeMap::new(),
+            parameters: BTreeMap::new(),
+            received: BTreeMap::new(),
+            mask: case.mask.clone(),
+        };
+        for (name, array) in &case.inputs {
+            match (name.as_str(), name.strip_prefix("grad_")) {
+                (_, Some(output)) => steps.received.insert(output.into(), array.clone()),
+                ("queries" | "keys" | "values", _) => {
+                    steps.inputs.insert(name.clone(), array.clone())
+                }
+                _ => steps.parameters.insert(name.clone(), layout(array)),
+            };
+        }
+        let mut expected = case.outputs.clone();
+        for (name, array) in &case.gradients {
+            let ours = match steps.parameters.contains_key(name) {
+                true => layout(array),
+                false => array.clone(),
+            };
+            expected.insert(format!("grad {name}"), ours);
+        }
+        (steps, expected)
+    }
+
+    /// Runs `check` on the alignment with these parameters.
+    pub fn with_attention(&self, device: &Device, dtype: DType, check: &impl StepsCheck) {
+        let [query_size, num_hiddens] = axes(&self.parameters["query.weight"]);
+        let [key_size, _] = axes(&self.parameters["key.weight"]);
+        let sizes = (query_size, key_size, num_hiddens);
+        let location = |features| {
+            let filters = &self.parameters["filters.weight"].shape;
+            LocationAttentionConfig::new(sizes.0, sizes.1, sizes.2)
+                .with_filters(filters[0])
+                .with_kernel_size(filters[2])
+                .with_features(features)
+                .init(device)
+        };
+        match self.name.as_str() {
+            "location_previous" => {
+                self.check(location(LocationFeatures::Previous), device, dtype, check)
+            }
+            "location_cumulative" => {
+                self.check(location(LocationFeatures::Cumulative), device, dtype, check)
+            }
+            "location_both" => self.check(location(LocationFeatures::Both), device, dtype, check),
+            "coverage" => {
+                let config = CoverageAttentionConfig::new(sizes.0, sizes.1, sizes.2);
+                self.check(config.init(device), device, dtype, check)
+            }
+            "monotonic" => {
+                let config = MonotonicAttentionConfig::new(sizes.0, sizes.1, sizes.2);
+                // Without noise a run can be repeated.
+                self.check(config.with_noise(0.0).init(device), device, dtype, check)
+            }
+            other => panic!("no alignment is called {other}"),
+        }
+    }
+
+    fn check<A: Alignment>(
+        &self,
+        attention: A,
+        device: &Device,
+        dtype: DType,
+        check: &impl StepsCheck,
+    ) {
+        let mut loader = Loader {
+            path: Vec::new(),
+            parameters: &self.parameters,
+            dtype,
+            loaded: 0,
+        };
+        let attention = attention.map(&mut loader);
+        assert_eq!(loader.loaded, self.parameters.len(), "{}", self.name);
+        check.check(attention, self, device);
+    }
+
+    /// `context` and `weights` of all steps, `penalty` if there is one, and on a training device the gradients of inputs
+    /// and parameters.
+    pub fn run(&self, device: &Device, dtype: DType) -> Outcome {
+        let run = Run(dtype, std::cell::RefCell::default());
+        self.with_attention(device, dtype, &run);
+        run.1.into_inner()
+    }
+
+    /// The sum over outputs times the gradients they receive, of a finished run.
+    pub fn loss(&self, outcome: &Outcome) -> f64 {
+        let parts = self.received.iter();
+        parts.map(|(name, array)| outcome[name].dot(array)).sum()
+    }
+
+    /// An input of the steps.
+    pub fn input(&self, name: &str, device: &Device, dtype: DType) -> Tensor<3> {
+        self.inputs[name].tensor(device, dtype)
+    }
+}
+
+/// PyTorch keeps a linear map as `[out, in]`, Burn as `[in, out]`.
+fn layout(array: &Array) -> Array {
+    match array.shape.len() {
+        2 => array.permute(&[1, 0]),
+        _ => array.clone(),
+    }
+}
+
+fn axes(array: &Array) -> [usize; 2] {
+    [array.shape[0], array.shape[1]]
+}
+
+struct Run(DType, std::cell::RefCell<Outcome>);
+
+impl StepsCheck for Run {
+    fn check<A: Alignment>(&self, attention: A, steps: &Steps, device: &Device) {
+        let inputs = ["queries", "keys", "values"].map(|name| {
+            let tensor = steps.input(name, device, self.0);
+            match device.is_autodiff() {
+                true => tensor.require_grad(),
+                false => tensor,
+            }
+        });
+        let [queries, keys, values] = inputs.clone();
+        let memory = attention.prepare(keys, values, steps.mask.mask(device));
+        let mut state = attention.start(&memory);
+        let (mut contexts, mut weights) = (Vec::new(), Vec::new());
+        for step in 0..queries.dims()[1] {
+            let query = queries.clone().narrow(1, step, 1);
+            let (output, next) = attention.step_with_weights(query, &memory, state);
+            contexts.push(output.context);
+            weights.push(output.weights);
+            state = next;
+        }
+        let (context, weights) = (Tensor::cat(contexts, 1), Tensor::cat(weights, 1));
+        let penalty = attention.penalty(&state);
+
+        let mut outcome = self.1.borrow_mut();
+        outcome.insert("context".into(), Array::read(context.clone()));
+        outcome.insert("weights".into(), Array::read(weights.clone()));
+        if let Some(penalty) = &penalty {
+            outcome.insert("penalty".into(), Array::read(penalty.clone()));
+        }
+        if device.is_autodiff() {
+            let received = |name: &str| steps.received[name].tensor::<3>(device, self.0);
+            let mut loss =
+                (context * received("context")).sum() + (weights * received("weights")).sum();
+            if let Some(penalty) = penalty {
+                let received = steps.received["penalty"].tensor::<1>(device, self.0);
+                loss = loss + (penalty * received).sum();
+            }
+            let gradients = loss.backward();
+            for (name, tensor) in ["queries", "keys", "values"].into_iter().zip(inputs) {
+                outcome.insert(format!("grad {name}"), gradient(&tensor, &gradients));
+            }
+            attention.visit(&mut Reader {
+                path: Vec::new(),
+                gradients: &gradients,
+                outcome: &mut outcome,
+            });
+        }
+    }
+}
+
+/// Zeros where the loss does not depend on `tensor`.
+fn gradient<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Array {
+    match tensor.grad(gradients) {
+        Some(gradient) => Array::read(gradient),
+        None => Array::full(&tensor.dims(), 0.0),
+    }
+}
+
+struct Loader<'a> {
+    path: Vec<String>,
+    parameters: &'a BTreeMap<String, Array>,
+    dtype: DType,
+    loaded: usize,
+}
+
+impl ModuleMapper for Loader<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let array = &self.parameters[&self.path.join(".")];
+        assert_eq!(array.shape, param.dims(), "{:?}", self.path);
+        self.loaded += 1;
+        Param::from_tensor(array.tensor(&param.device(), self.dtype))
+    }
+}
+
+struct Reader<'a> {
+    path: Vec<String>,
+    gradients: &'a Gradients,
+    outcome: &'a mut Outcome,
+}
+
+impl ModuleVisitor for Reader<'_> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.into());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let name = format!("grad {}", self.path.join("."));
+        self.outcome
+            .insert(name, gradient(&param.val(), self.gradients));
+    }
+}
