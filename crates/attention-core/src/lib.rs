@@ -13,16 +13,15 @@ pub mod ops;
 mod position;
 mod rank;
 mod score;
+mod sigmoid;
 mod softmax;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{
-    AdditiveScore, AdditiveScoreConfig, ConcatScore, ConcatScoreConfig, DotFamily, DotProductScore,
-    DotProductScoreConfig, ScoringFunction,
-};
-pub use score::{
-    BilinearScore, BilinearScoreConfig, CosineScore, CosineScoreConfig, GaussianScore,
-    GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig,
+    AdditiveScore, AdditiveScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore,
+    ConcatScoreConfig, CosineScore, CosineScoreConfig, DotFamily, DotProductScore,
+    DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
+    KernelScoreConfig, ScoringFunction,
 };
 
 pub use position::{

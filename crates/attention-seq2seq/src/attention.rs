@@ -6,8 +6,12 @@
 //! case.
 
 use attention_core::{
-    AdditiveScoreConfig, Alignment, AlignmentState, Attention, AttentionOutput,
-    DotProductScoreConfig, Mask, Memory, ScoringFunction,
+    AdditiveScoreConfig, Alignment, AlignmentState, Attention, AttentionOutput, BilinearScore,
+    BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
+    CoverageAttention, CoverageAttentionConfig, DotProductScore, DotProductScoreConfig,
+    GaussianScore, GaussianScoreConfig, LocationAttention, LocationAttentionConfig, Mask, Memory,
+    MonotonicAttention, MonotonicAttentionConfig, MultiHead, MultiHeadConfig, Normalizer,
+    ScoringFunction,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -210,6 +214,61 @@ attentions! {
     /// `q . k / sqrt(size)`
     Dot(attention_core::DotProductAttention) = |model, _| {
         pooling(DotProductScoreConfig::new().init(), model)
+    };
+    /// `g v/|v| . tanh(W_q q + W_k k + b)`
+    Normalized(attention_core::AdditiveAttention) = |model, device| {
+        let size = model.hidden_size;
+        let score = AdditiveScoreConfig::new(size, size, size).with_normalize(true);
+        pooling(score.init(device), model)
+    };
+    /// `v . tanh(W [q; k])`
+    Concat(Attention<ConcatScore>) = |model, device| {
+        let size = model.hidden_size;
+        pooling(ConcatScoreConfig::new(size, size, size).init(device), model)
+    };
+    /// `q^T M k`
+    Bilinear(Attention<BilinearScore>) = |model, device| {
+        let size = model.hidden_size;
+        pooling(BilinearScoreConfig::new(size, size).init(device), model)
+    };
+    /// `t cos(q, k)`, `t` learned
+    Cosine(Attention<CosineScore>) = |model, device| {
+        pooling(CosineScoreConfig::new().init(device), model)
+    };
+    /// `-|q - k|^2 / 2 s^2`, `s` learned
+    Gaussian(Attention<GaussianScore>) = |model, device| {
+        // The width at which the scores of random states begin as those of the scaled dot product.
+        let width = (model.hidden_size as f64).sqrt().sqrt();
+        let score = GaussianScoreConfig::new().with_width(width).with_learned(true);
+        pooling(score.init(device), model)
+    };
+    /// `w_v . tanh(W_q q + W_k k)` with sparsemax in place of softmax
+    Sparse(attention_core::AdditiveAttention) = |model, device| {
+        let size = model.hidden_size;
+        let score = AdditiveScoreConfig::new(size, size, size).init(device);
+        pooling(score, model).with_normalizer(Normalizer::Sparsemax)
+    };
+    /// scaled dot products of several heads
+    Heads(MultiHead<DotProductScore>) = |model, device| {
+        let heads = [4, 2, 1].into_iter().find(|heads| model.hidden_size.is_multiple_of(*heads));
+        MultiHeadConfig::new(model.hidden_size, heads.unwrap_or(1))
+            .with_dropout(model.dropout)
+            .init(device)
+    };
+    /// additive, and knows where it looked the step before
+    Location(LocationAttention) = |model, device| {
+        let size = model.hidden_size;
+        LocationAttentionConfig::new(size, size, size).with_dropout(model.dropout).init(device)
+    };
+    /// additive, and knows what it has looked at so far; looking there again adds to the loss
+    Coverage(CoverageAttention) = |model, device| {
+        let size = model.hidden_size;
+        CoverageAttentionConfig::new(size, size, size).with_dropout(model.dropout).init(device)
+    };
+    /// walks over the source and never back
+    Monotonic(MonotonicAttention) = |model, device| {
+        let size = model.hidden_size;
+        MonotonicAttentionConfig::new(size, size, size).init(device)
     };
 }
 

@@ -16,7 +16,9 @@ use std::fmt::Debug;
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor};
 
-use crate::{Attention, AttentionOutput, Mask, Memory, ScoringFunction};
+use crate::{
+    Attention, AttentionOutput, Mask, Memory, MultiHead, MultiHeadOutput, ScoringFunction,
+};
 
 /// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the module.
 ///
@@ -120,5 +122,31 @@ impl<S: ScoringFunction> Alignment for Attention<S> {
         _state: (),
     ) -> (AttentionOutput<3>, ()) {
         (self.attend_with_weights(query, memory), ())
+    }
+}
+
+/// Weights are the mean over the heads.
+impl<S: ScoringFunction> Alignment for MultiHead<S> {
+    type State = ();
+
+    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.prepare(keys, values, mask)
+    }
+
+    fn start(&self, _memory: &Memory) {}
+
+    fn step(&self, query: Tensor<3>, memory: &Memory, _state: ()) -> (Tensor<3>, ()) {
+        (self.attend(query, memory), ())
+    }
+
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        _state: (),
+    ) -> (AttentionOutput<3>, ()) {
+        let MultiHeadOutput { context, weights } = self.attend_with_weights(query, memory);
+        let weights = weights.mean_dim(1).squeeze_dim(1);
+        (AttentionOutput { context, weights }, ())
     }
 }

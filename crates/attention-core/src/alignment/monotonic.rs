@@ -3,11 +3,11 @@
 use burn::config::Config;
 use burn::module::{Flag, Module, Param};
 use burn::nn::Linear;
-use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 
 use super::expected::expected_alignment;
 use super::{Alignment, AlignmentState, additive};
+use crate::sigmoid::sigmoid;
 use crate::{AttentionOutput, Mask, Memory, ops};
 
 /// Configuration of [`MonotonicAttention`].

@@ -4,10 +4,10 @@ mod hardmax;
 mod proportional;
 mod sparsemax;
 
-use burn::tensor::activation::sigmoid;
 use burn::tensor::{Bool, DType, Tensor};
 
 use crate::ops::fill_hidden;
+use crate::sigmoid::sigmoid;
 use crate::{Mask, masked_softmax};
 
 /// What makes attention weights of scores: the second arrow of the pipeline, whatever the scoring function and the mask.

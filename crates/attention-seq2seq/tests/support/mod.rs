@@ -248,3 +248,10 @@ impl<F: FnMut(&str, &mut Vec<f64>)> ModuleMapper for Writer<F> {
         })
     }
 }
+
+/// The attentions whose training is the same each time: all but the one that draws noise.
+pub(crate) fn without_noise() -> Vec<AttentionKind> {
+    let all = AttentionKind::ALL.iter().copied();
+    all.filter(|kind| *kind != AttentionKind::Monotonic)
+        .collect()
+}
