@@ -2,7 +2,7 @@
 //!
 //! *Dive into Deep Learning*, "Attention Scoring Functions", section "Exercises". The answer is the bilinear score
 //! `q^T M k` (Luong et al. 2015 call it "general"): a matrix takes queries to the size of keys, then they meet in a
-//! dot product. It is written out here, to show how little that takes.
+//! dot product. It is written out here, to show how little that takes; the library has it as `BilinearScore`.
 //!
 //! ```text
 //! cargo run -p attention-examples --example exercise_2 [folder for the heatmap]
@@ -10,7 +10,9 @@
 
 use std::error::Error;
 
-use attention_core::{Attention, AttentionOutput, DotFamily, Mask};
+use attention_core::{
+    Attention, AttentionOutput, BilinearScoreConfig, DotFamily, Mask, ScoringFunction,
+};
 use attention_plot::HeatmapGrid;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -97,7 +99,7 @@ impl Questions {
         }
     }
 
-    fn weights(&self, attention: &Attention<Bilinear>) -> Tensor<3> {
+    fn weights<S: ScoringFunction>(&self, attention: &Attention<S>) -> Tensor<3> {
         let (queries, keys) = (self.queries.clone(), self.keys.clone());
         let AttentionOutput { weights, .. } =
             attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
@@ -143,6 +145,15 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
     let cosine = scalar(product / norm(&learned) / norm(&hidden))?;
     println!("cosine of M and the hidden matrix: {cosine:.3}");
     assert!(cosine > 0.95);
+
+    // The library's score, with the same matrix and scale.
+    let mut score = BilinearScoreConfig::new(QUERY_SIZE, KEY_SIZE)
+        .with_scale(1.0 / (KEY_SIZE as f64).sqrt())
+        .init(device);
+    score.query = attention.score.query.clone();
+    let weights = questions.weights(&Attention::new(score, 0.0));
+    let difference = scalar((weights - questions.weights(&attention)).abs().max())?;
+    assert!(difference < 1e-5);
 
     let few = Questions::draw(6, &hidden);
     let answers = few.answers.clone().try_into_vec_as::<u8>()?;

@@ -2,8 +2,8 @@
 //! points count more.
 //!
 //! *Dive into Deep Learning*, section "Attention Pooling by Similarity" (chapter 11.2): queries are the places to
-//! predict at, keys the places that were measured, values what was measured there. The width of the kernel is a
-//! parameter like any other: in the end it is learned.
+//! predict at, keys the places that were measured, values what was measured there. The score is a kernel of their
+//! distance; the width of a Gaussian one is a parameter like any other: in the end it is learned.
 //!
 //! ```text
 //! cargo run -p attention-examples --example nadaraya_watson [folder for the heatmaps]
@@ -11,9 +11,12 @@
 
 use std::error::Error;
 
-use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
+use attention_core::{
+    Attention, AttentionOutput, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
+    KernelScoreConfig, Mask, Normalizer, ScoringFunction,
+};
 use attention_plot::HeatmapGrid;
-use burn::module::{Module, Param};
+use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::prelude::*;
 use burn::tensor::Distribution;
@@ -22,6 +25,7 @@ mod common;
 use common::{save_grid, scalar};
 
 const POINTS: usize = 40;
+const WIDTHS: [f64; 4] = [0.1, 0.2, 0.5, 1.0];
 
 /// The curve that the data hides: `2 sin x + x`.
 fn curve(x: Tensor<3>) -> Tensor<3> {
@@ -64,67 +68,21 @@ impl Data {
         )
     }
 
-    fn predict<S: ScoringFunction>(&self, score: S) -> AttentionOutput<3> {
+    fn predict<S: ScoringFunction>(&self, attention: &Attention<S>) -> AttentionOutput<3> {
         let (keys, values) = (self.keys.clone(), self.values.clone());
-        let attention = Attention::new(score, 0.0);
         attention.forward_with_weights(self.queries.clone(), keys, values, &Mask::none())
     }
 }
 
-/// In place of a kernel of 0, whose logarithm is not a number to calculate with: `exp(ln(1e-30))` adds nothing either.
-const NOTHING: f32 = 1e-30;
-
-/// `ln K(u)`, of each entry.
-type LogKernel = fn(Tensor<4>) -> Tensor<4>;
-
-/// `a(q, k) = ln K((q - k) / width)`: softmax of the logarithm of a kernel is that kernel, divided by its sum over the
-/// keys.
-#[derive(Module, Debug)]
-struct KernelScore {
-    #[module(skip)]
-    log_kernel: LogKernel,
-    /// `1 / width`, `[1]`.
-    sharpness: Param<Tensor<1>>,
+/// The weight of a key is the kernel of its distance, divided by the sum over all keys.
+fn proportional(kernel: Kernel, width: f64) -> Attention<KernelScore> {
+    let score = KernelScoreConfig::new(kernel).with_width(width).init();
+    Attention::new(score, 0.0).with_normalizer(Normalizer::Proportional)
 }
 
-impl KernelScore {
-    fn new(log_kernel: LogKernel, width: f64, device: &Device) -> Self {
-        Self {
-            log_kernel,
-            sharpness: Param::from_tensor(Tensor::full([1], 1.0 / width, device)),
-        }
-    }
-
-    fn width(&self) -> Result<f32, Box<dyn Error>> {
-        Ok(1.0 / scalar(self.sharpness.val())?)
-    }
-}
-
-impl ScoringFunction for KernelScore {
-    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
-        let distance = queries - keys.swap_dims(2, 3);
-        (self.log_kernel)(distance * self.sharpness.val().reshape([1, 1, 1, 1]))
-    }
-}
-
-/// `exp(-u^2 / 2)`
-fn gaussian(u: Tensor<4>) -> Tensor<4> {
-    u.powf_scalar(2.0) / -2.0
-}
-
-/// 1 where `|u| < 1`
-fn boxcar(u: Tensor<4>) -> Tensor<4> {
-    u.abs().lower_elem(1.0).float().clamp_min(NOTHING).log()
-}
-
-/// `max(0, 1 - |u|)`; the book calls it Epanechikov's.
-fn triangle(u: Tensor<4>) -> Tensor<4> {
-    (-u.abs() + 1.0).clamp_min(NOTHING).log()
-}
-
-/// 1 everywhere: the mean of all values.
-fn constant(u: Tensor<4>) -> Tensor<4> {
-    u.zeros_like()
+/// The same for the Gaussian kernel, `exp(-distance^2 / (2 width^2))`: the softmax of its logarithm.
+fn softmax(config: &GaussianScoreConfig, device: &Device) -> Attention<GaussianScore> {
+    Attention::new(config.init(device), 0.0)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -136,79 +94,107 @@ fn main() -> Result<(), Box<dyn Error>> {
     learned_width(&data)
 }
 
-/// The book's four kernels, all of width 1.
+/// The book's four kernels, and Epanechnikov's own.
 fn kernels(data: &Data) -> Result<(), Box<dyn Error>> {
-    let device = data.keys.device();
-    let kernels: [(_, LogKernel); 4] = [
-        ("gaussian", gaussian),
-        ("boxcar", boxcar),
-        ("constant", constant),
-        ("triangle", triangle),
-    ];
-    let outputs = kernels.map(|(name, kernel)| {
-        let output = data.predict(KernelScore::new(kernel, 1.0, &device));
-        (name, output)
-    });
+    let outputs = [
+        ("gaussian", Kernel::Gaussian),
+        ("boxcar", Kernel::Box),
+        ("constant", Kernel::Constant),
+        ("triangular", Kernel::Triangular), // the book calls it "epanechikov"
+        ("epanechnikov", Kernel::Epanechnikov), // a parabola
+    ]
+    .map(|(name, kernel)| (name, data.predict(&proportional(kernel, 1.0))));
+    println!("kernels of width 1:");
     show("nadaraya_watson_kernels", data, &outputs)?;
-    let [gaussian, _, constant, _] = &outputs;
-    assert!(data.error(&gaussian.1.context)? < data.error(&constant.1.context)?);
+
+    // A constant kernel gives the mean of all values; those that tell near from far do better.
+    let [gaussian, boxcar, constant, triangular, epanechnikov] = outputs.map(|(_, output)| output);
+    let mean = data.values.clone().mean_dim(1);
+    assert!(scalar((constant.context.clone() - mean).abs().max())? < 1e-5);
+    let error_of_mean = data.error(&constant.context)?;
+    for nearby in [gaussian, boxcar, triangular, epanechnikov] {
+        assert!(data.error(&nearby.context)? < error_of_mean);
+    }
     Ok(())
 }
 
 /// A narrow kernel follows the noise, a wide one forgets the curve.
 fn widths(data: &Data) -> Result<(), Box<dyn Error>> {
     let device = data.keys.device();
-    let outputs = [("0.1", 0.1), ("0.2", 0.2), ("0.5", 0.5), ("1", 1.0)].map(|(name, width)| {
-        let output = data.predict(KernelScore::new(gaussian, width, &device));
-        (name, output)
-    });
+    let mut outputs = Vec::new();
+    let mut difference = 0_f32;
+    for width in WIDTHS {
+        let output = data.predict(&proportional(Kernel::Gaussian, width));
+        let config = GaussianScoreConfig::new().with_width(width);
+        let other = data.predict(&softmax(&config, &device));
+        let apart = (output.weights.clone() - other.weights).abs().max();
+        difference = difference.max(scalar(apart)?);
+        outputs.push((width.to_string(), output));
+    }
     println!("\nGaussian kernels of several widths:");
-    show("nadaraya_watson_widths", data, &outputs)
+    show("nadaraya_watson_widths", data, &outputs)?;
+    println!("largest difference between their weights and those by softmax: {difference:.0e}");
+    // `GaussianScore` takes distances from products; the narrower the kernel, the more their rounding counts.
+    assert!(difference < 1e-3);
+    Ok(())
 }
 
-/// The width with which each point is best predicted from the others. With its own value in sight the best width would
-/// be 0, so the mask hides it.
+/// The width with which each point is best predicted from the others.
 fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
     let training = data.keys.device().autodiff();
-    let others = Tensor::<2>::eye(POINTS, &training).equal_elem(0.0);
-    let mask = Mask::keep(others.unsqueeze::<4>());
-    let (keys, values) = (
-        data.keys.clone().to_device(&training),
-        data.values.clone().to_device(&training),
-    );
-    let mut attention = Attention::new(KernelScore::new(gaussian, 1.0, &training), 0.0);
-    let mut adam = AdamConfig::new().init();
-    println!("\nthe width, learned by gradient descent:");
-    let mut errors = Vec::new();
-    for step in 0..=60 {
-        let predicted = attention.forward(keys.clone(), keys.clone(), values.clone(), &mask);
-        let loss = (predicted - values.clone()).powf_scalar(2.0).mean();
-        if step % 15 == 0 {
-            let (width, error) = (attention.score.width()?, scalar(loss.clone())?.sqrt());
-            println!("  step {step:2}: width {width:.3}, error on points left out {error:.3}");
-            errors.push(error);
-        }
-        let gradients = GradientsParams::from_grads(loss.backward(), &attention);
-        attention = adam.step(0.1, attention, gradients);
-    }
-    assert!(errors[errors.len() - 1] < errors[0]);
+    let [keys, values] = [&data.keys, &data.values].map(|at| at.clone().to_device(&training));
+    // With its own value in sight a point would be predicted best with a width of 0, so the mask hides it.
+    let others = Mask::keep(Tensor::<2>::eye(POINTS, &training).equal_elem(0.0));
+    let loss = |attention: &Attention<GaussianScore>| {
+        let predicted = attention.forward(keys.clone(), keys.clone(), values.clone(), &others);
+        (predicted - values.clone()).powf_scalar(2.0).mean()
+    };
+    let error = |attention: &_| scalar(loss(attention).sqrt());
 
-    let score = attention.valid().score;
-    let width = score.width()?;
-    let (before, after) = (
-        data.predict(KernelScore::new(gaussian, 1.0, &data.keys.device())),
-        data.predict(score),
-    );
-    let after_name = format!("learned {width:.2}");
-    let outputs = [("1", before), (after_name.as_str(), after)];
+    println!("\nerror on each point, predicted from the others:");
+    let mut errors = Vec::new();
+    for width in WIDTHS {
+        let config = GaussianScoreConfig::new().with_width(width);
+        let error = error(&softmax(&config, &training))?;
+        println!("  width {width:.3}  {error:.3}");
+        errors.push(error);
+    }
+    println!("and while the width is learned by gradient descent, from 1:");
+    let config = GaussianScoreConfig::new().with_learned(true);
+    let mut attention = softmax(&config, &training);
+    let mut adam = AdamConfig::new().init();
+    for step in 1..=100 {
+        let gradients = GradientsParams::from_grads(loss(&attention).backward(), &attention);
+        attention = adam.step(0.3, attention, gradients);
+        if step % 25 == 0 {
+            let (width, error) = (width(&attention)?, error(&attention)?);
+            println!("  width {width:.3}  {error:.3}  (step {step:3})");
+        }
+    }
+
+    // Better than at first, and about as good as the best width above.
+    let learned = error(&attention)?;
+    let first = errors[WIDTHS.len() - 1];
+    let best = errors.into_iter().fold(first, f32::min);
+    assert!(learned < first && learned < 1.05 * best);
+
+    let attention = attention.valid();
+    let before = data.predict(&proportional(Kernel::Gaussian, 1.0));
+    let learned = format!("learned {:.2}", width(&attention)?);
+    let outputs = [("1", before), (learned.as_str(), data.predict(&attention))];
     show("nadaraya_watson_learned", data, &outputs)
+}
+
+fn width(attention: &Attention<GaussianScore>) -> Result<f32, Box<dyn Error>> {
+    let inverse = attention.score.inverse_width.as_ref();
+    Ok(1.0 / scalar(inverse.ok_or("the width is fixed")?.val().abs())?)
 }
 
 /// Curves as numbers, weights as heatmaps.
 fn show(
     name: &str,
     data: &Data,
-    outputs: &[(&str, AttentionOutput<3>)],
+    outputs: &[(impl AsRef<str>, AttentionOutput<3>)],
 ) -> Result<(), Box<dyn Error>> {
     let numbers = |tensor: &Tensor<3>| tensor.clone().try_into_vec_as::<f32>();
     let (places, truth) = (numbers(&data.queries)?, numbers(&data.truth)?);
@@ -216,7 +202,7 @@ fn show(
     let mut weights = Vec::new();
     print!("\n{:>8} {:>12}", "x", "2 sin x + x");
     for (name, output) in outputs {
-        print!(" {name:>12}");
+        print!(" {:>12}", name.as_ref());
         curves.push(numbers(&output.context)?);
         weights.extend(numbers(&output.weights)?);
     }
@@ -234,7 +220,7 @@ fn show(
     }
     println!();
     let heatmaps = HeatmapGrid::new(weights, [1, outputs.len(), POINTS, POINTS])?
-        .with_titles(outputs.iter().map(|(name, _)| *name))?
+        .with_titles(outputs.iter().map(|(name, _)| name.as_ref()))?
         .with_axis_titles("measured at (sorted)", "predicted at");
     save_grid(name, &heatmaps)
 }
