@@ -146,6 +146,13 @@ fn a_pytorch_state_dict_with_a_bias_needs_a_place_for_it() {
     assert!(error.contains("W_q.bias"), "{error}");
     let error = load(config.with_normalize(true).init(device)).unwrap_err();
     assert!(error.contains("normalize"), "{error}");
+    // Two biases in the file, where there is a place for one or none.
+    for bias in [false, true] {
+        let config = AdditiveAttentionConfig::new(12, 12, 12).with_bias(bias);
+        let path = reference_path("multi_head_book_bias.safetensors");
+        let error = load_additive_attention(config.init(device), path, "").unwrap_err();
+        assert!(error.to_string().contains(".bias`"), "{error}");
+    }
 }
 
 #[test]

@@ -279,6 +279,13 @@ fn proportional_weights_are_shares_of_what_is_visible() {
             ],
         };
         assert_close("shares", &Array::read(weights), &expected, 1e-6);
+        let hidden = Tensor::<4>::from_data([[[[1.0, f32::NEG_INFINITY, 3.0]]]], device);
+        let weights = Normalizer::Proportional.weights(hidden, &Mask::none());
+        let expected = Array {
+            shape: vec![1, 1, 1, 3],
+            data: vec![0.25, 0.0, 0.75],
+        };
+        assert_close("minus infinity", &Array::read(weights), &expected, 1e-6);
         let none = Tensor::<4>::zeros([1, 1, 3, 0], device);
         let weights = Normalizer::Proportional.weights(none, &Mask::none());
         assert_eq!(weights.dims(), [1, 1, 3, 0]);

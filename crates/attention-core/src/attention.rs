@@ -251,7 +251,7 @@ impl<S: ScoringFunction> Attention<S> {
             0 => keys,
             _ => self.score.project_keys(keys),
         };
-        Memory::of_projected(keys, values, mask.clone())
+        Memory::of_cleared(keys, values, mask.clone())
     }
 
     /// The projected queries, or `None` where an axis of size 0 leaves nothing to attend to.

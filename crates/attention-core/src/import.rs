@@ -106,6 +106,7 @@ fn pytorch(
         PytorchStore::from_file(path)
             .remap(state_dict::renaming(prefix)?)
             .allow_partial(true),
+        prefix,
     )
 }
 
@@ -123,6 +124,7 @@ fn safetensors(
             .with_from_adapter(PyTorchToBurnAdapter)
             .remap(state_dict::renaming(prefix)?)
             .allow_partial(true),
+        prefix,
     )
 }
 
@@ -159,15 +161,28 @@ mod state_dict {
             })
     }
 
+    /// `prefix` is what stands before the names in the file.
     pub(super) fn load<T: ModuleStore>(
         mut attention: AdditiveAttention,
         mut store: T,
+        prefix: &str,
     ) -> Result<AdditiveAttention, String> {
         let result = attention
             .load_from(&mut store)
             .map_err(|error| error.to_string().replace('\n', " "))?;
         if let Some(error) = result.errors.first() {
             return Err(error.to_string());
+        }
+        let surplus = [format!("{prefix}W_k.bias"), "score.query.bias".to_string()];
+        if let Some(name) = result.unused.iter().find(|name| surplus.contains(name)) {
+            let theirs = match *name == surplus[0] {
+                true => "W_k.bias",
+                false => "W_q.bias",
+            };
+            return Err(format!(
+                "expected no tensor `{theirs}`: the attention has no such bias; add `W_k.bias` to `W_q.bias`, and \
+                 configure `with_bias(true)`"
+            ));
         }
         let expected = match attention.score.query.bias {
             Some(_) => 4,

@@ -3,11 +3,12 @@
 use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::Mask;
-use crate::ops::{Pooling, SharedGradients};
+use crate::ops::{self, Pooling, SharedGradients};
 use crate::rank::reshape;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and visited by many
-/// calls of [`Attention::attend`], such as the steps of a decoder.
+/// calls of [`Attention::attend`], such as the steps of a decoder. It is for the module that prepared it: another one's
+/// projections, or what it keeps of the keys beside them, may be others.
 ///
 /// [`Attention::prepare`]: crate::Attention::prepare
 /// [`Attention::attend`]: crate::Attention::attend
@@ -25,7 +26,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Keys that are projected already, with the heads axis, and their values.
+    /// Keys that are projected already, with the heads axis, and their values. Padding is cleared.
     ///
     /// # Shapes
     /// - keys `[batch, heads, keys, _]`, values `[batch, heads, keys, value_size]`
@@ -35,6 +36,13 @@ impl Memory {
     pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         let [batch, heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, heads, num_keys, _]);
+        let (known, num_queries) = mask.without_positions();
+        let keys = ops::fill_padding(keys, &known, num_queries);
+        Self::of_cleared(keys, values, mask)
+    }
+
+    /// [`of_projected`](Self::of_projected), where padding was cleared before the projection.
+    pub(crate) fn of_cleared(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         Self {
             keys,
             values,

@@ -2,7 +2,9 @@
 
 mod dot_support;
 
-use attention_kernels::{DotProduct, DotProductGradients, Level, Mask, Rows, dot_product_backward};
+use attention_kernels::{
+    DotProduct, DotProductGradients, Level, Mask, Rows, add_pairs, dot_product_backward,
+};
 use dot_support::{Case, assert_precise, kernels, run};
 
 #[test]
@@ -184,6 +186,21 @@ fn expanded_axes() {
             kernels(level, &case, &inputs, Mask::none()),
             "{level:?}"
         );
+    }
+}
+
+#[test]
+fn pairs_are_added_without_leaving_the_range() {
+    let rows = [3e38_f32, -3e38, 3e38, 3e38];
+    let rows = Rows::contiguous(&rows, [1, 1, 2, 2]);
+    for level in Level::available() {
+        let mut sums = [1.0; 4];
+        // The second key is hidden from the second query.
+        add_pairs(level, 1e-38, &[2.0, 4.0, 2.0, 0.0], rows, &mut sums);
+        let expected = [13.0, 1.0, 13.0, -11.0];
+        for (sum, expected) in sums.iter().zip(expected) {
+            assert!((sum - expected).abs() < 1e-5, "{level:?}: {sums:?}");
+        }
     }
 }
 

@@ -136,10 +136,11 @@ fn a_penalty_ends_with_its_target() {
 }
 
 #[test]
-fn the_loss_has_the_mean_penalty_and_its_gradient() {
+fn the_loss_has_the_penalty_of_a_token_and_its_gradient() {
     let trainee = Trainee::new(model());
     let batch = batch(&all());
-    let penalty = penalties(&trainee.model).iter().sum::<f64>() / 3.0;
+    let tokens = batch.target_tokens() as f64;
+    let penalty = penalties(&trainee.model).iter().sum::<f64>() / tokens;
     let expected = read(loss(&trainee.model, &batch))[0] + penalty;
 
     let trained = TrainStep::step(&trainee, batch.clone());
@@ -156,7 +157,7 @@ fn the_loss_has_the_mean_penalty_and_its_gradient() {
         )
     };
     let output = trainee.model.forward_with_penalty(&batch);
-    let penalty = output.penalty.unwrap().mean();
+    let penalty = output.penalty.unwrap().sum() / tokens;
     let with_penalty = gradients(loss(&trainee.model, &batch) + penalty);
     let actual = step_gradients(&trainee, trained.grads);
     assert_close("gradients", &actual, &with_penalty, 1e-5);

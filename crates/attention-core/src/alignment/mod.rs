@@ -82,7 +82,8 @@ pub trait Alignment: Module + ModuleDisplay {
         state: Self::State,
     ) -> (AttentionOutput<3>, Self::State);
 
-    /// What the steps up to `state` add to the loss of each example, `[batch]`, if anything.
+    /// What the steps up to `state` add to the loss of each example, `[batch]`, if anything: their sum, beside the sum of
+    /// the steps' own losses.
     fn penalty(&self, _state: &Self::State) -> Option<Tensor<1>> {
         None
     }

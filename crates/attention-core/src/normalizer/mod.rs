@@ -14,8 +14,8 @@ use crate::{Mask, masked_softmax};
 /// Weights of masked pairs are 0, and so are all of a query that sees no key.
 ///
 /// A visible score of `-inf` gets the weight 0. A visible NaN reaches its own row (with [`Sigmoid`](Self::Sigmoid) its own
-/// weight) and no other; so does `+inf` where a row is divided or shifted by it, with [`Softmax`](Self::Softmax) and
-/// [`Sparsemax`](Self::Sparsemax).
+/// weight) and no other; so does `+inf` where a row is divided or shifted by it, with [`Softmax`](Self::Softmax),
+/// [`Sparsemax`](Self::Sparsemax) and [`Proportional`](Self::Proportional).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Normalizer {
     /// `exp(score)`, divided by its sum over the keys. The only one that has kernels.

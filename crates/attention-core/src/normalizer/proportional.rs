@@ -2,6 +2,7 @@
 
 use burn::tensor::Tensor;
 
+use super::{lower_hidden, widened};
 use crate::Mask;
 use crate::ops::fill_hidden;
 use crate::score::smallest_normal;
@@ -14,7 +15,9 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     if scores.dims().contains(&0) {
         return scores;
     }
-    let scores = fill_hidden(scores, mask, 0.0);
+    let dtype = scores.dtype();
+    let (scores, hidden) = lower_hidden(widened(scores), mask);
+    let scores = scores.mask_fill(hidden, 0.0);
     // Weights do not depend on a factor on a row. With the largest score made 1, a row far out on a kernel's tail has a
     // sum whose square, in the gradient, does not vanish.
     let largest = scores.clone().detach().max_dim(3);
@@ -23,5 +26,5 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let sum = scores.clone().sum_dim(3).mask_fill(empty.clone(), 1.0);
     let weights = scores * sum.recip().mask_fill(empty, 0.0);
     // Once more: a NaN in the gradient of a hidden weight must not enter the row's sum.
-    fill_hidden(weights, mask, 0.0)
+    fill_hidden(weights, mask, 0.0).cast(dtype)
 }

@@ -4,6 +4,7 @@
 
 use attention_kernels::Dropout;
 use burn::backend::{Backend, TensorMetadata, tensor::FloatTensor};
+use burn::tensor::Shape;
 use burn_autodiff::NodeId;
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::grads::Gradients;
@@ -197,10 +198,11 @@ impl<B: HostBackend> Backward<B, 1> for ShareGradients {
                 return grad;
             }
             let total = kernels::total::<B>(steps, &tensor);
-            // Readers that are no steps have registered theirs.
-            match grad.shape() == total.shape() {
-                true => B::float_add(total, grad),
-                false => total,
+            // Readers that are no steps have registered theirs; a single 0 is only the sign that steps have left some.
+            let is_sign = grad.shape() == Shape::from([1; 4]) && total.shape() != grad.shape();
+            match is_sign {
+                true => total,
+                false => B::float_add(total, grad),
             }
         });
     }

@@ -6,7 +6,7 @@ use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
 
 use super::DotFamily;
-use super::norms::{safe_inverse_sqrt, squared_norms};
+use super::norms::{safe_inverse_sqrt, squared_norms, widened};
 
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]
@@ -61,18 +61,23 @@ pub struct CosineScore {
 
 impl DotFamily for CosineScore {
     fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
-        let inverse = inverse_norms(&queries);
+        let dtype = queries.dtype();
+        let (queries, inverse) = with_inverse_norms(queries);
         // The temperature goes where numbers are few: one for each query.
         let factor = match &self.temperature {
-            Some(temperature) => inverse * temperature.val().reshape([1, 1, 1, 1]),
+            Some(temperature) => {
+                let temperature = temperature.val().reshape([1, 1, 1, 1]);
+                inverse.clone() * temperature.cast(inverse.dtype())
+            }
             None => inverse,
         };
-        queries * factor
+        (queries * factor).cast(dtype)
     }
 
     fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
-        let inverse = inverse_norms(&keys);
-        keys * inverse
+        let dtype = keys.dtype();
+        let (keys, inverse) = with_inverse_norms(keys);
+        (keys * inverse).cast(dtype)
     }
 
     fn scale(&self, _size: usize) -> f64 {
@@ -83,7 +88,9 @@ impl DotFamily for CosineScore {
     }
 }
 
-/// `1 / |row|`, `[batch, heads, rows, 1]`, and 0 for a row of zeros.
-fn inverse_norms(rows: &Tensor<4>) -> Tensor<4> {
-    safe_inverse_sqrt(squared_norms(rows.clone())).cast(rows.dtype())
+/// The rows, and `1 / |row|`, `[batch, heads, rows, 1]`, 0 for a row of zeros; half precision as f32.
+fn with_inverse_norms(rows: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
+    let rows = widened(rows);
+    let inverse = safe_inverse_sqrt(squared_norms(rows.clone()));
+    (rows, inverse)
 }

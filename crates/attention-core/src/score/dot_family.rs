@@ -7,7 +7,8 @@ use super::{ScoringFunction, pool};
 use crate::{Mask, Memory, ops};
 
 /// A score of the form `scale * map(q) . map(k) + bias(k)`: it goes through the streaming dot-product kernel, which
-/// stores neither scores nor weights, in training too.
+/// stores neither scores nor weights, in training too (but for the steps of a decoder, whose backward pass keeps both,
+/// a row for each step, until it adds up the gradients of all of them).
 ///
 /// Implement this instead of [`ScoringFunction`], which comes with it.
 pub trait DotFamily: Module + ModuleDisplay {

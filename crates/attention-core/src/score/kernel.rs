@@ -6,7 +6,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Tensor, assert_shape};
 
 use super::ScoringFunction;
-use super::norms::{safe_sqrt, squared_norms};
+use super::norms::{safe_sqrt, squared_norms, widened};
 use crate::{Mask, ops};
 
 /// Up to so many components, distances are sums of squared differences: exact to rounding, one pass over all pairs for
@@ -100,8 +100,9 @@ impl ScoringFunction for KernelScore {
         if shape.contains(&0) {
             return Tensor::zeros(shape, options);
         }
-        let squared = self.squared_distances(queries, keys, mask);
-        match self.kernel {
+        let dtype = queries.dtype();
+        let squared = self.squared_distances(widened(queries), widened(keys), mask);
+        let values = match self.kernel {
             Kernel::Gaussian => (squared * -0.5).exp(),
             Kernel::Box => {
                 let inside = squared.clone().lower_elem(1.0);
@@ -110,7 +111,8 @@ impl ScoringFunction for KernelScore {
             Kernel::Epanechnikov => relu(1.0 - squared),
             Kernel::Triangular => relu(1.0 - safe_sqrt(squared)),
             Kernel::Constant => squared.ones_like(),
-        }
+        };
+        values.cast(dtype)
     }
 }
 
@@ -122,11 +124,11 @@ impl KernelScore {
         // Not a division: Burn 0.22 rounds the gradient of one by a number to f32.
         let inverse_width = 1.0 / self.width;
         if size > FEW_COMPONENTS {
+            let [_, _, num_queries, _] = queries.dims();
+            let keys = ops::fill_padding(keys, mask, num_queries);
             let (queries, keys) = (queries * inverse_width, keys * inverse_width);
-            let norms = squared_norms(queries.clone()).cast(queries.dtype())
-                + squared_norms(keys.clone())
-                    .cast(keys.dtype())
-                    .swap_dims(2, 3);
+            let key_norms = squared_norms(keys.clone()).swap_dims(2, 3);
+            let norms = squared_norms(queries.clone()) + key_norms;
             let products = ops::dot_product_score(queries, keys, mask, 2.0);
             return ops::fill_hidden(norms - products, mask, 0.0).clamp_min(0.0);
         }

@@ -9,12 +9,17 @@ pub(crate) fn smallest_normal(dtype: DType) -> f64 {
         .map_or(f64::from(f32::MIN_POSITIVE), |info| info.min_positive)
 }
 
-/// `|row|^2`, `[batch, heads, rows, 1]`; half precision is squared and summed in f32, and the result is f32.
-pub(super) fn squared_norms(rows: Tensor<4>) -> Tensor<4> {
-    let rows = match rows.dtype() {
+/// Half precision as f32; other types as they are.
+pub(super) fn widened(rows: Tensor<4>) -> Tensor<4> {
+    match rows.dtype() {
         DType::F16 | DType::BF16 => rows.cast(FloatDType::F32),
         _ => rows,
-    };
+    }
+}
+
+/// `|row|^2`, `[batch, heads, rows, 1]`; half precision is squared and summed in f32, and the result is f32.
+pub(super) fn squared_norms(rows: Tensor<4>) -> Tensor<4> {
+    let rows = widened(rows);
     let [batch, heads, num_rows, _] = rows.dims();
     match rows.dims().contains(&0) {
         true => Tensor::zeros([batch, heads, num_rows, 1], (&rows.device(), rows.dtype())),

@@ -80,6 +80,12 @@ impl<E: Real> Job<E> for AddPairs<'_, '_, E> {
             to,
         } = self;
         let [_, _, num_queries, size] = rows.shape();
+        // Half of what makes the factor small goes before the sums and half after: neither end of the range is reached.
+        let half = E::from_f64((0.5 * factor.abs().to_f64().log2().min(0.0)).floor().exp2());
+        let (half, factor) = match half > E::ZERO {
+            true => (half, factor / half),
+            false => (E::ONE, factor),
+        };
         let num_keys = pairs.len() / num_queries;
         let (mut queries, mut seen) = (Vec::new(), Vec::new());
         for (key, to) in to.chunks_exact_mut(size).enumerate() {
@@ -89,7 +95,7 @@ impl<E: Real> Job<E> for AddPairs<'_, '_, E> {
                 let pair = pairs[query * num_keys + key];
                 if pair != E::ZERO {
                     queries.push(query);
-                    seen.push(pair);
+                    seen.push(pair * half);
                 }
             }
             weighted_sum(simd, &queries, &seen, &rows, at, factor, to);

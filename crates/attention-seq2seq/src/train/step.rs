@@ -25,7 +25,7 @@ impl<A: Alignment> Trainee<A> {
         Self { model }
     }
 
-    /// The mean cross-entropy over tokens, plus the mean over examples of what attention adds to their loss.
+    /// The mean over tokens of the cross-entropy and of what attention adds to it.
     fn loss_and_logits(&self, batch: &Batch) -> (Tensor<1>, Tensor<3>) {
         let ForwardOutput { logits, penalty } = self.model.forward_with_penalty(batch);
         let [examples, steps, tokens] = logits.dims();
@@ -37,7 +37,7 @@ impl<A: Alignment> Trainee<A> {
                 batch.target.clone().reshape([examples * steps]),
             );
         let loss = match penalty {
-            Some(penalty) => loss + penalty.mean(),
+            Some(penalty) => loss + penalty.sum() * (1.0 / batch.target_tokens() as f64),
             None => loss,
         };
         (loss, logits)
