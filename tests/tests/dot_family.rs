@@ -3,13 +3,13 @@
 
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
-    Mask, Normalizer, ScoringFunction,
+    Mask, Normalizer, ProjectedScoreConfig, ScoringFunction,
 };
 use attention_tests::{
     Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
     panic_message, parameters, reference,
 };
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{DType, Device};
 
 const SIZES: Sizes = Sizes {
@@ -46,6 +46,25 @@ fn bilinear_attention_keeps_the_contract() {
     device::each_training(|device| {
         let bilinear = BilinearScoreConfig::new(3, 5).with_scale(0.7).init(device);
         contract::check("bilinear", &attention(bilinear), UNEQUAL, device);
+    });
+}
+
+#[test]
+fn projected_attention_keeps_the_contract_and_is_bilinear() {
+    device::each_training(|device| {
+        let projected = ProjectedScoreConfig::new(3, 5, 4).init(device);
+        let mut bilinear = BilinearScoreConfig::new(3, 5).with_scale(0.5).init(device);
+        let keys = projected.key.weight.val().transpose();
+        bilinear.query.weight =
+            Param::from_tensor(projected.query.weight.val().matmul(keys).detach());
+        contract::check("projected", &attention(projected.clone()), UNEQUAL, device);
+        let problem = Problem::drawn(UNEQUAL, UNEQUAL.key_size, MaskSpec::Causal);
+        let path = Path::ForwardWithWeights;
+        let actual = problem.run_with(&attention(projected), device, DType::F32, path);
+        let expected = problem.run_with(&attention(bilinear), device, DType::F32, path);
+        for name in ["weights", "context", "grad queries", "grad keys"] {
+            assert_close(name, &actual[name], &expected[name], 4e-6);
+        }
     });
 }
 

@@ -21,7 +21,7 @@ pub use score::{
     AdditiveScore, AdditiveScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore,
     ConcatScoreConfig, CosineScore, CosineScoreConfig, DotFamily, DotProductScore,
     DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
-    KernelScoreConfig, ScoringFunction,
+    KernelScoreConfig, ProjectedScore, ProjectedScoreConfig, ScoringFunction,
 };
 
 pub use position::{

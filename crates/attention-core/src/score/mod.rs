@@ -9,6 +9,7 @@ mod dot_product;
 mod gaussian;
 mod kernel;
 mod norms;
+mod projected;
 
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
 pub use bilinear::{BilinearScore, BilinearScoreConfig};
@@ -19,6 +20,7 @@ pub use dot_product::{DotProductScore, DotProductScoreConfig};
 pub use gaussian::{GaussianScore, GaussianScoreConfig};
 pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
 pub(crate) use norms::smallest_normal;
+pub use projected::{ProjectedScore, ProjectedScoreConfig};
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Distribution, Tensor};

@@ -1,0 +1,67 @@
+//! Dot product of projected queries and keys.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor};
+
+use super::DotFamily;
+use super::additive::expect_positive;
+use crate::linear::project;
+
+/// Configuration of [`ProjectedScore`].
+#[derive(Config, Debug)]
+pub struct ProjectedScoreConfig {
+    /// The size of a query.
+    pub query_size: usize,
+    /// The size of a key; it may differ from `query_size`.
+    pub key_size: usize,
+    /// The size in which the two meet.
+    pub num_hiddens: usize,
+}
+
+impl ProjectedScoreConfig {
+    /// A score with new random projections on `device`.
+    ///
+    /// # Panics
+    /// If a size is 0.
+    pub fn init(&self, device: &Device) -> ProjectedScore {
+        let sizes = [
+            ("query_size", self.query_size),
+            ("key_size", self.key_size),
+            ("num_hiddens", self.num_hiddens),
+        ];
+        expect_positive("ProjectedScoreConfig", &sizes);
+        let linear = |from| LinearConfig::new(from, self.num_hiddens).with_bias(false);
+        ProjectedScore {
+            query: linear(self.query_size).init(device),
+            key: linear(self.key_size).init(device),
+        }
+    }
+}
+
+/// `a(q, k) = (W_q q) . (W_k k) / sqrt(num_hiddens)`, for queries and keys of any two sizes: the score of a Transformer's
+/// head, and a [`BilinearScore`](crate::BilinearScore) whose matrix has rank `num_hiddens` at most.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
+#[derive(Module, Debug)]
+pub struct ProjectedScore {
+    /// W_q, `[query_size, num_hiddens]`.
+    pub query: Linear,
+    /// W_k, `[key_size, num_hiddens]`.
+    pub key: Linear,
+}
+
+impl DotFamily for ProjectedScore {
+    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+        project(&self.query, queries)
+    }
+
+    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+        project(&self.key, keys)
+    }
+
+    fn scale(&self, size: usize) -> f64 {
+        1.0 / (size as f64).sqrt()
+    }
+}
