@@ -11,7 +11,7 @@ use attention_core::{
     CoverageAttention, CoverageAttentionConfig, DotProductScore, DotProductScoreConfig,
     GaussianScore, GaussianScoreConfig, LocationAttention, LocationAttentionConfig, Mask, Memory,
     MonotonicAttention, MonotonicAttentionConfig, MultiHead, MultiHeadConfig, Normalizer,
-    ScoringFunction,
+    ProjectedScore, ProjectedScoreConfig, ScoringFunction,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -230,6 +230,11 @@ attentions! {
     Bilinear(Attention<BilinearScore>) = |model, device| {
         let size = model.hidden_size;
         pooling(BilinearScoreConfig::new(size, size).init(device), model)
+    };
+    /// `W_q q . W_k k / sqrt(size)`
+    Projected(Attention<ProjectedScore>) = |model, device| {
+        let size = model.hidden_size;
+        pooling(ProjectedScoreConfig::new(size, size, size).init(device), model)
     };
     /// `t cos(q, k)`, `t` learned
     Cosine(Attention<CosineScore>) = |model, device| {
