@@ -11,7 +11,7 @@ use attention_benches::report::{Report, milliseconds};
 use attention_benches::tensors::{Call, call, devices, on_host, random};
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
-    Mask, Memory, ScoringFunction,
+    Mask, Memory, ProjectedScoreConfig, ScoringFunction,
 };
 use burn::tensor::{Device, Tensor};
 
@@ -71,10 +71,12 @@ struct Score {
 }
 
 /// The plain dot product first.
-fn scores(device: &Device) -> [Score; 4] {
+fn scores(device: &Device) -> [Score; 5] {
     let [_, _, _, size] = SHAPE;
     let bilinear = BilinearScoreConfig::new(size, size).init(device);
     let matrix = [bilinear.query.weight.val()];
+    let projected = ProjectedScoreConfig::new(size, size, size).init(device);
+    let projections = [&projected.query, &projected.key].map(|linear| linear.weight.val());
     [
         score(
             "dot product",
@@ -83,6 +85,7 @@ fn scores(device: &Device) -> [Score; 4] {
             device,
         ),
         score("bilinear", bilinear, &matrix, device),
+        score("projected", projected, &projections, device),
         score("cosine", CosineScoreConfig::new().init(device), &[], device),
         score(
             "Gaussian",
