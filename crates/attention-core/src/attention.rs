@@ -98,7 +98,7 @@ impl DotProductAttentionConfig {
 pub struct AttentionOutput<const D: usize> {
     /// `[batch, queries, value_size]` or `[batch, heads, queries, value_size]`.
     pub context: Tensor<D>,
-    /// The attention weights before dropout, so that each row sums to 1:
+    /// The attention weights before dropout. With softmax each row sums to 1, or to 0 where a query sees no key:
     /// `[batch, queries, keys]` or `[batch, heads, queries, keys]`.
     pub weights: Tensor<D>,
 }

@@ -12,6 +12,22 @@ use crate::rank::reshape;
 ///
 /// [`Attention::prepare`]: crate::Attention::prepare
 /// [`Attention::attend`]: crate::Attention::attend
+///
+/// ```
+/// use attention_core::{AdditiveAttentionConfig, Mask};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = AdditiveAttentionConfig::new(3, 5, 8).init(&device);
+/// let text = Tensor::<3>::ones([2, 7, 5], &device);
+/// let mask = Mask::valid_lens(Tensor::from_ints([7, 4], &device));
+/// let memory = attention.prepare(text.clone(), text, mask);
+/// let context = attention.attend(Tensor::<3>::ones([2, 1, 3], &device), &memory);
+/// assert_eq!(context.dims(), [2, 1, 5]);
+/// // Beam search: three beams of each example, then the ones that a step keeps.
+/// let beams = memory.expand(3).select(Tensor::from_ints([0, 0, 1, 5, 4, 4], &device));
+/// assert_eq!(beams.batch_size(), 6);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Memory {
     /// `[batch, heads, keys, _]`, as the scoring function projected them.

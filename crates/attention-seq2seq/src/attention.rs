@@ -253,7 +253,7 @@ attentions! {
         let score = AdditiveScoreConfig::new(size, size, size).init(device);
         pooling(score, model).with_normalizer(Normalizer::Sparsemax)
     };
-    /// scaled dot products of several heads
+    /// scaled dot products of 4 heads (2 or 1 where the size does not divide)
     Heads(MultiHead<DotProductScore>) = |model, device| {
         let heads = [4, 2, 1].into_iter().find(|heads| model.hidden_size.is_multiple_of(*heads));
         MultiHeadConfig::new(model.hidden_size, heads.unwrap_or(1))

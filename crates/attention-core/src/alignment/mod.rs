@@ -89,7 +89,8 @@ pub trait Alignment: Module + ModuleDisplay {
     }
 }
 
-/// What a step of an [`Alignment`] hands to the next.
+/// What a step of an [`Alignment`] hands to the next. A beam search expands the memory first and calls
+/// [`start`](Alignment::start) on that.
 pub trait AlignmentState: Clone + Debug {
     /// The state of the examples `indices`, in that order: what a beam search keeps after a step.
     ///

@@ -16,6 +16,20 @@ use crate::{Mask, masked_softmax};
 /// A visible score of `-inf` gets the weight 0. A visible NaN reaches its own row (with [`Sigmoid`](Self::Sigmoid) its own
 /// weight) and no other; so does `+inf` where a row is divided or shifted by it, with [`Softmax`](Self::Softmax),
 /// [`Sparsemax`](Self::Sparsemax) and [`Proportional`](Self::Proportional).
+///
+/// ```
+/// use attention_core::{Attention, DotProductScoreConfig, Mask, Normalizer};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let score = DotProductScoreConfig::new().with_scale(Some(1.0)).init();
+/// let attention = Attention::new(score, 0.0).with_normalizer(Normalizer::Sparsemax);
+/// let queries = Tensor::<3>::from_floats([[[1.0]]], &device);
+/// let keys = Tensor::<3>::from_floats([[[3.0], [2.5], [0.0]]], &device);
+/// let output = attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
+/// // The last key is far behind: softmax would give it some weight, sparsemax gives it none.
+/// assert_eq!(output.weights.try_into_vec_as::<f32>().unwrap(), [0.75, 0.25, 0.0]);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Normalizer {
     /// `exp(score)`, divided by its sum over the keys. The only one that has kernels.

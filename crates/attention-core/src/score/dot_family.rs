@@ -11,6 +11,39 @@ use crate::{Mask, Memory, ops};
 /// a row for each step, until it adds up the gradients of all of them).
 ///
 /// Implement this instead of [`ScoringFunction`], which comes with it.
+///
+/// ```
+/// use attention_core::{Attention, DotFamily, Mask};
+/// use burn::module::Module;
+/// use burn::prelude::*;
+///
+/// /// `q . k` of the first halves alone.
+/// #[derive(Module, Debug)]
+/// struct HalfScore {}
+///
+/// impl HalfScore {
+///     fn half(&self, rows: Tensor<4>) -> Tensor<4> {
+///         let size = rows.dims()[3];
+///         rows.narrow(3, 0, size / 2)
+///     }
+/// }
+///
+/// impl DotFamily for HalfScore {
+///     fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+///         self.half(queries)
+///     }
+///
+///     fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+///         self.half(keys)
+///     }
+/// }
+///
+/// let device = Device::flex();
+/// let rows = Tensor::<3>::ones([1, 5, 4], &device);
+/// let attention = Attention::new(HalfScore {}, 0.0);
+/// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::none());
+/// assert_eq!(context.dims(), [1, 5, 4]);
+/// ```
 pub trait DotFamily: Module + ModuleDisplay {
     /// The queries, mapped to the size in which they meet the keys.
     ///

@@ -44,6 +44,20 @@ impl ProjectedScoreConfig {
 /// head, and a [`BilinearScore`](crate::BilinearScore) whose matrix has rank `num_hiddens` at most.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
+///
+/// PyTorch equivalent: `W_q(q) @ W_k(k).mT / num_hiddens ** 0.5`.
+///
+/// ```
+/// use attention_core::{Attention, Mask, ProjectedScoreConfig};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = Attention::new(ProjectedScoreConfig::new(3, 5, 8).init(&device), 0.1);
+/// let queries = Tensor::<3>::ones([1, 2, 3], &device);
+/// let keys = Tensor::<3>::ones([1, 7, 5], &device);
+/// let context = attention.forward(queries, keys.clone(), keys, &Mask::none());
+/// assert_eq!(context.dims(), [1, 2, 5]);
+/// ```
 #[derive(Module, Debug)]
 pub struct ProjectedScore {
     /// W_q, `[query_size, num_hiddens]`.

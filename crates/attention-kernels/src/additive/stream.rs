@@ -13,7 +13,7 @@ use crate::stream::{Pass, Place, Sizes, TileScore};
 pub(super) struct Streamed<'a, E> {
     pub(super) score: AdditiveScore<'a, E>,
     pub(super) weights: Weights<E>,
-    /// The keys of all heads as [`AdditiveScore::pack_keys`] returns them, if they are there already.
+    /// The keys of all heads as [`AdditiveScore::packed_keys`] returns them, if they are there already.
     pub(super) packed: Option<&'a [E]>,
 }
 

@@ -28,7 +28,7 @@ const SHOWN: usize = 8;
 
 #[derive(Args)]
 pub(crate) struct TrainArgs {
-    /// The task: dates (human-written dates to ISO 8601), reverse or copy.
+    /// The task: dates (human-written dates to ISO 8601), reverse or copy [default: dates].
     #[arg(conflicts_with = "data")]
     task: Option<String>,
     /// A file of pairs instead: source TAB target, one pair a line.
@@ -46,10 +46,10 @@ pub(crate) struct TrainArgs {
     /// The tokens of a target, spaces or chars [default: guessed from the file].
     #[arg(long, value_name = "TOKENS", requires = "data")]
     target_tokens: Option<Tokenization>,
-    /// The number of pairs generated to learn from.
+    /// The number of pairs of a task generated to learn from.
     #[arg(long, value_name = "N", default_value_t = 24_000)]
     train_pairs: usize,
-    /// The number of pairs generated to validate on, none of whose sources is learned from.
+    /// The number of pairs of a task generated to validate on, none of whose sources is learned from.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     valid_pairs: usize,
 
