@@ -44,6 +44,7 @@ mod additive;
 mod dot;
 mod listed;
 mod mask;
+mod pairs;
 mod philox;
 mod rows;
 mod simd;

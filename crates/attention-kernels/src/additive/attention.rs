@@ -4,6 +4,7 @@ use super::few;
 use super::pack::{Weights, packed_block_len};
 use super::stream::Streamed;
 use super::{AdditiveScore, BLOCK, check_lens};
+use crate::pairs::Pairs;
 use crate::simd::{Level, Real};
 use crate::stream::{self, Attention, Gradients, Outputs};
 use crate::{Dropout, Mask, Rows};
@@ -217,7 +218,7 @@ pub(super) fn backward<E: Real>(
             ],
         );
         problem.check_context_gradient(&context_gradient);
-        let pairs = few::Pairs::Add { keys, values };
+        let pairs = Pairs::Add { keys, values };
         few::backward(
             problem,
             &score.weights,
@@ -279,7 +280,7 @@ pub(super) fn backward_step<E: Real>(
             ("weights", weights.len(), rows * num_keys),
         ],
     );
-    let pairs = few::Pairs::Keep { scores, weights };
+    let pairs = Pairs::Keep { scores, weights };
     few::backward(
         problem,
         &score.weights,

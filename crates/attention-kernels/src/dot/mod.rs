@@ -1,9 +1,10 @@
 //! Scaled dot products: `score[i, j] = scale * (q[i] . k[j]) + bias[j]`.
 
+mod add_pairs;
 mod few;
-mod pairs;
 mod score;
 
+use crate::pairs::Pairs;
 use crate::stream::{self, Attention, Gradients, Outputs, assert_len};
 use crate::{Dropout, Level, Mask, Real, Rows};
 use score::DotScore;
@@ -242,7 +243,7 @@ macro_rules! dot_kernels {
                 rows: Rows<Self>,
                 to: &mut [Self],
             ) {
-                pairs::add_pairs(level, factor, pairs, rows, to);
+                add_pairs::add_pairs(level, factor, pairs, rows, to);
             }
         }
     };
@@ -304,7 +305,7 @@ fn backward<E: Real>(
             bias,
             ..
         } = gradients;
-        let pairs = few::Pairs::Add { keys, values };
+        let pairs = Pairs::Add { keys, values };
         let bias = want_bias.then_some(bias);
         few::backward(level, problem, &outputs, queries, pairs, bias);
     } else {
@@ -353,6 +354,6 @@ fn backward_step<E: Real>(
     );
     assert_len("score gradient", scores.len(), shape);
     assert_len("weights", weights.len(), shape);
-    let pairs = few::Pairs::Keep { scores, weights };
+    let pairs = Pairs::Keep { scores, weights };
     few::backward(level, problem, &outputs, queries, pairs, bias);
 }

@@ -20,6 +20,8 @@ pub(super) struct DotScore<'a, E> {
     queries: Rows<'a, E>,
     keys: Rows<'a, E>,
     scale: E,
+    /// The scale by [`split_scale`].
+    split: [E; 2],
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,7 @@ impl<'a, E: Real> DotScore<'a, E> {
             queries,
             keys,
             scale,
+            split: split_scale(scale),
         }
     }
 }
@@ -96,7 +99,7 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
     }
 
     fn unit(&self) -> E {
-        let [_, rest] = split_scale(self.scale);
+        let [_, rest] = self.split;
         let unit = rest * E::from_f64(std::f64::consts::LOG2_E);
         if unit > E::ZERO { unit } else { E::ONE }
     }
@@ -142,7 +145,7 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
             &self.queries,
             place,
             queries,
-            split_scale(self.scale)[0],
+            self.split[0],
             &mut packed.rows,
         );
         if pass == Pass::Backward {
@@ -240,7 +243,7 @@ impl<E: Real> TileScore<E> for DotScore<'_, E> {
         _shared: &mut [E],
     ) {
         let [.., size] = self.keys.shape();
-        let [_, factor] = split_scale(self.scale);
+        let [_, factor] = self.split;
         add_rows(&keys.gradient, padded::<E, S>(size), factor, size, gradient);
     }
 }

@@ -8,37 +8,8 @@ use crate::Rows;
 use crate::additive::AdditiveAttention;
 use crate::additive::pack::Weights;
 use crate::listed::{add_multiples, dots};
+use crate::pairs::Pairs;
 use crate::simd::{Job, Level, Real, Simd};
-use crate::stream::equal_parts;
-
-/// What becomes of the pairs of query and key.
-pub(in crate::additive) enum Pairs<'a, E> {
-    /// They are added to the gradients of keys and values.
-    Add {
-        keys: &'a mut [E],
-        values: &'a mut [E],
-    },
-    /// They are written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights after dropout.
-    Keep {
-        scores: &'a mut [E],
-        weights: &'a mut [E],
-    },
-}
-
-impl<'a, E: Real> Pairs<'a, E> {
-    /// Those of each head.
-    fn split(self, heads: usize) -> Vec<Self> {
-        let zip = |a, b| equal_parts(a, heads).into_iter().zip(equal_parts(b, heads));
-        match self {
-            Self::Add { keys, values } => zip(keys, values)
-                .map(|(keys, values)| Pairs::Add { keys, values })
-                .collect(),
-            Self::Keep { scores, weights } => zip(scores, weights)
-                .map(|(scores, weights)| Pairs::Keep { scores, weights })
-                .collect(),
-        }
-    }
-}
 
 /// The gradients of checked sizes: added to `queries` and `weight`, and to where `pairs` says.
 pub(in crate::additive) fn backward<E: Real>(

@@ -16,7 +16,7 @@ use crate::mask::Visible;
 use crate::simd::{Job, Level, Real, Simd};
 use crate::softmax::softmax;
 
-pub(super) use backward::{Pairs, backward};
+pub(super) use backward::backward;
 
 /// Up to this many queries are few: a tile of queries shares the loads of the keys.
 pub(super) const FEW: usize = TILE;

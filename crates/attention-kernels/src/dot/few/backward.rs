@@ -5,42 +5,10 @@ use rayon::prelude::*;
 use super::heads_per_task;
 use super::seen::Seen;
 use crate::dot::DotProduct;
-use crate::dot::score::split_scale;
 use crate::listed::{add_multiples, dots, weighted_sum};
+use crate::pairs::Pairs;
 use crate::simd::{Job, Level, Real, Simd};
 use crate::stream::{self, Outputs};
-
-/// What becomes of the pairs of query and key.
-pub(in crate::dot) enum Pairs<'a, E> {
-    /// They are added to the gradients of keys and values.
-    Add {
-        keys: &'a mut [E],
-        values: &'a mut [E],
-    },
-    /// They are written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights after dropout.
-    Keep {
-        scores: &'a mut [E],
-        weights: &'a mut [E],
-    },
-}
-
-impl<'a, E> Pairs<'a, E> {
-    /// Those of each key head.
-    fn split(self, count: usize) -> Vec<Self> {
-        let zip = |a, b| {
-            let b = stream::equal_parts(b, count);
-            stream::equal_parts(a, count).into_iter().zip(b)
-        };
-        match self {
-            Self::Add { keys, values } => zip(keys, values)
-                .map(|(keys, values)| Pairs::Add { keys, values })
-                .collect(),
-            Self::Keep { scores, weights } => zip(scores, weights)
-                .map(|(scores, weights)| Pairs::Keep { scores, weights })
-                .collect(),
-        }
-    }
-}
 
 /// The gradients of checked sizes: added to `queries` and `bias`, and to where `pairs` says.
 pub(in crate::dot) fn backward<E: Real>(
@@ -139,8 +107,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         let [_, key_heads, keys, value_size] = problem.values.shape();
         let group = heads / key_heads;
         let scale = E::from_f64(problem.dropout.map_or(1.0, |dropout| dropout.scale()));
-        let [_, rest] = split_scale(problem.scale);
-        let mut seen = Seen::default();
+        let mut seen = Seen::of(problem);
         let mut gradient = Vec::new();
         for sums in sums {
             let (batch, key_head) = (sums.index / key_heads, sums.index % key_heads);
@@ -190,7 +157,14 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                         values: to_values,
                     } => {
                         let Seen { keys, weights, .. } = &seen;
-                        add_multiples(simd, keys, &gradient, rest, &seen.query, to_keys);
+                        add_multiples(
+                            simd,
+                            keys,
+                            &gradient,
+                            seen.rest_of_scale(),
+                            &seen.query,
+                            to_keys,
+                        );
                         add_multiples(simd, keys, weights, scale, upstream, to_values);
                     }
                     Pairs::Keep { scores, weights } => {

@@ -15,7 +15,7 @@ use crate::simd::{Job, Level, Real, Simd};
 use crate::stream;
 use seen::{Seen, largest};
 
-pub(super) use backward::{Pairs, backward};
+pub(super) use backward::backward;
 
 /// Up to this many queries packing does not pay.
 pub(super) const FEW: usize = 2;
@@ -84,7 +84,7 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
         let Self { problem, rows } = self;
         let [_, heads, ..] = problem.queries.shape();
         let [.., value_size] = problem.values.shape();
-        let mut seen = Seen::default();
+        let mut seen = Seen::of(problem);
         for Outputs {
             index,
             context,

@@ -14,11 +14,26 @@ pub(super) struct Seen<E> {
     /// 1, or 0 for a dropped weight.
     pub kept: Vec<E>,
     row: Vec<E>,
-    /// Times the power of two of the scale.
+    /// The scale by [`split_scale`].
+    split: [E; 2],
+    /// Times the first part of the scale.
     pub query: Vec<E>,
 }
 
 impl<E: Real> Seen<E> {
+    /// Nothing yet, for the queries of a problem.
+    pub(super) fn of(problem: &DotProduct<E>) -> Self {
+        Self {
+            split: split_scale(problem.scale),
+            ..Self::default()
+        }
+    }
+
+    /// What the gradients of the keys multiply [`query`](Self::query) with.
+    pub(super) fn rest_of_scale(&self) -> E {
+        self.split[1]
+    }
+
     /// Lists the keys that are not hidden and their natural logits.
     #[inline(always)]
     pub(super) fn score<S: Simd<E>>(
@@ -41,7 +56,7 @@ impl<E: Real> Seen<E> {
         }
         self.scores.clear();
         self.scores.resize(self.keys.len(), E::ZERO);
-        let [factor, rest] = split_scale(problem.scale);
+        let [factor, rest] = self.split;
         let row = problem.queries.row(batch, head, query);
         self.query.clear();
         self.query.extend(row.iter().map(|&x| x * factor));

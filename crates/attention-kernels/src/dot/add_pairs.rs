@@ -35,6 +35,12 @@ pub(super) fn add_pairs<E: Real>(
         "add_pairs: sums expected {expected:?}, got {} numbers",
         to.len()
     );
+    // Half of what makes the factor small goes before the sums and half after: neither end of the range is reached.
+    let half = E::from_f64((0.5 * factor.abs().to_f64().log2().min(0.0)).floor().exp2());
+    let (half, factor) = match half > E::ZERO {
+        true => (half, factor / half),
+        false => (E::ONE, factor),
+    };
     let work = num_queries * num_keys * size;
     let sums: Vec<_> = stream::equal_parts(to, batch * heads);
     sums.into_par_iter()
@@ -46,6 +52,7 @@ pub(super) fn add_pairs<E: Real>(
             E::dispatch(
                 level,
                 AddPairs {
+                    half,
                     factor,
                     pairs,
                     rows,
@@ -58,6 +65,7 @@ pub(super) fn add_pairs<E: Real>(
 
 /// The sums of one head.
 struct AddPairs<'a, 'b, E> {
+    half: E,
     factor: E,
     /// `[queries, keys]`
     pairs: &'a [E],
@@ -73,6 +81,7 @@ impl<E: Real> Job<E> for AddPairs<'_, '_, E> {
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
         let Self {
+            half,
             factor,
             pairs,
             rows,
@@ -80,12 +89,6 @@ impl<E: Real> Job<E> for AddPairs<'_, '_, E> {
             to,
         } = self;
         let [_, _, num_queries, size] = rows.shape();
-        // Half of what makes the factor small goes before the sums and half after: neither end of the range is reached.
-        let half = E::from_f64((0.5 * factor.abs().to_f64().log2().min(0.0)).floor().exp2());
-        let (half, factor) = match half > E::ZERO {
-            true => (half, factor / half),
-            false => (E::ONE, factor),
-        };
         let num_keys = pairs.len() / num_queries;
         let (mut queries, mut seen) = (Vec::new(), Vec::new());
         for (key, to) in to.chunks_exact_mut(size).enumerate() {
