@@ -84,15 +84,13 @@ impl<B: HostBackend, const N: usize> Backward<B, N> for DotProductAttention {
             shared,
         } = ops.state;
         if let Some(shared) = Memory::of(shared, [parents[1], parents[2]])
-            && let Some(step) =
-                kernels::attention_backward_step::<B>(&tensors, &mask, dropout, &attended, &grad)
+            && tensors.is_step()
         {
             let like = tensors.keys.clone();
-            let keys = Step::keys(tensors.scale, step.scores, tensors.queries);
-            let values = Step::values(step.weights, grad);
-            shared.leave::<B>(grads, [keys, values], &like);
-            let gradients = [Some(step.queries), None, None, step.bias];
-            register::<B, N>(grads, parents, gradients);
+            let step =
+                kernels::attention_backward_step::<B>(tensors, &mask, dropout, attended, grad);
+            shared.leave::<B>(grads, step.left, &like);
+            register::<B, N>(grads, parents, step.whole);
             return;
         }
         let gradients = kernels::attention_backward::<B>(tensors, &mask, dropout, attended, grad);
@@ -127,14 +125,13 @@ impl<B: HostBackend> Backward<B, 4> for AdditiveAttention {
             shared,
         } = ops.state;
         if let Some(shared) = Memory::of(shared, [parents[1], parents[2]])
-            && let Some(step) =
-                kernels::additive_attention_backward_step::<B>(&tensors, &mask, dropout, &grad)
+            && tensors.is_step()
         {
-            let keys = Step::additive_keys(step.scores, tensors.queries, tensors.weight);
-            let values = Step::values(step.weights, grad);
-            shared.leave::<B>(grads, [keys, values], &tensors.keys);
-            let gradients = [Some(step.queries), None, None, Some(step.weight)];
-            register::<B, 4>(grads, parents, gradients);
+            let like = tensors.keys.clone();
+            let step =
+                kernels::additive_attention_backward_step::<B>(tensors, &mask, dropout, grad);
+            shared.leave::<B>(grads, step.left, &like);
+            register::<B, 4>(grads, parents, step.whole);
             return;
         }
         let gradients =

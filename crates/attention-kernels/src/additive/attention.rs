@@ -106,12 +106,15 @@ impl<E: Real> AdditiveAttention<'_, E> {
         E::attention_backward(self, level, context, lse, context_gradient, gradients);
     }
 
+    /// The most queries of a [step](Self::is_step).
+    pub const STEP_QUERIES: usize = few::FEW;
+
     /// Whether this is a step: some queries, but so few that packing keys and values for them is not worth it.
     pub fn is_step(&self) -> bool {
         let [batch, heads, num_queries, units] = self.score.queries.shape();
         let [_, _, num_keys, _] = self.score.keys.shape();
         let [.., value_size] = self.values.shape();
-        num_queries <= few::FEW
+        num_queries <= Self::STEP_QUERIES
             && batch * heads * num_queries * num_keys * units * value_size > 0
             && self.values.shape() == [batch, heads, num_keys, value_size]
     }

@@ -85,10 +85,13 @@ impl<'a, E: Real> DotProduct<'a, E> {
         head * self.keys.shape()[1] / self.queries.shape()[1]
     }
 
+    /// The most queries of a [step](Self::is_step).
+    pub const STEP_QUERIES: usize = few::FEW;
+
     /// Whether there are so few queries, as in a decoder's step, that packing keys and values for them is not worth
     /// it.
     pub fn is_step(&self) -> bool {
-        self.queries.shape()[2] <= few::FEW
+        self.queries.shape()[2] <= Self::STEP_QUERIES
     }
 
     fn score(&self) -> DotScore<'a, E> {

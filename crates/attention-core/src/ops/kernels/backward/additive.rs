@@ -1,7 +1,8 @@
 //! Gradients of additive scores and attention.
 
 use attention_kernels::{
-    AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep, Dropout, Level,
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
+    Dropout, Level,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
@@ -11,7 +12,7 @@ use super::super::Attended;
 use super::super::additive::{AdditiveSlices, AdditiveTensors};
 use super::super::mask::HostMask;
 use super::super::slices::{numbers, read, rows, tensor, widened, with_real, zeros};
-use super::gradient;
+use super::{Step, StepGradients, gradient};
 use crate::ops::HostBackend;
 
 /// The gradients of [`additive_score`](super::super::additive_score): of queries, keys and weight.
@@ -83,35 +84,33 @@ pub(in crate::ops) fn additive_attention_backward<B: HostBackend>(
     })
 }
 
-/// What a step of additive attention gives; see [`AdditiveAttention::backward_step`].
-pub(in crate::ops) struct AdditiveStepGradients<B: Backend> {
-    pub(in crate::ops) queries: FloatTensor<B>,
-    pub(in crate::ops) weight: FloatTensor<B>,
-    /// Of the scores, not narrowed to half precision.
-    pub(in crate::ops) scores: FloatTensor<B>,
-    /// The weights after dropout, not narrowed.
-    pub(in crate::ops) weights: FloatTensor<B>,
+impl<B: Backend> AdditiveTensors<B> {
+    /// Whether [`additive_attention_backward_step`] takes them.
+    pub(in crate::ops) fn is_step(&self) -> bool {
+        let is_empty = |tensor: &FloatTensor<B>| tensor.shape().num_elements() == 0;
+        self.queries.shape()[2] <= AdditiveAttention::<f32>::STEP_QUERIES
+            && ![&self.queries, &self.keys, &self.values]
+                .into_iter()
+                .any(is_empty)
+    }
 }
 
-/// As [`additive_attention_backward`], if this is a step.
+/// As [`additive_attention_backward`], of a [step](AdditiveTensors::is_step).
 pub(in crate::ops) fn additive_attention_backward_step<B: HostBackend>(
-    tensors: &AdditiveTensors<B>,
+    tensors: AdditiveTensors<B>,
     mask: &HostMask,
     dropout: Option<Dropout>,
-    grad: &FloatTensor<B>,
-) -> Option<AdditiveStepGradients<B>> {
+    grad: FloatTensor<B>,
+) -> StepGradients<B> {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.clone().widened();
-    let grad = widened::<B>(grad.clone());
+    let tensors = tensors.widened();
+    let grad = widened::<B>(grad);
     let [batch, heads, num_queries, _] = tensors.queries.shape().dims();
     let [_, _, num_keys, _] = tensors.keys.shape().dims();
     let pairs = Shape::from([batch, heads, num_queries, num_keys]);
     with_real!(tensors.queries.dtype(), E => {
         let slices = AdditiveSlices::<E>::new(&tensors);
         let problem = slices.problem(&tensors, mask, dropout);
-        if !problem.is_step() {
-            return None;
-        }
         let g = read::<B, E>(&grad);
         let mut queries = zeros::<E>(&tensors.queries.shape());
         let mut weight = zeros::<E>(&tensors.weight.shape());
@@ -123,11 +122,15 @@ pub(in crate::ops) fn additive_attention_backward_step<B: HostBackend>(
             weights: &mut weights,
         };
         problem.backward_step(Level::current(), rows(&g, &grad.shape()), step);
-        Some(AdditiveStepGradients {
-            queries: gradient::<B, E>(queries, &tensors.queries, dtype),
-            weight: gradient::<B, E>(weight, &tensors.weight, dtype),
-            scores: tensor::<B, E>(scores, pairs.clone(), &grad),
-            weights: tensor::<B, E>(weights, pairs, &grad),
-        })
+        let [scores, weights] = [scores, weights].map(|numbers| tensor::<B, E>(numbers, pairs.clone(), &grad));
+        let of_queries = gradient::<B, E>(queries, &tensors.queries, dtype);
+        let of_weight = gradient::<B, E>(weight, &tensors.weight, dtype);
+        StepGradients {
+            whole: [Some(of_queries), None, None, Some(of_weight)],
+            left: [
+                Step::additive_keys(scores, tensors.queries.clone(), tensors.weight.clone()),
+                Step::values(weights, grad.clone()),
+            ],
+        }
     })
 }

@@ -1,7 +1,7 @@
 //! Gradients of dot-product attention.
 
 use attention_kernels::{
-    DotProductGradients, DotProductStep, Dropout, Level, dot_product_backward,
+    DotProduct, DotProductGradients, DotProductStep, Dropout, Level, dot_product_backward,
     dot_product_backward_step,
 };
 use burn::backend::tensor::FloatTensor;
@@ -12,7 +12,7 @@ use super::super::Attended;
 use super::super::dot::{DotSlices, DotTensors};
 use super::super::mask::HostMask;
 use super::super::slices::{numbers, read, rows, tensor, widened, with_real, zeros};
-use super::gradient;
+use super::{Step, StepGradients, gradient};
 use crate::ops::HostBackend;
 
 /// The gradients of [`attention`](super::super::attention): of queries, keys and values, and of the bias if there is one.
@@ -56,36 +56,30 @@ pub(in crate::ops) fn attention_backward<B: HostBackend>(
     })
 }
 
-/// What a step of dot-product attention gives; see [`dot_product_backward_step`].
-pub(in crate::ops) struct DotStepGradients<B: Backend> {
-    pub(in crate::ops) queries: FloatTensor<B>,
-    pub(in crate::ops) bias: Option<FloatTensor<B>>,
-    /// Of the scores, not narrowed to half precision.
-    pub(in crate::ops) scores: FloatTensor<B>,
-    /// The weights after dropout, not narrowed.
-    pub(in crate::ops) weights: FloatTensor<B>,
+impl<B: Backend> DotTensors<B> {
+    /// Whether [`attention_backward_step`] takes them.
+    pub(in crate::ops) fn is_step(&self) -> bool {
+        self.queries.shape()[2] <= DotProduct::<f32>::STEP_QUERIES
+    }
 }
 
-/// As [`attention_backward`], if this is a step.
+/// As [`attention_backward`], of a [step](DotTensors::is_step).
 pub(in crate::ops) fn attention_backward_step<B: HostBackend>(
-    tensors: &DotTensors<B>,
+    tensors: DotTensors<B>,
     mask: &HostMask,
     dropout: Option<Dropout>,
-    attended: &Attended<B>,
-    grad: &FloatTensor<B>,
-) -> Option<DotStepGradients<B>> {
+    attended: Attended<B>,
+    grad: FloatTensor<B>,
+) -> StepGradients<B> {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.clone().widened();
-    let [context, grad] = [&attended.context, grad].map(|tensor| widened::<B>(tensor.clone()));
+    let tensors = tensors.widened();
+    let [context, grad] = [attended.context, grad].map(widened::<B>);
     let [batch, heads, num_queries, _] = tensors.queries.shape().dims();
     let [_, _, num_keys, _] = tensors.keys.shape().dims();
     let pairs = Shape::from([batch, heads, num_queries, num_keys]);
     with_real!(tensors.queries.dtype(), E => {
         let slices = DotSlices::<E>::new(&tensors);
         let problem = slices.problem(&tensors, mask, dropout);
-        if !problem.is_step() {
-            return None;
-        }
         let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
         let mut queries = zeros::<E>(&tensors.queries.shape());
         let mut bias = tensors.bias.as_ref().map(|bias| zeros::<E>(&bias.shape()));
@@ -103,11 +97,12 @@ pub(in crate::ops) fn attention_backward_step<B: HostBackend>(
                 bias: bias.as_deref_mut(),
             },
         );
-        Some(DotStepGradients {
-            queries: gradient::<B, E>(queries, &tensors.queries, dtype),
-            bias: bias.zip(tensors.bias.as_ref()).map(|(bias, like)| gradient::<B, E>(bias, like, dtype)),
-            scores: tensor::<B, E>(scores, pairs.clone(), &grad),
-            weights: tensor::<B, E>(weights, pairs, &grad),
-        })
+        let [scores, weights] = [scores, weights].map(|numbers| tensor::<B, E>(numbers, pairs.clone(), &grad));
+        let of_queries = gradient::<B, E>(queries, &tensors.queries, dtype);
+        let of_bias = bias.zip(tensors.bias.as_ref()).map(|(bias, like)| gradient::<B, E>(bias, like, dtype));
+        StepGradients {
+            whole: [Some(of_queries), None, None, of_bias],
+            left: [Step::keys(tensors.scale, scores, tensors.queries.clone()), Step::values(weights, grad.clone())],
+        }
     })
 }

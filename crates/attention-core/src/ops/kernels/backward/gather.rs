@@ -32,33 +32,29 @@ pub(in crate::ops) enum Step<B: Backend> {
 
 impl<B: HostBackend> Step<B> {
     /// Of the values, from weights and the gradient of the context.
-    pub(in crate::ops) fn values(weights: FloatTensor<B>, context: FloatTensor<B>) -> Self {
+    pub(super) fn values(weights: FloatTensor<B>, context: FloatTensor<B>) -> Self {
         Self::keys(1.0, weights, context)
     }
 
     /// Of keys that are multiplied with the queries, from the gradients of the scores.
-    pub(in crate::ops) fn keys(
-        factor: f64,
-        scores: FloatTensor<B>,
-        queries: FloatTensor<B>,
-    ) -> Self {
+    pub(super) fn keys(factor: f64, scores: FloatTensor<B>, queries: FloatTensor<B>) -> Self {
         Self::Pairs {
             factor,
             pairs: scores,
-            rows: widened::<B>(queries),
+            rows: queries,
         }
     }
 
     /// Of keys that additive scores are made of, from the gradients of those.
-    pub(in crate::ops) fn additive_keys(
+    pub(super) fn additive_keys(
         scores: FloatTensor<B>,
         queries: FloatTensor<B>,
         weight: FloatTensor<B>,
     ) -> Self {
         Self::Additive {
             scores,
-            queries: widened::<B>(queries),
-            weight: widened::<B>(weight),
+            queries,
+            weight,
         }
     }
 

@@ -17,6 +17,14 @@ use super::slices::{narrowed, numbers, read, tensor, widened, with_real, zeros};
 use crate::ops::HostBackend;
 use crate::ops::host::HostReal;
 
+/// What a step gives its four inputs: queries, keys, values, and bias or weight.
+pub(in crate::ops) struct StepGradients<B: Backend> {
+    /// Of inputs whose gradient is ready.
+    pub(in crate::ops) whole: [Option<FloatTensor<B>>; 4],
+    /// What is left for those of keys and values.
+    pub(in crate::ops) left: [Step<B>; 2],
+}
+
 /// The gradient of `input`, in `dtype`.
 fn gradient<B: Backend, E: HostReal>(
     numbers: Vec<E>,
