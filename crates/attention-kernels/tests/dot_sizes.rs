@@ -246,7 +246,7 @@ fn gradients_are_added() {
         dot_product_backward(
             level,
             &problem,
-            &once.context,
+            Rows::contiguous(&once.context, gradient.shape()),
             &once.lse,
             gradient,
             gradients,

@@ -15,8 +15,15 @@ pub(crate) trait AdditiveKernels: Sized {
     fn score_backward(
         problem: &AdditiveScore<Self>,
         level: Level,
-        grad: &[Self],
+        grad: Rows<Self>,
         gradients: AdditiveGradients<Self>,
+    );
+
+    fn score_backward_keys(
+        problem: &AdditiveScore<Self>,
+        level: Level,
+        grad: Rows<Self>,
+        keys: &mut [Self],
     );
 
     fn pack(keys: &Rows<Self>, mask: &Mask, num_queries: usize, level: Level) -> Vec<Self>;
@@ -31,7 +38,7 @@ pub(crate) trait AdditiveKernels: Sized {
     fn attention_backward(
         problem: &AdditiveAttention<Self>,
         level: Level,
-        context: &[Self],
+        context: Rows<Self>,
         lse: &[Self],
         context_gradient: Rows<Self>,
         gradients: AdditiveAttentionGradients<Self>,
@@ -55,10 +62,19 @@ macro_rules! additive_kernels {
             fn score_backward(
                 problem: &AdditiveScore<Self>,
                 level: Level,
-                grad: &[Self],
+                grad: Rows<Self>,
                 gradients: AdditiveGradients<Self>,
             ) {
                 score::backward(problem, level, grad, gradients);
+            }
+
+            fn score_backward_keys(
+                problem: &AdditiveScore<Self>,
+                level: Level,
+                grad: Rows<Self>,
+                keys: &mut [Self],
+            ) {
+                score::backward_keys(problem, level, grad, keys);
             }
 
             fn pack(keys: &Rows<Self>, mask: &Mask, num_queries: usize, level: Level) -> Vec<Self> {
@@ -77,7 +93,7 @@ macro_rules! additive_kernels {
             fn attention_backward(
                 problem: &AdditiveAttention<Self>,
                 level: Level,
-                context: &[Self],
+                context: Rows<Self>,
                 lse: &[Self],
                 context_gradient: Rows<Self>,
                 gradients: AdditiveAttentionGradients<Self>,

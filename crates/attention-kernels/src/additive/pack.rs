@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::BLOCK;
 use super::tile::QueryTile;
 use crate::Rows;
+use crate::rows::Row;
 use crate::simd::{Real, Simd};
 
 /// The largest `|2q|` and `|2k|` of the fast path.
@@ -80,7 +81,9 @@ impl<E: Real> Weights<E> {
 
 /// `e^(2x)`, or 1 where the fast path does not take `x`. Returns whether it took all.
 #[inline(always)]
-pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: &[E], to: &mut [E]) -> bool {
+pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: Row<E>, to: &mut [E]) -> bool {
+    let mut wide = Vec::new();
+    let from = from.read(&mut wide);
     let mut inside = simd.splat(E::ONE);
     let mut from_chunks = from.chunks_exact(S::LANES);
     let mut to_chunks = to.chunks_exact_mut(S::LANES);
@@ -165,7 +168,7 @@ pub(super) const TILE: usize = 4;
 /// Some queries of one head, packed in tiles of [`TILE`]; those that do not fill a tile stand alone.
 #[derive(Default)]
 pub(super) struct PackedQueries<'a, E> {
-    rows: Vec<&'a [E]>,
+    rows: Vec<Row<'a, E>>,
     /// `(m / w) e^(2q)`: `[units][TILE]` for each tile, then `[units]` for each of the rest.
     packed: Vec<E>,
     /// For each query, whether the fast path takes it.

@@ -2,6 +2,7 @@
 
 use super::BLOCK;
 use super::pack::exponentials;
+use crate::rows::Row;
 use crate::simd::{Real, Simd};
 
 /// `[unit blocks][rows][BLOCK]`: for one block of units, all rows lie side by side. In the rows' own order they would
@@ -28,7 +29,7 @@ impl<E: Real> Panel<E> {
         &mut self,
         simd: S,
         row: usize,
-        from: &[E],
+        from: Row<E>,
         factor: E,
         scratch: &mut [E],
     ) -> bool {

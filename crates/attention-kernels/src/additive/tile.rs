@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::BLOCK;
 use super::pack::{CHUNK, PackedQueries, TILE, Weights, in_range};
 use crate::Rows;
+use crate::rows::Row;
 use crate::simd::{Real, Simd};
 
 /// One block of keys.
@@ -33,13 +34,18 @@ impl<'a, E: Real> KeyBlock<'a, E> {
         }
     }
 
-    /// The keys themselves; empty rows stand for keys that are not there.
-    fn rows(&self) -> [&'a [E]; BLOCK] {
+    /// Some units of the keys themselves, `[units][BLOCK]`; 0 for keys that are not there.
+    fn units(&self, range: Range<usize>) -> [[E; BLOCK]; CHUNK] {
         let [_, _, num_keys, _] = self.keys.shape();
-        std::array::from_fn(|lane| match self.first + lane < num_keys {
-            true => self.keys.row(self.at[0], self.at[1], self.first + lane),
-            false => &[],
-        })
+        let mut units = [[E::ZERO; BLOCK]; CHUNK];
+        for lane in 0..BLOCK.min(num_keys - self.first) {
+            let row = self.keys.row(self.at[0], self.at[1], self.first + lane);
+            let row = copy_units(row, range.clone());
+            for (unit, key) in units.iter_mut().zip(row) {
+                unit[lane] = key;
+            }
+        }
+        units
     }
 }
 
@@ -48,7 +54,7 @@ pub(super) struct QueryTile<'a, E, const Q: usize> {
     /// `(m / w) e^(2q)`, `[units][Q]`.
     pub packed: &'a [E],
     /// The queries themselves, for the slow path.
-    pub rows: [&'a [E]; Q],
+    pub rows: [Row<'a, E>; Q],
     /// Whether the fast path takes all of them.
     pub in_range: bool,
 }
@@ -202,6 +208,14 @@ fn single<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     }
 }
 
+/// Some units of a row, zeros after them.
+fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; CHUNK] {
+    let mut units = [E::ZERO; CHUNK];
+    let len = range.len();
+    row.part(range).copy_to(&mut units[..len]);
+    units
+}
+
 /// The same sums in the same order, where some element is out of range: its pair of units is evaluated by `tanh`.
 #[inline(always)]
 fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
@@ -212,9 +226,12 @@ fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     chunk: Range<usize>,
     sums: &mut [[S::V; N]; Q],
 ) {
-    let key_rows = keys.rows();
+    let key_units = keys.units(chunk.clone());
+    let query_units: [[E; CHUNK]; Q] =
+        std::array::from_fn(|q| copy_units(queries.rows[q], chunk.clone()));
     for first in chunk.clone().step_by(2) {
         let both = first..chunk.end.min(first + 2);
+        let within = both.start - chunk.start..both.end - chunk.start;
         let before = *sums;
         let packed = &queries.packed[both.start * Q..both.end * Q];
         let packed_keys = &keys.packed[both.start * BLOCK..both.end * BLOCK];
@@ -233,26 +250,23 @@ fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
         let weight_outside = weights.in_range[both.clone()].contains(&false);
         let mut some_outside = weight_outside;
         if !keys.in_range {
-            for (outside, row) in outside.iter_mut().zip(key_rows) {
-                let key = row.get(both.clone());
-                if key.is_some_and(|k| !k.iter().copied().all(in_range)) {
-                    *outside = E::ONE;
-                    some_outside = true;
+            for keys in &key_units[within.clone()] {
+                for (outside, key) in outside.iter_mut().zip(keys) {
+                    if !in_range(*key) {
+                        *outside = E::ONE;
+                        some_outside = true;
+                    }
                 }
             }
         }
         for q in 0..Q {
-            let query = &queries.rows[q][both.clone()];
+            let query = &query_units[q][within.clone()];
             let all_outside = weight_outside || !query.iter().copied().all(in_range);
             if !all_outside && !some_outside {
                 continue;
             }
             let mut direct = before[q];
-            for (unit, x) in both.clone().zip(query) {
-                let mut key = [E::ZERO; BLOCK];
-                for (key, row) in key.iter_mut().zip(key_rows) {
-                    *key = row.get(unit).copied().unwrap_or(E::ZERO);
-                }
+            for ((unit, x), key) in both.clone().zip(query).zip(&key_units[within.clone()]) {
                 for (n, direct) in direct.iter_mut().enumerate() {
                     let sum = simd.add(simd.splat(*x), simd.load(&key[n * S::LANES..]));
                     let relative = simd.splat(weights.relative[unit]);

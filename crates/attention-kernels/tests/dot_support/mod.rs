@@ -217,7 +217,7 @@ pub fn run<E: Real>(
     dot_product_backward(
         level,
         problem,
-        &results.context,
+        Rows::contiguous(&results.context, context_gradient.shape()),
         &results.lse,
         context_gradient,
         gradients,
@@ -248,6 +248,7 @@ fn assert_step_agrees<E: Real>(
         bias: problem.bias.is_some().then_some(&mut of_bias[..]),
     };
     let Results { context, lse, .. } = whole;
+    let context = Rows::contiguous(context, context_gradient.shape());
     dot_product_backward_step(level, problem, context, lse, context_gradient, step);
     let mut of_keys = vec![E::ZERO; whole.keys.len()];
     let mut of_values = vec![E::ZERO; whole.values.len()];
