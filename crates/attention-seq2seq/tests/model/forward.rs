@@ -3,12 +3,13 @@
 use attention_seq2seq::attention::{AnyAttention, AttentionKind};
 use attention_seq2seq::batch::{Example, Source};
 use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_tests::{Outcome, parameters};
 use burn::tensor::{Tensor, TensorData};
 
 use crate::models::{configs, each_model};
 use crate::support::{
-    Numbers, assert_all_close, assert_close, batch, device, draw, drawn_model, examples, gradients,
-    loss, oracle, parameters, read, without_noise,
+    assert_all_close, assert_close, batch, device, draw, drawn_model, examples, loss, oracle, read,
+    without_noise,
 };
 
 /// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
@@ -16,7 +17,7 @@ fn logits_and_gradients(
     model: &Seq2Seq<AnyAttention>,
     all: &[Example],
     example: usize,
-) -> (Vec<f64>, Numbers) {
+) -> (Vec<f64>, Outcome) {
     let logits = model.forward(&batch(all));
     let [_, _, tokens] = logits.dims();
     let steps = all[example].target.len() + 1;
@@ -25,14 +26,14 @@ fn logits_and_gradients(
     let received: Vec<f64> = (0..steps * tokens).map(|_| next()).collect();
     let received = TensorData::new(received, [1, steps, tokens]);
     let loss = (logits.clone() * Tensor::from_data(received, &device())).sum();
-    let gradients = gradients(model, &loss.backward());
+    let gradients = parameters::gradients(model, Some(&loss.backward()));
     (read(logits), gradients)
 }
 
 #[test]
 fn logits_are_those_of_plain_loops() {
     fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
-        let numbers = parameters(model);
+        let numbers = parameters::values(model);
         let all = examples(&[(3, 4), (7, 2), (1, 0), (4, 5)], config, 16);
         let logits = model.forward(&batch(&all));
         assert_eq!(logits.dims(), [4, 6, 11]);
@@ -56,10 +57,7 @@ fn padding_changes_nothing() {
             logits_and_gradients(model, &all, 0)
         };
         let (logits, gradients) = of(&[]);
-        assert!(
-            gradients.values().all(|g| g.iter().any(|g| *g != 0.0)),
-            "{what}"
-        );
+        assert!(gradients.values().all(|g| g.magnitude() > 0.0), "{what}");
         // Beside sources and targets that are shorter, longer, and much longer.
         for lens in [
             &[(2, 1)][..],
@@ -116,7 +114,10 @@ fn the_order_of_a_batch_is_the_order_of_its_logits() {
         }
         let all_gradients = |batch| {
             let loss = loss(model, batch);
-            (read(loss.clone()), gradients(model, &loss.backward()))
+            (
+                read(loss.clone()),
+                parameters::gradients(model, Some(&loss.backward())),
+            )
         };
         let ((loss, of_loss), (other, of_other)) =
             (all_gradients(&batch), all_gradients(&permuted));

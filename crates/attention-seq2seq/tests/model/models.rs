@@ -2,8 +2,9 @@
 
 use attention_seq2seq::attention::{AnyAttention, AttentionKind};
 use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_tests::parameters;
 
-use crate::support::{drawn_model, with_parameters};
+use crate::support::drawn_model;
 
 pub(crate) fn config() -> Seq2SeqConfig {
     Seq2SeqConfig::new(13, 11)
@@ -35,12 +36,11 @@ pub(crate) fn each_model(
 
 /// A model that says `token` whatever it reads.
 pub(crate) fn obsessed(token: u32) -> Seq2Seq<AnyAttention> {
-    with_parameters(
-        drawn_model(AttentionKind::Additive, &config(), 7),
-        |path, values| {
-            if path == "decoder.output.bias" {
-                values[token as usize] = 100.0;
-            }
-        },
-    )
+    let model = drawn_model(AttentionKind::Additive, &config(), 7);
+    parameters::changed(model, |path, mut value| {
+        if path == "decoder.output.bias" {
+            value.data[token as usize] = 100.0;
+        }
+        value
+    })
 }

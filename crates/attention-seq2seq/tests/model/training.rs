@@ -5,14 +5,15 @@ use attention_seq2seq::batch::{Example, Source};
 use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
 use attention_seq2seq::train::Trainee;
 use attention_seq2seq::vocab::Vocab;
+use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::train::{InferenceStep, ItemLazy, TrainStep};
 
 use crate::models::{config, configs, obsessed};
 use crate::support::{
-    assert_close, batch, batch_on, device, draw, drawn_model, examples, loss, measured, parameters,
-    read, step_gradients, without_noise,
+    assert_close, batch, batch_on, device, draw, drawn_model, examples, loss, measured, read,
+    step_gradients, without_noise,
 };
 
 #[test]
@@ -121,7 +122,7 @@ fn every_shape_of_model_learns_with_every_parameter() {
             after < 0.7 * before,
             "{kind:?} {config:?}: {before} to {after}"
         );
-        let (start, learned) = (parameters(&start), parameters(&learned));
+        let (start, learned) = (parameters::values(&start), parameters::values(&learned));
         for (name, start) in start {
             assert!(
                 learned[&name] != start,
