@@ -137,13 +137,11 @@ fn check_reference<S: ScoringFunction>(
                 let gradient = expected.remove(&format!("grad {theirs}")).unwrap();
                 expected.insert(format!("grad {ours}"), gradient);
             }
-            let attention =
-                parameters::changed(attention(score(device)), device, dtype, |path, _| {
-                    match parameter {
-                        Some((theirs, ours)) if ours == path => problem.inputs[theirs].clone(),
-                        _ => panic!("{path}: a parameter that is not in the reference"),
-                    }
-                });
+            let attention = parameters::cast(attention(score(device)), dtype);
+            let attention = parameters::changed(attention, |path, _| match parameter {
+                Some((theirs, ours)) if ours == path => problem.inputs[theirs].clone(),
+                _ => panic!("{path}: a parameter that is not in the reference"),
+            });
             // Ten digits are in the file.
             let tolerance = match dtype {
                 DType::F64 => 1e-8,
