@@ -1,6 +1,7 @@
 //! The kernels of each type of number, compiled here: a generic function would be compiled again, for every
 //! instruction set, in each crate that calls it.
 
+use super::range::Bounds;
 use super::{
     AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
 };
@@ -10,6 +11,8 @@ use crate::{Mask, Rows};
 
 /// What [`AdditiveScore`] and [`AdditiveAttention`] call.
 pub(crate) trait AdditiveKernels: Sized {
+    const BOUNDS: Bounds;
+
     fn score_forward(problem: &AdditiveScore<Self>, level: Level, scores: &mut [Self]);
 
     fn score_backward(
@@ -53,8 +56,10 @@ pub(crate) trait AdditiveKernels: Sized {
 }
 
 macro_rules! additive_kernels {
-    ($type:ident) => {
+    ($type:ident, $bounds:expr) => {
         impl AdditiveKernels for $type {
+            const BOUNDS: Bounds = $bounds;
+
             fn score_forward(problem: &AdditiveScore<Self>, level: Level, scores: &mut [Self]) {
                 score::forward(problem, level, scores);
             }
@@ -113,5 +118,5 @@ macro_rules! additive_kernels {
     };
 }
 
-additive_kernels!(f32);
-additive_kernels!(f64);
+additive_kernels!(f32, Bounds::F32);
+additive_kernels!(f64, Bounds::F64);

@@ -12,9 +12,8 @@
 use std::ops::Range;
 
 use super::BLOCK;
-use super::pack::in_range;
 use super::panel::Panel;
-use super::tile::complement;
+use super::range::{Path, Reach, complement};
 use crate::Rows;
 use crate::rows::Row;
 use crate::simd::{Real, Simd};
@@ -31,8 +30,8 @@ pub(super) struct Side<'a, E> {
     exponentials: Panel<E>,
     /// `sum g (1 - t^2)`
     sums: Panel<E>,
-    in_range: bool,
-    scratch: Vec<E>,
+    /// Of each block of units.
+    reach: Vec<Reach>,
 }
 
 impl<'a, E: Real> Side<'a, E> {
@@ -52,12 +51,11 @@ impl<'a, E: Real> Side<'a, E> {
             .extend(range.map(|row| from.row(batch, head, row)));
         self.exponentials.reset(self.rows.len(), units);
         self.sums.reset(self.rows.len(), units);
-        self.scratch.resize(units, E::ZERO);
-        self.in_range = true;
+        self.reach.clear();
+        self.reach.resize(units.div_ceil(BLOCK), Reach::Near);
         for (index, &row) in self.rows.iter().enumerate() {
             let exponentials = &mut self.exponentials;
-            self.in_range &=
-                exponentials.fill_exponentials(simd, index, row, factor, &mut self.scratch);
+            exponentials.fill_exponentials(simd, index, row, factor, &mut self.reach);
         }
     }
 
@@ -113,12 +111,10 @@ pub(super) fn add_gradients<E: Real, S: Simd<E>, const ALL: bool>(
         grad,
         stride,
     };
-    let fast = queries.in_range && keys.in_range;
-    let units = queries.scratch.len();
-    for block in 0..units.div_ceil(BLOCK) {
-        let total = match fast {
-            true => terms.add::<S, false, ALL>(simd, block, queries, keys),
-            false => terms.add::<S, true, ALL>(simd, block, queries, keys),
+    for block in 0..queries.reach.len() {
+        let total = match queries.reach[block].path(keys.reach[block]) {
+            Path::Slow => terms.add::<S, true, ALL>(simd, block, queries, keys),
+            _ => terms.add::<S, false, ALL>(simd, block, queries, keys),
         };
         if ALL {
             for (weight, total) in weight[block * BLOCK..].iter_mut().zip(total) {
@@ -166,8 +162,8 @@ impl<E: Real> Terms<'_, E> {
     /// For each term: three multiply-adds, an estimate, two products, and on another port three sums, of which only the
     /// keys' without `ALL`.
     ///
-    /// With `SLOW`, elements out of range are evaluated from `q + k`, all else in the same order. There a gradient of 0
-    /// adds nothing whatever the key holds, since it may be hidden.
+    /// With `SLOW`, what must be is evaluated from `q + k`, all else in the same order. There a gradient of 0 adds nothing
+    /// whatever the key holds, since it may be hidden.
     #[inline(always)]
     fn tile<S: Simd<E>, const Q: usize, const SLOW: bool, const ALL: bool>(
         &self,
@@ -235,7 +231,7 @@ impl<E: Real> Terms<'_, E> {
     }
 }
 
-/// `-tanh(query + key)` of the units from `first` on: `fast` where both are in range.
+/// `-tanh(query + key)` of the units from `first` on: `fast` where that is right.
 #[inline(always)]
 pub(super) fn direct<E: Real, S: Simd<E>>(
     simd: S,
@@ -252,7 +248,7 @@ pub(super) fn direct<E: Real, S: Simd<E>>(
     let [query, key] = &both;
     let mut inside = [E::ONE; BLOCK];
     for (inside, (query, key)) in inside.iter_mut().zip(query.iter().zip(key)) {
-        if !(in_range(*query) && in_range(*key)) {
+        if Reach::of(*query).path(Reach::of(*key)) == Path::Slow {
             *inside = E::ZERO;
         }
     }
