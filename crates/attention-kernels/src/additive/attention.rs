@@ -121,8 +121,8 @@ impl<E: Real> AdditiveAttention<'_, E> {
 
     /// As [`backward`](Self::backward), for one [step](Self::is_step) of many through the same keys and values: what
     /// their gradients are made of is written instead of added, so that all steps can be added at once, with their
-    /// queries side by side: [`AdditiveScore::backward_keys`] of `scores`, [`add_pairs`](crate::add_pairs) of
-    /// `weights` and the gradients of the contexts for the values.
+    /// queries side by side: [`AdditiveScore::backward_keys`] of `scores` for the keys, [`add_pairs`](crate::add_pairs)
+    /// of `weights` and the gradients of the contexts for the values.
     ///
     /// # Shapes
     /// - context_gradient `[batch, heads, queries, value_size]`
