@@ -22,7 +22,7 @@ use crate::{
 pub(super) const TICK_EM: f64 = 10.0;
 pub(super) const NAME_EM: f64 = 11.0;
 /// The piece of line before a name in the legend, and the space between the two.
-pub(super) const SAMPLE: i32 = 22;
+pub(super) const SAMPLE: i32 = 25;
 pub(super) const SAMPLE_GAP: i32 = 7;
 /// From one name to the next.
 pub(super) const ROW: i32 = 18;
