@@ -219,24 +219,6 @@ fn each_model(
     }
 }
 
-/// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
-fn logits_and_gradients(
-    model: &Seq2Seq<AnyAttention>,
-    all: &[Example],
-    example: usize,
-) -> (Vec<f64>, Numbers) {
-    let logits = model.forward(&batch(all));
-    let [_, _, tokens] = logits.dims();
-    let steps = all[example].target.len() + 1;
-    let logits = logits.narrow(0, example, 1).narrow(1, 0, steps);
-    let mut next = draw(9);
-    let received: Vec<f64> = (0..steps * tokens).map(|_| next()).collect();
-    let received = TensorData::new(received, [1, steps, tokens]);
-    let loss = (logits.clone() * Tensor::from_data(received, &device())).sum();
-    let gradients = gradients(model, &loss.backward());
-    (read(logits), gradients)
-}
-
 #[test]
 fn logits_are_those_of_plain_loops() {
     fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {

@@ -123,6 +123,24 @@ pub(crate) fn loss<A: Alignment>(model: &Seq2Seq<A>, batch: &Batch) -> Tensor<1>
         )
 }
 
+/// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
+pub(crate) fn logits_and_gradients(
+    model: &Seq2Seq<AnyAttention>,
+    all: &[Example],
+    example: usize,
+) -> (Vec<f64>, Numbers) {
+    let logits = model.forward(&batch(all));
+    let [_, _, tokens] = logits.dims();
+    let steps = all[example].target.len() + 1;
+    let logits = logits.narrow(0, example, 1).narrow(1, 0, steps);
+    let mut next = draw(9);
+    let received: Vec<f64> = (0..steps * tokens).map(|_| next()).collect();
+    let received = TensorData::new(received, [1, steps, tokens]);
+    let loss = (logits.clone() * Tensor::from_data(received, &device())).sum();
+    let gradients = gradients(model, &loss.backward());
+    (read(logits), gradients)
+}
+
 /// The gradients of a training step, of all parameters after each other.
 pub(crate) fn step_gradients<M: Module>(module: &M, gradients: GradientsParams) -> Vec<f64> {
     struct Collector(GradientsParams, Vec<f64>);
