@@ -130,6 +130,13 @@ pub(crate) fn room(title: &str, em: f64) -> i32 {
     if title.is_empty() { 0 } else { ceil(em) + 8 }
 }
 
+/// The smallest and the largest of some numbers: infinity and minus infinity if there are none.
+pub(crate) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    })
+}
+
 pub(crate) fn ceil(value: f64) -> i32 {
     value.ceil() as i32
 }

@@ -1,6 +1,6 @@
 //! Lines of any slope as pixels.
 
-use std::collections::HashMap;
+use crate::figure::ends;
 
 type Point = (f64, f64);
 
@@ -10,24 +10,36 @@ type Point = (f64, f64);
 /// A pixel's coverage is taken from the distance of its middle to the line; where parts of the line meet, the larger
 /// one holds, so corners and crossings are no darker than the rest.
 pub(crate) fn stroke(points: &[Point], width: f64, mut pixel: impl FnMut((i32, i32), f32)) {
-    let mut covered = HashMap::new();
+    if points.is_empty() {
+        return;
+    }
+    // A pixel is out of reach from half its own width beyond the edge.
+    let reach = width / 2.0 + 0.5;
+    let pixels = |of: fn(&Point) -> f64| {
+        let (low, high) = ends(points.iter().map(of));
+        (low - reach).floor() as i32..(high + reach).floor() as i32 + 1
+    };
+    let (columns, rows) = (pixels(|(x, _)| *x), pixels(|(_, y)| *y));
+    let mut covered = vec![0.0_f32; columns.len() * rows.len()];
     let disc = points.iter().take(1).map(|point| (*point, *point));
     let parts = points.windows(2).map(|ends| (ends[0], ends[1]));
     for (from, to) in disc.chain(parts) {
-        cover(from, to, width / 2.0, |at, coverage| {
-            let known: &mut f32 = covered.entry(at).or_default();
+        cover(from, to, reach, |(x, y), coverage| {
+            let row = (y - rows.start) as usize;
+            let known = &mut covered[row * columns.len() + (x - columns.start) as usize];
             *known = known.max(coverage);
         });
     }
-    for (at, coverage) in covered {
-        pixel(at, coverage);
+    let places = rows.flat_map(|y| columns.clone().map(move |x| (x, y)));
+    for (at, coverage) in places.zip(covered) {
+        if coverage > 0.0 {
+            pixel(at, coverage);
+        }
     }
 }
 
 /// The pixels of one straight part.
-fn cover(from: Point, to: Point, half: f64, mut pixel: impl FnMut((i32, i32), f32)) {
-    // A pixel is out of reach from half its own width beyond the edge.
-    let reach = half + 0.5;
+fn cover(from: Point, to: Point, reach: f64, mut pixel: impl FnMut((i32, i32), f32)) {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let square = dx * dx + dy * dy;
     let low = |a: f64, b: f64| a.min(b) - reach;

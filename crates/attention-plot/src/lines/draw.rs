@@ -93,28 +93,12 @@ impl LineFigure<'_> {
 fn draw_grid<B: DrawingBackend>(b: &mut B, layout: &Layout) -> Drawn<B> {
     let panel = layout.panel;
     for (value, _) in &layout.x_ticks {
-        let x = layout.column(*value);
-        rule(
-            b,
-            Area {
-                x,
-                width: 1,
-                ..panel
-            },
-            GRID,
-        )?;
+        let from = (layout.column(*value), panel.y);
+        rule(b, from, (1, panel.height), GRID)?;
     }
     for (value, _) in &layout.y_ticks {
-        let y = layout.row(*value);
-        rule(
-            b,
-            Area {
-                y,
-                height: 1,
-                ..panel
-            },
-            GRID,
-        )?;
+        let from = (panel.x, layout.row(*value));
+        rule(b, from, (panel.width, 1), GRID)?;
     }
     Ok(())
 }
@@ -162,70 +146,44 @@ fn draw_line<B: DrawingBackend>(
 fn draw_axes<B: DrawingBackend>(b: &mut B, layout: &Layout) -> Drawn<B> {
     let panel = layout.panel;
     let (bottom, middle) = (panel.y + panel.height, panel.x + panel.width / 2);
-    rule(b, Area { width: 1, ..panel }, INK)?;
-    rule(
-        b,
-        Area {
-            y: bottom,
-            height: 1,
-            ..panel
-        },
-        INK,
-    )?;
+    rule(b, (panel.x, panel.y), (1, panel.height), INK)?;
+    rule(b, (panel.x, bottom), (panel.width, 1), INK)?;
     for (value, name) in &layout.x_ticks {
         let x = layout.column(*value);
-        rule(
-            b,
-            Area {
-                x,
-                y: bottom,
-                width: 1,
-                height: TICK,
-            },
-            INK,
-        )?;
+        rule(b, (x, bottom), (1, TICK), INK)?;
         let at = (x, bottom + TICK + TICK_GAP + (TICK_EM / 2.0) as i32);
         label(b, name, TICK_EM, at, HPos::Center, FontTransform::None)?;
     }
     for (value, name) in &layout.y_ticks {
-        let y = layout.row(*value);
-        let x = panel.x - TICK;
-        rule(
-            b,
-            Area {
-                x,
-                y,
-                width: TICK,
-                height: 1,
-            },
-            INK,
-        )?;
+        let (x, y) = (panel.x - TICK, layout.row(*value));
+        rule(b, (x, y), (TICK, 1), INK)?;
         let at = (x - TICK_GAP, y);
         label(b, name, TICK_EM, at, HPos::Right, FontTransform::None)?;
     }
     let (up, level) = (FontTransform::Rotate270, FontTransform::None);
     let at = (layout.y_title_x, panel.y + panel.height / 2);
     label(b, &layout.y_title, AXIS_TITLE_EM, at, HPos::Center, up)?;
-    let at = (middle, layout.x_title_y);
-    label(
-        b,
-        &layout.x_title,
-        AXIS_TITLE_EM,
-        at,
-        HPos::Center,
-        level.clone(),
-    )?;
-    let at = (middle, layout.title_y);
-    label(b, &layout.title, TITLE_EM, at, HPos::Center, level)
+    for (name, em, y) in [
+        (&layout.x_title, AXIS_TITLE_EM, layout.x_title_y),
+        (&layout.title, TITLE_EM, layout.title_y),
+    ] {
+        label(b, name, em, (middle, y), HPos::Center, level.clone())?;
+    }
+    Ok(())
 }
 
-/// A straight line along the pixels.
-fn rule<B: DrawingBackend>(b: &mut B, area: Area, color: RGBColor) -> Drawn<B> {
+/// A rectangle of whole pixels, for lines along them.
+fn rule<B: DrawingBackend>(
+    b: &mut B,
+    (x, y): (i32, i32),
+    (width, height): (i32, i32),
+    color: RGBColor,
+) -> Drawn<B> {
     let area = Area {
-        x: area.x * UNITS,
-        y: area.y * UNITS,
-        width: area.width * UNITS,
-        height: area.height * UNITS,
+        x: x * UNITS,
+        y: y * UNITS,
+        width: width * UNITS,
+        height: height * UNITS,
     };
     fill(b, area, color)
 }
@@ -242,7 +200,7 @@ fn line<B: DrawingBackend>(b: &mut B, places: &[Place], width: f64, color: RGBCo
 
 /// A line that is cut along its length.
 fn dashes<B: DrawingBackend>(b: &mut B, places: &[Place], width: f64, color: RGBColor) -> Drawn<B> {
-    // What is left of the dash or space in hand, and the dash so far.
+    // Whether a dash (0) or a space (1) is in hand, and how much of it is left.
     let (mut space, mut left) = (0, DASH[0]);
     let mut dash: Vec<Place> = places.iter().take(1).copied().collect();
     for ends in places.windows(2) {

@@ -1,5 +1,7 @@
 //! The places of numbers on an axis, and the round ones among them.
 
+use crate::figure::ends;
+
 /// How far an axis reaches beyond the outermost points, of the distance between them.
 const MARGIN: f64 = 0.04;
 
@@ -13,11 +15,7 @@ pub(super) struct Scale {
 impl Scale {
     /// The axis that shows all of `values`, which are finite; from 0 to 1 if there are none.
     pub(super) fn over(values: impl Iterator<Item = f32>) -> Self {
-        let (low, high) = values
-            .map(f64::from)
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-                (low.min(value), high.max(value))
-            });
+        let (low, high) = ends(values.map(f64::from));
         let (low, high) = match (low < high, low.is_finite()) {
             (true, _) => (low, high),
             (false, true) if low != 0.0 => (low - low.abs() / 2.0, low + low.abs() / 2.0),
