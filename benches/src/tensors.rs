@@ -22,9 +22,14 @@ pub fn on_host(name: &str) -> bool {
     name != "wgpu"
 }
 
+/// Normally distributed numbers.
+pub fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+}
+
 /// Normally distributed numbers; a leaf that asks for its gradient where the device trains.
 pub fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let tensor = Tensor::random(shape, Distribution::Normal(0.0, 1.0), device);
+    let tensor = numbers(shape, device);
     match device.is_autodiff() {
         true => tensor.require_grad(),
         false => tensor,
@@ -74,7 +79,7 @@ pub fn call<const D: usize>(
     // A query's rows, a value's size.
     let mut context = inputs[0].dims();
     context[D - 1] = inputs[2].dims()[D - 1];
-    let output_gradient = random(context, &device).detach();
+    let output_gradient = numbers(context, &device);
     Box::new(move || {
         let output = attend(inputs.clone());
         finish_backward(output, output_gradient.clone(), &inputs, &parameters);

@@ -236,8 +236,8 @@ pub fn selecting_is_selecting_inputs<S: ScoringFunction>(
 }
 
 /// The same attention with parameters of type f64.
-pub fn in_f64<S: ScoringFunction>(attention: &Attention<S>, device: &Device) -> Attention<S> {
-    parameters::changed(attention.clone(), device, DType::F64, |_, value| value)
+pub fn in_f64<S: ScoringFunction>(attention: &Attention<S>) -> Attention<S> {
+    parameters::cast(attention.clone(), DType::F64)
 }
 
 /// Context, weights and gradients in f32 are those in f64, to rounding.
@@ -247,7 +247,7 @@ pub fn f32_is_close_to_f64<S: ScoringFunction>(
     sizes: Sizes,
     device: &Device,
 ) {
-    let precise = in_f64(attention, device);
+    let precise = in_f64(attention);
     for (mask_name, mask) in some_masks(sizes) {
         let problem = problem(sizes, &mask);
         for path in Path::DIRECT {
@@ -274,7 +274,7 @@ pub fn gradients_are_differences<S: ScoringFunction>(
     device: &Device,
 ) {
     const STEP: f64 = 1e-5;
-    let precise = in_f64(attention, device);
+    let precise = in_f64(attention);
     let parameters = parameters::values(&precise);
     for (mask_name, mask) in some_masks(sizes) {
         let problem = problem(sizes, &mask).with_grad_weights(6);
@@ -306,7 +306,7 @@ pub fn gradients_are_differences<S: ScoringFunction>(
                         true => along(&value, &direction, step),
                         false => value,
                     };
-                    let moved = parameters::changed(precise.clone(), device, DType::F64, moved);
+                    let moved = parameters::changed(precise.clone(), moved);
                     loss(&problem, &moved)
                 });
             }

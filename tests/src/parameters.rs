@@ -1,7 +1,7 @@
 //! The parameters of a module, by their paths (`score.query.weight`).
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{DType, Device, Gradients, Tensor};
+use burn::tensor::{DType, Gradients, Tensor};
 
 use crate::{Array, Outcome};
 
@@ -31,18 +31,21 @@ pub fn gradients(module: &impl Module, gradients: Option<&Gradients>) -> Outcome
     reader.found
 }
 
-/// The module with parameters `change(path, parameter)` of type `dtype`.
-pub fn changed<M: Module>(
-    module: M,
-    device: &Device,
-    dtype: DType,
-    change: impl Fn(&str, Array) -> Array,
-) -> M {
+/// The module with parameters `change(path, parameter)`.
+pub fn changed<M: Module>(module: M, change: impl FnMut(&str, Array) -> Array) -> M {
     module.map(&mut Changer {
         path: Vec::new(),
-        device,
-        dtype,
+        dtype: None,
         change,
+    })
+}
+
+/// The module with parameters of type `dtype`.
+pub fn cast<M: Module>(module: M, dtype: DType) -> M {
+    module.map(&mut Changer {
+        path: Vec::new(),
+        dtype: Some(dtype),
+        change: |_: &str, value| value,
     })
 }
 
@@ -71,14 +74,14 @@ impl ModuleVisitor for Reader<'_> {
     }
 }
 
-struct Changer<'a, F> {
+struct Changer<F> {
     path: Vec<String>,
-    device: &'a Device,
-    dtype: DType,
+    /// The type of the new parameters, if not that of the old ones.
+    dtype: Option<DType>,
     change: F,
 }
 
-impl<F: Fn(&str, Array) -> Array> ModuleMapper for Changer<'_, F> {
+impl<F: FnMut(&str, Array) -> Array> ModuleMapper for Changer<F> {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
         self.path.push(name.to_string());
     }
@@ -88,7 +91,12 @@ impl<F: Fn(&str, Array) -> Array> ModuleMapper for Changer<'_, F> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let value = (self.change)(&self.path.join("."), Array::read(param.val()));
-        Param::from_tensor(value.tensor(self.device, self.dtype))
+        let path = self.path.join(".");
+        param.map(|tensor| {
+            let (device, trains) = (tensor.device(), tensor.is_require_grad());
+            let dtype = self.dtype.unwrap_or(tensor.dtype());
+            let value = (self.change)(&path, Array::read(tensor));
+            value.tensor(&device, dtype).set_require_grad(trains)
+        })
     }
 }

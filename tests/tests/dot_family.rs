@@ -137,14 +137,14 @@ fn check_reference<S: ScoringFunction>(
                 let gradient = expected.remove(&format!("grad {theirs}")).unwrap();
                 expected.insert(format!("grad {ours}"), gradient);
             }
-            let attention =
-                parameters::changed(attention(score(device)), device, dtype, |path, _| {
-                    let named = names.iter().find(|(_, ours)| *ours == path);
-                    match named {
-                        Some((theirs, _)) => problem.inputs[*theirs].clone(),
-                        None => panic!("{path}: a parameter that is not in the reference"),
-                    }
-                });
+            let attention = parameters::cast(attention(score(device)), dtype);
+            let attention = parameters::changed(attention, |path, _| {
+                let named = names.iter().find(|(_, ours)| *ours == path);
+                match named {
+                    Some((theirs, _)) => problem.inputs[*theirs].clone(),
+                    None => panic!("{path}: a parameter that is not in the reference"),
+                }
+            });
             // Ten digits are in the file.
             let tolerance = match dtype {
                 DType::F64 => 1e-8,

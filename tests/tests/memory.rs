@@ -1,11 +1,20 @@
 //! Prepared keys: `prepare` and `attend` are `forward`; selecting and expanding them is selecting the inputs.
 #![allow(clippy::unwrap_used)]
 
-use attention_core::{Attention, DotProductScoreConfig, Mask, Memory, ScoringFunction};
+use std::any::type_name;
+
+use attention_core::{
+    AdditiveScoreConfig, AlibiConfig, Alignment, Attention, Biased, CoverageAttention,
+    CoverageAttentionConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
+    LocationAttention, LocationAttentionConfig, Mask, Memory, MultiHeadConfig, Rotary,
+    ScoringFunction,
+};
 use attention_tests::{
     Array, Check, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_zero,
-    device, masks,
+    device, masks, panic_message,
 };
+use burn::module::Module;
+use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device, Int, Tensor};
 
 const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
@@ -270,6 +279,110 @@ fn prepared_keys_may_be_none_at_all() {
             assert_zero("context", &context);
             let chosen = memory.select(Tensor::from_ints([3, 3, 0], device));
             assert_eq!((chosen.batch_size(), chosen.num_keys()), (3, 0));
+        }
+    });
+}
+
+/// `-|q - k|`, by a user who knows nothing of memories.
+#[derive(Module, Debug)]
+struct Distance {}
+
+impl ScoringFunction for Distance {
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
+        let difference = queries.unsqueeze_dim::<5>(3) - keys.unsqueeze_dim::<5>(2);
+        -difference.abs().sum_dim(4).squeeze_dim::<4>(4)
+    }
+}
+
+/// A module, with two examples that it prepared.
+struct Reader {
+    /// What its panics call it.
+    name: &'static str,
+    memory: Memory,
+    read: Box<dyn Fn(&Memory)>,
+}
+
+impl Reader {
+    fn new<Owner>(module: impl Alignment + 'static, device: &Device) -> Self {
+        let rows = |shape: [usize; 3]| Array::draw(1, &shape).f32::<3>(device);
+        let memory = module.prepare(rows([2, 6, 8]), rows([2, 6, 5]), Mask::none());
+        let query = rows([1, 1, 8]);
+        let read = move |memory: &Memory| {
+            let query = || query.clone().repeat_dim(0, memory.batch_size());
+            let (_, state) = module.step(query(), memory, module.start(memory));
+            module.step_with_weights(query(), memory, state);
+        };
+        Self {
+            name: type_name::<Owner>(),
+            memory,
+            read: Box::new(read),
+        }
+    }
+
+    fn of_score<S: ScoringFunction>(score: S, device: &Device) -> Self {
+        Self::new::<S>(Attention::new(score, 0.0), device)
+    }
+
+    fn all(device: &Device) -> Vec<Self> {
+        let dot = DotProductScoreConfig::new().init();
+        let biased = Biased::new(dot.clone(), AlibiConfig::new(1).init());
+        let encoding = RotaryEncodingConfig::new(6, 8).init(device);
+        let turned = Rotary::new(dot.clone(), encoding);
+        let gaussian = GaussianScoreConfig::new().init(device);
+        let heads = MultiHeadConfig::new(10, 2).with_query_size(Some(8));
+        let heads = heads.with_key_size(Some(8)).with_value_size(Some(5));
+        let heads = heads.init_with(gaussian, device);
+        let location = LocationAttentionConfig::new(8, 8, 8).init(device);
+        let coverage = CoverageAttentionConfig::new(8, 8, 8).init(device);
+        vec![
+            Self::of_score(AdditiveScoreConfig::new(8, 8, 8).init(device), device),
+            Self::of_score(dot, device),
+            Self::of_score(biased, device),
+            Self::of_score(turned, device),
+            Self::of_score(Distance {}, device),
+            Self::new::<GaussianScore>(heads, device),
+            Self::new::<LocationAttention>(location, device),
+            Self::new::<CoverageAttention>(coverage, device),
+        ]
+    }
+}
+
+#[test]
+fn a_memory_of_another_score_is_refused() {
+    device::each(|device| {
+        let readers = Reader::all(device);
+        let reversed = Tensor::<1, Int>::from_ints([1, 0], device);
+        for owner in &readers {
+            let memory = &owner.memory;
+            for memory in [
+                memory.clone(),
+                memory.expand(3),
+                memory.select(reversed.clone()),
+            ] {
+                (owner.read)(&memory);
+                for other in readers.iter().filter(|other| other.name != owner.name) {
+                    assert_eq!(
+                        panic_message(|| (other.read)(&memory)),
+                        format!(
+                            "memory expected to be prepared for {}, got one for {}",
+                            other.name, owner.name
+                        )
+                    );
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn keys_that_came_projected_are_for_any_score() {
+    device::each(|device| {
+        let [keys, values] = [8, 5].map(|size| Array::draw(1, &[2, 1, 6, size]).f32(device));
+        let memory = Memory::of_projected(keys, values, Mask::none());
+        let readers = Reader::all(device);
+        // Heads expect keys of their own.
+        for reader in readers.iter().filter(|r| r.memory.keys().dims()[1] == 1) {
+            (reader.read)(&memory);
         }
     });
 }

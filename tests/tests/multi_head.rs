@@ -49,11 +49,6 @@ fn roundings(count: f64, (_, dtype): On) -> f64 {
     count * device::epsilon(dtype)
 }
 
-/// The module with its parameters in this type.
-fn cast<M: Module>(module: M, (device, dtype): On) -> M {
-    parameters::changed(module, device, dtype, |_, values| values)
-}
-
 /// A map that changes nothing.
 fn identity(size: usize, (device, dtype): On) -> Linear {
     let weight = Array::from_fn(&[size, size], |at| f64::from(at[0] == at[1]));
@@ -141,13 +136,13 @@ fn config() -> MultiHeadConfig {
 }
 
 fn dot(on: On) -> MultiHead<DotProductScore> {
-    cast(config().init(on.0), on)
+    parameters::cast(config().init(on.0), on.1)
 }
 
 fn additive(on: On) -> MultiHead<AdditiveScore> {
     let size = config().head_size();
     let score = AdditiveScoreConfig::new(size, size, 5).init(on.0);
-    cast(config().init_with(score, on.0), on)
+    parameters::cast(config().init_with(score, on.0), on.1)
 }
 
 #[test]
@@ -184,7 +179,7 @@ fn grouped_heads_are_repeated_heads() {
         for (heads, kv_heads) in [(4, 2), (3, 1)] {
             let config = || MultiHeadConfig::new(HIDDENS, heads).with_bias(true);
             let grouped = config().with_num_key_value_heads(Some(kv_heads));
-            let grouped = cast(grouped.init(device), on);
+            let grouped = parameters::cast(grouped.init(device), on.1);
             let group = heads / kv_heads;
             let mut full = config().init(device);
             full.query = grouped.query.clone();
@@ -282,7 +277,7 @@ fn padded(inputs: &Inputs, lens: [usize; 2], number: f64) -> Inputs {
 fn padding_is_inert_whatever_it_holds() {
     device::each_training(in_each_type(|on @ (device, _)| {
         let grouped = config().with_num_key_value_heads(Some(1));
-        let grouped = cast(grouped.init(device), on);
+        let grouped = parameters::cast(grouped.init(device), on.1);
         let inputs = inputs([4, 5, 6], 8);
         let [batch, heads, _, keys] = SHAPE;
         // Seen by no head, though each head has a mask of its own.

@@ -5,6 +5,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
+use crate::memory::Owner;
 use crate::ops::SharedGradients;
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::drop_weights;
@@ -177,6 +178,7 @@ impl<S: ScoringFunction> Attention<S> {
             values,
             mask,
             shared: Some(shared),
+            owner: Some(Owner::of::<S>()),
         }
     }
 
@@ -189,7 +191,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the queries or the mask do not fit the memory.
+    /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
     pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
         let queries = to_four_axes(queries);
         from_four_axes(match self.project_queries(queries.clone(), memory) {
@@ -256,6 +258,7 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// The projected queries, or `None` where an axis of size 0 leaves nothing to attend to.
     fn project_queries(&self, queries: Tensor<4>, memory: &Memory) -> Option<Tensor<4>> {
+        memory.expect_owner::<S>();
         let [batch, heads, num_keys, _] = memory.values.dims();
         let [_, _, num_queries, _] = queries.dims();
         assert_shape!(queries, [batch, heads, num_queries, _]);

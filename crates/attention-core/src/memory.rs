@@ -1,5 +1,7 @@
 //! Keys and values that many queries will visit.
 
+use std::any::{TypeId, type_name};
+
 use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::Mask;
@@ -7,8 +9,8 @@ use crate::ops::{self, Pooling, SharedGradients};
 use crate::rank::reshape;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and visited by many
-/// calls of [`Attention::attend`], such as the steps of a decoder. It is for the module that prepared it: another one's
-/// projections, or what it keeps of the keys beside them, may be others.
+/// calls of [`Attention::attend`], such as the steps of a decoder. It is for the module that prepared it, whose
+/// parameters have projected the keys; a module with a score of another type panics.
 ///
 /// [`Attention::prepare`]: crate::Attention::prepare
 /// [`Attention::attend`]: crate::Attention::attend
@@ -39,10 +41,30 @@ pub struct Memory {
     pub(crate) extension: Option<Tensor<4>>,
     /// Of keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
     pub(crate) shared: Option<SharedGradients>,
+    /// Who may read it; anyone, if it is nobody's.
+    pub(crate) owner: Option<Owner>,
+}
+
+/// The type for which a memory was prepared: a scoring function, or an [`Alignment`](crate::Alignment) with a score of
+/// its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    id: TypeId,
+    name: &'static str,
+}
+
+impl Owner {
+    pub(crate) fn of<T: 'static>() -> Self {
+        Self {
+            id: TypeId::of::<T>(),
+            name: type_name::<T>(),
+        }
+    }
 }
 
 impl Memory {
-    /// Keys that are projected already, with the heads axis, and their values. Padding is cleared.
+    /// Keys that are projected already, with the heads axis, and their values, for any score to read. Padding is
+    /// cleared.
     ///
     /// # Shapes
     /// - keys `[batch, heads, keys, _]`, values `[batch, heads, keys, value_size]`
@@ -65,7 +87,21 @@ impl Memory {
             mask,
             extension: None,
             shared: None,
+            owner: None,
         }
+    }
+
+    /// # Panics
+    /// If it was prepared for another type than `T`.
+    pub(crate) fn expect_owner<T: 'static>(&self) {
+        let expected = Owner::of::<T>();
+        let got = self.owner.unwrap_or(expected);
+        assert!(
+            got.id == expected.id,
+            "memory expected to be prepared for {}, got one for {}",
+            expected.name,
+            got.name
+        );
     }
 
     /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.
@@ -82,6 +118,7 @@ impl Memory {
                 .map(|extension| extension.select(0, indices.clone())),
             mask: self.mask.select(indices),
             shared: None,
+            owner: self.owner,
         }
     }
 
@@ -97,6 +134,7 @@ impl Memory {
             values: repeat(self.values.clone()),
             extension: self.extension.clone().map(repeat),
             shared: None,
+            owner: self.owner,
             mask: self.mask.expand(beam),
         }
     }

@@ -229,7 +229,7 @@ impl<S: ScoringFunction> MultiHead<S> {
     /// - queries `[batch, queries, query_size]`, result `[batch, queries, output_size]`
     ///
     /// # Panics
-    /// If the queries or the mask do not fit the memory.
+    /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
     pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
         self.join(self.attention.attend(self.queries(queries), memory))
     }

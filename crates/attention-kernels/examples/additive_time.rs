@@ -48,14 +48,16 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
     let (mut dq, mut dk) = (vec![0.0; queries.len()], vec![0.0; keys.len()]);
     let (mut dv, mut dw) = (vec![0.0; values.len()], vec![0.0; units]);
     let score_forward = best(|| score.forward(level, &mut scores));
+    let grad = Rows::contiguous(&grad, [batch, 1, num_queries, num_keys]);
     let score_backward = best(|| {
         let gradients = AdditiveGradients {
             queries: &mut dq,
             keys: &mut dk,
             weight: &mut dw,
         };
-        score.backward(level, &grad, gradients);
+        score.backward(level, grad, gradients);
     });
+    let of_keys = best(|| score.backward_keys(level, grad, &mut dk));
     let packed = AdditiveScore::packed_keys(key_rows, Mask::none(), num_queries, level);
     let attention = AdditiveAttention {
         score,
@@ -73,10 +75,11 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
             values: &mut dv,
             weight: &mut dw,
         };
-        attention.backward(level, &context, &lse, context_gradient, gradients);
+        let context = Rows::contiguous(&context, context_gradient.shape());
+        attention.backward(level, context, &lse, context_gradient, gradients);
     });
     println!(
-        "  {:<9} score {score_forward:.3}, backward {score_backward:.3}; packed keys to context {forward:.3}, backward {backward:.3}",
+        "  {:<9} score {score_forward:.3}, backward {score_backward:.3}, of the keys alone {of_keys:.3}; packed keys to context {forward:.3}, backward {backward:.3}",
         level.name()
     );
 }

@@ -1,5 +1,6 @@
 //! One row against listed rows: what few queries do with keys and values, without packing them.
 
+use crate::rows::{Fetch, Head};
 use crate::simd::Simd;
 use crate::{Real, Rows};
 
@@ -13,17 +14,35 @@ pub(crate) fn dots<E: Real, S: Simd<E>>(
     row: &[E],
     keys: &[usize],
     rows: &Rows<E>,
-    [batch, head]: [usize; 2],
+    place: [usize; 2],
+    out: &mut [E],
+) {
+    match rows.head(place) {
+        Head::Whole(rows) => dots_of(simd, row, keys, rows, out),
+        Head::Half(rows) => dots_of(simd, row, keys, rows, out),
+    }
+}
+
+#[inline(always)]
+fn dots_of<E: Real, S: Simd<E>>(
+    simd: S,
+    row: &[E],
+    keys: &[usize],
+    rows: impl Fetch<E>,
     out: &mut [E],
 ) {
     let whole = row.len() - row.len() % S::LANES;
+    let mut scratch: [Vec<E>; 4] = Default::default();
     let mut n = 0;
     // Four at a time, so that their sums do not wait for each other.
     while n < keys.len() {
         let count = (keys.len() - n).min(4);
         // The last ones may be listed again; what they give is not stored.
-        let others: [&[E]; 4] =
-            std::array::from_fn(|r| rows.row(batch, head, keys[n + r.min(count - 1)]));
+        let mut others: [&[E]; 4] = [&[]; 4];
+        for (r, scratch) in scratch.iter_mut().enumerate() {
+            let key = keys[n + r.min(count - 1)];
+            others[r] = rows.fetch(key, 0..row.len(), scratch);
+        }
         let mut sums = [simd.zero(); 4];
         for x in (0..whole).step_by(S::LANES) {
             let a = simd.load(&row[x..]);
@@ -51,17 +70,34 @@ pub(crate) fn weighted_sum<E: Real, S: Simd<E>>(
     keys: &[usize],
     weights: &[E],
     rows: &Rows<E>,
-    [batch, head]: [usize; 2],
+    place: [usize; 2],
+    factor: E,
+    out: &mut [E],
+) {
+    match rows.head(place) {
+        Head::Whole(rows) => weighted_sum_of(simd, keys, weights, rows, factor, out),
+        Head::Half(rows) => weighted_sum_of(simd, keys, weights, rows, factor, out),
+    }
+}
+
+#[inline(always)]
+fn weighted_sum_of<E: Real, S: Simd<E>>(
+    simd: S,
+    keys: &[usize],
+    weights: &[E],
+    rows: impl Fetch<E>,
     factor: E,
     out: &mut [E],
 ) {
     let factor = simd.splat(factor);
+    let mut scratch = Vec::new();
     for (block, out) in out.chunks_mut(VECTORS * S::LANES).enumerate() {
         let first = block * VECTORS * S::LANES;
         if out.len() == VECTORS * S::LANES {
             let mut sums = [simd.zero(); VECTORS];
             for (&key, &weight) in keys.iter().zip(weights) {
-                let row = &rows.row(batch, head, key)[first..first + VECTORS * S::LANES];
+                let part = first..first + VECTORS * S::LANES;
+                let row = rows.fetch(key, part, &mut scratch);
                 let weight = simd.splat(weight);
                 for (v, sum) in sums.iter_mut().enumerate() {
                     *sum = simd.mul_add(weight, simd.load(&row[v * S::LANES..]), *sum);
@@ -75,7 +111,8 @@ pub(crate) fn weighted_sum<E: Real, S: Simd<E>>(
                 let first = first + v * S::LANES;
                 let mut sum = simd.zero();
                 for (&key, &weight) in keys.iter().zip(weights) {
-                    let row = &rows.row(batch, head, key)[first..first + out.len()];
+                    let part = first..first + out.len();
+                    let row = rows.fetch(key, part, &mut scratch);
                     sum = simd.mul_add(simd.splat(weight), simd.load_partial(row), sum);
                 }
                 simd.store_partial(simd.mul_add(sum, factor, simd.load_partial(out)), out);

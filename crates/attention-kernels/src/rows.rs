@@ -2,13 +2,146 @@
 
 use std::ops::Range;
 
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use crate::Real;
+
 /// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, stride 0 (an
 /// expanded axis) included.
+///
+/// What is stored in half precision becomes `E` where a kernel reads it, a row or a tile at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a, E> {
-    data: &'a [E],
+    data: Numbers<'a, E>,
     shape: [usize; 4],
     strides: [usize; 3],
+}
+
+/// Numbers in half precision.
+#[derive(Clone, Copy, Debug)]
+pub enum Half<'a> {
+    /// IEEE 754 binary16.
+    F16(&'a [f16]),
+    /// The upper half of an `f32`.
+    Bf16(&'a [bf16]),
+}
+
+impl<'a> Half<'a> {
+    fn len(self) -> usize {
+        match self {
+            Self::F16(numbers) => numbers.len(),
+            Self::Bf16(numbers) => numbers.len(),
+        }
+    }
+
+    fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Self::F16(numbers) => Self::F16(&numbers[range]),
+            Self::Bf16(numbers) => Self::Bf16(&numbers[range]),
+        }
+    }
+
+    pub(crate) fn to_f32(self, to: &mut [f32]) {
+        match self {
+            Self::F16(numbers) => numbers.convert_to_f32_slice(to),
+            Self::Bf16(numbers) => numbers.convert_to_f32_slice(to),
+        }
+    }
+
+    pub(crate) fn to_f64(self, to: &mut [f64]) {
+        match self {
+            Self::F16(numbers) => numbers.convert_to_f64_slice(to),
+            Self::Bf16(numbers) => numbers.convert_to_f64_slice(to),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Numbers<'a, E> {
+    Whole(&'a [E]),
+    Half(Half<'a>),
+}
+
+/// Some numbers of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a, E>(Numbers<'a, E>);
+
+impl<'a, E: Real> Row<'a, E> {
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
+        match self.0 {
+            Numbers::Whole(numbers) => numbers.len(),
+            Numbers::Half(numbers) => numbers.len(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn part(self, range: Range<usize>) -> Self {
+        Self(match self.0 {
+            Numbers::Whole(numbers) => Numbers::Whole(&numbers[range]),
+            Numbers::Half(numbers) => Numbers::Half(numbers.part(range)),
+        })
+    }
+
+    /// Copies all to `to`, of the same length.
+    #[inline(always)]
+    pub(crate) fn copy_to(self, to: &mut [E]) {
+        match self.0 {
+            Numbers::Whole(numbers) => to.copy_from_slice(numbers),
+            Numbers::Half(numbers) => E::widen(numbers, to),
+        }
+    }
+
+    /// The numbers where they are, or in `scratch`, which is only touched if they are in half precision.
+    #[inline(always)]
+    pub(crate) fn read<'b>(self, scratch: &'b mut Vec<E>) -> &'b [E]
+    where
+        'a: 'b,
+    {
+        match self.0 {
+            Numbers::Whole(numbers) => numbers,
+            Numbers::Half(numbers) => {
+                scratch.resize(numbers.len(), E::ZERO);
+                E::widen(numbers, scratch);
+                scratch
+            }
+        }
+    }
+}
+
+/// The rows of one head, for loops that are to know how these are stored before they begin.
+pub(crate) enum Head<'a, E> {
+    Whole(HeadRows<&'a [E]>),
+    Half(HeadRows<Half<'a>>),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct HeadRows<D> {
+    /// From the first number of the first row on.
+    data: D,
+    stride: usize,
+}
+
+/// Some numbers of a row, where they are or in `scratch`, which is only touched in half precision.
+pub(crate) trait Fetch<E> {
+    fn fetch<'b>(&'b self, row: usize, part: Range<usize>, scratch: &'b mut Vec<E>) -> &'b [E];
+}
+
+impl<E: Real> Fetch<E> for HeadRows<&[E]> {
+    #[inline(always)]
+    fn fetch<'b>(&'b self, row: usize, part: Range<usize>, _scratch: &'b mut Vec<E>) -> &'b [E] {
+        &self.data[row * self.stride + part.start..][..part.len()]
+    }
+}
+
+impl<E: Real> Fetch<E> for HeadRows<Half<'_>> {
+    #[inline(always)]
+    fn fetch<'b>(&'b self, row: usize, part: Range<usize>, scratch: &'b mut Vec<E>) -> &'b [E] {
+        let start = row * self.stride + part.start;
+        let numbers = self.data.part(start..start + part.len());
+        Row(Numbers::Half(numbers)).read(scratch)
+    }
 }
 
 impl<'a, E> Rows<'a, E> {
@@ -25,7 +158,7 @@ impl<'a, E> Rows<'a, E> {
             data.len()
         );
         Self {
-            data,
+            data: Numbers::Whole(data),
             shape,
             strides: [heads * rows * size, rows * size, size],
         }
@@ -36,6 +169,18 @@ impl<'a, E> Rows<'a, E> {
     /// # Panics
     /// If an element lies outside of `data`.
     pub fn strided(data: &'a [E], shape: [usize; 4], strides: [usize; 3]) -> Self {
+        Self::new(Numbers::Whole(data), data.len(), shape, strides)
+    }
+
+    /// As [`strided`](Self::strided), for a tensor in half precision.
+    ///
+    /// # Panics
+    /// If an element lies outside of `data`.
+    pub fn half(data: Half<'a>, shape: [usize; 4], strides: [usize; 3]) -> Self {
+        Self::new(Numbers::Half(data), data.len(), shape, strides)
+    }
+
+    fn new(data: Numbers<'a, E>, len: usize, shape: [usize; 4], strides: [usize; 3]) -> Self {
         if shape.contains(&0) {
             // No number is ever read.
             let strides = [0; 3];
@@ -51,9 +196,8 @@ impl<'a, E> Rows<'a, E> {
         });
         let last = last.unwrap_or(usize::MAX);
         assert!(
-            last <= data.len(),
-            "Rows: {shape:?} with strides {strides:?} expected at least {last} numbers, got {}",
-            data.len()
+            last <= len,
+            "Rows: {shape:?} with strides {strides:?} expected at least {last} numbers, got {len}"
         );
         Self {
             data,
@@ -67,21 +211,74 @@ impl<'a, E> Rows<'a, E> {
         self.shape
     }
 
+    /// The numbers from the first of `rows` to the last of the last, gaps between rows included; `rows` is not empty.
+    #[inline(always)]
+    fn range(&self, batch: usize, head: usize, rows: Range<usize>) -> Range<usize> {
+        let [.., stride] = self.strides;
+        let start = batch * self.strides[0] + head * self.strides[1] + rows.start * stride;
+        start..start + (rows.len() - 1) * stride + self.shape[3]
+    }
+}
+
+impl<'a, E: Real> Rows<'a, E> {
     /// One row, `[size]`.
     #[inline(always)]
-    pub fn row(&self, batch: usize, head: usize, row: usize) -> &'a [E] {
-        let start = batch * self.strides[0] + head * self.strides[1] + row * self.strides[2];
-        &self.data[start..start + self.shape[3]]
+    pub(crate) fn row(&self, batch: usize, head: usize, row: usize) -> Row<'a, E> {
+        Row(self.data).part(self.range(batch, head, row..row + 1))
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self, [batch, head]: [usize; 2]) -> Head<'a, E> {
+        let [of_batch, of_head, stride] = self.strides;
+        let start = batch * of_batch + head * of_head;
+        match self.data {
+            Numbers::Whole(data) => Head::Whole(HeadRows {
+                data: &data[start..],
+                stride,
+            }),
+            Numbers::Half(data) => Head::Half(HeadRows {
+                data: data.part(start..data.len()),
+                stride,
+            }),
+        }
     }
 
     /// Some rows of one head, as a slice from the first number of the first to the last number of the last, and the
-    /// stride between rows; `rows` is not empty.
+    /// stride between rows; `rows` is not empty. `None` in half precision.
     #[inline(always)]
-    pub(crate) fn block(&self, batch: usize, head: usize, rows: Range<usize>) -> (&'a [E], usize) {
-        let [.., stride] = self.strides;
-        let start = batch * self.strides[0] + head * self.strides[1] + rows.start * stride;
-        let len = (rows.len() - 1) * stride + self.shape[3];
-        (&self.data[start..start + len], stride)
+    pub(crate) fn in_place(
+        &self,
+        batch: usize,
+        head: usize,
+        rows: Range<usize>,
+    ) -> Option<(&'a [E], usize)> {
+        match self.data {
+            Numbers::Whole(data) => Some((&data[self.range(batch, head, rows)], self.strides[2])),
+            Numbers::Half(_) => None,
+        }
+    }
+
+    /// As [`in_place`](Self::in_place), or a copy of the rows in `scratch`.
+    #[inline(always)]
+    pub(crate) fn block<'b>(
+        &self,
+        batch: usize,
+        head: usize,
+        rows: Range<usize>,
+        scratch: &'b mut Vec<E>,
+    ) -> (&'b [E], usize)
+    where
+        'a: 'b,
+    {
+        if let Some(block) = self.in_place(batch, head, rows.clone()) {
+            return block;
+        }
+        let size = self.shape[3];
+        scratch.resize(rows.len() * size, E::ZERO);
+        for (row, to) in rows.zip(scratch.chunks_exact_mut(size)) {
+            self.row(batch, head, row).copy_to(to);
+        }
+        (scratch, size)
     }
 }
 
@@ -100,29 +297,40 @@ mod tests {
 
     #[test]
     fn rows_follow_the_strides() {
-        let data: Vec<usize> = (0..24).collect();
+        let data: Vec<f32> = (0_u8..24).map(f32::from).collect();
         let rows = Rows::contiguous(&data, [2, 2, 3, 2]);
-        assert_eq!(rows.row(1, 0, 2), [16, 17]);
+        assert_eq!(rows.row(1, 0, 2).read(&mut Vec::new()), [16.0, 17.0]);
         // [batch, rows, heads, size] seen as [batch, heads, rows, size], and one example seen twice.
         let rows = Rows::strided(&data, [2, 3, 4, 2], [0, 2, 6]);
-        assert_eq!(rows.row(1, 2, 1), [10, 11]);
+        assert_eq!(rows.row(1, 2, 1).read(&mut Vec::new()), [10.0, 11.0]);
+    }
+
+    #[test]
+    fn half_precision_is_widened_where_it_is_read() {
+        let data: Vec<bf16> = (0_u8..24).map(bf16::from).collect();
+        let rows = Rows::<f64>::half(Half::Bf16(&data), [2, 3, 4, 2], [0, 2, 6]);
+        assert_eq!(rows.row(1, 2, 1).read(&mut Vec::new()), [10.0, 11.0]);
+        assert!(rows.in_place(0, 1, 1..3).is_none());
+        let mut scratch = Vec::new();
+        let block = rows.block(0, 1, 1..3, &mut scratch);
+        assert_eq!(block, (&[8.0, 9.0, 14.0, 15.0][..], 2));
     }
 
     #[test]
     #[should_panic(expected = "[1, 1, 2, 3] expected 6 numbers, got 5")]
     fn too_little_data_is_refused() {
-        Rows::contiguous(&[0; 5], [1, 1, 2, 3]);
+        Rows::contiguous(&[0.0; 5], [1, 1, 2, 3]);
     }
 
     #[test]
     #[should_panic(expected = "numbers, got 64")]
     fn strides_that_overflow_are_refused() {
-        Rows::strided(&[0; 64], [1, 1, 16, 16], [0, 0, usize::MAX / 15]);
+        Rows::strided(&[0.0; 64], [1, 1, 16, 16], [0, 0, usize::MAX / 15]);
     }
 
     #[test]
     #[should_panic(expected = "expected at least 7 numbers, got 6")]
     fn strides_that_reach_outside_are_refused() {
-        Rows::strided(&[0; 6], [1, 1, 2, 3], [0, 0, 4]);
+        Rows::strided(&[0.0; 6], [1, 1, 2, 3], [0, 0, 4]);
     }
 }

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::Mask;
 use crate::simd::{Job, Level, Real, Simd};
+use crate::{Mask, Rows};
 
 /// Numbers in a task: some tens of microseconds, far above what handing it out costs.
 const TASK: usize = 1 << 15;
@@ -13,37 +13,24 @@ const TASK: usize = 1 << 15;
 /// A row without a visible key is 0; so is a key whose score is minus infinity.
 ///
 /// # Shapes
-/// - shape `[batch, heads, queries, keys]` of scores and weights, both contiguous
+/// - scores, weights `[batch, heads, queries, keys]`, weights contiguous
 ///
 /// # Panics
-/// If a slice has not as many numbers as `shape`.
-pub fn masked_softmax<E: Real>(
-    level: Level,
-    shape: [usize; 4],
-    mask: &Mask,
-    scores: &[E],
-    weights: &mut [E],
-) {
-    check(
-        shape,
-        &[("scores", scores.len()), ("weights", weights.len())],
-    );
-    mask.check(shape);
-    let Some(task_rows) = task_rows(shape) else {
+/// If weights or mask do not fit the scores.
+pub fn masked_softmax<E: Real>(level: Level, mask: &Mask, scores: Rows<E>, weights: &mut [E]) {
+    check_len("weights", scores.shape(), weights.len());
+    mask.check(scores.shape());
+    let Some(task_rows) = task_rows(scores.shape()) else {
         return;
     };
-    let len = task_rows * shape[3];
-    let tasks = weights.par_chunks_mut(len).zip(scores.par_chunks(len));
-    tasks.enumerate().for_each(|(task, (weights, scores))| {
-        let rows = Rows {
-            shape,
-            mask,
-            first: task * task_rows,
-        };
+    let tasks = weights.par_chunks_mut(task_rows * scores.shape()[3]);
+    tasks.enumerate().for_each(|(task, weights)| {
+        let first = task * task_rows;
         E::dispatch(
             level,
             Forward {
-                rows,
+                mask,
+                first,
                 scores,
                 weights,
             },
@@ -55,52 +42,47 @@ pub fn masked_softmax<E: Real>(
 /// holds there.
 ///
 /// # Shapes
-/// - shape `[batch, heads, queries, keys]` of weights, grad and result, all contiguous
+/// - weights, grad, grad_scores `[batch, heads, queries, keys]`, grad_scores contiguous
 ///
 /// # Panics
-/// If a slice has not as many numbers as `shape`.
+/// If the shapes differ.
 pub fn masked_softmax_backward<E: Real>(
     level: Level,
-    shape: [usize; 4],
-    weights: &[E],
-    grad: &[E],
+    weights: Rows<E>,
+    grad: Rows<E>,
     grad_scores: &mut [E],
 ) {
-    let lens = [
-        ("weights", weights.len()),
-        ("grad", grad.len()),
-        ("grad_scores", grad_scores.len()),
-    ];
-    check(shape, &lens);
+    let shape = weights.shape();
+    assert!(
+        grad.shape() == shape,
+        "masked_softmax: grad expected {shape:?}, got {:?}",
+        grad.shape()
+    );
+    check_len("grad_scores", shape, grad_scores.len());
     let Some(task_rows) = task_rows(shape) else {
         return;
     };
-    let num_keys = shape[3];
-    let len = task_rows * num_keys;
-    let tasks = grad_scores.par_chunks_mut(len).zip(weights.par_chunks(len));
-    tasks
-        .zip(grad.par_chunks(len))
-        .for_each(|((to, weights), grad)| {
-            E::dispatch(
-                level,
-                Backward {
-                    num_keys,
-                    weights,
-                    grad,
-                    to,
-                },
-            );
-        });
+    let tasks = grad_scores.par_chunks_mut(task_rows * shape[3]);
+    tasks.enumerate().for_each(|(task, to)| {
+        let first = task * task_rows;
+        E::dispatch(
+            level,
+            Backward {
+                first,
+                weights,
+                grad,
+                to,
+            },
+        );
+    });
 }
 
-fn check(shape: [usize; 4], lens: &[(&str, usize)]) {
+fn check_len(name: &str, shape: [usize; 4], found: usize) {
     let expected: usize = shape.iter().product();
-    for (name, found) in lens {
-        assert!(
-            *found == expected,
-            "masked_softmax: {name} of {shape:?} expected {expected} numbers, got {found}"
-        );
-    }
+    assert!(
+        found == expected,
+        "masked_softmax: {name} of {shape:?} expected {expected} numbers, got {found}"
+    );
 }
 
 /// Rows in a task, or `None` if there is nothing to do.
@@ -111,16 +93,17 @@ fn task_rows(shape: [usize; 4]) -> Option<usize> {
     }
 }
 
-/// Which rows of the whole a task has.
-struct Rows<'a> {
-    shape: [usize; 4],
-    mask: &'a Mask<'a>,
-    first: usize,
+/// Batch, head and query of a row.
+fn place([_, heads, num_queries, _]: [usize; 4], row: usize) -> [usize; 3] {
+    let head = row / num_queries;
+    [head / heads, head % heads, row % num_queries]
 }
 
 struct Forward<'a, E> {
-    rows: Rows<'a>,
-    scores: &'a [E],
+    mask: &'a Mask<'a>,
+    /// The first row.
+    first: usize,
+    scores: Rows<'a, E>,
     weights: &'a mut [E],
 }
 
@@ -129,18 +112,14 @@ impl<E: Real> Job<E> for Forward<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Rows {
-            shape: [_, heads, num_queries, num_keys],
-            mask,
-            first,
-        } = self.rows;
-        let rows = self
-            .weights
-            .chunks_exact_mut(num_keys)
-            .zip(self.scores.chunks_exact(num_keys));
-        for (row, (weights, scores)) in (first..).zip(rows) {
-            let (head, query) = (row / num_queries, row % num_queries);
-            let visible = mask.visible(head / heads, head % heads, query, num_keys);
+        let shape = self.scores.shape();
+        let [.., num_keys] = shape;
+        let mut wide = Vec::new();
+        let rows = self.weights.chunks_exact_mut(num_keys);
+        for (row, weights) in (self.first..).zip(rows) {
+            let [batch, head, query] = place(shape, row);
+            let scores = self.scores.row(batch, head, query).read(&mut wide);
+            let visible = self.mask.visible(batch, head, query, num_keys);
             let range = visible.range.clone();
             weights[..range.start].fill(E::ZERO);
             weights[range.end..].fill(E::ZERO);
@@ -206,9 +185,10 @@ pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
 }
 
 struct Backward<'a, E> {
-    num_keys: usize,
-    weights: &'a [E],
-    grad: &'a [E],
+    /// The first row.
+    first: usize,
+    weights: Rows<'a, E>,
+    grad: Rows<'a, E>,
     to: &'a mut [E],
 }
 
@@ -217,9 +197,13 @@ impl<E: Real> Job<E> for Backward<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let rows = self.to.chunks_exact_mut(self.num_keys);
-        let rows = rows.zip(self.weights.chunks_exact(self.num_keys));
-        for ((to, weights), grad) in rows.zip(self.grad.chunks_exact(self.num_keys)) {
+        let shape = self.weights.shape();
+        let (mut wide_weights, mut wide_grad) = (Vec::new(), Vec::new());
+        for (row, to) in (self.first..).zip(self.to.chunks_exact_mut(shape[3])) {
+            let [batch, head, query] = place(shape, row);
+            let weights = self.weights.row(batch, head, query).read(&mut wide_weights);
+            let grad = self.grad.row(batch, head, query).read(&mut wide_grad);
+            let (weights, grad) = (&weights[..to.len()], &grad[..to.len()]);
             let mut sum = simd.zero();
             for (weights, grad) in weights.chunks(S::LANES).zip(grad.chunks(S::LANES)) {
                 sum = simd.add(

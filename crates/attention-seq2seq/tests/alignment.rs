@@ -14,6 +14,7 @@ use attention_seq2seq::attention::AttentionKind;
 use attention_seq2seq::batch::{Example, Source};
 use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
 use attention_seq2seq::train::Trainee;
+use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Int, Tensor};
@@ -115,10 +116,11 @@ fn each_step_gets_the_state_of_the_step_before() {
     // The longest target has 4 tokens and an end.
     model.forward(&batch(&all()));
     assert_eq!(calls(), [1.0, 2.0, 3.0, 4.0, 5.0]);
-    let endless = with_parameters(model.clone(), |path, values| {
+    let endless = parameters::changed(model.clone(), |path, mut value| {
         if path == "decoder.output.bias" {
-            values[7] = 100.0;
+            value.data[7] = 100.0;
         }
+        value
     });
     for with_weights in [false, true] {
         endless.greedy(&Source::new([&[4, 5][..]], &device()), 3, with_weights);
@@ -183,7 +185,7 @@ fn a_saved_model_has_the_names_of_its_attention_alone() {
     let file = folder.path().join("model.bpk");
     let own = AdditiveAttentionConfig::new(6, 6, 6).init(&device());
     let own = drawn(config().init(own, &device()), 4);
-    let saved = parameters(&own);
+    let saved = parameters::values(&own);
     let names: Vec<&str> = saved
         .keys()
         .filter_map(|name| name.strip_prefix("decoder.attention."))
@@ -200,8 +202,8 @@ fn a_saved_model_has_the_names_of_its_attention_alone() {
     Trainee::new(own.clone()).save_file(&file).unwrap();
     let any = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 5));
     let any = any.try_load_file(&file).unwrap();
-    assert_eq!(parameters(&any.model), saved);
+    assert_eq!(parameters::values(&any.model), saved);
     any.save_file(&file).unwrap();
     let back = Trainee::new(drawn(own, 6)).try_load_file(&file).unwrap();
-    assert_eq!(parameters(&back.model), saved);
+    assert_eq!(parameters::values(&back.model), saved);
 }

@@ -10,6 +10,7 @@ use std::sync::Once;
 
 use attention_seq2seq::attention::AttentionKind;
 use attention_seq2seq::model::Seq2SeqConfig;
+use attention_tests::parameters;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType};
 use support::*;
@@ -34,22 +35,24 @@ fn check(kind: AttentionKind, bidirectional: bool) {
     let all = examples(&[(3, 2), (5, 0)], &config, 2);
     let start = loss(&model, &batch(&all));
     assert_eq!(start.dtype(), DType::F64);
-    let gradients = gradients(&model, &start.backward());
+    let gradients = parameters::gradients(&model, Some(&start.backward()));
     assert!(gradients.len() >= 20, "{:?}", gradients.keys());
 
     let model = model.valid();
     let batch = batch_on(&all, &device().inner());
     for (name, gradient) in &gradients {
+        let gradient = &gradient.data;
         let size = |entry: &usize| gradient[*entry].abs();
         let by_size = |a: &usize, b: &usize| size(a).total_cmp(&size(b));
         let largest = (0..gradient.len()).max_by(by_size).unwrap();
         assert!(size(&largest) > 1e-5, "{name}");
         for entry in [largest, gradient.len() / 2] {
             let moved = |by: f64| {
-                let model = with_parameters(model.clone(), |path, values| {
+                let model = parameters::changed(model.clone(), |path, mut value| {
                     if path == name {
-                        values[entry] += by;
+                        value.data[entry] += by;
                     }
+                    value
                 });
                 read(loss(&model, &batch))[0]
             };

@@ -4,6 +4,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
 use crate::linear::project;
+use crate::memory::Owner;
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 use crate::{AttentionOutput, Mask, Memory, ops};
 
@@ -32,8 +33,13 @@ pub(super) fn check_size(config: &str, name: &str, size: usize) {
     assert!(size > 0, "{config}: {name} expected at least 1, got 0");
 }
 
-/// Keys, projected by V after padding is cleared, and values.
-pub(super) fn prepare(key: &Linear, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+/// Keys, projected by V after padding is cleared, and values, for an `A` to read.
+pub(super) fn prepare<A: 'static>(
+    key: &Linear,
+    keys: Tensor<3>,
+    values: Tensor<3>,
+    mask: Mask,
+) -> Memory {
     let [batch, num_keys, _] = keys.dims();
     let [key_size, num_hiddens] = key.weight.dims();
     assert_shape!(keys, [batch, num_keys, key_size]);
@@ -47,20 +53,25 @@ pub(super) fn prepare(key: &Linear, keys: Tensor<3>, values: Tensor<3>, mask: Ma
         ),
         _ => project(key, keys),
     };
-    Memory::of_projected(keys, to_four_axes(values), mask)
+    Memory {
+        owner: Some(Owner::of::<A>()),
+        ..Memory::of_projected(keys, to_four_axes(values), mask)
+    }
 }
 
 /// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.
 ///
 /// # Panics
-/// If query, memory and the state's tensor `[batch, keys]` do not fit together.
-pub(super) fn project_query(
+/// If query, memory and the state's tensor `[batch, keys]` do not fit together, or the memory was prepared for another
+/// type than `A`.
+pub(super) fn project_query<A: 'static>(
     module: &str,
     linear: &Linear,
     query: Tensor<3>,
     memory: &Memory,
     state: &Tensor<2>,
 ) -> Option<Tensor<4>> {
+    memory.expect_owner::<A>();
     let [query_size, num_hiddens] = linear.weight.dims();
     let [batch, heads, num_keys, size] = memory.keys.dims();
     assert!(

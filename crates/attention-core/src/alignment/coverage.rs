@@ -104,7 +104,7 @@ impl Alignment for CoverageAttention {
     type State = CoverageState;
 
     fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        additive::prepare(&self.key, keys, values, mask)
+        additive::prepare::<Self>(&self.key, keys, values, mask)
     }
 
     fn start(&self, memory: &Memory) -> CoverageState {
@@ -123,7 +123,8 @@ impl Alignment for CoverageAttention {
         state: CoverageState,
     ) -> (AttentionOutput<3>, CoverageState) {
         const NAME: &str = "CoverageAttention";
-        let query = additive::project_query(NAME, &self.query, query, memory, &state.coverage);
+        let query =
+            additive::project_query::<Self>(NAME, &self.query, query, memory, &state.coverage);
         let Some(query) = query else {
             return (additive::nothing(memory), state);
         };

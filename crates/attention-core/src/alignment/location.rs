@@ -150,7 +150,7 @@ impl Alignment for LocationAttention {
     type State = LocationState;
 
     fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        additive::prepare(&self.key, keys, values, mask)
+        additive::prepare::<Self>(&self.key, keys, values, mask)
     }
 
     fn start(&self, memory: &Memory) -> LocationState {
@@ -168,7 +168,8 @@ impl Alignment for LocationAttention {
         state: LocationState,
     ) -> (AttentionOutput<3>, LocationState) {
         const NAME: &str = "LocationAttention";
-        let query = additive::project_query(NAME, &self.query, query, memory, &state.previous);
+        let query =
+            additive::project_query::<Self>(NAME, &self.query, query, memory, &state.previous);
         let Some(query) = query else {
             return (additive::nothing(memory), state);
         };

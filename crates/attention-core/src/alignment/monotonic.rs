@@ -129,7 +129,7 @@ impl Alignment for MonotonicAttention {
     type State = MonotonicState;
 
     fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        additive::prepare(&self.key, keys, values, mask)
+        additive::prepare::<Self>(&self.key, keys, values, mask)
     }
 
     fn start(&self, memory: &Memory) -> MonotonicState {
@@ -213,7 +213,8 @@ impl MonotonicAttention {
         choose: impl FnOnce(Tensor<4>) -> Tensor<4>,
     ) -> (AttentionOutput<3>, MonotonicState) {
         const NAME: &str = "MonotonicAttention";
-        let query = additive::project_query(NAME, &self.query, query, memory, &state.previous);
+        let query =
+            additive::project_query::<Self>(NAME, &self.query, query, memory, &state.previous);
         let Some(query) = query else {
             return (additive::nothing(memory), state);
         };

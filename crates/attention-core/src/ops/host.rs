@@ -7,6 +7,8 @@ use burn::backend::Backend;
 
 #[cfg(feature = "host")]
 use burn::backend::tensor::FloatTensor;
+#[cfg(feature = "host")]
+use burn::tensor::{bf16, f16};
 
 /// A backend, and whether the kernels on slices serve it. A backend of your own says `impl HostBackend for .. {}`.
 pub trait HostBackend: Backend {
@@ -17,7 +19,7 @@ pub trait HostBackend: Backend {
     /// the whole is; `None` if the kernels do not serve the backend.
     #[cfg(feature = "host")]
     #[doc(hidden)]
-    fn read<E: HostReal>(_tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
+    fn read<E: HostNumber>(_tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
         None
     }
 }
@@ -45,9 +47,9 @@ impl<'a, E: Clone> HostSlice<'a, E> {
     }
 }
 
-/// The numbers that the kernels know.
+/// The numbers that tensors hold.
 #[cfg(feature = "host")]
-pub trait HostReal: attention_kernels::Real + burn::tensor::Element {
+pub trait HostNumber: burn::tensor::Element {
     #[cfg(feature = "flex")]
     #[doc(hidden)]
     fn read_flex(tensor: &burn::backend::flex::FlexTensor) -> HostSlice<'_, Self>;
@@ -58,9 +60,9 @@ pub trait HostReal: attention_kernels::Real + burn::tensor::Element {
 }
 
 #[cfg(feature = "host")]
-macro_rules! host_real {
-    ($real:ident, $variant:ident) => {
-        impl HostReal for $real {
+macro_rules! host_number {
+    ($number:ident $(, $variant:ident)?) => {
+        impl HostNumber for $number {
             #[cfg(feature = "flex")]
             fn read_flex(tensor: &burn::backend::flex::FlexTensor) -> HostSlice<'_, Self> {
                 let layout = tensor.layout();
@@ -89,31 +91,45 @@ macro_rules! host_real {
 
             #[cfg(feature = "ndarray")]
             fn read_ndarray(tensor: &burn::backend::ndarray::NdArrayTensor) -> HostSlice<'_, Self> {
-                let burn::backend::ndarray::NdArrayTensor::$variant(storage) = tensor else {
-                    panic!("expected a tensor of {}", stringify!($real));
-                };
-                let view = storage.view();
-                let shape = view.shape().to_vec();
-                let data = match view.to_slice() {
-                    Some(data) => Cow::Borrowed(data),
-                    None => Cow::Owned(storage.view().iter().copied().collect()),
-                };
-                HostSlice::contiguous(data, &shape)
+                $(
+                    if let burn::backend::ndarray::NdArrayTensor::$variant(storage) = tensor {
+                        let view = storage.view();
+                        let shape = view.shape().to_vec();
+                        let data = match view.to_slice() {
+                            Some(data) => Cow::Borrowed(data),
+                            None => Cow::Owned(storage.view().iter().copied().collect()),
+                        };
+                        return HostSlice::contiguous(data, &shape);
+                    }
+                )?
+                panic!("expected a tensor of {}, got {:?}", stringify!($number), tensor.dtype());
             }
         }
     };
 }
 
 #[cfg(feature = "host")]
-host_real!(f32, F32);
+host_number!(f32, F32);
 #[cfg(feature = "host")]
-host_real!(f64, F64);
+host_number!(f64, F64);
+// ndarray has no half precision.
+#[cfg(feature = "host")]
+host_number!(f16);
+#[cfg(feature = "host")]
+host_number!(bf16);
+
+/// The numbers that the kernels compute with.
+#[cfg(feature = "host")]
+pub(in crate::ops) trait HostReal: attention_kernels::Real + HostNumber {}
+
+#[cfg(feature = "host")]
+impl<E: attention_kernels::Real + HostNumber> HostReal for E {}
 
 #[cfg(feature = "flex")]
 impl HostBackend for burn::backend::Flex {
     const HAS_KERNELS: bool = true;
 
-    fn read<E: HostReal>(tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
+    fn read<E: HostNumber>(tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
         Some(E::read_flex(tensor))
     }
 }
@@ -122,7 +138,7 @@ impl HostBackend for burn::backend::Flex {
 impl HostBackend for burn::backend::NdArray {
     const HAS_KERNELS: bool = true;
 
-    fn read<E: HostReal>(tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
+    fn read<E: HostNumber>(tensor: &FloatTensor<Self>) -> Option<HostSlice<'_, E>> {
         Some(E::read_ndarray(tensor))
     }
 }

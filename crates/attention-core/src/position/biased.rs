@@ -6,7 +6,7 @@ use burn::tensor::{DType, Device, Tensor};
 use crate::{Mask, Memory, ScoringFunction};
 
 /// What is added to a score for the positions of query and key, whatever they hold.
-pub trait PositionBias: Module + ModuleDisplay {
+pub trait PositionBias: Module + ModuleDisplay + 'static {
     /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; no number is 0.
     ///
     /// # Shapes

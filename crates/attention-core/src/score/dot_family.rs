@@ -44,7 +44,7 @@ use crate::{Mask, Memory, ops};
 /// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::none());
 /// assert_eq!(context.dims(), [1, 5, 4]);
 /// ```
-pub trait DotFamily: Module + ModuleDisplay {
+pub trait DotFamily: Module + ModuleDisplay + 'static {
     /// The queries, mapped to the size in which they meet the keys.
     ///
     /// # Shapes

@@ -60,7 +60,7 @@ use crate::{Mask, Memory, masked_softmax, ops};
 /// let context = attention.forward(queries, keys.clone(), keys, &Mask::none());
 /// assert_eq!(context.dims(), [1, 2, 3]);
 /// ```
-pub trait ScoringFunction: Module + ModuleDisplay {
+pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// What can be computed from the queries alone.
     ///
     /// # Shapes

@@ -99,7 +99,8 @@ fn additive_score(backward: bool) {
         mask: mask(),
     };
     let level = Level::current();
-    let len = HEADS[0] * HEADS[1] * QUERIES * KEYS;
+    let shape = [HEADS[0], HEADS[1], QUERIES, KEYS];
+    let len = shape.iter().product();
     if !backward {
         let mut scores = vec![0.0; len];
         return counted(|| score.forward(level, &mut scores));
@@ -113,7 +114,7 @@ fn additive_score(backward: bool) {
             keys: &mut to_keys,
             weight: &mut to_weight,
         };
-        score.backward(level, &gradient, gradients);
+        score.backward(level, Rows::contiguous(&gradient, shape), gradients);
     });
 }
 
@@ -154,7 +155,7 @@ fn additive_attention(num_queries: usize, backward: bool) {
         };
         attention.backward(
             level,
-            &context,
+            view(&context, num_queries),
             &lse,
             view(&gradient, num_queries),
             gradients,
@@ -195,7 +196,7 @@ fn dot_product(num_queries: usize, backward: bool) {
         dot_product_backward(
             level,
             &attention,
-            &context,
+            view(&context, num_queries),
             &lse,
             view(&gradient, num_queries),
             gradients,
@@ -207,11 +208,12 @@ fn softmax(backward: bool) {
     let shape = [HEADS[0], HEADS[1], 16, KEYS];
     let len = shape.iter().product();
     let (scores, mut weights) = (numbers(1, len), numbers(2, len));
+    let rows = |numbers| Rows::contiguous(numbers, shape);
     let level = Level::current();
     if !backward {
-        return counted(|| masked_softmax(level, shape, &mask(), &scores, &mut weights));
+        return counted(|| masked_softmax(level, &mask(), rows(&scores), &mut weights));
     }
-    masked_softmax(level, shape, &mask(), &scores, &mut weights);
+    masked_softmax(level, &mask(), rows(&scores), &mut weights);
     let (gradient, mut to_scores) = (numbers(3, len), numbers(4, len));
-    counted(|| masked_softmax_backward(level, shape, &weights, &gradient, &mut to_scores));
+    counted(|| masked_softmax_backward(level, rows(&weights), rows(&gradient), &mut to_scores));
 }

@@ -98,7 +98,7 @@ impl<E: Real> AdditiveAttention<'_, E> {
     pub fn backward(
         &self,
         level: Level,
-        context: &[E],
+        context: Rows<E>,
         lse: &[E],
         context_gradient: Rows<E>,
         gradients: AdditiveAttentionGradients<E>,
@@ -121,7 +121,7 @@ impl<E: Real> AdditiveAttention<'_, E> {
 
     /// As [`backward`](Self::backward), for one [step](Self::is_step) of many through the same keys and values: what
     /// their gradients are made of is written instead of added, so that all steps can be added at once, with their
-    /// queries side by side: [`AdditiveScore::backward`] of `scores` for the keys, [`add_pairs`](crate::add_pairs) of
+    /// queries side by side: [`AdditiveScore::backward_keys`] of `scores`, [`add_pairs`](crate::add_pairs) of
     /// `weights` and the gradients of the contexts for the values.
     ///
     /// # Shapes
@@ -136,16 +136,19 @@ impl<E: Real> AdditiveAttention<'_, E> {
     /// Whether this is a step with outputs that fit. The streaming kernels report what does not, and take what has a
     /// size of 0.
     fn is_few(&self, context_len: usize, lse_len: usize) -> bool {
-        let [batch, heads, num_queries, _] = self.score.queries.shape();
-        let [.., value_size] = self.values.shape();
+        let [batch, heads, num_queries, value_size] = self.context_shape();
         let rows = batch * heads * num_queries;
         self.is_step() && [context_len, lse_len] == [rows * value_size, rows]
     }
 
-    fn check_context_gradient(&self, context: &Rows<E>) {
+    fn context_shape(&self) -> [usize; 4] {
         let [batch, heads, num_queries, _] = self.score.queries.shape();
         let [.., value_size] = self.values.shape();
-        let expected = [batch, heads, num_queries, value_size];
+        [batch, heads, num_queries, value_size]
+    }
+
+    fn check_context_gradient(&self, context: &Rows<E>) {
+        let expected = self.context_shape();
         let found = context.shape();
         assert!(
             found == expected,
@@ -197,13 +200,14 @@ pub(super) fn forward<E: Real>(
 pub(super) fn backward<E: Real>(
     problem: &AdditiveAttention<E>,
     level: Level,
-    context: &[E],
+    context: Rows<E>,
     lse: &[E],
     context_gradient: Rows<E>,
     gradients: AdditiveAttentionGradients<E>,
 ) {
     let score = problem.streamed();
-    if problem.is_few(context.len(), lse.len()) {
+    let context_len = context.shape().iter().product();
+    if problem.is_few(context_len, lse.len()) {
         let AdditiveAttentionGradients {
             queries,
             keys,

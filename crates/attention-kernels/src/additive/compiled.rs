@@ -1,6 +1,7 @@
 //! The kernels of each type of number, compiled here: a generic function would be compiled again, for every
 //! instruction set, in each crate that calls it.
 
+use super::range::Bounds;
 use super::{
     AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
 };
@@ -10,13 +11,22 @@ use crate::{Mask, Rows};
 
 /// What [`AdditiveScore`] and [`AdditiveAttention`] call.
 pub(crate) trait AdditiveKernels: Sized {
+    const BOUNDS: Bounds;
+
     fn score_forward(problem: &AdditiveScore<Self>, level: Level, scores: &mut [Self]);
 
     fn score_backward(
         problem: &AdditiveScore<Self>,
         level: Level,
-        grad: &[Self],
+        grad: Rows<Self>,
         gradients: AdditiveGradients<Self>,
+    );
+
+    fn score_backward_keys(
+        problem: &AdditiveScore<Self>,
+        level: Level,
+        grad: Rows<Self>,
+        keys: &mut [Self],
     );
 
     fn pack(keys: &Rows<Self>, mask: &Mask, num_queries: usize, level: Level) -> Vec<Self>;
@@ -31,7 +41,7 @@ pub(crate) trait AdditiveKernels: Sized {
     fn attention_backward(
         problem: &AdditiveAttention<Self>,
         level: Level,
-        context: &[Self],
+        context: Rows<Self>,
         lse: &[Self],
         context_gradient: Rows<Self>,
         gradients: AdditiveAttentionGradients<Self>,
@@ -46,8 +56,10 @@ pub(crate) trait AdditiveKernels: Sized {
 }
 
 macro_rules! additive_kernels {
-    ($type:ident) => {
+    ($type:ident, $bounds:expr) => {
         impl AdditiveKernels for $type {
+            const BOUNDS: Bounds = $bounds;
+
             fn score_forward(problem: &AdditiveScore<Self>, level: Level, scores: &mut [Self]) {
                 score::forward(problem, level, scores);
             }
@@ -55,10 +67,19 @@ macro_rules! additive_kernels {
             fn score_backward(
                 problem: &AdditiveScore<Self>,
                 level: Level,
-                grad: &[Self],
+                grad: Rows<Self>,
                 gradients: AdditiveGradients<Self>,
             ) {
                 score::backward(problem, level, grad, gradients);
+            }
+
+            fn score_backward_keys(
+                problem: &AdditiveScore<Self>,
+                level: Level,
+                grad: Rows<Self>,
+                keys: &mut [Self],
+            ) {
+                score::backward_keys(problem, level, grad, keys);
             }
 
             fn pack(keys: &Rows<Self>, mask: &Mask, num_queries: usize, level: Level) -> Vec<Self> {
@@ -77,7 +98,7 @@ macro_rules! additive_kernels {
             fn attention_backward(
                 problem: &AdditiveAttention<Self>,
                 level: Level,
-                context: &[Self],
+                context: Rows<Self>,
                 lse: &[Self],
                 context_gradient: Rows<Self>,
                 gradients: AdditiveAttentionGradients<Self>,
@@ -97,5 +118,5 @@ macro_rules! additive_kernels {
     };
 }
 
-additive_kernels!(f32);
-additive_kernels!(f64);
+additive_kernels!(f32, Bounds::F32);
+additive_kernels!(f64, Bounds::F64);

@@ -12,10 +12,10 @@
 use std::ops::Range;
 
 use super::BLOCK;
-use super::pack::in_range;
 use super::panel::Panel;
-use super::tile::complement;
+use super::range::{Path, Reach, complement};
 use crate::Rows;
+use crate::rows::Row;
 use crate::simd::{Real, Simd};
 
 /// Queries whose sums stay in registers while the keys go by: with four, an AVX2 machine's sixteen suffice.
@@ -25,13 +25,13 @@ const TILE: usize = 4;
 #[derive(Default)]
 pub(super) struct Side<'a, E> {
     /// The rows themselves, for the slow path.
-    rows: Vec<&'a [E]>,
+    rows: Vec<Row<'a, E>>,
     /// `e^(2x)`, halved for queries.
     exponentials: Panel<E>,
     /// `sum g (1 - t^2)`
     sums: Panel<E>,
-    in_range: bool,
-    scratch: Vec<E>,
+    /// Of each block of units.
+    reach: Vec<Reach>,
 }
 
 impl<'a, E: Real> Side<'a, E> {
@@ -51,12 +51,11 @@ impl<'a, E: Real> Side<'a, E> {
             .extend(range.map(|row| from.row(batch, head, row)));
         self.exponentials.reset(self.rows.len(), units);
         self.sums.reset(self.rows.len(), units);
-        self.scratch.resize(units, E::ZERO);
-        self.in_range = true;
-        for (index, row) in self.rows.iter().enumerate() {
+        self.reach.clear();
+        self.reach.resize(units.div_ceil(BLOCK), Reach::Near);
+        for (index, &row) in self.rows.iter().enumerate() {
             let exponentials = &mut self.exponentials;
-            self.in_range &=
-                exponentials.fill_exponentials(simd, index, row, factor, &mut self.scratch);
+            exponentials.fill_exponentials(simd, index, row, factor, &mut self.reach);
         }
     }
 
@@ -94,130 +93,166 @@ impl<'a, E: Real> Side<'a, E> {
 }
 
 /// Adds what the scores of all queries and the keys `range` contribute to the sums of both sides and to `weight`,
-/// `dw` `[units]`.
+/// `dw` `[units]`; without `ALL`, to those of the keys alone.
 ///
 /// `grad` holds `d loss / d score`, `[queries][stride]`, its first column that of key `range.start`; it is 0 for
 /// hidden pairs.
 #[inline(always)]
-pub(super) fn add_gradients<E: Real, S: Simd<E>>(
+pub(super) fn add_gradients<E: Real, S: Simd<E>, const ALL: bool>(
     simd: S,
-    queries: &mut Side<E>,
-    keys: &mut Side<E>,
+    [queries, keys]: [&mut Side<E>; 2],
     range: Range<usize>,
     grad: &[E],
     stride: usize,
     weight: &mut [E],
 ) {
-    let fast = queries.in_range && keys.in_range;
-    let num_queries = queries.rows.len();
-    for (block, weight) in weight.chunks_mut(BLOCK).enumerate() {
+    let terms = Terms {
+        range,
+        grad,
+        stride,
+    };
+    for block in 0..queries.reach.len() {
+        let total = match queries.reach[block].path(keys.reach[block]) {
+            Path::Slow => terms.add::<S, true, ALL>(simd, block, queries, keys),
+            _ => terms.add::<S, false, ALL>(simd, block, queries, keys),
+        };
+        if ALL {
+            for (weight, total) in weight[block * BLOCK..].iter_mut().zip(total) {
+                *weight += -total;
+            }
+        }
+    }
+}
+
+/// The gradients of the scores of some pairs.
+struct Terms<'a, E> {
+    /// Of the keys.
+    range: Range<usize>,
+    grad: &'a [E],
+    stride: usize,
+}
+
+impl<E: Real> Terms<'_, E> {
+    /// Adds what a block of units contributes; returns its `-dw`.
+    #[inline(always)]
+    fn add<S: Simd<E>, const SLOW: bool, const ALL: bool>(
+        &self,
+        simd: S,
+        block: usize,
+        queries: &mut Side<E>,
+        keys: &mut Side<E>,
+    ) -> [E; BLOCK] {
+        let num_queries = queries.rows.len();
         let mut total = [E::ZERO; BLOCK];
         let mut first = 0;
         while first < num_queries {
-            let grad = (&grad[first * stride..], stride);
-            let range = range.clone();
-            let count = if first + TILE <= num_queries { TILE } else { 1 };
-            match (count, fast) {
-                (TILE, true) => tile::<E, S, TILE, false>(
-                    simd, block, first, queries, keys, range, grad, &mut total,
-                ),
-                (TILE, false) => tile::<E, S, TILE, true>(
-                    simd, block, first, queries, keys, range, grad, &mut total,
-                ),
-                (_, true) => tile::<E, S, 1, false>(
-                    simd, block, first, queries, keys, range, grad, &mut total,
-                ),
-                (_, false) => tile::<E, S, 1, true>(
-                    simd, block, first, queries, keys, range, grad, &mut total,
-                ),
+            if first + TILE <= num_queries {
+                let at = (block, first);
+                self.tile::<S, TILE, SLOW, ALL>(simd, at, queries, keys, &mut total);
+                first += TILE;
+            } else {
+                let at = (block, first);
+                self.tile::<S, 1, SLOW, ALL>(simd, at, queries, keys, &mut total);
+                first += 1;
             }
-            first += count;
         }
-        for (weight, total) in weight.iter_mut().zip(total) {
-            *weight += -total;
-        }
+        total
     }
-}
 
-/// For each term: three multiply-adds, an estimate, two products, and on another port three sums.
-///
-/// With `SLOW`, elements out of range are evaluated from `q + k`, all else in the same order. There a gradient of 0
-/// adds nothing whatever the key holds, since it may be hidden.
-#[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "the state of one loop nest")]
-fn tile<E: Real, S: Simd<E>, const Q: usize, const SLOW: bool>(
-    simd: S,
-    block: usize,
-    first: usize,
-    queries: &mut Side<E>,
-    keys: &mut Side<E>,
-    range: Range<usize>,
-    (grad, stride): (&[E], usize),
-    total: &mut [E; BLOCK],
-) {
-    let rows: [&[E]; Q] = std::array::from_fn(|q| &grad[q * stride..q * stride + range.len()]);
-    let half = simd.splat(E::from_f64(0.5));
-    let key_range = range.start * BLOCK..range.end * BLOCK;
-    for lane in (0..BLOCK).step_by(S::LANES) {
-        let query_block = &queries.exponentials.block(block)[first * BLOCK..(first + Q) * BLOCK];
-        let mut query = [simd.zero(); Q];
-        let mut query_sums = [simd.zero(); Q];
-        for q in 0..Q {
-            query[q] = simd.load(&query_block[q * BLOCK + lane..]);
-        }
-        let mut weight_sum = simd.zero();
-        let key_rows = keys.exponentials.block(block)[key_range.clone()].chunks_exact(BLOCK);
-        let sum_rows = keys.sums.block_mut(block)[key_range.clone()].chunks_exact_mut(BLOCK);
-        for (j, (key, sum)) in key_rows.zip(sum_rows).enumerate() {
-            let key = simd.load(&key[lane..]);
-            let mut key_sum = simd.load(&sum[lane..]);
+    /// For each term: three multiply-adds, an estimate, two products, and on another port three sums, of which only the
+    /// keys' without `ALL`.
+    ///
+    /// With `SLOW`, what must be is evaluated from `q + k`, all else in the same order. There a gradient of 0 adds nothing
+    /// whatever the key holds, since it may be hidden.
+    #[inline(always)]
+    fn tile<S: Simd<E>, const Q: usize, const SLOW: bool, const ALL: bool>(
+        &self,
+        simd: S,
+        (block, first): (usize, usize),
+        queries: &mut Side<E>,
+        keys: &mut Side<E>,
+        total: &mut [E; BLOCK],
+    ) {
+        let Self {
+            range,
+            grad,
+            stride,
+        } = self;
+        let len = range.len();
+        let rows: [&[E]; Q] = std::array::from_fn(|q| &grad[(first + q) * stride..][..len]);
+        let half = simd.splat(E::from_f64(0.5));
+        let key_range = range.start * BLOCK..range.end * BLOCK;
+        for lane in (0..BLOCK).step_by(S::LANES) {
+            let query_block =
+                &queries.exponentials.block(block)[first * BLOCK..(first + Q) * BLOCK];
+            let mut query = [simd.zero(); Q];
+            let mut query_sums = [simd.zero(); Q];
             for q in 0..Q {
-                let g = simd.splat(rows[q][j]);
-                let mut negative_tanh = simd.reciprocal_less_one(simd.mul_add(query[q], key, half));
-                if SLOW {
-                    let query = queries.rows[first + q];
-                    let key = keys.rows[range.start + j];
-                    negative_tanh = match rows[q][j] == E::ZERO {
-                        true => simd.zero(),
-                        false => direct(simd, query, key, block * BLOCK + lane, negative_tanh),
-                    };
-                }
-                let product = simd.mul(g, negative_tanh);
-                let term = simd.neg_mul_add(product, negative_tanh, g);
-                query_sums[q] = simd.add(query_sums[q], term);
-                key_sum = simd.add(key_sum, term);
-                weight_sum = simd.add(weight_sum, product);
+                query[q] = simd.load(&query_block[q * BLOCK + lane..]);
             }
-            simd.store(key_sum, &mut sum[lane..]);
+            let mut weight_sum = simd.zero();
+            let key_rows = keys.exponentials.block(block)[key_range.clone()].chunks_exact(BLOCK);
+            let sum_rows = keys.sums.block_mut(block)[key_range.clone()].chunks_exact_mut(BLOCK);
+            for (j, (key, sum)) in key_rows.zip(sum_rows).enumerate() {
+                let key = simd.load(&key[lane..]);
+                let mut key_sum = simd.load(&sum[lane..]);
+                for q in 0..Q {
+                    let g = simd.splat(rows[q][j]);
+                    let mut negative_tanh =
+                        simd.reciprocal_less_one(simd.mul_add(query[q], key, half));
+                    if SLOW {
+                        let query = queries.rows[first + q];
+                        let key = keys.rows[range.start + j];
+                        negative_tanh = match rows[q][j] == E::ZERO {
+                            true => simd.zero(),
+                            false => direct(simd, query, key, block * BLOCK + lane, negative_tanh),
+                        };
+                    }
+                    let product = simd.mul(g, negative_tanh);
+                    let term = simd.neg_mul_add(product, negative_tanh, g);
+                    key_sum = simd.add(key_sum, term);
+                    if ALL {
+                        query_sums[q] = simd.add(query_sums[q], term);
+                        weight_sum = simd.add(weight_sum, product);
+                    }
+                }
+                simd.store(key_sum, &mut sum[lane..]);
+            }
+            if ALL {
+                let to = &mut queries.sums.block_mut(block)[first * BLOCK..(first + Q) * BLOCK];
+                for q in 0..Q {
+                    let to = &mut to[q * BLOCK + lane..];
+                    simd.store(simd.add(simd.load(to), query_sums[q]), to);
+                }
+                let to = &mut total[lane..];
+                simd.store(simd.add(simd.load(to), weight_sum), to);
+            }
         }
-        let to = &mut queries.sums.block_mut(block)[first * BLOCK..(first + Q) * BLOCK];
-        for q in 0..Q {
-            let to = &mut to[q * BLOCK + lane..];
-            simd.store(simd.add(simd.load(to), query_sums[q]), to);
-        }
-        let to = &mut total[lane..];
-        simd.store(simd.add(simd.load(to), weight_sum), to);
     }
 }
 
-/// `-tanh(query + key)` of the units from `first` on: `fast` where both are in range.
+/// `-tanh(query + key)` of the units from `first` on: `fast` where that is right.
 #[inline(always)]
 pub(super) fn direct<E: Real, S: Simd<E>>(
     simd: S,
-    query: &[E],
-    key: &[E],
+    query: Row<E>,
+    key: Row<E>,
     first: usize,
     fast: S::V,
 ) -> S::V {
     let units = first.min(query.len())..query.len().min(first + S::LANES);
-    let (query, key) = (&query[units.clone()], &key[units]);
+    let mut both = [[E::ZERO; BLOCK]; 2];
+    for (row, to) in [query, key].into_iter().zip(&mut both) {
+        row.part(units.clone()).copy_to(&mut to[..units.len()]);
+    }
+    let [query, key] = &both;
     let mut inside = [E::ONE; BLOCK];
     for (inside, (query, key)) in inside.iter_mut().zip(query.iter().zip(key)) {
-        if !(in_range(*query) && in_range(*key)) {
+        if Reach::of(*query).path(Reach::of(*key)) == Path::Slow {
             *inside = E::ZERO;
         }
     }
-    let x = simd.add(simd.load_partial(query), simd.load_partial(key));
+    let x = simd.add(simd.load(query), simd.load(key));
     let r = complement(simd, x);
     let slow = simd.sub(simd.add(r, r), simd.splat(E::ONE));
     simd.select(simd.less(simd.zero(), simd.load(&inside)), fast, slow)

@@ -13,8 +13,8 @@
 //!   `w r = m / d`, where `(m / w) a` is made once per query and `d` is still one multiply-add.
 //! - Two units share a reciprocal: `1/d1 + 1/d2 = (d1 + d2) / (d1 d2)`.
 //!
-//! The product `d1 d2` must stay within `f32`, which bounds what one factor may be; see [`pack`]. A unit outside of
-//! those bounds takes a slower path that evaluates `tanh` from `q + k` itself. Which path computes a term depends
+//! The product `d1 d2` must stay within `f32`, which bounds what one factor may be; see [`range`]. Elements outside of
+//! those bounds take slower paths, of which the last evaluates `tanh` from `q + k` itself. What a term comes to depends
 //! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
 
 mod attention;
@@ -23,6 +23,7 @@ mod few;
 mod gradient;
 mod pack;
 mod panel;
+mod range;
 mod score;
 mod stream;
 mod tile;

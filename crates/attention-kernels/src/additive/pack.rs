@@ -1,46 +1,33 @@
 //! Queries, keys and weights in the order in which the kernel reads them.
 //!
-//! The bounds: `ln d1 d2` must stay below 88, so each of the two may reach 43.9. A weight's `m / |w|` takes at most 13
-//! of that (weights down to 2.3e-6 of the largest), `1 + a c` at most `2 * 15 + ln 2` where `|2q|` and `|2k|` are
-//! within 15.
-
 use std::ops::Range;
 
 use super::BLOCK;
+use super::range::{MOST_INVERSE, Reach, exponentials};
 use super::tile::QueryTile;
 use crate::Rows;
+use crate::rows::Row;
 use crate::simd::{Real, Simd};
-
-/// The largest `|2q|` and `|2k|` of the fast path.
-const RANGE: f64 = 15.0;
-/// The largest `m / |w|` of the fast path, `e^13`.
-const WEIGHT_RANGE: f64 = 442_413.0;
 
 /// Units that are summed by themselves. The terms `w r` of one sign add up to much more than `w tanh` do; a sum that
 /// starts at half the chunk's weight stays small, and so does its rounding.
 pub(super) const CHUNK: usize = 32;
 
-/// Whether the fast path takes `x`, an element of a query or key. False for NaN.
-#[inline(always)]
-pub(super) fn in_range<E: Real>(x: E) -> bool {
-    x.abs() < E::from_f64(0.5 * RANGE)
-}
-
 /// The weights, seen from the denominator.
 #[derive(Debug)]
 pub(super) struct Weights<E> {
-    /// `m / w[u]`, or 1 outside of the range.
+    /// `m / w[u]`; of weights far below `m`, `e^13` with their sign, as if they were larger.
     pub inverse: Vec<E>,
     /// `w[u] / m`
     pub relative: Vec<E>,
-    /// `m`, the largest magnitude; 1 if all are 0 or one is not finite.
+    /// What `1 / d[u]` must be multiplied with to take back what `inverse` adds to the weight; mostly 0.
+    pub excess: Vec<E>,
+    /// The units for which it is not.
+    pub with_excess: Vec<usize>,
+    /// `m`, the largest magnitude; 0 if all are, 1 if one is not finite.
     pub largest: E,
     /// Of each chunk of [`CHUNK`] units, `-sum w / (2 m)`.
     pub starts: Vec<E>,
-    /// Whether the fast path takes the unit.
-    pub in_range: Vec<bool>,
-    /// Whether it takes all of them.
-    pub all_in_range: bool,
 }
 
 impl<E: Real> Weights<E> {
@@ -54,59 +41,37 @@ impl<E: Real> Weights<E> {
             E::ZERO,
             |most, w| if w.abs() > most { w.abs() } else { most },
         );
-        let largest = match largest > E::ZERO && largest.is_finite() {
-            true => largest,
-            false => E::ONE,
+        let largest = if largest.is_finite() { largest } else { E::ONE };
+        let unit = if largest > E::ZERO { largest } else { E::ONE };
+        let most = E::from_f64(MOST_INVERSE);
+        let mut weights = Self {
+            inverse: Vec::with_capacity(weight.len()),
+            relative: weight.iter().map(|w| *w / unit).collect(),
+            excess: vec![E::ZERO; weight.len()],
+            with_excess: Vec::new(),
+            largest,
+            starts: Vec::new(),
         };
-        let in_range: Vec<bool> = weight
-            .iter()
-            .map(|w| w.abs() * E::from_f64(WEIGHT_RANGE) >= largest && w.abs() <= largest)
-            .collect();
+        for (index, w) in weight.iter().enumerate() {
+            let is_far_below = !(w.abs() * most >= unit && w.abs() <= unit);
+            let inverse = match (is_far_below, *w < E::ZERO) {
+                (false, _) => unit / *w,
+                (true, false) => most,
+                (true, true) => -most,
+            };
+            weights.inverse.push(inverse);
+            if is_far_below {
+                weights.excess[index] = weights.relative[index] * inverse - E::ONE;
+                weights.with_excess.push(index);
+            }
+        }
         let start = |chunk: &[E]| {
             let sum: f64 = chunk.iter().map(|w| w.to_f64()).sum();
-            E::from_f64(-0.5 * sum / largest.to_f64())
+            E::from_f64(-0.5 * sum / unit.to_f64())
         };
-        let inverse = |(w, in_range): (&E, &bool)| if *in_range { largest / *w } else { E::ONE };
-        Self {
-            inverse: weight.iter().zip(&in_range).map(inverse).collect(),
-            relative: weight.iter().map(|w| *w / largest).collect(),
-            largest,
-            starts: weight.chunks(CHUNK).map(start).collect(),
-            all_in_range: !in_range.contains(&false),
-            in_range,
-        }
+        weights.starts = weight.chunks(CHUNK).map(start).collect();
+        weights
     }
-}
-
-/// `e^(2x)`, or 1 where the fast path does not take `x`. Returns whether it took all.
-#[inline(always)]
-pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: &[E], to: &mut [E]) -> bool {
-    let mut inside = simd.splat(E::ONE);
-    let mut from_chunks = from.chunks_exact(S::LANES);
-    let mut to_chunks = to.chunks_exact_mut(S::LANES);
-    for (from, to) in from_chunks.by_ref().zip(to_chunks.by_ref()) {
-        let (e, flags) = exponential(simd, simd.load(from));
-        inside = simd.min(inside, flags);
-        simd.store(e, to);
-    }
-    let rest = from_chunks.remainder();
-    if !rest.is_empty() {
-        let (e, flags) = exponential(simd, simd.load_partial(rest));
-        inside = simd.min(inside, flags);
-        simd.store_partial(e, to_chunks.into_remainder());
-    }
-    simd.sum(inside) == E::from_f64(S::LANES as f64)
-}
-
-/// `e^(2x)` and 1, or 1 and 0 where the fast path does not take `x`.
-#[inline(always)]
-fn exponential<E: Real, S: Simd<E>>(simd: S, x: S::V) -> (S::V, S::V) {
-    let magnitude = simd.max(simd.sub(simd.zero(), x), x);
-    // As `in_range`; NaN compares false.
-    let inside = simd.less(magnitude, simd.splat(E::from_f64(0.5 * RANGE)));
-    let one = simd.splat(E::ONE);
-    let e = simd.select(inside, simd.exp(simd.add(x, x)), one);
-    (e, simd.select(inside, one, simd.zero()))
 }
 
 /// The numbers in one packed block of keys of `units` hidden units.
@@ -114,8 +79,8 @@ pub(crate) fn packed_block_len(units: usize) -> usize {
     (units + 1) * BLOCK
 }
 
-/// Packs one block of keys: `e^(2k)` as `[units][BLOCK]`, and a last row whose first number is 1 if the fast path
-/// takes all of the block and 0 if not. Keys outside of `visible` become 1 whatever they hold.
+/// Packs one block of keys: `e^(2k)` as `[units][BLOCK]`, and a last row whose first number is the [`Reach`] of the
+/// block. Keys outside of `visible` become 1 whatever they hold.
 #[inline(always)]
 pub(super) fn pack_keys<E: Real, S: Simd<E>>(
     simd: S,
@@ -127,18 +92,18 @@ pub(super) fn pack_keys<E: Real, S: Simd<E>>(
 ) {
     let [_, _, num_keys, units] = keys.shape();
     let first = block * BLOCK;
-    let mut all_in_range = true;
+    let mut reach = Reach::Near;
     for lane in 0..BLOCK {
         let key = first + lane;
         let row = &mut scratch[lane * units..(lane + 1) * units];
         match key < num_keys && visible.contains(&key) {
-            true => all_in_range &= exponentials(simd, keys.row(batch, head, key), row),
+            true => reach = reach.max(exponentials(simd, keys.row(batch, head, key), row)),
             false => row.fill(E::ONE),
         }
     }
     transpose(simd, scratch, units, &mut to[..units * BLOCK]);
     to[units * BLOCK..].fill(E::ZERO);
-    to[units * BLOCK] = if all_in_range { E::ONE } else { E::ZERO };
+    to[units * BLOCK] = reach.to_number();
 }
 
 /// `[BLOCK][units]` to `[units][BLOCK]`: whole squares of vectors, then the rest of the units.
@@ -165,11 +130,11 @@ pub(super) const TILE: usize = 4;
 /// Some queries of one head, packed in tiles of [`TILE`]; those that do not fill a tile stand alone.
 #[derive(Default)]
 pub(super) struct PackedQueries<'a, E> {
-    rows: Vec<&'a [E]>,
+    rows: Vec<Row<'a, E>>,
     /// `(m / w) e^(2q)`: `[units][TILE]` for each tile, then `[units]` for each of the rest.
     packed: Vec<E>,
-    /// For each query, whether the fast path takes it.
-    in_range: Vec<bool>,
+    /// Of each query.
+    reach: Vec<Reach>,
     scratch: Vec<E>,
 }
 
@@ -190,12 +155,12 @@ impl<'a, E: Real> PackedQueries<'a, E> {
             .extend(range.map(|query| queries.row(batch, head, query)));
         self.packed.resize(self.rows.len() * units, E::ZERO);
         self.scratch.resize(units, E::ZERO);
-        self.in_range.clear();
+        self.reach.clear();
         for query in 0..self.rows.len() {
             let tile = self.tile_len(query - query % TILE);
             let first = query - query % tile;
-            let in_range = exponentials(simd, self.rows[query], &mut self.scratch);
-            self.in_range.push(in_range);
+            let reach = exponentials(simd, self.rows[query], &mut self.scratch);
+            self.reach.push(reach);
             let to = &mut self.packed[first * units..(first + tile) * units];
             let pairs = self.scratch.iter().zip(&weights.inverse);
             for (to, (e, inverse)) in to.chunks_exact_mut(tile).zip(pairs) {
@@ -225,7 +190,9 @@ impl<'a, E: Real> PackedQueries<'a, E> {
         QueryTile {
             packed: &self.packed[query * units..(query + Q) * units],
             rows: std::array::from_fn(|q| self.rows[query + q]),
-            in_range: self.in_range[query..query + Q].iter().all(|&x| x),
+            reach: self.reach[query..query + Q]
+                .iter()
+                .fold(Reach::Near, |most, reach| most.max(*reach)),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Rows cut into columns of [`BLOCK`] hidden units: the order in which the backward pass reads them.
 
 use super::BLOCK;
-use super::pack::exponentials;
+use super::range::{Reach, exponentials};
+use crate::rows::Row;
 use crate::simd::{Real, Simd};
 
 /// `[unit blocks][rows][BLOCK]`: for one block of units, all rows lie side by side. In the rows' own order they would
@@ -21,26 +22,23 @@ impl<E: Real> Panel<E> {
         self.rows = rows;
     }
 
-    /// Fills row `row` with `factor e^(2x)` of the row `from`, or with `factor` where the fast path does not take `x`.
-    /// Returns whether it took all.
+    /// Fills row `row` with `factor` times the [exponentials] of the row `from`, and raises the reach of each block of units.
     #[inline(always)]
     pub(super) fn fill_exponentials<S: Simd<E>>(
         &mut self,
         simd: S,
         row: usize,
-        from: &[E],
+        from: Row<E>,
         factor: E,
-        scratch: &mut [E],
-    ) -> bool {
-        let all_in_range = exponentials(simd, from, scratch);
+        reach: &mut [Reach],
+    ) {
         let columns = self.data.chunks_exact_mut(self.rows * BLOCK);
-        for (column, scratch) in columns.zip(scratch.chunks(BLOCK)) {
-            let to = &mut column[row * BLOCK..(row + 1) * BLOCK];
-            for (to, from) in to.iter_mut().zip(scratch) {
-                *to = factor * *from;
-            }
+        for (block, (column, reach)) in columns.zip(reach).enumerate() {
+            let units = block * BLOCK..from.len().min((block + 1) * BLOCK);
+            let to = &mut column[row * BLOCK..][..units.len()];
+            *reach = (*reach).max(exponentials(simd, from.part(units), to));
+            to.iter_mut().for_each(|to| *to = factor * *to);
         }
-        all_in_range
     }
 
     /// One block of units, `[rows][BLOCK]`.

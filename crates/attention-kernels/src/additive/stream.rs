@@ -160,16 +160,9 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
         stride: usize,
     ) {
         let tile = tile.start - keys.range.start..tile.end - keys.range.start;
+        let sides = [&mut queries.side, &mut keys.side];
         let weight = &mut keys.weight_sums;
-        add_gradients(
-            simd,
-            &mut queries.side,
-            &mut keys.side,
-            tile,
-            gradient,
-            stride,
-            weight,
-        );
+        add_gradients::<E, S, true>(simd, sides, tile, gradient, stride, weight);
     }
 
     #[inline(always)]

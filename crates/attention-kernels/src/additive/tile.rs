@@ -3,16 +3,17 @@
 use std::ops::Range;
 
 use super::BLOCK;
-use super::pack::{CHUNK, PackedQueries, TILE, Weights, in_range};
+use super::pack::{CHUNK, PackedQueries, TILE, Weights};
+use super::range::{Path, Reach, apart, bounded_denominator, complement};
 use crate::Rows;
+use crate::rows::Row;
 use crate::simd::{Real, Simd};
 
 /// One block of keys.
 pub(super) struct KeyBlock<'a, E> {
     /// `e^(2k)`, `[units][BLOCK]`.
     packed: &'a [E],
-    /// Whether the fast path takes all of it.
-    in_range: bool,
+    reach: Reach,
     /// Where to find the keys themselves, for the slow path.
     keys: Rows<'a, E>,
     at: [usize; 2],
@@ -26,20 +27,25 @@ impl<'a, E: Real> KeyBlock<'a, E> {
         let [_, _, _, units] = keys.shape();
         Self {
             packed: &packed[..units * BLOCK],
-            in_range: packed[units * BLOCK] == E::ONE,
+            reach: Reach::from_number(packed[units * BLOCK]),
             keys,
             at,
             first,
         }
     }
 
-    /// The keys themselves; empty rows stand for keys that are not there.
-    fn rows(&self) -> [&'a [E]; BLOCK] {
+    /// Some units of the keys themselves, `[units][BLOCK]`; 0 for keys that are not there.
+    fn units(&self, range: Range<usize>) -> [[E; BLOCK]; CHUNK] {
         let [_, _, num_keys, _] = self.keys.shape();
-        std::array::from_fn(|lane| match self.first + lane < num_keys {
-            true => self.keys.row(self.at[0], self.at[1], self.first + lane),
-            false => &[],
-        })
+        let mut units = [[E::ZERO; BLOCK]; CHUNK];
+        for lane in 0..BLOCK.min(num_keys - self.first) {
+            let row = self.keys.row(self.at[0], self.at[1], self.first + lane);
+            let row = copy_units(row, range.clone());
+            for (unit, key) in units.iter_mut().zip(row) {
+                unit[lane] = key;
+            }
+        }
+        units
     }
 }
 
@@ -48,9 +54,8 @@ pub(super) struct QueryTile<'a, E, const Q: usize> {
     /// `(m / w) e^(2q)`, `[units][Q]`.
     pub packed: &'a [E],
     /// The queries themselves, for the slow path.
-    pub rows: [&'a [E]; Q],
-    /// Whether the fast path takes all of them.
-    pub in_range: bool,
+    pub rows: [Row<'a, E>; Q],
+    pub reach: Reach,
 }
 
 /// Where scores go: row `q` of a tile to `to[q * stride..][..width]`, times `factor`.
@@ -130,29 +135,20 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     queries: &QueryTile<E, Q>,
     keys: &KeyBlock<E>,
 ) -> [[S::V; N]; Q] {
-    let fast = queries.in_range && keys.in_range && weights.all_in_range;
+    let path = queries.reach.path(keys.reach);
     let units = weights.inverse.len();
     let mut totals = [[simd.zero(); N]; Q];
     for (chunk, start) in weights.starts.iter().enumerate() {
         let mut sums = [[simd.splat(*start); N]; Q];
         let chunk = chunk * CHUNK..units.min((chunk + 1) * CHUNK);
-        if fast {
-            let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
-            let keys = &keys.packed[chunk.start * BLOCK..chunk.end * BLOCK];
-            let inverse = &weights.inverse[chunk];
-            let pairs = queries
-                .chunks_exact(2 * Q)
-                .zip(keys.chunks_exact(2 * BLOCK));
-            for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
-                pair(simd, queries, keys, inverse, &mut sums);
+        match path {
+            Path::Fast => {
+                add_chunk::<E, S, Q, N, false>(simd, weights, queries, keys, chunk, &mut sums)
             }
-            if let [inverse] = inverse.chunks_exact(2).remainder() {
-                let queries = &queries[queries.len() - Q..];
-                let keys = &keys[keys.len() - BLOCK..];
-                single(simd, queries, keys, *inverse, &mut sums);
+            Path::Bounded => {
+                add_chunk::<E, S, Q, N, true>(simd, weights, queries, keys, chunk, &mut sums);
             }
-        } else {
-            slow(simd, weights, queries, keys, chunk, &mut sums);
+            Path::Slow => slow(simd, weights, queries, keys, chunk, &mut sums),
         }
         for q in 0..Q {
             for n in 0..N {
@@ -160,11 +156,82 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
             }
         }
     }
+    for &unit in &weights.with_excess {
+        let excess = simd.splat(weights.excess[unit]);
+        for (q, totals) in totals.iter_mut().enumerate() {
+            for (n, total) in totals.iter_mut().enumerate() {
+                let r = unit_reciprocal(simd, weights, queries, keys, unit, [q, n]);
+                *total = simd.mul_add(excess, r, *total);
+            }
+        }
+    }
     totals
 }
 
+/// `1 / d` of one unit, for query `q` and vector `n`.
 #[inline(always)]
-fn pair<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
+    simd: S,
+    weights: &Weights<E>,
+    queries: &QueryTile<E, Q>,
+    keys: &KeyBlock<E>,
+    unit: usize,
+    [q, n]: [usize; 2],
+) -> S::V {
+    let query = queries.packed[unit * Q + q];
+    let key = simd.load(&keys.packed[unit * BLOCK + n * S::LANES..]);
+    let inverse = weights.inverse[unit];
+    simd.reciprocal(denominator::<E, S, true>(
+        simd,
+        query,
+        key,
+        simd.splat(inverse),
+    ))
+}
+
+/// `(m / w) (1 + a c)`
+#[inline(always)]
+fn denominator<E: Real, S: Simd<E>, const BOUNDED: bool>(
+    simd: S,
+    query: E,
+    key: S::V,
+    inverse: S::V,
+) -> S::V {
+    let d = simd.mul_add(simd.splat(query), key, inverse);
+    if BOUNDED {
+        bounded_denominator(simd, d)
+    } else {
+        d
+    }
+}
+
+#[inline(always)]
+fn add_chunk<E: Real, S: Simd<E>, const Q: usize, const N: usize, const BOUNDED: bool>(
+    simd: S,
+    weights: &Weights<E>,
+    queries: &QueryTile<E, Q>,
+    keys: &KeyBlock<E>,
+    chunk: Range<usize>,
+    sums: &mut [[S::V; N]; Q],
+) {
+    let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
+    let keys = &keys.packed[chunk.start * BLOCK..chunk.end * BLOCK];
+    let inverse = &weights.inverse[chunk];
+    let pairs = queries
+        .chunks_exact(2 * Q)
+        .zip(keys.chunks_exact(2 * BLOCK));
+    for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
+        pair::<E, S, Q, N, BOUNDED>(simd, queries, keys, inverse, sums);
+    }
+    if let [inverse] = inverse.chunks_exact(2).remainder() {
+        let queries = &queries[queries.len() - Q..];
+        let keys = &keys[keys.len() - BLOCK..];
+        single::<E, S, Q, N, BOUNDED>(simd, queries, keys, *inverse, sums);
+    }
+}
+
+#[inline(always)]
+fn pair<E: Real, S: Simd<E>, const Q: usize, const N: usize, const BOUNDED: bool>(
     simd: S,
     queries: &[E],
     keys: &[E],
@@ -177,15 +244,15 @@ fn pair<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
         let key_1 = simd.load(&keys[n * S::LANES..]);
         let key_2 = simd.load(&keys[BLOCK + n * S::LANES..]);
         for q in 0..Q {
-            let d1 = simd.mul_add(simd.splat(queries[q]), key_1, first);
-            let d2 = simd.mul_add(simd.splat(queries[Q + q]), key_2, second);
+            let d1 = denominator::<E, S, BOUNDED>(simd, queries[q], key_1, first);
+            let d2 = denominator::<E, S, BOUNDED>(simd, queries[Q + q], key_2, second);
             sums[q][n] = simd.add_quotient(simd.add(d1, d2), simd.mul(d1, d2), sums[q][n]);
         }
     }
 }
 
 #[inline(always)]
-fn single<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+fn single<E: Real, S: Simd<E>, const Q: usize, const N: usize, const BOUNDED: bool>(
     simd: S,
     queries: &[E],
     keys: &[E],
@@ -196,13 +263,22 @@ fn single<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     for n in 0..N {
         let key = simd.load(&keys[n * S::LANES..]);
         for q in 0..Q {
-            let d = simd.mul_add(simd.splat(queries[q]), key, inverse);
+            let d = denominator::<E, S, BOUNDED>(simd, queries[q], key, inverse);
             sums[q][n] = simd.add_reciprocal(d, sums[q][n]);
         }
     }
 }
 
-/// The same sums in the same order, where some element is out of range: its pair of units is evaluated by `tanh`.
+/// Some units of a row, zeros after them.
+fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; CHUNK] {
+    let mut units = [E::ZERO; CHUNK];
+    let len = range.len();
+    row.part(range).copy_to(&mut units[..len]);
+    units
+}
+
+/// The same sums in the same order, where some elements come together by the tanh of their sum: then their pair of units
+/// is evaluated so.
 #[inline(always)]
 fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     simd: S,
@@ -212,77 +288,46 @@ fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     chunk: Range<usize>,
     sums: &mut [[S::V; N]; Q],
 ) {
-    let key_rows = keys.rows();
+    let key_units = keys.units(chunk.clone());
+    let query_units: [[E; CHUNK]; Q] =
+        std::array::from_fn(|q| copy_units(queries.rows[q], chunk.clone()));
     for first in chunk.clone().step_by(2) {
         let both = first..chunk.end.min(first + 2);
+        let within = both.start - chunk.start..both.end - chunk.start;
         let before = *sums;
-        let packed = &queries.packed[both.start * Q..both.end * Q];
-        let packed_keys = &keys.packed[both.start * BLOCK..both.end * BLOCK];
-        match both.len() {
-            2 => pair(
-                simd,
-                packed,
-                packed_keys,
-                &weights.inverse[both.clone()],
-                sums,
-            ),
-            _ => single(simd, packed, packed_keys, weights.inverse[first], sums),
-        }
-        // 0 where the fast path takes both units, 1 where it does not.
-        let mut outside = [E::ZERO; BLOCK];
-        let weight_outside = weights.in_range[both.clone()].contains(&false);
-        let mut some_outside = weight_outside;
-        if !keys.in_range {
-            for (outside, row) in outside.iter_mut().zip(key_rows) {
-                let key = row.get(both.clone());
-                if key.is_some_and(|k| !k.iter().copied().all(in_range)) {
-                    *outside = E::ONE;
-                    some_outside = true;
-                }
-            }
-        }
+        add_chunk::<E, S, Q, N, true>(simd, weights, queries, keys, both.clone(), sums);
         for q in 0..Q {
-            let query = &queries.rows[q][both.clone()];
-            let all_outside = weight_outside || !query.iter().copied().all(in_range);
-            if !all_outside && !some_outside {
-                continue;
-            }
-            let mut direct = before[q];
-            for (unit, x) in both.clone().zip(query) {
-                let mut key = [E::ZERO; BLOCK];
-                for (key, row) in key.iter_mut().zip(key_rows) {
-                    *key = row.get(unit).copied().unwrap_or(E::ZERO);
+            let query = &query_units[q][within.clone()];
+            let pairs = query.iter().zip(&key_units[within.clone()]);
+            let mut is_apart = None;
+            for apart in pairs.clone().filter_map(|(x, keys)| apart(*x, keys)) {
+                let either: &mut [E; BLOCK] = is_apart.get_or_insert([E::ZERO; BLOCK]);
+                for (either, apart) in either.iter_mut().zip(apart) {
+                    *either += apart;
                 }
+            }
+            let Some(is_apart) = is_apart else {
+                continue;
+            };
+            let mut direct = before[q];
+            for (unit, (x, key)) in both.clone().zip(pairs) {
                 for (n, direct) in direct.iter_mut().enumerate() {
                     let sum = simd.add(simd.splat(*x), simd.load(&key[n * S::LANES..]));
                     let relative = simd.splat(weights.relative[unit]);
                     *direct = simd.mul_add(relative, complement(simd, sum), *direct);
+                    if weights.excess[unit] != E::ZERO {
+                        // What will be taken back of every sum was not added to this one.
+                        let r = unit_reciprocal(simd, weights, queries, keys, unit, [q, n]);
+                        let excess = simd.splat(weights.excess[unit]);
+                        *direct = simd.neg_mul_add(excess, r, *direct);
+                    }
                 }
             }
             for n in 0..N {
-                let fast = match all_outside {
-                    true => direct[n],
-                    false => {
-                        let flags = simd.load(&outside[n * S::LANES..]);
-                        let take = simd.less(simd.zero(), flags);
-                        simd.select(take, direct[n], sums[q][n])
-                    }
-                };
-                sums[q][n] = fast;
+                let flags = simd.load(&is_apart[n * S::LANES..]);
+                let take = simd.less(simd.zero(), flags);
+                sums[q][n] = simd.select(take, direct[n], sums[q][n]);
             }
         }
     }
-}
-
-/// `(1 - tanh(x)) / 2 = 1 / (1 + e^(2x))`, from `x` itself.
-#[inline(always)]
-pub(super) fn complement<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
-    // Beyond 20 the result is 0 or 1 to rounding, and the reciprocal would meet infinity. NaN passes both bounds.
-    let x = simd.min(simd.splat(E::from_f64(20.0)), x);
-    let x = simd.max(simd.splat(E::from_f64(-20.0)), x);
-    let one = simd.splat(E::ONE);
-    let d = simd.add(one, simd.exp(simd.add(x, x)));
-    let r = simd.reciprocal(d);
-    // Once more than `reciprocal` needs: a saturated unit is exactly 0 or 1.
-    simd.mul_add(r, simd.neg_mul_add(d, r, one), r)
 }

@@ -135,7 +135,7 @@ pub fn dot_product_forward<E: Real>(
 pub fn dot_product_backward<E: Real>(
     level: Level,
     problem: &DotProduct<E>,
-    context: &[E],
+    context: Rows<E>,
     lse: &[E],
     context_gradient: Rows<E>,
     gradients: DotProductGradients<E>,
@@ -152,7 +152,7 @@ pub fn dot_product_backward<E: Real>(
 pub fn dot_product_backward_step<E: Real>(
     level: Level,
     problem: &DotProduct<E>,
-    context: &[E],
+    context: Rows<E>,
     lse: &[E],
     context_gradient: Rows<E>,
     step: DotProductStep<E>,
@@ -187,7 +187,7 @@ pub(crate) trait DotKernels: Sized {
     fn dot_backward(
         level: Level,
         problem: &DotProduct<Self>,
-        context: &[Self],
+        context: Rows<Self>,
         lse: &[Self],
         context_gradient: Rows<Self>,
         gradients: DotProductGradients<Self>,
@@ -196,7 +196,7 @@ pub(crate) trait DotKernels: Sized {
     fn dot_backward_step(
         level: Level,
         problem: &DotProduct<Self>,
-        context: &[Self],
+        context: Rows<Self>,
         lse: &[Self],
         context_gradient: Rows<Self>,
         step: DotProductStep<Self>,
@@ -220,7 +220,7 @@ macro_rules! dot_kernels {
             fn dot_backward(
                 level: Level,
                 problem: &DotProduct<Self>,
-                context: &[Self],
+                context: Rows<Self>,
                 lse: &[Self],
                 context_gradient: Rows<Self>,
                 gradients: DotProductGradients<Self>,
@@ -231,7 +231,7 @@ macro_rules! dot_kernels {
             fn dot_backward_step(
                 level: Level,
                 problem: &DotProduct<Self>,
-                context: &[Self],
+                context: Rows<Self>,
                 lse: &[Self],
                 context_gradient: Rows<Self>,
                 step: DotProductStep<Self>,
@@ -269,7 +269,7 @@ fn forward<E: Real>(level: Level, problem: &DotProduct<E>, context: &mut [E], ls
 fn backward<E: Real>(
     level: Level,
     problem: &DotProduct<E>,
-    context: &[E],
+    context: Rows<E>,
     lse: &[E],
     context_gradient: Rows<E>,
     gradients: DotProductGradients<E>,
@@ -319,7 +319,7 @@ fn backward<E: Real>(
 fn backward_step<E: Real>(
     level: Level,
     problem: &DotProduct<E>,
-    context: &[E],
+    context: Rows<E>,
     lse: &[E],
     context_gradient: Rows<E>,
     step: DotProductStep<E>,

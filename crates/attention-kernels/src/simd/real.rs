@@ -12,6 +12,7 @@ use super::level::Kind;
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon;
 use super::{Level, Portable, Simd};
+use crate::Half;
 use crate::additive::AdditiveKernels;
 use crate::dot::DotKernels;
 
@@ -74,6 +75,9 @@ pub(crate) trait Sealed:
     + AdditiveKernels
     + DotKernels
 {
+    /// Copies `from` to `to`, of the same length.
+    fn widen(from: Half, to: &mut [Self]);
+
     /// Runs `job` with the instructions of `level`.
     fn dispatch<J: Job<Self>>(level: Level, job: J) -> J::Output
     where
@@ -81,7 +85,7 @@ pub(crate) trait Sealed:
 }
 
 macro_rules! real {
-    ($type:ident) => {
+    ($type:ident, $widen:ident) => {
         impl Real for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -126,6 +130,10 @@ macro_rules! real {
         }
 
         impl Sealed for $type {
+            fn widen(from: Half, to: &mut [Self]) {
+                from.$widen(to);
+            }
+
             fn dispatch<J: Job<Self>>(level: Level, job: J) -> J::Output {
                 match level.0 {
                     Kind::Portable => job.run(Portable),
@@ -162,5 +170,5 @@ macro_rules! real {
     };
 }
 
-real!(f32);
-real!(f64);
+real!(f32, to_f32);
+real!(f64, to_f64);

@@ -48,7 +48,7 @@ pub(crate) struct Gradients<'a, E> {
 #[derive(Debug)]
 pub(crate) struct Outputs<'a, E> {
     /// `[batch, heads, queries, value_size]`
-    pub context: &'a [E],
+    pub context: Rows<'a, E>,
     /// `[batch, heads, queries]`
     pub lse: &'a [E],
     /// `[batch, heads, queries, value_size]`

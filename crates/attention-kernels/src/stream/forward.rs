@@ -260,8 +260,10 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             }
             .compute(simd);
             // What the product left out.
+            let mut wide = Vec::new();
             for (&key, seen) in infinite.iter().zip(seen.chunks(rows)) {
                 let value = attention.values.row(place[0], place[1], keys.start + key);
+                let value = value.read(&mut wide);
                 for row in (0..rows).filter(|&row| seen[row]) {
                     let weight = scratch.tile[row * STRIDE + key];
                     let context = &mut scratch.context[row * value_stride..];

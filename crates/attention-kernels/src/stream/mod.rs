@@ -145,14 +145,27 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
     /// # Panics
     /// If the sizes of inputs and outputs do not fit together.
     pub(crate) fn check_outputs(&self, outputs: &Outputs<E>) -> Sizes {
-        let sizes = self.check_forward(outputs.context, outputs.lse);
+        let sizes = self.check();
+        let Sizes {
+            batch,
+            heads,
+            queries,
+            ..
+        } = sizes;
+        assert_len("lse", outputs.lse.len(), [batch, heads, queries]);
         let [.., value_size] = self.values.shape();
-        let expected = [sizes.batch, sizes.heads, sizes.queries, value_size];
-        let got = outputs.context_gradient.shape();
-        assert!(
-            got == expected,
-            "attention: expected a context gradient {expected:?}, got {got:?}"
-        );
+        let expected = [batch, heads, queries, value_size];
+        let rows = [
+            ("context", &outputs.context),
+            ("context gradient", &outputs.context_gradient),
+        ];
+        for (name, rows) in rows {
+            let got = rows.shape();
+            assert!(
+                got == expected,
+                "attention: expected a {name} {expected:?}, got {got:?}"
+            );
+        }
         sizes
     }
 

@@ -31,18 +31,10 @@ pub(crate) fn pack_rows<E: Real, S: Simd<E>>(
     }
     let factor = simd.splat(factor);
     for (i, to) in range.zip(packed.chunks_exact_mut(stride)) {
-        let row = rows.row(batch, head, i);
-        let whole = size - size % S::LANES;
-        let (row, rest) = row.split_at(whole);
-        let (to, to_rest) = to.split_at_mut(whole);
-        for (from, to) in row
-            .chunks_exact(S::LANES)
-            .zip(to.chunks_exact_mut(S::LANES))
-        {
-            simd.store(simd.mul(simd.load(from), factor), to);
-        }
-        if !rest.is_empty() {
-            simd.store(simd.mul(simd.load_partial(rest), factor), to_rest);
+        rows.row(batch, head, i).copy_to(&mut to[..size]);
+        to[size..].fill(E::ZERO);
+        for to in to.chunks_exact_mut(S::LANES) {
+            simd.store(simd.mul(simd.load(to), factor), to);
         }
     }
 }
@@ -63,11 +55,17 @@ pub(crate) fn pack_panels<E: Real, S: Simd<E>>(
     if size == 0 || range.is_empty() {
         return;
     }
-    let (data, stride) = rows.block(batch, head, range.clone());
-    for (p, to) in packed.chunks_exact_mut(width * size).enumerate() {
-        let count = width.min(range.len() - p * width);
+    let mut scratch = Vec::new();
+    for (first, to) in range
+        .clone()
+        .step_by(width)
+        .zip(packed.chunks_exact_mut(width * size))
+    {
+        let of_panel = first..range.end.min(first + width);
+        let count = of_panel.len();
+        let (data, stride) = rows.block(batch, head, of_panel, &mut scratch);
         for r in (0..count).step_by(S::LANES) {
-            let from = &data[(p * width + r) * stride..];
+            let from = &data[r * stride..];
             let lanes = S::LANES.min(count - r);
             let mut x = 0;
             if lanes == S::LANES {
@@ -188,12 +186,13 @@ impl<E: Real> FiniteRows<E> {
         if range.is_empty() {
             return;
         }
-        let (data, stride) = rows.block(place[0], place[1], range.clone());
-        let fits = stride == size && size.is_multiple_of(S::LANES);
-        if fits {
+        let in_place = rows
+            .in_place(place[0], place[1], range.clone())
+            .filter(|(_, stride)| *stride == size && size.is_multiple_of(S::LANES));
+        if let Some((data, stride)) = in_place {
             find_non_finite(simd, data, stride, size, &mut self.non_finite);
         }
-        self.in_place = fits && self.non_finite.is_empty();
+        self.in_place = in_place.is_some() && self.non_finite.is_empty();
         if !self.in_place {
             pack_rows(simd, rows, place, range, E::ONE, &mut self.copy);
             let stride = padded::<E, S>(size);
@@ -211,10 +210,12 @@ impl<E: Real> FiniteRows<E> {
         first: usize,
         stride: usize,
     ) -> &'a [E] {
-        if self.in_place {
-            rows.block(batch, head, first..self.range.end).0
-        } else {
-            &self.copy[(first - self.range.start) * stride..]
+        let in_place = rows
+            .in_place(batch, head, first..self.range.end)
+            .filter(|_| self.in_place);
+        match in_place {
+            Some((data, _)) => data,
+            None => &self.copy[(first - self.range.start) * stride..],
         }
     }
 }

@@ -63,7 +63,9 @@ impl Tile {
         let Place { batch, head, .. } = self.place;
         if let Some(bias) = attention.bias {
             let head = if bias.shape()[1] == 1 { 0 } else { head };
-            let bias = &bias.row(batch, head, 0)[self.keys.clone()];
+            let mut scratch = Vec::new();
+            let bias = bias.row(batch, head, 0).part(self.keys.clone());
+            let bias = bias.read(&mut scratch);
             add_bias(attention.score.unit(), bias, scores, self.queries.len());
         }
         if count < whole {

@@ -21,6 +21,7 @@ pub(super) struct Upstream<E> {
     pub lse: Vec<[E; 2]>,
     /// `[BLOCK]`: `D`.
     pub dot: Vec<E>,
+    scratch: Vec<E>,
 }
 
 impl<E: Real> Upstream<E> {
@@ -59,7 +60,8 @@ impl<E: Real> Upstream<E> {
             let low = E::from_f64(lse - high.to_f64());
             self.lse
                 .push([high, if high.is_finite() { low } else { E::ZERO }]);
-            let context = &outputs.context[(first + query) * value_size..][..value_size];
+            let context = outputs.context.row(batch, head, query);
+            let context = context.read(&mut self.scratch);
             let gradient = &self.gradient[i * stride..(i + 1) * stride];
             let mut sum = simd.zero();
             for (context, gradient) in context

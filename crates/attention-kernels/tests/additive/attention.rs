@@ -1,8 +1,8 @@
 //! Context and gradients of additive attention, by the path for few queries and the streaming one.
 
 use attention_kernels::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, AdditiveStep,
-    Dropout, Level, Mask, Real, Rows, add_pairs,
+    AdditiveAttention, AdditiveAttentionGradients, AdditiveScore, AdditiveStep, Dropout, Level,
+    Mask, Real, Rows, add_pairs,
 };
 
 use crate::problem::{Problem, error, from_f64, numbers, to_f64};
@@ -47,12 +47,8 @@ fn by_step<E: Real>(
         ..attention.score
     };
     let mut keys = vec![E::ZERO; batch * heads * num_keys * attention.score.weight.len()];
-    let gradients = AdditiveGradients {
-        queries: &mut vec![E::ZERO; queries.len()],
-        keys: &mut keys,
-        weight: &mut vec![E::ZERO; weight.len()],
-    };
-    score.backward(level, &scores, gradients);
+    let shape = [batch, heads, num_queries, num_keys];
+    score.backward_keys(level, Rows::contiguous(&scores, shape), &mut keys);
     (keys, values)
 }
 
@@ -186,7 +182,7 @@ impl Attention {
         };
         attention.backward(
             level,
-            &context,
+            Rows::contiguous(&context, shape),
             &lse,
             Rows::contiguous(&gradient, shape),
             gradients,

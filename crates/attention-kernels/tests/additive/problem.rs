@@ -175,7 +175,13 @@ impl Problem {
             keys: &mut to_keys,
             weight: &mut to_weight,
         };
-        score.backward(level, &grad, gradients);
+        let grad = Rows::contiguous(&grad, [batch, heads, num_queries, num_keys]);
+        score.backward(level, grad, gradients);
+        let mut alone = vec![E::ZERO; keys.len()];
+        score.backward_keys(level, grad, &mut alone);
+        let bits =
+            |numbers: &[E]| -> Vec<u64> { to_f64(numbers).iter().map(|x| x.to_bits()).collect() };
+        assert_eq!(bits(&alone), bits(&to_keys), "the keys alone");
         Solution {
             scores: to_f64(&scores),
             queries: to_f64(&to_queries),

@@ -6,7 +6,9 @@ use crate::problem::{Problem, assert_precise};
 /// ordinary ones.
 #[test]
 fn units_of_any_size() {
-    for magnitude in [7.4, 7.5, 7.6, 20.0, 45.0, 90.0, 1e4, 1e30] {
+    let of_f32 = [7.4, 7.5, 7.6, 11.4, 11.6, 21.4, 21.6, 45.0];
+    let of_f64 = [129.0, 131.0, 149.0, 151.0, 360.0];
+    for magnitude in of_f32.into_iter().chain(of_f64).chain([1e4, 1e30]) {
         let mut problem = Problem::new([2, 1, 9, 35, 13]);
         for query in [1, 6, 7] {
             problem.queries[query * 13 + 4] = magnitude;
@@ -27,6 +29,42 @@ fn units_of_any_size() {
             .iter_mut()
             .for_each(|x| *x = f64::from(*x as f32));
         assert_precise(&format!("{magnitude}"), &problem);
+    }
+}
+
+/// Which path a tile takes for the sake of one element changes no bit of what has no part in it.
+#[test]
+fn an_element_far_out_leaves_the_others_alone() {
+    let [queries, keys, units] = [9, 35, 13];
+    let problem = Problem::new([1, 1, queries, keys, units]);
+    for level in Level::available() {
+        let plain = problem.run::<f32>(level);
+        for magnitude in [8.0, 15.0, 30.0, 1e4, f64::INFINITY, f64::NAN] {
+            let mut changed = problem.clone();
+            changed.queries[4 * units + 6] = magnitude;
+            let found = changed.run::<f32>(level);
+            for (query, key) in (0..queries * keys).map(|at| (at / keys, at % keys)) {
+                let [found, plain] = [&found, &plain].map(|s| s.scores[query * keys + key]);
+                assert!(
+                    query == 4 || found == plain,
+                    "{level:?}, {magnitude}: {query}, {key}"
+                );
+            }
+            for query in (0..queries).filter(|query| *query != 4) {
+                let row = query * units..(query + 1) * units;
+                let [found, plain] = [&found, &plain].map(|s| &s.queries[row.clone()]);
+                assert_eq!(found, plain, "{level:?}, {magnitude}: {query}");
+            }
+            changed.keys[20 * units + 6] = -magnitude;
+            let found = changed.run::<f32>(level);
+            for (query, key) in (0..queries * keys).map(|at| (at / keys, at % keys)) {
+                let [found, plain] = [&found, &plain].map(|s| s.scores[query * keys + key]);
+                assert!(
+                    query == 4 || key == 20 || found == plain,
+                    "{level:?}, {magnitude}: {query}, {key}"
+                );
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use attention_seq2seq::run::RunDir;
 use attention_seq2seq::train::Trainee;
+use attention_tests::parameters;
 use burn::module::Module;
 
 use crate::program::{fail, run_with_usage_error, succeed, train_args};
@@ -165,7 +166,7 @@ fn a_seed_decides_everything_on_one_thread() {
         let model = config.model.init(attention, &device);
         let model = Trainee::new(model).try_load_file(run.model_file());
         let evaluation = succeed(folder, &["eval", "--model", out, "--threads", "1"]);
-        (support::parameters(&model.unwrap()), evaluation)
+        (parameters::values(&model.unwrap()), evaluation)
     };
     let first = train("first", "3");
     let again = train("again", "3");

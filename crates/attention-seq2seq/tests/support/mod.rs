@@ -1,9 +1,7 @@
-//! Shared by the tests of the model: a device, parameters by name, batches.
+//! Shared by the tests of the model: a device, models, batches.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 pub(crate) mod oracle;
-
-use std::collections::BTreeMap;
 
 use attention_core::Alignment;
 use attention_seq2seq::attention::{AnyAttention, AttentionKind};
@@ -12,48 +10,18 @@ use attention_seq2seq::device::{compiled_in, open};
 use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
 use attention_seq2seq::train::{ExactMatch, StepOutput};
 use attention_seq2seq::vocab::Vocab;
+use attention_tests::{Outcome, parameters};
 use burn::data::dataloader::Progress;
 use burn::data::dataloader::batcher::Batcher;
-use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, MetricMetadata, Numeric};
 
 /// The default device, with autodiff.
 pub(crate) fn device() -> Device {
     open(compiled_in()[0]).unwrap().autodiff()
-}
-
-/// Numbers by the path of the parameter that they belong to.
-pub(crate) type Numbers = BTreeMap<String, Vec<f64>>;
-
-/// Every parameter of `module`.
-pub(crate) fn parameters<M: Module>(module: &M) -> Numbers {
-    let mut reader = Reader::default();
-    module.visit(&mut reader);
-    reader.numbers
-}
-
-/// The gradient of every parameter of `module`.
-///
-/// # Panics
-/// If a parameter has none.
-pub(crate) fn gradients<M: Module>(module: &M, gradients: &Gradients) -> Numbers {
-    let mut reader = Reader {
-        gradients: Some(gradients),
-        ..Reader::default()
-    };
-    module.visit(&mut reader);
-    reader.numbers
-}
-
-/// `module` with parameters changed by `change`, which is told each one's path.
-pub(crate) fn with_parameters<M: Module>(module: M, change: impl FnMut(&str, &mut Vec<f64>)) -> M {
-    module.map(&mut Writer {
-        path: Vec::new(),
-        change,
-    })
 }
 
 /// Numbers in `[-1, 1)` that depend on `seed` only.
@@ -82,7 +50,10 @@ pub(crate) fn drawn_model(
 /// The same model with parameters that depend on `seed` only.
 pub(crate) fn drawn<A: Alignment>(model: Seq2Seq<A>, seed: u64) -> Seq2Seq<A> {
     let mut next = draw(seed);
-    with_parameters(model, |_, values| values.fill_with(|| 0.7 * next()))
+    parameters::changed(model, |_, mut value| {
+        value.data.fill_with(|| 0.7 * next());
+        value
+    })
 }
 
 /// Examples of these lengths of source and target, of tokens from 4 on.
@@ -121,24 +92,6 @@ pub(crate) fn loss<A: Alignment>(model: &Seq2Seq<A>, batch: &Batch) -> Tensor<1>
             logits.reshape([examples * steps, tokens]),
             batch.target.clone().reshape([examples * steps]),
         )
-}
-
-/// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
-pub(crate) fn logits_and_gradients(
-    model: &Seq2Seq<AnyAttention>,
-    all: &[Example],
-    example: usize,
-) -> (Vec<f64>, Numbers) {
-    let logits = model.forward(&batch(all));
-    let [_, _, tokens] = logits.dims();
-    let steps = all[example].target.len() + 1;
-    let logits = logits.narrow(0, example, 1).narrow(1, 0, steps);
-    let mut next = draw(9);
-    let received: Vec<f64> = (0..steps * tokens).map(|_| next()).collect();
-    let received = TensorData::new(received, [1, steps, tokens]);
-    let loss = (logits.clone() * Tensor::from_data(received, &device())).sum();
-    let gradients = gradients(model, &loss.backward());
-    (read(logits), gradients)
 }
 
 /// The gradients of a training step, of all parameters after each other.
@@ -199,7 +152,7 @@ pub(crate) fn assert_close(what: &str, actual: &[f64], expected: &[f64], toleran
 
 /// [`assert_close`] for every parameter.
 #[track_caller]
-pub(crate) fn assert_all_close(what: &str, actual: &Numbers, expected: &Numbers, tolerance: f64) {
+pub(crate) fn assert_all_close(what: &str, actual: &Outcome, expected: &Outcome, tolerance: f64) {
     assert!(
         actual.keys().eq(expected.keys()),
         "{what}: other parameters"
@@ -207,63 +160,10 @@ pub(crate) fn assert_all_close(what: &str, actual: &Numbers, expected: &Numbers,
     for (name, expected) in expected {
         assert_close(
             &format!("{what}: {name}"),
-            &actual[name],
-            expected,
+            &actual[name].data,
+            &expected.data,
             tolerance,
         );
-    }
-}
-
-#[derive(Default)]
-struct Reader<'a> {
-    path: Vec<String>,
-    gradients: Option<&'a Gradients>,
-    numbers: Numbers,
-}
-
-impl ModuleVisitor for Reader<'_> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_string());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let path = self.path.join(".");
-        let values = match self.gradients {
-            Some(gradients) => param.val().grad(gradients),
-            None => Some(param.val()),
-        };
-        let values = values.unwrap_or_else(|| panic!("{path} has no gradient"));
-        self.numbers.insert(path, read(values));
-    }
-}
-
-struct Writer<F> {
-    path: Vec<String>,
-    change: F,
-}
-
-impl<F: FnMut(&str, &mut Vec<f64>)> ModuleMapper for Writer<F> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_string());
-    }
-
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
-    }
-
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        param.map(|tensor| {
-            let (device, dtype, shape) = (tensor.device(), tensor.dtype(), tensor.shape());
-            let trains = tensor.is_require_grad();
-            let mut values = read(tensor);
-            (self.change)(&self.path.join("."), &mut values);
-            Tensor::from_data(TensorData::new(values, shape), (&device, dtype))
-                .set_require_grad(trains)
-        })
     }
 }
 

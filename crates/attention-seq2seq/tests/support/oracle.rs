@@ -3,11 +3,10 @@
 use attention_seq2seq::batch::Example;
 use attention_seq2seq::model::Seq2SeqConfig;
 use attention_seq2seq::vocab::Vocab;
-
-use super::Numbers;
+use attention_tests::Outcome;
 
 /// The logits of each step of `example`, under teacher forcing.
-pub(crate) fn logits(model: &Numbers, config: &Seq2SeqConfig, example: &Example) -> Vec<f64> {
+pub(crate) fn logits(model: &Outcome, config: &Seq2SeqConfig, example: &Example) -> Vec<f64> {
     let (keys, last) = encode(model, config, &example.source);
     let start = |(layer, state): (usize, &Vec<f64>)| -> Vec<f64> {
         let state = linear(model, &format!("decoder.start.{layer}"), state);
@@ -42,7 +41,7 @@ pub(crate) fn logits(model: &Numbers, config: &Seq2SeqConfig, example: &Example)
 
 /// The top layer's states, and every layer's last.
 fn encode(
-    model: &Numbers,
+    model: &Outcome,
     config: &Seq2SeqConfig,
     source: &[u32],
 ) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
@@ -52,7 +51,7 @@ fn encode(
     for layer in 0..config.layers {
         let read = |direction: &str, inputs: &mut dyn Iterator<Item = &Vec<f64>>| {
             let path = format!("encoder.{direction}.{layer}");
-            let size = model[&format!("{path}.hidden.bias")].len() / 3;
+            let size = model[&format!("{path}.hidden.bias")].data.len() / 3;
             let mut hidden = vec![0.0; size];
             let step = |input: &Vec<f64>| {
                 hidden = gru(model, &path, input, &hidden);
@@ -75,7 +74,7 @@ fn encode(
     (states, last)
 }
 
-fn score(model: &Numbers, query: &[f64], key: &[f64]) -> f64 {
+fn score(model: &Outcome, query: &[f64], key: &[f64]) -> f64 {
     let path = "decoder.attention.score";
     if !model.contains_key(&format!("{path}.query.weight")) {
         return dot(query, key) / (query.len() as f64).sqrt();
@@ -90,7 +89,7 @@ fn score(model: &Numbers, query: &[f64], key: &[f64]) -> f64 {
     linear(model, &format!("{path}.value"), &hidden)[0]
 }
 
-fn gru(model: &Numbers, path: &str, input: &[f64], hidden: &[f64]) -> Vec<f64> {
+fn gru(model: &Outcome, path: &str, input: &[f64], hidden: &[f64]) -> Vec<f64> {
     let size = hidden.len();
     let from_input = linear(model, &format!("{path}.input"), input);
     let from_hidden = linear(model, &format!("{path}.hidden"), hidden);
@@ -105,20 +104,20 @@ fn gru(model: &Numbers, path: &str, input: &[f64], hidden: &[f64]) -> Vec<f64> {
     (0..size).map(unit).collect()
 }
 
-fn linear(model: &Numbers, path: &str, input: &[f64]) -> Vec<f64> {
-    let weight = &model[&format!("{path}.weight")];
+fn linear(model: &Outcome, path: &str, input: &[f64]) -> Vec<f64> {
+    let weight = &model[&format!("{path}.weight")].data;
     let size = weight.len() / input.len();
     let column =
         |at: usize| -> Vec<f64> { weight.iter().skip(at).step_by(size).copied().collect() };
     let bias = model.get(&format!("{path}.bias"));
-    let bias = |at: usize| bias.map_or(0.0, |bias| bias[at]);
+    let bias = |at: usize| bias.map_or(0.0, |bias| bias.data[at]);
     (0..size)
         .map(|at| dot(input, &column(at)) + bias(at))
         .collect()
 }
 
-fn row(model: &Numbers, path: &str, token: u32, size: usize) -> Vec<f64> {
-    model[&format!("{path}.weight")][token as usize * size..][..size].to_vec()
+fn row(model: &Outcome, path: &str, token: u32, size: usize) -> Vec<f64> {
+    model[&format!("{path}.weight")].data[token as usize * size..][..size].to_vec()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

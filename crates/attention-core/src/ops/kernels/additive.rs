@@ -1,15 +1,17 @@
 //! Additive scores and attention.
 
+use std::borrow::Cow;
+
 use attention_kernels::{AdditiveAttention, AdditiveScore, Dropout, Level};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Shape};
 
 use super::mask::HostMask;
-use super::slices::{narrowed, numbers, read, rows, tensor, widened, with_real, zeros};
+use super::slices::{View, narrowed, tensor, view, with_real, zeros};
 use super::{Attended, attended_shapes};
 use crate::ops::HostBackend;
-use crate::ops::host::{HostReal, HostSlice};
+use crate::ops::host::HostReal;
 
 /// [`crate::ops::AttentionOps::additive_score`]
 pub(in crate::ops) fn additive_score<B: HostBackend>(
@@ -19,16 +21,15 @@ pub(in crate::ops) fn additive_score<B: HostBackend>(
     mask: &HostMask,
 ) -> FloatTensor<B> {
     let dtype = queries.dtype();
-    let [queries, keys, weight] = [queries, keys, weight].map(widened::<B>);
     let [batch, heads, num_queries, _] = queries.shape().dims();
     let [_, _, num_keys, _] = keys.shape().dims();
     let shape = Shape::from([batch, heads, num_queries, num_keys]);
     let scores = with_real!(queries.dtype(), E => {
-        let (q, k, w) = (read::<B, E>(&queries), read::<B, E>(&keys), read::<B, E>(&weight));
+        let (q, k) = (view::<B, E>(&queries), view::<B, E>(&keys));
         let problem = AdditiveScore {
-            queries: rows(&q, &queries.shape()),
-            keys: rows(&k, &keys.shape()),
-            weight: &numbers(&w, &weight.shape()),
+            queries: q.rows(),
+            keys: k.rows(),
+            weight: &view::<B, E>(&weight).numbers(),
             mask: mask.as_mask(),
         };
         let mut scores = zeros::<E>(&shape);
@@ -48,59 +49,41 @@ pub(in crate::ops) struct AdditiveTensors<B: Backend> {
     pub(in crate::ops) packed: Option<FloatTensor<B>>,
 }
 
-impl<B: Backend> AdditiveTensors<B> {
-    pub(super) fn widened(self) -> Self {
-        Self {
-            queries: widened::<B>(self.queries),
-            keys: widened::<B>(self.keys),
-            values: widened::<B>(self.values),
-            weight: widened::<B>(self.weight),
-            packed: self.packed,
-        }
-    }
+/// What the kernels see of [`AdditiveTensors`].
+pub(super) struct AdditiveViews<'a, E: HostReal> {
+    queries: View<'a, E>,
+    keys: View<'a, E>,
+    values: View<'a, E>,
+    weight: Cow<'a, [E]>,
+    packed: Option<Cow<'a, [E]>>,
 }
 
-/// The slices of [`AdditiveTensors`].
-pub(super) struct AdditiveSlices<'a, E: HostReal> {
-    queries: HostSlice<'a, E>,
-    keys: HostSlice<'a, E>,
-    values: HostSlice<'a, E>,
-    weight: Vec<E>,
-    packed: Option<HostSlice<'a, E>>,
-}
-
-impl<'a, E: HostReal> AdditiveSlices<'a, E> {
+impl<'a, E: HostReal> AdditiveViews<'a, E> {
     pub(super) fn new<B: HostBackend>(tensors: &'a AdditiveTensors<B>) -> Self {
-        let weight = read::<B, E>(&tensors.weight);
+        let packed = tensors.packed.as_ref();
         Self {
-            queries: read::<B, E>(&tensors.queries),
-            keys: read::<B, E>(&tensors.keys),
-            values: read::<B, E>(&tensors.values),
-            weight: numbers(&weight, &tensors.weight.shape()).into_owned(),
-            packed: tensors.packed.as_ref().map(read::<B, E>),
+            queries: view::<B, E>(&tensors.queries),
+            keys: view::<B, E>(&tensors.keys),
+            values: view::<B, E>(&tensors.values),
+            weight: view::<B, E>(&tensors.weight).numbers(),
+            packed: packed.map(|packed| view::<B, E>(packed).numbers()),
         }
     }
 
-    pub(super) fn problem<B: HostBackend>(
-        &self,
-        tensors: &AdditiveTensors<B>,
+    pub(super) fn problem(
+        &'a self,
         mask: &'a HostMask,
         dropout: Option<Dropout>,
-    ) -> AdditiveAttention<'_, E> {
-        let packed_len = |packed: &FloatTensor<B>| packed.shape().num_elements();
-        let packed = self
-            .packed
-            .as_ref()
-            .zip(tensors.packed.as_ref().map(packed_len));
+    ) -> AdditiveAttention<'a, E> {
         AdditiveAttention {
             score: AdditiveScore {
-                queries: rows(&self.queries, &tensors.queries.shape()),
-                keys: rows(&self.keys, &tensors.keys.shape()),
+                queries: self.queries.rows(),
+                keys: self.keys.rows(),
                 weight: &self.weight,
                 mask: mask.as_mask(),
             },
-            values: rows(&self.values, &tensors.values.shape()),
-            packed_keys: packed.map(|(slice, len)| &slice.data[..len]),
+            values: self.values.rows(),
+            packed_keys: self.packed.as_deref(),
             dropout,
         }
     }
@@ -112,12 +95,10 @@ pub(in crate::ops) fn pack_additive_keys<B: HostBackend>(
     mask: &HostMask,
     num_queries: usize,
 ) -> FloatTensor<B> {
-    let keys = widened::<B>(keys);
     with_real!(keys.dtype(), E => {
-        let k = read::<B, E>(&keys);
-        let shape = keys.shape();
-        let packed = AdditiveScore::packed_keys(rows(&k, &shape), mask.as_mask(), num_queries, Level::current());
-        tensor::<B, E>(packed, AdditiveScore::<E>::packed_shape(shape.dims()), &keys)
+        let k = view::<B, E>(&keys);
+        let packed = AdditiveScore::packed_keys(k.rows(), mask.as_mask(), num_queries, Level::current());
+        tensor::<B, E>(packed, AdditiveScore::<E>::packed_shape(keys.shape().dims()), &keys)
     })
 }
 
@@ -128,12 +109,11 @@ pub(in crate::ops) fn additive_attention<B: HostBackend>(
     dropout: Option<Dropout>,
 ) -> Attended<B> {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.widened();
     let (context_shape, lse_shape) = attended_shapes::<B>(&tensors.queries, &tensors.values);
     let (context, lse) = with_real!(tensors.queries.dtype(), E => {
-        let slices = AdditiveSlices::<E>::new(&tensors);
+        let views = AdditiveViews::<E>::new(&tensors);
         let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<E>(&lse_shape));
-        slices.problem(&tensors, mask, dropout).forward(Level::current(), &mut context, &mut lse);
+        views.problem(mask, dropout).forward(Level::current(), &mut context, &mut lse);
         (
             tensor::<B, E>(context, context_shape, &tensors.queries),
             tensor::<B, E>(lse, lse_shape, &tensors.queries),

@@ -6,10 +6,10 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
 
 use super::mask::HostMask;
-use super::slices::{narrowed, read, rows, tensor, widened, with_real, zeros};
+use super::slices::{View, narrowed, tensor, view, with_real, zeros};
 use super::{Attended, attended_shapes};
 use crate::ops::HostBackend;
-use crate::ops::host::{HostReal, HostSlice};
+use crate::ops::host::HostReal;
 
 /// The tensors of [`crate::ops::AttentionOps::attention`], and its scale.
 #[derive(Clone, Debug)]
@@ -21,50 +21,38 @@ pub(in crate::ops) struct DotTensors<B: Backend> {
     pub(in crate::ops) scale: f64,
 }
 
-impl<B: Backend> DotTensors<B> {
-    pub(super) fn widened(self) -> Self {
-        Self {
-            queries: widened::<B>(self.queries),
-            keys: widened::<B>(self.keys),
-            values: widened::<B>(self.values),
-            bias: self.bias.map(widened::<B>),
-            scale: self.scale,
-        }
-    }
+/// What the kernels see of [`DotTensors`].
+pub(super) struct DotViews<'a, E: HostReal> {
+    queries: View<'a, E>,
+    keys: View<'a, E>,
+    values: View<'a, E>,
+    bias: Option<View<'a, E>>,
+    scale: E,
 }
 
-/// The slices of [`DotTensors`].
-pub(super) struct DotSlices<'a, E: HostReal> {
-    queries: HostSlice<'a, E>,
-    keys: HostSlice<'a, E>,
-    values: HostSlice<'a, E>,
-    bias: Option<HostSlice<'a, E>>,
-}
-
-impl<'a, E: HostReal> DotSlices<'a, E> {
+impl<'a, E: HostReal> DotViews<'a, E> {
     pub(super) fn new<B: HostBackend>(tensors: &'a DotTensors<B>) -> Self {
         Self {
-            queries: read::<B, E>(&tensors.queries),
-            keys: read::<B, E>(&tensors.keys),
-            values: read::<B, E>(&tensors.values),
-            bias: tensors.bias.as_ref().map(read::<B, E>),
+            queries: view::<B, E>(&tensors.queries),
+            keys: view::<B, E>(&tensors.keys),
+            values: view::<B, E>(&tensors.values),
+            bias: tensors.bias.as_ref().map(view::<B, E>),
+            scale: E::from_f64(tensors.scale),
         }
     }
 
-    pub(super) fn problem<B: HostBackend>(
-        &self,
-        tensors: &DotTensors<B>,
+    pub(super) fn problem(
+        &'a self,
         mask: &'a HostMask,
         dropout: Option<Dropout>,
-    ) -> DotProduct<'_, E> {
-        let bias = self.bias.as_ref().zip(tensors.bias.as_ref());
+    ) -> DotProduct<'a, E> {
         DotProduct {
-            queries: rows(&self.queries, &tensors.queries.shape()),
-            keys: rows(&self.keys, &tensors.keys.shape()),
-            values: rows(&self.values, &tensors.values.shape()),
-            bias: bias.map(|(slice, tensor)| rows(slice, &tensor.shape())),
+            queries: self.queries.rows(),
+            keys: self.keys.rows(),
+            values: self.values.rows(),
+            bias: self.bias.as_ref().map(View::rows),
             mask: mask.as_mask(),
-            scale: E::from_f64(tensors.scale),
+            scale: self.scale,
             dropout,
         }
     }
@@ -77,11 +65,10 @@ pub(in crate::ops) fn attention<B: HostBackend>(
     dropout: Option<Dropout>,
 ) -> Attended<B> {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.widened();
     let (context_shape, lse_shape) = attended_shapes::<B>(&tensors.queries, &tensors.values);
     let (context, lse) = with_real!(tensors.queries.dtype(), E => {
-        let slices = DotSlices::<E>::new(&tensors);
-        let problem = slices.problem(&tensors, mask, dropout);
+        let views = DotViews::<E>::new(&tensors);
+        let problem = views.problem(mask, dropout);
         let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<E>(&lse_shape));
         dot_product_forward(Level::current(), &problem, &mut context, &mut lse);
         (

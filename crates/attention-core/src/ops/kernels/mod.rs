@@ -1,6 +1,6 @@
 //! The operations of the door by the kernels of `attention-kernels`: from tensors to slices and back.
 //!
-//! Half precision is computed in `f32`.
+//! Half precision is computed in `f32`: the kernels widen what they read of it, and results are rounded once.
 
 mod additive;
 #[cfg(feature = "autodiff")]

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use attention_kernels::Rows;
+use attention_kernels::{Half, Rows};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{DType, FloatDType, Shape, TensorData};
+use burn::tensor::{DType, Shape, TensorData, bf16, f16};
 
-use crate::ops::host::{HostBackend, HostReal, HostSlice};
+use crate::ops::host::{HostBackend, HostNumber, HostReal, HostSlice};
 
 /// What a backend in this process reads is there at once.
 pub(super) fn synchronously<E: std::fmt::Debug>(data: Option<Result<TensorData, E>>) -> TensorData {
@@ -15,7 +15,7 @@ pub(super) fn synchronously<E: std::fmt::Debug>(data: Option<Result<TensorData, 
         .expect("a tensor in memory can be read")
 }
 
-/// Runs `$body` with the type alias `$E` for the dtype.
+/// Runs `$body` with the type alias `$E` for what tensors of the dtype are computed in: half precision in `f32`.
 macro_rules! with_real {
     ($dtype:expr, $E:ident => $body:expr) => {
         match $dtype {
@@ -33,15 +33,7 @@ macro_rules! with_real {
 
 pub(super) use with_real;
 
-/// Half precision as `f32`; other types as they are.
-pub(super) fn widened<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
-    match tensor.dtype() {
-        DType::F16 | DType::BF16 => B::float_cast(tensor, FloatDType::F32),
-        _ => tensor,
-    }
-}
-
-/// The inverse of [`widened`].
+/// Rounds to the type of the inputs, if results were computed in a wider one.
 pub(super) fn narrowed<B: Backend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTensor<B> {
     match tensor.dtype() == dtype {
         true => tensor,
@@ -49,36 +41,89 @@ pub(super) fn narrowed<B: Backend>(tensor: FloatTensor<B>, dtype: DType) -> Floa
     }
 }
 
-pub(super) fn read<B: HostBackend, E: HostReal>(tensor: &FloatTensor<B>) -> HostSlice<'_, E> {
-    B::read(tensor).expect("asked only of backends with kernels")
+/// A tensor as the kernels see it. Half precision stays as it is: they widen what they read.
+pub(super) struct View<'a, E: HostReal> {
+    numbers: Numbers<'a, E>,
+    shape: Shape,
 }
 
-/// A tensor of four axes as the kernels see it.
-pub(super) fn rows<'a, E: HostReal>(slice: &'a HostSlice<E>, shape: &Shape) -> Rows<'a, E> {
-    let strides = [slice.strides[0], slice.strides[1], slice.strides[2]];
-    Rows::strided(&slice.data, shape.dims(), strides)
+enum Numbers<'a, E: HostReal> {
+    Whole(HostSlice<'a, E>),
+    F16(HostSlice<'a, f16>),
+    Bf16(HostSlice<'a, bf16>),
 }
 
-/// The numbers of a contiguous tensor.
-pub(super) fn numbers<'a, E: HostReal>(slice: &'a HostSlice<E>, shape: &Shape) -> Cow<'a, [E]> {
-    let rank = shape.num_dims();
+/// A tensor in `E` or in half precision.
+pub(super) fn view<B: HostBackend, E: HostReal>(tensor: &FloatTensor<B>) -> View<'_, E> {
+    fn read<B: HostBackend, N: HostNumber>(tensor: &FloatTensor<B>) -> HostSlice<'_, N> {
+        B::read(tensor).expect("asked only of backends with kernels")
+    }
+    View {
+        numbers: match tensor.dtype() {
+            DType::F16 => Numbers::F16(read::<B, f16>(tensor)),
+            DType::BF16 => Numbers::Bf16(read::<B, bf16>(tensor)),
+            _ => Numbers::Whole(read::<B, E>(tensor)),
+        },
+        shape: tensor.shape(),
+    }
+}
+
+impl<'a, E: HostReal> View<'a, E> {
+    /// A tensor of four axes.
+    pub(super) fn rows(&self) -> Rows<'_, E> {
+        fn strides<N: Clone>(slice: &HostSlice<N>) -> [usize; 3] {
+            [slice.strides[0], slice.strides[1], slice.strides[2]]
+        }
+        let shape = self.shape.dims();
+        match &self.numbers {
+            Numbers::Whole(slice) => Rows::strided(&slice.data, shape, strides(slice)),
+            Numbers::F16(slice) => Rows::half(Half::F16(&slice.data), shape, strides(slice)),
+            Numbers::Bf16(slice) => Rows::half(Half::Bf16(&slice.data), shape, strides(slice)),
+        }
+    }
+
+    /// The numbers one after the other, a copy unless they lie so.
+    pub(super) fn numbers(self) -> Cow<'a, [E]> {
+        match self.numbers {
+            Numbers::Whole(slice) => in_order(slice, &self.shape),
+            Numbers::F16(slice) => widened(&in_order(slice, &self.shape)),
+            Numbers::Bf16(slice) => widened(&in_order(slice, &self.shape)),
+        }
+    }
+}
+
+fn widened<'a, N: HostNumber, E: HostReal>(numbers: &[N]) -> Cow<'a, [E]> {
+    let widen = |number: &N| E::from_f64(number.to_f64());
+    numbers.iter().map(widen).collect::<Vec<_>>().into()
+}
+
+fn in_order<'a, N: HostNumber>(slice: HostSlice<'a, N>, shape: &Shape) -> Cow<'a, [N]> {
+    let (len, rank) = (shape.num_elements(), shape.num_dims());
     let is_contiguous = (1..rank).all(|axis| {
         let inner: usize = (axis..rank).map(|axis| shape[axis]).product();
         slice.strides[axis - 1] == inner || shape[axis - 1] == 1
     });
-    match is_contiguous {
-        true => (&slice.data[..shape.num_elements()]).into(),
-        false => {
-            let rows = rows(slice, shape);
-            let [batch, heads, len, _] = rows.shape();
-            let mut numbers = Vec::with_capacity(shape.num_elements());
-            for row in 0..batch * heads * len {
-                let head = row / len;
-                numbers.extend_from_slice(rows.row(head / heads, head % heads, row % len));
+    if is_contiguous || len == 0 {
+        return match slice.data {
+            Cow::Borrowed(data) => Cow::Borrowed(&data[..len]),
+            Cow::Owned(mut data) => {
+                data.truncate(len);
+                Cow::Owned(data)
             }
-            numbers.into()
-        }
+        };
     }
+    let size = shape[rank - 1];
+    let mut numbers = Vec::with_capacity(len);
+    for row in 0..len / size {
+        // The place of the row along each axis, from the last to the first.
+        let (mut rest, mut start) = (row, 0);
+        for axis in (0..rank - 1).rev() {
+            start += rest % shape[axis] * slice.strides[axis];
+            rest /= shape[axis];
+        }
+        numbers.extend_from_slice(&slice.data[start..start + size]);
+    }
+    numbers.into()
 }
 
 pub(super) fn tensor<B: Backend, E: HostReal>(

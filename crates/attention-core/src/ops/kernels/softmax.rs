@@ -6,7 +6,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::tensor::DType;
 
 use super::mask::HostMask;
-use super::slices::{narrowed, numbers, read, tensor, widened, with_real, zeros};
+use super::slices::{narrowed, tensor, view, with_real, zeros};
 use crate::ops::HostBackend;
 
 /// [`crate::ops::AttentionOps::masked_softmax`]
@@ -15,13 +15,11 @@ pub(in crate::ops) fn masked_softmax<B: HostBackend>(
     mask: &HostMask,
 ) -> FloatTensor<B> {
     let dtype = scores.dtype();
-    let scores = widened::<B>(scores);
     let shape = scores.shape();
     let weights = with_real!(scores.dtype(), E => {
-        let s = read::<B, E>(&scores);
+        let s = view::<B, E>(&scores);
         let mut weights = zeros::<E>(&shape);
-        let numbers = numbers(&s, &shape);
-        attention_kernels::masked_softmax(Level::current(), shape.dims(), &mask.as_mask(), &numbers, &mut weights);
+        attention_kernels::masked_softmax(Level::current(), &mask.as_mask(), s.rows(), &mut weights);
         tensor::<B, E>(weights, shape, &scores)
     });
     narrowed::<B>(weights, dtype)

@@ -87,12 +87,14 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             attended,
             listed,
             slopes: sums,
+            upstream,
             ..
         } = scratch;
         let (first, stride) = (attended.first, attended.stride);
         // In place of the weights, the gradients of the scores: ds = p (f dw - D), D = sum p f dw, dw = dC . v.
         for query in 0..attended.visible.len() {
             let gradient = context_gradient.row(head.at[0], head.at[1], query);
+            let gradient = gradient.read(upstream);
             attended.list(&head, query, listed);
             listed.slopes.resize(listed.keys.len(), E::ZERO);
             dots(

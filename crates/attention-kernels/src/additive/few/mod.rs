@@ -71,6 +71,8 @@ struct Scratch<'a, E> {
     attended: Attended<'a, E>,
     listed: Listed<E>,
     slopes: slopes::Scratch<E>,
+    /// A row of the context's gradient, if it has to be widened.
+    upstream: Vec<E>,
 }
 
 /// The weights of some queries.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::BLOCK;
 use super::super::gradient::direct;
-use super::super::pack::exponentials;
+use super::super::range::{Path, Reach, exponentials};
 use super::Head;
 use crate::simd::{Real, Simd};
 
@@ -22,7 +22,7 @@ pub(super) struct Slopes<'a, E> {
 pub(super) struct Scratch<E> {
     /// `e^(2q) / 2`
     queries: Vec<E>,
-    query_in_range: Vec<bool>,
+    query_reach: Vec<Reach>,
     weights: Vec<E>,
     query_sums: Vec<E>,
     weight_sums: Vec<E>,
@@ -52,17 +52,17 @@ impl<E: Real> Slopes<'_, E> {
         let padded = units.next_multiple_of(S::LANES);
         let Scratch {
             queries,
-            query_in_range,
+            query_reach,
             weights,
             query_sums,
             weight_sums,
             keys,
         } = scratch;
         queries.resize(num_queries * padded, E::ONE);
-        query_in_range.clear();
+        query_reach.clear();
         for (query, to) in queries.chunks_exact_mut(padded).enumerate() {
             let from = score.queries.row(batch, head, query);
-            query_in_range.push(exponentials(simd, from, &mut to[..units]));
+            query_reach.push(exponentials(simd, from, &mut to[..units]));
             let half = E::from_f64(0.5);
             to[..units].iter_mut().for_each(|x| *x = *x * half);
         }
@@ -75,11 +75,11 @@ impl<E: Real> Slopes<'_, E> {
         keys.resize(BLOCK * padded, E::ONE);
         for first in self.keys.clone().step_by(BLOCK) {
             let block = first..self.keys.end.min(first + BLOCK);
-            let key_in_range = self.exponentials(simd, block.clone(), padded, keys);
-            for (query, in_range) in query_in_range.iter().enumerate() {
+            let key_reach = self.exponentials(simd, block.clone(), padded, keys);
+            for (query, reach) in query_reach.iter().enumerate() {
                 let column = first - self.keys.start;
                 let gradient = &self.gradient[query * self.stride + column..][..block.len()];
-                let fast = *in_range && key_in_range;
+                let slow = reach.path(key_reach) == Path::Slow;
                 let query_row = score.queries.row(batch, head, query);
                 for unit in (0..padded).step_by(S::LANES) {
                     let at = query * padded + unit;
@@ -95,7 +95,7 @@ impl<E: Real> Slopes<'_, E> {
                         let half = simd.splat(E::from_f64(0.5));
                         let x = simd.mul_add(exponentials, key, half);
                         let mut negative_tanh = simd.reciprocal_less_one(x);
-                        if !fast {
+                        if slow {
                             let key_row = score.keys.row(batch, head, first + lane);
                             negative_tanh = direct(simd, query_row, key_row, unit, negative_tanh);
                         }
@@ -127,7 +127,7 @@ impl<E: Real> Slopes<'_, E> {
     }
 
     /// `e^(2k)` of a block of keys, `[keys][padded]`, from the packed keys if there are any: transposing is cheaper
-    /// than computing them again. Returns whether the fast path takes all.
+    /// than computing them again. Returns their reach.
     #[inline(always)]
     fn exponentials<S: Simd<E>>(
         &self,
@@ -135,16 +135,17 @@ impl<E: Real> Slopes<'_, E> {
         block: Range<usize>,
         padded: usize,
         to: &mut [E],
-    ) -> bool {
+    ) -> Reach {
         let score = &self.head.problem.score;
         let [batch, head] = self.head.at;
         let [_, _, _, units] = score.keys.shape();
         let Some(packed) = self.head.packed_block(block.start / BLOCK) else {
-            let mut in_range = true;
+            let mut reach = Reach::Near;
             for (key, to) in block.zip(to.chunks_exact_mut(padded)) {
-                in_range &= exponentials(simd, score.keys.row(batch, head, key), &mut to[..units]);
+                let row = score.keys.row(batch, head, key);
+                reach = reach.max(exponentials(simd, row, &mut to[..units]));
             }
-            return in_range;
+            return reach;
         };
         let whole = units - units % S::LANES;
         for unit in (0..whole).step_by(S::LANES) {
@@ -161,7 +162,7 @@ impl<E: Real> Slopes<'_, E> {
                 to[lane * padded + unit] = packed[unit * BLOCK + lane];
             }
         }
-        packed[units * BLOCK] == E::ONE
+        Reach::from_number(packed[units * BLOCK])
     }
 }
 

@@ -104,11 +104,12 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             context_gradient,
         } = outputs;
         let [_, heads, queries, size] = problem.queries.shape();
-        let [_, key_heads, keys, value_size] = problem.values.shape();
+        let [_, key_heads, keys, _] = problem.values.shape();
         let group = heads / key_heads;
         let scale = E::from_f64(problem.dropout.map_or(1.0, |dropout| dropout.scale()));
         let mut seen = Seen::of(problem);
         let mut gradient = Vec::new();
+        let [context_scratch, upstream_scratch] = &mut [Vec::new(), Vec::new()];
         for sums in sums {
             let (batch, key_head) = (sums.index / key_heads, sums.index % key_heads);
             let place = [batch, key_head];
@@ -122,8 +123,10 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 }
                 seen.weigh(simd, lse[row]);
                 seen.keep(problem, at);
-                let upstream = context_gradient.row(batch, head, query);
-                let context = &context[row * value_size..][..value_size];
+                let upstream = context_gradient
+                    .row(batch, head, query)
+                    .read(upstream_scratch);
+                let context = context.row(batch, head, query).read(context_scratch);
                 let dot: E = context.iter().zip(upstream).map(|(&c, &g)| c * g).sum();
                 gradient.clear();
                 gradient.resize(seen.keys.len(), E::ZERO);

@@ -14,6 +14,8 @@ pub(super) struct Seen<E> {
     /// 1, or 0 for a dropped weight.
     pub kept: Vec<E>,
     row: Vec<E>,
+    /// The bias, if it has to be widened.
+    bias: Vec<E>,
     /// The scale by [`split_scale`].
     split: [E; 2],
     /// Times the first part of the scale.
@@ -45,9 +47,10 @@ impl<E: Real> Seen<E> {
         let [_, _, num_keys, _] = problem.keys.shape();
         let key_head = problem.key_head(head);
         let visible = problem.mask.visible(batch, head, query, num_keys);
-        let bias = problem
-            .bias
-            .map(|bias| bias.row(batch, if bias.shape()[1] == 1 { 0 } else { head }, 0));
+        let bias = problem.bias.map(|bias| {
+            let head = if bias.shape()[1] == 1 { 0 } else { head };
+            bias.row(batch, head, 0).read(&mut self.bias)
+        });
         self.keys.clear();
         for key in visible.range.clone() {
             if visible.sees(key) && bias.is_none_or(|bias| bias[key] != -E::INFINITY) {
@@ -58,8 +61,9 @@ impl<E: Real> Seen<E> {
         self.scores.resize(self.keys.len(), E::ZERO);
         let [factor, rest] = self.split;
         let row = problem.queries.row(batch, head, query);
-        self.query.clear();
-        self.query.extend(row.iter().map(|&x| x * factor));
+        self.query.resize(row.len(), E::ZERO);
+        row.copy_to(&mut self.query);
+        self.query.iter_mut().for_each(|x| *x = *x * factor);
         dots(
             simd,
             &self.query,

@@ -7,7 +7,7 @@ use attention_kernels::Dropout;
 use super::bytes::{Bytes, Numbers};
 use super::mask::OwnedMask;
 use super::sizes::Sizes;
-use super::tensor::{Tensor, reordered};
+use super::tensor::{Storage, Tensor};
 
 /// What to compute.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +29,7 @@ pub(super) struct Case {
     pub(super) bias: Option<Tensor>,
     pub(super) context_gradient: Tensor,
     /// `[batch, heads, queries, keys]`
-    pub(super) score_gradient: Vec<f64>,
+    pub(super) score_gradient: Tensor,
     /// Of the additive score, `[units]`.
     pub(super) weight: Vec<f64>,
     /// Of the dot product.
@@ -94,7 +94,10 @@ impl Case {
             values,
             bias,
             context_gradient,
-            score_gradient: (0..sizes.pairs()).map(|_| numbers.number()).collect(),
+            score_gradient: Tensor::contiguous(
+                sizes.scores(),
+                (0..sizes.pairs()).map(|_| numbers.number()).collect(),
+            ),
             weight: (0..size).map(|_| numbers.number()).collect(),
             scale: bytes.one_of(&[scale, -scale, 0.0]),
             mask,
@@ -126,8 +129,21 @@ impl Case {
             values: self.values.reordered(order),
             bias: self.bias.as_ref().map(|bias| bias.reordered(order)),
             context_gradient: self.context_gradient.reordered(order),
-            score_gradient: reordered(&self.score_gradient, order),
+            score_gradient: self.score_gradient.reordered(order),
             mask: self.mask.reordered(order),
+            ..self.clone()
+        }
+    }
+
+    /// A copy whose tensors hold numbers of `storage`.
+    pub(super) fn rounded(&self, storage: Storage) -> Self {
+        Self {
+            queries: self.queries.rounded(storage),
+            keys: self.keys.rounded(storage),
+            values: self.values.rounded(storage),
+            bias: self.bias.as_ref().map(|bias| bias.rounded(storage)),
+            context_gradient: self.context_gradient.rounded(storage),
+            score_gradient: self.score_gradient.rounded(storage),
             ..self.clone()
         }
     }
@@ -155,7 +171,7 @@ impl Case {
             bias.poisoned(|[b, bias_head, _, j]| key(b, j, &|head| is_shared || head == bias_head))
         });
         let mut score_gradient = self.score_gradient.clone();
-        for (at, gradient) in score_gradient.iter_mut().enumerate() {
+        for (at, gradient) in score_gradient.data.iter_mut().enumerate() {
             if !sees(self.sizes.pair(at)) {
                 *gradient = f64::NAN;
             }

@@ -4,10 +4,10 @@ use attention_kernels::{Level, Real};
 
 use super::case::{Case, Kind};
 use super::exact::{assert_close, assert_same};
-use super::kernels::run;
+use super::kernels::{run, run_stored};
 use super::plain;
 use super::sizes::Sizes;
-use super::tensor::reordered;
+use super::tensor::{Storage, reordered};
 
 /// The kernels compute what the definition says; what is hidden changes no bit of it, and neither do the layouts of
 /// the inputs, nor the order of the examples that of each.
@@ -33,6 +33,14 @@ pub(super) fn check<E: Real>(case: &Case, level: Level) {
             &what("packed keys, hidden"),
             &run(&case.poisoned(), level, true),
             &found,
+        );
+    }
+    for storage in [Storage::F16, Storage::Bf16] {
+        let rounded = case.rounded(storage);
+        assert_same(
+            &what("half precision"),
+            &run_stored(&rounded.poisoned(), storage, level, false),
+            &run::<E>(&rounded, level, false),
         );
     }
     // Dropout depends on the place of an example.

@@ -2,27 +2,24 @@
 
 use attention_kernels::{
     AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, DotProduct,
-    DotProductGradients, Level, Real, dot_product_backward, dot_product_forward,
+    DotProductGradients, Level, Real, Rows, dot_product_backward, dot_product_forward,
 };
 
 use super::case::{Case, Kind};
 use super::exact::Found;
 use super::sizes::Sizes;
+use super::tensor::{Storage, Stored};
 
 /// The numbers of a case in type `E`.
 pub(super) struct Inputs<'a, E> {
     pub(super) case: &'a Case,
-    queries: Vec<E>,
-    keys: Vec<E>,
-    values: Vec<E>,
-    bias: Option<Vec<E>>,
-    pub(super) context_gradient: Vec<E>,
-    pub(super) score_gradient: Vec<E>,
+    queries: Stored<E>,
+    keys: Stored<E>,
+    values: Stored<E>,
+    bias: Option<Stored<E>>,
+    pub(super) context_gradient: Stored<E>,
+    pub(super) score_gradient: Stored<E>,
     pub(super) weight: Vec<E>,
-}
-
-fn converted<E: Real>(numbers: &[f64]) -> Vec<E> {
-    numbers.iter().map(|x| E::from_f64(*x)).collect()
 }
 
 /// Slices of this many numbers, for what kernels write: NaN shows what they do not write.
@@ -31,16 +28,16 @@ pub(super) fn outputs<E: Real>(len: usize) -> Vec<E> {
 }
 
 impl<'a, E: Real> Inputs<'a, E> {
-    pub(super) fn new(case: &'a Case) -> Self {
+    pub(super) fn new(case: &'a Case, storage: Storage) -> Self {
         Self {
             case,
-            queries: case.queries.numbers(),
-            keys: case.keys.numbers(),
-            values: case.values.numbers(),
-            bias: case.bias.as_ref().map(|bias| bias.numbers()),
-            context_gradient: case.context_gradient.numbers(),
-            score_gradient: converted(&case.score_gradient),
-            weight: converted(&case.weight),
+            queries: case.queries.stored(storage),
+            keys: case.keys.stored(storage),
+            values: case.values.stored(storage),
+            bias: case.bias.as_ref().map(|bias| bias.stored(storage)),
+            context_gradient: case.context_gradient.stored(storage),
+            score_gradient: case.score_gradient.stored(storage),
+            weight: case.weight.iter().map(|x| E::from_f64(*x)).collect(),
         }
     }
 
@@ -83,7 +80,17 @@ impl<'a, E: Real> Inputs<'a, E> {
 
 /// Forward, and backward onto zeros. `packed` keys are for additive attention.
 pub(super) fn run<E: Real>(case: &Case, level: Level, packed: bool) -> Found<E> {
-    let inputs = Inputs::new(case);
+    run_stored(case, Storage::Whole, level, packed)
+}
+
+/// As [`run`], of inputs that lie in memory as `storage`.
+pub(super) fn run_stored<E: Real>(
+    case: &Case,
+    storage: Storage,
+    level: Level,
+    packed: bool,
+) -> Found<E> {
+    let inputs = Inputs::new(case, storage);
     match case.kind {
         Kind::AdditiveScore => additive_score(&inputs, level),
         Kind::AdditiveAttention => {
@@ -119,7 +126,7 @@ fn zeros<E: Real>(sizes: &Sizes) -> [Vec<E>; 3] {
 
 fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, _] = zeros(&inputs.case.sizes);
-    let mut scores = outputs(inputs.score_gradient.len());
+    let mut scores = outputs(inputs.case.score_gradient.data.len());
     let mut weight = vec![E::ZERO; inputs.weight.len()];
     let score = inputs.score();
     score.forward(level, &mut scores);
@@ -128,7 +135,8 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
         keys: &mut keys,
         weight: &mut weight,
     };
-    score.backward(level, &inputs.score_gradient, gradients);
+    let gradient = inputs.case.score_gradient.view(&inputs.score_gradient);
+    score.backward(level, gradient, gradients);
     vec![
         ("scores", scores),
         ("gradient of queries", queries),
@@ -153,7 +161,8 @@ fn additive_attention<E: Real>(
         weight: &mut weight,
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
-    attention.backward(level, &context, &lse, gradient, gradients);
+    let rows = Rows::contiguous(&context, gradient.shape());
+    attention.backward(level, rows, &lse, gradient, gradients);
     vec![
         ("context", context),
         ("log-sum-exp", lse),
@@ -182,7 +191,8 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
         bias: attention.bias.is_some().then_some(&mut bias),
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
-    dot_product_backward(level, &attention, &context, &lse, gradient, gradients);
+    let rows = Rows::contiguous(&context, gradient.shape());
+    dot_product_backward(level, &attention, rows, &lse, gradient, gradients);
     vec![
         ("context", context),
         ("log-sum-exp", lse),

@@ -9,10 +9,11 @@ use attention_kernels::{
 
 use super::case::{Case, Kind};
 use super::kernels::{Inputs, outputs};
+use super::tensor::Storage;
 
 /// Runs what the case was made for, each time with one thing of another size.
 pub(super) fn check<E: Real>(case: &Case, level: Level) {
-    let inputs = Inputs::<E>::new(case);
+    let inputs = Inputs::<E>::new(case, Storage::Whole);
     match case.kind {
         Kind::AdditiveScore => additive_score(&inputs, level),
         Kind::AdditiveAttention => additive_attention(&inputs, level),
@@ -44,7 +45,7 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
     ];
     for mask in masks {
         let [mut context, mut lse] = case.output_lens().map(outputs);
-        let mut scores = outputs(inputs.score_gradient.len());
+        let mut scores = outputs(case.score_gradient.data.len());
         assert_refused("a mask of another shape", case, || match case.kind {
             Kind::AdditiveScore => AdditiveScore {
                 mask,
@@ -67,10 +68,10 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
                 dot_product_forward(level, &attention, &mut context, &mut lse);
             }
         });
-        let shape = case.sizes.scores();
         assert_refused("a mask of another shape", case, || {
-            let numbers = &inputs.score_gradient;
-            masked_softmax(level, shape, &mask, numbers, &mut outputs(numbers.len()));
+            let scores = case.score_gradient.view(&inputs.score_gradient);
+            let len = case.score_gradient.data.len();
+            masked_softmax(level, &mask, scores, &mut outputs(len));
         });
     }
 }
@@ -104,20 +105,15 @@ fn views<E: Real>(case: &Case, level: Level) {
         Dropout::new(1.5, 0);
     });
     assert_refused("weights of another shape", case, || {
-        masked_softmax(
-            level,
-            shape,
-            &Mask::none(),
-            &numbers[..len],
-            &mut outputs(len + 1),
-        );
+        let scores = Rows::contiguous(&numbers[..len], shape);
+        masked_softmax(level, &Mask::none(), scores, &mut outputs(len + 1));
     });
 }
 
 fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let score = inputs.score();
-    let len = inputs.score_gradient.len();
+    let len = case.score_gradient.data.len();
     let refused = |what, score: AdditiveScore<E>, len| {
         assert_refused(what, case, || score.forward(level, &mut outputs(len)));
     };
@@ -153,13 +149,17 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
         len,
     );
     assert_refused("a gradient of another shape", case, || {
-        let (mut queries, mut keys, mut weight) = (vec![], vec![], vec![]);
+        let [batch, heads, queries, keys] = case.sizes.scores();
+        let longer = [batch + 1, heads, queries, keys];
+        let numbers = outputs(longer.iter().product());
+        let gradient = Rows::contiguous(&numbers, longer);
+        let of = |rows: &Rows<E>| outputs(rows.shape().iter().product());
         let gradients = AdditiveGradients {
-            queries: &mut queries,
-            keys: &mut keys,
-            weight: &mut weight,
+            queries: &mut of(&score.queries),
+            keys: &mut of(&score.keys),
+            weight: &mut outputs(score.weight.len()),
         };
-        score.backward(level, &outputs(len + 1), gradients);
+        score.backward(level, gradient, gradients);
     });
 }
 

@@ -10,6 +10,7 @@ pub(super) fn solve(case: &Case) -> Exact {
     if case.kind == Kind::AdditiveScore {
         let gradient = case
             .score_gradient
+            .data
             .iter()
             .map(|g| Sum::new(*g, g.abs()))
             .collect::<Vec<_>>();

@@ -1,14 +1,15 @@
 //! The masked softmax.
 
-use attention_kernels::{Level, Real, masked_softmax, masked_softmax_backward};
+use attention_kernels::{Level, Real, Rows, masked_softmax, masked_softmax_backward};
 
 use super::bytes::{Bytes, Numbers};
 use super::exact::{Exact, Found, Sum, assert_close, assert_same};
 use super::kernels::outputs;
 use super::mask::OwnedMask;
+use super::tensor::{Storage, Tensor};
 
 /// Scores to take the softmax of.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Problem {
     shape: [usize; 4],
     mask: OwnedMask,
@@ -91,17 +92,19 @@ impl Problem {
     }
 
     /// By the kernels; what is hidden holds `hidden` if there is one.
-    fn run<E: Real>(&self, level: Level, hidden: Option<f64>) -> Found<E> {
-        let converted = |numbers: &[f64]| -> Vec<E> {
-            let number = |(at, x): (usize, &f64)| {
-                E::from_f64(hidden.filter(|_| !self.is_visible(at)).unwrap_or(*x))
-            };
-            numbers.iter().enumerate().map(number).collect()
+    fn run<E: Real>(&self, level: Level, storage: Storage, hidden: Option<f64>) -> Found<E> {
+        let tensor = |numbers: &[f64]| {
+            let number =
+                |(at, x): (usize, &f64)| hidden.filter(|_| !self.is_visible(at)).unwrap_or(*x);
+            Tensor::contiguous(self.shape, numbers.iter().enumerate().map(number).collect())
         };
-        let (scores, gradient) = (converted(&self.scores), converted(&self.gradient));
-        let [mut weights, mut slopes] = [0; 2].map(|_: usize| outputs(scores.len()));
-        masked_softmax(level, self.shape, &self.mask.mask(), &scores, &mut weights);
-        masked_softmax_backward(level, self.shape, &weights, &gradient, &mut slopes);
+        let (scores, gradient) = (tensor(&self.scores), tensor(&self.gradient));
+        let [mut weights, mut slopes] = [0; 2].map(|_: usize| outputs(scores.data.len()));
+        let stored = scores.stored(storage);
+        masked_softmax(level, &self.mask.mask(), scores.view(&stored), &mut weights);
+        let rows = Rows::contiguous(&weights, self.shape);
+        let stored = gradient.stored(storage);
+        masked_softmax_backward(level, rows, gradient.view(&stored), &mut slopes);
         vec![("weights", weights), ("gradient", slopes)]
     }
 }
@@ -116,14 +119,27 @@ pub(super) fn check<E: Real>(bytes: &[u8], level: Level) {
         problem.shape,
         problem.mask
     );
-    let found = problem.run::<E>(level, None);
+    let found = problem.run::<E>(level, Storage::Whole, None);
     let exact = problem.solve();
     assert_close(&what, &found, &exact);
     for hidden in [f64::NAN, f64::INFINITY, 1e30] {
         assert_same(
             &format!("{hidden}, {what}"),
-            &problem.run(level, Some(hidden)),
+            &problem.run(level, Storage::Whole, Some(hidden)),
             &found,
+        );
+    }
+    for storage in [Storage::F16, Storage::Bf16] {
+        let round = |numbers: &[f64]| numbers.iter().map(|x| storage.round(*x)).collect();
+        let rounded = Problem {
+            scores: round(&problem.scores),
+            gradient: round(&problem.gradient),
+            ..problem.clone()
+        };
+        assert_same(
+            &format!("half precision, {what}"),
+            &rounded.run::<E>(level, storage, Some(f64::NAN)),
+            &rounded.run(level, Storage::Whole, None),
         );
     }
     let keys = problem.shape[3].max(1);

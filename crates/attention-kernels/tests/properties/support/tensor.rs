@@ -1,8 +1,38 @@
 //! Tensors with any strides, and their copies in order.
 
-use attention_kernels::{Real, Rows};
+use attention_kernels::{Half, Real, Rows};
+use half::{bf16, f16};
 
 use super::bytes::{Bytes, Numbers};
+
+/// How numbers lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Storage {
+    /// In the type that kernels compute with.
+    Whole,
+    F16,
+    Bf16,
+}
+
+impl Storage {
+    /// The nearest number, of a finite one the nearest finite one.
+    pub(super) fn round(self, x: f64) -> f64 {
+        let largest = f16::MAX.to_f64();
+        match self {
+            Self::Whole => x,
+            Self::F16 if x.is_finite() => f16::from_f64(x.clamp(-largest, largest)).to_f64(),
+            Self::F16 => x,
+            Self::Bf16 => bf16::from_f64(x).to_f64(),
+        }
+    }
+}
+
+/// Numbers in memory.
+pub(super) enum Stored<E> {
+    Whole(Vec<E>),
+    F16(Vec<f16>),
+    Bf16(Vec<bf16>),
+}
 
 /// Numbers of a tensor `[batch, heads, rows, size]` whose last axis is contiguous. NaN stands where no row is.
 #[derive(Clone, Debug)]
@@ -49,7 +79,7 @@ impl Tensor {
     }
 
     /// In order.
-    fn contiguous(shape: [usize; 4], data: Vec<f64>) -> Self {
+    pub(super) fn contiguous(shape: [usize; 4], data: Vec<f64>) -> Self {
         let [_, heads, rows, size] = shape;
         let strides = [heads * rows * size, rows * size, size];
         Self {
@@ -79,13 +109,29 @@ impl Tensor {
         &self.data[self.start(at)..][..self.shape[3]]
     }
 
-    /// The numbers in type `E`, to be seen through [`view`](Self::view).
-    pub(super) fn numbers<E: Real>(&self) -> Vec<E> {
-        self.data.iter().map(|x| E::from_f64(*x)).collect()
+    /// The numbers as `storage` holds them, to be seen through [`view`](Self::view).
+    pub(super) fn stored<E: Real>(&self, storage: Storage) -> Stored<E> {
+        match storage {
+            Storage::Whole => Stored::Whole(self.data.iter().map(|x| E::from_f64(*x)).collect()),
+            Storage::F16 => Stored::F16(self.data.iter().map(|x| f16::from_f64(*x)).collect()),
+            Storage::Bf16 => Stored::Bf16(self.data.iter().map(|x| bf16::from_f64(*x)).collect()),
+        }
     }
 
-    pub(super) fn view<'a, E>(&self, numbers: &'a [E]) -> Rows<'a, E> {
-        Rows::strided(numbers, self.shape, self.strides)
+    pub(super) fn view<'a, E>(&self, numbers: &'a Stored<E>) -> Rows<'a, E> {
+        match numbers {
+            Stored::Whole(numbers) => Rows::strided(numbers, self.shape, self.strides),
+            Stored::F16(numbers) => Rows::half(Half::F16(numbers), self.shape, self.strides),
+            Stored::Bf16(numbers) => Rows::half(Half::Bf16(numbers), self.shape, self.strides),
+        }
+    }
+
+    /// A copy whose numbers are among those of `storage`.
+    pub(super) fn rounded(&self, storage: Storage) -> Self {
+        Self {
+            data: self.data.iter().map(|x| storage.round(*x)).collect(),
+            ..self.clone()
+        }
     }
 
     /// A copy in order, its examples in the order `order`.

@@ -9,9 +9,9 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Shape};
 
 use super::super::Attended;
-use super::super::additive::{AdditiveSlices, AdditiveTensors};
+use super::super::additive::{AdditiveTensors, AdditiveViews};
 use super::super::mask::HostMask;
-use super::super::slices::{numbers, read, rows, tensor, widened, with_real, zeros};
+use super::super::slices::{tensor, view, with_real, zeros};
 use super::{Step, StepGradients, gradient};
 use crate::ops::HostBackend;
 
@@ -24,20 +24,18 @@ pub(in crate::ops) fn additive_score_backward<B: HostBackend>(
     grad: FloatTensor<B>,
 ) -> [FloatTensor<B>; 3] {
     let dtype = queries.dtype();
-    let [queries, keys, weight, grad] = [queries, keys, weight, grad].map(widened::<B>);
     with_real!(queries.dtype(), E => {
-        let (q, k, w) = (read::<B, E>(&queries), read::<B, E>(&keys), read::<B, E>(&weight));
-        let g = read::<B, E>(&grad);
+        let (q, k) = (view::<B, E>(&queries), view::<B, E>(&keys));
         let problem = AdditiveScore {
-            queries: rows(&q, &queries.shape()),
-            keys: rows(&k, &keys.shape()),
-            weight: &numbers(&w, &weight.shape()),
+            queries: q.rows(),
+            keys: k.rows(),
+            weight: &view::<B, E>(&weight).numbers(),
             mask: mask.as_mask(),
         };
         let inputs = [&queries, &keys, &weight];
         let [mut dq, mut dk, mut dw] = inputs.map(|input| zeros::<E>(&input.shape()));
         let gradients = AdditiveGradients { queries: &mut dq, keys: &mut dk, weight: &mut dw };
-        problem.backward(Level::current(), &numbers(&g, &grad.shape()), gradients);
+        problem.backward(Level::current(), view::<B, E>(&grad).rows(), gradients);
         [
             gradient::<B, E>(dq, &queries, dtype),
             gradient::<B, E>(dk, &keys, dtype),
@@ -55,19 +53,16 @@ pub(in crate::ops) fn additive_attention_backward<B: HostBackend>(
     grad: FloatTensor<B>,
 ) -> [FloatTensor<B>; 4] {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.widened();
-    let [context, grad] = [attended.context, grad].map(widened::<B>);
     with_real!(tensors.queries.dtype(), E => {
-        let slices = AdditiveSlices::<E>::new(&tensors);
-        let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
+        let views = AdditiveViews::<E>::new(&tensors);
         let AdditiveTensors { queries, keys, values, weight, .. } = &tensors;
         let inputs = [queries, keys, values, weight];
         let [mut dq, mut dk, mut dv, mut dw] = inputs.map(|input| zeros::<E>(&input.shape()));
-        slices.problem(&tensors, mask, dropout).backward(
+        views.problem(mask, dropout).backward(
             Level::current(),
-            &numbers(&c, &context.shape()),
-            &l.data,
-            rows(&g, &grad.shape()),
+            view::<B, E>(&attended.context).rows(),
+            &view::<B, E>(&attended.lse).numbers(),
+            view::<B, E>(&grad).rows(),
             AdditiveAttentionGradients {
                 queries: &mut dq,
                 keys: &mut dk,
@@ -103,15 +98,12 @@ pub(in crate::ops) fn additive_attention_backward_step<B: HostBackend>(
     grad: FloatTensor<B>,
 ) -> StepGradients<B> {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.widened();
-    let grad = widened::<B>(grad);
     let [batch, heads, num_queries, _] = tensors.queries.shape().dims();
     let [_, _, num_keys, _] = tensors.keys.shape().dims();
     let pairs = Shape::from([batch, heads, num_queries, num_keys]);
     with_real!(tensors.queries.dtype(), E => {
-        let slices = AdditiveSlices::<E>::new(&tensors);
-        let problem = slices.problem(&tensors, mask, dropout);
-        let g = read::<B, E>(&grad);
+        let views = AdditiveViews::<E>::new(&tensors);
+        let problem = views.problem(mask, dropout);
         let mut queries = zeros::<E>(&tensors.queries.shape());
         let mut weight = zeros::<E>(&tensors.weight.shape());
         let [mut scores, mut weights] = [zeros::<E>(&pairs), zeros::<E>(&pairs)];
@@ -121,7 +113,7 @@ pub(in crate::ops) fn additive_attention_backward_step<B: HostBackend>(
             scores: &mut scores,
             weights: &mut weights,
         };
-        problem.backward_step(Level::current(), rows(&g, &grad.shape()), step);
+        problem.backward_step(Level::current(), view::<B, E>(&grad).rows(), step);
         let [scores, weights] = [scores, weights].map(|numbers| tensor::<B, E>(numbers, pairs.clone(), &grad));
         let of_queries = gradient::<B, E>(queries, &tensors.queries, dtype);
         let of_weight = gradient::<B, E>(weight, &tensors.weight, dtype);

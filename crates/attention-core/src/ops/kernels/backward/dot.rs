@@ -9,9 +9,9 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Shape};
 
 use super::super::Attended;
-use super::super::dot::{DotSlices, DotTensors};
+use super::super::dot::{DotTensors, DotViews};
 use super::super::mask::HostMask;
-use super::super::slices::{numbers, read, rows, tensor, widened, with_real, zeros};
+use super::super::slices::{tensor, view, with_real, zeros};
 use super::{Step, StepGradients, gradient};
 use crate::ops::HostBackend;
 
@@ -24,12 +24,9 @@ pub(in crate::ops) fn attention_backward<B: HostBackend>(
     grad: FloatTensor<B>,
 ) -> [Option<FloatTensor<B>>; 4] {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.widened();
-    let [context, grad] = [attended.context, grad].map(widened::<B>);
     with_real!(tensors.queries.dtype(), E => {
-        let slices = DotSlices::<E>::new(&tensors);
-        let problem = slices.problem(&tensors, mask, dropout);
-        let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
+        let views = DotViews::<E>::new(&tensors);
+        let problem = views.problem(mask, dropout);
         let mut queries = zeros::<E>(&tensors.queries.shape());
         let mut keys = zeros::<E>(&tensors.keys.shape());
         let mut values = zeros::<E>(&tensors.values.shape());
@@ -37,9 +34,9 @@ pub(in crate::ops) fn attention_backward<B: HostBackend>(
         dot_product_backward(
             Level::current(),
             &problem,
-            &numbers(&c, &context.shape()),
-            &l.data,
-            rows(&g, &grad.shape()),
+            view::<B, E>(&attended.context).rows(),
+            &view::<B, E>(&attended.lse).numbers(),
+            view::<B, E>(&grad).rows(),
             DotProductGradients {
                 queries: &mut queries,
                 keys: &mut keys,
@@ -72,24 +69,21 @@ pub(in crate::ops) fn attention_backward_step<B: HostBackend>(
     grad: FloatTensor<B>,
 ) -> StepGradients<B> {
     let dtype = tensors.queries.dtype();
-    let tensors = tensors.widened();
-    let [context, grad] = [attended.context, grad].map(widened::<B>);
     let [batch, heads, num_queries, _] = tensors.queries.shape().dims();
     let [_, _, num_keys, _] = tensors.keys.shape().dims();
     let pairs = Shape::from([batch, heads, num_queries, num_keys]);
     with_real!(tensors.queries.dtype(), E => {
-        let slices = DotSlices::<E>::new(&tensors);
-        let problem = slices.problem(&tensors, mask, dropout);
-        let (c, l, g) = (read::<B, E>(&context), read::<B, E>(&attended.lse), read::<B, E>(&grad));
+        let views = DotViews::<E>::new(&tensors);
+        let problem = views.problem(mask, dropout);
         let mut queries = zeros::<E>(&tensors.queries.shape());
         let mut bias = tensors.bias.as_ref().map(|bias| zeros::<E>(&bias.shape()));
         let [mut scores, mut weights] = [zeros::<E>(&pairs), zeros::<E>(&pairs)];
         dot_product_backward_step(
             Level::current(),
             &problem,
-            &numbers(&c, &context.shape()),
-            &l.data,
-            rows(&g, &grad.shape()),
+            view::<B, E>(&attended.context).rows(),
+            &view::<B, E>(&attended.lse).numbers(),
+            view::<B, E>(&grad).rows(),
             DotProductStep {
                 queries: &mut queries,
                 scores: &mut scores,

@@ -1,16 +1,16 @@
 //! What the steps of a decoder leave of the gradients of keys and values, added at once.
 
-use attention_kernels::{AdditiveGradients, AdditiveScore, Level, Mask, add_pairs};
+use attention_kernels::{AdditiveScore, Level, Mask, Rows, add_pairs};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
 
-use super::super::slices::{narrowed, numbers, read, rows, tensor, widened, with_real, zeros};
+use super::super::slices::{narrowed, tensor, view, with_real, zeros};
 use crate::ops::HostBackend;
 use crate::ops::host::HostReal;
 
 /// What one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]` and 0 where
-/// hidden; nothing is in half precision.
+/// hidden, and not in half precision.
 #[derive(Clone, Debug)]
 pub(in crate::ops) enum Step<B: Backend> {
     /// `factor * sum_i pairs[i, j] rows[i]`
@@ -63,8 +63,7 @@ impl<B: HostBackend> Step<B> {
         match (self, other) {
             (Self::Pairs { factor: a, .. }, Self::Pairs { factor: b, .. }) => a == b,
             (Self::Additive { weight: a, .. }, Self::Additive { weight: b, .. }) => {
-                let (a_slice, b_slice) = (read::<B, E>(a), read::<B, E>(b));
-                numbers(&a_slice, &a.shape()) == numbers(&b_slice, &b.shape())
+                view::<B, E>(a).numbers() == view::<B, E>(b).numbers()
             }
             _ => false,
         }
@@ -76,17 +75,16 @@ pub(in crate::ops) fn total<B: HostBackend>(
     mut steps: Vec<Step<B>>,
     shared: &FloatTensor<B>,
 ) -> FloatTensor<B> {
-    let wide = widened::<B>(shared.clone());
-    let sum = with_real!(wide.dtype(), E => {
-        let mut sum = zeros::<E>(&wide.shape());
+    let sum = with_real!(shared.dtype(), E => {
+        let mut sum = zeros::<E>(&shared.shape());
         while let Some(last) = steps.pop() {
             let (mut group, others): (Vec<_>, Vec<_>) =
                 steps.into_iter().partition(|step| step.goes_with::<E>(&last));
             group.push(last);
             steps = others;
-            add_group::<B, E>(group, &wide, &mut sum);
+            add_group::<B, E>(group, shared, &mut sum);
         }
-        tensor::<B, E>(sum, wide.shape(), &wide)
+        tensor::<B, E>(sum, shared.shape(), shared)
     });
     narrowed::<B>(sum, shared.dtype())
 }
@@ -123,13 +121,12 @@ fn add_group<B: HostBackend, E: HostReal>(
         }
     }
     let (pairs, others) = (B::float_cat(pairs, 2), B::float_cat(others, 2));
-    let (p, o) = (read::<B, E>(&pairs), read::<B, E>(&others));
-    let (p, o) = (numbers(&p, &pairs.shape()), rows(&o, &others.shape()));
+    let (p, o) = (view::<B, E>(&pairs).numbers(), view::<B, E>(&others));
     let Some(weight) = weight else {
-        add_pairs(Level::current(), factor, &p, o, sum);
+        add_pairs(Level::current(), factor, &p, o.rows(), sum);
         return;
     };
-    let (w, k) = (read::<B, E>(&weight), read::<B, E>(shared));
+    let k = view::<B, E>(shared);
     let [batch, _, _, num_keys] = pairs.shape().dims();
     // Keys without a gradient are padding: they are not looked at.
     let bounds: Vec<[usize; 2]> = p
@@ -137,17 +134,13 @@ fn add_group<B: HostBackend, E: HostReal>(
         .map(|pairs| bounds(pairs, num_keys))
         .collect();
     let problem = AdditiveScore {
-        queries: o,
-        keys: rows(&k, &shared.shape()),
-        weight: &numbers(&w, &weight.shape()),
+        queries: o.rows(),
+        keys: k.rows(),
+        weight: &view::<B, E>(&weight).numbers(),
         mask: Mask::none().with_intervals(&bounds, [batch, 1]),
     };
-    let gradients = AdditiveGradients {
-        queries: &mut zeros::<E>(&others.shape()),
-        keys: sum,
-        weight: &mut zeros::<E>(&weight.shape()),
-    };
-    problem.backward(Level::current(), &p, gradients);
+    let scores = Rows::contiguous(&p, pairs.shape().dims());
+    problem.backward_keys(Level::current(), scores, sum);
 }
 
 /// The interval of keys outside of which all pairs `[.., keys]` are 0.

@@ -13,7 +13,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
 
-use super::slices::{narrowed, numbers, read, tensor, widened, with_real, zeros};
+use super::slices::{narrowed, tensor, view, with_real, zeros};
 use crate::ops::HostBackend;
 use crate::ops::host::HostReal;
 
@@ -40,13 +40,11 @@ pub(in crate::ops) fn masked_softmax_backward<B: HostBackend>(
     grad: FloatTensor<B>,
 ) -> FloatTensor<B> {
     let dtype = weights.dtype();
-    let [weights, grad] = [weights, grad].map(widened::<B>);
     let shape = weights.shape();
     let gradient = with_real!(weights.dtype(), E => {
-        let (w, g) = (read::<B, E>(&weights), read::<B, E>(&grad));
-        let (w, g) = (numbers(&w, &shape), numbers(&g, &shape));
+        let (w, g) = (view::<B, E>(&weights), view::<B, E>(&grad));
         let mut to = zeros::<E>(&shape);
-        attention_kernels::masked_softmax_backward(Level::current(), shape.dims(), &w, &g, &mut to);
+        attention_kernels::masked_softmax_backward(Level::current(), w.rows(), g.rows(), &mut to);
         tensor::<B, E>(to, shape, &weights)
     });
     narrowed::<B>(gradient, dtype)

@@ -1,9 +1,9 @@
 //! Gradients of dot-product attention against finite differences of its own forward pass.
 
-mod dot_support;
-
 use attention_kernels::{Dropout, Level, Mask};
-use dot_support::{Case, Inputs, kernels};
+
+use crate::case::{Case, Inputs};
+use crate::run::kernels;
 
 /// `sum context . gradient`, of which `kernels` computes the gradients.
 fn objective(level: Level, case: &Case, inputs: &Inputs<f64>, mask: Mask) -> f64 {

@@ -1,11 +1,9 @@
 //! Dot-product attention gives the same bits on any number of threads and every time.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod dot_support;
-
 use attention_kernels::{Dropout, Level, Mask};
-use dot_support::{Case, kernels};
+
+use crate::case::Case;
+use crate::run::kernels;
 
 #[test]
 fn bits_do_not_depend_on_the_threads() {

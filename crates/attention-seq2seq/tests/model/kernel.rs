@@ -1,25 +1,18 @@
 //! The kernel, of all attentions the one that may have no key to look at: a state out of reach of all keys.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use attention_seq2seq::attention::{AnyAttention, AttentionKind};
 use attention_seq2seq::batch::Source;
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
-use support::*;
+use attention_seq2seq::model::Seq2Seq;
+use attention_tests::parameters;
 
-fn config() -> Seq2SeqConfig {
-    Seq2SeqConfig::new(13, 11)
-        .with_embedding_size(5)
-        .with_hidden_size(6)
-}
+use crate::forward::logits_and_gradients;
+use crate::models::config;
+use crate::support::{assert_all_close, assert_close, device, drawn_model, examples, read};
 
 /// A model whose states are so far apart that some are out of reach of all keys.
 fn far_apart() -> Seq2Seq<AnyAttention> {
-    with_parameters(
-        drawn_model(AttentionKind::Kernel, &config(), 19),
-        |_, values| values.iter_mut().for_each(|value| *value *= 2.0),
-    )
+    let model = drawn_model(AttentionKind::Kernel, &config(), 19);
+    parameters::changed(model, |_, value| value.map(|number| 2.0 * number))
 }
 
 #[test]

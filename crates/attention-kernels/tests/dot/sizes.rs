@@ -1,11 +1,12 @@
 //! Sizes of 0 and 1, strides, and what gradients are added to.
 
-mod dot_support;
-
 use attention_kernels::{
     DotProduct, DotProductGradients, Level, Mask, Rows, add_pairs, dot_product_backward,
 };
-use dot_support::{Case, assert_precise, kernels, run};
+
+use crate::case::Case;
+use crate::oracle::assert_precise;
+use crate::run::{kernels, run};
 
 #[test]
 fn every_axis_of_size_zero_or_one() {
@@ -246,7 +247,7 @@ fn gradients_are_added() {
         dot_product_backward(
             level,
             &problem,
-            &once.context,
+            Rows::contiguous(&once.context, gradient.shape()),
             &once.lse,
             gradient,
             gradients,

@@ -1,9 +1,10 @@
-//! Dot-product attention against plain loops in `f64`.
-
-mod dot_support;
+//! As precise as plain loops in `f64`, around the edges of all that is cut to size and with scores of any size.
 
 use attention_kernels::{Dropout, Level, Mask, Real};
-use dot_support::{Case, assert_precise, kernels};
+
+use crate::case::Case;
+use crate::oracle::assert_precise;
+use crate::run::kernels;
 
 fn precise<E: Real>(case: &Case) {
     let inputs = case.inputs::<E>(1);

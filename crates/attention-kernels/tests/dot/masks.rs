@@ -1,0 +1,185 @@
+//! What hidden keys and rows without keys do to the context and its gradients: nothing.
+
+use attention_kernels::{Dropout, Level, Mask, Real};
+
+use crate::case::{Case, Inputs};
+use crate::masked::{Owned, cases, masks};
+use crate::oracle::assert_precise;
+use crate::run::kernels;
+
+fn masked<E: Real>() {
+    for case in cases() {
+        let inputs = case.inputs::<E>(3);
+        for owned in masks(&case) {
+            for level in Level::available() {
+                let got = kernels(level, &case, &inputs, owned.mask());
+                let what = format!("{level:?} {} {case:?}", owned.name);
+                got.assert_finite(true);
+                assert_precise(&what, &case, &got, &inputs, &|b, h, i, j| {
+                    owned.sees([b, h, i, j])
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn masks_agree_with_plain_loops() {
+    masked::<f32>();
+    if !cfg!(miri) {
+        masked::<f64>();
+    }
+}
+
+/// Rows of keys and of queries that nobody sees, or that see nobody, hold NaN and infinities.
+fn poison<E: Real>(case: &Case, owned: &Owned, inputs: &Inputs<E>) -> Inputs<E> {
+    let &Case {
+        batch,
+        heads,
+        key_heads,
+        queries,
+        keys,
+        size,
+        value_size,
+        bias_heads,
+        ..
+    } = case;
+    let mut poisoned = inputs.clone();
+    let nan = E::from_f64(f64::NAN);
+    let poisons = [nan, E::INFINITY, -E::INFINITY];
+    for b in 0..batch {
+        for kh in 0..key_heads {
+            for j in 0..keys {
+                let members = (0..heads).filter(|h| h * key_heads / heads == kh);
+                let mut pairs = members.flat_map(|h| (0..queries).map(move |i| (h, i)));
+                if pairs.any(|(h, i)| owned.sees([b, h, i, j])) {
+                    continue;
+                }
+                let row = (b * key_heads + kh) * keys + j;
+                for x in 0..size {
+                    poisoned.keys[row * size + x] = poisons[(j + x) % 3];
+                }
+                for x in 0..value_size {
+                    poisoned.values[row * value_size + x] = poisons[(j + x + 1) % 3];
+                }
+            }
+        }
+        for h in 0..heads {
+            for i in 0..queries {
+                if (0..keys).any(|j| owned.sees([b, h, i, j])) {
+                    continue;
+                }
+                let row = (b * heads + h) * queries + i;
+                for x in 0..size {
+                    poisoned.queries[row * size + x] = poisons[(i + x) % 3];
+                }
+                for x in 0..value_size {
+                    poisoned.context_gradient[row * value_size + x] = poisons[(i + x) % 3];
+                }
+            }
+        }
+        for h in 0..bias_heads {
+            for j in 0..keys {
+                let sharing = (0..heads).filter(|other| bias_heads == 1 || *other == h);
+                let mut pairs = sharing.flat_map(|h| (0..queries).map(move |i| (h, i)));
+                if !pairs.any(|(h, i)| owned.sees([b, h, i, j])) {
+                    poisoned.bias[(b * bias_heads + h) * keys + j] = poisons[j % 3];
+                }
+            }
+        }
+    }
+    poisoned
+}
+
+#[test]
+fn what_nobody_sees_changes_no_bit() {
+    for case in cases() {
+        for dropout in [None, Some(Dropout::new(0.2, 1))] {
+            let case = Case { dropout, ..case };
+            let inputs = case.inputs::<f32>(4);
+            for owned in masks(&case) {
+                let poisoned = poison(&case, &owned, &inputs);
+                for level in Level::available() {
+                    let clean = kernels(level, &case, &inputs, owned.mask());
+                    let got = kernels(level, &case, &poisoned, owned.mask());
+                    let what = format!("{level:?} {} {case:?}", owned.name);
+                    for ((name, got), (_, clean)) in got.fields().into_iter().zip(clean.fields()) {
+                        assert!(
+                            got.iter()
+                                .zip(clean)
+                                .all(|(a, b)| a.to_bits() == b.to_bits()),
+                            "{what}: {name}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Minus infinity as the bias of a key hides it, NaN values and all.
+#[test]
+fn a_bias_of_minus_infinity_hides_a_key() {
+    let case = Case {
+        bias_heads: 1,
+        ..Case::SMALL
+    };
+    let case = if cfg!(miri) {
+        case
+    } else {
+        Case {
+            queries: 50,
+            keys: 140,
+            ..case
+        }
+    };
+    let &Case {
+        batch,
+        keys,
+        size,
+        value_size,
+        key_heads,
+        ..
+    } = &case;
+    let mut inputs = case.inputs::<f32>(8);
+    let hidden = |j: usize| j % 3 == 1 || j < keys / 2;
+    for b in 0..batch {
+        for j in (0..keys).filter(|&j| hidden(j)) {
+            inputs.bias[b * keys + j] = f32::NEG_INFINITY;
+        }
+    }
+    let mut poisoned = inputs.clone();
+    for row in (0..batch * key_heads * keys).filter(|row| hidden(row % keys)) {
+        poisoned.keys[row * size] = f32::NAN;
+        poisoned.values[row * value_size] = f32::INFINITY;
+    }
+    for level in Level::available() {
+        let clean = kernels(level, &case, &inputs, Mask::none());
+        clean.assert_finite(false);
+        let what = format!("{level:?}");
+        let mut finite = inputs.clone();
+        finite
+            .bias
+            .iter_mut()
+            .for_each(|bias| *bias = bias.max(-1e30));
+        assert_precise(&what, &case, &clean, &finite, &|_, _, _, j| !hidden(j));
+        assert_eq!(
+            kernels(level, &case, &poisoned, Mask::none()).bits(),
+            clean.bits(),
+            "{what}"
+        );
+    }
+    // Of all keys.
+    inputs.bias.fill(f32::NEG_INFINITY);
+    for level in Level::available() {
+        let got = kernels(level, &case, &inputs, Mask::none());
+        for (name, numbers) in got.fields() {
+            let expected = if name == "lse" {
+                f32::NEG_INFINITY
+            } else {
+                0.0
+            };
+            assert!(numbers.iter().all(|&x| x == expected), "{level:?}: {name}");
+        }
+    }
+}

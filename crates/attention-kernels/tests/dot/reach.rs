@@ -1,0 +1,147 @@
+//! What is not finite reaches those who see it and nobody else.
+
+use attention_kernels::Level;
+
+use crate::case::Case;
+use crate::masked::masks;
+use crate::run::kernels;
+
+/// A key that holds NaN reaches exactly the queries that see it; all other rows keep every bit.
+#[test]
+fn what_some_see_reaches_only_them() {
+    reaches_only_those_who_see(if cfg!(miri) { 5 } else { 61 });
+    reaches_only_those_who_see(3);
+}
+
+fn reaches_only_those_who_see(queries: usize) {
+    let keys = if cfg!(miri) { 9 } else { 150 };
+    let case = Case {
+        batch: 1,
+        heads: 2,
+        key_heads: 1,
+        queries,
+        keys,
+        ..Case::SMALL
+    };
+    let inputs = case.inputs::<f32>(6);
+    for owned in masks(&case) {
+        for level in Level::available() {
+            let clean = kernels(level, &case, &inputs, owned.mask());
+            for (which, bad) in [(0, 3), (0, keys - 2), (1, 3), (1, keys - 2)] {
+                let mut poisoned = inputs.clone();
+                let (numbers, size) = match which {
+                    0 => (&mut poisoned.keys, case.size),
+                    _ => (&mut poisoned.values, case.value_size),
+                };
+                numbers[bad * size + 1] = f32::NAN;
+                let got = kernels(level, &case, &poisoned, owned.mask());
+                let what = format!("{level:?} {} {which} {bad}", owned.name);
+                let same = |got: &[f32], clean: &[f32]| {
+                    got.iter()
+                        .zip(clean)
+                        .all(|(a, b)| a.to_bits() == b.to_bits())
+                };
+                for row in 0..2 * queries {
+                    let (h, i) = (row / queries, row % queries);
+                    let context = row * case.value_size..(row + 1) * case.value_size;
+                    let query = row * case.size..(row + 1) * case.size;
+                    if owned.sees([0, h, i, bad]) {
+                        let nan = |x: &f32| x.is_nan();
+                        assert!(got.context[context.start + 1].is_nan(), "{what}: {row}");
+                        assert_eq!(
+                            got.context[context].iter().all(nan),
+                            which == 0,
+                            "{what}: {row}"
+                        );
+                        assert!(got.queries[query].iter().all(nan), "{what}: {row}");
+                    } else {
+                        assert!(
+                            same(&got.context[context.clone()], &clean.context[context]),
+                            "{what}: {row}"
+                        );
+                        assert!(
+                            same(&got.queries[query.clone()], &clean.queries[query]),
+                            "{what}: {row}"
+                        );
+                    }
+                }
+                // A key that shares no query with the bad one keeps its gradients.
+                for j in 0..keys {
+                    let mut pairs = (0..2 * queries).map(|row| (row / queries, row % queries));
+                    let met =
+                        pairs.any(|(h, i)| owned.sees([0, h, i, bad]) && owned.sees([0, h, i, j]));
+                    let key = j * case.size..(j + 1) * case.size;
+                    let value = j * case.value_size..(j + 1) * case.value_size;
+                    if met {
+                        assert!(got.keys[key].iter().all(|x| x.is_nan()), "{what}: {j}");
+                    } else {
+                        assert!(
+                            same(&got.keys[key.clone()], &clean.keys[key]),
+                            "{what}: {j}"
+                        );
+                        assert!(
+                            same(&got.values[value.clone()], &clean.values[value]),
+                            "{what}: {j}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A query or an upstream gradient that holds NaN reaches only the keys that the query sees.
+#[test]
+fn a_bad_query_reaches_only_the_keys_it_sees() {
+    bad_query(if cfg!(miri) { 5 } else { 51 });
+    bad_query(3);
+}
+
+fn bad_query(queries: usize) {
+    let keys = if cfg!(miri) { 9 } else { 130 };
+    let case = Case {
+        batch: 1,
+        heads: 1,
+        key_heads: 1,
+        queries,
+        keys,
+        ..Case::SMALL
+    };
+    let inputs = case.inputs::<f32>(7);
+    for owned in masks(&case) {
+        for level in Level::available() {
+            let clean = kernels(level, &case, &inputs, owned.mask());
+            for which in [0, 1] {
+                let mut poisoned = inputs.clone();
+                let bad = 1;
+                match which {
+                    0 => poisoned.queries[bad * case.size + 2] = f32::NAN,
+                    _ => poisoned.context_gradient[bad * case.value_size + 2] = f32::INFINITY,
+                }
+                let got = kernels(level, &case, &poisoned, owned.mask());
+                let what = format!("{level:?} {} {which}", owned.name);
+                for j in 0..case.keys {
+                    let key = j * case.size..(j + 1) * case.size;
+                    let value = j * case.value_size..(j + 1) * case.value_size;
+                    if owned.sees([0, 0, bad, j]) {
+                        assert!(got.keys[key].iter().all(|x| !x.is_finite()), "{what}: {j}");
+                        let values = &got.values[value];
+                        assert!(!values[2].is_finite(), "{what}: {j}");
+                        assert!(which == 0 || values[0].is_finite(), "{what}: {j}");
+                    } else {
+                        for (got, clean) in [
+                            (&got.keys[key.clone()], &clean.keys[key]),
+                            (&got.values[value.clone()], &clean.values[value]),
+                        ] {
+                            let same = got
+                                .iter()
+                                .zip(clean)
+                                .all(|(a, b)| a.to_bits() == b.to_bits());
+                            assert!(same, "{what}: {j}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

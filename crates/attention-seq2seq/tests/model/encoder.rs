@@ -1,0 +1,197 @@
+//! The encoder: PyTorch's GRU, and what it refuses.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use attention_seq2seq::batch::Source;
+use attention_seq2seq::model::{Encoder, EncoderConfig, Gru};
+use burn::module::Param;
+use burn::tensor::{Tensor, TensorData};
+use serde::Deserialize;
+
+use crate::support::{assert_close, device, read};
+
+#[derive(Deserialize)]
+struct Array {
+    shape: Vec<usize>,
+    data: Vec<f64>,
+}
+
+impl Array {
+    fn tensor<const D: usize>(&self) -> Tensor<D> {
+        let data = TensorData::new(self.data.clone(), self.shape.clone());
+        Tensor::from_data(data, &device())
+    }
+
+    /// PyTorch keeps a linear map as `[out, in]`, Burn as `[in, out]`.
+    fn transposed(&self) -> Tensor<2> {
+        self.tensor::<2>().transpose()
+    }
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    bidirectional: bool,
+    lengths: Option<Vec<usize>>,
+    inputs: BTreeMap<String, Array>,
+    outputs: BTreeMap<String, Array>,
+    gradients: BTreeMap<String, Array>,
+}
+
+/// What PyTorch's GRU computes: `tests/reference/gru.json` of the workspace.
+fn pytorch() -> Vec<Case> {
+    #[derive(Deserialize)]
+    struct File {
+        cases: Vec<Case>,
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/reference/gru.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let file: File = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        file.cases.len(),
+        4,
+        "one or two directions, whole or with lengths"
+    );
+    file.cases
+}
+
+impl Case {
+    /// Batch, steps and the size of an input.
+    fn sizes(&self) -> [usize; 3] {
+        self.inputs["input"].shape.clone().try_into().unwrap()
+    }
+
+    /// `hidden_size`, of all directions together.
+    fn hidden_size(&self) -> usize {
+        self.outputs["output"].shape[2]
+    }
+
+    fn lens(&self) -> Vec<usize> {
+        let [batch, steps, _] = self.sizes();
+        self.lengths.clone().unwrap_or(vec![steps; batch])
+    }
+
+    /// The number of the token whose embedding is the input at this place; padding has its own.
+    fn token(&self, example: usize, step: usize) -> usize {
+        1 + example * self.sizes()[1] + step
+    }
+
+    fn source(&self) -> Source {
+        let lens = self.lens();
+        let tokens = |(example, &len): (usize, &usize)| {
+            (0..len)
+                .map(|step| self.token(example, step) as u32)
+                .collect()
+        };
+        let sources: Vec<Vec<u32>> = lens.iter().enumerate().map(tokens).collect();
+        Source::new(sources.iter().map(Vec::as_slice), &device())
+    }
+
+    /// The encoder with these parameters, that reads these inputs.
+    fn encoder(&self) -> Encoder {
+        let [batch, steps, size] = self.sizes();
+        let config = EncoderConfig::new(1 + batch * steps, size, self.hidden_size());
+        let mut encoder = config
+            .with_bidirectional(self.bidirectional)
+            .init(&device());
+        let inputs = self.inputs["input"]
+            .tensor::<3>()
+            .reshape([batch * steps, size]);
+        let padding = Tensor::full([1, size], 7.0, &device());
+        encoder.embedding.weight = parameter(Tensor::cat(vec![padding, inputs], 0));
+        for (gru, suffix) in grus(&mut encoder) {
+            let input = |name: &str| &self.inputs[&format!("{name}{suffix}")];
+            gru.input.weight = parameter(input("weight_ih_l0").transposed());
+            gru.hidden.weight = parameter(input("weight_hh_l0").transposed());
+            gru.input.bias = Some(parameter(input("bias_ih_l0").tensor()));
+            gru.hidden.bias = Some(parameter(input("bias_hh_l0").tensor()));
+        }
+        encoder
+    }
+}
+
+fn parameter<const D: usize>(tensor: Tensor<D>) -> Param<Tensor<D>> {
+    Param::from_tensor(tensor.detach()).set_require_grad(true)
+}
+
+/// The directions, with what PyTorch appends to the names of their parameters.
+fn grus(encoder: &mut Encoder) -> impl Iterator<Item = (&mut Gru, &'static str)> {
+    let forward = encoder.forward.iter_mut().map(|gru| (gru, ""));
+    forward.chain(encoder.backward.iter_mut().map(|gru| (gru, "_reverse")))
+}
+
+#[test]
+fn the_encoder_is_pytorchs_gru() {
+    const TOLERANCE: f64 = 1e-5;
+    for case in pytorch() {
+        let what = |of: &str| format!("{}: {of}", case.name);
+        let [batch, steps, size] = case.sizes();
+        let hidden = case.hidden_size();
+        let mut encoder = case.encoder();
+        let encoded = encoder.forward(&case.source());
+        assert_eq!(encoded.states.dims(), [batch, steps, hidden]);
+
+        let states = read(encoded.states.clone());
+        for (example, len) in case.lens().into_iter().enumerate() {
+            let rows =
+                |numbers: &[f64]| numbers[example * steps * hidden..][..len * hidden].to_vec();
+            let expected = rows(&case.outputs["output"].data);
+            assert_close(&what("states"), &rows(&states), &expected, TOLERANCE);
+        }
+        let [last] = <[Tensor<2>; 1]>::try_from(encoded.last).unwrap();
+        let ends = &case.outputs["hidden"];
+        let ends = (0..ends.shape[0]).map(|at| ends.tensor::<3>().narrow(0, at, 1));
+        let ends = Tensor::cat(ends.collect(), 2).reshape([batch, hidden]);
+        assert_close(&what("last"), &read(last), &read(ends), TOLERANCE);
+
+        // States at padding are arbitrary: only those of tokens receive a gradient.
+        let lens = case.lens();
+        let mut received = case.inputs["grad_output"].data.clone();
+        for (row, received) in received.chunks_mut(hidden).enumerate() {
+            if row % steps >= lens[row / steps] {
+                received.fill(0.0);
+            }
+        }
+        let received = TensorData::new(received, [batch, steps, hidden]);
+        let loss = (encoded.states * Tensor::from_data(received, &device())).sum();
+        let gradients = loss.backward();
+        let gradient = |parameter: &Param<Tensor<2>>| parameter.val().grad(&gradients).unwrap();
+
+        let rows = gradient(&encoder.embedding.weight);
+        let padding = read(rows.clone().narrow(0, 0, 1));
+        assert_eq!(padding, vec![0.0; size], "{}", what("gradient of padding"));
+        let inputs = read(rows.narrow(0, 1, batch * steps));
+        let expected = &case.gradients["input"].data;
+        assert_close(&what("gradient of inputs"), &inputs, expected, TOLERANCE);
+
+        for (gru, suffix) in grus(&mut encoder) {
+            let check = |name: &str, actual: Vec<f64>, expected: Vec<f64>| {
+                let of = format!("gradient of {name}{suffix}");
+                assert_close(&what(&of), &actual, &expected, TOLERANCE);
+            };
+            let expected = |name: &str| &case.gradients[&format!("{name}{suffix}")];
+            for (name, linear) in [("ih", &gru.input), ("hh", &gru.hidden)] {
+                let weight = format!("weight_{name}_l0");
+                let actual = read(gradient(&linear.weight));
+                check(&weight, actual, read(expected(&weight).transposed()));
+                let bias = format!("bias_{name}_l0");
+                let actual = linear.bias.as_ref().unwrap().val().grad(&gradients);
+                let actual = read(actual.unwrap());
+                check(&bias, actual, expected(&bias).data.clone());
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "hidden_size of a bidirectional encoder expected even, got 7")]
+fn an_odd_bidirectional_encoder_is_refused() {
+    EncoderConfig::new(5, 3, 7).init(&device());
+}
+
+#[test]
+#[should_panic(expected = "layers expected at least 1, got 0")]
+fn an_encoder_without_layers_is_refused() {
+    EncoderConfig::new(5, 3, 6).with_layers(0).init(&device());
+}

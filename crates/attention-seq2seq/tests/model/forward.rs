@@ -1,0 +1,128 @@
+//! Logits, states and gradients of a batch: those of plain loops, whatever stands beside an example.
+
+use attention_seq2seq::attention::{AnyAttention, AttentionKind};
+use attention_seq2seq::batch::{Example, Source};
+use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_tests::{Outcome, parameters};
+use burn::tensor::{Tensor, TensorData};
+
+use crate::models::{configs, each_model};
+use crate::support::{
+    assert_all_close, assert_close, batch, device, draw, drawn_model, examples, loss, oracle, read,
+    without_noise,
+};
+
+/// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
+pub(crate) fn logits_and_gradients(
+    model: &Seq2Seq<AnyAttention>,
+    all: &[Example],
+    example: usize,
+) -> (Vec<f64>, Outcome) {
+    let logits = model.forward(&batch(all));
+    let [_, _, tokens] = logits.dims();
+    let steps = all[example].target.len() + 1;
+    let logits = logits.narrow(0, example, 1).narrow(1, 0, steps);
+    let mut next = draw(9);
+    let received: Vec<f64> = (0..steps * tokens).map(|_| next()).collect();
+    let received = TensorData::new(received, [1, steps, tokens]);
+    let loss = (logits.clone() * Tensor::from_data(received, &device())).sum();
+    let gradients = parameters::gradients(model, Some(&loss.backward()));
+    (read(logits), gradients)
+}
+
+#[test]
+fn logits_are_those_of_plain_loops() {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
+        let numbers = parameters::values(model);
+        let all = examples(&[(3, 4), (7, 2), (1, 0), (4, 5)], config, 16);
+        let logits = model.forward(&batch(&all));
+        assert_eq!(logits.dims(), [4, 6, 11]);
+        for (at, example) in all.iter().enumerate() {
+            let steps = example.target.len() + 1;
+            let actual = logits.clone().narrow(0, at, 1).narrow(1, 0, steps);
+            let expected = oracle::logits(&numbers, config, example);
+            assert_close(what, &read(actual), &expected, 2e-6);
+        }
+    }
+    // Those that the plain loops know.
+    each_model(&[AttentionKind::Additive, AttentionKind::Dot], check);
+}
+
+#[test]
+fn padding_changes_nothing() {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
+        let of = |lens: &[(usize, usize)]| {
+            let mut all = examples(&[(3, 2)], config, 1);
+            all.extend(examples(lens, config, 2));
+            logits_and_gradients(model, &all, 0)
+        };
+        let (logits, gradients) = of(&[]);
+        assert!(gradients.values().all(|g| g.magnitude() > 0.0), "{what}");
+        // Beside sources and targets that are shorter, longer, and much longer.
+        for lens in [
+            &[(2, 1)][..],
+            &[(4, 2)],
+            &[(3, 7)],
+            &[(9, 5), (1, 0), (3, 2)],
+        ] {
+            let (padded, padded_gradients) = of(lens);
+            assert_close(
+                &format!("{what}: logits beside {lens:?}"),
+                &padded,
+                &logits,
+                1e-6,
+            );
+            let what = format!("{what}: gradients beside {lens:?}");
+            assert_all_close(&what, &padded_gradients, &gradients, 2e-6);
+        }
+    }
+    each_model(&without_noise(), check);
+}
+
+#[test]
+fn encoder_states_are_the_same_bits_beside_a_longer_source() {
+    for config in configs() {
+        let model = drawn_model(AttentionKind::Dot, &config, 3);
+        let encode = |other: usize| {
+            let sources = examples(&[(3, 0), (other, 0)], &config, 4);
+            let sources = sources.iter().map(|example| example.source.as_slice());
+            let encoded = model.encoder.forward(&Source::new(sources, &device()));
+            let states = encoded.states.narrow(0, 0, 1).narrow(1, 0, 3);
+            let last = encoded
+                .last
+                .into_iter()
+                .map(|last| read(last.narrow(0, 0, 1)));
+            (read(states), last.collect::<Vec<_>>())
+        };
+        assert_eq!(encode(3), encode(8), "{config:?}");
+    }
+}
+
+#[test]
+fn the_order_of_a_batch_is_the_order_of_its_logits() {
+    fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
+        let all = examples(&[(3, 2), (7, 5), (1, 6), (5, 0)], config, 5);
+        let order = [2, 0, 3, 1];
+        let permuted = order.map(|from| all[from].clone());
+        let (batch, permuted) = (batch(&all), batch(&permuted));
+        let logits = model.forward(&batch);
+        let of_permuted = model.forward(&permuted);
+        for (to, from) in order.into_iter().enumerate() {
+            let expected = read(logits.clone().narrow(0, from, 1));
+            let actual = read(of_permuted.clone().narrow(0, to, 1));
+            assert_close(what, &actual, &expected, 1e-6);
+        }
+        let all_gradients = |batch| {
+            let loss = loss(model, batch);
+            (
+                read(loss.clone()),
+                parameters::gradients(model, Some(&loss.backward())),
+            )
+        };
+        let ((loss, of_loss), (other, of_other)) =
+            (all_gradients(&batch), all_gradients(&permuted));
+        assert_close(what, &other, &loss, 1e-6);
+        assert_all_close(what, &of_other, &of_loss, 1e-6);
+    }
+    each_model(&without_noise(), check);
+}

@@ -1,0 +1,46 @@
+//! Models to check, of every shape.
+
+use attention_seq2seq::attention::{AnyAttention, AttentionKind};
+use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_tests::parameters;
+
+use crate::support::drawn_model;
+
+pub(crate) fn config() -> Seq2SeqConfig {
+    Seq2SeqConfig::new(13, 11)
+        .with_embedding_size(5)
+        .with_hidden_size(6)
+}
+
+/// One and two layers, one and two directions.
+pub(crate) fn configs() -> [Seq2SeqConfig; 3] {
+    [
+        config(),
+        config().with_layers(2),
+        config().with_layers(2).with_bidirectional(false),
+    ]
+}
+
+/// Runs `check` on every shape of model with each of these attentions.
+pub(crate) fn each_model(
+    kinds: &[AttentionKind],
+    check: impl Fn(&str, &Seq2SeqConfig, &Seq2Seq<AnyAttention>),
+) {
+    for (seed, config) in configs().into_iter().enumerate() {
+        for &kind in kinds {
+            let model = drawn_model(kind, &config, seed as u64);
+            check(&format!("{kind:?} {config:?}"), &config, &model);
+        }
+    }
+}
+
+/// A model that says `token` whatever it reads.
+pub(crate) fn obsessed(token: u32) -> Seq2Seq<AnyAttention> {
+    let model = drawn_model(AttentionKind::Additive, &config(), 7);
+    parameters::changed(model, |path, mut value| {
+        if path == "decoder.output.bias" {
+            value.data[token as usize] = 100.0;
+        }
+        value
+    })
+}

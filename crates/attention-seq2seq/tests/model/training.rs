@@ -1,0 +1,161 @@
+//! Steps of training: what they measure, their gradients, dropout, and that they learn.
+
+use attention_seq2seq::attention::{AnyAttention, AttentionKind};
+use attention_seq2seq::batch::{Example, Source};
+use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::train::Trainee;
+use attention_seq2seq::vocab::Vocab;
+use attention_tests::parameters;
+use burn::module::Module;
+use burn::optim::{AdamConfig, GradientsParams};
+use burn::train::{InferenceStep, ItemLazy, TrainStep};
+
+use crate::models::{config, configs, obsessed};
+use crate::support::{
+    assert_close, batch, batch_on, device, draw, drawn_model, examples, loss, measured, read,
+    step_gradients, without_noise,
+};
+
+#[test]
+fn a_step_measures_tokens_up_to_the_end_of_each_target() {
+    let example = |target: &[u32]| Example {
+        source: vec![4, 5],
+        target: target.to_vec(),
+    };
+    let all = [example(&[5, 5]), example(&[]), example(&[5]), example(&[])];
+    for token in [5, Vocab::EOS] {
+        let trainee = Trainee::new(obsessed(token));
+        let loss = read(loss(&trainee.model, &batch(&all)))[0];
+        let trained = TrainStep::step(&trainee, batch(&all)).item.sync().unwrap();
+        let valid = InferenceStep::step(&trainee.valid(), batch_on(&all, &device().inner()));
+        let valid = valid.sync().unwrap();
+        // The targets have 3, 1, 2 and 1 tokens, ends included. Told the true tokens, the model that says 5 errs in
+        // each end, the one that says the end in each token, and what they say after an end counts nowhere. Hearing
+        // itself, the first goes on to the width of the batch, 3, the second stops at once.
+        let (exact, told, heard) = match token {
+            5 => (0.0, 4.0 / 7.0, 9.0 / 7.0),
+            _ => (50.0, 3.0 / 7.0, 3.0 / 7.0),
+        };
+        assert_close(
+            "training",
+            &measured(&trained),
+            &[loss, exact, 100.0 * told],
+            1e-6,
+        );
+        assert_close(
+            "validation",
+            &measured(&valid),
+            &[loss, exact, 100.0 * heard],
+            1e-6,
+        );
+    }
+}
+
+#[test]
+fn a_training_step_has_the_gradients_of_its_loss() {
+    let trainee = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 17));
+    let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));
+    let actual = step_gradients(&trainee, TrainStep::step(&trainee, batch.clone()).grads);
+    let expected = loss(&trainee.model, &batch).backward();
+    let expected = step_gradients(&trainee, GradientsParams::from_grads(expected, &trainee));
+    assert_close("gradients", &actual, &expected, 1e-6);
+}
+
+#[test]
+fn dropout_is_for_training_only() {
+    let dropout = config().with_dropout(0.5);
+    let model = drawn_model(AttentionKind::Additive, &dropout, 11);
+    let all = examples(&[(3, 2), (5, 4)], &config(), 12);
+    let without = drawn_model(AttentionKind::Additive, &config(), 11).forward(&batch(&all));
+    let without = read(without);
+    assert_ne!(
+        read(model.forward(&batch(&all))),
+        without,
+        "nothing is dropped"
+    );
+    let valid = model.valid().forward(&batch_on(&all, &device().inner()));
+    assert_close("valid", &read(valid), &without, 1e-6);
+}
+
+/// Copies of up to four of three letters.
+fn copies(count: usize, seed: u64) -> Vec<Example> {
+    let mut next = draw(seed);
+    let mut number = move |below: usize| (0.5 * (next() + 1.0) * below as f64) as usize;
+    (0..count)
+        .map(|_| {
+            let len = 1 + number(4);
+            let source: Vec<u32> = (0..len).map(|_| 4 + number(3) as u32).collect();
+            Example {
+                target: source.clone(),
+                source,
+            }
+        })
+        .collect()
+}
+
+/// Trains on every example at once, and returns the model with the losses of the first and the last step.
+fn learn(
+    kind: AttentionKind,
+    config: &Seq2SeqConfig,
+    examples: &[Example],
+    steps: usize,
+) -> (Seq2Seq<AnyAttention>, [f64; 2]) {
+    let batch = batch(examples);
+    let mut trainee = Trainee::new(drawn_model(kind, config, 13));
+    let before = read(loss(&trainee.model, &batch))[0];
+    let mut optimizer = AdamConfig::new().init();
+    for _ in 0..steps {
+        let output = TrainStep::step(&trainee, batch.clone());
+        trainee = optimizer.step(0.03, trainee, output.grads);
+    }
+    let after = read(loss(&trainee.model, &batch))[0];
+    (trainee.model, [before, after])
+}
+
+#[test]
+fn every_shape_of_model_learns_with_every_parameter() {
+    fn check(kind: AttentionKind, config: &Seq2SeqConfig) {
+        let copies = copies(20, 14);
+        let start = drawn_model(kind, config, 13);
+        let (learned, [before, after]) = learn(kind, config, &copies, 12);
+        assert!(
+            after < 0.7 * before,
+            "{kind:?} {config:?}: {before} to {after}"
+        );
+        let (start, learned) = (parameters::values(&start), parameters::values(&learned));
+        for (name, start) in start {
+            assert!(
+                learned[&name] != start,
+                "{kind:?} {config:?}: {name} did not learn"
+            );
+        }
+    }
+    for config in configs() {
+        let config = Seq2SeqConfig {
+            source_vocab_size: 7,
+            target_vocab_size: 7,
+            ..config
+        };
+        for kind in without_noise() {
+            check(kind, &config);
+        }
+    }
+}
+
+#[test]
+fn a_copy_task_is_learned_to_the_last_token() {
+    let config = Seq2SeqConfig::new(7, 7)
+        .with_embedding_size(8)
+        .with_hidden_size(16);
+    let copies = copies(24, 15);
+    let (model, [_, after]) = learn(AttentionKind::Additive, &config, &copies, 120);
+    assert!(after < 0.05, "loss {after}");
+    let model = model.valid();
+    let sources = copies.iter().map(|example| example.source.as_slice());
+    let source = Source::new(sources, &device().inner());
+    // Outputs end at different steps of one batch.
+    let translation = model.greedy(&source, 6, false);
+    for (tokens, example) in translation.tokens.iter().zip(&copies) {
+        assert_eq!(tokens, &example.target);
+    }
+}
