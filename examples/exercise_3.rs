@@ -3,8 +3,10 @@
 //! *Dive into Deep Learning*, "Attention Scoring Functions", section "Exercises". Answered by measuring: what scores
 //! look like as vectors grow, what softmax and gradients make of them, how fast both learn, and what both cost.
 //!
+//! Saves the losses while they learn as curves, as SVG and PNG.
+//!
 //! ```text
-//! cargo run -p attention-examples --example exercise_3
+//! cargo run -p attention-examples --example exercise_3 [folder for the pictures]
 //! ```
 
 use std::cmp::Ordering;
@@ -15,6 +17,7 @@ use attention_core::{
     AdditiveScoreConfig, Attention, AttentionOutput, DotFamily, DotProductScoreConfig, Mask,
     ScoringFunction,
 };
+use attention_plot::{LinePlot, SeriesStyle};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams};
@@ -22,7 +25,7 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::scalar;
+use common::{save_curves, scalar};
 
 const KEYS: usize = 16;
 
@@ -180,7 +183,7 @@ const HIDDENS: usize = 32;
 const CHOICES: usize = 8;
 const STEPS: usize = 200;
 
-/// The losses of both while they learn to find the key that a query is a mapped copy of.
+/// The losses of both, step by step, while they learn to find the key that a query is a mapped copy of.
 struct Learned {
     dot: Vec<f32>,
     additive: Vec<f32>,
@@ -227,13 +230,40 @@ fn learning(device: &Device) -> Result<[Learned; 2], Box<dyn Error>> {
         });
     }
     for at in 0..=5 {
-        print!("{:10}", at * STEPS / 5);
+        let step = at * STEPS / 5;
+        print!("{step:10}");
         for learned in &results {
-            print!(" | {:12.3} {:12.3}", learned.dot[at], learned.additive[at]);
+            let losses = (learned.dot[step], learned.additive[step]);
+            print!(" | {:12.3} {:12.3}", losses.0, losses.1);
         }
         println!();
     }
+    draw(&results, guessing)?;
     results.try_into().map_err(|_| "expected two tasks".into())
+}
+
+/// The losses as curves: solid with the known keys, dashed with new ones.
+fn draw(results: &[Learned], guessing: f32) -> Result<(), Box<dyn Error>> {
+    let mut curves = LinePlot::new()
+        .with_title(format!("Learning which of {CHOICES} keys it is"))
+        .with_axis_titles("step", "loss")
+        .with_y_reaching(0.0)?
+        .with_y_reaching(guessing)?;
+    let tasks = [
+        ("a known 16", SeriesStyle::Line),
+        ("new keys", SeriesStyle::Dashes),
+    ];
+    for ((keys, style), learned) in tasks.into_iter().zip(results) {
+        for (name, losses) in [
+            ("dot product", &learned.dot),
+            ("additive", &learned.additive),
+        ] {
+            let steps = (0..losses.len()).map(|step| step as f32);
+            let name = format!("{name}, {keys}");
+            curves = curves.with_series(name, style, steps, losses.clone())?;
+        }
+    }
+    save_curves("exercise_3", &curves)
 }
 
 fn learn<S: ScoringFunction>(
@@ -245,7 +275,7 @@ fn learn<S: ScoringFunction>(
     let mut attention = Attention::new(score, 0.0);
     let mut adam = AdamConfig::new().init();
     let mut losses = Vec::new();
-    for step in 0..=STEPS {
+    for _ in 0..=STEPS {
         let keys = keys();
         // Query `i` looks for key `i`.
         let queries = keys.clone().matmul(map.clone());
@@ -253,9 +283,7 @@ fn learn<S: ScoringFunction>(
             attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
         let found = (weights * right.clone()).sum_dim(2);
         let loss = -found.clamp_min(1e-9).log().mean();
-        if step % (STEPS / 5) == 0 {
-            losses.push(scalar(loss.clone())?);
-        }
+        losses.push(scalar(loss.clone())?);
         let gradients = GradientsParams::from_grads(loss.backward(), &attention);
         attention = adam.step(0.02, attention, gradients);
     }

@@ -5,10 +5,11 @@
 //! recurrent states of encoder and decoder, which do not carry beyond the trained lengths; location-sensitive attention
 //! (Chorowski et al. 2015) and monotonic attention (Raffel et al. 2017) go on from where the step before looked.
 //!
-//! Saves the table as text, and where each attention looked in a long text as SVG and PNG.
+//! Saves the share of letters copied right as a table, in text, and as curves over the length, and where each attention
+//! looked in a long text as heatmaps; both pictures as SVG and PNG.
 //!
 //! ```text
-//! cargo run --release -p attention-examples --example long_inputs
+//! cargo run --release -p attention-examples --example long_inputs [folder for the pictures]
 //! ```
 //!
 //! A debug build is slow: it trains for a few steps only, to show that everything runs.
@@ -19,7 +20,7 @@ use std::fmt::Write;
 use attention_core::{
     AdditiveAttentionConfig, Alignment, LocationAttentionConfig, Mask, MonotonicAttentionConfig,
 };
-use attention_plot::HeatmapGrid;
+use attention_plot::{HeatmapGrid, LinePlot, SeriesStyle};
 use burn::grad_clipping::GradientClippingConfig;
 use burn::module::Module;
 use burn::nn::gru::{Gru, GruConfig};
@@ -193,6 +194,7 @@ fn show(results: &[Trained]) -> Result<(), Box<dyn Error>> {
     let file = common::folder()?.join("long_inputs.tsv");
     std::fs::write(&file, table + "\n")?;
     println!("saved {}", file.display());
+    common::save_curves("long_inputs_curves", &curves(results)?)?;
 
     let longest = TESTED[TESTED.len() - 1];
     let weights = results.iter().flat_map(|result| result.weights.clone());
@@ -200,4 +202,24 @@ fn show(results: &[Trained]) -> Result<(), Box<dyn Error>> {
         .with_titles(results.iter().map(|result| result.name))?
         .with_axis_titles("read", "written");
     common::save_grid("long_inputs", &heatmaps)
+}
+
+/// The table as curves.
+fn curves(results: &[Trained]) -> Result<LinePlot, Box<dyn Error>> {
+    let mut curves = LinePlot::new()
+        .with_title("Texts longer than any in training")
+        .with_axis_titles("letters of the text", "copied right, in %")
+        .with_vertical_line("longest in training", TRAINED[TRAINED.len() - 1] as f32)?
+        .with_y_reaching(0.0)?;
+    for (number, result) in results.iter().enumerate() {
+        // Two that copy every letter lie on each other.
+        let style = match number + 1 == results.len() {
+            true => SeriesStyle::Dashes,
+            false => SeriesStyle::LineAndPoints,
+        };
+        let lengths = TESTED.map(|length| length as f32);
+        let percent = result.accuracies.iter().map(|accuracy| 100.0 * accuracy);
+        curves = curves.with_series(result.name, style, lengths, percent)?;
+    }
+    Ok(curves)
 }

@@ -5,8 +5,11 @@
 //! predict at, keys the places that were measured, values what was measured there. The score is a kernel of their
 //! distance; the width of a Gaussian one is a parameter like any other: in the end it is learned.
 //!
+//! Saves, as SVG and PNG, the predictions of all kernels, of several widths and of the learned one, as curves beside what
+//! was measured and the curve behind it, and the weights of each as heatmaps.
+//!
 //! ```text
-//! cargo run -p attention-examples --example nadaraya_watson [folder for the heatmaps]
+//! cargo run -p attention-examples --example nadaraya_watson [folder for the pictures]
 //! ```
 
 use std::error::Error;
@@ -15,14 +18,14 @@ use attention_core::{
     Attention, AttentionOutput, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
     KernelScoreConfig, Mask, Normalizer, ScoringFunction,
 };
-use attention_plot::HeatmapGrid;
+use attention_plot::{HeatmapGrid, LinePlot, SeriesStyle};
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::{save_grid, scalar};
+use common::{save_curves, save_grid, scalar};
 
 const POINTS: usize = 40;
 const WIDTHS: [f64; 4] = [0.1, 0.2, 0.5, 1.0];
@@ -129,7 +132,7 @@ fn widths(data: &Data) -> Result<(), Box<dyn Error>> {
         let other = data.predict(&softmax(&config, &device));
         let apart = (output.weights.clone() - other.weights).abs().max();
         difference = difference.max(scalar(apart)?);
-        outputs.push((width.to_string(), output));
+        outputs.push((format!("width {width}"), output));
     }
     println!("\nGaussian kernels of several widths:");
     show("nadaraya_watson_widths", data, &outputs)?;
@@ -181,7 +184,10 @@ fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
     let attention = attention.valid();
     let before = data.predict(&proportional(Kernel::Gaussian, 1.0));
     let learned = format!("learned {:.2}", width(&attention)?);
-    let outputs = [("1", before), (learned.as_str(), data.predict(&attention))];
+    let outputs = [
+        ("width 1", before),
+        (learned.as_str(), data.predict(&attention)),
+    ];
     show("nadaraya_watson_learned", data, &outputs)
 }
 
@@ -190,7 +196,7 @@ fn width(attention: &Attention<GaussianScore>) -> Result<f32, Box<dyn Error>> {
     Ok(1.0 / scalar(inverse.ok_or("the width is fixed")?.val().abs())?)
 }
 
-/// Curves as numbers, weights as heatmaps.
+/// Predictions as numbers and curves, weights as heatmaps.
 fn show(
     name: &str,
     data: &Data,
@@ -219,6 +225,19 @@ fn show(
         print!(" {:12.3}", data.error(&output.context)?);
     }
     println!();
+    let mut plot = LinePlot::new()
+        .with_axis_titles("x", "y")
+        .with_series(
+            "measured",
+            SeriesStyle::Points,
+            numbers(&data.keys)?,
+            numbers(&data.values)?,
+        )?
+        .with_series("2 sin x + x", SeriesStyle::Dashes, places.clone(), truth)?;
+    for ((name, _), curve) in outputs.iter().zip(curves) {
+        plot = plot.with_series(name.as_ref(), SeriesStyle::Line, places.clone(), curve)?;
+    }
+    save_curves(&format!("{name}_curves"), &plot)?;
     let heatmaps = HeatmapGrid::new(weights, [1, outputs.len(), POINTS, POINTS])?
         .with_titles(outputs.iter().map(|(name, _)| name.as_ref()))?
         .with_axis_titles("measured at (sorted)", "predicted at");

@@ -7,9 +7,9 @@
 
 use std::error::Error;
 use std::io::{IsTerminal, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use attention_plot::{HeatmapGrid, TerminalColor};
+use attention_plot::{HeatmapGrid, LinePlot, PlotError, TerminalColor};
 use burn::prelude::*;
 
 /// Prints `[batch, rows, columns]` as the book does: nested, with 4 decimals.
@@ -29,7 +29,7 @@ pub(crate) fn print_matrices(name: &str, tensor: &Tensor<3>) -> Result<(), Box<d
 }
 
 /// The book's `show_heatmaps`: prints weights `[rows, columns, queries, keys]` and saves them as SVG and PNG in the
-/// folder that the first argument names, `target/heatmaps` by default.
+/// folder that the first argument names, `target/pictures` by default.
 pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dyn Error>> {
     let shape = weights.dims();
     show_grid(
@@ -46,18 +46,27 @@ pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dy
 
 /// [`show_grid`] of what is too wide for a terminal.
 pub(crate) fn save_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
+    save(name, |file| heatmaps.save(file))
+}
+
+/// Saves curves where the heatmaps go, as SVG and PNG.
+pub(crate) fn save_curves(name: &str, curves: &LinePlot) -> Result<(), Box<dyn Error>> {
+    save(name, |file| curves.save(file))
+}
+
+fn save(name: &str, write: impl Fn(&Path) -> Result<(), PlotError>) -> Result<(), Box<dyn Error>> {
     for extension in ["svg", "png"] {
         let file = folder()?.join(name).with_extension(extension);
-        heatmaps.save(&file)?;
+        write(&file)?;
         println!("saved {}", file.display());
     }
     Ok(())
 }
 
-/// The folder that the first argument names, `target/heatmaps` by default.
+/// The folder that the first argument names, `target/pictures` by default.
 pub(crate) fn folder() -> Result<PathBuf, Box<dyn Error>> {
     let folder = std::env::args_os().nth(1);
-    let folder = folder.map_or_else(|| PathBuf::from("target/heatmaps"), PathBuf::from);
+    let folder = folder.map_or_else(|| PathBuf::from("target/pictures"), PathBuf::from);
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
 }

@@ -324,6 +324,13 @@ def dot_family_cases():
     matrix = {"query.weight": draw("bilinear/query", key_size, query_size, std=0.4)}
     yield "bilinear.json", two_masks(attention("bilinear", key_size, bilinear, matrix, query_size))
 
+    def projected(x, see):
+        queries, keys = (nn.functional.linear(x[n], x[w]) for n, w in (("queries", "query.weight"), ("keys", "key.weight")))
+        return dot_product({"queries": queries, "keys": keys, "values": x["values"]}, see)
+
+    maps = {f"{n}.weight": draw(f"projected/{n}", 5, size, std=0.6) for n, size in (("query", query_size), ("key", key_size))}
+    yield "projected.json", two_masks(attention("projected", key_size, projected, maps, query_size))
+
     def cosine(x, see):
         cosines = nn.functional.cosine_similarity(x["queries"].unsqueeze(-2), x["keys"].unsqueeze(-3), dim=-1)
         return attend(x.get("temperature", 4.0) * cosines, x["values"], see)

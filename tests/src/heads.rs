@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use attention_core::{MultiHead, ScoringFunction};
 use burn::nn::Linear;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
 use crate::{Array, MaskSpec, Outcome, Path};
 
 /// Queries, keys, values and `grad_context`, without a heads axis.
 pub type Inputs = BTreeMap<String, Array>;
 
-/// Queries, keys and values.
-pub fn tensors(inputs: &Inputs, device: &Device) -> [Tensor<3>; 3] {
-    ["queries", "keys", "values"].map(|name| inputs[name].f32(device))
+/// Queries, keys and values of type `dtype`.
+pub fn tensors(inputs: &Inputs, (device, dtype): (&Device, DType)) -> [Tensor<3>; 3] {
+    ["queries", "keys", "values"].map(|name| inputs[name].tensor(device, dtype))
 }
 
 fn maps<S: ScoringFunction>(module: &MultiHead<S>) -> Vec<(&'static str, &Linear)> {
@@ -23,7 +23,7 @@ fn maps<S: ScoringFunction>(module: &MultiHead<S>) -> Vec<(&'static str, &Linear
     maps.into_iter().chain([value]).chain(output).collect()
 }
 
-/// Context, weights where there are any, and all gradients of inputs and maps.
+/// Context, weights where there are any, and all gradients of inputs and maps. The parameters are of type `dtype`.
 ///
 /// # Panics
 /// If a gradient is missing.
@@ -33,9 +33,9 @@ pub fn run<S: ScoringFunction>(
     inputs: &Inputs,
     mask: &MaskSpec,
     path: Path,
-    device: &Device,
+    (device, dtype): (&Device, DType),
 ) -> Outcome {
-    let leaves = tensors(inputs, device).map(Tensor::require_grad);
+    let leaves = tensors(inputs, (device, dtype)).map(Tensor::require_grad);
     let [q, k, v] = leaves.clone();
     let mask = mask.mask(device);
     let (context, weights) = match path {
@@ -55,7 +55,7 @@ pub fn run<S: ScoringFunction>(
             (Tensor::cat((0..q.dims()[1]).map(step).collect(), 1), None)
         }
     };
-    let received = inputs["grad_context"].f32::<3>(device);
+    let received = inputs["grad_context"].tensor::<3>(device, dtype);
     let gradients = (context.clone() * received).sum().backward();
     let mut outcome = Outcome::from([("context".into(), Array::read(context))]);
     if let Some(weights) = weights {

@@ -1,4 +1,4 @@
-//! Bilinear, cosine and Gaussian scores.
+//! Bilinear, projected, cosine and Gaussian scores.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
@@ -119,12 +119,12 @@ fn records_restore_parameters() {
     });
 }
 
-/// Compares with PyTorch's outputs and gradients; `parameter` is the path of the score's, in the reference and here.
+/// Compares with PyTorch's outputs and gradients; `names` are the paths of the score's, in the reference and here.
 fn check_reference<S: ScoringFunction>(
     file: &str,
     case: &str,
     score: impl Fn(&Device) -> S,
-    parameter: Option<(&str, &str)>,
+    names: &[(&str, &str)],
 ) {
     device::each_training(|device| {
         for dtype in device::dtypes(device) {
@@ -133,14 +133,17 @@ fn check_reference<S: ScoringFunction>(
                 .find(|found| found.name == case)
                 .unwrap();
             let (problem, mut expected) = case.problem();
-            if let Some((theirs, ours)) = parameter {
+            for (theirs, ours) in names {
                 let gradient = expected.remove(&format!("grad {theirs}")).unwrap();
                 expected.insert(format!("grad {ours}"), gradient);
             }
             let attention = parameters::cast(attention(score(device)), dtype);
-            let attention = parameters::changed(attention, |path, _| match parameter {
-                Some((theirs, ours)) if ours == path => problem.inputs[theirs].clone(),
-                _ => panic!("{path}: a parameter that is not in the reference"),
+            let attention = parameters::changed(attention, |path, _| {
+                let named = names.iter().find(|(_, ours)| *ours == path);
+                match named {
+                    Some((theirs, _)) => problem.inputs[*theirs].clone(),
+                    None => panic!("{path}: a parameter that is not in the reference"),
+                }
             });
             // Ten digits are in the file.
             let tolerance = match dtype {
@@ -171,8 +174,17 @@ fn check_reference<S: ScoringFunction>(
 fn bilinear_attention_is_that_of_pytorch() {
     for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
         let score = |device: &Device| BilinearScoreConfig::new(3, 4).init(device);
-        let parameter = Some(("query", "score.query.weight"));
-        check_reference("bilinear", case, score, parameter);
+        let parameter = [("query", "score.query.weight")];
+        check_reference("bilinear", case, score, &parameter);
+    }
+}
+
+#[test]
+fn projected_attention_is_that_of_pytorch() {
+    for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
+        let score = |device: &Device| ProjectedScoreConfig::new(3, 4, 5).init(device);
+        let parameters = [("query", "score.query.weight"), ("key", "score.key.weight")];
+        check_reference("projected", case, score, &parameters);
     }
 }
 
@@ -180,8 +192,8 @@ fn bilinear_attention_is_that_of_pytorch() {
 fn cosine_attention_is_that_of_pytorch() {
     for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
         let score = |device: &Device| CosineScoreConfig::new().init(device);
-        let parameter = Some(("temperature", "score.temperature"));
-        check_reference("cosine", case, score, parameter);
+        let parameter = [("temperature", "score.temperature")];
+        check_reference("cosine", case, score, &parameter);
     }
     let fixed = |device: &Device| {
         CosineScoreConfig::new()
@@ -189,18 +201,18 @@ fn cosine_attention_is_that_of_pytorch() {
             .with_learned(false)
             .init(device)
     };
-    check_reference("cosine", "fixed_4", fixed, None);
+    check_reference("cosine", "fixed_4", fixed, &[]);
 }
 
 #[test]
 fn gaussian_attention_is_that_of_pytorch() {
     for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
         let score = |device: &Device| GaussianScoreConfig::new().with_learned(true).init(device);
-        let parameter = Some(("inverse_width", "score.inverse_width"));
-        check_reference("gaussian", case, score, parameter);
+        let parameter = [("inverse_width", "score.inverse_width")];
+        check_reference("gaussian", case, score, &parameter);
     }
     let fixed = |device: &Device| GaussianScoreConfig::new().with_width(1.5).init(device);
-    check_reference("gaussian", "fixed_1.5", fixed, None);
+    check_reference("gaussian", "fixed_1.5", fixed, &[]);
 }
 
 /// Every second query and key a vector of zeros.

@@ -2,21 +2,25 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
-    AdditiveScoreConfig, DotProductScore, Mask, MultiHead, MultiHeadConfig, ScoringFunction,
+    AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHead, MultiHeadConfig,
+    ScoringFunction,
 };
 use attention_tests::heads::{Inputs, run, tensors};
 use attention_tests::{
     Array, MaskSpec, Path, assert_close, assert_outcomes_close, assert_outcomes_same, assert_same,
-    device, masks, panic_message,
+    device, masks, panic_message, parameters,
 };
 use burn::module::{Module, Param};
 use burn::nn::Linear;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 const HIDDENS: usize = 12;
 const HEADS: usize = 3;
 /// `[batch, heads, queries, keys]`
 const SHAPE: [usize; 4] = [2, HEADS, 5, 7];
+
+/// Where and in which type a test runs.
+type On<'a> = (&'a Device, DType);
 
 /// Queries, keys, values and the gradient of the context.
 fn inputs([query, key, value]: [usize; 3], output: usize) -> Inputs {
@@ -31,35 +35,50 @@ fn inputs([query, key, value]: [usize; 3], output: usize) -> Inputs {
     ])
 }
 
+/// Runs a test in f32, and in f64 where there is f64.
+fn in_each_type(test: impl Fn(On)) -> impl Fn(&Device) {
+    move |device| {
+        for dtype in device::dtypes(device) {
+            test((device, dtype));
+        }
+    }
+}
+
+/// So many roundings.
+fn roundings(count: f64, (_, dtype): On) -> f64 {
+    count * device::epsilon(dtype)
+}
+
 /// A map that changes nothing.
-fn identity(size: usize, device: &Device) -> Linear {
+fn identity(size: usize, (device, dtype): On) -> Linear {
     let weight = Array::from_fn(&[size, size], |at| f64::from(at[0] == at[1]));
     Linear {
-        weight: Param::from_tensor(weight.f32(device)),
+        weight: Param::from_tensor(weight.tensor(device, dtype)),
         bias: None,
     }
 }
 
 #[test]
 fn one_head_of_the_rows_themselves_is_plain_attention() {
-    device::each(|device| {
+    device::each(in_each_type(|on @ (device, _)| {
         let inputs = inputs([HIDDENS; 3], HIDDENS);
         let mut module = MultiHeadConfig::new(HIDDENS, 1)
             .with_output(false)
             .init(device);
         for map in [&mut module.query, &mut module.key, &mut module.value] {
-            *map = identity(HIDDENS, device);
+            *map = identity(HIDDENS, on);
         }
         let [batch, _, queries, keys] = SHAPE;
         for (name, mask) in masks([batch, 1, queries, keys]) {
             let mask = mask.mask(device);
-            let [q, k, v] = tensors(&inputs, device);
+            let [q, k, v] = tensors(&inputs, on);
             let attention = &module.attention;
             let expected = attention.forward(q.clone(), k.clone(), v.clone(), &mask);
             let actual = module.forward(q, k, v, &mask);
-            assert_close(name, &Array::read(actual), &Array::read(expected), 1e-6);
+            let [actual, expected] = [actual, expected].map(Array::read);
+            assert_close(name, &actual, &expected, roundings(8.0, on));
         }
-    });
+    }));
 }
 
 /// One attention for each head, on its part of the projections.
@@ -86,7 +105,8 @@ fn by_hand<S: ScoringFunction>(
     }
 }
 
-fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHead<S>, device: &Device) {
+fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHead<S>, on: On) {
+    let (device, _) = on;
     let inputs = inputs([4, 5, 6], 8);
     for (name, mask) in masks(SHAPE) {
         // A mask of one head; they differ where the mask is dense.
@@ -98,10 +118,11 @@ fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHead<S>, devi
             });
             Mask::keep(keep.bool::<3>(device))
         };
-        let expected = by_hand(module, tensors(&inputs, device), of_head);
-        let [q, k, v] = tensors(&inputs, device);
+        let expected = by_hand(module, tensors(&inputs, on), of_head);
+        let [q, k, v] = tensors(&inputs, on);
         let actual = module.forward(q, k, v, &mask.mask(device));
-        assert_close(name, &Array::read(actual), &Array::read(expected), 3e-6);
+        let [actual, expected] = [actual, expected].map(Array::read);
+        assert_close(name, &actual, &expected, roundings(24.0, on));
     }
 }
 
@@ -114,18 +135,22 @@ fn config() -> MultiHeadConfig {
         .with_bias(true)
 }
 
-fn additive(device: &Device) -> MultiHead<attention_core::AdditiveScore> {
+fn dot(on: On) -> MultiHead<DotProductScore> {
+    parameters::cast(config().init(on.0), on.1)
+}
+
+fn additive(on: On) -> MultiHead<AdditiveScore> {
     let size = config().head_size();
-    let score = AdditiveScoreConfig::new(size, size, 5).init(device);
-    config().init_with(score, device)
+    let score = AdditiveScoreConfig::new(size, size, 5).init(on.0);
+    parameters::cast(config().init_with(score, on.0), on.1)
 }
 
 #[test]
 fn heads_are_one_attention_each() {
-    device::each(|device| {
-        equals_one_attention_per_head(&config().init(device), device);
-        equals_one_attention_per_head(&additive(device), device);
-    });
+    device::each(in_each_type(|on| {
+        equals_one_attention_per_head(&dot(on), on);
+        equals_one_attention_per_head(&additive(on), on);
+    }));
 }
 
 /// The columns of `parameter`, `[.., kv_heads * size]`, with each head `group` times.
@@ -145,17 +170,16 @@ fn repeated<const D: usize>(
         source[D - 1] = column / size / group * size + column % size;
         from.at(&source)
     });
-    Param::from_tensor(repeated.f32(device))
+    Param::from_tensor(repeated.tensor(device, parameter.dtype()))
 }
 
 #[test]
 fn grouped_heads_are_repeated_heads() {
-    device::each_training(|device| {
+    device::each_training(in_each_type(|on @ (device, _)| {
         for (heads, kv_heads) in [(4, 2), (3, 1)] {
             let config = || MultiHeadConfig::new(HIDDENS, heads).with_bias(true);
-            let grouped = config()
-                .with_num_key_value_heads(Some(kv_heads))
-                .init(device);
+            let grouped = config().with_num_key_value_heads(Some(kv_heads));
+            let grouped = parameters::cast(grouped.init(device), on.1);
             let group = heads / kv_heads;
             let mut full = config().init(device);
             full.query = grouped.query.clone();
@@ -173,36 +197,36 @@ fn grouped_heads_are_repeated_heads() {
             let dense = MaskSpec::drawn(8, &[batch, heads, queries, keys], 0.7);
             for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal, dense] {
                 for path in [Path::Forward, Path::AttendWithWeights] {
-                    let mut expected = run(&full, &inputs, &mask, path, device);
+                    let mut expected = run(&full, &inputs, &mask, path, on);
                     // Those of the repeated heads add up.
                     expected.retain(|name, _| {
                         !name.starts_with("grad key.") && !name.starts_with("grad value.")
                     });
-                    let actual = run(&grouped, &inputs, &mask, path, device);
+                    let actual = run(&grouped, &inputs, &mask, path, on);
                     let what = format!("{kv_heads} of {heads} heads, {path:?}");
-                    assert_outcomes_close(&what, &actual, &expected, 2e-6);
+                    assert_outcomes_close(&what, &actual, &expected, roundings(16.0, on));
                 }
             }
         }
-    });
+    }));
 }
 
 #[test]
 fn prepared_keys_are_forward() {
-    device::each_training(|device| {
-        let module = additive(device);
+    device::each_training(in_each_type(|on @ (device, _)| {
+        let module = additive(on);
         let inputs = inputs([4, 5, 6], 8);
         let lens = MaskSpec::lens(&[3, 6]);
         for mask in [lens.clone(), lens.clone().and(MaskSpec::Causal)] {
-            let expected = run(&module, &inputs, &mask, Path::ForwardWithWeights, device);
-            let actual = run(&module, &inputs, &mask, Path::AttendWithWeights, device);
-            assert_outcomes_close("attend", &actual, &expected, 2e-6);
+            let expected = run(&module, &inputs, &mask, Path::ForwardWithWeights, on);
+            let actual = run(&module, &inputs, &mask, Path::AttendWithWeights, on);
+            assert_outcomes_close("attend", &actual, &expected, roundings(16.0, on));
         }
-        let expected = run(&module, &inputs, &lens, Path::Forward, device);
-        let actual = run(&module, &inputs, &lens, Path::Steps, device);
-        assert_outcomes_close("steps", &actual, &expected, 2e-6);
+        let expected = run(&module, &inputs, &lens, Path::Forward, on);
+        let actual = run(&module, &inputs, &lens, Path::Steps, on);
+        assert_outcomes_close("steps", &actual, &expected, roundings(16.0, on));
 
-        let [q, k, v] = tensors(&inputs, device);
+        let [q, k, v] = tensors(&inputs, on);
         let swapped = Tensor::<1, Int>::from_ints([1, 0], device);
         let memory = module.prepare(k, v, lens.mask(device));
         let memory = memory.select(swapped.clone());
@@ -210,28 +234,28 @@ fn prepared_keys_are_forward() {
         let examples = Array::from_fn(&actual.shape, |at| {
             expected["context"].at(&[1 - at[0], at[1], at[2]])
         });
-        assert_close("select", &actual, &examples, 2e-6);
-    });
+        assert_close("select", &actual, &examples, roundings(16.0, on));
+    }));
 }
 
 #[test]
 fn every_parameter_is_trained() {
-    device::each_training(|device| {
-        let module = additive(device);
+    device::each_training(in_each_type(|on| {
+        let module = additive(on);
         let inputs = inputs([4, 5, 6], 8);
-        let outcome = run(&module, &inputs, &MaskSpec::None, Path::Forward, device);
+        let outcome = run(&module, &inputs, &MaskSpec::None, Path::Forward, on);
         assert_eq!(outcome.len(), 1 + 3 + 8);
         for (name, gradient) in &outcome {
             assert!(gradient.magnitude() > 1e-6, "{name} is not trained");
         }
-        let [q, k, v] = tensors(&inputs, device);
+        let [q, k, v] = tensors(&inputs, on);
         let gradients = module.forward(q, k, v, &Mask::none()).sum().backward();
         let score = &module.attention.score;
         for map in [&score.query, &score.key, &score.value] {
             let gradient = Array::read(map.weight.val().grad(&gradients).unwrap());
             assert!(gradient.magnitude() > 1e-6, "the score is not trained");
         }
-    });
+    }));
 }
 
 /// `inputs` with `number` in keys and values 3.. of the first example and 6 of the second.
@@ -251,8 +275,9 @@ fn padded(inputs: &Inputs, lens: [usize; 2], number: f64) -> Inputs {
 
 #[test]
 fn padding_is_inert_whatever_it_holds() {
-    device::each_training(|device| {
-        let grouped = config().with_num_key_value_heads(Some(1)).init(device);
+    device::each_training(in_each_type(|on @ (device, _)| {
+        let grouped = config().with_num_key_value_heads(Some(1));
+        let grouped = parameters::cast(grouped.init(device), on.1);
         let inputs = inputs([4, 5, 6], 8);
         let [batch, heads, _, keys] = SHAPE;
         // Seen by no head, though each head has a mask of its own.
@@ -263,24 +288,24 @@ fn padding_is_inert_whatever_it_holds() {
             for path in [Path::Forward, Path::AttendWithWeights] {
                 let zeros = padded(&inputs, [3, 6], 0.0);
                 let nans = padded(&inputs, [3, 6], f64::NAN);
-                let expected = run(&grouped, &zeros, &mask, path, device);
-                let actual = run(&grouped, &nans, &mask, path, device);
+                let expected = run(&grouped, &zeros, &mask, path, on);
+                let actual = run(&grouped, &nans, &mask, path, on);
                 assert_outcomes_same("dot", &actual, &expected);
-                let module = additive(device);
-                let expected = run(&module, &zeros, &mask, path, device);
-                let actual = run(&module, &nans, &mask, path, device);
+                let module = additive(on);
+                let expected = run(&module, &zeros, &mask, path, on);
+                let actual = run(&module, &nans, &mask, path, on);
                 assert_outcomes_same("additive", &actual, &expected);
             }
         }
-    });
+    }));
 }
 
 #[test]
 fn a_query_that_sees_nothing_gets_the_bias_of_the_output() {
-    device::each(|device| {
-        let module: MultiHead<DotProductScore> = config().init(device);
+    device::each(in_each_type(|on @ (device, _)| {
+        let module = dot(on);
         let inputs = inputs([4, 5, 6], 8);
-        let [q, k, v] = tensors(&inputs, device);
+        let [q, k, v] = tensors(&inputs, on);
         let bias = Array::read(module.output.as_ref().unwrap().bias.as_ref().unwrap().val());
         let all = |context: Tensor<3>| {
             let context = Array::read(context);
@@ -291,32 +316,32 @@ fn a_query_that_sees_nothing_gets_the_bias_of_the_output() {
         all(module.forward(q.clone(), k.clone(), v.clone(), &none));
         // The same where there are no keys at all.
         let [batch, ..] = SHAPE;
-        let empty = |size| Tensor::<3>::empty([batch, 0, size], device);
+        let empty = |size| Tensor::<3>::empty([batch, 0, size], on);
         all(module.forward(q, empty(5), empty(6), &Mask::none()));
-        let q = Tensor::<3>::empty([batch, 0, 4], device);
+        let q = Tensor::<3>::empty([batch, 0, 4], on);
         let output = module.forward_with_weights(q, k, v, &Mask::none());
         assert_eq!(output.context.dims(), [batch, 0, 8]);
         assert_eq!(output.weights.dims(), [batch, HEADS, 0, 7]);
-    });
+    }));
 }
 
 #[test]
 fn a_record_restores_every_parameter() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("heads");
-    device::each(|device| {
+    device::each(in_each_type(|on| {
         let inputs = inputs([4, 5, 6], 8);
         let context = |module: &MultiHead<_>| {
-            let [q, k, v] = tensors(&inputs, device);
+            let [q, k, v] = tensors(&inputs, on);
             Array::read(module.forward(q, k, v, &Mask::none()))
         };
-        let saved = additive(device);
+        let saved = additive(on);
         saved.clone().save_file(&path).unwrap();
-        let other = additive(device);
+        let other = additive(on);
         assert_ne!(context(&other), context(&saved));
         let loaded = other.try_load_file(&path).unwrap();
         assert_same("loaded", &context(&loaded), &context(&saved));
-    });
+    }));
 }
 
 #[test]

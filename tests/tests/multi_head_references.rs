@@ -5,11 +5,12 @@ use attention_core::MultiHeadConfig;
 use attention_core::import::load_multi_head_attention;
 use attention_tests::heads::{Inputs, run, tensors};
 use attention_tests::{
-    Array, MaskSpec, Outcome, Path, assert_close, assert_outcomes_close, device, reference,
-    reference_path,
+    Array, MaskSpec, Outcome, Path, assert_close, assert_outcomes_close, device, parameters,
+    reference, reference_path,
 };
 use burn::module::Module;
 use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig};
+use burn::tensor::DType;
 
 const HIDDENS: usize = 12;
 const HEADS: usize = 3;
@@ -83,25 +84,33 @@ fn loaded_parameters_compute_what_pytorch_did() {
                 .with_bias(name != "book")
                 .init(device);
             let module = load_multi_head_attention(module, reference_path(file), prefix).unwrap();
-            let mut expected = expected(&case.outputs, &case.gradients);
-            assert_eq!(
-                expected.len(),
-                if name == "book" { 9 } else { 13 },
-                "{name}"
-            );
-            for path in [Path::ForwardWithWeights, Path::Attend] {
-                if path == Path::Attend {
-                    expected.remove("weights");
+            let expected = expected(&case.outputs, &case.gradients);
+            let numbers = if name == "book" { 9 } else { 13 };
+            assert_eq!(expected.len(), numbers, "{name}");
+            for dtype in device::dtypes(device) {
+                // Ten digits are in the file.
+                let tolerance = match dtype {
+                    DType::F64 => 1e-8,
+                    _ => 2e-6,
+                };
+                let module = parameters::cast(module.clone(), dtype);
+                for path in [Path::ForwardWithWeights, Path::Attend] {
+                    let mut expected = expected.clone();
+                    if path == Path::Attend {
+                        expected.remove("weights");
+                    }
+                    let on = (device, dtype);
+                    let mut outcome = run(&module, &case.inputs, &case.mask, path, on);
+                    // A key's bias adds the same to all scores of a query: its gradient is a sum of what cancels, and
+                    // is measured by what is summed.
+                    if let Some(bias) = outcome.get_mut("grad key.bias") {
+                        let summands = expected["grad key.weight"].magnitude();
+                        assert!(bias.magnitude() <= tolerance * summands, "{bias:?}");
+                        *bias = expected["grad key.bias"].clone();
+                    }
+                    let what = format!("{file} {path:?} {dtype:?}");
+                    assert_outcomes_close(&what, &outcome, &expected, tolerance);
                 }
-                let mut outcome = run(&module, &case.inputs, &case.mask, path, device);
-                // A key's bias adds the same to all scores of a query: its gradient is a sum of what cancels, and is
-                // measured by what is summed.
-                if let Some(bias) = outcome.get_mut("grad key.bias") {
-                    let summands = expected["grad key.weight"].magnitude();
-                    assert!(bias.magnitude() <= 2e-6 * summands, "{bias:?}");
-                    *bias = expected["grad key.bias"].clone();
-                }
-                assert_outcomes_close(&format!("{file} {path:?}"), &outcome, &expected, 2e-6);
             }
         }
     });
@@ -183,7 +192,7 @@ fn a_record_of_burns_module_loads() {
             })
             .into();
         for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
-            let [q, k, v] = tensors(&inputs, device);
+            let [q, k, v] = tensors(&inputs, (device, DType::F32));
             let visible = mask.table([batch, 1, queries, keys]);
             let hidden = visible
                 .map(|see| 1.0 - see)

@@ -1,6 +1,6 @@
 //! The labels along a panel: as many as there is room for.
 
-use crate::{font::Face, layout::ceil};
+use crate::{figure::ceil, font::Face};
 
 /// Token labels longer than this are cut.
 const LABEL_LIMIT: f64 = 170.0;

@@ -1,25 +1,25 @@
-//! The figure on any plotters backend, and as SVG.
+//! The heatmaps on any plotters backend, and as SVG.
 
 use plotters::{
-    backend::{DrawingBackend, SVGBackend},
-    style::{
-        Color, FontDesc, FontFamily, FontStyle, FontTransform, RGBColor, TextStyle,
-        text_anchor::{HPos, Pos, VPos},
-    },
+    backend::DrawingBackend,
+    style::{FontTransform, RGBColor, text_anchor::HPos},
 };
-use plotters_backend::DrawingErrorKind;
 
 use crate::{
     HeatmapGrid, PlotError,
-    font::{FAMILY, Face},
-    layout::{AXIS_TITLE_EM, Area, BAR_EM, BAR_STEPS, Layout, TICK, TICK_GAP, TITLE_EM},
+    figure::{
+        self, AXIS_TITLE_EM, Area, Drawn, Figure, INK, TICK, TICK_GAP, TITLE_EM, corner, fill, text,
+    },
+    font::Face,
+    layout::{BAR_EM, BAR_STEPS, Layout},
+    raster,
 };
 
-/// Plotters counts a font's size from the top of its highest letter to the foot of its lowest.
-pub(crate) const SIZE_PER_EM: f64 = 1.24;
-
-const INK: RGBColor = RGBColor(38, 38, 38);
-const PAPER: RGBColor = RGBColor(255, 255, 255);
+/// A grid with its layout. One unit is one pixel of an SVG.
+pub(crate) struct GridFigure<'a> {
+    pub(crate) grid: &'a HeatmapGrid,
+    pub(crate) layout: &'a Layout,
+}
 
 /// The figure as SVG text.
 pub(crate) fn svg(grid: &HeatmapGrid) -> Result<String, PlotError> {
@@ -27,48 +27,45 @@ pub(crate) fn svg(grid: &HeatmapGrid) -> Result<String, PlotError> {
 }
 
 pub(crate) fn svg_with_layout(grid: &HeatmapGrid, layout: &Layout) -> Result<String, PlotError> {
-    let mut text = String::new();
-    let mut backend =
-        SVGBackend::with_string(&mut text, (layout.width as u32, layout.height as u32));
-    draw(&mut backend, grid, layout)
-        .and_then(|()| backend.present())
-        .map_err(|error| PlotError::drawing("SVG", error.to_string()))?;
-    drop(backend);
+    let text = figure::svg(&GridFigure { grid, layout })?;
     // Without this, viewers blend neighbouring cells where an edge falls inside a pixel, and white seams appear.
     Ok(text.replacen("<svg ", "<svg shape-rendering=\"crispEdges\" ", 1))
 }
 
-pub(crate) type Drawn<B> = Result<(), DrawingErrorKind<<B as DrawingBackend>::ErrorType>>;
+/// The figure as the bytes of a PNG file.
+pub(crate) fn png(grid: &HeatmapGrid) -> Result<Vec<u8>, PlotError> {
+    let face = Face::load("PNG")?;
+    let layout = &Layout::new(grid, &face)?;
+    raster::png(&GridFigure { grid, layout }, &face)
+}
 
-/// Draws the figure, one unit of the layout for each of the backend's.
-pub(crate) fn draw<B: DrawingBackend>(b: &mut B, grid: &HeatmapGrid, layout: &Layout) -> Drawn<B> {
-    let [rows, columns, ..] = grid.shape();
-    fill(
-        b,
-        Area {
-            x: 0,
-            y: 0,
-            width: layout.width,
-            height: layout.height,
-        },
-        PAPER,
-    )?;
-    for row in 0..rows {
-        for column in 0..columns {
-            draw_cells(b, grid, layout, row, column)?;
-            if column == 0 {
-                draw_query_axis(b, layout, row)?;
-            }
-            if row == rows - 1 {
-                draw_key_axis(b, layout, row, column)?;
+impl Figure for GridFigure<'_> {
+    const UNITS: i32 = 1;
+
+    fn size(&self) -> (i32, i32) {
+        (self.layout.width, self.layout.height)
+    }
+
+    fn draw<B: DrawingBackend>(&self, b: &mut B) -> Drawn<B> {
+        let (grid, layout) = (self.grid, self.layout);
+        let [rows, columns, ..] = grid.shape();
+        for row in 0..rows {
+            for column in 0..columns {
+                draw_cells(b, grid, layout, row, column)?;
+                if column == 0 {
+                    draw_query_axis(b, layout, row)?;
+                }
+                if row == rows - 1 {
+                    draw_key_axis(b, layout, row, column)?;
+                }
             }
         }
+        for (column, title) in layout.titles.iter().enumerate() {
+            let at = (middle_x(layout.panel(0, column)), layout.title_y());
+            text(b, title, TITLE_EM, at, HPos::Center, FontTransform::None)?;
+        }
+        draw_color_bar(b, grid, layout)
     }
-    for (column, title) in layout.titles.iter().enumerate() {
-        let at = (middle_x(layout.panel(0, column)), layout.title_y());
-        text(b, title, TITLE_EM, at, HPos::Center, FontTransform::None)?;
-    }
-    draw_color_bar(b, grid, layout)
 }
 
 fn draw_cells<B: DrawingBackend>(
@@ -190,38 +187,8 @@ fn draw_color_bar<B: DrawingBackend>(b: &mut B, grid: &HeatmapGrid, layout: &Lay
     Ok(())
 }
 
-fn fill<B: DrawingBackend>(b: &mut B, area: Area, color: RGBColor) -> Drawn<B> {
-    b.draw_rect((area.x, area.y), corner(area), &color, true)
-}
-
 fn frame<B: DrawingBackend>(b: &mut B, area: Area) -> Drawn<B> {
     b.draw_rect((area.x, area.y), corner(area), &INK, false)
-}
-
-/// Draws a text; `at` is on its middle line, at its left end, middle or right end.
-fn text<B: DrawingBackend>(
-    b: &mut B,
-    text: &str,
-    em: f64,
-    at: (i32, i32),
-    end: HPos,
-    transform: FontTransform,
-) -> Drawn<B> {
-    let font = FontDesc::new(
-        FontFamily::Name(FAMILY),
-        em * SIZE_PER_EM,
-        FontStyle::Normal,
-    );
-    let style = TextStyle {
-        font: font.transform(transform),
-        color: INK.to_backend_color(),
-        pos: Pos::new(end, VPos::Center),
-    };
-    b.draw_text(text, &style, at)
-}
-
-fn corner(area: Area) -> (i32, i32) {
-    (area.x + area.width, area.y + area.height)
 }
 
 fn middle_x(area: Area) -> i32 {

@@ -2,7 +2,7 @@
 
 use std::{error::Error, io, path::PathBuf};
 
-/// Why a heatmap could not be made, drawn or saved.
+/// Why a figure could not be made, drawn or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlotError {
@@ -46,9 +46,33 @@ pub enum PlotError {
         high: f32,
     },
 
+    /// A series has more or fewer `x` than `y`, or none at all.
+    #[error("{series} has {x} x and {y} y; it needs as many of each, and at least one")]
+    Series {
+        /// Which series: its number, from 1, and its name.
+        series: String,
+        /// The number of `x` that came.
+        x: usize,
+        /// The number of `y` that came.
+        y: usize,
+    },
+
+    /// A line plot has nothing to show.
+    #[error("a line plot needs at least one series, but none came; add one with with_series")]
+    NoSeries,
+
+    /// A place on an axis is not a finite number.
+    #[error("{what} needs a finite place, but {found} came")]
+    Place {
+        /// What was to be there.
+        what: String,
+        /// The place that was asked for.
+        found: f32,
+    },
+
     /// The picture would be larger than a viewer can show.
     #[error(
-        "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries or keys at once"
+        "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries, keys or series at once"
     )]
     TooLarge {
         /// The width of the picture in pixels.
@@ -60,10 +84,12 @@ pub enum PlotError {
     },
 
     /// The file name does not say which format is meant.
-    #[error("{} does not end in a supported format: use .svg, .png, .html or .htm", path.display())]
+    #[error("{} does not end in a supported format: use {supported}", path.display())]
     UnsupportedFormat {
         /// The path that was asked for.
         path: PathBuf,
+        /// The extensions of the figure's formats, in words.
+        supported: &'static str,
     },
 
     /// The folder that should hold the file is not there.

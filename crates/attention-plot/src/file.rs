@@ -1,4 +1,4 @@
-//! Saving: the whole file or none of it.
+//! Saving: the format that a name asks for, and the whole file or none of it.
 
 use std::{
     fs::{self, File},
@@ -9,6 +9,26 @@ use std::{
 };
 
 use crate::PlotError;
+
+/// What the extension of a file's name stands for, in any case.
+pub(crate) enum Format {
+    Svg,
+    Png,
+    Html,
+}
+
+impl Format {
+    /// `None` for an extension that no figure has.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_string_lossy().to_lowercase();
+        match extension.as_str() {
+            "svg" => Some(Self::Svg),
+            "png" => Some(Self::Png),
+            "html" | "htm" => Some(Self::Html),
+            _ => None,
+        }
+    }
+}
 
 /// Writes `bytes` beside `path` and renames them into place, so that no reader ever sees half a file and a failure
 /// leaves what was there before.

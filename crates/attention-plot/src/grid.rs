@@ -5,7 +5,10 @@ use std::path::Path;
 use crate::{
     ColorMap, PlotError, TerminalColor,
     color::{Scale, range_of},
-    draw, file, html, raster, terminal,
+    draw,
+    figure::visible,
+    file::{self, Format},
+    html, terminal,
 };
 
 /// A grid of weight matrices on one colour scale: `show_heatmaps` of the book.
@@ -68,8 +71,8 @@ impl HeatmapGrid {
     /// The titles of the horizontal and the vertical axis; `Keys` and `Queries` unless set. An empty title takes no room.
     #[must_use]
     pub fn with_axis_titles(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
-        self.x_title = visible(x.into());
-        self.y_title = visible(y.into());
+        self.x_title = visible(x);
+        self.y_title = visible(y);
         self
     }
 
@@ -154,7 +157,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large.
     pub fn to_png(&self) -> Result<Vec<u8>, PlotError> {
-        raster::png(self)
+        draw::png(self)
     }
 
     /// The figure as one HTML page that needs no other file. Pointing at a cell shows its query, key and weight.
@@ -206,14 +209,14 @@ impl HeatmapGrid {
     /// If the extension is another one, the picture would be too large or the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
         let path = path.as_ref();
-        let extension = path
-            .extension()
-            .map(|end| end.to_string_lossy().to_lowercase());
-        match extension.as_deref() {
-            Some("svg") => self.save_svg(path),
-            Some("png") => self.save_png(path),
-            Some("html" | "htm") => self.save_html(path),
-            _ => Err(PlotError::UnsupportedFormat { path: path.into() }),
+        match Format::of(path) {
+            Some(Format::Svg) => self.save_svg(path),
+            Some(Format::Png) => self.save_png(path),
+            Some(Format::Html) => self.save_html(path),
+            None => Err(PlotError::UnsupportedFormat {
+                path: path.into(),
+                supported: ".svg, .png, .html or .htm",
+            }),
         }
     }
 
@@ -261,10 +264,7 @@ fn labels<T: Into<String>>(
     expected: usize,
     labels: impl IntoIterator<Item = T>,
 ) -> Result<Vec<String>, PlotError> {
-    let labels: Vec<_> = labels
-        .into_iter()
-        .map(|label| visible(label.into()))
-        .collect();
+    let labels: Vec<_> = labels.into_iter().map(|label| visible(label)).collect();
     if labels.len() != expected {
         return Err(PlotError::Labels {
             axis,
@@ -273,16 +273,4 @@ fn labels<T: Into<String>>(
         });
     }
     Ok(labels)
-}
-
-/// Control characters as visible signs: raw, they would break XML and steer the reader's terminal.
-pub(crate) fn visible(text: String) -> String {
-    let sign = |character: char| match character {
-        '\n' | '\r' => '⏎',
-        '\t' => '⇥',
-        '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
-        control if control.is_control() => '\u{fffd}',
-        other => other,
-    };
-    text.chars().map(sign).collect()
 }

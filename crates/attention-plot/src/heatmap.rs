@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{ColorMap, HeatmapGrid, PlotError, TerminalColor, grid::check_shape};
+use crate::{ColorMap, HeatmapGrid, PlotError, TerminalColor, figure::visible, grid::check_shape};
 
 /// One matrix of attention weights, for instance one head over one sentence pair.
 ///
@@ -37,7 +37,7 @@ impl Heatmap {
     /// The title above the matrix.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
-        self.0.titles = vec![crate::grid::visible(title.into())];
+        self.0.titles = vec![visible(title)];
         self
     }
 

@@ -2,11 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{
-    HeatmapGrid, PlotError, draw,
-    font::Face,
-    layout::{Area, Layout},
-};
+use crate::{HeatmapGrid, PlotError, draw, figure::Area, font::Face, layout::Layout};
 
 const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
     svg{max-width:100%;height:auto}\

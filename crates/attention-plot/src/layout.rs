@@ -12,37 +12,25 @@
 //! Each panel stands in the middle of a slot, which is at least as wide as the titles above and below it and as high as
 //! the title beside it, so texts never meet. Only the title of a single column may be wider than its slot.
 
-use crate::{HeatmapGrid, PlotError, axis::Axis, font::Face};
+use crate::{
+    HeatmapGrid, PlotError,
+    axis::Axis,
+    figure::{
+        AXIS_TITLE_EM, Area, GAP, MARGIN, TICK, TICK_GAP, TITLE_EM, TITLE_GAP, ceil, check_sides,
+        room,
+    },
+    font::Face,
+};
 
 /// The colour bar's strips.
 pub(crate) const BAR_STEPS: i32 = 64;
-pub(crate) const TITLE_EM: f64 = 13.0;
-pub(crate) const AXIS_TITLE_EM: f64 = 12.0;
 pub(crate) const BAR_EM: f64 = 10.0;
-/// The length of a tick, and the space between a tick and its label.
-pub(crate) const TICK: i32 = 3;
-pub(crate) const TICK_GAP: i32 = 3;
 
-const MARGIN: i32 = 14;
-const GAP: i32 = 18;
-/// Clears the upper label of the colour bar, above which a long title may run.
-const TITLE_GAP: i32 = 10;
 const BAR_WIDTH: i32 = 12;
 /// Titles longer than this are cut.
 const TITLE_LIMIT: f64 = 340.0;
 /// The title of a single column may reach over the labels and the colour bar.
 const LONE_TITLE_LIMIT: f64 = 600.0;
-/// Coordinates stay far below where 32-bit arithmetic and viewers give up.
-const SIDE_LIMIT: i64 = 65_535;
-
-/// A rectangle: the upper left corner and the size.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Area {
-    pub(crate) x: i32,
-    pub(crate) y: i32,
-    pub(crate) width: i32,
-    pub(crate) height: i32,
-}
 
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -250,28 +238,10 @@ fn check_size(
             .saturating_add(GAP as u64);
         (panels as u64).saturating_mul(panel)
     };
-    let (width, height) = (
+    check_sides(
         side(columns, keys, cell_width),
         side(rows, queries, cell_height),
-    );
-    if width.max(height) > SIDE_LIMIT as u64 {
-        let limit = "neither side may exceed 65535";
-        return Err(PlotError::TooLarge {
-            width,
-            height,
-            limit,
-        });
-    }
-    Ok(())
-}
-
-/// The room that an axis title takes, with its distance to the labels.
-fn room(title: &str, em: f64) -> i32 {
-    if title.is_empty() { 0 } else { ceil(em) + 8 }
-}
-
-pub(crate) fn ceil(value: f64) -> i32 {
-    value.ceil() as i32
+    )
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
-//! Heatmaps of attention weights: which query looked at which key.
+//! Heatmaps of attention weights, which query looked at which key, and line plots of what is measured beside them.
 //!
 //! A [`Heatmap`] is one matrix `[queries, keys]`; a [`HeatmapGrid`] is the figure that *Dive into Deep Learning* draws
-//! with `show_heatmaps`: `[rows, columns, queries, keys]`, for instance layers by heads, on one colour scale. Both take
-//! plain `f32` values in row-major order, so any framework can feed them, and both become
+//! with `show_heatmaps`: `[rows, columns, queries, keys]`, for instance layers by heads, on one colour scale; a
+//! [`LinePlot`] is its `plot`: series of points, as lines or discs, over two axes. All take plain `f32` values, so any
+//! framework can feed them, and become
 //!
-//! | output | method |
-//! | --- | --- |
-//! | a vector picture for papers and the web | `to_svg`, `save_svg` |
-//! | a bitmap (text included; no system font is needed) | `to_png`, `save_png` |
-//! | one HTML file that names each cell under the pointer | `to_html`, `save_html` |
-//! | coloured text for a terminal or a log | `to_terminal` |
+//! | output | of | method |
+//! | --- | --- | --- |
+//! | a vector picture for papers and the web | all | `to_svg`, `save_svg` |
+//! | a bitmap (text included; no system font is needed) | all | `to_png`, `save_png` |
+//! | one HTML file that names each cell under the pointer | heatmaps | `to_html`, `save_html` |
+//! | coloured text for a terminal or a log | heatmaps | `to_terminal` |
 //!
 //! `save` picks the format from the file's extension. A file is replaced whole or not at all.
 //!
@@ -35,7 +36,7 @@
 //! # Values that are not numbers
 //!
 //! Weights may be any `f32`. NaN and the infinities do not take part in the colour scale; their cells are drawn in grey
-//! (and marked `??` in a terminal), so a broken softmax is seen instead of hidden.
+//! (and marked `??` in a terminal), so a broken softmax is seen instead of hidden. In a line plot they are gaps.
 //!
 //! # Text
 //!
@@ -48,17 +49,21 @@ mod axis;
 mod color;
 mod draw;
 mod error;
+mod figure;
 mod file;
 mod font;
 mod grid;
 mod heatmap;
 mod html;
 mod layout;
+mod lines;
 mod raster;
+mod stroke;
 mod terminal;
 
 pub use color::ColorMap;
 pub use error::PlotError;
 pub use grid::HeatmapGrid;
 pub use heatmap::Heatmap;
+pub use lines::{LinePlot, SeriesStyle};
 pub use terminal::TerminalColor;

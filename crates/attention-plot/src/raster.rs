@@ -2,7 +2,8 @@
 //!
 //! Plotters' bitmap backend draws the rectangles. Texts are set here, from the embedded face and at fractions of a pixel:
 //! plotters' own bitmap text needs either the system's fonts or a font registered for the whole program under one of its
-//! features, and places letters at whole pixels, which looks uneven at the size of a tick label.
+//! features, and places letters at whole pixels, which looks uneven at the size of a tick label. So are paths and
+//! circles, which plotters places at whole pixels too.
 
 use plotters::backend::{BitMapBackend, DrawingBackend};
 use plotters_backend::{
@@ -10,21 +11,21 @@ use plotters_backend::{
 };
 
 use crate::{
-    HeatmapGrid, PlotError,
-    draw::{Drawn, SIZE_PER_EM, draw},
+    PlotError,
+    figure::{Drawn, Figure, SIZE_PER_EM, draw},
     font::Face,
-    layout::Layout,
+    stroke::stroke,
 };
 
-/// Pixels for each unit of the layout: sharp on dense screens and in print.
+/// Pixels for each pixel of the SVG: sharp on dense screens and in print.
 const SCALE: u64 = 2;
 /// 192 MiB of pixels.
 const PIXEL_LIMIT: u64 = 64 << 20;
 
-pub(crate) fn png(grid: &HeatmapGrid) -> Result<Vec<u8>, PlotError> {
-    let face = Face::load("PNG")?;
-    let layout = Layout::new(grid, &face)?;
-    let (width, height) = (layout.width as u64, layout.height as u64);
+/// The figure as the bytes of a PNG file.
+pub(crate) fn png<F: Figure>(figure: &F, face: &Face) -> Result<Vec<u8>, PlotError> {
+    let (width, height) = figure.size();
+    let (width, height) = (width as u64, height as u64);
     let scale = if width * height * SCALE * SCALE <= PIXEL_LIMIT {
         SCALE
     } else {
@@ -45,11 +46,11 @@ pub(crate) fn png(grid: &HeatmapGrid) -> Result<Vec<u8>, PlotError> {
     let bitmap = BitMapBackend::with_buffer(&mut pixels, size);
     let mut raster = Raster {
         bitmap,
-        face: &face,
+        face,
         scale: scale as i32,
+        units: F::UNITS,
     };
-    draw(&mut raster, grid, &layout)
-        .map_err(|error| PlotError::drawing("PNG", error.to_string()))?;
+    draw(&mut raster, figure).map_err(|error| PlotError::drawing("PNG", error.to_string()))?;
     drop(raster);
     encode(&pixels, size).map_err(|error| PlotError::drawing("PNG", error))
 }
@@ -64,11 +65,12 @@ fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, png::En
     Ok(bytes)
 }
 
-/// A bitmap whose unit is `scale` pixels. Rectangles reach up to their lower right corner and not beyond, as in SVG.
+/// A bitmap of which `scale` pixels are `units` units. Rectangles reach up to their lower right corner and not beyond, as in SVG.
 struct Raster<'a> {
     bitmap: BitMapBackend<'a>,
     face: &'a Face,
     scale: i32,
+    units: i32,
 }
 
 impl<'a> Raster<'a> {
@@ -78,7 +80,32 @@ impl<'a> Raster<'a> {
     }
 
     fn scaled(&self, (x, y): BackendCoord) -> BackendCoord {
-        (x * self.scale, y * self.scale)
+        let pixels = |units: i32| units * self.scale / self.units;
+        (pixels(x), pixels(y))
+    }
+
+    fn pixels(&self, units: f64) -> f64 {
+        units * f64::from(self.scale) / f64::from(self.units)
+    }
+
+    /// A line `width` units thick, in pixels that it covers wholly or in part.
+    fn stroke(
+        &mut self,
+        path: impl IntoIterator<Item = BackendCoord>,
+        width: f64,
+        color: BackendColor,
+    ) -> Drawn<Self> {
+        let place = |(x, y)| (self.pixels(f64::from(x)), self.pixels(f64::from(y)));
+        let points: Vec<_> = path.into_iter().map(place).collect();
+        let width = self.pixels(width);
+        let (bitmap, mut drawn) = (&mut self.bitmap, Ok(()));
+        stroke(&points, width, |at, coverage| {
+            let alpha = color.alpha * f64::from(coverage);
+            if let Err(error) = bitmap.draw_pixel(at, BackendColor { alpha, ..color }) {
+                drawn = Err(error);
+            }
+        });
+        drawn
     }
 }
 
@@ -86,8 +113,9 @@ impl<'a> DrawingBackend for Raster<'a> {
     type ErrorType = <BitMapBackend<'a> as DrawingBackend>::ErrorType;
 
     fn get_size(&self) -> (u32, u32) {
+        let units = |pixels: u32| pixels * self.units as u32 / self.scale as u32;
         let (width, height) = self.bitmap.get_size();
-        (width / self.scale as u32, height / self.scale as u32)
+        (units(width), units(height))
     }
 
     fn ensure_prepared(&mut self) -> Drawn<Self> {
@@ -99,11 +127,11 @@ impl<'a> DrawingBackend for Raster<'a> {
     }
 
     fn draw_pixel(&mut self, point: BackendCoord, color: BackendColor) -> Drawn<Self> {
-        let (x, y) = self.scaled(point);
-        self.fill((x, y), (x + self.scale, y + self.scale), color)
+        let (x, y) = point;
+        self.fill(self.scaled(point), self.scaled((x + 1, y + 1)), color)
     }
 
-    /// Horizontal and vertical lines, one unit thick: the figure has no others.
+    /// Horizontal and vertical lines, one pixel of the SVG thick: those of heatmaps, whose units these pixels are.
     fn draw_line<S: BackendStyle>(
         &mut self,
         from: BackendCoord,
@@ -143,6 +171,25 @@ impl<'a> DrawingBackend for Raster<'a> {
         self.draw_line((right, top), (right, bottom), style)
     }
 
+    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
+        &mut self,
+        path: I,
+        style: &S,
+    ) -> Drawn<Self> {
+        self.stroke(path, f64::from(style.stroke_width()), style.color())
+    }
+
+    /// Filled circles: the figures have no others.
+    fn draw_circle<S: BackendStyle>(
+        &mut self,
+        center: BackendCoord,
+        radius: u32,
+        style: &S,
+        _fill: bool,
+    ) -> Drawn<Self> {
+        self.stroke([center], f64::from(2 * radius), style.color())
+    }
+
     /// A text whose middle line runs through `position`, to the right or, with `Rotate270`, upwards.
     fn draw_text<S: BackendTextStyle>(
         &mut self,
@@ -150,7 +197,7 @@ impl<'a> DrawingBackend for Raster<'a> {
         style: &S,
         position: BackendCoord,
     ) -> Drawn<Self> {
-        let em = style.size() / SIZE_PER_EM * f64::from(self.scale);
+        let em = self.pixels(style.size() / SIZE_PER_EM);
         let start = match style.anchor().h_pos {
             HPos::Left => 0.0,
             HPos::Center => -self.face.width(text, em) / 2.0,

@@ -2,37 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // A test stops where its data is not as it should be.
 
-use std::{fs, path::PathBuf};
+mod support;
+
+use std::fs;
 
 use attention_plot::{Heatmap, HeatmapGrid, PlotError};
-
-/// A new empty folder, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("attention-plot-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use support::Folder;
 
 fn heatmap() -> Heatmap {
     Heatmap::new(vec![0.25, 0.75], [1, 2]).unwrap()
@@ -47,12 +22,12 @@ fn save_chooses_by_extension() -> Result<(), PlotError> {
         ("c.html", b"<!DOCTYPE html>"),
         ("d.htm", b"<!DOCTYPE html>"),
     ] {
-        let path = folder.0.join(name);
+        let path = folder.path.join(name);
         fs::write(&path, "what was there before").unwrap();
         heatmap().save(&path)?;
         assert!(fs::read(&path).unwrap().starts_with(start), "{name}");
     }
-    heatmap().save_svg(folder.0.join("no extension"))?;
+    heatmap().save_svg(folder.path.join("no extension"))?;
     assert_eq!(
         folder.names(),
         ["a.svg", "b.PNG", "c.html", "d.htm", "no extension"]
@@ -73,7 +48,7 @@ fn unknown_formats_are_named_with_the_known_ones() {
 #[test]
 fn missing_folder_is_named() {
     let folder = Folder::new("missing");
-    let path = folder.0.join("figures").join("plot.png");
+    let path = folder.path.join("figures").join("plot.png");
     let message = heatmap().save(&path).unwrap_err().to_string();
     assert!(message.contains("figures does not exist"), "{message}");
     assert!(folder.names().is_empty());
@@ -83,7 +58,7 @@ fn missing_folder_is_named() {
 fn failed_save_leaves_what_was_there() {
     let folder = Folder::new("failed");
     // A folder of that name: the last step, the rename, fails.
-    let path = folder.0.join("plot.svg");
+    let path = folder.path.join("plot.svg");
     fs::create_dir(&path).unwrap();
     fs::write(path.join("kept"), "kept").unwrap();
     let error = heatmap().save(&path).unwrap_err();
@@ -97,7 +72,7 @@ fn failed_save_leaves_what_was_there() {
 #[test]
 fn concurrent_saves_never_mix() {
     let folder = Folder::new("threads");
-    let path = folder.0.join("plot.svg");
+    let path = folder.path.join("plot.svg");
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| heatmap().save(&path).unwrap());

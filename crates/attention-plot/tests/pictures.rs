@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // A test stops where its data is not as it should be.
 
+mod support;
+
 use attention_plot::{ColorMap, Heatmap, HeatmapGrid, PlotError};
+use support::{count, decode, number};
 
 type Done = Result<(), PlotError>;
 
@@ -11,10 +14,6 @@ fn grid(shape: [usize; 4]) -> HeatmapGrid {
     let size: usize = shape.iter().product();
     let weights = (0..size).map(|index| index as f32 / size as f32).collect();
     HeatmapGrid::new(weights, shape).unwrap()
-}
-
-fn count(text: &str, part: &str) -> usize {
-    text.matches(part).count()
 }
 
 /// The filled rectangles: paper, cells and the colour bar's 64 strips.
@@ -164,27 +163,6 @@ fn crowded_labels_are_thinned() -> Done {
     let some = shown(500)?;
     assert!((50..250).contains(&some), "{some} of 500");
     Ok(())
-}
-
-/// Decodes an RGB picture: width, height, pixels.
-fn decode(bytes: &[u8]) -> (usize, usize, Vec<[u8; 3]>) {
-    let mut reader = png::Decoder::new(std::io::Cursor::new(bytes))
-        .read_info()
-        .unwrap();
-    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-    let info = reader.next_frame(&mut pixels).unwrap();
-    assert_eq!(info.color_type, png::ColorType::Rgb);
-    let pixels = pixels
-        .chunks_exact(3)
-        .map(|pixel| [pixel[0], pixel[1], pixel[2]])
-        .collect();
-    (info.width as usize, info.height as usize, pixels)
-}
-
-/// A number in the SVG's first tag or in a rectangle.
-fn number(tag: &str, name: &str) -> usize {
-    let start = tag.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
-    tag[start..].split('"').next().unwrap().parse().unwrap()
 }
 
 #[test]

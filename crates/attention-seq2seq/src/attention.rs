@@ -9,9 +9,9 @@ use attention_core::{
     AdditiveScoreConfig, Alignment, AlignmentState, Attention, AttentionOutput, BilinearScore,
     BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
     CoverageAttention, CoverageAttentionConfig, DotProductScore, DotProductScoreConfig,
-    GaussianScore, GaussianScoreConfig, LocationAttention, LocationAttentionConfig, Mask, Memory,
-    MonotonicAttention, MonotonicAttentionConfig, MultiHead, MultiHeadConfig, Normalizer,
-    ProjectedScore, ProjectedScoreConfig, ScoringFunction,
+    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, LocationAttention,
+    LocationAttentionConfig, Mask, Memory, MonotonicAttention, MonotonicAttentionConfig, MultiHead,
+    MultiHeadConfig, Normalizer, ProjectedScore, ProjectedScoreConfig, ScoringFunction,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -247,6 +247,14 @@ attentions! {
         let score = GaussianScoreConfig::new().with_width(width).with_learned(true);
         pooling(score.init(device), model)
     };
+    /// `max(0, 1 - |q - k|^2 / s^2)`, divided by their sum in place of softmax: keys beyond `s` have weight 0
+    Kernel(Attention<KernelScore>) = |model, _| {
+        // Small states, as at the start of training, are all in reach of each other, so that they learn. States whose
+        // components are near 1 or -1 are out of reach where more than 18 % of the signs differ.
+        let width = 0.85 * (model.hidden_size as f64).sqrt();
+        let score = KernelScoreConfig::new(Kernel::Epanechnikov).with_width(width);
+        pooling(score.init(), model).with_normalizer(Normalizer::Proportional)
+    };
     /// `w_v . tanh(W_q q + W_k k)` with sparsemax in place of softmax
     Sparse(attention_core::AdditiveAttention) = |model, device| {
         let size = model.hidden_size;
@@ -305,6 +313,37 @@ mod tests {
             AttentionKind::ALL.len(),
             AttentionKind::value_variants().len()
         );
+    }
+
+    #[test]
+    fn the_kernel_weighs_keys_in_reach_and_no_others() {
+        let (config, device) = model();
+        let kernel = AttentionKind::Kernel.init(&config, &device);
+        // Of size 4 the reach is 1.7. The second query has no key within it.
+        let keys = [
+            [0.0, 0.0, 0.0, 0.0],
+            [1.0, 1.0, 0.0, 0.0],
+            [1.0, 1.0, 1.0, 0.0],
+        ];
+        let queries = [[0.0, 0.0, 0.0, 0.0], [-1.0, -1.0, 1.0, -1.0]];
+        let squares = [[0.0, 2.0, 3.0_f32], [4.0, 10.0, 9.0]];
+        let keys = Tensor::<3>::from_floats([keys], &device);
+        let memory = kernel.prepare(keys.clone(), keys, Mask::none());
+        for (query, squares) in queries.into_iter().zip(squares) {
+            let query = Tensor::<3>::from_floats([[query]], &device);
+            let (output, _) = kernel.step_with_weights(query, &memory, kernel.start(&memory));
+            let values = squares.map(|square| (1.0 - square / (1.7 * 1.7)).max(0.0));
+            let sum: f32 = values.iter().sum();
+            let weights = output.weights.try_into_vec_as::<f32>().unwrap();
+            for (weight, value) in weights.into_iter().zip(values) {
+                match value {
+                    0.0 => assert_eq!(weight, 0.0),
+                    _ => assert!((weight - value / sum).abs() < 1e-6, "{weight} of {value}"),
+                }
+            }
+            let context: f32 = output.context.abs().sum().try_into_scalar().unwrap();
+            assert_eq!(context == 0.0, sum == 0.0, "{context}");
+        }
     }
 
     #[test]

@@ -34,23 +34,50 @@ pub(crate) struct TrainArgs {
     /// A file of pairs instead: source TAB target, one pair a line.
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    // `requires` alone would not do: clap waives it beside a task, because `--data` would conflict with that.
     /// The pairs to validate on [default: 5 % of the sources of --data].
-    #[arg(long, value_name = "FILE", requires = "data")]
+    #[arg(long, value_name = "FILE", requires = "data", conflicts_with = "task")]
     valid: Option<PathBuf>,
     /// The columns of source and target, from 1.
-    #[arg(long, value_name = "SOURCE,TARGET", default_value = "1,2")]
+    #[arg(
+        long,
+        value_name = "SOURCE,TARGET",
+        default_value = "1,2",
+        requires = "data",
+        conflicts_with = "task"
+    )]
     columns: Columns,
     /// The tokens of a source, spaces or chars [default: guessed from the file].
-    #[arg(long, value_name = "TOKENS", requires = "data")]
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        requires = "data",
+        conflicts_with = "task"
+    )]
     source_tokens: Option<Tokenization>,
     /// The tokens of a target, spaces or chars [default: guessed from the file].
-    #[arg(long, value_name = "TOKENS", requires = "data")]
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        requires = "data",
+        conflicts_with = "task"
+    )]
     target_tokens: Option<Tokenization>,
     /// The number of pairs of a task generated to learn from.
-    #[arg(long, value_name = "N", default_value_t = 24_000)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 24_000,
+        conflicts_with = "data"
+    )]
     train_pairs: usize,
     /// The number of pairs of a task generated to validate on, none of whose sources is learned from.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000,
+        conflicts_with = "data"
+    )]
     valid_pairs: usize,
 
     /// How the decoder looks at the source.

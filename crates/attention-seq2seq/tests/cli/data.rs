@@ -8,7 +8,7 @@ use attention_seq2seq::train::Trainee;
 use attention_tests::parameters;
 use burn::module::Module;
 
-use crate::program::{fail, succeed, train_args};
+use crate::program::{fail, run_with_usage_error, succeed, train_args};
 use crate::support;
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
@@ -108,6 +108,36 @@ fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
     ]
     .concat();
     assert!(succeed(folder, &args).starts_with("38 training pairs, 2 validation pairs;"));
+}
+
+#[test]
+fn a_file_and_a_task_refuse_what_only_the_other_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let conflict = "cannot be used with";
+    let missing = "required arguments were not provided";
+    let mut cases = vec![
+        (vec!["--columns", "1,2"], missing, "--data <FILE>"),
+        (vec!["--source-tokens", "chars"], missing, "--data <FILE>"),
+    ];
+    for option in ["--train-pairs", "--valid-pairs"] {
+        cases.push((vec!["--data", "words.tsv", option, "9"], conflict, option));
+    }
+    for (option, value) in [
+        ("--columns", "2,1"),
+        ("--valid", "valid.tsv"),
+        ("--source-tokens", "chars"),
+        ("--target-tokens", "spaces"),
+    ] {
+        cases.push((vec!["reverse", option, value], conflict, option));
+    }
+    for (args, message, option) in cases {
+        // What is not refused for this reason is refused for that size, and not trained for a minute.
+        let args = [&["train", "--hidden", "0"], &args[..]].concat();
+        let stderr = run_with_usage_error(folder.path(), &args);
+        for part in [message, option] {
+            assert!(stderr.contains(part), "{args:?}: {stderr}");
+        }
+    }
 }
 
 #[test]

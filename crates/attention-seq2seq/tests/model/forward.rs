@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
-fn logits_and_gradients(
+pub(crate) fn logits_and_gradients(
     model: &Seq2Seq<AnyAttention>,
     all: &[Example],
     example: usize,

@@ -1,9 +1,10 @@
-//! The model: against PyTorch, under padding, in greedy search, in training.
+//! The model: against PyTorch, under padding, in greedy search, out of reach of a kernel, in training.
 #![allow(clippy::unwrap_used)]
 
 mod encoder;
 mod forward;
 mod greedy;
+mod kernel;
 mod models;
 #[path = "../support/mod.rs"]
 mod support;
