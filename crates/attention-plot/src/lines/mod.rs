@@ -42,7 +42,7 @@ pub enum SeriesStyle {
 /// let svg = LinePlot::new()
 ///     .with_title("Letters copied right")
 ///     .with_axis_titles("length", "%")
-///     .with_series("additive", SeriesStyle::LineAndPoints, lengths, [99.6, 91.1, 60.5, 35.8])?
+///     .with_series("additive", SeriesStyle::LineAndPoints, lengths, [99.6, 91.1, 60.5, 35.6])?
 ///     .with_series("monotonic", SeriesStyle::LineAndPoints, lengths, [100.0; 4])?
 ///     .with_vertical_line("longest in training", 16.0)?
 ///     .with_y_reaching(0.0)?
