@@ -102,7 +102,8 @@ macro_rules! host_number {
                         return HostSlice::contiguous(data, &shape);
                     }
                 )?
-                panic!("expected a tensor of {}, got {:?}", stringify!($number), tensor.dtype());
+                let dtype = burn::backend::TensorMetadata::dtype(tensor);
+                panic!("expected a tensor of {}, got {dtype:?}", stringify!($number));
             }
         }
     };
