@@ -3,7 +3,7 @@
 use attention_core::ops::{self, AttentionOptions};
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, masked_softmax};
 use attention_tests::{MaskSpec, device, panic_message};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
 fn zeros<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::zeros(shape, device)
@@ -15,6 +15,29 @@ fn refuses<T>(parts: &[&str], call: impl FnOnce() -> T) {
     for part in parts {
         assert!(message.contains(part), "`{message}` does not say `{part}`");
     }
+}
+
+#[test]
+fn types_must_agree() {
+    device::each(|device| {
+        if !device::computes(device, DType::F64) {
+            return;
+        }
+        let attention = DotProductAttentionConfig::new().init();
+        let [single, double] =
+            [DType::F32, DType::F64].map(|dtype| zeros([2, 5, 11], device).cast(dtype));
+        let forward = |queries: &Tensor<3>, keys: &Tensor<3>| {
+            let [queries, keys] = [queries, keys].map(Tensor::clone);
+            attention.forward(queries, keys, single.clone(), &Mask::none())
+        };
+        refuses(&["queries", "expected of type F32", "got F64"], || {
+            forward(&double, &single)
+        });
+        refuses(&["keys", "expected of type F32", "got F64"], || {
+            forward(&single, &double)
+        });
+        forward(&single, &single);
+    });
 }
 
 #[test]

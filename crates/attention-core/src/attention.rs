@@ -130,7 +130,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the shapes or the mask do not fit together.
+    /// If the shapes, the types of the numbers or the mask do not fit together.
     pub fn forward<const D: usize>(
         &self,
         queries: Tensor<D>,
@@ -160,7 +160,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`, or with heads
     ///
     /// # Panics
-    /// If keys and values differ in batch, heads or number.
+    /// If keys and values differ in batch, heads, number or the type of their numbers.
     pub fn prepare<const D: usize>(
         &self,
         keys: Tensor<D>,
@@ -191,7 +191,8 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
+    /// If the queries, the type of their numbers or the mask do not fit the memory, or it was prepared for a score of another
+    /// type.
     pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
         let queries = to_four_axes(queries);
         from_four_axes(match self.project_queries(queries.clone(), memory) {
@@ -207,6 +208,9 @@ impl<S: ScoringFunction> Attention<S> {
     }
 
     /// [`attend`](Self::attend), and the weights that led to the context.
+    ///
+    /// # Panics
+    /// As [`attend`](Self::attend).
     pub fn attend_with_weights<const D: usize>(
         &self,
         queries: Tensor<D>,
@@ -248,6 +252,7 @@ impl<S: ScoringFunction> Attention<S> {
         let values = to_four_axes(values);
         let [batch, heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, heads, num_keys, _]);
+        assert_dtype("keys", &keys, &values);
         let keys = ops::fill_padding(keys, mask, num_queries);
         let keys = match batch * heads * num_keys {
             0 => keys,
@@ -262,6 +267,7 @@ impl<S: ScoringFunction> Attention<S> {
         let [batch, heads, num_keys, _] = memory.values.dims();
         let [_, _, num_queries, _] = queries.dims();
         assert_shape!(queries, [batch, heads, num_queries, _]);
+        assert_dtype("queries", &queries, &memory.values);
         match batch * heads * num_queries * num_keys {
             0 => None,
             _ => Some(self.score.project_queries(queries)),
@@ -275,6 +281,16 @@ impl<S: ScoringFunction> Attention<S> {
             false => 0.0,
         }
     }
+}
+
+/// # Panics
+/// If the type is not that of the values.
+fn assert_dtype(name: &str, tensor: &Tensor<4>, values: &Tensor<4>) {
+    let (expected, got) = (values.dtype(), tensor.dtype());
+    assert!(
+        got == expected,
+        "{name} expected of type {expected:?}, as the values, got {got:?}"
+    );
 }
 
 fn queries_axis<const D: usize>(queries: &Tensor<D>) -> usize {

@@ -235,6 +235,9 @@ impl<S: ScoringFunction> MultiHead<S> {
     }
 
     /// [`attend`](Self::attend), and the weights of each head that led to the context.
+    ///
+    /// # Panics
+    /// As [`attend`](Self::attend).
     pub fn attend_with_weights(&self, queries: Tensor<3>, memory: &Memory) -> MultiHeadOutput {
         let queries = self.queries(queries);
         self.join_output(self.attention.attend_with_weights(queries, memory))

@@ -8,8 +8,8 @@
 //! | [`masked_softmax()`] | softmax over the keys that each query sees |
 //!
 //! Axes are `[batch, heads, rows, size]`. Inputs are [`Rows`], views that may be strided but for their last axis, in
-//! `f32`, `f64` or half precision, of which a tile at a time is widened; outputs are contiguous slices. A [`Mask`] gives each query an interval of keys, flags, or both, and hidden keys are
-//! inert whatever they hold. Work is shared among rayon's threads; their number changes no bit. Each kernel is written
+//! `f32`, `f64` or half precision, of which a tile at a time is widened; outputs are contiguous slices. A [`Mask`] gives
+//! each query an interval of keys, flags, or both, and hidden keys are inert whatever they hold. Work is shared among rayon's threads; their number changes no bit. Each kernel is written
 //! once, over vectors that have an implementation for AVX-512, AVX2, NEON and plain Rust, and runs with the one that
 //! its [`Level`] names.
 //!

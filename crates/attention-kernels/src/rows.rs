@@ -84,6 +84,15 @@ impl<'a, E: Real> Row<'a, E> {
         })
     }
 
+    /// The numbers where they are; `None` in half precision.
+    #[inline(always)]
+    pub(crate) fn in_place(self) -> Option<&'a [E]> {
+        match self.0 {
+            Numbers::Whole(numbers) => Some(numbers),
+            Numbers::Half(_) => None,
+        }
+    }
+
     /// Copies all to `to`, of the same length.
     #[inline(always)]
     pub(crate) fn copy_to(self, to: &mut [E]) {

@@ -63,7 +63,7 @@ pub trait Alignment: Module + ModuleDisplay {
     /// - query `[batch, 1, query_size]`, result `[batch, 1, value_size]`
     ///
     /// # Panics
-    /// If query, memory and state do not fit together.
+    /// If query, memory and state do not fit together, or the memory was prepared for another type of attention.
     fn step(
         &self,
         query: Tensor<3>,

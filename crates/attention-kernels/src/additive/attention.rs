@@ -147,12 +147,12 @@ impl<E: Real> AdditiveAttention<'_, E> {
         [batch, heads, num_queries, value_size]
     }
 
-    fn check_context_gradient(&self, context: &Rows<E>) {
+    fn check_context(&self, name: &str, context: &Rows<E>) {
         let expected = self.context_shape();
         let found = context.shape();
         assert!(
             found == expected,
-            "AdditiveAttention: gradient of the context expected {expected:?}, got {found:?}"
+            "AdditiveAttention: {name} expected {expected:?}, got {found:?}"
         );
     }
 
@@ -224,7 +224,8 @@ pub(super) fn backward<E: Real>(
                 ("weight", weight.len(), problem.score.weight.len()),
             ],
         );
-        problem.check_context_gradient(&context_gradient);
+        problem.check_context("context", &context);
+        problem.check_context("gradient of the context", &context_gradient);
         let pairs = Pairs::Add { keys, values };
         few::backward(
             problem,
@@ -268,7 +269,7 @@ pub(super) fn backward_step<E: Real>(
         problem.values.shape()
     );
     let score = problem.streamed();
-    problem.check_context_gradient(&context_gradient);
+    problem.check_context("gradient of the context", &context_gradient);
     let [batch, heads, num_queries, units] = problem.score.queries.shape();
     let [_, _, num_keys, _] = problem.values.shape();
     let rows = batch * heads * num_queries;

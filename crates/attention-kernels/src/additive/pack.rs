@@ -1,5 +1,5 @@
 //! Queries, keys and weights in the order in which the kernel reads them.
-//!
+
 use std::ops::Range;
 
 use super::BLOCK;
@@ -24,7 +24,7 @@ pub(super) struct Weights<E> {
     pub excess: Vec<E>,
     /// The units for which it is not.
     pub with_excess: Vec<usize>,
-    /// `m`, the largest magnitude; 0 if all are, 1 if one is not finite.
+    /// `m`, the largest magnitude; 0 if all are, 1 if one is infinite.
     pub largest: E,
     /// Of each chunk of [`CHUNK`] units, `-sum w / (2 m)`.
     pub starts: Vec<E>,

@@ -1,7 +1,7 @@
 //! How far from 0 the elements of queries and keys may be, and which path of the kernels takes them.
 //!
 //! The score multiplies two denominators, `d1 d2` with `d = (m / w) (1 + a c)`, which must stay below the largest number.
-//! Of the 43.9 that `ln d` may reach in `f32`, a weight's `m / w` takes at most 13, and `1 + a c` at most
+//! Of the 43.6 that `ln d` may reach in `f32`, a weight's `m / w` takes at most 13, and `1 + a c` at most
 //! `2 * 15 + ln 2` where `|2q|` and `|2k|` are within 15. Beyond, each denominator is bounded before they are multiplied,
 //! so that `a` and `c` may be as large as one product alone allows. The backward pass has one product alone.
 //!
@@ -9,9 +9,11 @@
 //! their sum is so large that its tanh is 1 either way. What remains, two wild elements and what is not finite, takes
 //! `tanh` of the sum itself.
 
+use std::ops::Range;
+
 use super::BLOCK;
 use crate::rows::Row;
-use crate::simd::{Real, Simd};
+use crate::simd::{MAX_LANES, Real, Simd};
 
 /// The bounds for one type of number.
 #[derive(Clone, Copy, Debug)]
@@ -103,20 +105,40 @@ impl Reach {
 /// `e^(2x)` of bounded elements, and 1 where one is not finite. Returns the reach of all.
 #[inline(always)]
 pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: Row<E>, to: &mut [E]) -> Reach {
-    let mut wide = Vec::new();
-    let from = from.read(&mut wide);
-    let (mut largest, mut finite) = (simd.zero(), simd.splat(E::ONE));
-    let mut from_chunks = from.chunks_exact(S::LANES);
-    let mut to_chunks = to.chunks_exact_mut(S::LANES);
-    for (from, to) in from_chunks.by_ref().zip(to_chunks.by_ref()) {
-        let x = simd.load(from);
-        simd.store(exponential(simd, x, &mut largest, &mut finite), to);
+    match from.in_place() {
+        Some(from) => exponentials_of(simd, to, |part| match part.len() == S::LANES {
+            true => simd.load(&from[part]),
+            false => simd.load_partial(&from[part]),
+        }),
+        None => exponentials_of(simd, to, |part| {
+            let mut wide = [E::ZERO; MAX_LANES];
+            let len = part.len();
+            from.part(part).copy_to(&mut wide[..len]);
+            simd.load(&wide)
+        }),
     }
-    let rest = from_chunks.remainder();
-    if !rest.is_empty() {
-        let x = simd.load_partial(rest);
+}
+
+/// Of elements that `load` loads a vector at a time, the last one filled with zeros.
+#[inline(always)]
+fn exponentials_of<E: Real, S: Simd<E>>(
+    simd: S,
+    to: &mut [E],
+    load: impl Fn(Range<usize>) -> S::V,
+) -> Reach {
+    let (mut largest, mut finite) = (simd.zero(), simd.splat(E::ONE));
+    let len = to.len();
+    let mut chunks = to.chunks_exact_mut(S::LANES);
+    let mut first = 0;
+    for to in chunks.by_ref() {
+        let x = load(first..first + S::LANES);
+        simd.store(exponential(simd, x, &mut largest, &mut finite), to);
+        first += S::LANES;
+    }
+    if first < len {
+        let x = load(first..len);
         let e = exponential(simd, x, &mut largest, &mut finite);
-        simd.store_partial(e, to_chunks.into_remainder());
+        simd.store_partial(e, chunks.into_remainder());
     }
     match simd.sum(finite) == E::from_f64(S::LANES as f64) {
         true => Reach::of(simd.largest(largest)),

@@ -20,7 +20,7 @@ pub struct AdditiveScore<'a, E> {
     pub queries: Rows<'a, E>,
     /// Keys, projected to the hidden units.
     pub keys: Rows<'a, E>,
-    /// The weight of each hidden unit.
+    /// The weight of each hidden unit; beyond a third of the largest number, scores may overflow.
     pub weight: &'a [E],
     /// Which keys each query sees.
     pub mask: Mask<'a>,

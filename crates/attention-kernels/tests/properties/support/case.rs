@@ -85,6 +85,12 @@ impl Case {
         for at in 1..batch {
             order.swap(at, numbers.below(at + 1));
         }
+        let some_are_small = bytes.next() % 2 == 1;
+        let weight = |numbers: &mut Numbers| match some_are_small.then(|| numbers.below(4)) {
+            Some(0) => 0.0,
+            Some(1) => f64::from((numbers.number() * 1e-7) as f32),
+            _ => numbers.number(),
+        };
         let scale = f64::from(1.0 / (size.max(1) as f32).sqrt());
         Self {
             kind,
@@ -94,11 +100,8 @@ impl Case {
             values,
             bias,
             context_gradient,
-            score_gradient: Tensor::contiguous(
-                sizes.scores(),
-                (0..sizes.pairs()).map(|_| numbers.number()).collect(),
-            ),
-            weight: (0..size).map(|_| numbers.number()).collect(),
+            score_gradient: Tensor::from_bytes(bytes, sizes.scores(), 1.0),
+            weight: (0..size).map(|_| weight(&mut numbers)).collect(),
             scale: bytes.one_of(&[scale, -scale, 0.0]),
             mask,
             dropout: dropout.map(|probability| Dropout::new(probability, 17)),
@@ -170,19 +173,13 @@ impl Case {
             let is_shared = bias.shape[1] == 1;
             bias.poisoned(|[b, bias_head, _, j]| key(b, j, &|head| is_shared || head == bias_head))
         });
-        let mut score_gradient = self.score_gradient.clone();
-        for (at, gradient) in score_gradient.data.iter_mut().enumerate() {
-            if !sees(self.sizes.pair(at)) {
-                *gradient = f64::NAN;
-            }
-        }
         Self {
             queries: self.queries.poisoned(query),
             keys: self.keys.poisoned(group),
             values: self.values.poisoned(group),
             bias,
             context_gradient: self.context_gradient.poisoned(query),
-            score_gradient,
+            score_gradient: self.score_gradient.poisoned(sees),
             ..self.clone()
         }
     }

@@ -37,11 +37,14 @@ pub(super) fn check<E: Real>(case: &Case, level: Level) {
     }
     for storage in [Storage::F16, Storage::Bf16] {
         let rounded = case.rounded(storage);
-        assert_same(
-            &what("half precision"),
-            &run_stored(&rounded.poisoned(), storage, level, false),
-            &run::<E>(&rounded, level, false),
-        );
+        let found = run::<E>(&rounded, level, false);
+        for packed in [false, true] {
+            assert_same(
+                &what("half precision"),
+                &run_stored(&rounded.poisoned(), storage, level, packed),
+                &found,
+            );
+        }
     }
     // Dropout depends on the place of an example.
     let in_order: Vec<usize> = (0..case.order.len()).collect();

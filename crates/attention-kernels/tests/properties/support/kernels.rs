@@ -126,7 +126,7 @@ fn zeros<E: Real>(sizes: &Sizes) -> [Vec<E>; 3] {
 
 fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, _] = zeros(&inputs.case.sizes);
-    let mut scores = outputs(inputs.case.score_gradient.data.len());
+    let mut scores = outputs(inputs.case.sizes.pairs());
     let mut weight = vec![E::ZERO; inputs.weight.len()];
     let score = inputs.score();
     score.forward(level, &mut scores);

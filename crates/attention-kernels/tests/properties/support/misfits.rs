@@ -45,7 +45,7 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
     ];
     for mask in masks {
         let [mut context, mut lse] = case.output_lens().map(outputs);
-        let mut scores = outputs(case.score_gradient.data.len());
+        let mut scores = outputs(case.sizes.pairs());
         assert_refused("a mask of another shape", case, || match case.kind {
             Kind::AdditiveScore => AdditiveScore {
                 mask,
@@ -70,7 +70,7 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
         });
         assert_refused("a mask of another shape", case, || {
             let scores = case.score_gradient.view(&inputs.score_gradient);
-            let len = case.score_gradient.data.len();
+            let len = case.sizes.pairs();
             masked_softmax(level, &mask, scores, &mut outputs(len));
         });
     }
@@ -113,7 +113,7 @@ fn views<E: Real>(case: &Case, level: Level) {
 fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let score = inputs.score();
-    let len = case.score_gradient.data.len();
+    let len = case.sizes.pairs();
     let refused = |what, score: AdditiveScore<E>, len| {
         assert_refused(what, case, || score.forward(level, &mut outputs(len)));
     };

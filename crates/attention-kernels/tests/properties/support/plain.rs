@@ -10,9 +10,9 @@ pub(super) fn solve(case: &Case) -> Exact {
     if case.kind == Kind::AdditiveScore {
         let gradient = case
             .score_gradient
-            .data
-            .iter()
-            .map(|g| Sum::new(*g, g.abs()))
+            .in_order()
+            .into_iter()
+            .map(|g| Sum::new(g, g.abs()))
             .collect::<Vec<_>>();
         let scored = score_gradients(case, &gradient);
         let scores = scores.into_iter().map(Option::unwrap_or_default).collect();

@@ -144,13 +144,28 @@ impl Tensor {
         Self::contiguous(self.shape, reordered(&rows, order).concat())
     }
 
-    /// A copy with NaN or infinity wherever no number is for which `is_read` holds.
+    /// The numbers of all rows, one after the other.
+    pub(super) fn in_order(&self) -> Vec<f64> {
+        let rows = self.starts().into_iter();
+        rows.flat_map(|start| self.data[start..][..self.shape[3]].to_vec())
+            .collect()
+    }
+
+    /// A copy with NaN, infinities and large numbers wherever no number is for which `is_read` holds.
     pub(super) fn poisoned(&self, is_read: impl Fn([usize; 4]) -> bool) -> Self {
         let [batch, heads, rows, size] = self.shape;
         let mut poisoned = self.clone();
-        let poison = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        let poison = [
+            f64::NAN,
+            f64::INFINITY,
+            8.0,
+            f64::NEG_INFINITY,
+            -30.0,
+            1e30,
+            -12.0,
+        ];
         for (at, number) in poisoned.data.iter_mut().enumerate() {
-            *number = poison[at % 3];
+            *number = poison[at % poison.len()];
         }
         for at in 0..batch * heads * rows * size {
             let (row, x) = (at / size, at % size);
