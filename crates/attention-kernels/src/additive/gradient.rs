@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::BLOCK;
 use super::panel::Panel;
-use super::range::{Path, Reach, complement};
+use super::range::{Path, Reach, complement, negative_tanh, negative_tanh_of_far};
 use crate::Rows;
 use crate::rows::Row;
 use crate::simd::{Real, Simd};
@@ -113,8 +113,9 @@ pub(super) fn add_gradients<E: Real, S: Simd<E>, const ALL: bool>(
     };
     for block in 0..queries.reach.len() {
         let total = match queries.reach[block].path(keys.reach[block]) {
-            Path::Slow => terms.add::<S, true, ALL>(simd, block, queries, keys),
-            _ => terms.add::<S, false, ALL>(simd, block, queries, keys),
+            Path::Fast => terms.add::<S, false, false, ALL>(simd, block, queries, keys),
+            Path::Bounded => terms.add::<S, true, false, ALL>(simd, block, queries, keys),
+            Path::Slow => terms.add::<S, true, true, ALL>(simd, block, queries, keys),
         };
         if ALL {
             for (weight, total) in weight[block * BLOCK..].iter_mut().zip(total) {
@@ -135,7 +136,7 @@ struct Terms<'a, E> {
 impl<E: Real> Terms<'_, E> {
     /// Adds what a block of units contributes; returns its `-dw`.
     #[inline(always)]
-    fn add<S: Simd<E>, const SLOW: bool, const ALL: bool>(
+    fn add<S: Simd<E>, const FAR: bool, const SLOW: bool, const ALL: bool>(
         &self,
         simd: S,
         block: usize,
@@ -148,11 +149,11 @@ impl<E: Real> Terms<'_, E> {
         while first < num_queries {
             if first + TILE <= num_queries {
                 let at = (block, first);
-                self.tile::<S, TILE, SLOW, ALL>(simd, at, queries, keys, &mut total);
+                self.tile::<S, TILE, FAR, SLOW, ALL>(simd, at, queries, keys, &mut total);
                 first += TILE;
             } else {
                 let at = (block, first);
-                self.tile::<S, 1, SLOW, ALL>(simd, at, queries, keys, &mut total);
+                self.tile::<S, 1, FAR, SLOW, ALL>(simd, at, queries, keys, &mut total);
                 first += 1;
             }
         }
@@ -162,10 +163,10 @@ impl<E: Real> Terms<'_, E> {
     /// For each term: three multiply-adds, an estimate, two products, and on another port three sums, of which only the
     /// keys' without `ALL`.
     ///
-    /// With `SLOW`, what must be is evaluated from `q + k`, all else in the same order. There a gradient of 0 adds nothing
+    /// With `FAR`, some elements are not near; with `SLOW`, what must be is evaluated from `q + k`, all else in the same order. There a gradient of 0 adds nothing
     /// whatever the key holds, since it may be hidden.
     #[inline(always)]
-    fn tile<S: Simd<E>, const Q: usize, const SLOW: bool, const ALL: bool>(
+    fn tile<S: Simd<E>, const Q: usize, const FAR: bool, const SLOW: bool, const ALL: bool>(
         &self,
         simd: S,
         (block, first): (usize, usize),
@@ -180,7 +181,6 @@ impl<E: Real> Terms<'_, E> {
         } = self;
         let len = range.len();
         let rows: [&[E]; Q] = std::array::from_fn(|q| &grad[(first + q) * stride..][..len]);
-        let half = simd.splat(E::from_f64(0.5));
         let key_range = range.start * BLOCK..range.end * BLOCK;
         for lane in (0..BLOCK).step_by(S::LANES) {
             let query_block =
@@ -198,8 +198,10 @@ impl<E: Real> Terms<'_, E> {
                 let mut key_sum = simd.load(&sum[lane..]);
                 for q in 0..Q {
                     let g = simd.splat(rows[q][j]);
-                    let mut negative_tanh =
-                        simd.reciprocal_less_one(simd.mul_add(query[q], key, half));
+                    let mut negative_tanh = match FAR {
+                        true => negative_tanh_of_far(simd, query[q], key),
+                        false => negative_tanh(simd, query[q], key),
+                    };
                     if SLOW {
                         let query = queries.rows[first + q];
                         let key = keys.rows[range.start + j];

@@ -176,6 +176,42 @@ fn bounded<E: Real, S: Simd<E>>(simd: S, x: S::V, limit: f64) -> S::V {
     simd.max(x, simd.splat(E::from_f64(-limit)))
 }
 
+/// `-tanh(q + k)` from `e^(2q) / 2` and `e^(2k)`: `1/x - 1` with `x = (1 + a c) / 2`.
+#[inline(always)]
+pub(super) fn negative_tanh<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V {
+    let half = simd.splat(E::from_f64(0.5));
+    simd.reciprocal_less_one(simd.mul_add(half_query, key, half))
+}
+
+/// The same, of near elements to the bit; where one is not near, a saturated tanh is exactly 1.
+#[inline(always)]
+pub(super) fn negative_tanh_of_far<E: Real, S: Simd<E>>(
+    simd: S,
+    half_query: S::V,
+    key: S::V,
+) -> S::V {
+    let (one, half) = (simd.splat(E::ONE), simd.splat(E::from_f64(0.5)));
+    let x = simd.mul_add(half_query, key, half);
+    let r = simd.reciprocal(x);
+    // As in `complement`.
+    let r = simd.mul_add(r, simd.neg_mul_add(x, r, one), r);
+    let precise = simd.sub(r, one);
+    let near_key = are_near(simd, key, 1.0);
+    let near = simd.mul(near_key, are_near(simd, half_query, 0.5));
+    let take = simd.less(simd.zero(), near);
+    simd.select(take, simd.reciprocal_less_one(x), precise)
+}
+
+/// 1 where `factor e^(2x)` is that of a near element or of one a little beyond, else 0.
+#[inline(always)]
+fn are_near<E: Real, S: Simd<E>>(simd: S, exponential: S::V, factor: f64) -> S::V {
+    let most = (2.0 * NEAR + 0.01).exp();
+    let bound = |x: f64| simd.splat(E::from_f64(factor * x));
+    let (zero, one) = (simd.zero(), simd.splat(E::ONE));
+    let below = simd.select(simd.less(exponential, bound(most)), one, zero);
+    simd.select(simd.less(bound(1.0 / most), exponential), below, zero)
+}
+
 /// Which of a row of elements come together with `x` by the tanh of their sum, as 1 among zeros; `None` if none does.
 #[inline(always)]
 pub(super) fn apart<E: Real>(x: E, others: &[E; BLOCK]) -> Option<[E; BLOCK]> {

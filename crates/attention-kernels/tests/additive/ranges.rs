@@ -85,6 +85,22 @@ fn infinities_saturate_and_their_difference_is_not_a_number() {
     }
 }
 
+#[test]
+fn saturated_units_pass_no_gradient() {
+    for magnitude in [19.0, 30.0, 1e4] {
+        let mut problem = Problem::new([1, 1, 5, 20, 7]);
+        for (at, query) in problem.queries.iter_mut().enumerate() {
+            *query = if at % 2 == 0 { magnitude } else { -magnitude };
+        }
+        for level in Level::available() {
+            let solution = problem.run::<f32>(level);
+            for gradient in solution.queries.iter().chain(&solution.keys) {
+                assert_eq!(*gradient, 0.0, "{level:?}, {magnitude}");
+            }
+        }
+    }
+}
+
 /// Weights of every size: zero, far below the largest, and none but zero.
 #[test]
 fn weights_of_any_size() {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::BLOCK;
 use super::super::gradient::direct;
-use super::super::range::{Path, Reach, exponentials};
+use super::super::range::{Path, Reach, exponentials, negative_tanh, negative_tanh_of_far};
 use super::Head;
 use crate::simd::{Real, Simd};
 
@@ -79,7 +79,7 @@ impl<E: Real> Slopes<'_, E> {
             for (query, reach) in query_reach.iter().enumerate() {
                 let column = first - self.keys.start;
                 let gradient = &self.gradient[query * self.stride + column..][..block.len()];
-                let slow = reach.path(key_reach) == Path::Slow;
+                let path = reach.path(key_reach);
                 let query_row = score.queries.row(batch, head, query);
                 for unit in (0..padded).step_by(S::LANES) {
                     let at = query * padded + unit;
@@ -92,10 +92,11 @@ impl<E: Real> Slopes<'_, E> {
                             continue;
                         }
                         let key = simd.load(&keys[lane * padded + unit..]);
-                        let half = simd.splat(E::from_f64(0.5));
-                        let x = simd.mul_add(exponentials, key, half);
-                        let mut negative_tanh = simd.reciprocal_less_one(x);
-                        if slow {
+                        let mut negative_tanh = match path {
+                            Path::Fast => negative_tanh(simd, exponentials, key),
+                            _ => negative_tanh_of_far(simd, exponentials, key),
+                        };
+                        if path == Path::Slow {
                             let key_row = score.keys.row(batch, head, first + lane);
                             negative_tanh = direct(simd, query_row, key_row, unit, negative_tanh);
                         }
