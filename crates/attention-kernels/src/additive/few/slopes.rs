@@ -92,13 +92,13 @@ impl<E: Real> Slopes<'_, E> {
                             continue;
                         }
                         let key = simd.load(&keys[lane * padded + unit..]);
-                        let mut negative_tanh = match path {
-                            Path::Fast => negative_tanh(simd, exponentials, key),
-                            _ => negative_tanh_of_far(simd, exponentials, key),
-                        };
-                        if path == Path::Slow {
-                            let key_row = score.keys.row(batch, head, first + lane);
-                            negative_tanh = direct(simd, query_row, key_row, unit, negative_tanh);
+                        let mut negative_tanh = negative_tanh(simd, exponentials, key);
+                        if path != Path::Fast {
+                            negative_tanh = negative_tanh_of_far(simd, exponentials, key);
+                            if path == Path::Slow {
+                                let key = score.keys.row(batch, head, first + lane);
+                                negative_tanh = direct(simd, query_row, key, unit, negative_tanh);
+                            }
                         }
                         let g = simd.splat(*g);
                         let product = simd.mul(g, negative_tanh);
