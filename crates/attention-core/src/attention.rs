@@ -5,7 +5,6 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
-use crate::memory::Owner;
 use crate::ops::SharedGradients;
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::drop_weights;
@@ -172,14 +171,10 @@ impl<S: ScoringFunction> Attention<S> {
         let shared = SharedGradients::default();
         let keys = ops::share_gradients(memory.keys, &shared.keys);
         let values = ops::share_gradients(memory.values, &shared.values);
-        Memory {
-            extension: self.score.extend_keys(&keys, &known, num_queries),
-            keys,
-            values,
-            mask,
-            shared: Some(shared),
-            owner: Some(Owner::of::<S>()),
-        }
+        let extension = self.score.extend_keys(&keys, &known, num_queries);
+        let mut memory = Memory::of_cleared(keys, values, mask).owned_by::<S>();
+        (memory.extension, memory.shared) = (extension, Some(shared));
+        memory
     }
 
     /// The context of each query, from prepared keys and values.

@@ -42,19 +42,19 @@ pub struct Memory {
     /// Of keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
     pub(crate) shared: Option<SharedGradients>,
     /// Who may read it; anyone, if it is nobody's.
-    pub(crate) owner: Option<Owner>,
+    owner: Option<Owner>,
 }
 
 /// The type for which a memory was prepared: a scoring function, or an [`Alignment`](crate::Alignment) with a score of
 /// its own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
+struct Owner {
     id: TypeId,
     name: &'static str,
 }
 
 impl Owner {
-    pub(crate) fn of<T: 'static>() -> Self {
+    fn of<T: 'static>() -> Self {
         Self {
             id: TypeId::of::<T>(),
             name: type_name::<T>(),
@@ -88,6 +88,14 @@ impl Memory {
             extension: None,
             shared: None,
             owner: None,
+        }
+    }
+
+    /// The same, for a `T` alone to read.
+    pub(crate) fn owned_by<T: 'static>(self) -> Self {
+        Self {
+            owner: Some(Owner::of::<T>()),
+            ..self
         }
     }
 

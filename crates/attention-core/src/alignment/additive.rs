@@ -4,7 +4,6 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
 use crate::linear::project;
-use crate::memory::Owner;
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 use crate::{AttentionOutput, Mask, Memory, ops};
 
@@ -53,10 +52,7 @@ pub(super) fn prepare<A: 'static>(
         ),
         _ => project(key, keys),
     };
-    Memory {
-        owner: Some(Owner::of::<A>()),
-        ..Memory::of_projected(keys, to_four_axes(values), mask)
-    }
+    Memory::of_projected(keys, to_four_axes(values), mask).owned_by::<A>()
 }
 
 /// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.

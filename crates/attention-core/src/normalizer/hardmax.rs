@@ -2,9 +2,10 @@
 
 use burn::tensor::{Int, Tensor};
 
-use super::{lower_hidden, widened};
+use super::lower_hidden;
 use crate::Mask;
 use crate::ops::fill_hidden;
+use crate::score::widened;
 
 /// 1 at the first of the largest visible scores, 0 elsewhere; detached from the scores.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {

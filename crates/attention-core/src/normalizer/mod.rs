@@ -78,7 +78,8 @@ impl Normalizer {
     }
 }
 
-/// Scores whose hidden pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so.
+/// Scores whose hidden pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so. They
+/// are not in half precision: of f32, that number lies below any score.
 fn lower_hidden(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) {
     let lowest = match scores.dtype() {
         DType::F64 => f64::MIN,
@@ -87,12 +88,4 @@ fn lower_hidden(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) 
     let scores = fill_hidden(scores, mask, f64::NEG_INFINITY);
     let hidden = scores.clone().detach().lower_elem(lowest);
     (scores.mask_fill(hidden.clone(), lowest), hidden)
-}
-
-/// Half precision as f32: what is computed of scores sums in f32, and its lowest finite number lies below any score.
-fn widened(scores: Tensor<4>) -> Tensor<4> {
-    match scores.dtype() {
-        DType::F16 | DType::BF16 => scores.cast(DType::F32),
-        _ => scores,
-    }
 }

@@ -2,10 +2,10 @@
 
 use burn::tensor::Tensor;
 
-use super::{lower_hidden, widened};
+use super::lower_hidden;
 use crate::Mask;
 use crate::ops::fill_hidden;
-use crate::score::smallest_normal;
+use crate::score::{smallest_normal, widened};
 
 /// Each score, divided by the sum of those that its query sees; 0 where there is nothing to divide.
 ///

@@ -8,9 +8,10 @@
 
 use burn::tensor::{Bool, DType, Tensor};
 
-use super::{lower_hidden, widened};
+use super::lower_hidden;
 use crate::Mask;
 use crate::ops::fill_hidden;
+use crate::score::widened;
 
 /// `max(score - tau, 0)` over the visible keys; 0 elsewhere.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {

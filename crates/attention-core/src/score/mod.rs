@@ -19,7 +19,7 @@ pub use dot_family::DotFamily;
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 pub use gaussian::{GaussianScore, GaussianScoreConfig};
 pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
-pub(crate) use norms::smallest_normal;
+pub(crate) use norms::{smallest_normal, widened};
 pub use projected::{ProjectedScore, ProjectedScoreConfig};
 
 use burn::module::{Module, ModuleDisplay};

@@ -10,7 +10,7 @@ pub(crate) fn smallest_normal(dtype: DType) -> f64 {
 }
 
 /// Half precision as f32; other types as they are.
-pub(super) fn widened(rows: Tensor<4>) -> Tensor<4> {
+pub(crate) fn widened(rows: Tensor<4>) -> Tensor<4> {
     match rows.dtype() {
         DType::F16 | DType::BF16 => rows.cast(FloatDType::F32),
         _ => rows,

@@ -210,12 +210,9 @@ impl<E: Real> FiniteRows<E> {
         first: usize,
         stride: usize,
     ) -> &'a [E] {
-        let in_place = rows
-            .in_place(batch, head, first..self.range.end)
-            .filter(|_| self.in_place);
-        match in_place {
-            Some((data, _)) => data,
-            None => &self.copy[(first - self.range.start) * stride..],
+        match rows.in_place(batch, head, first..self.range.end) {
+            Some((data, _)) if self.in_place => data,
+            _ => &self.copy[(first - self.range.start) * stride..],
         }
     }
 }

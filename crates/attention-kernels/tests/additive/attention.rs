@@ -78,7 +78,7 @@ impl Attention {
         for row in 0..lse.len() {
             let (head, query) = (row / num_queries, row % num_queries);
             let place = [head / heads, head % heads, query];
-            let sees = |key| self.problem.sees([place[0], place[1], place[2], key]);
+            let sees = |key| self.problem.mask.sees([place[0], place[1], place[2], key]);
             let keys: Vec<usize> = (0..num_keys).filter(|key| sees(*key)).collect();
             if keys.is_empty() {
                 continue;
@@ -145,13 +145,7 @@ impl Attention {
             from_f64::<E>(&self.values),
         );
         let gradient = from_f64::<E>(&self.context_gradient);
-        let mut mask = Mask::none();
-        if let Some((bounds, shape)) = &self.problem.intervals {
-            mask = mask.with_intervals(bounds, *shape);
-        }
-        if let Some((keep, shape)) = &self.problem.keep {
-            mask = mask.with_keep(keep, *shape);
-        }
+        let mask = self.problem.mask.mask();
         let key_rows = Rows::contiguous(&keys, [batch, heads, num_keys, units]);
         let packed = packed.then(|| AdditiveScore::packed_keys(key_rows, mask, num_queries, level));
         let attention = AdditiveAttention {

@@ -14,7 +14,7 @@ fn gradients_are_the_slopes_of_the_scores() {
         let loss = |problem: &Problem| -> f64 {
             let scores = problem.run::<f64>(level).scores;
             let visible =
-                (0..scores.len()).filter(|at| problem.sees([0, at / 15, at / 5 % 3, at % 5]));
+                (0..scores.len()).filter(|at| problem.mask.sees([0, at / 15, at / 5 % 3, at % 5]));
             visible.map(|at| scores[at] * problem.grad[at]).sum()
         };
         type Field = fn(&mut Problem) -> &mut Vec<f64>;

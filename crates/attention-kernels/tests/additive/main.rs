@@ -6,6 +6,8 @@ mod attention;
 mod determinism;
 mod gradients;
 mod masks;
+#[path = "../support/owned_mask.rs"]
+mod owned_mask;
 mod precision;
 mod problem;
 mod ranges;

@@ -81,14 +81,14 @@ fn padding_is_inert() {
             for at in 0..poisoned.grad.len() {
                 let (key, row) = (at % keys, at / keys);
                 let (query, head) = (row % queries, row / queries);
-                if !problem.sees([head / heads, head % heads, query, key]) {
+                if !problem.mask.sees([head / heads, head % heads, query, key]) {
                     poisoned.grad[at] = poison;
                 }
             }
             for at in 0..poisoned.keys.len() / units {
                 let (key, head) = (at % keys, at / keys);
                 let is_seen = (0..queries)
-                    .any(|query| problem.sees([head / heads, head % heads, query, key]));
+                    .any(|query| problem.mask.sees([head / heads, head % heads, query, key]));
                 if !is_seen {
                     poisoned.keys[at * units..(at + 1) * units].fill(poison);
                 }
@@ -120,7 +120,7 @@ fn a_key_reaches_only_the_queries_that_see_it() {
         for level in Level::available() {
             let (clean, dirty) = (problem.run::<f32>(level), poisoned.run::<f32>(level));
             for (at, (clean, dirty)) in clean.scores.iter().zip(&dirty.scores).enumerate() {
-                let is_reached = at % 21 == 18 && problem.sees([0, 0, at / 21, 18]);
+                let is_reached = at % 21 == 18 && problem.mask.sees([0, 0, at / 21, 18]);
                 assert_eq!(
                     clean.to_bits() != dirty.to_bits(),
                     is_reached,

@@ -1,6 +1,8 @@
 //! Additive scores by plain loops, and by the kernels.
 
-use attention_kernels::{AdditiveGradients, AdditiveScore, Level, Mask, Real, Rows};
+use attention_kernels::{AdditiveGradients, AdditiveScore, Level, Real, Rows};
+
+use crate::owned_mask::OwnedMask;
 
 /// Inputs in `f64`, and which pairs are visible.
 #[derive(Clone, Debug)]
@@ -10,8 +12,7 @@ pub(crate) struct Problem {
     pub(crate) queries: Vec<f64>,
     pub(crate) keys: Vec<f64>,
     pub(crate) weight: Vec<f64>,
-    pub(crate) intervals: Option<(Vec<[usize; 2]>, [usize; 2])>,
-    pub(crate) keep: Option<(Vec<bool>, [usize; 4])>,
+    pub(crate) mask: OwnedMask,
     /// The gradient of the scores.
     pub(crate) grad: Vec<f64>,
 }
@@ -60,8 +61,7 @@ impl Problem {
             queries: scaled(numbers(1, heads * queries * units), 2.0),
             keys: scaled(numbers(2, heads * keys * units), 2.0),
             weight: numbers(3, units),
-            intervals: None,
-            keep: None,
+            mask: OwnedMask::default(),
             grad: numbers(4, heads * queries * keys),
         }
     }
@@ -72,7 +72,7 @@ impl Problem {
         f: impl Fn(usize, usize) -> [usize; 2],
     ) -> Self {
         let pairs = (0..shape[0] * shape[1]).map(|at| f(at / shape[1], at % shape[1]));
-        self.intervals = Some((pairs.collect(), shape));
+        self.mask.intervals = Some((pairs.collect(), shape));
         self
     }
 
@@ -86,25 +86,8 @@ impl Problem {
                 at % keys,
             ])
         });
-        self.keep = Some((flags.collect(), shape));
+        self.mask.keep = Some((flags.collect(), shape));
         self
-    }
-
-    pub(crate) fn sees(&self, [batch, head, query, key]: [usize; 4]) -> bool {
-        let index = |at: &[usize], shape: &[usize]| {
-            at.iter().zip(shape).fold(0, |index, (at, size)| {
-                index * size + if *size == 1 { 0 } else { *at }
-            })
-        };
-        let inside = self.intervals.as_ref().is_none_or(|(bounds, shape)| {
-            let [start, end] = bounds[index(&[batch, query], shape)];
-            (start..end).contains(&key)
-        });
-        inside
-            && self
-                .keep
-                .as_ref()
-                .is_none_or(|(keep, shape)| keep[index(&[batch, head, query, key], shape)])
     }
 
     /// By plain loops, in arithmetic of type `E`: `f64` is the oracle, `f32` the error that a plain composition makes.
@@ -118,7 +101,7 @@ impl Problem {
         for (at, to) in scores.iter_mut().enumerate() {
             let (key, row) = (at % num_keys, at / num_keys);
             let (query, head) = (row % num_queries, row / num_queries);
-            if !self.sees([head / heads, head % heads, query, key]) {
+            if !self.mask.sees([head / heads, head % heads, query, key]) {
                 continue;
             }
             assert!(head < batch * heads);
@@ -150,18 +133,11 @@ impl Problem {
         let [batch, heads, num_queries, num_keys, units] = self.sizes;
         let (queries, keys) = (from_f64::<E>(&self.queries), from_f64::<E>(&self.keys));
         let (weight, grad) = (from_f64::<E>(&self.weight), from_f64::<E>(&self.grad));
-        let mut mask = Mask::none();
-        if let Some((bounds, shape)) = &self.intervals {
-            mask = mask.with_intervals(bounds, *shape);
-        }
-        if let Some((keep, shape)) = &self.keep {
-            mask = mask.with_keep(keep, *shape);
-        }
         let score = AdditiveScore {
             queries: Rows::contiguous(&queries, [batch, heads, num_queries, units]),
             keys: Rows::contiguous(&keys, [batch, heads, num_keys, units]),
             weight: &weight,
-            mask,
+            mask: self.mask.mask(),
         };
         // NaN shows what is not written.
         let nan = E::from_f64(f64::NAN);

@@ -7,6 +7,8 @@ mod differences;
 mod masked;
 mod masks;
 mod oracle;
+#[path = "../support/owned_mask.rs"]
+mod owned_mask;
 mod precision;
 mod reach;
 mod run;

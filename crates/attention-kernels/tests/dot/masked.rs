@@ -1,48 +1,17 @@
-//! Masks with their data, and cases to try them on.
-
-use attention_kernels::Mask;
+//! Masks, and cases to try them on.
 
 use crate::case::{Case, Numbers};
+use crate::owned_mask::OwnedMask;
 
-/// A mask with its data.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Owned {
+/// A mask and what it is called.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
     pub(crate) name: &'static str,
-    intervals: Option<(Vec<[usize; 2]>, [usize; 2])>,
-    keep: Option<(Vec<bool>, [usize; 4])>,
-}
-
-impl Owned {
-    pub(crate) fn mask(&self) -> Mask<'_> {
-        let mut mask = Mask::none();
-        if let Some((bounds, shape)) = &self.intervals {
-            mask = mask.with_intervals(bounds, *shape);
-        }
-        if let Some((keep, shape)) = &self.keep {
-            mask = mask.with_keep(keep, *shape);
-        }
-        mask
-    }
-
-    pub(crate) fn sees(&self, [b, h, i, j]: [usize; 4]) -> bool {
-        let index = |shape: &[usize], at: &[usize]| {
-            let pairs = shape.iter().zip(at);
-            pairs.fold(0, |index, (&size, &at)| {
-                index * size + if size == 1 { 0 } else { at }
-            })
-        };
-        self.intervals.as_ref().is_none_or(|(bounds, shape)| {
-            let [start, end] = bounds[index(shape, &[b, i])];
-            (start..end).contains(&j)
-        }) && self
-            .keep
-            .as_ref()
-            .is_none_or(|(keep, shape)| keep[index(shape, &[b, h, i, j])])
-    }
+    pub(crate) mask: OwnedMask,
 }
 
 /// Every kind of mask.
-pub(crate) fn masks(case: &Case) -> Vec<Owned> {
+pub(crate) fn masks(case: &Case) -> Vec<Named> {
     let &Case {
         batch,
         heads,
@@ -54,21 +23,21 @@ pub(crate) fn masks(case: &Case) -> Vec<Owned> {
         let bounds = (0..shape[0])
             .flat_map(|b| (0..shape[1]).map(move |i| f(b, i)))
             .collect();
-        Owned {
-            name,
+        let mask = OwnedMask {
             intervals: Some((bounds, shape)),
-            ..Owned::default()
-        }
+            keep: None,
+        };
+        Named { name, mask }
     };
     let mut numbers = Numbers(77);
     let mut keep = |name, shape: [usize; 4], fraction: f64| {
         let count = shape.iter().product();
         let flags = (0..count).map(|_| numbers.uniform() < fraction).collect();
-        Owned {
-            name,
+        let mask = OwnedMask {
+            intervals: None,
             keep: Some((flags, shape)),
-            ..Owned::default()
-        }
+        };
+        Named { name, mask }
     };
     let late = keys * 2 / 3;
     let mut all = vec![
@@ -99,11 +68,12 @@ pub(crate) fn masks(case: &Case) -> Vec<Owned> {
         keep("no flags", [1, 1, 1, 1], 0.0),
     ];
     let mut both = keep("intervals and flags", [1, heads, queries, keys], 0.5);
-    both.intervals = intervals("", [1, queries], &|_, i| [i / 2, keys - i % 4]).intervals;
+    let halves = intervals("", [1, queries], &|_, i| [i / 2, keys - i % 4]);
+    both.mask.intervals = halves.mask.intervals;
     all.push(both);
     if cfg!(miri) {
-        all.retain(|owned| {
-            ["window", "some rows see nothing", "intervals and flags"].contains(&owned.name)
+        all.retain(|named| {
+            ["window", "some rows see nothing", "intervals and flags"].contains(&named.name)
         });
     }
     all

@@ -3,20 +3,21 @@
 use attention_kernels::{Dropout, Level, Mask, Real};
 
 use crate::case::{Case, Inputs};
-use crate::masked::{Owned, cases, masks};
+use crate::masked::{Named, cases, masks};
 use crate::oracle::assert_precise;
+use crate::owned_mask::OwnedMask;
 use crate::run::kernels;
 
 fn masked<E: Real>() {
     for case in cases() {
         let inputs = case.inputs::<E>(3);
-        for owned in masks(&case) {
+        for Named { name, mask } in masks(&case) {
             for level in Level::available() {
-                let got = kernels(level, &case, &inputs, owned.mask());
-                let what = format!("{level:?} {} {case:?}", owned.name);
+                let got = kernels(level, &case, &inputs, mask.mask());
+                let what = format!("{level:?} {name} {case:?}");
                 got.assert_finite(true);
                 assert_precise(&what, &case, &got, &inputs, &|b, h, i, j| {
-                    owned.sees([b, h, i, j])
+                    mask.sees([b, h, i, j])
                 });
             }
         }
@@ -32,7 +33,7 @@ fn masks_agree_with_plain_loops() {
 }
 
 /// Rows of keys and of queries that nobody sees, or that see nobody, hold NaN and infinities.
-fn poison<E: Real>(case: &Case, owned: &Owned, inputs: &Inputs<E>) -> Inputs<E> {
+fn poison<E: Real>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<E> {
     let &Case {
         batch,
         heads,
@@ -52,7 +53,7 @@ fn poison<E: Real>(case: &Case, owned: &Owned, inputs: &Inputs<E>) -> Inputs<E> 
             for j in 0..keys {
                 let members = (0..heads).filter(|h| h * key_heads / heads == kh);
                 let mut pairs = members.flat_map(|h| (0..queries).map(move |i| (h, i)));
-                if pairs.any(|(h, i)| owned.sees([b, h, i, j])) {
+                if pairs.any(|(h, i)| mask.sees([b, h, i, j])) {
                     continue;
                 }
                 let row = (b * key_heads + kh) * keys + j;
@@ -66,7 +67,7 @@ fn poison<E: Real>(case: &Case, owned: &Owned, inputs: &Inputs<E>) -> Inputs<E> 
         }
         for h in 0..heads {
             for i in 0..queries {
-                if (0..keys).any(|j| owned.sees([b, h, i, j])) {
+                if (0..keys).any(|j| mask.sees([b, h, i, j])) {
                     continue;
                 }
                 let row = (b * heads + h) * queries + i;
@@ -82,7 +83,7 @@ fn poison<E: Real>(case: &Case, owned: &Owned, inputs: &Inputs<E>) -> Inputs<E> 
             for j in 0..keys {
                 let sharing = (0..heads).filter(|other| bias_heads == 1 || *other == h);
                 let mut pairs = sharing.flat_map(|h| (0..queries).map(move |i| (h, i)));
-                if !pairs.any(|(h, i)| owned.sees([b, h, i, j])) {
+                if !pairs.any(|(h, i)| mask.sees([b, h, i, j])) {
                     poisoned.bias[(b * bias_heads + h) * keys + j] = poisons[j % 3];
                 }
             }
@@ -97,12 +98,12 @@ fn what_nobody_sees_changes_no_bit() {
         for dropout in [None, Some(Dropout::new(0.2, 1))] {
             let case = Case { dropout, ..case };
             let inputs = case.inputs::<f32>(4);
-            for owned in masks(&case) {
-                let poisoned = poison(&case, &owned, &inputs);
+            for Named { name, mask } in masks(&case) {
+                let poisoned = poison(&case, &mask, &inputs);
                 for level in Level::available() {
-                    let clean = kernels(level, &case, &inputs, owned.mask());
-                    let got = kernels(level, &case, &poisoned, owned.mask());
-                    let what = format!("{level:?} {} {case:?}", owned.name);
+                    let clean = kernels(level, &case, &inputs, mask.mask());
+                    let got = kernels(level, &case, &poisoned, mask.mask());
+                    let what = format!("{level:?} {name} {case:?}");
                     for ((name, got), (_, clean)) in got.fields().into_iter().zip(clean.fields()) {
                         assert!(
                             got.iter()

@@ -3,7 +3,7 @@
 use attention_kernels::Level;
 
 use crate::case::Case;
-use crate::masked::masks;
+use crate::masked::{Named, masks};
 use crate::run::kernels;
 
 /// A key that holds NaN reaches exactly the queries that see it; all other rows keep every bit.
@@ -24,9 +24,9 @@ fn reaches_only_those_who_see(queries: usize) {
         ..Case::SMALL
     };
     let inputs = case.inputs::<f32>(6);
-    for owned in masks(&case) {
+    for Named { name, mask } in masks(&case) {
         for level in Level::available() {
-            let clean = kernels(level, &case, &inputs, owned.mask());
+            let clean = kernels(level, &case, &inputs, mask.mask());
             for (which, bad) in [(0, 3), (0, keys - 2), (1, 3), (1, keys - 2)] {
                 let mut poisoned = inputs.clone();
                 let (numbers, size) = match which {
@@ -34,8 +34,8 @@ fn reaches_only_those_who_see(queries: usize) {
                     _ => (&mut poisoned.values, case.value_size),
                 };
                 numbers[bad * size + 1] = f32::NAN;
-                let got = kernels(level, &case, &poisoned, owned.mask());
-                let what = format!("{level:?} {} {which} {bad}", owned.name);
+                let got = kernels(level, &case, &poisoned, mask.mask());
+                let what = format!("{level:?} {name} {which} {bad}");
                 let same = |got: &[f32], clean: &[f32]| {
                     got.iter()
                         .zip(clean)
@@ -45,7 +45,7 @@ fn reaches_only_those_who_see(queries: usize) {
                     let (h, i) = (row / queries, row % queries);
                     let context = row * case.value_size..(row + 1) * case.value_size;
                     let query = row * case.size..(row + 1) * case.size;
-                    if owned.sees([0, h, i, bad]) {
+                    if mask.sees([0, h, i, bad]) {
                         let nan = |x: &f32| x.is_nan();
                         assert!(got.context[context.start + 1].is_nan(), "{what}: {row}");
                         assert_eq!(
@@ -69,7 +69,7 @@ fn reaches_only_those_who_see(queries: usize) {
                 for j in 0..keys {
                     let mut pairs = (0..2 * queries).map(|row| (row / queries, row % queries));
                     let met =
-                        pairs.any(|(h, i)| owned.sees([0, h, i, bad]) && owned.sees([0, h, i, j]));
+                        pairs.any(|(h, i)| mask.sees([0, h, i, bad]) && mask.sees([0, h, i, j]));
                     let key = j * case.size..(j + 1) * case.size;
                     let value = j * case.value_size..(j + 1) * case.value_size;
                     if met {
@@ -108,9 +108,9 @@ fn bad_query(queries: usize) {
         ..Case::SMALL
     };
     let inputs = case.inputs::<f32>(7);
-    for owned in masks(&case) {
+    for Named { name, mask } in masks(&case) {
         for level in Level::available() {
-            let clean = kernels(level, &case, &inputs, owned.mask());
+            let clean = kernels(level, &case, &inputs, mask.mask());
             for which in [0, 1] {
                 let mut poisoned = inputs.clone();
                 let bad = 1;
@@ -118,12 +118,12 @@ fn bad_query(queries: usize) {
                     0 => poisoned.queries[bad * case.size + 2] = f32::NAN,
                     _ => poisoned.context_gradient[bad * case.value_size + 2] = f32::INFINITY,
                 }
-                let got = kernels(level, &case, &poisoned, owned.mask());
-                let what = format!("{level:?} {} {which}", owned.name);
+                let got = kernels(level, &case, &poisoned, mask.mask());
+                let what = format!("{level:?} {name} {which}");
                 for j in 0..case.keys {
                     let key = j * case.size..(j + 1) * case.size;
                     let value = j * case.value_size..(j + 1) * case.value_size;
-                    if owned.sees([0, 0, bad, j]) {
+                    if mask.sees([0, 0, bad, j]) {
                         assert!(got.keys[key].iter().all(|x| !x.is_finite()), "{what}: {j}");
                         let values = &got.values[value];
                         assert!(!values[2].is_finite(), "{what}: {j}");

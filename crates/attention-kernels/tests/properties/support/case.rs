@@ -5,7 +5,7 @@ use std::fmt;
 use attention_kernels::Dropout;
 
 use super::bytes::{Bytes, Numbers};
-use super::mask::OwnedMask;
+use super::owned_mask::OwnedMask;
 use super::sizes::Sizes;
 use super::tensor::{Storage, Tensor};
 

@@ -12,6 +12,8 @@ mod exact;
 mod kernels;
 mod mask;
 mod misfits;
+#[path = "../../support/owned_mask.rs"]
+mod owned_mask;
 mod plain;
 mod sizes;
 mod softmax;

@@ -5,7 +5,7 @@ use attention_kernels::{Level, Real, Rows, masked_softmax, masked_softmax_backwa
 use super::bytes::{Bytes, Numbers};
 use super::exact::{Exact, Found, Sum, assert_close, assert_same};
 use super::kernels::outputs;
-use super::mask::OwnedMask;
+use super::owned_mask::OwnedMask;
 use super::tensor::{Storage, Tensor};
 
 /// Scores to take the softmax of.

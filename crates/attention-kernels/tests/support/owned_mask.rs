@@ -1,0 +1,54 @@
+//! Masks with their data, for the tests of every kernel.
+
+use std::fmt;
+
+use attention_kernels::Mask;
+
+/// Intervals, flags, both or neither.
+#[derive(Clone, Default)]
+pub(crate) struct OwnedMask {
+    pub(crate) intervals: Option<(Vec<[usize; 2]>, [usize; 2])>,
+    pub(crate) keep: Option<(Vec<bool>, [usize; 4])>,
+}
+
+impl OwnedMask {
+    pub(crate) fn mask(&self) -> Mask<'_> {
+        let mut mask = Mask::none();
+        if let Some((bounds, shape)) = &self.intervals {
+            mask = mask.with_intervals(bounds, *shape);
+        }
+        if let Some((keep, shape)) = &self.keep {
+            mask = mask.with_keep(keep, *shape);
+        }
+        mask
+    }
+
+    pub(crate) fn sees(&self, [batch, head, query, key]: [usize; 4]) -> bool {
+        let index = |shape: &[usize], at: &[usize]| {
+            shape.iter().zip(at).fold(0, |index, (size, at)| {
+                index * size + if *size == 1 { 0 } else { *at }
+            })
+        };
+        let inside = self.intervals.as_ref().is_none_or(|(bounds, shape)| {
+            let [start, end] = bounds[index(shape, &[batch, query])];
+            (start..end).contains(&key)
+        });
+        inside
+            && self
+                .keep
+                .as_ref()
+                .is_none_or(|(keep, shape)| keep[index(shape, &[batch, head, query, key])])
+    }
+}
+
+/// Intervals, but only the number of flags.
+impl fmt::Debug for OwnedMask {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "intervals {:?}", self.intervals)?;
+        let kept = |keep: &[bool]| keep.iter().filter(|keep| **keep).count();
+        match &self.keep {
+            Some((keep, shape)) => write!(f, ", {} flags of {shape:?}", kept(keep)),
+            None => Ok(()),
+        }
+    }
+}
