@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attention_core::{MultiHead, ScoringFunction};
+use attention_core::{MultiHeadAttention, ScoringFunction};
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -16,7 +16,7 @@ pub fn tensors(inputs: &Inputs, (device, dtype): (&Device, DType)) -> [Tensor<3>
     ["queries", "keys", "values"].map(|name| inputs[name].tensor(device, dtype))
 }
 
-fn maps<S: ScoringFunction>(module: &MultiHead<S>) -> Vec<(&'static str, &Linear)> {
+fn maps<S: ScoringFunction>(module: &MultiHeadAttention<S>) -> Vec<(&'static str, &Linear)> {
     let maps = [("query", &module.query), ("key", &module.key)];
     let value = ("value", &module.value);
     let output = module.output.iter().map(|output| ("output", output));
@@ -29,7 +29,7 @@ fn maps<S: ScoringFunction>(module: &MultiHead<S>) -> Vec<(&'static str, &Linear
 /// If a gradient is missing.
 #[allow(clippy::unwrap_used, reason = "a test fails where it panics")]
 pub fn run<S: ScoringFunction>(
-    module: &MultiHead<S>,
+    module: &MultiHeadAttention<S>,
     inputs: &Inputs,
     mask: &MaskSpec,
     path: Path,

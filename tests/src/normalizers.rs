@@ -43,7 +43,7 @@ fn row_weights(normalizer: Normalizer, row: &[f64]) -> Vec<f64> {
                 .map(|at| f64::from(Some(at) == first))
                 .collect()
         }
-        Normalizer::Proportional => unreachable!("takes no negative scores"),
+        Normalizer::SumNormalized => unreachable!("takes no negative scores"),
     }
 }
 
@@ -67,7 +67,7 @@ fn row_gradient(normalizer: Normalizer, weights: &[f64], received: &[f64]) -> Ve
                 .collect()
         }
         Normalizer::Hardmax => vec![0.0; weights.len()],
-        Normalizer::Proportional => unreachable!("takes no negative scores"),
+        Normalizer::SumNormalized => unreachable!("takes no negative scores"),
     }
 }
 

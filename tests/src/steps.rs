@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use attention_core::{
-    Alignment, CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures,
-    MonotonicAttentionConfig,
+    CoverageAttentionConfig, LocationAttentionConfig, LocationFeatures, MonotonicAttentionConfig,
+    StatefulAttention,
 };
 use burn::module::{ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Device, Gradients, Tensor};
@@ -29,7 +29,7 @@ pub struct Steps {
 /// A check of any alignment: closures cannot be generic.
 pub trait StepsCheck {
     /// Checks `attention`, which is that of `steps`.
-    fn check<A: Alignment>(&self, attention: A, steps: &Steps, device: &Device);
+    fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device);
 }
 
 impl Steps {
@@ -120,7 +120,7 @@ impl Steps {
         }
     }
 
-    fn check<A: Alignment>(
+    fn check<A: StatefulAttention>(
         &self,
         attention: A,
         device: &Device,
@@ -173,7 +173,7 @@ fn axes(array: &Array) -> [usize; 2] {
 struct Run(DType, std::cell::RefCell<Outcome>);
 
 impl StepsCheck for Run {
-    fn check<A: Alignment>(&self, attention: A, steps: &Steps, device: &Device) {
+    fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
         let inputs = ["queries", "keys", "values"].map(|name| {
             let tensor = steps.input(name, device, self.0);
             match device.is_autodiff() {
@@ -182,8 +182,8 @@ impl StepsCheck for Run {
             }
         });
         let [queries, keys, values] = inputs.clone();
-        let memory = attention.prepare(keys, values, steps.mask.mask(device));
-        let mut state = attention.start(&memory);
+        let memory = attention.setup(keys, values, steps.mask.mask(device));
+        let mut state = attention.initial_state(&memory);
         let (mut contexts, mut weights) = (Vec::new(), Vec::new());
         for step in 0..queries.dims()[1] {
             let query = queries.clone().narrow(1, step, 1);

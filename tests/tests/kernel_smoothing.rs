@@ -41,7 +41,7 @@ const WIDE: Sizes = Sizes {
 
 fn smoothing(kernel: Kernel, width: f64) -> Attention<KernelScore> {
     let score = KernelScoreConfig::new(kernel).with_width(width).init();
-    Attention::new(score, 0.0).with_normalizer(Normalizer::Proportional)
+    Attention::new(score, 0.0).with_normalizer(Normalizer::SumNormalized)
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn proportional_weights_are_shares_of_what_is_visible() {
             ],
         };
         let mask = MaskSpec::lens_per_query(1, &[3, 3, 4]).mask(device);
-        let weights = Normalizer::Proportional.weights(scores.f32::<4>(device), &mask);
+        let weights = Normalizer::SumNormalized.weights(scores.f32::<4>(device), &mask);
         let expected = Array {
             shape: vec![1, 1, 3, 4],
             data: vec![
@@ -280,14 +280,14 @@ fn proportional_weights_are_shares_of_what_is_visible() {
         };
         assert_close("shares", &Array::read(weights), &expected, 1e-6);
         let hidden = Tensor::<4>::from_data([[[[1.0, f32::NEG_INFINITY, 3.0]]]], device);
-        let weights = Normalizer::Proportional.weights(hidden, &Mask::none());
+        let weights = Normalizer::SumNormalized.weights(hidden, &Mask::none());
         let expected = Array {
             shape: vec![1, 1, 1, 3],
             data: vec![0.25, 0.0, 0.75],
         };
         assert_close("minus infinity", &Array::read(weights), &expected, 1e-6);
         let none = Tensor::<4>::zeros([1, 1, 3, 0], device);
-        let weights = Normalizer::Proportional.weights(none, &Mask::none());
+        let weights = Normalizer::SumNormalized.weights(none, &Mask::none());
         assert_eq!(weights.dims(), [1, 1, 3, 0]);
     });
 }
@@ -331,7 +331,7 @@ fn the_gradient_of_a_hidden_weight_reaches_no_score() {
         let run = |hidden: f64| {
             let scores = Array::draw(1, &[1, 1, 2, 3]).map(f64::abs);
             let scores = scores.f32::<4>(device).require_grad();
-            let weights = Normalizer::Proportional.weights(scores.clone(), &mask);
+            let weights = Normalizer::SumNormalized.weights(scores.clone(), &mask);
             let received = Array::from_fn(&[1, 1, 2, 3], |at| match at[3] {
                 2 => hidden,
                 key => key as f64,

@@ -4,10 +4,10 @@
 use std::any::type_name;
 
 use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Alignment, Attention, Biased, CoverageAttention,
+    AdditiveScoreConfig, AlibiConfig, Attention, Biased, CoverageAttention,
     CoverageAttentionConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
-    LocationAttention, LocationAttentionConfig, Mask, Memory, MultiHeadConfig, Rotary,
-    ScoringFunction,
+    LocationAttention, LocationAttentionConfig, Mask, Memory, MultiHeadAttentionConfig, Rotary,
+    ScoringFunction, StatefulAttention,
 };
 use attention_tests::{
     Array, Check, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_zero,
@@ -303,13 +303,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn new<Owner>(module: impl Alignment + 'static, device: &Device) -> Self {
+    fn new<Owner>(module: impl StatefulAttention + 'static, device: &Device) -> Self {
         let rows = |shape: [usize; 3]| Array::draw(1, &shape).f32::<3>(device);
-        let memory = module.prepare(rows([2, 6, 8]), rows([2, 6, 5]), Mask::none());
+        let memory = module.setup(rows([2, 6, 8]), rows([2, 6, 5]), Mask::none());
         let query = rows([1, 1, 8]);
         let read = move |memory: &Memory| {
             let query = || query.clone().repeat_dim(0, memory.batch_size());
-            let (_, state) = module.step(query(), memory, module.start(memory));
+            let (_, state) = module.step(query(), memory, module.initial_state(memory));
             module.step_with_weights(query(), memory, state);
         };
         Self {
@@ -329,7 +329,7 @@ impl Reader {
         let encoding = RotaryEncodingConfig::new(6, 8).init(device);
         let turned = Rotary::new(dot.clone(), encoding);
         let gaussian = GaussianScoreConfig::new().init(device);
-        let heads = MultiHeadConfig::new(10, 2).with_query_size(Some(8));
+        let heads = MultiHeadAttentionConfig::new(10, 2).with_query_size(Some(8));
         let heads = heads.with_key_size(Some(8)).with_value_size(Some(5));
         let heads = heads.init_with(gaussian, device);
         let location = LocationAttentionConfig::new(8, 8, 8).init(device);

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
-    Alignment, Mask, MonotonicAttention, MonotonicAttentionConfig, MonotonicState,
+    Mask, MonotonicAttention, MonotonicAttentionConfig, MonotonicState, StatefulAttention,
     expected_alignment,
 };
 use attention_tests::{Array, MaskSpec, assert_close, assert_same, assert_zero, device};
@@ -136,9 +136,10 @@ fn a_hard_step_stops_at_the_first_key_that_will_do() {
         let attention = by_sign(1.0, device);
         let (keys, values) = signs(ROWS, device);
         // The only key of the second example that would do is padding.
-        let memory = attention.prepare(keys, values, MaskSpec::lens(&[6, 5]).mask(device));
+        let memory = attention.setup(keys, values, MaskSpec::lens(&[6, 5]).mask(device));
         let query = || Tensor::<3>::zeros([2, 1, 1], device);
-        let (output, state) = attention.step_hard(query(), &memory, attention.start(&memory));
+        let (output, state) =
+            attention.step_hard(query(), &memory, attention.initial_state(&memory));
         let weights = Array::read(output.weights);
         assert_eq!(weights.data[..6], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
         assert_eq!(weights.data[6..], [0.0; 6]);
@@ -168,8 +169,8 @@ fn the_hard_step_is_the_limit_of_the_soft_one() {
         let mut distance = f64::INFINITY;
         for gain in [2.0, 6.0, 40.0] {
             let attention = by_sign(gain, device);
-            let memory = attention.prepare(keys.clone(), values.clone(), Mask::none());
-            let start = || attention.start(&memory);
+            let memory = attention.setup(keys.clone(), values.clone(), Mask::none());
+            let start = || attention.initial_state(&memory);
             let (soft, _) = attention.step_soft(query(), &memory, start());
             let (hard, _) = attention.step_hard(query(), &memory, start());
             let difference = Array::read(soft.weights - hard.weights).magnitude();
@@ -196,8 +197,8 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
     device::each_training(|device| {
         let (attention, keys, query) = noisy(device);
         let step = |attention: &MonotonicAttention| {
-            let memory = attention.prepare(keys.clone(), keys.clone(), Mask::none());
-            let start = attention.start(&memory);
+            let memory = attention.setup(keys.clone(), keys.clone(), Mask::none());
+            let start = attention.initial_state(&memory);
             let (output, _) = attention.step_with_weights(query.clone(), &memory, start);
             Array::read(output.weights)
         };
@@ -216,8 +217,9 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
         assert!(!between(&hard), "{hard:?}");
         // The explicit soft step is repeatable there.
         let soft = || {
-            let memory = frozen.prepare(keys.clone(), keys.clone(), Mask::none());
-            let (output, _) = frozen.step_soft(query.clone(), &memory, frozen.start(&memory));
+            let memory = frozen.setup(keys.clone(), keys.clone(), Mask::none());
+            let (output, _) =
+                frozen.step_soft(query.clone(), &memory, frozen.initial_state(&memory));
             Array::read(output.weights)
         };
         assert!(between(&soft()), "{:?}", soft());
@@ -225,9 +227,10 @@ fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
     });
     device::each(|device| {
         let (attention, keys, query) = noisy(device);
-        let memory = attention.prepare(keys.clone(), keys, Mask::none());
-        let step = attention.step_with_weights(query.clone(), &memory, attention.start(&memory));
-        let hard = attention.step_hard(query, &memory, attention.start(&memory));
+        let memory = attention.setup(keys.clone(), keys, Mask::none());
+        let step =
+            attention.step_with_weights(query.clone(), &memory, attention.initial_state(&memory));
+        let hard = attention.step_hard(query, &memory, attention.initial_state(&memory));
         assert_same(
             "a device without gradients",
             &Array::read(step.0.weights),
@@ -242,9 +245,9 @@ fn a_hard_step_has_the_gradients_of_its_value_only() {
         let attention = by_sign(1.0, device);
         let (keys, values) = signs(ROWS, device);
         let values = values.require_grad();
-        let memory = attention.prepare(keys, values.clone(), Mask::none());
+        let memory = attention.setup(keys, values.clone(), Mask::none());
         let query = Tensor::<3>::zeros([2, 1, 1], device);
-        let (output, _) = attention.step_hard(query, &memory, attention.start(&memory));
+        let (output, _) = attention.step_hard(query, &memory, attention.initial_state(&memory));
         let gradients = output.context.sum().backward();
         let of_values = Array::read(values.grad(&gradients).unwrap());
         let chosen = Array::from_fn(&[2, 6, 1], |at| f64::from(at[1] == [2, 5][at[0]]));
@@ -261,8 +264,8 @@ fn only_the_direction_of_v_counts() {
     device::each(|device| {
         let (mut attention, keys, query) = noisy(device);
         let run = |attention: &MonotonicAttention| {
-            let memory = attention.prepare(keys.clone(), keys.clone(), Mask::none());
-            let start = attention.start(&memory);
+            let memory = attention.setup(keys.clone(), keys.clone(), Mask::none());
+            let start = attention.initial_state(&memory);
             Array::read(attention.step_soft(query.clone(), &memory, start).0.weights)
         };
         let expected = run(&attention);

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
-    AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHead, MultiHeadConfig,
-    ScoringFunction,
+    AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHeadAttention,
+    MultiHeadAttentionConfig, ScoringFunction,
 };
 use attention_tests::heads::{Inputs, run, tensors};
 use attention_tests::{
@@ -62,7 +62,7 @@ fn identity(size: usize, (device, dtype): On) -> Linear {
 fn one_head_of_the_rows_themselves_is_plain_attention() {
     device::each(in_each_type(|on @ (device, _)| {
         let inputs = inputs([HIDDENS; 3], HIDDENS);
-        let mut module = MultiHeadConfig::new(HIDDENS, 1)
+        let mut module = MultiHeadAttentionConfig::new(HIDDENS, 1)
             .with_output(false)
             .init(device);
         for map in [&mut module.query, &mut module.key, &mut module.value] {
@@ -83,7 +83,7 @@ fn one_head_of_the_rows_themselves_is_plain_attention() {
 
 /// One attention for each head, on its part of the projections.
 fn by_hand<S: ScoringFunction>(
-    module: &MultiHead<S>,
+    module: &MultiHeadAttention<S>,
     [queries, keys, values]: [Tensor<3>; 3],
     mask: impl Fn(usize) -> Mask,
 ) -> Tensor<3> {
@@ -105,7 +105,7 @@ fn by_hand<S: ScoringFunction>(
     }
 }
 
-fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHead<S>, on: On) {
+fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHeadAttention<S>, on: On) {
     let (device, _) = on;
     let inputs = inputs([4, 5, 6], 8);
     for (name, mask) in masks(SHAPE) {
@@ -126,8 +126,8 @@ fn equals_one_attention_per_head<S: ScoringFunction>(module: &MultiHead<S>, on: 
     }
 }
 
-fn config() -> MultiHeadConfig {
-    MultiHeadConfig::new(HIDDENS, HEADS)
+fn config() -> MultiHeadAttentionConfig {
+    MultiHeadAttentionConfig::new(HIDDENS, HEADS)
         .with_query_size(Some(4))
         .with_key_size(Some(5))
         .with_value_size(Some(6))
@@ -135,11 +135,11 @@ fn config() -> MultiHeadConfig {
         .with_bias(true)
 }
 
-fn dot(on: On) -> MultiHead<DotProductScore> {
+fn dot(on: On) -> MultiHeadAttention<DotProductScore> {
     parameters::cast(config().init(on.0), on.1)
 }
 
-fn additive(on: On) -> MultiHead<AdditiveScore> {
+fn additive(on: On) -> MultiHeadAttention<AdditiveScore> {
     let size = config().head_size();
     let score = AdditiveScoreConfig::new(size, size, 5).init(on.0);
     parameters::cast(config().init_with(score, on.0), on.1)
@@ -177,7 +177,7 @@ fn repeated<const D: usize>(
 fn grouped_heads_are_repeated_heads() {
     device::each_training(in_each_type(|on @ (device, _)| {
         for (heads, kv_heads) in [(4, 2), (3, 1)] {
-            let config = || MultiHeadConfig::new(HIDDENS, heads).with_bias(true);
+            let config = || MultiHeadAttentionConfig::new(HIDDENS, heads).with_bias(true);
             let grouped = config().with_num_key_value_heads(Some(kv_heads));
             let grouped = parameters::cast(grouped.init(device), on.1);
             let group = heads / kv_heads;
@@ -331,7 +331,7 @@ fn a_record_restores_every_parameter() {
     let path = folder.path().join("heads");
     device::each(in_each_type(|on| {
         let inputs = inputs([4, 5, 6], 8);
-        let context = |module: &MultiHead<_>| {
+        let context = |module: &MultiHeadAttention<_>| {
             let [q, k, v] = tensors(&inputs, on);
             Array::read(module.forward(q, k, v, &Mask::none()))
         };
@@ -347,15 +347,21 @@ fn a_record_restores_every_parameter() {
 #[test]
 fn bad_input_is_named() {
     let device = &device::plain()[0];
-    let config = || MultiHeadConfig::new(HIDDENS, HEADS);
-    let init = |config: MultiHeadConfig| panic_message(|| config.init(device));
+    let config = || MultiHeadAttentionConfig::new(HIDDENS, HEADS);
+    let init = |config: MultiHeadAttentionConfig| panic_message(|| config.init(device));
     for (message, parts) in [
         (
-            init(MultiHeadConfig::new(12, 5)),
+            init(MultiHeadAttentionConfig::new(12, 5)),
             ["num_hiddens 12", "got 5"],
         ),
-        (init(MultiHeadConfig::new(12, 0)), ["num_heads", "got 0"]),
-        (init(MultiHeadConfig::new(0, 3)), ["num_hiddens", "got 0"]),
+        (
+            init(MultiHeadAttentionConfig::new(12, 0)),
+            ["num_heads", "got 0"],
+        ),
+        (
+            init(MultiHeadAttentionConfig::new(0, 3)),
+            ["num_hiddens", "got 0"],
+        ),
         (
             init(config().with_num_key_value_heads(Some(2))),
             ["num_heads 3", "got 2"],

@@ -1,7 +1,7 @@
 //! Heads with the parameters of PyTorch's and Burn's modules compute what those do.
 #![allow(clippy::unwrap_used)]
 
-use attention_core::MultiHeadConfig;
+use attention_core::MultiHeadAttentionConfig;
 use attention_core::import::load_multi_head_attention;
 use attention_tests::heads::{Inputs, run, tensors};
 use attention_tests::{
@@ -9,7 +9,7 @@ use attention_tests::{
     reference, reference_path,
 };
 use burn::module::Module;
-use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig};
+use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig as BurnsConfig};
 use burn::tensor::DType;
 
 const HIDDENS: usize = 12;
@@ -64,7 +64,7 @@ fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
 
 #[test]
 fn loaded_parameters_compute_what_pytorch_did() {
-    let config = || MultiHeadConfig::new(HIDDENS, HEADS);
+    let config = || MultiHeadAttentionConfig::new(HIDDENS, HEADS);
     let files = [
         ("book", "multi_head_book.pt", ""),
         ("book_bias", "multi_head_book_bias.safetensors", ""),
@@ -119,14 +119,14 @@ fn loaded_parameters_compute_what_pytorch_did() {
 #[test]
 fn a_file_that_does_not_fit_is_an_error_that_says_why() {
     let device = &device::plain()[0];
-    let error = |config: MultiHeadConfig, file: &str, prefix: &str| {
+    let error = |config: MultiHeadAttentionConfig, file: &str, prefix: &str| {
         let path = reference_path(file);
         let error = load_multi_head_attention(config.init(device), &path, prefix).unwrap_err();
         let error = error.to_string();
         assert!(error.contains(&path.display().to_string()), "{error}");
         error
     };
-    let config = || MultiHeadConfig::new(HIDDENS, HEADS);
+    let config = || MultiHeadAttentionConfig::new(HIDDENS, HEADS);
     let biased = || config().with_bias(true);
     let says = |error: String, parts: &[&str]| {
         for part in parts {
@@ -150,7 +150,7 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
     );
     says(
         error(biased().with_output(false), torch, ""),
-        &["`out_proj.weight`", "no output map"],
+        &["`out_proj.weight`", "no output projection"],
     );
     says(
         error(config().with_query_size(Some(5)), "multi_head_book.pt", ""),
@@ -175,11 +175,11 @@ fn a_record_of_burns_module_loads() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("burn");
     device::each(|device| {
-        let theirs = MultiHeadAttentionConfig::new(HIDDENS, HEADS)
+        let theirs = BurnsConfig::new(HIDDENS, HEADS)
             .with_dropout(0.0)
             .init(device);
         theirs.clone().save_file(&path).unwrap();
-        let config = MultiHeadConfig::new(HIDDENS, HEADS).with_bias(true);
+        let config = MultiHeadAttentionConfig::new(HIDDENS, HEADS).with_bias(true);
         let ours = config.init(device).try_load_file(&path).unwrap();
         let [batch, queries, keys] = [2, 5, 7];
         let rows = [("queries", queries), ("keys", keys), ("values", keys)];

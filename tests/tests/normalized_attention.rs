@@ -1,7 +1,7 @@
 //! Attention with each normalizer: every call, decoding, modules and records.
 #![allow(clippy::unwrap_used)]
 
-use attention_core::{Alignment, Attention, Normalizer, ScoringFunction};
+use attention_core::{Attention, Normalizer, ScoringFunction, StatefulAttention};
 use attention_tests::{
     Array, Check, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, device, normalizers, oracle,
 };
@@ -94,7 +94,7 @@ impl Check for Decoding {
         let mask = problem.mask.mask(device);
         let expected =
             attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
-        let memory = Alignment::prepare(&attention, keys, values, mask);
+        let memory = StatefulAttention::setup(&attention, keys, values, mask);
         let mut contexts = Vec::new();
         let mut weights = Vec::new();
         for query in queries.split(1, 1) {

@@ -163,7 +163,11 @@ fn filling_zeroes_padding_and_nothing_else() {
         for (name, mask) in masks(SHAPE) {
             let rows = Array::draw(1, &[2, 3, 7, 13]);
             let padding = mask.padding(SHAPE);
-            let filled = ops::fill_padding(rows.f32(device), &mask.mask(device), SIZES.queries);
+            let filled = ops::fill_padding(
+                rows.f32(device),
+                &mask.mask(device),
+                [SIZES.heads, SIZES.queries],
+            );
             let expected = Array::from_fn(&rows.shape, |at| match padding.at(&at[..3]) {
                 0.0 => rows.at(at),
                 _ => 0.0,

@@ -3,7 +3,7 @@
 
 use attention_core::{
     AdditiveScore, Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig,
-    Mask, MultiHeadConfig, Normalizer, PositionBias, RelativePositionBias,
+    Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, RelativePositionBias,
     RelativePositionBiasConfig, Rotary, ScoringFunction,
 };
 use attention_tests::{
@@ -287,7 +287,7 @@ fn another_normalizer_sees_the_whole_bias() {
 fn heads_with_positions_are_saved_and_trained() {
     device::each_training(|device| {
         let new = || {
-            let config = MultiHeadConfig::new(12, SIZES.heads);
+            let config = MultiHeadAttentionConfig::new(12, SIZES.heads);
             let encoding = encoding(config.head_size(), device);
             let score = Biased::new(Rotary::new(dot(), encoding), relative(device));
             config
@@ -296,7 +296,7 @@ fn heads_with_positions_are_saved_and_trained() {
         };
         let module = new();
         let rows = Array::draw(1, &[2, 5, 12]).f32::<3>(device);
-        let context = |module: &attention_core::MultiHead<_>| {
+        let context = |module: &attention_core::MultiHeadAttention<_>| {
             module.forward(rows.clone(), rows.clone(), rows.clone(), &Mask::causal())
         };
         let received = Array::draw(4, &[2, 5, 12]).f32::<3>(device);

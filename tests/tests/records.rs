@@ -220,9 +220,9 @@ fn another_prefix_is_a_missing_tensor() {
 fn another_shape_names_both() {
     for file in ["additive_state_dict.pt", "additive_state_dict.safetensors"] {
         let wrong = error([12, 13, 17], reference_path(file), "");
-        assert_names(&wrong, &["score.query.weight", "[12, 17]", "[11, 17]"]);
+        assert_names(&wrong, &["W_q.weight", "[17, 12]", "[17, 11]"]);
         let wrong = error([11, 14, 17], reference_path(file), "");
-        assert_names(&wrong, &["score.key.weight", "[14, 17]", "[13, 17]"]);
+        assert_names(&wrong, &["W_k.weight", "[17, 14]", "[17, 13]"]);
         error([11, 13, 18], reference_path(file), "");
     }
 }

@@ -1,7 +1,8 @@
 //! Every mismatch panics at the call, and says which axis, what was expected and what came.
 
-use attention_core::ops::{self, AttentionOptions};
-use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, masked_softmax};
+use attention_core::{
+    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, masked_softmax, ops,
+};
 use attention_tests::{MaskSpec, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 
@@ -220,9 +221,18 @@ fn operations_check_their_operands() {
         refuses(&["axis 0 expected 11, got 10"], || {
             ops::additive_score(queries(), keys([2, 3, 7, 11]), weight(10), &none)
         });
-        refuses(&["axis 1 expected 3, got 1"], || {
-            ops::additive_score(queries(), keys([2, 1, 7, 11]), weight(11), &none)
-        });
+        refuses(
+            &["heads of keys", "divide those of queries, 3, got 2"],
+            || ops::additive_score(queries(), keys([2, 2, 7, 11]), weight(11), &none),
+        );
+        refuses(
+            &["heads of keys", "divide those of queries, 3, got 2"],
+            || ops::dot_product_score(queries(), keys([2, 2, 7, 11]), &none, 1.0),
+        );
+        refuses(
+            &["heads of keys", "divide those of queries, 3, got 2"],
+            || ops::weighted_sum(keys([2, 3, 5, 7]), keys([2, 2, 7, 13]), &none),
+        );
         refuses(&["axis 3 expected 11, got 12"], || {
             ops::dot_product_score(queries(), keys([2, 3, 7, 12]), &none, 1.0)
         });
@@ -232,31 +242,26 @@ fn operations_check_their_operands() {
         refuses(&["axis 2 expected 7, got 6"], || {
             ops::weighted_sum(keys([2, 3, 5, 7]), keys([2, 3, 6, 13]), &none)
         });
-        let options = AttentionOptions {
-            scale: 1.0,
-            dropout: 0.0,
+        let attend = |key_shape, value_shape, scale| {
+            let memory = Memory::of_projected(keys(key_shape), keys(value_shape), none.clone());
+            ops::dot_product_attention(queries(), &memory, scale, None, 0.0)
         };
         refuses(&["axis 3 expected 11, got 12"], || {
-            ops::attention(
-                queries(),
-                keys([2, 3, 7, 12]),
-                keys([2, 3, 7, 13]),
-                &none,
-                options,
-            )
+            attend([2, 3, 7, 12], [2, 3, 7, 13], 1.0)
         });
         refuses(&["axis 2 expected 7, got 6"], || {
-            ops::attention(
-                queries(),
-                keys([2, 3, 7, 11]),
-                keys([2, 3, 6, 13]),
-                &none,
-                options,
-            )
+            attend([2, 3, 7, 11], [2, 3, 6, 13], 1.0)
+        });
+        refuses(
+            &["heads of keys", "divide those of queries, 3, got 2"],
+            || attend([2, 2, 7, 11], [2, 2, 7, 13], 1.0),
+        );
+        refuses(&["scale expected to be finite, got NaN"], || {
+            attend([2, 3, 7, 11], [2, 3, 7, 13], f64::NAN)
         });
         let lens = MaskSpec::lens(&[1, 2, 3]).mask(device);
         refuses(&["axis `batch` expected 2 or 1, got 3"], || {
-            ops::fill_padding(keys([2, 3, 7, 13]), &lens, 5)
+            ops::fill_padding(keys([2, 3, 7, 13]), &lens, [3, 5])
         });
     });
 }

@@ -254,7 +254,7 @@ fn operations_take_empty_tensors() {
             let context = ops::weighted_sum(empty(shape), k.clone(), &none);
             assert_zero("context", &Array::read(context));
             assert_eq!(
-                ops::fill_padding(k, &Mask::causal(), queries).dims(),
+                ops::fill_padding(k, &Mask::causal(), [heads, queries]).dims(),
                 [batch, heads, keys, 11]
             );
         }

@@ -5,18 +5,19 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
-use crate::ops::SharedGradients;
+use crate::memory::PreparedKeys;
+use crate::ops::{self, SharedGradients, drop_weights, repeat_key_heads};
 use crate::rank::{from_four_axes, to_four_axes};
-use crate::score::drop_weights;
+use crate::score::{default_scale, per_head, widened};
 use crate::{
     AdditiveScore, AdditiveScoreConfig, DotProductScore, DotProductScoreConfig, Mask, Memory,
-    Normalizer, ScoringFunction, ops,
+    Normalizer, ScoreKernel, ScoringFunction,
 };
 
 /// Attention pooling with any scoring function:
 /// `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the keys that the mask shows.
 ///
-/// Queries, keys and values all have three axes, `[batch, rows, size]`, or all four, `[batch, heads, rows, size]`.
+/// Queries, keys and values all have three axes, `[batch, queries or keys, size]`, or all four, with the heads after the batch.
 #[derive(Module, Debug)]
 pub struct Attention<S: ScoringFunction> {
     /// The scoring function, with its parameters.
@@ -30,7 +31,7 @@ pub struct Attention<S: ScoringFunction> {
 
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
 ///
-/// The book's `AdditiveAttention`; see [`import`](crate::import) to load its PyTorch parameters.
+/// D2L's `AdditiveAttention`; see [`import`](crate::import) to load its PyTorch parameters.
 pub type AdditiveAttention = Attention<AdditiveScore>;
 
 /// Scaled dot-product attention, `score = q . k / sqrt(query_size)` (Vaswani et al. 2017).
@@ -129,7 +130,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the shapes, the types of the numbers or the mask do not fit together.
+    /// If the shapes, the types of the elements or the mask do not fit together.
     pub fn forward<const D: usize>(
         &self,
         queries: Tensor<D>,
@@ -137,7 +138,7 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<D>,
         mask: &Mask,
     ) -> Tensor<D> {
-        let memory = self.memory(keys, values, mask, queries_axis(&queries));
+        let memory = self.memory(keys, values, mask, queries.dims()[D - 2]);
         self.attend(queries, &memory)
     }
 
@@ -149,7 +150,7 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<D>,
         mask: &Mask,
     ) -> AttentionOutput<D> {
-        let memory = self.memory(keys, values, mask, queries_axis(&queries));
+        let memory = self.memory(keys, values, mask, queries.dims()[D - 2]);
         self.attend_with_weights(queries, &memory)
     }
 
@@ -159,7 +160,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`, or with heads
     ///
     /// # Panics
-    /// If keys and values differ in batch, heads, number or the type of their numbers.
+    /// If keys and values differ in batch, heads, number or the type of their elements.
     pub fn prepare<const D: usize>(
         &self,
         keys: Tensor<D>,
@@ -168,13 +169,8 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Memory {
         let (known, num_queries) = mask.without_positions();
         let memory = self.memory(keys, values, &known, num_queries);
-        let shared = SharedGradients::default();
-        let keys = ops::share_gradients(memory.keys, &shared.keys);
-        let values = ops::share_gradients(memory.values, &shared.values);
-        let extension = self.score.extend_keys(&keys, &known, num_queries);
-        let mut memory = Memory::of_cleared(keys, values, mask).owned_by::<S>();
-        (memory.extension, memory.shared) = (extension, Some(shared));
-        memory
+        let [_, heads, _, _] = memory.keys.dims();
+        self.prepared(memory, mask, [heads, num_queries])
     }
 
     /// The context of each query, from prepared keys and values.
@@ -186,20 +182,11 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the queries, the type of their numbers or the mask do not fit the memory, or it was prepared for a score of another
+    /// If the queries, the type of their elements or the mask do not fit the memory, or it was prepared for a score of another
     /// type.
     pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
-        let queries = to_four_axes(queries);
-        from_four_axes(match self.project_queries(queries.clone(), memory) {
-            Some(projected) => {
-                let dropout = self.active_dropout(&queries);
-                match self.normalizer {
-                    Normalizer::Softmax => self.score.attend(projected, memory, dropout),
-                    _ => self.pool(projected, memory, dropout).context,
-                }
-            }
-            None => empty(&queries, &memory.values).context,
-        })
+        let [_, heads, _, _] = memory.keys.dims();
+        from_four_axes(self.attend_heads(to_four_axes(queries), heads, memory))
     }
 
     /// [`attend`](Self::attend), and the weights that led to the context.
@@ -211,21 +198,142 @@ impl<S: ScoringFunction> Attention<S> {
         queries: Tensor<D>,
         memory: &Memory,
     ) -> AttentionOutput<D> {
-        let queries = to_four_axes(queries);
-        let output = match self.project_queries(queries.clone(), memory) {
-            Some(projected) => self.pool(projected, memory, self.active_dropout(&queries)),
-            None => empty(&queries, &memory.values),
-        };
+        let [_, heads, _, _] = memory.keys.dims();
+        let output = self.attend_heads_with_weights(to_four_axes(queries), heads, memory);
         AttentionOutput {
             context: from_four_axes(output.context),
             weights: from_four_axes(output.weights),
         }
     }
 
+    /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may hold
+    /// anything.
+    fn memory<const D: usize>(
+        &self,
+        keys: Tensor<D>,
+        values: Tensor<D>,
+        mask: &Mask,
+        num_queries: usize,
+    ) -> Memory {
+        let [keys, values] = [to_four_axes(keys), to_four_axes(values)];
+        let [batch, heads, num_keys, _] = keys.dims();
+        assert_shape!(values, [batch, heads, num_keys, _]);
+        let scores = [batch, heads, num_queries, num_keys];
+        let mask = mask.resolved_for(scores, &keys.device());
+        let keys = ops::fill_padding(keys, &mask, [heads, num_queries]);
+        self.memory_of_cleared(keys, values, mask)
+    }
+
+    /// [`memory`](Self::memory), of keys whose padding is cleared; there may be fewer heads of them than of queries.
+    pub(crate) fn memory_of_cleared(
+        &self,
+        keys: Tensor<4>,
+        values: Tensor<4>,
+        mask: Mask,
+    ) -> Memory {
+        assert_dtype("keys", &keys, &values);
+        let [batch, heads, num_keys, _] = keys.dims();
+        let keys = if batch * heads * num_keys == 0 {
+            keys
+        } else {
+            self.score.project_keys(keys, 0..num_keys as i64)
+        };
+        Memory::of_cleared(keys, values, mask)
+    }
+
+    /// A memory for many calls, which come with `mask`; `[heads, num_queries]` of them are known so far.
+    pub(crate) fn prepared(&self, memory: Memory, mask: Mask, known: [usize; 2]) -> Memory {
+        let shared = SharedGradients::default();
+        let keys = ops::defer_gradients(memory.keys, &shared.keys);
+        let values = ops::defer_gradients(memory.values, &shared.values);
+        let prepared = match self.score.kernel() {
+            ScoreKernel::Dot { .. } => self.score.key_bias(&keys).map(PreparedKeys::Bias),
+            ScoreKernel::Additive { .. } => {
+                ops::pack_additive_keys(keys.clone(), &memory.mask, known).map(PreparedKeys::Packed)
+            }
+            ScoreKernel::Custom => None,
+        };
+        let mask = if mask.depends_on_positions() {
+            mask
+        } else {
+            memory.mask
+        };
+        let mut memory = Memory::of_cleared(keys, values, mask).owned_by::<S>();
+        memory.prepared = prepared.unwrap_or(PreparedKeys::None);
+        memory.shared = Some(shared);
+        memory
+    }
+
+    /// The context of `heads` heads of queries.
+    pub(crate) fn attend_heads(
+        &self,
+        queries: Tensor<4>,
+        heads: usize,
+        memory: &Memory,
+    ) -> Tensor<4> {
+        let dropout = self.active_dropout(&queries);
+        let queries = match self.project_queries(queries, heads, memory) {
+            Projected::Queries(queries) => queries,
+            Projected::Nothing(output) => return output.context,
+        };
+        let [_, _, num_queries, size] = queries.dims();
+        let (device, dtype) = (queries.device(), queries.dtype());
+        let of_positions = self
+            .score
+            .position_bias(num_queries, memory.num_keys(), &device, dtype);
+        let rows = of_positions.as_ref().map_or(0, |bias| bias.dims()[2]);
+        match (self.normalizer, self.score.kernel()) {
+            (Normalizer::Softmax, ScoreKernel::Dot { scale }) if rows <= 1 => {
+                let of_keys = match &memory.prepared {
+                    PreparedKeys::Bias(bias) => Some(bias.clone()),
+                    _ => self.score.key_bias(&memory.keys),
+                };
+                let bias = match (of_keys, of_positions) {
+                    (Some(of_keys), Some(of_positions)) => {
+                        Some(widened(per_head(of_keys, heads)) + widened(of_positions))
+                    }
+                    (of_keys, of_positions) => of_keys.or(of_positions),
+                };
+                let scale = scale.unwrap_or_else(|| default_scale(size));
+                ops::dot_product_attention(queries, memory, scale, bias, dropout)
+            }
+            (Normalizer::Softmax, ScoreKernel::Additive { weight }) if rows == 0 => {
+                ops::additive_attention(queries, memory, weight, dropout)
+            }
+            (_, kernel) => self.pool(queries, memory, kernel, dropout).context,
+        }
+    }
+
+    /// [`attend_heads`](Self::attend_heads), and the weights.
+    pub(crate) fn attend_heads_with_weights(
+        &self,
+        queries: Tensor<4>,
+        heads: usize,
+        memory: &Memory,
+    ) -> AttentionOutput<4> {
+        let dropout = self.active_dropout(&queries);
+        match self.project_queries(queries, heads, memory) {
+            Projected::Queries(queries) => self.pool(queries, memory, self.score.kernel(), dropout),
+            Projected::Nothing(output) => output,
+        }
+    }
+
     /// Score, normalizer, dropout, weighted sum: each a step of its own.
-    fn pool(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> AttentionOutput<4> {
+    fn pool(
+        &self,
+        queries: Tensor<4>,
+        memory: &Memory,
+        kernel: ScoreKernel,
+        dropout: f64,
+    ) -> AttentionOutput<4> {
         let mask = &memory.mask;
-        let scores = self.score.score(queries, memory.keys(), mask);
+        let [_, heads, _, _] = queries.dims();
+        let keys = match kernel {
+            // Its author need not think of shared heads.
+            ScoreKernel::Custom => repeat_key_heads(memory.keys(), heads),
+            _ => memory.keys(),
+        };
+        let scores = self.score.score(queries, keys, mask);
         let weights = self.normalizer.weights(scores, mask);
         let dropped = drop_weights(weights.clone(), dropout);
         AttentionOutput {
@@ -234,48 +342,40 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// Projects the keys, after padding is cleared: the gradient of a projection multiplies by its input, and
-    /// padding may hold anything.
-    fn memory<const D: usize>(
-        &self,
-        keys: Tensor<D>,
-        values: Tensor<D>,
-        mask: &Mask,
-        num_queries: usize,
-    ) -> Memory {
-        let keys = to_four_axes(keys);
-        let values = to_four_axes(values);
-        let [batch, heads, num_keys, _] = keys.dims();
-        assert_shape!(values, [batch, heads, num_keys, _]);
-        assert_dtype("keys", &keys, &values);
-        let keys = ops::fill_padding(keys, mask, num_queries);
-        let keys = match batch * heads * num_keys {
-            0 => keys,
-            _ => self.score.project_keys(keys),
-        };
-        Memory::of_cleared(keys, values, mask.clone())
-    }
-
-    /// The projected queries, or `None` where an axis of size 0 leaves nothing to attend to.
-    fn project_queries(&self, queries: Tensor<4>, memory: &Memory) -> Option<Tensor<4>> {
+    /// # Panics
+    /// If the memory is not for this score, or for `heads` heads of queries like these.
+    fn project_queries(&self, queries: Tensor<4>, heads: usize, memory: &Memory) -> Projected {
         memory.expect_owner::<S>();
-        let [batch, heads, num_keys, _] = memory.values.dims();
+        let [batch, _, num_keys, value_size] = memory.values.dims();
         let [_, _, num_queries, _] = queries.dims();
         assert_shape!(queries, [batch, heads, num_queries, _]);
         assert_dtype("queries", &queries, &memory.values);
-        match batch * heads * num_queries * num_keys {
-            0 => None,
-            _ => Some(self.score.project_queries(queries)),
+        if batch * heads * num_queries * num_keys == 0 {
+            let options = (&memory.values.device(), memory.values.dtype());
+            return Projected::Nothing(AttentionOutput {
+                context: Tensor::zeros([batch, heads, num_queries, value_size], options),
+                weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
+            });
         }
+        let last = num_keys as i64;
+        let positions = last - num_queries as i64..last;
+        Projected::Queries(self.score.project_queries(queries, positions))
     }
 
     /// The dropout probability in force: 0 unless the module trains, on a training device.
     fn active_dropout(&self, queries: &Tensor<4>) -> f64 {
-        match self.dropout.training.is_enabled() && queries.device().is_autodiff() {
-            true => self.dropout.prob,
-            false => 0.0,
+        if self.dropout.training.is_enabled() && queries.device().is_autodiff() {
+            self.dropout.prob
+        } else {
+            0.0
         }
     }
+}
+
+/// Queries for a kernel, or the output where an axis of size 0 leaves nothing to attend to.
+enum Projected {
+    Queries(Tensor<4>),
+    Nothing(AttentionOutput<4>),
 }
 
 /// # Panics
@@ -286,19 +386,4 @@ fn assert_dtype(name: &str, tensor: &Tensor<4>, values: &Tensor<4>) {
         got == expected,
         "{name} expected of type {expected:?}, as the values, got {got:?}"
     );
-}
-
-fn queries_axis<const D: usize>(queries: &Tensor<D>) -> usize {
-    queries.dims()[D - 2]
-}
-
-/// No keys, no queries or no examples: zeros.
-fn empty(queries: &Tensor<4>, values: &Tensor<4>) -> AttentionOutput<4> {
-    let [batch, heads, num_queries, _] = queries.dims();
-    let [_, _, num_keys, value_size] = values.dims();
-    let options = (&values.device(), values.dtype());
-    AttentionOutput {
-        context: Tensor::zeros([batch, heads, num_queries, value_size], options),
-        weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
-    }
 }

@@ -1,27 +1,38 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
+#![cfg_attr(
+    not(any(feature = "flex", feature = "ndarray")),
+    allow(dead_code, reason = "the CPU kernels are for flex and ndarray")
+)]
+#![cfg_attr(
+    not(any(feature = "flex", feature = "ndarray", feature = "cubecl-backend")),
+    allow(unused_variables, reason = "without a backend nothing is dispatched")
+)]
 
-mod alignment;
 mod attention;
+#[cfg(feature = "pytorch")]
 pub mod import;
 mod linear;
 mod mask;
 mod memory;
-mod multi_head;
+mod multi_head_attention;
 mod normalizer;
+#[doc(hidden)]
 pub mod ops;
 mod position;
 mod rank;
 mod score;
 mod sigmoid;
+mod sizes;
 mod softmax;
+mod stateful;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{
     AdditiveScore, AdditiveScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore,
-    ConcatScoreConfig, CosineScore, CosineScoreConfig, DotFamily, DotProductScore,
-    DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
-    KernelScoreConfig, ProjectedScore, ProjectedScoreConfig, ScoringFunction,
+    ConcatScoreConfig, CosineScore, CosineScoreConfig, DotProductScore, DotProductScoreConfig,
+    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, ProjectedScore,
+    ProjectedScoreConfig, ScoreKernel, ScoringFunction,
 };
 
 pub use position::{
@@ -39,10 +50,12 @@ pub use attention::{
     DotProductAttentionConfig,
 };
 pub use memory::Memory;
-pub use multi_head::{MultiHead, MultiHeadConfig, MultiHeadOutput};
+pub use multi_head_attention::{
+    MultiHeadAttention, MultiHeadAttentionConfig, MultiHeadAttentionOutput,
+};
 
-pub use alignment::{
-    Alignment, AlignmentState, CoverageAttention, CoverageAttentionConfig, CoverageState,
-    LocationAttention, LocationAttentionConfig, LocationFeatures, LocationState,
-    MonotonicAttention, MonotonicAttentionConfig, MonotonicState, expected_alignment,
+pub use stateful::{
+    AttentionState, CoverageAttention, CoverageAttentionConfig, CoverageState, LocationAttention,
+    LocationAttentionConfig, LocationFeatures, LocationState, MonotonicAttention,
+    MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
 };

@@ -1,19 +1,19 @@
-//! Linear maps of four-axis tensors.
+//! Linear layers on tensors of four axes.
 
 use burn::nn::Linear;
 use burn::tensor::module::linear;
 use burn::tensor::{Tensor, assert_shape};
 
-/// Applies `map` to the last axis; see [`project_by`].
+/// Applies `layer` to the last axis; see [`project_by`].
 ///
 /// # Shapes
 /// - input `[batch, heads, rows, in]`, result `[batch, heads, rows, out]`
-pub(crate) fn project(map: &Linear, input: Tensor<4>) -> Tensor<4> {
-    let bias = map.bias.as_ref().map(|bias| bias.val());
-    project_by(map.weight.val(), bias, input)
+pub(crate) fn project(layer: &Linear, input: Tensor<4>) -> Tensor<4> {
+    let bias = layer.bias.as_ref().map(|bias| bias.val());
+    project_by(layer.weight.val(), bias, input)
 }
 
-/// Applies a linear map to the last axis, all rows in one matrix product.
+/// `input weight + bias` along the last axis, all rows in one matrix product.
 ///
 /// `nn::Linear` on more than two axes forms its weight gradient per example and sums afterwards, which costs
 /// more than the product itself.
@@ -31,4 +31,19 @@ pub(crate) fn project_by(
     assert_shape!(input, [batch, heads, rows, from]);
     let output = linear(input.reshape([batch * heads * rows, from]), weight, bias);
     output.reshape([batch, heads, rows, to])
+}
+
+/// The only column of a linear layer `[size, 1]`, `[size]`.
+pub(crate) fn column(layer: &Linear) -> Tensor<1> {
+    let weight = layer.weight.val();
+    let [size, _] = weight.dims();
+    weight.reshape([size])
+}
+
+/// `gain w / |w|`, where `w` is the only [`column`] of a linear layer: its length and direction are learnt apart
+/// (Salimans & Kingma 2016, "Weight Normalization").
+pub(crate) fn normalized_column(layer: &Linear, gain: Tensor<1>) -> Tensor<1> {
+    let direction = column(layer);
+    let length = direction.clone().square().sum().sqrt();
+    direction * (gain / length)
 }

@@ -1,21 +1,22 @@
-//! Which keys a query may see.
+//! Which keys a query attends to.
 
 use std::ops::BitAnd;
+use std::sync::Arc;
 
 use burn::backend::Dispatch;
 use burn::tensor::{Bool, DType, Device, Int, IntDType, Shape, Tensor, TensorData};
 
-use crate::ops::MaskPrimitive;
+use crate::ops::{HostMask, Intervals, Keep, ResolvedMask, is_in_host_memory};
 use crate::rank::reshape;
 
-/// Which keys each query may see.
+/// Which keys each query attends to.
 ///
-/// Valid lengths, causal and window masks say that query `i` sees the keys `start_i .. end_i`. They stay
-/// two integers per query until a kernel walks them; only [`keep`](Self::keep) and [`drop`](Self::drop) are
-/// dense. `&` combines masks: a key must be visible in both.
+/// Valid lengths, causal and window masks say that query `i` attends to the keys `start_i .. end_i`. They stay two integers per
+/// query until a kernel walks them; only [`keep`](Self::keep) and [`drop`](Self::drop) are dense. `&` combines masks: a key
+/// must be visible in both.
 ///
-/// A masked key is inert: whatever it holds, NaN included, changes no bit of the result or of a gradient. A
-/// query that sees no key at all gets weights, context and gradients of exactly zero.
+/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query that
+/// attends to no key at all gets weights, context and gradients of exactly zero.
 ///
 /// ```
 /// use attention_core::Mask;
@@ -31,8 +32,10 @@ pub struct Mask {
     /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
     lens: Option<Tensor<2, Int>>,
     window: Option<Window>,
-    /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where visible.
+    /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key.
     keep: Option<Tensor<4, Bool>>,
+    /// What [`resolve`](Self::resolve) found for scores of one size.
+    resolved: Option<Arc<Resolved>>,
 }
 
 /// Keys at most `before` before and `after` after the query's own position; `None` is unlimited.
@@ -42,13 +45,20 @@ struct Window {
     after: Option<usize>,
 }
 
+/// A mask, resolved for scores `[_, _, queries, keys]`.
+#[derive(Debug)]
+struct Resolved {
+    pairs: [usize; 2],
+    mask: ResolvedMask<Dispatch>,
+}
+
 impl Mask {
-    /// Every query sees every key.
+    /// Every query attends to every key.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Every query of example `b` sees the keys `0 .. lens[b]`; lengths are clamped to `0 ..= keys`.
+    /// Every query of example `b` attends to the keys `0 .. lens[b]`; lengths are clamped to `0 ..= keys`.
     ///
     /// # Shapes
     /// - lens `[batch]`
@@ -56,7 +66,7 @@ impl Mask {
         Self::from_lens(lens.unsqueeze_dim(1))
     }
 
-    /// Query `i` of example `b` sees the keys `0 .. lens[b, i]`; lengths are clamped to `0 ..= keys`.
+    /// Query `i` of example `b` attends to the keys `0 .. lens[b, i]`; lengths are clamped to `0 ..= keys`.
     ///
     /// # Shapes
     /// - lens `[batch, queries]`
@@ -64,24 +74,24 @@ impl Mask {
         Self::from_lens(lens)
     }
 
-    /// Query `i` sees the keys up to its own position: `key <= i + keys - queries`.
+    /// Query `i` attends to the keys up to its own position: `key <= i + keys - queries`.
     ///
-    /// The diagonal is aligned bottom-right, as in Burn's `attention`: the last query sees every key. (PyTorch's
+    /// The diagonal is aligned bottom-right, as in Burn's `attention`: the last query attends to every key. (PyTorch's
     /// `is_causal` aligns top-left; the two agree where there are as many queries as keys.)
     pub fn causal() -> Self {
         Self::from_window(None, Some(0))
     }
 
-    /// Query `i` sees the keys at most `before` before and `after` after its own position `i + keys - queries`.
+    /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`.
     ///
-    /// The positions are those of the queries in a call: what a window alone hides from all of them is known in
-    /// `forward`, but not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be
-    /// finite wherever a gradient of their projection is wanted.
+    /// The positions are those of the queries in a call: what a window alone masks for all of them is known in `forward`, but
+    /// not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be finite wherever a gradient
+    /// of their projection is wanted.
     pub fn window(before: usize, after: usize) -> Self {
         Self::from_window(Some(before), Some(after))
     }
 
-    /// A query sees a key where `keep` is true.
+    /// A query attends to a key where `keep` is true.
     ///
     /// # Shapes
     /// - keep `[queries, keys]`, `[batch, queries, keys]` or `[batch, heads, queries, keys]`; an axis of size 1
@@ -100,7 +110,7 @@ impl Mask {
         }
     }
 
-    /// A query does not see a key where `drop` is true. Shapes as for [`keep`](Self::keep).
+    /// A query does not attend to a key where `drop` is true. Shapes as for [`keep`](Self::keep).
     pub fn drop<const D: usize>(drop: Tensor<D, Bool>) -> Self {
         Self::keep(drop.bool_not())
     }
@@ -121,6 +131,7 @@ impl Mask {
                 // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
                 _ => keep.int().select(0, indices).bool(),
             }),
+            resolved: None,
         }
     }
 
@@ -142,6 +153,7 @@ impl Mask {
                     reshape(keep, [batch * times, heads, queries, keys])
                 }
             }),
+            resolved: None,
         }
     }
 
@@ -150,26 +162,21 @@ impl Mask {
     pub(crate) fn without_positions(&self) -> (Self, usize) {
         let lens = self.lens.as_ref().map_or(1, |lens| lens.dims()[1]);
         let keep = self.keep.as_ref().map_or(1, |keep| keep.dims()[2]);
-        let mask = Self {
-            window: None,
-            ..self.clone()
+        let mask = if self.depends_on_positions() {
+            Self {
+                window: None,
+                resolved: None,
+                ..self.clone()
+            }
+        } else {
+            self.clone()
         };
         (mask, if lens == 1 { keep } else { lens })
     }
 
-    /// The mask for one head that shows what any head shows.
-    pub(crate) fn of_any_head(&self) -> Self {
-        Self {
-            keep: self.keep.clone().map(|keep| match keep.dims() {
-                [_, 0 | 1, ..] => keep,
-                [batch, _, queries, keys] if batch * queries * keys == 0 => {
-                    reshape(keep, [batch, 1, queries, keys])
-                }
-                // By way of integers, as `select`.
-                _ => keep.int().max_dim(1).bool(),
-            }),
-            ..self.clone()
-        }
+    /// Whether it says something else for other positions of the queries.
+    pub(crate) fn depends_on_positions(&self) -> bool {
+        self.window.is_some()
     }
 
     fn from_lens(lens: Tensor<2, Int>) -> Self {
@@ -192,23 +199,105 @@ impl Mask {
         }
     }
 
-    /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, ready for the door.
+    /// The same mask, which remembers what it is for scores of `shape`, `[batch, heads, queries, keys]`: all operations of a
+    /// call then read it once.
     ///
     /// # Panics
-    /// If an axis of a mask is neither 1 nor that of `shape`.
-    pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> MaskPrimitive<Dispatch> {
-        let keep = self.keep.clone().map(|keep| {
+    /// If an axis of the mask is neither 1 nor that of `shape`.
+    pub(crate) fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
+        let [_, _, queries, keys] = shape;
+        let resolved = Resolved {
+            pairs: [queries, keys],
+            mask: self.resolve(shape, device),
+        };
+        Self {
+            resolved: Some(Arc::new(resolved)),
+            ..self.clone()
+        }
+    }
+
+    /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
+    ///
+    /// # Panics
+    /// If an axis of the mask is neither 1 nor that of `shape`.
+    pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
+        if let Some(keep) = &self.keep {
             check_axes("Mask::keep", keep.dims(), shape);
-            keep.into_dispatch()
+        }
+        if let Some(lens) = &self.lens {
+            let [batch, queries] = lens.dims();
+            check_axes("valid lengths", [batch, 1, queries, 1], shape);
+        }
+        let [_, _, queries, keys] = shape;
+        match &self.resolved {
+            Some(resolved) if resolved.pairs == [queries, keys] => resolved.mask.clone(),
+            _ if self.is_none() => ResolvedMask::None,
+            _ if is_in_host_memory(device) => ResolvedMask::Host {
+                mask: Arc::new(self.on_host(queries, keys)),
+            },
+            _ => self.on_device(queries, keys, device),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        self.lens.is_none() && self.window.is_none() && self.keep.is_none()
+    }
+
+    fn on_host(&self, num_queries: usize, num_keys: usize) -> HostMask {
+        let lens = self.lens.as_ref().map(|lens| {
+            let clamped = |len: i64| usize::try_from(len).unwrap_or(0).min(num_keys);
+            let data = lens.clone().into_data();
+            let clamped: Vec<usize> = data.iter::<i64>().map(clamped).collect();
+            (clamped, lens.dims())
         });
-        match (self.intervals(shape, device), keep) {
-            (None, None) => MaskPrimitive::None,
-            (Some((start, end)), None) => MaskPrimitive::Intervals {
+        let window = self
+            .window
+            .map(|window| window.bounds(num_queries, num_keys));
+        let intervals = match (lens, window) {
+            (None, None) => None,
+            (Some((lens, shape)), None) => Some(Intervals {
+                bounds: lens.into_iter().map(|end| [0, end]).collect(),
+                shape,
+            }),
+            (None, Some(bounds)) => Some(Intervals {
+                bounds,
+                shape: [1, num_queries],
+            }),
+            (Some((lens, [batch, queries])), Some(bounds)) => {
+                let len =
+                    |batch, query| lens[batch * queries + if queries == 1 { 0 } else { query }];
+                let within = |batch, (query, &[start, end]): (usize, &[usize; 2])| {
+                    [start, end.min(len(batch, query))]
+                };
+                let of_example = |batch| bounds.iter().enumerate().map(move |at| within(batch, at));
+                Some(Intervals {
+                    bounds: (0..batch).flat_map(of_example).collect(),
+                    shape: [batch, num_queries],
+                })
+            }
+        };
+        let keep = self.keep.as_ref().map(|keep| Keep {
+            flags: keep.clone().into_data().iter::<bool>().collect(),
+            shape: keep.dims(),
+        });
+        HostMask { intervals, keep }
+    }
+
+    fn on_device(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+    ) -> ResolvedMask<Dispatch> {
+        let keep = self.keep.clone().map(Tensor::into_dispatch);
+        match (self.bounds_on_device(num_queries, num_keys, device), keep) {
+            (None, None) => ResolvedMask::None,
+            (Some([start, end]), None) => ResolvedMask::Intervals {
                 start: start.into_dispatch(),
                 end: end.into_dispatch(),
             },
-            (None, Some(keep)) => MaskPrimitive::Dense { keep },
-            (Some((start, end)), Some(keep)) => MaskPrimitive::IntervalsAndDense {
+            (None, Some(keep)) => ResolvedMask::Dense { keep },
+            (Some([start, end]), Some(keep)) => ResolvedMask::IntervalsAndDense {
                 start: start.into_dispatch(),
                 end: end.into_dispatch(),
                 keep,
@@ -217,72 +306,57 @@ impl Mask {
     }
 
     /// `start_i` and `end_i`, each `[batch or 1, 1, queries or 1, 1]`.
-    fn intervals(
+    fn bounds_on_device(
         &self,
-        shape: [usize; 4],
+        num_queries: usize,
+        num_keys: usize,
         device: &Device,
-    ) -> Option<(Tensor<4, Int>, Tensor<4, Int>)> {
-        let num_keys = shape[3];
+    ) -> Option<[Tensor<4, Int>; 2]> {
         let lens = self.lens.clone().map(|lens| {
             let [batch, queries] = lens.dims();
-            let dims = [batch, 1, queries, 1];
-            check_axes("valid lengths", dims, shape);
-            reshape(lens.clamp(0, num_keys as i64), dims)
+            reshape(lens.clamp(0, num_keys as i64), [batch, 1, queries, 1])
         });
-        match (lens, self.window) {
-            (None, None) => None,
-            (Some(end), None) => Some((end.zeros_like(), end)),
-            (lens, Some(window)) => {
-                let (start, end) = window.bounds(shape);
-                let options = match &lens {
-                    Some(lens) => (device, lens.dtype()).into(),
-                    None => burn::tensor::TensorCreationOptions::new(device.clone()),
-                };
-                let bounds = |bounds: Vec<i64>| {
-                    let data = TensorData::new(bounds, [1, 1, shape[2], 1]);
-                    Tensor::<4, Int>::from_data(data, options.clone())
-                };
-                let (start, end) = (bounds(start), bounds(end));
-                let end = match lens {
-                    Some(lens) => minimum(lens, end),
-                    None => end,
-                };
-                Some((start, end))
-            }
-        }
+        let Some(window) = self.window else {
+            return lens.map(|end| [end.zeros_like(), end]);
+        };
+        let bounds = window.bounds(num_queries, num_keys);
+        let options = match &lens {
+            Some(lens) => (device, lens.dtype()).into(),
+            None => burn::tensor::TensorCreationOptions::new(device.clone()),
+        };
+        let [start, end] = [0, 1].map(|side| {
+            let bounds: Vec<i64> = bounds.iter().map(|bounds| bounds[side] as i64).collect();
+            let data = TensorData::new(bounds, [1, 1, num_queries, 1]);
+            Tensor::<4, Int>::from_data(data, options.clone())
+        });
+        Some(match lens {
+            Some(lens) => [start, minimum(lens, end)],
+            None => [start, end],
+        })
     }
 }
 
 impl Window {
     /// The first visible key and one past the last, per query, clamped to the keys.
-    fn bounds(self, [_, _, queries, keys]: [usize; 4]) -> (Vec<i64>, Vec<i64>) {
-        let (queries, keys) = (queries as i64, keys as i64);
+    fn bounds(self, num_queries: usize, num_keys: usize) -> Vec<[usize; 2]> {
+        let (queries, keys) = (num_queries as i64, num_keys as i64);
         let reach = |limit: Option<usize>| {
-            limit.map_or(queries + keys, |limit| {
-                i64::try_from(limit)
-                    .unwrap_or(i64::MAX / 4)
-                    .min(queries + keys)
-            })
+            let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+            limit.min(queries + keys)
         };
         let (before, after) = (reach(self.before), reach(self.after));
-        (0..queries)
-            .map(|query| query + keys - queries)
-            .map(|position| {
-                let start = (position - before).clamp(0, keys);
-                let end = (position + after + 1).clamp(0, keys);
-                (start, end)
-            })
-            .unzip()
+        let bounds = |query: i64| {
+            let position = query + keys - queries;
+            let within = |bound: i64| bound.clamp(0, keys) as usize;
+            [within(position - before), within(position + after + 1)]
+        };
+        (0..queries).map(bounds).collect()
     }
 
     fn intersect(self, other: Self) -> Self {
-        let nearer = |a: Option<usize>, b: Option<usize>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
         Self {
-            before: nearer(self.before, other.before),
-            after: nearer(self.after, other.after),
+            before: both(self.before, other.before, usize::min),
+            after: both(self.after, other.after, usize::min),
         }
     }
 }
@@ -302,6 +376,7 @@ impl BitAnd for Mask {
                 let (a, b) = expand_to_common("Mask::keep", a, b);
                 a.bool_and(b)
             }),
+            resolved: None,
         }
     }
 }

@@ -1,14 +1,14 @@
-//! Keys and values that many queries will visit.
+//! Keys and values that many queries attend to.
 
 use std::any::{TypeId, type_name};
 
 use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::Mask;
-use crate::ops::{self, Pooling, SharedGradients};
+use crate::ops::{self, SharedGradients};
 use crate::rank::reshape;
 
-/// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and visited by many
+/// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and read by many
 /// calls of [`Attention::attend`], such as the steps of a decoder. It is for the module that prepared it, whose
 /// parameters have projected the keys; a module with a score of another type panics.
 ///
@@ -32,21 +32,47 @@ use crate::rank::reshape;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// `[batch, heads, keys, _]`, as the scoring function projected them.
+    /// `[batch, key_heads, keys, _]`, as the scoring function projected them.
     pub(crate) keys: Tensor<4>,
-    /// `[batch, heads, keys, value_size]`
+    /// `[batch, key_heads, keys, value_size]`
     pub(crate) values: Tensor<4>,
     pub(crate) mask: Mask,
-    /// What [`ScoringFunction::extend_keys`](crate::ScoringFunction::extend_keys) made of the keys.
-    pub(crate) extension: Option<Tensor<4>>,
+    pub(crate) prepared: PreparedKeys,
     /// Of keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
     pub(crate) shared: Option<SharedGradients>,
     /// Who may read it; anyone, if it is nobody's.
     owner: Option<Owner>,
 }
 
-/// The type for which a memory was prepared: a scoring function, or an [`Alignment`](crate::Alignment) with a score of
-/// its own.
+/// What else is known of the keys, for the kernel of their score.
+#[derive(Clone, Debug)]
+pub(crate) enum PreparedKeys {
+    /// Nothing.
+    None,
+    /// What is added to the dot products of each key, `[batch, heads, 1, keys]`.
+    Bias(Tensor<4>),
+    /// The keys as the additive kernel reads them, `[batch, ..]`.
+    Packed(Tensor<4>),
+}
+
+impl PreparedKeys {
+    /// The same of other examples, which `f` takes along the batch.
+    fn map(&self, f: impl FnOnce(Tensor<4>) -> Tensor<4>) -> Self {
+        match self {
+            Self::None => Self::None,
+            // A bias of one example is that of all.
+            Self::Bias(bias) if bias.dims()[0] == 1 => self.clone(),
+            Self::Bias(bias) => Self::Bias(f(bias.clone())),
+            Self::Packed(packed) => Self::Packed(f(packed.clone())),
+        }
+    }
+}
+
+/// The type for which a memory was prepared: a scoring function, or a [`StatefulAttention`](crate::StatefulAttention) with a
+/// score of its own.
+///
+/// It is checked at run time. A type parameter of [`Memory`] would tell at compile time, but a model that chooses its attention
+/// by a setting would need an enum of memories beside its enum of attentions.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     id: TypeId,
@@ -75,7 +101,7 @@ impl Memory {
         let [batch, heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, heads, num_keys, _]);
         let (known, num_queries) = mask.without_positions();
-        let keys = ops::fill_padding(keys, &known, num_queries);
+        let keys = ops::fill_padding(keys, &known, [heads, num_queries]);
         Self::of_cleared(keys, values, mask)
     }
 
@@ -85,7 +111,7 @@ impl Memory {
             keys,
             values,
             mask,
-            extension: None,
+            prepared: PreparedKeys::None,
             shared: None,
             owner: None,
         }
@@ -117,14 +143,12 @@ impl Memory {
     /// # Shapes
     /// - indices `[new_batch]`
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
+        let select = |tensor: Tensor<4>| tensor.select(0, indices.clone());
         Self {
-            keys: self.keys.clone().select(0, indices.clone()),
-            values: self.values.clone().select(0, indices.clone()),
-            extension: self
-                .extension
-                .clone()
-                .map(|extension| extension.select(0, indices.clone())),
-            mask: self.mask.select(indices),
+            keys: select(self.keys()),
+            values: select(self.values()),
+            prepared: self.prepared.map(select),
+            mask: self.mask.select(indices.clone()),
             shared: None,
             owner: self.owner,
         }
@@ -138,45 +162,34 @@ impl Memory {
             reshape(copies, [batch * beam, heads, keys, size])
         };
         Self {
-            keys: repeat(self.keys.clone()),
-            values: repeat(self.values.clone()),
-            extension: self.extension.clone().map(repeat),
+            keys: repeat(self.keys()),
+            values: repeat(self.values()),
+            prepared: self.prepared.map(repeat),
+            mask: self.mask.expand(beam),
             shared: None,
             owner: self.owner,
-            mask: self.mask.expand(beam),
         }
     }
 
-    /// The keys, as the scoring function projected them, `[batch, heads, keys, _]`.
+    /// The keys, as the scoring function projected them, `[batch, key_heads, keys, _]`.
     pub fn keys(&self) -> Tensor<4> {
         self.keys.clone()
     }
 
-    /// The values, `[batch, heads, keys, value_size]`.
+    /// The values, `[batch, key_heads, keys, value_size]`.
     pub fn values(&self) -> Tensor<4> {
         self.values.clone()
     }
 
-    /// Which keys each query sees.
+    /// Which keys each query attends to.
     pub fn mask(&self) -> &Mask {
         &self.mask
     }
 
-    /// What [`ScoringFunction::extend_keys`](crate::ScoringFunction::extend_keys) made of the keys; none in
-    /// [`Attention::forward`](crate::Attention::forward), which has no use for it.
-    pub fn extension(&self) -> Option<Tensor<4>> {
-        self.extension.clone()
-    }
-
-    /// What there is to pool for projected `queries`.
-    pub(crate) fn pooling(&self, queries: Tensor<4>, dropout: f64) -> Pooling<'_> {
-        Pooling {
-            queries,
-            keys: self.keys.clone(),
-            values: self.values.clone(),
-            mask: &self.mask,
-            dropout,
-            shared: self.shared.clone(),
+    pub(crate) fn packed_keys(&self) -> Option<Tensor<4>> {
+        match &self.prepared {
+            PreparedKeys::Packed(packed) => Some(packed.clone()),
+            _ => None,
         }
     }
 

@@ -35,8 +35,9 @@ pub(crate) fn reshape<const D: usize, const E: usize, K: Basic>(
     tensor: Tensor<D, K>,
     dims: [usize; E],
 ) -> Tensor<E, K> {
-    match dims.contains(&0) {
-        true => Tensor::empty(dims, (&tensor.device(), tensor.dtype())),
-        false => tensor.reshape(dims),
+    if dims.contains(&0) {
+        Tensor::empty(dims, (&tensor.device(), tensor.dtype()))
+    } else {
+        tensor.reshape(dims)
     }
 }

@@ -2,20 +2,20 @@
 
 use burn::tensor::{Int, Tensor};
 
-use super::lower_hidden;
+use super::lower_masked;
 use crate::Mask;
-use crate::ops::fill_hidden;
+use crate::ops::fill_masked;
 use crate::score::widened;
 
-/// 1 at the first of the largest visible scores, 0 elsewhere; detached from the scores.
+/// 1 at the first of the largest scores that are not masked, 0 elsewhere; detached from the scores.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let shape = scores.dims();
     let [_, _, _, num_keys] = shape;
     if shape.contains(&0) {
-        return fill_hidden(scores, mask, 0.0).detach();
+        return fill_masked(scores, mask, 0.0).detach();
     }
     let dtype = scores.dtype();
-    let (scores, hidden) = lower_hidden(widened(scores.detach()), mask);
+    let (scores, masked) = lower_masked(widened(scores.detach()), mask);
     let largest = scores.clone().max_dim(3).expand(shape);
     // A NaN compares false, with itself and as the largest.
     let at_most = scores.clone().lower_equal(largest.clone());
@@ -37,6 +37,6 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
         .ones_like()
         .mask_fill(others, 0.0)
         .mask_fill(broken, f64::NAN)
-        .mask_fill(hidden, 0.0)
+        .mask_fill(masked, 0.0)
         .cast(dtype)
 }

@@ -1,21 +1,21 @@
 //! What makes weights of scores.
 
 mod hardmax;
-mod proportional;
 mod sparsemax;
+mod sum_normalized;
 
-use burn::tensor::{Bool, DType, Tensor};
+use burn::tensor::{Bool, Tensor};
 
-use crate::ops::fill_hidden;
+use crate::ops::{fill_masked, lowest};
 use crate::sigmoid::sigmoid;
 use crate::{Mask, masked_softmax};
 
 /// What makes attention weights of scores: the second arrow of the pipeline, whatever the scoring function and the mask.
-/// Weights of masked pairs are 0, and so are all of a query that sees no key.
+/// Weights of masked pairs are 0, and so are all of a query that attends to no key.
 ///
-/// A visible score of `-inf` gets the weight 0. A visible NaN reaches its own row (with [`Sigmoid`](Self::Sigmoid) its own
-/// weight) and no other; so does `+inf` where a row is divided or shifted by it, with [`Softmax`](Self::Softmax),
-/// [`Sparsemax`](Self::Sparsemax) and [`Proportional`](Self::Proportional).
+/// A score of `-inf` gets the weight 0. A NaN that is not masked reaches its own query (with [`Sigmoid`](Self::Sigmoid) its own
+/// weight) and no other; so does `+inf` where a query's scores are divided or shifted by it, with [`Softmax`](Self::Softmax),
+/// [`Sparsemax`](Self::Sparsemax) and [`SumNormalized`](Self::SumNormalized).
 ///
 /// ```
 /// use attention_core::{Attention, DotProductScoreConfig, Mask, Normalizer};
@@ -51,9 +51,9 @@ pub enum Normalizer {
     /// Its derivative is 0 wherever there is one. So while training, values learn through the weights, and scores
     /// (queries, keys, parameters of the score) get no gradient.
     Hardmax,
-    /// The score, divided by the sum of the visible scores of its query. For scores that are not negative, such as a
+    /// The score, divided by the sum of its query's scores that are not masked. For scores that are not negative, such as a
     /// [`KernelScore`](crate::KernelScore)'s; a query whose scores are all 0 (or no normal numbers) has weights 0.
-    Proportional,
+    SumNormalized,
 }
 
 impl Normalizer {
@@ -68,24 +68,21 @@ impl Normalizer {
         match self {
             Self::Softmax => masked_softmax(scores, mask),
             Self::Sigmoid => {
-                let scores = fill_hidden(scores, mask, 0.0);
-                fill_hidden(sigmoid(scores), mask, 0.0)
+                let scores = fill_masked(scores, mask, 0.0);
+                fill_masked(sigmoid(scores), mask, 0.0)
             }
             Self::Sparsemax => sparsemax::weights(scores, mask),
             Self::Hardmax => hardmax::weights(scores, mask),
-            Self::Proportional => proportional::weights(scores, mask),
+            Self::SumNormalized => sum_normalized::weights(scores, mask),
         }
     }
 }
 
-/// Scores whose hidden pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so. They
+/// Scores whose masked pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so. They
 /// are not in half precision: of f32, that number lies below any score.
-fn lower_hidden(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) {
-    let lowest = match scores.dtype() {
-        DType::F64 => f64::MIN,
-        _ => f64::from(f32::MIN),
-    };
-    let scores = fill_hidden(scores, mask, f64::NEG_INFINITY);
-    let hidden = scores.clone().detach().lower_elem(lowest);
-    (scores.mask_fill(hidden.clone(), lowest), hidden)
+fn lower_masked(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) {
+    let lowest = lowest(scores.dtype());
+    let scores = fill_masked(scores, mask, f64::NEG_INFINITY);
+    let masked = scores.clone().detach().lower_elem(lowest);
+    (scores.mask_fill(masked.clone(), lowest), masked)
 }

@@ -8,28 +8,28 @@
 
 use burn::tensor::{Bool, DType, Tensor};
 
-use super::lower_hidden;
+use super::lower_masked;
 use crate::Mask;
-use crate::ops::fill_hidden;
+use crate::ops::fill_masked;
 use crate::score::widened;
 
-/// `max(score - tau, 0)` over the visible keys; 0 elsewhere.
+/// `max(score - tau, 0)` over the keys that are not masked; 0 elsewhere.
 pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     if scores.dims().contains(&0) {
-        return fill_hidden(scores, mask, 0.0);
+        return fill_masked(scores, mask, 0.0);
     }
     let dtype = scores.dtype();
-    let (scores, hidden) = lower_hidden(widened(scores), mask);
+    let (scores, masked) = lower_masked(widened(scores), mask);
     // The largest is 0 now, so `tau` lies in [-1, 0): nothing is lost where scores are large.
     let largest = scores.clone().detach().max_dim(3);
-    let shifted = (scores - largest).mask_fill(hidden.clone(), BELOW);
+    let shifted = (scores - largest).mask_fill(masked.clone(), BELOW);
     let support = Support::find(shifted.clone().detach());
     // The support is a constant; what its scores do to the threshold is not.
     let threshold = support.threshold(shifted.clone());
-    above(shifted, threshold).mask_fill(hidden, 0.0).cast(dtype)
+    above(shifted, threshold).mask_fill(masked, 0.0).cast(dtype)
 }
 
-/// Stands for a hidden score after the shift: lower than any threshold.
+/// Stands for a masked score after the shift: lower than any threshold.
 const BELOW: f64 = -2.0;
 
 /// The scores that get a weight.
@@ -55,7 +55,7 @@ impl Support {
 
     fn of(outside: Tensor<4, Bool>, ones: &Tensor<4>) -> Self {
         let count = ones.clone().mask_fill(outside.clone(), 0.0).sum_dim(3);
-        // A row without a visible key has no support at all.
+        // A query that attends to no key has no support at all.
         let count = count.clamp_min(1.0);
         Self { outside, count }
     }

@@ -1,56 +1,66 @@
-//! The narrow door: the operations that a backend may replace by a kernel.
+//! The operations of attention, and what runs them on each backend.
 //!
-//! [`AttentionOps`] is a Burn backend extension. Each of its methods has a default body that composes Burn's
-//! own tensor operations (in `composed.rs`): that body is the definition of the operation, its documentation and
-//! the oracle of any kernel. The functions of this module (in `tensors.rs`) are the same operations on
-//! [`Tensor`](burn::tensor::Tensor)s, with shapes checked before anything is dispatched.
+//! [`AttentionOps`] is a Burn backend extension, and this file its list of operations. Each operation has a folder, or a
+//! file where there is little of it:
 //!
-//! Axes are always `[batch, heads, queries, keys]`.
+//! | part | what it is |
+//! | --- | --- |
+//! | inputs struct | all tensors and options by name, the mask resolved; every layer below passes it on unchanged |
+//! | checked function | from [`Tensor`](burn::tensor::Tensor)s to the inputs struct: checks shapes, answers sizes of 0, dispatches |
+//! | `composed` | the definition, made of Burn's own operations: runs everywhere, and is the oracle of the kernels |
+//! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, what it saves, backward |
+//!
+//! [`backends`] says which backend has which kernels, and makes kernels differentiable.
+//!
+//! To add an operation: its folder, a method here, and a line in the tables of `backends` if it has a kernel. Axes are always
+//! `[batch, heads, queries, keys]`.
 
-#![cfg_attr(
-    not(any(feature = "flex", feature = "ndarray", feature = "cubecl-backend")),
-    allow(unused_variables, reason = "without a backend nothing is dispatched")
-)]
-
-#[cfg(feature = "autodiff")]
-mod autodiff;
+mod additive_attention;
+mod additive_score;
 mod backends;
-#[cfg(all(feature = "host", feature = "autodiff"))]
-mod backward;
-mod composed;
-mod host;
-#[cfg(feature = "host")]
+mod deferred_gradients;
+mod dot_product_attention;
+mod dot_product_score;
+mod dropout;
+mod fill_padding;
+mod fused;
 mod kernels;
+mod key_heads;
 mod mask;
+mod masked;
+mod masked_softmax;
 mod optional;
-mod share;
-mod tensors;
+mod pack_additive_keys;
+mod weighted_sum;
 
-pub use host::HostBackend;
-pub use mask::MaskPrimitive;
+pub use additive_attention::{AdditiveAttentionInputs, additive_attention};
+pub use additive_score::{AdditiveScoreInputs, additive_score};
+pub use backends::AttentionBackend;
+pub(crate) use backends::is_in_host_memory;
+pub use deferred_gradients::{Deferred, GradientSlot, SharedGradients, defer_gradients};
+pub use dot_product_attention::{DotProductAttentionInputs, dot_product_attention};
+pub use dot_product_score::{DotProductScoreInputs, dot_product_score};
+pub(crate) use dropout::drop_weights;
+pub use fill_padding::{FillPaddingInputs, fill_padding};
+pub use kernels::Kernels;
+pub(crate) use key_heads::repeat_key_heads;
+pub use mask::{HostMask, Intervals, Keep, ResolvedMask};
+pub use masked::fill_masked;
+pub(crate) use masked::lowest;
+pub use masked_softmax::{MaskedSoftmaxInputs, masked_softmax};
 pub use optional::OptionalTensor;
-pub use share::{GradientSlot, SharedGradients};
-pub(crate) use tensors::{Pooling, pack_additive_keys, share_gradients};
-pub use tensors::{
-    additive_attention, additive_score, attention, dot_product_score, fill_hidden, fill_padding,
-    masked_softmax, weighted_sum,
-};
+pub use pack_additive_keys::{PackAdditiveKeysInputs, pack_additive_keys};
+pub use weighted_sum::{WeightedSumInputs, weighted_sum};
 
 use burn::backend::backend_extension;
 use burn::backend::tensor::FloatTensor;
 
-/// Options of [`attention`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AttentionOptions {
-    /// The factor on every score, `1 / sqrt(query_size)` for scaled dot-product attention.
-    pub scale: f64,
-    /// The probability to drop a weight, after softmax; `0.0` when not training.
-    pub dropout: f64,
-}
-
-/// The operations of attention pooling, one implementation per backend family.
+/// The operations of attention pooling. Each default body runs the backend's kernel, or else the definition.
 ///
 /// A masked pair of query and key contributes nothing, whatever its key and value hold.
+///
+/// Keys and values may have fewer heads than queries, `key_heads`, which divides `heads`: query head `h` reads key head
+/// `h * key_heads / heads`.
 #[backend_extension(
     Flex: cfg(feature = "flex"),
     NdArray: cfg(feature = "ndarray"),
@@ -58,145 +68,86 @@ pub struct AttentionOptions {
     Autodiff: cfg(feature = "autodiff"),
     Fusion: cfg(feature = "fusion"),
 )]
-pub trait AttentionOps: HostBackend {
-    /// Zeros the rows of padding, the keys (or values) that no query sees, so that what they hold cannot reach
-    /// a gradient through a product.
-    ///
-    /// # Shapes
-    /// - tensor and result `[batch, heads, keys, size]`
+pub trait AttentionOps: AttentionBackend {
+    /// Zeros for the padding among keys or values, those that no query attends to.
     #[fusion(default)]
-    fn fill_padding(
-        tensor: FloatTensor<Self>,
-        #[extension_type] mask: MaskPrimitive<Self>,
-    ) -> FloatTensor<Self> {
-        composed::fill_padding::<Self>(tensor, mask)
+    fn fill_padding(#[extension_type] inputs: FillPaddingInputs<Self>) -> FloatTensor<Self> {
+        fill_padding::composed(inputs)
     }
 
-    /// `score[b,n,i,j] = sum_h weight[h] * tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
-    ///
-    /// # Shapes
-    /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, heads, keys, num_hiddens]`,
-    ///   weight `[num_hiddens]`
-    /// - result `[batch, heads, queries, keys]`
+    /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
     #[fusion(default)]
-    fn additive_score(
-        queries: FloatTensor<Self>,
-        keys: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        #[extension_type] mask: MaskPrimitive<Self>,
-    ) -> FloatTensor<Self> {
-        composed::additive_score::<Self>(queries, keys, weight, mask)
+    fn additive_score(#[extension_type] inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
+        kernels::run(
+            Self::KERNELS.additive_score,
+            inputs,
+            additive_score::composed,
+        )
     }
 
-    /// `score[b,n,i,j] = scale * queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.
-    ///
-    /// # Shapes
-    /// - queries `[batch, heads, queries, size]`, keys `[batch, heads, keys, size]`
-    /// - result `[batch, heads, queries, keys]`
+    /// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.
     #[fusion(default)]
     fn dot_product_score(
-        queries: FloatTensor<Self>,
-        keys: FloatTensor<Self>,
-        #[extension_type] mask: MaskPrimitive<Self>,
-        scale: f64,
+        #[extension_type] inputs: DotProductScoreInputs<Self>,
     ) -> FloatTensor<Self> {
-        composed::dot_product_score::<Self>(queries, keys, mask, scale)
+        dot_product_score::composed(inputs)
     }
 
-    /// Softmax over the keys that each query may see; masked weights and rows without a visible key are 0.
-    ///
-    /// # Shapes
-    /// - scores and result `[batch, heads, queries, keys]`
+    /// Softmax over the keys that each query attends to; masked weights are 0, and so is a row without any key.
     #[fusion(default)]
-    fn masked_softmax(
-        scores: FloatTensor<Self>,
-        #[extension_type] mask: MaskPrimitive<Self>,
-    ) -> FloatTensor<Self> {
-        composed::masked_softmax::<Self>(scores, mask)
+    fn masked_softmax(#[extension_type] inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
+        kernels::run(
+            Self::KERNELS.masked_softmax,
+            inputs,
+            masked_softmax::composed,
+        )
     }
 
-    /// `context[b,n,i,:] = sum_j weights[b,n,i,j] * values[b,n,j,:]` over the visible keys.
-    ///
-    /// # Shapes
-    /// - weights `[batch, heads, queries, keys]`, values `[batch, heads, keys, value_size]`
-    /// - result `[batch, heads, queries, value_size]`
+    /// `context[b,n,i,:] = sum_j weights[b,n,i,j] values[b,n,j,:]` over the keys that are not masked.
     #[fusion(default)]
-    fn weighted_sum(
-        weights: FloatTensor<Self>,
-        values: FloatTensor<Self>,
-        #[extension_type] mask: MaskPrimitive<Self>,
-    ) -> FloatTensor<Self> {
-        composed::weighted_sum::<Self>(weights, values, mask)
+    fn weighted_sum(#[extension_type] inputs: WeightedSumInputs<Self>) -> FloatTensor<Self> {
+        weighted_sum::composed(inputs)
     }
 
-    /// Dot-product attention from queries, keys and values straight to the context:
-    /// [`dot_product_score`](Self::dot_product_score) plus the bias, [`masked_softmax`](Self::masked_softmax), dropout
-    /// and [`weighted_sum`](Self::weighted_sum).
-    ///
-    /// `shared` belongs to keys and values that went through [`share_gradients`](Self::share_gradients).
-    ///
-    /// # Shapes
-    /// - queries `[batch, heads, queries, size]`, keys `[batch, heads, keys, size]`,
-    ///   values `[batch, heads, keys, value_size]`, bias `[batch, heads or 1, 1, keys]`
-    /// - result `[batch, heads, queries, value_size]`
+    /// Dot-product attention, fused: the score, softmax, dropout and weighted sum.
     #[fusion(default)]
-    fn attention(
-        queries: FloatTensor<Self>,
-        keys: FloatTensor<Self>,
-        values: FloatTensor<Self>,
-        #[extension_type] bias: OptionalTensor<Self>,
-        #[extension_type] mask: MaskPrimitive<Self>,
-        options: AttentionOptions,
-        _shared: Option<SharedGradients>,
+    fn dot_product_attention(
+        #[extension_type] inputs: DotProductAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        composed::attention::<Self>(queries, keys, values, bias, mask, options)
+        kernels::run(
+            Self::KERNELS.dot_product_attention,
+            inputs,
+            dot_product_attention::composed,
+        )
     }
 
-    /// Additive attention from queries, keys and values straight to the context:
-    /// [`additive_score`](Self::additive_score), [`masked_softmax`](Self::masked_softmax), dropout and
-    /// [`weighted_sum`](Self::weighted_sum).
-    ///
-    /// `packed` may hold the keys as [`pack_additive_keys`](Self::pack_additive_keys) returns them; `shared` belongs to
-    /// keys and values that went through [`share_gradients`](Self::share_gradients).
-    ///
-    /// # Shapes
-    /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, heads, keys, num_hiddens]`,
-    ///   values `[batch, heads, keys, value_size]`, weight `[num_hiddens]`
-    /// - result `[batch, heads, queries, value_size]`
+    /// Additive attention, fused: the score, softmax, dropout and weighted sum.
     #[fusion(default)]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "a call across the door names each tensor"
-    )]
     fn additive_attention(
-        queries: FloatTensor<Self>,
-        keys: FloatTensor<Self>,
-        values: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        #[extension_type] mask: MaskPrimitive<Self>,
-        #[extension_type] _packed: OptionalTensor<Self>,
-        dropout: f64,
-        _shared: Option<SharedGradients>,
+        #[extension_type] inputs: AdditiveAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        composed::additive_attention::<Self>(queries, keys, values, weight, mask, dropout)
+        kernels::run(
+            Self::KERNELS.additive_attention,
+            inputs,
+            additive_attention::composed,
+        )
     }
 
-    /// The keys as the kernel of [`additive_attention`](Self::additive_attention) reads them; here, as they are.
-    ///
-    /// # Shapes
-    /// - keys `[batch, heads, keys, num_hiddens]`, result `[batch, ..]`
+    /// The keys as the kernel of [`additive_attention`](Self::additive_attention) reads them, once for many calls. Gradients
+    /// go to the keys, not to this. Without a kernel they stay as they are.
     #[fusion(default)]
     fn pack_additive_keys(
-        keys: FloatTensor<Self>,
-        #[extension_type] _mask: MaskPrimitive<Self>,
-        _num_queries: usize,
+        #[extension_type] inputs: PackAdditiveKeysInputs<Self>,
     ) -> FloatTensor<Self> {
-        keys
+        match Self::KERNELS.pack_additive_keys {
+            Some(pack) => pack(inputs),
+            None => inputs.keys,
+        }
     }
 
-    /// The same tensor, whose gradient kernels may make from what all its readers leave; see [`GradientSlot`].
+    /// The same tensor; in training its gradient may be made at once from what its readers deposit in `slot`.
     #[fusion(default)]
-    fn share_gradients(tensor: FloatTensor<Self>, _slot: GradientSlot) -> FloatTensor<Self> {
+    fn defer_gradients(tensor: FloatTensor<Self>, _slot: GradientSlot) -> FloatTensor<Self> {
         tensor
     }
 }

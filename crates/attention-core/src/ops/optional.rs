@@ -1,9 +1,9 @@
-//! Tensors that may be absent.
+//! A tensor that may be absent: `Option` does not cross Burn's dispatch (0.22.1).
 
-use burn::backend::{Backend, ExtensionType, tensor::FloatTensor};
+use burn::backend::{Backend, Dispatch, ExtensionType, tensor::FloatTensor};
 use burn::tensor::Tensor;
 
-/// A tensor, or none: what an operation of the door takes beside those that it always has.
+/// A tensor, or none.
 #[derive(Clone, Debug, ExtensionType)]
 pub enum OptionalTensor<B: Backend> {
     /// None.
@@ -16,6 +16,13 @@ pub enum OptionalTensor<B: Backend> {
 }
 
 impl<B: Backend> OptionalTensor<B> {
+    pub(super) fn as_option(&self) -> Option<&FloatTensor<B>> {
+        match self {
+            Self::Absent => None,
+            Self::Present { tensor } => Some(tensor),
+        }
+    }
+
     pub(super) fn into_option(self) -> Option<FloatTensor<B>> {
         match self {
             Self::Absent => None,
@@ -24,13 +31,17 @@ impl<B: Backend> OptionalTensor<B> {
     }
 }
 
-impl<const D: usize> From<Option<Tensor<D>>> for OptionalTensor<burn::backend::Dispatch> {
-    fn from(tensor: Option<Tensor<D>>) -> Self {
+impl<B: Backend> From<Option<FloatTensor<B>>> for OptionalTensor<B> {
+    fn from(tensor: Option<FloatTensor<B>>) -> Self {
         match tensor {
-            Some(tensor) => Self::Present {
-                tensor: tensor.into_dispatch(),
-            },
+            Some(tensor) => Self::Present { tensor },
             None => Self::Absent,
         }
+    }
+}
+
+impl OptionalTensor<Dispatch> {
+    pub(super) fn of<const D: usize>(tensor: Option<Tensor<D>>) -> Self {
+        tensor.map(Tensor::into_dispatch).into()
     }
 }

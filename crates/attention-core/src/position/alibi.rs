@@ -5,6 +5,7 @@ use burn::module::Module;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::PositionBias;
+use crate::sizes::assert_positive;
 
 /// Configuration of [`Alibi`].
 #[derive(Config, Debug)]
@@ -23,10 +24,7 @@ impl AlibiConfig {
     /// # Panics
     /// If `num_heads` is 0.
     pub fn init(&self) -> Alibi {
-        assert!(
-            self.num_heads > 0,
-            "AlibiConfig: num_heads expected at least 1, got 0"
-        );
+        assert_positive("AlibiConfig", &[("num_heads", self.num_heads)]);
         Alibi {
             num_heads: self.num_heads,
             bidirectional: self.bidirectional,
@@ -40,9 +38,8 @@ impl AlibiConfig {
 /// Head `h` of `n`, counted from 1, has the slope `2^(-8 h / n)` where `n` is a power of two. Otherwise the heads up to the
 /// next lower power of two have its slopes, and the rest every other slope of the next higher one.
 ///
-/// Within a row the bias is `slope_h j` plus a constant, so that with softmax it goes through the streaming kernel as a bias
-/// per key, unless it is bidirectional. There a score is rounded as a number of the size of `slope_h keys` is; half precision
-/// could not bear that, and adds the bias of each pair.
+/// For one query the bias is `slope_h j` plus a constant, so that around a dot product, with softmax, it goes through the fused
+/// kernel as a bias per key; the bidirectional one does for one query at a time. There a score is rounded as a number of the size of `slope_h keys` is.
 ///
 /// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation", section 3.
 #[derive(Module, Debug)]
@@ -55,10 +52,7 @@ impl Alibi {
     /// The slope of each head.
     pub fn slopes(&self) -> Vec<f64> {
         let geometric = |heads: usize| (1..=heads).map(move |head| slope(head, heads));
-        let power = match self.num_heads.is_power_of_two() {
-            true => self.num_heads,
-            false => self.num_heads.next_power_of_two() / 2,
-        };
+        let power = 1_usize << self.num_heads.ilog2();
         geometric(power)
             .chain(geometric(2 * power).step_by(2))
             .take(self.num_heads)
@@ -66,10 +60,10 @@ impl Alibi {
     }
 
     /// The slopes, `[1, heads, 1, 1]`, times distances.
-    fn times_slopes(&self, distances: Tensor<4>, dtype: DType) -> Tensor<4> {
+    fn times_slopes(&self, distances: Tensor<4>) -> Tensor<4> {
         let data = TensorData::new(self.slopes(), [1, self.num_heads, 1, 1]);
         let slopes = Tensor::<4>::from_data(data, (&distances.device(), distances.dtype()));
-        (distances * slopes).cast(dtype)
+        distances * slopes
     }
 }
 
@@ -99,18 +93,21 @@ impl PositionBias for Alibi {
         let queries = positions(first, num_queries, device, dtype).reshape([1, 1, num_queries, 1]);
         let keys = positions(0, num_keys, device, dtype).reshape([1, 1, 1, num_keys]);
         let ahead = keys - queries;
-        let ahead = match self.bidirectional {
-            true => -ahead.abs(),
-            false => ahead,
+        let ahead = if self.bidirectional {
+            -ahead.abs()
+        } else {
+            ahead
         };
-        self.times_slopes(ahead, dtype)
+        self.times_slopes(ahead).cast(dtype)
     }
 
+    /// In f32 for half precision, which could not tell neighbouring keys apart.
     fn key_bias(&self, num_keys: usize, device: &Device, dtype: DType) -> Option<Tensor<4>> {
-        // Counted from the last key: the numbers that matter most are the smallest, and exact.
-        let from_last = || positions(1 - num_keys as i64, num_keys, device, dtype);
-        let precise = matches!(dtype, DType::F32 | DType::F64);
-        (precise && !self.bidirectional)
-            .then(|| self.times_slopes(from_last().reshape([1, 1, 1, num_keys]), dtype))
+        if self.bidirectional {
+            return None;
+        }
+        // Counted from the last key: the biases that matter most are the smallest, and exact.
+        let from_last = positions(1 - num_keys as i64, num_keys, device, dtype);
+        Some(self.times_slopes(from_last.reshape([1, 1, 1, num_keys])))
     }
 }

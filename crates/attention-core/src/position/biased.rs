@@ -1,13 +1,16 @@
 //! A score plus what positions alone say.
 
+use std::ops::Range;
+
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::{Mask, Memory, ScoringFunction};
+use crate::score::widened;
+use crate::{Mask, ScoreKernel, ScoringFunction};
 
 /// What is added to a score for the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
-    /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; no number is 0.
+    /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, num_queries, num_keys]`, on `device` and of type `dtype`
@@ -15,10 +18,11 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
     -> Tensor<4>;
 
     /// A bias per key that differs from [`bias`](Self::bias) by a constant per query and head, where there is one: softmax
-    /// cannot tell the two apart, and a score of the dot family keeps its streaming kernel.
+    /// cannot tell the two apart, and a score with [`ScoreKernel::Dot`] keeps its fused kernel for many queries too. It may be more
+    /// precise than `dtype`, the type of queries and keys.
     ///
     /// # Shapes
-    /// - result `[1, heads or 1, 1, num_keys]`, on `device` and of type `dtype`
+    /// - result `[1, heads or 1, 1, num_keys]`, on `device`
     fn key_bias(&self, _num_keys: usize, _device: &Device, _dtype: DType) -> Option<Tensor<4>> {
         None
     }
@@ -50,27 +54,44 @@ impl<S: ScoringFunction, P: PositionBias> Biased<S, P> {
     pub fn new(score: S, position: P) -> Self {
         Self { score, position }
     }
-
-    /// What softmax may be given for these queries: the bias per key where that is enough.
-    fn softmax_bias(&self, queries: &Tensor<4>, memory: &Memory) -> Tensor<4> {
-        let [_, heads, num_queries, _] = queries.dims();
-        let num_keys = memory.num_keys();
-        let (device, dtype) = (queries.device(), queries.dtype());
-        let bias = match self.position.key_bias(num_keys, &device, dtype) {
-            Some(bias) => bias,
-            None => self.position.bias(num_queries, num_keys, &device, dtype),
-        };
-        check_heads(bias, heads)
-    }
 }
 
 impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
-    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
-        self.score.project_queries(queries)
+    fn project_queries(&self, queries: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+        self.score.project_queries(queries, positions)
     }
 
-    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
-        self.score.project_keys(keys)
+    fn project_keys(&self, keys: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+        self.score.project_keys(keys, positions)
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        match self.score.kernel() {
+            dot @ ScoreKernel::Dot { .. } => dot,
+            _ => ScoreKernel::Custom,
+        }
+    }
+
+    fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
+        self.score.key_bias(keys)
+    }
+
+    fn position_bias(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> Option<Tensor<4>> {
+        let own = self.position.key_bias(num_keys, device, dtype);
+        let own = own.unwrap_or_else(|| self.position.bias(num_queries, num_keys, device, dtype));
+        let of_score = self
+            .score
+            .position_bias(num_queries, num_keys, device, dtype);
+        Some(match of_score {
+            Some(bias) => widened(own) + widened(bias),
+            None => own,
+        })
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
@@ -78,35 +99,11 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         let [_, heads, num_queries, num_keys] = scores.dims();
         let (device, dtype) = (scores.device(), scores.dtype());
         let bias = self.position.bias(num_queries, num_keys, &device, dtype);
-        scores + check_heads(bias, heads)
+        let [_, bias_heads, ..] = bias.dims();
+        assert!(
+            bias_heads == 1 || bias_heads == heads,
+            "Biased: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
+        );
+        scores + bias
     }
-
-    fn extend_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
-        self.score.extend_keys(keys, mask, num_queries)
-    }
-
-    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let bias = self.softmax_bias(&queries, memory);
-        self.score.attend_with_bias(queries, memory, dropout, bias)
-    }
-
-    fn attend_with_bias(
-        &self,
-        queries: Tensor<4>,
-        memory: &Memory,
-        dropout: f64,
-        bias: Tensor<4>,
-    ) -> Tensor<4> {
-        let bias = bias + self.softmax_bias(&queries, memory);
-        self.score.attend_with_bias(queries, memory, dropout, bias)
-    }
-}
-
-fn check_heads(bias: Tensor<4>, heads: usize) -> Tensor<4> {
-    let [_, found, ..] = bias.dims();
-    assert!(
-        found == 1 || found == heads,
-        "Biased: a bias of {heads} heads expected for as many heads of scores, got one of {found}"
-    );
-    bias
 }

@@ -1,4 +1,4 @@
-//! Positions: biases that know how far a key is from a query, and rotations. They wrap any scoring function.
+//! Positions: biases that know how far a key is from a query, and rotations. They go around any scoring function.
 //!
 //! Positions are those of [`Mask::causal`](crate::Mask::causal): key `j` stands at `j`, query `i` at
 //! `i + keys - queries`, so that the last query stands at the last key.

@@ -6,6 +6,7 @@ use burn::nn::{Embedding, EmbeddingConfig};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::PositionBias;
+use crate::sizes::assert_positive;
 
 /// Configuration of [`RelativePositionBias`].
 #[derive(Config, Debug)]
@@ -31,16 +32,13 @@ impl RelativePositionBiasConfig {
     /// If there are no heads, fewer than 2 buckets per direction, an odd number of buckets for two directions, or
     /// `max_distance` is not above the number of distances with a bucket of their own (half of those of a direction).
     pub fn init(&self, device: &Device) -> RelativePositionBias {
-        assert!(
-            self.num_heads > 0,
-            "RelativePositionBiasConfig: num_heads expected at least 1, got 0"
-        );
-        let (expected, fits) = match self.bidirectional {
-            true => (
-                "an even number, at least 4",
-                self.num_buckets.is_multiple_of(2),
-            ),
-            false => ("at least 2", true),
+        const NAME: &str = "RelativePositionBiasConfig";
+        assert_positive(NAME, &[("num_heads", self.num_heads)]);
+        let (expected, fits) = if self.bidirectional {
+            let is_even = self.num_buckets.is_multiple_of(2);
+            ("an even number, at least 4", is_even)
+        } else {
+            ("at least 2", true)
         };
         let bias = RelativePositionBias {
             embedding: EmbeddingConfig::new(self.num_buckets, self.num_heads).init(device),
@@ -49,12 +47,12 @@ impl RelativePositionBiasConfig {
         };
         assert!(
             fits && bias.exact() > 0,
-            "RelativePositionBiasConfig: num_buckets expected {expected}, got {}",
+            "{NAME}: num_buckets expected {expected}, got {}",
             self.num_buckets
         );
         assert!(
             self.max_distance > bias.exact(),
-            "RelativePositionBiasConfig: max_distance expected above {}, got {}",
+            "{NAME}: max_distance expected above {}, got {}",
             bias.exact(),
             self.max_distance
         );
@@ -82,14 +80,12 @@ pub struct RelativePositionBias {
 impl RelativePositionBias {
     /// The bucket of a key `ahead` positions after the query, negative for one before it.
     pub fn bucket(&self, ahead: i64) -> usize {
-        let distance = match self.bidirectional {
-            true => ahead.unsigned_abs(),
-            false => ahead.min(0).unsigned_abs(),
-        } as usize;
         let (directed, exact) = (self.directed(), self.exact());
-        let first = match self.bidirectional && ahead > 0 {
-            true => directed,
-            false => 0,
+        let is_after = ahead > 0;
+        let (distance, first) = match (self.bidirectional, is_after) {
+            (true, true) => (ahead.unsigned_abs() as usize, directed),
+            (false, true) => (0, 0),
+            (_, false) => (ahead.unsigned_abs() as usize, 0),
         };
         if distance < exact {
             return first + distance;
@@ -105,9 +101,10 @@ impl RelativePositionBias {
     /// The buckets of one direction.
     fn directed(&self) -> usize {
         let [num_buckets, _] = self.embedding.weight.dims();
-        match self.bidirectional {
-            true => num_buckets / 2,
-            false => num_buckets,
+        if self.bidirectional {
+            num_buckets / 2
+        } else {
+            num_buckets
         }
     }
 
@@ -138,7 +135,7 @@ impl PositionBias for RelativePositionBias {
 
 /// The matrices whose diagonals are constant: `matrix[h, i, j] = diagonals[h, j - i + queries - 1]`.
 ///
-/// Of `queries` copies of a row of `n` numbers, laid end to end and cut anew into rows of `n - 1`, each starts one number
+/// Of `queries` copies of a row of `n` elements, laid end to end and cut anew into rows of `n - 1`, each starts one element
 /// earlier in its copy than the one above: no index per pair is made, and gradients are sums.
 ///
 /// # Shapes

@@ -1,17 +1,18 @@
 //! Rotary position embedding.
 
+use std::ops::Range;
+
 use burn::module::Module;
 use burn::nn::RotaryEncoding;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Device, Tensor};
 
-use crate::{Mask, Memory, ScoringFunction};
+use crate::{Mask, ScoreKernel, ScoringFunction};
 
-/// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of numbers of a row by an angle in
+/// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of elements of a row by an angle in
 /// proportion to `p`: a dot product then depends on the distance of the two alone. Values are not turned.
 ///
-/// Keys are turned once, as they are prepared, counted from 0. Queries are turned when they meet the keys, the last of them at
-/// the position of the last key, as in [`Mask::causal`]: a step of a decoder with one query stands at the last key. There may
-/// therefore be no more queries than keys.
+/// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a decoder's step.
+/// There may therefore be no more queries than keys.
 ///
 /// The turn is computed in the type of the encoding, f32 unless the device says otherwise.
 ///
@@ -43,58 +44,53 @@ impl<S: ScoringFunction> Rotary<S> {
         Self { score, encoding }
     }
 
-    fn turn(&self, rows: Tensor<4>, start: usize) -> Tensor<4> {
+    fn turn(&self, rows: Tensor<4>, range: &Range<i64>) -> Tensor<4> {
         let [positions, ..] = self.encoding.freq_complex.dims();
-        let [_, _, num_rows, _] = rows.dims();
         assert!(
-            start + num_rows <= positions,
+            range.end <= positions as i64,
             "Rotary: at most {positions} positions expected, as the encoding was made for, got {}",
-            start + num_rows
+            range.end
         );
+        let start = usize::try_from(range.start).unwrap_or_else(|_| {
+            let (keys, queries) = (range.end, range.end - range.start);
+            panic!("Rotary: at most as many queries as keys expected, {keys}, got {queries}")
+        });
         let (given, turning) = (rows.dtype(), self.encoding.freq_complex.dtype());
         self.encoding.apply(rows.cast(turning), start).cast(given)
-    }
-
-    /// The queries, turned and projected.
-    fn queries(&self, queries: Tensor<4>, num_keys: usize) -> Tensor<4> {
-        let [_, _, num_queries, _] = queries.dims();
-        assert!(
-            num_queries <= num_keys,
-            "Rotary: at most as many queries as keys expected, {num_keys}, got {num_queries}"
-        );
-        let turned = self.turn(queries, num_keys - num_queries);
-        self.score.project_queries(turned)
     }
 }
 
 impl<S: ScoringFunction> ScoringFunction for Rotary<S> {
-    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
-        self.score.project_keys(self.turn(keys, 0))
+    fn project_queries(&self, queries: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+        let turned = self.turn(queries, &positions);
+        self.score.project_queries(turned, positions)
+    }
+
+    fn project_keys(&self, keys: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+        let turned = self.turn(keys, &positions);
+        self.score.project_keys(turned, positions)
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        self.score.kernel()
+    }
+
+    fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
+        self.score.key_bias(keys)
+    }
+
+    fn position_bias(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> Option<Tensor<4>> {
+        self.score
+            .position_bias(num_queries, num_keys, device, dtype)
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-        let [_, _, num_keys, _] = keys.dims();
-        let queries = self.queries(queries, num_keys);
         self.score.score(queries, keys, mask)
-    }
-
-    fn extend_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
-        self.score.extend_keys(keys, mask, num_queries)
-    }
-
-    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let queries = self.queries(queries, memory.num_keys());
-        self.score.attend(queries, memory, dropout)
-    }
-
-    fn attend_with_bias(
-        &self,
-        queries: Tensor<4>,
-        memory: &Memory,
-        dropout: f64,
-        bias: Tensor<4>,
-    ) -> Tensor<4> {
-        let queries = self.queries(queries, memory.num_keys());
-        self.score.attend_with_bias(queries, memory, dropout, bias)
     }
 }

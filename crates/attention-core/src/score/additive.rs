@@ -1,13 +1,15 @@
 //! Additive score.
 
+use std::ops::Range;
+
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::ScoringFunction;
-use crate::linear::project;
-use crate::{Mask, Memory, ops};
+use super::{ScoreKernel, ScoringFunction};
+use crate::linear::{column, normalized_column, project};
+use crate::sizes::assert_positive;
 
 /// Configuration of [`AdditiveScore`].
 #[derive(Config, Debug)]
@@ -37,7 +39,7 @@ impl AdditiveScoreConfig {
             ("key_size", self.key_size),
             ("num_hiddens", self.num_hiddens),
         ];
-        expect_positive("AdditiveScoreConfig", &sizes);
+        assert_positive("AdditiveScoreConfig", &sizes);
         let linear = |from, to| LinearConfig::new(from, to).with_bias(false).init(device);
         let has_bias = self.bias || self.normalize;
         let length = 1.0 / (self.num_hiddens as f64).sqrt();
@@ -77,53 +79,19 @@ pub struct AdditiveScore {
 }
 
 impl ScoringFunction for AdditiveScore {
-    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         project(&self.query, queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         project(&self.key, keys)
     }
 
-    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-        ops::additive_score(queries, keys, self.weight(), mask)
-    }
-
-    fn extend_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
-        ops::pack_additive_keys(keys.clone(), mask, num_queries)
-    }
-
-    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let pooling = memory.pooling(queries, dropout);
-        pooling.additive(self.weight(), memory.extension.clone())
-    }
-}
-
-impl AdditiveScore {
-    /// The weight of each hidden unit, `[num_hiddens]`: w_v, or `g w_v / |w_v|`.
-    fn weight(&self) -> Tensor<1> {
-        let weight = vector(&self.value);
-        match &self.gain {
-            Some(gain) => {
-                let length = weight.clone().square().sum().sqrt();
-                weight * (gain.val() / length)
-            }
-            None => weight,
-        }
-    }
-}
-
-/// The weights of a linear map `[size, 1]`, `[size]`.
-pub(super) fn vector(linear: &Linear) -> Tensor<1> {
-    let weight = linear.weight.val();
-    let [size, _] = weight.dims();
-    weight.reshape([size])
-}
-
-/// # Panics
-/// If a size is 0; `config` is what asks for it.
-pub(super) fn expect_positive(config: &str, sizes: &[(&str, usize)]) {
-    for (name, size) in sizes {
-        assert!(*size > 0, "{config}: {name} expected at least 1, got 0");
+    fn kernel(&self) -> ScoreKernel {
+        let weight = match &self.gain {
+            Some(gain) => normalized_column(&self.value, gain.val()),
+            None => column(&self.value),
+        };
+        ScoreKernel::Additive { weight }
     }
 }

@@ -1,12 +1,15 @@
 //! Bilinear score.
 
+use std::ops::Range;
+
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::DotFamily;
+use super::{ScoreKernel, ScoringFunction};
 use crate::linear::project;
+use crate::sizes::{assert_finite, assert_positive};
 
 /// Configuration of [`BilinearScore`].
 #[derive(Config, Debug)]
@@ -26,28 +29,21 @@ impl BilinearScoreConfig {
     /// # Panics
     /// If a size is 0 or `scale` is not finite.
     pub fn init(&self, device: &Device) -> BilinearScore {
-        for (name, size) in [("query_size", self.query_size), ("key_size", self.key_size)] {
-            assert!(
-                size > 0,
-                "BilinearScoreConfig: {name} expected at least 1, got 0"
-            );
-        }
-        let scale = self.scale;
-        assert!(
-            scale.is_finite(),
-            "BilinearScoreConfig: scale expected a finite number, got {scale}"
-        );
+        const NAME: &str = "BilinearScoreConfig";
+        let sizes = [("query_size", self.query_size), ("key_size", self.key_size)];
+        assert_positive(NAME, &sizes);
+        assert_finite(NAME, "scale", self.scale);
         let query = LinearConfig::new(self.query_size, self.key_size).with_bias(false);
         BilinearScore {
             query: query.init(device),
-            scale,
+            scale: self.scale,
         }
     }
 }
 
 /// `a(q, k) = q^T M k`, for queries and keys of any two sizes: "general" attention.
 ///
-/// The queries are mapped by `M^T`, then it is a dot product; keys stay as they are.
+/// The queries are multiplied by `M^T`, then it is a dot product; keys stay as they are.
 ///
 /// Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1.
 ///
@@ -66,18 +62,20 @@ impl BilinearScoreConfig {
 /// ```
 #[derive(Module, Debug)]
 pub struct BilinearScore {
-    /// M, `[query_size, key_size]`: Burn keeps a linear map as `[in, out]`, which is M as the formula has it. (The
+    /// M, `[query_size, key_size]`: Burn keeps a linear layer as `[in, out]`, which is M as the formula has it. (The
     /// `weight` of a PyTorch `Linear` from queries to keys is its transpose.)
     pub query: Linear,
     scale: f64,
 }
 
-impl DotFamily for BilinearScore {
-    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+impl ScoringFunction for BilinearScore {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         project(&self.query, queries)
     }
 
-    fn scale(&self, _size: usize) -> f64 {
-        self.scale
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot {
+            scale: Some(self.scale),
+        }
     }
 }

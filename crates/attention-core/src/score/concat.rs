@@ -1,14 +1,15 @@
 //! Concat score.
 
+use std::ops::Range;
+
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
-use super::ScoringFunction;
-use super::additive::{expect_positive, vector};
-use crate::linear::project_by;
-use crate::{Mask, Memory, ops};
+use super::{ScoreKernel, ScoringFunction};
+use crate::linear::{column, project_by};
+use crate::sizes::assert_positive;
 
 /// Configuration of [`ConcatScore`].
 #[derive(Config, Debug)]
@@ -35,7 +36,7 @@ impl ConcatScoreConfig {
             ("key_size", self.key_size),
             ("num_hiddens", self.num_hiddens),
         ];
-        expect_positive("ConcatScoreConfig", &sizes);
+        assert_positive("ConcatScoreConfig", &sizes);
         let hidden = LinearConfig::new(self.query_size + self.key_size, self.num_hiddens);
         let value = LinearConfig::new(self.num_hiddens, 1);
         ConcatScore {
@@ -50,7 +51,7 @@ impl ConcatScoreConfig {
 ///
 /// It is computed as `v . tanh(W_q q + W_k k)` with the two parts of W, by the kernels of
 /// [`AdditiveScore`](crate::AdditiveScore): no pair is ever concatenated. The two scores differ in how their parameters
-/// are kept and drawn at first, and loaded from other programs.
+/// are kept, drawn at first, and loaded from other programs.
 ///
 /// Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", section 3.1, "concat".
 ///
@@ -77,37 +78,30 @@ pub struct ConcatScore {
 }
 
 impl ScoringFunction for ConcatScore {
-    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let size = self.query_size;
         assert_shape!(queries, [_, _, _, size]);
         let bias = self.hidden.bias.as_ref().map(|bias| bias.val());
-        project_by(self.rows(0, size), bias, queries)
+        project_by(self.weights(0, size), bias, queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let [both, _] = self.hidden.weight.dims();
         let size = both - self.query_size;
         assert_shape!(keys, [_, _, _, size]);
-        project_by(self.rows(self.query_size, size), None, keys)
+        project_by(self.weights(self.query_size, size), None, keys)
     }
 
-    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-        ops::additive_score(queries, keys, vector(&self.value), mask)
-    }
-
-    fn extend_keys(&self, keys: &Tensor<4>, mask: &Mask, num_queries: usize) -> Option<Tensor<4>> {
-        ops::pack_additive_keys(keys.clone(), mask, num_queries)
-    }
-
-    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        let pooling = memory.pooling(queries, dropout);
-        pooling.additive(vector(&self.value), memory.extension.clone())
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Additive {
+            weight: column(&self.value),
+        }
     }
 }
 
 impl ConcatScore {
     /// The part of W that meets the query or the key.
-    fn rows(&self, start: usize, size: usize) -> Tensor<2> {
+    fn weights(&self, start: usize, size: usize) -> Tensor<2> {
         self.hidden.weight.val().narrow(0, start, size)
     }
 }

@@ -1,12 +1,14 @@
 //! Cosine score.
 
+use std::ops::Range;
+
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
 
-use super::DotFamily;
 use super::norms::{safe_inverse_sqrt, squared_norms, widened};
+use super::{ScoreKernel, ScoringFunction};
 
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]
@@ -59,11 +61,11 @@ pub struct CosineScore {
     fixed: f64,
 }
 
-impl DotFamily for CosineScore {
-    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+impl ScoringFunction for CosineScore {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let dtype = queries.dtype();
         let (queries, inverse) = with_inverse_norms(queries);
-        // The temperature goes where numbers are few: one for each query.
+        // The temperature goes where elements are few: one for each query.
         let factor = match &self.temperature {
             Some(temperature) => {
                 let temperature = temperature.val().reshape([1, 1, 1, 1]);
@@ -74,17 +76,18 @@ impl DotFamily for CosineScore {
         (queries * factor).cast(dtype)
     }
 
-    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let dtype = keys.dtype();
         let (keys, inverse) = with_inverse_norms(keys);
         (keys * inverse).cast(dtype)
     }
 
-    fn scale(&self, _size: usize) -> f64 {
-        match self.temperature {
+    fn kernel(&self) -> ScoreKernel {
+        let fixed = match self.temperature {
             Some(_) => 1.0,
             None => self.fixed,
-        }
+        };
+        ScoreKernel::Dot { scale: Some(fixed) }
     }
 }
 

@@ -3,7 +3,8 @@
 use burn::config::Config;
 use burn::module::Module;
 
-use super::DotFamily;
+use super::{ScoreKernel, ScoringFunction};
+use crate::sizes::assert_finite;
 
 /// Configuration of [`DotProductScore`].
 #[derive(Config, Debug)]
@@ -20,10 +21,7 @@ impl DotProductScoreConfig {
     /// If `scale` is not finite.
     pub fn init(&self) -> DotProductScore {
         if let Some(scale) = self.scale {
-            assert!(
-                scale.is_finite(),
-                "DotProductScoreConfig: scale expected a finite number, got {scale}"
-            );
+            assert_finite("DotProductScoreConfig", "scale", scale);
         }
         DotProductScore { scale: self.scale }
     }
@@ -39,8 +37,8 @@ pub struct DotProductScore {
     scale: Option<f64>,
 }
 
-impl DotFamily for DotProductScore {
-    fn scale(&self, size: usize) -> f64 {
-        self.scale.unwrap_or(1.0 / (size.max(1) as f64).sqrt())
+impl ScoringFunction for DotProductScore {
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot { scale: self.scale }
     }
 }

@@ -1,12 +1,15 @@
 //! Gaussian score.
 
+use std::ops::Range;
+
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
 
-use super::DotFamily;
 use super::norms::squared_norms;
+use super::{ScoreKernel, ScoringFunction, per_head};
+use crate::{Mask, ops};
 
 /// Configuration of [`GaussianScore`].
 #[derive(Config, Debug)]
@@ -62,15 +65,15 @@ pub struct GaussianScore {
 }
 
 impl GaussianScore {
-    /// A learned width is part of the mapped queries and keys, a fixed one of the scale.
-    fn map(&self, rows: Tensor<4>) -> Tensor<4> {
+    /// A learned width is part of the projected queries and keys, a fixed one of the scale.
+    fn by_learned_width(&self, rows: Tensor<4>) -> Tensor<4> {
         match &self.inverse_width {
             Some(inverse_width) => rows * inverse_width.val().reshape([1, 1, 1, 1]),
             None => rows,
         }
     }
 
-    /// The factor on the products of mapped queries and keys.
+    /// The factor on the products of projected queries and keys.
     fn factor(&self) -> f64 {
         match self.inverse_width {
             Some(_) => 1.0,
@@ -84,24 +87,30 @@ impl GaussianScore {
     }
 }
 
-impl DotFamily for GaussianScore {
-    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
-        self.map(queries)
+impl ScoringFunction for GaussianScore {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+        self.by_learned_width(queries)
     }
 
-    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
-        self.map(keys)
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+        self.by_learned_width(keys)
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot {
+            scale: Some(self.factor()),
+        }
     }
 
     fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
         Some(self.bias(keys).swap_dims(2, 3))
     }
 
-    fn query_bias(&self, queries: &Tensor<4>) -> Option<Tensor<4>> {
-        Some(self.bias(queries))
-    }
-
-    fn scale(&self, _size: usize) -> f64 {
-        self.factor()
+    /// With the term that softmax ignores; other normalizers do not.
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        let [_, heads, _, _] = queries.dims();
+        let of_keys = per_head(self.bias(&keys).swap_dims(2, 3), heads);
+        let of_queries = self.bias(&queries);
+        ops::dot_product_score(queries, keys, mask, self.factor()) + of_keys + of_queries
     }
 }

@@ -24,7 +24,7 @@ pub enum Kernel {
     Epanechnikov,
     /// `max(0, 1 - x)`, which *Dive into Deep Learning* calls "epanechikov".
     Triangular,
-    /// 1, without a gradient: the mean of all visible values.
+    /// 1, without a gradient: the mean of all values that are not masked.
     Constant,
 }
 
@@ -58,7 +58,7 @@ impl KernelScoreConfig {
 
 /// `a(q, k) = K(|q - k| / width)` for a [`Kernel`] `K`, for queries and keys of one size.
 ///
-/// With [`Normalizer::Proportional`](crate::Normalizer::Proportional) this is the Nadaraya-Watson estimator,
+/// With [`Normalizer::SumNormalized`](crate::Normalizer::SumNormalized) this is the Nadaraya-Watson estimator,
 /// `f(q) = sum_j v_j K(q, k_j) / sum_j K(q, k_j)`, for any kernel. It stores scores and weights; a Gaussian kernel that
 /// streams is [`GaussianScore`](crate::GaussianScore) with softmax.
 ///
@@ -75,7 +75,7 @@ impl KernelScoreConfig {
 ///
 /// let device = Device::flex();
 /// let score = KernelScoreConfig::new(Kernel::Box).with_width(2.0).init();
-/// let regression = Attention::new(score, 0.0).with_normalizer(Normalizer::Proportional);
+/// let regression = Attention::new(score, 0.0).with_normalizer(Normalizer::SumNormalized);
 /// let x = Tensor::<3>::from_floats([[[0.0], [1.0], [5.0]]], &device);
 /// let y = Tensor::<3>::from_floats([[[2.0], [4.0], [7.0]]], &device);
 /// let at = Tensor::<3>::from_floats([[[0.5], [5.0], [9.0]]], &device);
@@ -118,24 +118,24 @@ impl ScoringFunction for KernelScore {
 
 impl KernelScore {
     /// `|q - k|^2 / width^2`, and 0 where masked, before anything is squared: the gradient of a square multiplies by
-    /// what a hidden key holds.
+    /// what a masked key holds.
     fn squared_distances(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, _, _, size] = queries.dims();
         // Not a division: Burn 0.22 rounds the gradient of one by a number to f32.
         let inverse_width = 1.0 / self.width;
         if size > FEW_COMPONENTS {
-            let [_, _, num_queries, _] = queries.dims();
-            let keys = ops::fill_padding(keys, mask, num_queries);
+            let [_, heads, num_queries, _] = queries.dims();
+            let keys = ops::fill_padding(keys, mask, [heads, num_queries]);
             let (queries, keys) = (queries * inverse_width, keys * inverse_width);
             let key_norms = squared_norms(keys.clone()).swap_dims(2, 3);
             let norms = squared_norms(queries.clone()) + key_norms;
             let products = ops::dot_product_score(queries, keys, mask, 2.0);
-            return ops::fill_hidden(norms - products, mask, 0.0).clamp_min(0.0);
+            return ops::fill_masked(norms - products, mask, 0.0).clamp_min(0.0);
         }
         let keys = keys.swap_dims(2, 3);
         let squares = (0..size).map(|at| {
             let difference = queries.clone().narrow(3, at, 1) - keys.clone().narrow(2, at, 1);
-            let difference = ops::fill_hidden(difference * inverse_width, mask, 0.0);
+            let difference = ops::fill_masked(difference * inverse_width, mask, 0.0);
             difference.clone() * difference
         });
         squares.reduce(Tensor::add).unwrap_or_else(|| {

@@ -4,7 +4,6 @@ mod additive;
 mod bilinear;
 mod concat;
 mod cosine;
-mod dot_family;
 mod dot_product;
 mod gaussian;
 mod kernel;
@@ -15,30 +14,51 @@ pub use additive::{AdditiveScore, AdditiveScoreConfig};
 pub use bilinear::{BilinearScore, BilinearScoreConfig};
 pub use concat::{ConcatScore, ConcatScoreConfig};
 pub use cosine::{CosineScore, CosineScoreConfig};
-pub use dot_family::DotFamily;
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 pub use gaussian::{GaussianScore, GaussianScoreConfig};
 pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
 pub(crate) use norms::{smallest_normal, widened};
 pub use projected::{ProjectedScore, ProjectedScoreConfig};
 
-use burn::module::{Module, ModuleDisplay};
-use burn::tensor::{Distribution, Tensor};
+use std::any::type_name;
+use std::ops::Range;
 
-use crate::{Mask, Memory, masked_softmax, ops};
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{DType, Device, Tensor};
+
+use crate::{Mask, ops};
+
+/// How scores are computed of projected queries and keys. It decides, on every device, what runs them.
+#[derive(Clone, Debug)]
+pub enum ScoreKernel {
+    /// `scale q . k + key_bias(k) + position_bias`, by the fused dot-product attention: neither scores nor weights are stored, in training
+    /// either. (The steps of a decoder keep a row of each until their backward pass adds up all gradients at once.)
+    Dot {
+        /// The factor on the products; `1 / sqrt(size)` if `None`.
+        scale: Option<f64>,
+    },
+    /// `weight . tanh(q + k)`, by the fused additive attention: no hidden unit of a pair is stored.
+    Additive {
+        /// The weight of each hidden unit, `[num_hiddens]`.
+        weight: Tensor<1>,
+    },
+    /// By [`ScoringFunction::score`], composed from tensor operations.
+    Custom,
+}
 
 /// A scoring function `a(query, key)`: the first arrow of the pipeline, and all that differs between attentions.
 ///
-/// Implement [`score`](Self::score) and [`Attention`](crate::Attention) adds masks, softmax, dropout, the
-/// weighted sum and [`Memory`](crate::Memory). The other methods have defaults: override the projections for
-/// work on one side only (done once per key, however many queries come), and [`attend`](Self::attend) where a
-/// way from scores to context exists that need not store the scores. Where a score is a dot product of mapped queries
-/// and keys, implement [`DotFamily`] instead: it has such a way.
+/// [`Attention`](crate::Attention) adds masks, softmax, dropout, the weighted sum and [`Memory`](crate::Memory). Implement one of
 ///
-/// Without heads (`[batch, rows, size]`), the heads axis has size 1.
+/// - [`score`](Self::score), for whatever tensors can express;
+/// - [`kernel`](Self::kernel), where the score is a dot product or an additive one once queries and keys are projected.
+///
+/// Override the projections for work on one side only: it is done once per key, however many queries come.
+///
+/// Without heads (`[batch, queries or keys, size]`), the heads axis has size 1.
 ///
 /// ```
-/// use attention_core::{Attention, Mask, ScoringFunction};
+/// use attention_core::{Attention, Mask, ScoreKernel, ScoringFunction};
 /// use burn::module::Module;
 /// use burn::prelude::*;
 ///
@@ -53,94 +73,121 @@ use crate::{Mask, Memory, masked_softmax, ops};
 ///     }
 /// }
 ///
+/// /// `q . k`, unscaled, through the fused kernel.
+/// #[derive(Module, Debug)]
+/// struct ProductScore {}
+///
+/// impl ScoringFunction for ProductScore {
+///     fn kernel(&self) -> ScoreKernel {
+///         ScoreKernel::Dot { scale: Some(1.0) }
+///     }
+/// }
+///
 /// let device = Device::flex();
-/// let attention = Attention::new(DistanceScore {}, 0.0);
 /// let queries = Tensor::<3>::ones([1, 2, 3], &device);
 /// let keys = Tensor::<3>::ones([1, 5, 3], &device);
-/// let context = attention.forward(queries, keys.clone(), keys, &Mask::none());
-/// assert_eq!(context.dims(), [1, 2, 3]);
+/// let forward = |attention: &dyn Fn(Tensor<3>, Tensor<3>) -> Tensor<3>| {
+///     attention(queries.clone(), keys.clone()).dims()
+/// };
+/// let distance = Attention::new(DistanceScore {}, 0.0);
+/// assert_eq!(forward(&|q, k| distance.forward(q, k.clone(), k, &Mask::none())), [1, 2, 3]);
+/// let product = Attention::new(ProductScore {}, 0.0);
+/// assert_eq!(forward(&|q, k| product.forward(q, k.clone(), k, &Mask::none())), [1, 2, 3]);
 /// ```
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// What can be computed from the queries alone.
     ///
+    /// `positions` are those of the queries, counted as the keys' are, the last query at the last key; they begin below 0
+    /// if there are more queries than keys.
+    ///
     /// # Shapes
-    /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, _]`
-    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+    /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, size]`
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         queries
     }
 
-    /// What can be computed from the keys alone; [`Memory`](crate::Memory) keeps it.
+    /// What can be computed from the keys alone; [`Memory`](crate::Memory) keeps it. `positions` are those of the keys.
     ///
     /// # Shapes
-    /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, _]`
-    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+    /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, size]`
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         keys
     }
 
-    /// The scores of all pairs, from projected queries and keys.
-    ///
-    /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
+    /// How the scores are computed of projected queries and keys.
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Custom
+    }
+
+    /// What [`ScoreKernel::Dot`] adds to the scores of each projected key, if anything; [`Memory`](crate::Memory) keeps it.
+    /// What all keys of a query share may be left out: softmax ignores it.
     ///
     /// # Shapes
-    /// - queries `[batch, heads, queries, _]`, keys `[batch, heads, keys, _]`
-    /// - result `[batch, heads, queries, keys]`
-    ///
-    /// A score of `-inf` hides a key from the softmax. Only the mask makes its value inert as well: a NaN in the
-    /// value of a key that is hidden by its score alone reaches the context.
-    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4>;
+    /// - keys `[batch, key_heads, keys, size]`, result `[batch or 1, heads, key_heads or 1, 1, keys]`
+    fn key_bias(&self, _keys: &Tensor<4>) -> Option<Tensor<4>> {
+        None
+    }
 
-    /// What else a memory keeps of the projected keys, for all calls of [`attend`](Self::attend); the first axis is the
-    /// batch. `mask` is what is known of the mask before the queries come, for `num_queries` of them.
-    fn extend_keys(
+    /// What positions alone add to the scores of [`ScoreKernel::Dot`], if anything, where softmax follows: a constant per query
+    /// may be left out. A single row, for one query or the same for all, stays in the fused kernel; with more rows
+    /// [`score`](Self::score), which adds the bias itself, is called instead.
+    ///
+    /// # Shapes
+    /// - result `[1, heads or 1, num_queries or 1, num_keys]`, on `device`, of type `dtype` or a more precise one
+    fn position_bias(
         &self,
-        _keys: &Tensor<4>,
-        _mask: &Mask,
         _num_queries: usize,
+        _num_keys: usize,
+        _device: &Device,
+        _dtype: DType,
     ) -> Option<Tensor<4>> {
         None
     }
 
-    /// The context, from projected queries and the projected keys of a memory, with softmax; `dropout` is 0 when not
-    /// training.
+    /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) says. It is called where
+    /// weights are asked for, where the normalizer is not softmax, and always for [`ScoreKernel::Custom`].
+    ///
+    /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
     ///
     /// # Shapes
-    /// - queries `[batch, heads, queries, _]`, result `[batch, heads, queries, value_size]`
-    fn attend(&self, queries: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-        pool(
-            self.score(queries, memory.keys(), memory.mask()),
-            memory,
-            dropout,
-        )
-    }
-
-    /// [`attend`](Self::attend), with `bias` added to the scores: what [`Biased`](crate::Biased) calls.
+    /// - queries `[batch, heads, queries, size]`, keys `[batch, heads, keys, size]`; with a kernel other than
+    ///   [`Custom`](ScoreKernel::Custom) there may be fewer heads of keys, shared by neighbouring heads of queries
+    /// - result `[batch, heads, queries, keys]`
     ///
-    /// # Shapes
-    /// - queries `[batch, heads, queries, _]`, bias `[batch or 1, heads or 1, queries or 1, keys]`
-    fn attend_with_bias(
-        &self,
-        queries: Tensor<4>,
-        memory: &Memory,
-        dropout: f64,
-        bias: Tensor<4>,
-    ) -> Tensor<4> {
-        let scores = self.score(queries, memory.keys(), memory.mask());
-        pool(scores + bias, memory, dropout)
+    /// A score of `-inf` hides a key from the softmax. Only the mask makes its value ignored as well: a NaN in the value of a key
+    /// that is hidden by its score alone reaches the context.
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        match self.kernel() {
+            ScoreKernel::Dot { scale } => {
+                let [_, heads, _, size] = queries.dims();
+                let bias = self.key_bias(&keys);
+                let scale = scale.unwrap_or_else(|| default_scale(size));
+                let scores = ops::dot_product_score(queries, keys, mask, scale);
+                match bias {
+                    Some(bias) => scores.clone() + per_head(bias, heads).cast(scores.dtype()),
+                    None => scores,
+                }
+            }
+            ScoreKernel::Additive { weight } => ops::additive_score(queries, keys, weight, mask),
+            ScoreKernel::Custom => panic!(
+                "{}: expected a ScoringFunction with `score`, or with a `kernel` other than Custom",
+                type_name::<Self>()
+            ),
+        }
     }
 }
 
-/// Masked softmax, dropout and weighted sum, each a step of its own.
-pub(crate) fn pool(scores: Tensor<4>, memory: &Memory, dropout: f64) -> Tensor<4> {
-    let weights = drop_weights(masked_softmax(scores, memory.mask()), dropout);
-    ops::weighted_sum(weights, memory.values(), memory.mask())
+/// `1 / sqrt(size)`: it keeps the variance of a dot product at one, whatever the size.
+pub(crate) fn default_scale(size: usize) -> f64 {
+    1.0 / (size.max(1) as f64).sqrt()
 }
 
-/// Dropout on the weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - p)`.
-pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
-    if probability == 0.0 {
-        return weights;
+/// A bias of key heads, `[_, key_heads, ..]`, for as many heads of queries; one head serves all.
+pub(crate) fn per_head(bias: Tensor<4>, heads: usize) -> Tensor<4> {
+    let [_, bias_heads, ..] = bias.dims();
+    if bias_heads == 1 {
+        bias
+    } else {
+        ops::repeat_key_heads(bias, heads)
     }
-    let keep = 1.0 - probability;
-    let kept = weights.random_like(Distribution::Bernoulli(keep));
-    weights * kept * (1.0 / keep)
 }

@@ -21,10 +21,10 @@ pub(crate) fn widened(rows: Tensor<4>) -> Tensor<4> {
 pub(super) fn squared_norms(rows: Tensor<4>) -> Tensor<4> {
     let rows = widened(rows);
     let [batch, heads, num_rows, _] = rows.dims();
-    match rows.dims().contains(&0) {
-        true => Tensor::zeros([batch, heads, num_rows, 1], (&rows.device(), rows.dtype())),
-        false => (rows.clone() * rows).sum_dim(3),
+    if rows.dims().contains(&0) {
+        return Tensor::zeros([batch, heads, num_rows, 1], (&rows.device(), rows.dtype()));
     }
+    (rows.clone() * rows).sum_dim(3)
 }
 
 /// `sqrt(squared)`, with gradient 0 where it is 0 (or no normal number).

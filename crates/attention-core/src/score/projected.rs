@@ -1,13 +1,15 @@
 //! Dot product of projected queries and keys.
 
+use std::ops::Range;
+
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::DotFamily;
-use super::additive::expect_positive;
+use super::{ScoreKernel, ScoringFunction};
 use crate::linear::project;
+use crate::sizes::assert_positive;
 
 /// Configuration of [`ProjectedScore`].
 #[derive(Config, Debug)]
@@ -31,7 +33,7 @@ impl ProjectedScoreConfig {
             ("key_size", self.key_size),
             ("num_hiddens", self.num_hiddens),
         ];
-        expect_positive("ProjectedScoreConfig", &sizes);
+        assert_positive("ProjectedScoreConfig", &sizes);
         let linear = |from| LinearConfig::new(from, self.num_hiddens).with_bias(false);
         ProjectedScore {
             query: linear(self.query_size).init(device),
@@ -66,16 +68,16 @@ pub struct ProjectedScore {
     pub key: Linear,
 }
 
-impl DotFamily for ProjectedScore {
-    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+impl ScoringFunction for ProjectedScore {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         project(&self.query, queries)
     }
 
-    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         project(&self.key, keys)
     }
 
-    fn scale(&self, size: usize) -> f64 {
-        1.0 / (size as f64).sqrt()
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot { scale: None }
     }
 }

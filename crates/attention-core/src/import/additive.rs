@@ -1,0 +1,66 @@
+//! Parameters of D2L's additive attention.
+
+use std::path::Path;
+
+use super::ImportError;
+use super::state_dict::{Place, StateDict};
+use crate::{AdditiveAttention, AdditiveScore};
+
+/// Loads a PyTorch state dict of D2L's `AdditiveAttention` into `attention`.
+///
+/// `prefix` is what stands before `W_q.weight` in the file: `""` for a state dict of the attention alone,
+/// `"decoder.attention."` for one of a larger model, whose other tensors are left alone.
+///
+/// # Errors
+/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, one of
+/// the tensors is missing or of another shape than `attention` was configured for, the file has a bias that `attention` has not,
+/// or `attention` normalises w_v, which D2L's does not.
+///
+/// ```no_run
+/// use attention_core::AdditiveAttentionConfig;
+/// use attention_core::import::load_additive_attention;
+/// use burn::prelude::*;
+///
+/// let attention = AdditiveAttentionConfig::new(20, 2, 8).init(&Device::flex());
+/// let attention = load_additive_attention(attention, "attention.pt", "")?;
+/// # Ok::<(), attention_core::import::ImportError>(())
+/// ```
+pub fn load_additive_attention(
+    attention: AdditiveAttention,
+    path: impl AsRef<Path>,
+    prefix: &str,
+) -> Result<AdditiveAttention, ImportError> {
+    let path = path.as_ref();
+    StateDict::read(path, prefix)
+        .and_then(|file| load(attention, &file))
+        .map_err(ImportError::of(path))
+}
+
+fn load(attention: AdditiveAttention, file: &StateDict) -> Result<AdditiveAttention, String> {
+    let AdditiveScore {
+        query,
+        key,
+        value,
+        gain,
+    } = attention.score;
+    if gain.is_some() {
+        let reason =
+            "expected an attention without `normalize`: the file has no place for its gain";
+        return Err(reason.to_string());
+    }
+    for (bias, has_place) in [("W_k.bias", false), ("W_q.bias", query.bias.is_some())] {
+        if !has_place && file.contains(bias) {
+            return Err(format!(
+                "expected no tensor `{bias}`: the attention has no such bias; add `W_k.bias` to `W_q.bias`, and \
+                 configure `with_bias(true)`"
+            ));
+        }
+    }
+    let score = AdditiveScore {
+        query: file.linear(query, Place::weight_and_bias("W_q"))?,
+        key: file.linear(key, Place::weight_and_bias("W_k"))?,
+        value: file.linear(value, Place::weight_and_bias("w_v"))?,
+        gain: None,
+    };
+    Ok(AdditiveAttention { score, ..attention })
+}

@@ -1,0 +1,310 @@
+//! Multi-head attention around any scoring function.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use crate::linear::project;
+use crate::rank::reshape;
+use crate::{
+    Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, ops,
+};
+
+/// Configuration of [`MultiHeadAttention`].
+#[derive(Config, Debug)]
+pub struct MultiHeadAttentionConfig {
+    /// The number of hidden units of all heads together.
+    pub num_hiddens: usize,
+    /// The number of heads.
+    pub num_heads: usize,
+    /// The number of heads of keys and values, each shared by `num_heads / num_key_value_heads` heads of queries; by default
+    /// `num_heads`.
+    #[config(default = "None")]
+    pub num_key_value_heads: Option<usize>,
+    /// The size of a query; by default `num_hiddens`.
+    #[config(default = "None")]
+    pub query_size: Option<usize>,
+    /// The size of a key; by default `num_hiddens`.
+    #[config(default = "None")]
+    pub key_size: Option<usize>,
+    /// The size of a value; by default `num_hiddens`.
+    #[config(default = "None")]
+    pub value_size: Option<usize>,
+    /// Whether an output projection mixes the heads' contexts; without one they lie side by side.
+    #[config(default = true)]
+    pub output: bool,
+    /// The size of the context, where there is an output projection; by default `num_hiddens`.
+    #[config(default = "None")]
+    pub output_size: Option<usize>,
+    /// Whether the linear layers have a bias. D2L's have none by default, PyTorch's and Burn's do.
+    #[config(default = false)]
+    pub bias: bool,
+    /// The probability to drop a weight while training.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+}
+
+impl MultiHeadAttentionConfig {
+    /// Heads of scaled dot-product attention, with new random parameters on `device`.
+    ///
+    /// # Panics
+    /// If a size or a number is 0, `num_heads` does not divide `num_hiddens`, `num_key_value_heads` does not divide
+    /// `num_heads`, an `output_size` is given without an output projection, or `dropout` is not in `[0, 1)`.
+    pub fn init(&self, device: &Device) -> MultiHeadAttention<DotProductScore> {
+        self.init_with(DotProductScoreConfig::new().init(), device)
+    }
+
+    /// Heads around `score`, which compares queries and keys of [`head_size`](Self::head_size); all heads share its
+    /// parameters. `score` should be on the same device.
+    ///
+    /// # Panics
+    /// As [`init`](Self::init).
+    pub fn init_with<S: ScoringFunction>(
+        &self,
+        score: S,
+        device: &Device,
+    ) -> MultiHeadAttention<S> {
+        let hiddens = self.num_hiddens;
+        let size = |size: Option<usize>| size.unwrap_or(hiddens);
+        let num_key_value_heads = self.num_key_value_heads.unwrap_or(self.num_heads);
+        let sizes = [
+            ("num_hiddens", hiddens),
+            ("num_heads", self.num_heads),
+            ("num_key_value_heads", num_key_value_heads),
+            ("query_size", size(self.query_size)),
+            ("key_size", size(self.key_size)),
+            ("value_size", size(self.value_size)),
+            ("output_size", size(self.output_size)),
+        ];
+        for (name, size) in sizes {
+            assert!(
+                size > 0,
+                "MultiHeadAttentionConfig: {name} expected at least 1, got 0"
+            );
+        }
+        assert!(
+            self.num_heads.is_multiple_of(num_key_value_heads),
+            "MultiHeadAttentionConfig: num_key_value_heads expected to divide num_heads {}, got {num_key_value_heads}",
+            self.num_heads
+        );
+        assert!(
+            self.output || self.output_size.is_none(),
+            "MultiHeadAttentionConfig: output_size expected only with an output projection, got {:?} without one",
+            self.output_size
+        );
+        let shared = self.head_size() * num_key_value_heads;
+        let linear = |from, to| {
+            LinearConfig::new(from, to)
+                .with_bias(self.bias)
+                .init(device)
+        };
+        MultiHeadAttention {
+            query: linear(size(self.query_size), hiddens),
+            key: linear(size(self.key_size), shared),
+            value: linear(size(self.value_size), shared),
+            output: self.output.then(|| linear(hiddens, size(self.output_size))),
+            attention: Attention::new(score, self.dropout),
+            num_heads: self.num_heads,
+            num_key_value_heads,
+        }
+    }
+
+    /// The size of a query, key and value within a head, `num_hiddens / num_heads`.
+    ///
+    /// # Panics
+    /// If `num_heads` does not divide `num_hiddens`.
+    pub fn head_size(&self) -> usize {
+        let (hiddens, heads) = (self.num_hiddens, self.num_heads);
+        assert!(
+            heads > 0 && hiddens.is_multiple_of(heads),
+            "MultiHeadAttentionConfig: num_heads expected to divide num_hiddens {hiddens}, got {heads}"
+        );
+        hiddens / heads
+    }
+}
+
+/// Multi-head attention around any scoring function:
+/// `W_o [head_1; ..; head_n]`, where `head_h = attention(W_q q, W_k k, W_v v)` on the `h`-th part of each projection.
+///
+/// With fewer heads of keys and values than of queries, neighbouring heads share theirs (grouped-query attention; with one,
+/// multi-query attention). The kernels read shared keys and values where they are: none is repeated.
+///
+/// A query that attends to no key has a context of 0 in each head, so that the result is the bias of the output projection.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; groups: Ainslie et al. 2023, "GQA: Training Generalized
+/// Multi-Query Transformer Models from Multi-Head Checkpoints", section 2.2.
+///
+/// D2L's `MultiHeadAttention`. Burn's `MultiHeadAttention` and this have the same record, with
+/// [`bias`](MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`; for its parameters and
+/// D2L's, see [`import`](crate::import::load_multi_head_attention).
+///
+/// ```
+/// use attention_core::{Mask, MultiHeadAttentionConfig};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = MultiHeadAttentionConfig::new(16, 4).with_num_key_value_heads(Some(2)).init(&device);
+/// let rows = Tensor::<3>::ones([1, 5, 16], &device);
+/// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
+/// assert_eq!(context.dims(), [1, 5, 16]);
+/// ```
+#[derive(Module, Debug)]
+pub struct MultiHeadAttention<S: ScoringFunction> {
+    /// W_q, `[query_size, num_hiddens]`.
+    pub query: Linear,
+    /// W_k, `[key_size, head_size * num_key_value_heads]`.
+    pub key: Linear,
+    /// W_v, `[value_size, head_size * num_key_value_heads]`.
+    pub value: Linear,
+    /// W_o, `[num_hiddens, output_size]`.
+    pub output: Option<Linear>,
+    /// What each head does.
+    pub attention: Attention<S>,
+    pub(crate) num_heads: usize,
+    pub(crate) num_key_value_heads: usize,
+}
+
+/// What [`MultiHeadAttention::forward_with_weights`] returns.
+#[derive(Clone, Debug)]
+pub struct MultiHeadAttentionOutput {
+    /// `[batch, queries, output_size]`
+    pub context: Tensor<3>,
+    /// The attention weights before dropout, `[batch, heads, queries, keys]`.
+    pub weights: Tensor<4>,
+}
+
+impl<S: ScoringFunction> MultiHeadAttention<S> {
+    /// The context of each query.
+    ///
+    /// A mask with a heads axis has `num_heads` or 1 there.
+    ///
+    /// # Shapes
+    /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
+    /// - result `[batch, queries, output_size]`
+    ///
+    /// # Panics
+    /// If the shapes or the mask do not fit together.
+    pub fn forward(
+        &self,
+        queries: Tensor<3>,
+        keys: Tensor<3>,
+        values: Tensor<3>,
+        mask: &Mask,
+    ) -> Tensor<3> {
+        let [_, num_queries, _] = queries.dims();
+        let memory = self.memory(keys, values, mask, num_queries);
+        self.attend(queries, &memory)
+    }
+
+    /// [`forward`](Self::forward), and the weights of each head that led to the context.
+    pub fn forward_with_weights(
+        &self,
+        queries: Tensor<3>,
+        keys: Tensor<3>,
+        values: Tensor<3>,
+        mask: &Mask,
+    ) -> MultiHeadAttentionOutput {
+        let [_, num_queries, _] = queries.dims();
+        let memory = self.memory(keys, values, mask, num_queries);
+        self.attend_with_weights(queries, &memory)
+    }
+
+    /// Projects keys and values once, for many calls of [`attend`](Self::attend).
+    ///
+    /// # Shapes
+    /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
+    ///
+    /// # Panics
+    /// If keys and values differ in batch or number.
+    pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        let (known, num_queries) = mask.without_positions();
+        let memory = self.memory(keys, values, &known, num_queries);
+        self.attention
+            .prepared(memory, mask, [self.num_heads, num_queries])
+    }
+
+    /// The context of each query, from prepared keys and values.
+    ///
+    /// # Shapes
+    /// - queries `[batch, queries, query_size]`, result `[batch, queries, output_size]`
+    ///
+    /// # Panics
+    /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
+    pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
+        let queries = split(&self.query, queries, self.num_heads);
+        self.join(self.attention.attend_heads(queries, self.num_heads, memory))
+    }
+
+    /// [`attend`](Self::attend), and the weights of each head that led to the context.
+    ///
+    /// # Panics
+    /// As [`attend`](Self::attend).
+    pub fn attend_with_weights(
+        &self,
+        queries: Tensor<3>,
+        memory: &Memory,
+    ) -> MultiHeadAttentionOutput {
+        let queries = split(&self.query, queries, self.num_heads);
+        let attention = &self.attention;
+        let output = attention.attend_heads_with_weights(queries, self.num_heads, memory);
+        MultiHeadAttentionOutput {
+            context: self.join(output.context),
+            weights: output.weights,
+        }
+    }
+
+    /// Keys and values of their heads. Padding is cleared before it is projected: the gradient of a projection multiplies by
+    /// its input, and padding may hold anything.
+    fn memory(
+        &self,
+        keys: Tensor<3>,
+        values: Tensor<3>,
+        mask: &Mask,
+        num_queries: usize,
+    ) -> Memory {
+        let [batch, num_keys, _] = keys.dims();
+        assert_shape!(values, [batch, num_keys, _]);
+        let scores = [batch, self.num_heads, num_queries, num_keys];
+        let mask = mask.resolved_for(scores, &keys.device());
+        let [keys, values] = [(&self.key, keys), (&self.value, values)].map(|(layer, rows)| {
+            let [_, _, size] = rows.dims();
+            let rows = reshape(rows, [batch, 1, num_keys, size]);
+            let rows = ops::fill_padding(rows, &mask, [self.num_heads, num_queries]);
+            let rows = reshape(rows, [batch, num_keys, size]);
+            split(layer, rows, self.num_key_value_heads)
+        });
+        self.attention.memory_of_cleared(keys, values, mask)
+    }
+
+    /// The heads' contexts side by side, through the output projection.
+    fn join(&self, heads: Tensor<4>) -> Tensor<3> {
+        let [batch, num_heads, queries, size] = heads.dims();
+        let joined = reshape(heads.swap_dims(1, 2), [batch, 1, queries, num_heads * size]);
+        let output = match &self.output {
+            Some(output) => project_any(output, joined),
+            None => joined,
+        };
+        let [_, _, _, size] = output.dims();
+        reshape(output, [batch, queries, size])
+    }
+}
+
+/// `[batch, rows, size]`, projected, as `[batch, heads, rows, head_size]`.
+fn split(layer: &Linear, rows: Tensor<3>, heads: usize) -> Tensor<4> {
+    let [batch, num_rows, size] = rows.dims();
+    let projected = project_any(layer, reshape(rows, [batch, 1, num_rows, size]));
+    let [_, _, _, size] = projected.dims();
+    reshape(projected, [batch, num_rows, heads, size / heads]).swap_dims(1, 2)
+}
+
+/// `layer` of rows, of which there may be none.
+fn project_any(layer: &Linear, rows: Tensor<4>) -> Tensor<4> {
+    let [from, to] = layer.weight.shape().dims();
+    let [batch, _, num_rows, size] = rows.dims();
+    assert_shape!(rows, [batch, 1, num_rows, from]);
+    if batch * num_rows * size == 0 {
+        return Tensor::zeros([batch, 1, num_rows, to], (&rows.device(), rows.dtype()));
+    }
+    project(layer, rows)
+}

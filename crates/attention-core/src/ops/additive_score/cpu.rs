@@ -1,0 +1,71 @@
+//! By the kernel of `attention-kernels`.
+
+use attention_kernels::{self as kernels, AdditiveScoreGradients, Level};
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+
+use super::AdditiveScoreInputs;
+use crate::ops::backends::cpu::{
+    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, whole, with_real, zeros,
+};
+use crate::ops::deferred_gradients::Deferral;
+use crate::ops::fused::cpu::pairs_shape;
+use crate::ops::kernels::Gradient;
+
+/// What the kernel reads.
+fn kernel<B: CpuBackend, E: CpuReal>(
+    inputs: &AdditiveScoreInputs<B>,
+) -> kernels::AdditiveScoreInputs<'_, E> {
+    kernels::AdditiveScoreInputs {
+        queries: rows::<B, E>(&inputs.queries),
+        keys: rows::<B, E>(&inputs.keys),
+        weight: elements::<B, E>(&inputs.weight),
+        mask: on_host(&inputs.mask),
+    }
+}
+
+/// The scores, and the inputs for the backward pass.
+pub(in crate::ops) fn forward<B: CpuBackend>(
+    inputs: AdditiveScoreInputs<B>,
+) -> (FloatTensor<B>, AdditiveScoreInputs<B>) {
+    let inputs = readable(inputs);
+    let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
+    let dtype = inputs.queries.dtype();
+    let scores = with_real!(dtype, E => {
+        let mut scores = zeros::<E>(&shape);
+        kernel::<B, E>(&inputs).forward(Level::current(), &mut scores);
+        tensor::<B, E>(scores, shape, dtype, &inputs.queries)
+    });
+    (scores, inputs)
+}
+
+/// The gradients of queries, keys and weight.
+pub(in crate::ops) fn backward<B: CpuBackend>(
+    inputs: AdditiveScoreInputs<B>,
+    gradient: FloatTensor<B>,
+    _deferral: Deferral,
+) -> [Gradient<B>; 3] {
+    let gradient = B::readable(gradient);
+    let dtype = gradient.dtype();
+    let AdditiveScoreInputs {
+        queries,
+        keys,
+        weight,
+        ..
+    } = &inputs;
+    with_real!(dtype, E => {
+        let [mut to_queries, mut to_keys, mut to_weight] =
+            [queries, keys, weight].map(|input| zeros::<E>(&input.shape()));
+        let gradients = AdditiveScoreGradients {
+            queries: &mut to_queries,
+            keys: &mut to_keys,
+            weight: &mut to_weight,
+        };
+        kernel::<B, E>(&inputs).backward(Level::current(), rows::<B, E>(&gradient), gradients);
+        [
+            whole::<B, E>(to_queries, dtype, queries),
+            whole::<B, E>(to_keys, dtype, keys),
+            whole::<B, E>(to_weight, dtype, weight),
+        ]
+    })
+}

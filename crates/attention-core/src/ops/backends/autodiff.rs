@@ -1,0 +1,236 @@
+//! Training: an operation with a kernel is one node of the graph, with the kernel's gradient; one without is composed, and
+//! differentiated operation by operation.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, AutodiffBackend, Backend, TensorMetadata};
+use burn::tensor::Shape;
+use burn_autodiff::checkpoint::base::Checkpointer;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind, unary};
+
+use super::{TensorMap, TrackedInputs};
+use crate::ops::deferred_gradients::Deferral;
+use crate::ops::kernels::{Gradient, Kernel};
+use crate::ops::{
+    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, Deferred,
+    DotProductAttentionInputs, GradientSlot, MaskedSoftmaxInputs, OptionalTensor,
+    PackAdditiveKeysInputs, additive_attention, additive_score, dot_product_attention,
+    masked_softmax,
+};
+
+impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
+    fn additive_score(inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
+        differentiate(B::KERNELS.additive_score, inputs, additive_score::composed)
+    }
+
+    fn masked_softmax(inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
+        differentiate(B::KERNELS.masked_softmax, inputs, masked_softmax::composed)
+    }
+
+    #[rustfmt::skip]
+    fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
+        differentiate(B::KERNELS.dot_product_attention, inputs, dot_product_attention::composed)
+    }
+
+    fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
+        differentiate(
+            B::KERNELS.additive_attention,
+            inputs,
+            additive_attention::composed,
+        )
+    }
+
+    fn pack_additive_keys(inputs: PackAdditiveKeysInputs<Self>) -> FloatTensor<Self> {
+        match B::KERNELS.pack_additive_keys {
+            Some(pack) => Self::from_inner(pack(inputs.map(&mut Nodes::<B, C>::default()))),
+            None => inputs.keys,
+        }
+    }
+
+    fn defer_gradients(tensor: FloatTensor<Self>, slot: GradientSlot) -> FloatTensor<Self> {
+        let Some(sum) = B::KERNELS.sum_deferred else {
+            return tensor;
+        };
+        let (tensor, node) = tensor.into_parts();
+        let state = SumState {
+            tensor: tensor.clone(),
+            slot: slot.clone(),
+            sum,
+        };
+        let tensor = match SumDeferred.prepare::<C>([node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(state, tensor),
+            OpsKind::UnTracked(prep) => prep.finish(tensor),
+        };
+        slot.open::<Deferred<B>>(tensor.id().value);
+        tensor
+    }
+}
+
+/// Runs the kernel as a node of the graph, or else the definition.
+fn differentiate<B, C, I, S, const N: usize>(
+    kernel: Option<Kernel<B, I::On<B>, S, N>>,
+    inputs: I,
+    composed: fn(I) -> FloatTensor<Autodiff<B, C>>,
+) -> FloatTensor<Autodiff<B, C>>
+where
+    B: Backend,
+    C: CheckpointStrategy,
+    I: TrackedInputs<Autodiff<B, C>, N>,
+    S: Clone + Send + Debug + 'static,
+{
+    let Some(Kernel { forward, backward }) = kernel else {
+        return composed(inputs);
+    };
+    let slots = inputs.slots();
+    let mut nodes = Nodes::<B, C>::default();
+    let (output, saved) = forward(inputs.map(&mut nodes));
+    let nodes: [NodeGuard; N] = nodes
+        .guards
+        .try_into()
+        .expect("inputs map as many tensors as they say");
+    let state = KernelState {
+        saved,
+        backward,
+        slots,
+    };
+    let prepared = KernelGradient(PhantomData).prepare::<C>(nodes);
+    match prepared.compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish(state, output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
+
+/// Takes tensors off the graph, and keeps their nodes.
+struct Nodes<B: Backend, C> {
+    guards: Vec<NodeGuard>,
+    /// One of the tensors.
+    like: Option<FloatTensor<B>>,
+    strategy: PhantomData<C>,
+}
+
+impl<B: Backend, C> Default for Nodes<B, C> {
+    fn default() -> Self {
+        Self {
+            guards: Vec::new(),
+            like: None,
+            strategy: PhantomData,
+        }
+    }
+}
+
+impl<B: Backend, C: CheckpointStrategy> TensorMap<Autodiff<B, C>, B> for Nodes<B, C> {
+    fn tracked(&mut self, tensor: FloatTensor<Autodiff<B, C>>) -> FloatTensor<B> {
+        let (tensor, node) = tensor.into_parts();
+        self.guards.push(node);
+        self.like.get_or_insert_with(|| tensor.clone());
+        tensor
+    }
+
+    fn tracked_option(&mut self, tensor: OptionalTensor<Autodiff<B, C>>) -> OptionalTensor<B> {
+        match tensor {
+            OptionalTensor::Present { tensor } => OptionalTensor::Present {
+                tensor: self.tracked(tensor),
+            },
+            OptionalTensor::Absent => {
+                // An untracked leaf in its place: it has no gradient.
+                let like = self
+                    .like
+                    .clone()
+                    .expect("an optional tensor is not the first");
+                let leaf = <Autodiff<B, C> as AutodiffBackend>::from_inner(like);
+                self.guards.push(leaf.node());
+                OptionalTensor::Absent
+            }
+        }
+    }
+
+    fn constant(&mut self, tensor: OptionalTensor<Autodiff<B, C>>) -> OptionalTensor<B> {
+        let tensor = tensor.into_option();
+        tensor.map(|tensor| tensor.into_primitive()).into()
+    }
+}
+
+/// The gradient of an operation that saved `S`.
+#[derive(Debug)]
+struct KernelGradient<S>(PhantomData<fn() -> S>);
+
+#[derive(Clone, Debug)]
+struct KernelState<B: Backend, S, const N: usize> {
+    saved: S,
+    backward: fn(S, FloatTensor<B>, Deferral) -> [Gradient<B>; N],
+    slots: [Option<GradientSlot>; N],
+}
+
+impl<B, S, const N: usize> Backward<B, N> for KernelGradient<S>
+where
+    B: Backend,
+    S: Clone + Send + Debug + 'static,
+{
+    type State = KernelState<B, S, N>;
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
+        let KernelState {
+            saved,
+            backward,
+            slots,
+        } = ops.state;
+        let nodes = parents.map(|parent| parent.map(|id| id.value));
+        let gradients = backward(saved, gradient, Deferral::of(&slots, nodes));
+        for ((parent, slot), gradient) in parents.into_iter().zip(slots).zip(gradients) {
+            let Some(parent) = parent else { continue };
+            match (gradient, slot) {
+                (Gradient::Absent, _) => {}
+                (Gradient::Whole(gradient), _) => grads.register::<B>(parent, gradient),
+                (Gradient::Deferred(deferred), Some(slot)) => {
+                    let marker = deferred.marker();
+                    if slot.deposit(parent.value, deferred) {
+                        grads.register::<B>(parent, marker);
+                    }
+                }
+                (Gradient::Deferred(_), None) => {
+                    unreachable!("gradients are deferred only for tensors with a slot")
+                }
+            }
+        }
+    }
+}
+
+/// The gradient of a tensor whose readers may deposit theirs.
+#[derive(Debug)]
+struct SumDeferred;
+
+#[derive(Clone, Debug)]
+struct SumState<B: Backend> {
+    tensor: FloatTensor<B>,
+    slot: GradientSlot,
+    sum: fn(Vec<Deferred<B>>, FloatTensor<B>) -> FloatTensor<B>,
+}
+
+impl<B: Backend> Backward<B, 1> for SumDeferred {
+    type State = SumState<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let SumState { tensor, slot, sum } = ops.state;
+        let deferred = slot.take::<Deferred<B>>(ops.node.id.value);
+        unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
+            if deferred.is_empty() {
+                return gradient;
+            }
+            let total = sum(deferred, tensor);
+            // Other readers have registered whole gradients; where there are none, the marker stands alone.
+            let is_marker =
+                gradient.shape() == Shape::from([1; 4]) && total.shape() != gradient.shape();
+            if is_marker {
+                total
+            } else {
+                B::float_add(total, gradient)
+            }
+        });
+    }
+}

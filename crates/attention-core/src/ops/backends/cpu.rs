@@ -1,0 +1,233 @@
+//! Backends whose tensors lie in this process's memory: from tensors to the slices of `attention-kernels`, and back.
+//!
+//! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are rounded once.
+
+use attention_kernels::{Half, Mask, Real, Rows};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{DType, Element, FloatDType, Shape, TensorData, bf16, f16};
+
+use super::{AttentionBackend, TensorMap, TrackedInputs};
+use crate::ops::kernels::{Gradient, Kernel};
+use crate::ops::{
+    Intervals, Keep, Kernels, OptionalTensor, ResolvedMask, additive_attention, additive_score,
+    deferred_gradients, dot_product_attention, masked_softmax, pack_additive_keys,
+};
+
+/// The kernels, a line for each operation.
+#[rustfmt::skip]
+pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
+    Kernels {
+        additive_attention: kernel(additive_attention::cpu::forward, additive_attention::cpu::backward),
+        dot_product_attention: kernel(dot_product_attention::cpu::forward, dot_product_attention::cpu::backward),
+        additive_score: kernel(additive_score::cpu::forward, additive_score::cpu::backward),
+        masked_softmax: kernel(masked_softmax::cpu::forward, masked_softmax::cpu::backward),
+        pack_additive_keys: Some(pack_additive_keys::cpu),
+        sum_deferred: Some(deferred_gradients::cpu::sum),
+    }
+}
+
+const fn kernel<B: Backend, I, S, const N: usize>(
+    forward: fn(I) -> (FloatTensor<B>, S),
+    backward: fn(S, FloatTensor<B>, deferred_gradients::Deferral) -> [Gradient<B>; N],
+) -> Option<Kernel<B, I, S, N>> {
+    Some(Kernel { forward, backward })
+}
+
+/// A backend whose tensors the kernels can read.
+pub(in crate::ops) trait CpuBackend: AttentionBackend {
+    /// The same elements, the last axis contiguous; copied only if need be.
+    fn readable(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// The same elements, one after the other; copied only if need be.
+    fn contiguous(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// The elements of a readable tensor.
+    fn elements(tensor: &FloatTensor<Self>) -> Elements<'_>;
+}
+
+/// The elements of a tensor.
+pub(in crate::ops) enum Elements<'a> {
+    F32(Strided<'a, f32>),
+    F64(Strided<'a, f64>),
+    F16(Strided<'a, f16>),
+    Bf16(Strided<'a, bf16>),
+}
+
+/// Elements, and how far apart they lie.
+pub(in crate::ops) struct Strided<'a, E> {
+    /// From the tensor's first element on.
+    pub(super) data: &'a [E],
+    /// Of all axes but the last, which is contiguous.
+    pub(super) strides: Vec<usize>,
+}
+
+/// What the kernels compute in.
+pub(in crate::ops) trait CpuReal: Real + Element {
+    const DTYPE: DType;
+
+    /// The elements, if they are of this type.
+    fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>>;
+}
+
+impl CpuReal for f32 {
+    const DTYPE: DType = DType::F32;
+
+    fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>> {
+        match elements {
+            Elements::F32(elements) => Some(elements),
+            _ => None,
+        }
+    }
+}
+
+impl CpuReal for f64 {
+    const DTYPE: DType = DType::F64;
+
+    fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>> {
+        match elements {
+            Elements::F64(elements) => Some(elements),
+            _ => None,
+        }
+    }
+}
+
+/// Runs `$body` with the type alias `$E` for what tensors of the dtype are computed in: half precision in `f32`.
+macro_rules! with_real {
+    ($dtype:expr, $E:ident => $body:expr) => {
+        match $dtype {
+            burn::tensor::DType::F64 => {
+                type $E = f64;
+                $body
+            }
+            _ => {
+                type $E = f32;
+                $body
+            }
+        }
+    };
+}
+
+pub(in crate::ops) use with_real;
+
+/// Inputs whose tensors the kernels can read.
+pub(in crate::ops) fn readable<B, I, const N: usize>(inputs: I) -> I::On<B>
+where
+    B: CpuBackend,
+    I: TrackedInputs<B, N>,
+{
+    inputs.map(&mut Readable)
+}
+
+struct Readable;
+
+impl<B: CpuBackend> TensorMap<B, B> for Readable {
+    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<B> {
+        let is_half = matches!(tensor.dtype(), DType::F16 | DType::BF16);
+        if tensor.rank() > 1 {
+            B::readable(tensor)
+        } else if is_half {
+            // Kernels take vectors in the type that they compute in.
+            B::contiguous(B::float_cast(tensor, FloatDType::F32))
+        } else {
+            B::contiguous(tensor)
+        }
+    }
+
+    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
+        let readable = |tensor| <Self as TensorMap<B, B>>::tracked(self, tensor);
+        tensor.into_option().map(readable).into()
+    }
+
+    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
+        tensor.into_option().map(B::contiguous).into()
+    }
+}
+
+/// A readable tensor of four axes.
+pub(in crate::ops) fn rows<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> Rows<'_, E> {
+    fn strides<N>(elements: &Strided<N>) -> [usize; 3] {
+        [
+            elements.strides[0],
+            elements.strides[1],
+            elements.strides[2],
+        ]
+    }
+    let shape = tensor.shape().dims();
+    match B::elements(tensor) {
+        Elements::F16(elements) => Rows::half(Half::F16(elements.data), shape, strides(&elements)),
+        Elements::Bf16(elements) => {
+            Rows::half(Half::Bf16(elements.data), shape, strides(&elements))
+        }
+        whole => {
+            let elements = expect::<B, E>(&whole, tensor);
+            Rows::strided(elements.data, shape, strides(elements))
+        }
+    }
+}
+
+/// The elements of a contiguous tensor.
+pub(in crate::ops) fn elements<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> &[E] {
+    &expect::<B, E>(&B::elements(tensor), tensor).data[..tensor.shape().num_elements()]
+}
+
+fn expect<'a, 'b, B: CpuBackend, E: CpuReal>(
+    elements: &'b Elements<'a>,
+    tensor: &FloatTensor<B>,
+) -> &'b Strided<'a, E> {
+    E::of(elements).unwrap_or_else(|| {
+        panic!(
+            "expected a tensor of {:?}, got {:?}",
+            E::DTYPE,
+            tensor.dtype()
+        )
+    })
+}
+
+/// A tensor on the device of `like`, rounded to `dtype` if it was computed in a wider type.
+pub(in crate::ops) fn tensor<B: Backend, E: CpuReal>(
+    elements: Vec<E>,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    like: &FloatTensor<B>,
+) -> FloatTensor<B> {
+    let tensor = B::float_from_data(TensorData::new(elements, shape.into()), &like.device());
+    if tensor.dtype() == dtype {
+        tensor
+    } else {
+        B::float_cast(tensor, dtype.into())
+    }
+}
+
+/// The gradient of `input`, in `dtype`.
+pub(in crate::ops) fn whole<B: Backend, E: CpuReal>(
+    gradient: Vec<E>,
+    dtype: DType,
+    input: &FloatTensor<B>,
+) -> Gradient<B> {
+    Gradient::Whole(tensor::<B, E>(gradient, input.shape(), dtype, input))
+}
+
+pub(in crate::ops) fn zeros<E: CpuReal>(shape: &Shape) -> Vec<E> {
+    vec![E::ZERO; shape.num_elements()]
+}
+
+/// The mask as the kernels read it.
+///
+/// # Panics
+/// If it lies on a device.
+pub(in crate::ops) fn on_host<B: Backend>(mask: &ResolvedMask<B>) -> Mask<'_> {
+    let host = match mask {
+        ResolvedMask::None => return Mask::none(),
+        ResolvedMask::Host { mask } => mask,
+        _ => panic!("expected a mask that was resolved on the host, got one on a device"),
+    };
+    let mut mask = Mask::none();
+    if let Some(Intervals { bounds, shape }) = &host.intervals {
+        mask = mask.with_intervals(bounds, *shape);
+    }
+    if let Some(Keep { flags, shape }) = &host.keep {
+        mask = mask.with_keep(flags, *shape);
+    }
+    mask
+}

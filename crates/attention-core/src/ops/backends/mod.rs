@@ -1,0 +1,84 @@
+//! Which backends take part, and with which kernels. What depends on enabled backends is decided in this file alone.
+//!
+//! | backend | runs |
+//! | --- | --- |
+//! | flex, ndarray | the kernels of `attention-kernels`, in training too |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions, composed from Burn's operations |
+
+#[cfg(feature = "autodiff")]
+mod autodiff;
+pub(super) mod cpu;
+#[cfg(feature = "flex")]
+mod flex;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod tracked;
+
+pub(super) use tracked::{TensorMap, TrackedInputs};
+
+use burn::backend::{Backend, Dispatch, DispatchDevice};
+use burn::tensor::Device;
+
+use super::Kernels;
+
+/// A backend, and the kernels that it has. One without kernels says `impl AttentionBackend for .. {}`.
+pub trait AttentionBackend: Backend {
+    #[doc(hidden)]
+    const KERNELS: Kernels<Self> = Kernels::NONE;
+}
+
+#[cfg(feature = "flex")]
+impl AttentionBackend for burn::backend::Flex {
+    const KERNELS: Kernels<Self> = cpu::kernels();
+}
+
+#[cfg(feature = "ndarray")]
+impl AttentionBackend for burn::backend::NdArray {
+    const KERNELS: Kernels<Self> = cpu::kernels();
+}
+
+#[cfg(feature = "cubecl-backend")]
+impl AttentionBackend for burn_cubecl::CubeBackend {}
+
+#[cfg(feature = "fusion")]
+impl<B: burn::backend::fusion::FusionBackend> AttentionBackend
+    for burn::backend::fusion::Fusion<B>
+{
+}
+
+#[cfg(feature = "autodiff")]
+impl<B, C> AttentionBackend for burn::backend::Autodiff<B, C>
+where
+    B: Backend,
+    C: burn_autodiff::checkpoint::strategy::CheckpointStrategy,
+{
+}
+
+impl AttentionBackend for Dispatch {}
+
+#[cfg(feature = "flex")]
+impl super::AttentionOps for burn::backend::Flex {}
+
+#[cfg(feature = "ndarray")]
+impl super::AttentionOps for burn::backend::NdArray {}
+
+#[cfg(feature = "cubecl-backend")]
+impl super::AttentionOps for burn_cubecl::CubeBackend {}
+
+/// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them.
+pub(crate) fn is_in_host_memory(device: &Device) -> bool {
+    is_in_host_memory_of(device.as_dispatch())
+}
+
+fn is_in_host_memory_of(device: &DispatchDevice) -> bool {
+    match device {
+        #[cfg(feature = "flex")]
+        DispatchDevice::Flex(_) => true,
+        #[cfg(feature = "ndarray")]
+        DispatchDevice::NdArray(_) => true,
+        #[cfg(feature = "autodiff")]
+        DispatchDevice::Autodiff(device) => is_in_host_memory_of(device),
+        #[allow(unreachable_patterns, reason = "where no other backend is enabled")]
+        _ => false,
+    }
+}

@@ -1,0 +1,33 @@
+//! Inputs of operations, taken from one backend to another.
+
+use burn::backend::Backend;
+use burn::backend::tensor::FloatTensor;
+
+use crate::ops::mask::WithIndicesOf;
+use crate::ops::{GradientSlot, OptionalTensor};
+
+/// Inputs with `N` tensors that may have gradients, in a fixed order.
+pub(in crate::ops) trait TrackedInputs<B: Backend, const N: usize>: Sized {
+    /// The same inputs of another backend.
+    type On<A: WithIndicesOf<B>>;
+
+    /// Replaces each tensor.
+    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A>;
+
+    /// Where the gradient of each tensor may be deferred to.
+    fn slots(&self) -> [Option<GradientSlot>; N] {
+        [const { None }; N]
+    }
+}
+
+/// What replaces tensors.
+pub(in crate::ops) trait TensorMap<B: Backend, A: Backend> {
+    /// A tensor that may have a gradient; called once for each, in their order.
+    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A>;
+
+    /// A tensor that may have a gradient, or takes its place in the order though it is absent.
+    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A>;
+
+    /// A tensor without a gradient.
+    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A>;
+}

@@ -1,0 +1,133 @@
+//! Dot-product attention, fused: no score leaves the kernel.
+
+mod composed;
+pub(super) mod cpu;
+
+pub(super) use composed::composed;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, ExtensionType};
+use burn::tensor::{Tensor, assert_shape};
+
+use super::backends::{TensorMap, TrackedInputs};
+use super::fused::{context_without_pairs, scores_shape};
+use super::mask::WithIndicesOf;
+use super::{
+    AttentionOps, GradientSlot, OptionalTensor, ResolvedMask, SharedGradients, repeat_key_heads,
+};
+use crate::Memory;
+
+/// Inputs of [`dot_product_attention`].
+#[derive(Clone, Debug, ExtensionType)]
+pub struct DotProductAttentionInputs<B: Backend> {
+    /// `[batch, heads, queries, size]`
+    pub queries: FloatTensor<B>,
+    /// `[batch, key_heads, keys, size]`
+    pub keys: FloatTensor<B>,
+    /// `[batch, key_heads, keys, value_size]`
+    pub values: FloatTensor<B>,
+    /// Added to the scores of each key, `[batch, heads or 1, 1, keys]`.
+    #[extension_type]
+    pub bias: OptionalTensor<B>,
+    /// Which keys each query attends to.
+    #[extension_type]
+    pub mask: ResolvedMask<B>,
+    /// The factor on the products.
+    pub scale: f64,
+    /// The probability to drop a weight, after softmax; `0.0` when not training.
+    pub dropout: f64,
+    /// Of keys and values that went through [`defer_gradients`](super::defer_gradients).
+    pub shared: Option<SharedGradients>,
+}
+
+impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
+    type On<A: WithIndicesOf<B>> = DotProductAttentionInputs<A>;
+
+    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
+        DotProductAttentionInputs {
+            queries: tensors.tracked(self.queries),
+            keys: tensors.tracked(self.keys),
+            values: tensors.tracked(self.values),
+            bias: tensors.tracked_option(self.bias),
+            mask: self.mask.on(),
+            scale: self.scale,
+            dropout: self.dropout,
+            shared: self.shared,
+        }
+    }
+
+    fn slots(&self) -> [Option<GradientSlot>; 4] {
+        SharedGradients::slots(self.shared.as_ref())
+    }
+}
+
+/// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
+/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:] + bias[b,n,0,j]`, and dropout on the weights.
+///
+/// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`, except that a query without any key has the context 0
+/// and that causal masks are aligned bottom-right.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, size]`, keys of the memory `[batch, key_heads, keys, size]`
+/// - bias `[batch or 1, heads, key_heads or 1, 1, keys]`
+/// - result `[batch, heads, queries, value_size]`
+///
+/// # Panics
+/// If the shapes or the mask do not fit together, the scale is not finite, or the dropout is not in `[0, 1)`.
+pub fn dot_product_attention(
+    queries: Tensor<4>,
+    memory: &Memory,
+    scale: f64,
+    bias: Option<Tensor<4>>,
+    dropout: f64,
+) -> Tensor<4> {
+    const NAME: &str = "dot_product_attention";
+    assert!(
+        scale.is_finite(),
+        "{NAME}: scale expected to be finite, got {scale}"
+    );
+    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
+        return context;
+    }
+    let shape = scores_shape(&queries, memory);
+    let bias = bias.map(|bias| fit_bias(bias, shape, memory));
+    let mask = memory.mask.resolve(shape, &queries.device());
+    // Products of vectors without elements are 0, as those of one element 0 are.
+    let with_elements = |tensor: Tensor<4>| match tensor.dims() {
+        [batch, heads, rows, 0] => {
+            Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype()))
+        }
+        _ => tensor,
+    };
+    let inputs = DotProductAttentionInputs {
+        queries: with_elements(queries).into_dispatch(),
+        keys: with_elements(memory.keys()).into_dispatch(),
+        values: memory.values().into_dispatch(),
+        bias: OptionalTensor::of(bias),
+        mask,
+        scale,
+        dropout,
+        shared: memory.shared.clone(),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_attention(inputs))
+}
+
+/// The bias of each key, `[batch, heads or 1, 1, keys]`.
+fn fit_bias(bias: Tensor<4>, shape: [usize; 4], memory: &Memory) -> Tensor<4> {
+    let [batch, heads, _, num_keys] = shape;
+    let [_, key_heads, _, _] = memory.keys.dims();
+    let [bias_batch, bias_heads, ..] = bias.dims();
+    assert_shape!(bias, [bias_batch, bias_heads, 1, num_keys]);
+    assert!(
+        [1, batch].contains(&bias_batch),
+        "dot_product_attention: a bias of {batch} examples or 1 expected, got one of {bias_batch}"
+    );
+    assert!(
+        [1, key_heads, heads].contains(&bias_heads),
+        "dot_product_attention: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
+    );
+    if bias_heads == 1 {
+        return bias.expand([batch, 1, 1, num_keys]);
+    }
+    repeat_key_heads(bias, heads).expand([batch, heads, 1, num_keys])
+}

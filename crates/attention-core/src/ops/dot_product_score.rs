@@ -1,0 +1,86 @@
+//! Scaled dot products of all pairs.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
+use burn::tensor::{Tensor, assert_shape};
+
+use super::key_heads::{assert_divides, repeated};
+use super::masked::{Masked, Split};
+use super::{AttentionOps, ResolvedMask};
+use crate::Mask;
+
+/// Inputs of [`dot_product_score`].
+#[derive(Clone, Debug, ExtensionType)]
+pub struct DotProductScoreInputs<B: Backend> {
+    /// `[batch, heads, queries, size]`
+    pub queries: FloatTensor<B>,
+    /// `[batch, key_heads, keys, size]`
+    pub keys: FloatTensor<B>,
+    /// Which keys each query attends to.
+    #[extension_type]
+    pub mask: ResolvedMask<B>,
+    /// The factor on every score.
+    pub scale: f64,
+}
+
+/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`
+/// - result `[batch, heads, queries, keys]`
+///
+/// # Panics
+/// If the shapes or the mask do not fit together.
+pub fn dot_product_score(
+    queries: Tensor<4>,
+    keys: Tensor<4>,
+    mask: &Mask,
+    scale: f64,
+) -> Tensor<4> {
+    let [batch, heads, num_queries, size] = queries.dims();
+    let [_, key_heads, num_keys, _] = keys.dims();
+    assert_shape!(keys, [batch, key_heads, num_keys, size]);
+    assert_divides("dot_product_score", key_heads, heads);
+    let shape = [batch, heads, num_queries, num_keys];
+    if shape.contains(&0) || size == 0 {
+        return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
+    }
+    let inputs = DotProductScoreInputs {
+        mask: mask.resolve(shape, &queries.device()),
+        queries: queries.into_dispatch(),
+        keys: keys.into_dispatch(),
+        scale,
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_score(inputs))
+}
+
+/// The definition.
+pub(super) fn composed<B: Backend>(inputs: DotProductScoreInputs<B>) -> FloatTensor<B> {
+    let DotProductScoreInputs {
+        queries,
+        keys,
+        mask,
+        scale,
+    } = inputs;
+    let [_, heads, _, _] = queries.shape().dims();
+    let [_, _, num_keys, _] = keys.shape().dims();
+    let masked = Masked::<B>::new(mask, num_keys, &queries);
+    let keys = masked.fill_padding(repeated::<B>(keys, heads));
+    let queries = B::float_mul_scalar(queries, scale.into());
+    let scores = if masked.differs_per_query() {
+        // A key that is not finite gets its scores from the keys as they are, without a gradient: the weights of the queries
+        // that attend to it carry what it holds to theirs.
+        let raw = B::float_matmul(
+            B::float_detach(queries.clone()),
+            B::float_transpose(B::float_detach(keys.clone())),
+        );
+        let split = Split::<B>::new(keys);
+        let is_raw = B::bool_swap_dims(B::bool_any_dim(split.is_not_finite, 3), 2, 3);
+        let is_raw = B::bool_expand(is_raw, raw.shape());
+        let clean = B::float_matmul(queries, B::float_transpose(split.finite));
+        B::float_mask_where(clean, is_raw, raw)
+    } else {
+        B::float_matmul(queries, B::float_transpose(keys))
+    };
+    masked.fill(scores, 0.0)
+}

@@ -1,0 +1,41 @@
+//! Dropout of attention weights.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{Distribution, FloatDType, Tensor};
+
+/// Dropout on weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - probability)`.
+pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
+    if probability == 0.0 {
+        return weights;
+    }
+    let keep = 1.0 - probability;
+    let kept = weights.random_like(Distribution::Bernoulli(keep));
+    weights * kept * (1.0 / keep)
+}
+
+/// [`drop_weights`], for the definitions.
+pub(super) fn composed<B: Backend>(weights: FloatTensor<B>, probability: f64) -> FloatTensor<B> {
+    if probability == 0.0 {
+        return weights;
+    }
+    let keep = 1.0 - probability;
+    let mask = B::float_random(
+        weights.shape(),
+        Distribution::Bernoulli(keep),
+        &weights.device(),
+        weights.dtype().into(),
+    );
+    B::float_mul_scalar(B::float_mul(weights, mask), (1.0 / keep).into())
+}
+
+/// What a kernel's generator is seeded with, from the backend's own; `None` if nothing is dropped. It stays on the device of
+/// `like`.
+pub(super) fn draw_seed<B: Backend>(
+    probability: f64,
+    like: &FloatTensor<B>,
+) -> Option<FloatTensor<B>> {
+    let uniform = Distribution::Uniform(0.0, 1.0);
+    let draw = || B::float_random([4].into(), uniform, &like.device(), FloatDType::F32);
+    (probability != 0.0).then(draw)
+}

@@ -1,0 +1,58 @@
+//! Padding cleared: what it holds must not reach a gradient through a product.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
+use burn::tensor::Tensor;
+
+use super::masked::{Masked, upload};
+use super::{AttentionOps, ResolvedMask};
+use crate::Mask;
+
+/// Inputs of [`fill_padding`].
+#[derive(Clone, Debug, ExtensionType)]
+pub struct FillPaddingInputs<B: Backend> {
+    /// Keys or values, `[batch, key_heads, keys, size]`; `key_heads` divides the heads of the mask.
+    pub tensor: FloatTensor<B>,
+    /// Which keys each query attends to.
+    #[extension_type]
+    pub mask: ResolvedMask<B>,
+}
+
+/// Zeros for the keys (or values) that no query of any head which reads them attends to.
+///
+/// # Shapes
+/// - tensor and result `[batch, key_heads, keys, size]`, for `[heads, queries]` of queries
+///
+/// # Panics
+/// If the mask does not fit, or `key_heads` does not divide `heads`.
+pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize; 2]) -> Tensor<4> {
+    let [batch, key_heads, num_keys, size] = tensor.dims();
+    super::key_heads::assert_divides("fill_padding", key_heads, heads);
+    let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());
+    let is_empty = batch * heads * num_queries * num_keys * size == 0;
+    if matches!(mask, ResolvedMask::None) || is_empty {
+        return tensor;
+    }
+    let inputs = FillPaddingInputs {
+        tensor: tensor.into_dispatch(),
+        mask,
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::fill_padding(inputs))
+}
+
+/// The definition. A mask on the host is walked there.
+pub(super) fn composed<B: Backend>(inputs: FillPaddingInputs<B>) -> FloatTensor<B> {
+    let FillPaddingInputs { tensor, mask } = inputs;
+    let [_, key_heads, num_keys, _] = tensor.shape().dims();
+    let ResolvedMask::Host { mask } = &mask else {
+        return Masked::<B>::new(mask, num_keys, &tensor).fill_padding(tensor);
+    };
+    match mask.padding(key_heads, num_keys) {
+        Some((padding, [batch, heads, _])) => {
+            let padding = upload::<B>(padding, [batch, heads, num_keys, 1], &tensor.device());
+            let padding = B::bool_expand(padding, tensor.shape());
+            B::float_mask_fill(tensor, padding, 0.0.into())
+        }
+        None => tensor,
+    }
+}

@@ -1,0 +1,83 @@
+//! The kernels of a backend, and what a kernel is.
+
+use burn::backend::Backend;
+use burn::backend::tensor::FloatTensor;
+
+use super::additive_attention::AdditiveAttentionInputs;
+use super::additive_score::AdditiveScoreInputs;
+use super::deferred_gradients::{Deferral, Deferred};
+use super::dot_product_attention::DotProductAttentionInputs;
+use super::masked_softmax::MaskedSoftmaxInputs;
+use super::pack_additive_keys::PackAdditiveKeysInputs;
+
+/// The kernels of a backend: a line for each operation that may have one.
+pub struct Kernels<B: Backend> {
+    pub(super) additive_attention: Option<AttentionKernel<B, AdditiveAttentionInputs<B>>>,
+    pub(super) dot_product_attention: Option<AttentionKernel<B, DotProductAttentionInputs<B>>>,
+    pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
+    pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
+    pub(super) pack_additive_keys: Option<fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>>,
+    /// The gradient of a tensor, from what its readers deposited.
+    pub(super) sum_deferred: Option<fn(Vec<Deferred<B>>, FloatTensor<B>) -> FloatTensor<B>>,
+}
+
+impl<B: Backend> Kernels<B> {
+    /// None: every operation is composed.
+    pub(super) const NONE: Self = Self {
+        additive_attention: None,
+        dot_product_attention: None,
+        additive_score: None,
+        masked_softmax: None,
+        pack_additive_keys: None,
+        sum_deferred: None,
+    };
+}
+
+/// An operation by a kernel: from inputs `I` to a tensor, saving `S` for the gradients of `N` of the inputs' tensors.
+pub(super) struct Kernel<B: Backend, I, S, const N: usize> {
+    /// The result, and what the backward pass needs.
+    pub(super) forward: fn(I) -> (FloatTensor<B>, S),
+    /// The gradients, from what was saved and the gradient of the result; in the order in which the inputs name their tensors.
+    pub(super) backward: fn(S, FloatTensor<B>, Deferral) -> [Gradient<B>; N],
+}
+
+/// A fused attention: gradients of queries, keys, values, and of the weight or bias.
+pub(super) type AttentionKernel<B, I> = Kernel<B, I, Attended<B, I>, 4>;
+
+/// What a fused attention saves: neither scores nor weights, which the backward pass computes again.
+#[derive(Clone, Debug)]
+pub(super) struct Attended<B: Backend, I> {
+    pub(super) inputs: I,
+    /// `[batch, heads, queries, value_size]`
+    pub(super) context: FloatTensor<B>,
+    /// The logarithm of each row's sum, `[batch, heads, queries]`; of half precision in f32.
+    pub(super) lse: FloatTensor<B>,
+    /// What dropout drew from, if it is active.
+    pub(super) seed: Option<FloatTensor<B>>,
+}
+
+/// The gradient of one tensor.
+#[derive(Clone, Debug)]
+pub(super) enum Gradient<B: Backend> {
+    /// The tensor is absent.
+    Absent,
+    /// The gradient itself.
+    Whole(FloatTensor<B>),
+    /// What it will be made of, for the tensor's [`GradientSlot`](super::GradientSlot).
+    Deferred(Deferred<B>),
+}
+
+/// Runs the kernel if there is one, and else the definition.
+pub(super) fn run<B: Backend, I, S, const N: usize>(
+    kernel: Option<Kernel<B, I, S, N>>,
+    inputs: I,
+    composed: fn(I) -> FloatTensor<B>,
+) -> FloatTensor<B> {
+    match kernel {
+        Some(kernel) => {
+            let (output, _) = (kernel.forward)(inputs);
+            output
+        }
+        None => composed(inputs),
+    }
+}

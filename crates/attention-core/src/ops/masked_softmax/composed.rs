@@ -1,0 +1,41 @@
+//! The definition.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{DType, FloatDType};
+
+use super::MaskedSoftmaxInputs;
+use crate::ops::masked::{Masked, bool_dtype, lowest};
+
+/// `exp(score - max) / sum`; half precision accumulates in f32.
+pub(in crate::ops) fn composed<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> FloatTensor<B> {
+    let MaskedSoftmaxInputs { mut scores, mask } = inputs;
+    let dtype = scores.dtype();
+    let is_half = matches!(dtype, DType::F16 | DType::BF16);
+    if is_half {
+        scores = B::float_cast(scores, FloatDType::F32);
+    }
+    let [_, _, _, num_keys] = scores.shape().dims();
+    let masked = Masked::<B>::new(mask, num_keys, &scores);
+    // The most negative finite number stands for a masked score: it is finite, so the maximum of a row without any key stays
+    // finite too. A user's own `-inf` is below it and counts as masked.
+    let lowest = lowest(scores.dtype());
+    let minus_infinity =
+        B::float_lower_elem(scores.clone(), lowest.into(), bool_dtype::<B>(&scores));
+    let masked = masked.or(minus_infinity);
+
+    let scores = masked.fill(scores, lowest);
+    let row_max = B::float_max_dim(B::float_detach(scores.clone()), 3);
+    let exp = masked.fill(B::float_exp(B::float_sub(scores, row_max)), 0.0);
+    let sum = B::float_sum_dim(exp.clone(), 3);
+    // The largest score contributes 1, so a sum of 0 counts zero keys.
+    let empty = B::float_equal_elem(sum.clone(), 0.0.into(), bool_dtype::<B>(&sum));
+    let sum = B::float_mask_fill(sum, empty, 1.0.into());
+    // Filled once more: a NaN in the gradient of a masked weight must not enter the row's sum.
+    let weights = masked.fill(B::float_div(exp, sum), 0.0);
+    if is_half {
+        B::float_cast(weights, dtype.into())
+    } else {
+        weights
+    }
+}

@@ -1,0 +1,42 @@
+//! By the kernel of `attention-kernels`.
+
+use attention_kernels::{Level, masked_softmax, masked_softmax_backward};
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+
+use super::MaskedSoftmaxInputs;
+use crate::ops::backends::cpu::{
+    CpuBackend, on_host, readable, rows, tensor, whole, with_real, zeros,
+};
+use crate::ops::deferred_gradients::Deferral;
+use crate::ops::kernels::Gradient;
+
+/// The weights, and the same for the backward pass.
+pub(in crate::ops) fn forward<B: CpuBackend>(
+    inputs: MaskedSoftmaxInputs<B>,
+) -> (FloatTensor<B>, FloatTensor<B>) {
+    let MaskedSoftmaxInputs { scores, mask } = readable(inputs);
+    let (shape, dtype) = (scores.shape(), scores.dtype());
+    let weights = with_real!(dtype, E => {
+        let mut weights = zeros::<E>(&shape);
+        masked_softmax(Level::current(), &on_host(&mask), rows::<B, E>(&scores), &mut weights);
+        tensor::<B, E>(weights, shape, dtype, &scores)
+    });
+    (weights.clone(), weights)
+}
+
+/// The gradient of the scores, from the weights and theirs.
+pub(in crate::ops) fn backward<B: CpuBackend>(
+    weights: FloatTensor<B>,
+    gradient: FloatTensor<B>,
+    _deferral: Deferral,
+) -> [Gradient<B>; 1] {
+    let gradient = B::readable(gradient);
+    let dtype = gradient.dtype();
+    with_real!(dtype, E => {
+        let mut scores = zeros::<E>(&weights.shape());
+        let [w, g] = [&weights, &gradient].map(rows::<B, E>);
+        masked_softmax_backward(Level::current(), w, g, &mut scores);
+        [whole::<B, E>(scores, dtype, &weights)]
+    })
+}

@@ -1,0 +1,75 @@
+//! Keys in the order in which the additive kernel reads them.
+
+use attention_kernels::{AdditiveScoreInputs, Level};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
+use burn::tensor::Tensor;
+
+use super::backends::cpu::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_real};
+use super::backends::{TensorMap, TrackedInputs};
+use super::mask::WithIndicesOf;
+use super::{AttentionOps, ResolvedMask};
+use crate::Mask;
+
+/// Inputs of [`pack_additive_keys`].
+#[derive(Clone, Debug, ExtensionType)]
+pub struct PackAdditiveKeysInputs<B: Backend> {
+    /// `[batch, key_heads, keys, num_hiddens]`
+    pub keys: FloatTensor<B>,
+    /// Which keys each query attends to.
+    #[extension_type]
+    pub mask: ResolvedMask<B>,
+    /// The queries that the mask is about.
+    pub num_queries: usize,
+}
+
+impl<B: Backend> TrackedInputs<B, 1> for PackAdditiveKeysInputs<B> {
+    type On<A: WithIndicesOf<B>> = PackAdditiveKeysInputs<A>;
+
+    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
+        PackAdditiveKeysInputs {
+            keys: tensors.tracked(self.keys),
+            mask: self.mask.on(),
+            num_queries: self.num_queries,
+        }
+    }
+}
+
+/// The keys as the kernel of [`additive_attention`](super::additive_attention) reads them: made once for many calls, for keys of
+/// which `mask` tells what it can without the queries' positions. `None` if there are no elements.
+///
+/// # Shapes
+/// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`
+pub fn pack_additive_keys(
+    keys: Tensor<4>,
+    mask: &Mask,
+    [heads, num_queries]: [usize; 2],
+) -> Option<Tensor<4>> {
+    let [batch, _, num_keys, _] = keys.dims();
+    if keys.dims().contains(&0) || heads * num_queries == 0 {
+        return None;
+    }
+    let inputs = PackAdditiveKeysInputs {
+        mask: mask.resolve([batch, heads, num_queries, num_keys], &keys.device()),
+        keys: keys.into_dispatch(),
+        num_queries,
+    };
+    let packed = <Dispatch as AttentionOps>::pack_additive_keys(inputs);
+    Some(Tensor::from_dispatch(packed))
+}
+
+/// By the kernel of `attention-kernels`; half precision is packed as f32.
+pub(super) fn cpu<B: CpuBackend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTensor<B> {
+    let PackAdditiveKeysInputs {
+        keys,
+        mask,
+        num_queries,
+    } = readable(inputs);
+    with_real!(keys.dtype(), E => {
+        let shape = AdditiveScoreInputs::<E>::packed_shape(keys.shape().dims());
+        let rows = rows::<B, E>(&keys);
+        let packed =
+            AdditiveScoreInputs::packed_keys(rows, on_host(&mask), num_queries, Level::current());
+        tensor::<B, E>(packed, shape, E::DTYPE, &keys)
+    })
+}

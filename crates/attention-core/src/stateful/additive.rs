@@ -1,0 +1,121 @@
+//! What the additive scores of stateful attentions have in common: `w . tanh(W q + V k + b)`, one query at a time.
+
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use crate::linear::project;
+use crate::rank::{from_four_axes, reshape, to_four_axes};
+use crate::sizes::assert_positive;
+use crate::{AttentionOutput, Mask, Memory, ops};
+
+/// The linear layers of a score: W without bias, V with b, w without bias.
+///
+/// # Panics
+/// If a size is 0.
+pub(super) fn linears(
+    config: &str,
+    [query_size, key_size, num_hiddens]: [usize; 3],
+    device: &Device,
+) -> [Linear; 3] {
+    let sizes = [
+        ("query_size", query_size),
+        ("key_size", key_size),
+        ("num_hiddens", num_hiddens),
+    ];
+    assert_positive(config, &sizes);
+    let linear = |from, to, bias| LinearConfig::new(from, to).with_bias(bias).init(device);
+    [
+        linear(query_size, num_hiddens, false),
+        linear(key_size, num_hiddens, true),
+        linear(num_hiddens, 1, false),
+    ]
+}
+
+/// Keys, projected by V after padding is cleared, and values, for an `A` to read.
+pub(super) fn setup<A: 'static>(
+    key: &Linear,
+    keys: Tensor<3>,
+    values: Tensor<3>,
+    mask: Mask,
+) -> Memory {
+    let [batch, num_keys, _] = keys.dims();
+    let [key_size, num_hiddens] = key.weight.dims();
+    assert_shape!(keys, [batch, num_keys, key_size]);
+    assert_shape!(values, [batch, num_keys, _]);
+    let (known, num_queries) = mask.without_positions();
+    let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
+    let keys = ops::fill_padding(to_four_axes(keys), &known, [1, num_queries]);
+    let keys = if batch * num_keys == 0 {
+        let shape = [batch, 1, num_keys, num_hiddens];
+        Tensor::zeros(shape, (&keys.device(), keys.dtype()))
+    } else {
+        project(key, keys)
+    };
+    let mask = if mask.depends_on_positions() {
+        mask
+    } else {
+        known
+    };
+    Memory::of_projected(keys, to_four_axes(values), mask).owned_by::<A>()
+}
+
+/// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.
+///
+/// # Panics
+/// If query, memory and the state's tensor `[batch, keys]` do not fit together, or the memory was prepared for another
+/// type than `A`.
+pub(super) fn project_query<A: 'static>(
+    module: &str,
+    linear: &Linear,
+    query: Tensor<3>,
+    memory: &Memory,
+    state: &Tensor<2>,
+) -> Option<Tensor<4>> {
+    memory.expect_owner::<A>();
+    let [query_size, num_hiddens] = linear.weight.dims();
+    let [batch, heads, num_keys, size] = memory.keys.dims();
+    assert!(
+        [heads, size] == [1, num_hiddens],
+        "{module}: memory expected of its own `setup`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {:?}",
+        memory.keys.dims()
+    );
+    assert_shape!(query, [batch, 1, query_size]);
+    assert!(
+        state.dims() == [batch, num_keys],
+        "{module}: state expected for the memory's [batch, keys] = [{batch}, {num_keys}], got {:?}; \
+         begin with `initial_state`, and `select` from memory and state alike",
+        state.dims()
+    );
+    (batch * num_keys > 0).then(|| project(linear, to_four_axes(query)))
+}
+
+/// `[batch, keys]` of one number, of the memory's type.
+pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
+    let values = &memory.values;
+    let shape = [memory.batch_size(), memory.num_keys()];
+    Tensor::full(shape, number, (&values.device(), values.dtype()))
+}
+
+/// The weights of a step, `[batch, 1, 1, keys]`, as a state keeps them, `[batch, keys]`.
+pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
+    let [batch, _, _, num_keys] = weights.dims();
+    weights.reshape([batch, num_keys])
+}
+
+/// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
+pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
+    AttentionOutput {
+        context: from_four_axes(ops::weighted_sum(used, memory.values(), memory.mask())),
+        weights: from_four_axes(weights),
+    }
+}
+
+/// The step of a memory without examples or keys.
+pub(super) fn nothing(memory: &Memory) -> AttentionOutput<3> {
+    let [batch, _, num_keys, value_size] = memory.values.dims();
+    let values = &memory.values;
+    AttentionOutput {
+        context: Tensor::zeros([batch, 1, value_size], (&values.device(), values.dtype())),
+        weights: reshape(per_key(memory, 0.0), [batch, 1, num_keys]),
+    }
+}

@@ -1,0 +1,210 @@
+//! Location-sensitive attention: a step knows what the steps before attended to.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::conv::{Conv1d, Conv1dConfig};
+use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig1d};
+use burn::tensor::{Device, Int, Tensor};
+
+use super::{AttentionState, StatefulAttention, additive};
+use crate::linear::column;
+use crate::sizes::assert_positive;
+use crate::{AttentionOutput, Mask, Memory, ops};
+
+/// Which weights of earlier steps the filters of [`LocationAttention`] run over.
+#[derive(Config, Debug, Copy, PartialEq, Eq)]
+pub enum LocationFeatures {
+    /// Those of the step before (Chorowski et al. 2015).
+    Previous,
+    /// The sum over all steps before (Shen et al. 2018, "Natural TTS Synthesis by Conditioning WaveNet on Mel
+    /// Spectrogram Predictions", Tacotron 2, section 2.2).
+    Cumulative,
+    /// Both, as two channels, in this order: what implementations of Tacotron 2 do.
+    Both,
+}
+
+/// Configuration of [`LocationAttention`].
+#[derive(Config, Debug)]
+pub struct LocationAttentionConfig {
+    /// The size of a query.
+    pub query_size: usize,
+    /// The size of a key; it may differ from `query_size`.
+    pub key_size: usize,
+    /// The number of hidden units in which query, key and location are compared.
+    pub num_hiddens: usize,
+    /// The number of filters.
+    #[config(default = 10)]
+    pub filters: usize,
+    /// The number of neighbouring keys under a filter; odd, so that it has a middle. 31 as in Tacotron 2.
+    #[config(default = 31)]
+    pub kernel_size: usize,
+    /// Which weights the filters run over.
+    #[config(default = "LocationFeatures::Previous")]
+    pub features: LocationFeatures,
+    /// The probability to drop a weight while training.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+}
+
+impl LocationAttentionConfig {
+    /// Attention with new random parameters on `device`.
+    ///
+    /// # Panics
+    /// If a size is 0, `kernel_size` is even or `dropout` is not in `[0, 1)`.
+    pub fn init(&self, device: &Device) -> LocationAttention {
+        const NAME: &str = "LocationAttentionConfig";
+        let sizes = [self.query_size, self.key_size, self.num_hiddens];
+        let [query, key, value] = additive::linears(NAME, sizes, device);
+        assert_positive(NAME, &[("filters", self.filters)]);
+        assert!(
+            self.kernel_size % 2 == 1,
+            "{NAME}: kernel_size expected odd, got {}",
+            self.kernel_size
+        );
+        let channels = match self.features {
+            LocationFeatures::Both => 2,
+            _ => 1,
+        };
+        let half = self.kernel_size / 2;
+        LocationAttention {
+            query,
+            key,
+            value,
+            filters: Conv1dConfig::new(channels, self.filters, self.kernel_size)
+                .with_padding(PaddingConfig1d::Explicit(half, half))
+                .with_bias(false)
+                .init(device),
+            location: LinearConfig::new(self.filters, self.num_hiddens)
+                .with_bias(false)
+                .init(device),
+            features: self.features,
+            dropout: DropoutConfig::new(self.dropout).init(),
+        }
+    }
+}
+
+/// Location-sensitive attention: `e_ij = w . tanh(W s_i + V h_j + U f_ij + b)` with `f_i = F * a_{i-1}`, filters over
+/// the weights of the step before, and `a_i = softmax_j(e_ij)`.
+///
+/// Where content repeats itself, the step before says which repetition is meant: a filter that shifts its weights by
+/// one key is enough to read in order, however long the input.
+///
+/// Chorowski et al. 2015, "Attention-Based Models for Speech Recognition", section 2.2.
+///
+/// PyTorch equivalent of `F`: `torch.nn.Conv1d(channels, filters, kernel_size, padding="same", bias=False)`.
+///
+/// ```
+/// use attention_core::{StatefulAttention, LocationAttentionConfig, Mask};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = LocationAttentionConfig::new(3, 5, 8).with_kernel_size(7).init(&device);
+/// let keys = Tensor::<3>::ones([1, 20, 5], &device);
+/// let memory = attention.setup(keys.clone(), keys, Mask::none());
+/// let mut state = attention.initial_state(&memory);
+/// for _ in 0..4 {
+///     let query = Tensor::<3>::ones([1, 1, 3], &device);
+///     let (context, next) = attention.step(query, &memory, state);
+///     assert_eq!(context.dims(), [1, 1, 5]);
+///     state = next;
+/// }
+/// ```
+#[derive(Module, Debug)]
+pub struct LocationAttention {
+    /// W, `[query_size, num_hiddens]`.
+    pub query: Linear,
+    /// V, `[key_size, num_hiddens]`, and b.
+    pub key: Linear,
+    /// w, `[num_hiddens, 1]`.
+    pub value: Linear,
+    /// F, `[filters, channels, kernel_size]`.
+    pub filters: Conv1d,
+    /// U, `[filters, num_hiddens]`.
+    pub location: Linear,
+    /// Which weights the filters run over.
+    #[module(skip)]
+    pub features: LocationFeatures,
+    /// Dropout on the weights that make the context, active while training; the state keeps them whole.
+    pub dropout: Dropout,
+}
+
+/// What the steps of a [`LocationAttention`] attended to. Before the first step, nothing: zeros, as in implementations of
+/// Tacotron 2. (Others begin with the same weight on each key; the paper does not say.)
+#[derive(Clone, Debug)]
+pub struct LocationState {
+    /// The weights of the step before, `[batch, keys]`.
+    pub previous: Tensor<2>,
+    /// The sum of the weights of all steps before, `[batch, keys]`.
+    pub cumulative: Tensor<2>,
+}
+
+impl AttentionState for LocationState {
+    fn select(&self, indices: Tensor<1, Int>) -> Self {
+        Self {
+            previous: self.previous.clone().select(0, indices.clone()),
+            cumulative: self.cumulative.clone().select(0, indices),
+        }
+    }
+}
+
+impl StatefulAttention for LocationAttention {
+    type State = LocationState;
+
+    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        additive::setup::<Self>(&self.key, keys, values, mask)
+    }
+
+    fn initial_state(&self, memory: &Memory) -> LocationState {
+        let zeros = additive::per_key(memory, 0.0);
+        LocationState {
+            previous: zeros.clone(),
+            cumulative: zeros,
+        }
+    }
+
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        state: LocationState,
+    ) -> (AttentionOutput<3>, LocationState) {
+        const NAME: &str = "LocationAttention";
+        let query =
+            additive::project_query::<Self>(NAME, &self.query, query, memory, &state.previous);
+        let Some(query) = query else {
+            return (additive::nothing(memory), state);
+        };
+        let keys = memory.keys() + self.locations(&state);
+        let scores = ops::additive_score(query, keys, column(&self.value), memory.mask());
+        let weights = ops::masked_softmax(scores, memory.mask());
+        let next = LocationState {
+            previous: additive::flat(weights.clone()),
+            cumulative: state.cumulative + additive::flat(weights.clone()),
+        };
+        let used = self.dropout.forward(weights.clone());
+        (additive::pool(weights, used, memory), next)
+    }
+}
+
+impl LocationAttention {
+    /// `U f`, `[batch, 1, keys, num_hiddens]`.
+    fn locations(&self, state: &LocationState) -> Tensor<4> {
+        let [batch, num_keys] = state.previous.dims();
+        let channel = |weights: &Tensor<2>| weights.clone().reshape([batch, 1, num_keys]);
+        let seen = match self.features {
+            LocationFeatures::Previous => channel(&state.previous),
+            LocationFeatures::Cumulative => channel(&state.cumulative),
+            LocationFeatures::Both => Tensor::cat(
+                vec![channel(&state.previous), channel(&state.cumulative)],
+                1,
+            ),
+        };
+        let features = self.filters.forward(seen).swap_dims(1, 2);
+        let [_, _, filters] = features.dims();
+        let rows = self
+            .location
+            .forward(features.reshape([batch * num_keys, filters]));
+        let [_, num_hiddens] = rows.dims();
+        rows.reshape([batch, 1, num_keys, num_hiddens])
+    }
+}

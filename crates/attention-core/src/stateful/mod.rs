@@ -1,0 +1,155 @@
+//! Attention as a decoder uses it: one query after the other, each step knowing what the steps before attended to.
+
+mod additive;
+mod coverage;
+mod expected;
+mod location;
+mod monotonic;
+
+pub use coverage::{CoverageAttention, CoverageAttentionConfig, CoverageState};
+pub use expected::expected_alignment;
+pub use location::{LocationAttention, LocationAttentionConfig, LocationFeatures, LocationState};
+pub use monotonic::{MonotonicAttention, MonotonicAttentionConfig, MonotonicState};
+
+use std::fmt::Debug;
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{Int, Tensor};
+
+use crate::{
+    Attention, AttentionOutput, Mask, Memory, MultiHeadAttention, MultiHeadAttentionOutput,
+    ScoringFunction,
+};
+
+/// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the module.
+///
+/// [`Attention`] with any scoring function is one whose steps know nothing of each other; [`LocationAttention`],
+/// [`CoverageAttention`] and [`MonotonicAttention`] know what the steps before attended to.
+///
+/// ```
+/// use attention_core::{AdditiveAttentionConfig, StatefulAttention, Mask};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = AdditiveAttentionConfig::new(3, 5, 8).init(&device);
+/// let keys = Tensor::<3>::ones([1, 7, 5], &device);
+/// let memory = StatefulAttention::setup(&attention, keys.clone(), keys, Mask::none());
+/// let mut state = attention.initial_state(&memory);
+/// for _ in 0..4 {
+///     let query = Tensor::<3>::ones([1, 1, 3], &device);
+///     let (context, next) = attention.step(query, &memory, state);
+///     assert_eq!(context.dims(), [1, 1, 5]);
+///     state = next;
+/// }
+/// ```
+pub trait StatefulAttention: Module + ModuleDisplay {
+    /// What a step hands to the next.
+    type State: AttentionState;
+
+    /// Keys and values, made ready for all steps. The mask has one row for all of them: a step has one query.
+    ///
+    /// # Shapes
+    /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
+    ///
+    /// # Panics
+    /// If keys and values differ in batch or number.
+    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory;
+
+    /// The state before the first step.
+    fn initial_state(&self, memory: &Memory) -> Self::State;
+
+    /// The context of one query, and the state after it.
+    ///
+    /// # Shapes
+    /// - query `[batch, 1, query_size]`, result `[batch, 1, value_size]`
+    ///
+    /// # Panics
+    /// If query, memory and state do not fit together, or the memory was prepared for another type of attention.
+    fn step(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        state: Self::State,
+    ) -> (Tensor<3>, Self::State) {
+        let (output, state) = self.step_with_weights(query, memory, state);
+        (output.context, state)
+    }
+
+    /// [`step`](Self::step), and the weights that led to the context, `[batch, 1, keys]`.
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        state: Self::State,
+    ) -> (AttentionOutput<3>, Self::State);
+
+    /// What the steps up to `state` add to the loss of each example, `[batch]`, if anything: their sum, beside the sum of
+    /// the steps' own losses.
+    fn penalty(&self, _state: &Self::State) -> Option<Tensor<1>> {
+        None
+    }
+}
+
+/// What a step of an [`StatefulAttention`] hands to the next. A beam search expands the memory first and calls
+/// [`initial_state`](StatefulAttention::initial_state) on that.
+pub trait AttentionState: Clone + Debug {
+    /// The state of the examples `indices`, in that order: what a beam search keeps after a step.
+    ///
+    /// # Shapes
+    /// - indices `[new_batch]`
+    fn select(&self, indices: Tensor<1, Int>) -> Self;
+}
+
+/// Nothing is handed on.
+impl AttentionState for () {
+    fn select(&self, _indices: Tensor<1, Int>) -> Self {}
+}
+
+impl<S: ScoringFunction> StatefulAttention for Attention<S> {
+    type State = ();
+
+    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.prepare(keys, values, mask)
+    }
+
+    fn initial_state(&self, _memory: &Memory) {}
+
+    fn step(&self, query: Tensor<3>, memory: &Memory, _state: ()) -> (Tensor<3>, ()) {
+        (self.attend(query, memory), ())
+    }
+
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        _state: (),
+    ) -> (AttentionOutput<3>, ()) {
+        (self.attend_with_weights(query, memory), ())
+    }
+}
+
+/// Weights are the mean over the heads.
+impl<S: ScoringFunction> StatefulAttention for MultiHeadAttention<S> {
+    type State = ();
+
+    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.prepare(keys, values, mask)
+    }
+
+    fn initial_state(&self, _memory: &Memory) {}
+
+    fn step(&self, query: Tensor<3>, memory: &Memory, _state: ()) -> (Tensor<3>, ()) {
+        (self.attend(query, memory), ())
+    }
+
+    fn step_with_weights(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        _state: (),
+    ) -> (AttentionOutput<3>, ()) {
+        let MultiHeadAttentionOutput { context, weights } = self.attend_with_weights(query, memory);
+        let weights = weights.mean_dim(1).squeeze_dim(1);
+        (AttentionOutput { context, weights }, ())
+    }
+}

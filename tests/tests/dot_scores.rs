@@ -1,0 +1,388 @@
+//! Bilinear, projected, cosine and Gaussian scores.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{
+    Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
+    Mask, Normalizer, ProjectedScoreConfig, ScoringFunction,
+};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
+    panic_message, parameters, reference,
+};
+use burn::module::{Module, Param};
+use burn::tensor::{DType, Device};
+
+const SIZES: Sizes = Sizes {
+    batch: 2,
+    heads: 2,
+    queries: 3,
+    keys: 5,
+    query_size: 4,
+    key_size: 4,
+    hiddens: 0,
+    value_size: 3,
+};
+
+const UNEQUAL: Sizes = Sizes {
+    query_size: 3,
+    key_size: 5,
+    ..SIZES
+};
+
+fn attention<S: ScoringFunction>(score: S) -> Attention<S> {
+    Attention::new(score, 0.0)
+}
+
+#[test]
+fn dot_product_attention_keeps_the_contract() {
+    device::each_training(|device| {
+        let plain = DotProductScoreConfig::new().init();
+        contract::check("dot product", &attention(plain), SIZES, device);
+    });
+}
+
+#[test]
+fn bilinear_attention_keeps_the_contract() {
+    device::each_training(|device| {
+        let bilinear = BilinearScoreConfig::new(3, 5).with_scale(0.7).init(device);
+        contract::check("bilinear", &attention(bilinear), UNEQUAL, device);
+    });
+}
+
+#[test]
+fn projected_attention_keeps_the_contract_and_is_bilinear() {
+    device::each_training(|device| {
+        let projected = ProjectedScoreConfig::new(3, 5, 4).init(device);
+        let mut bilinear = BilinearScoreConfig::new(3, 5).with_scale(0.5).init(device);
+        let keys = projected.key.weight.val().transpose();
+        bilinear.query.weight =
+            Param::from_tensor(projected.query.weight.val().matmul(keys).detach());
+        contract::check("projected", &attention(projected.clone()), UNEQUAL, device);
+        let problem = Problem::drawn(UNEQUAL, UNEQUAL.key_size, MaskSpec::Causal);
+        let path = Path::ForwardWithWeights;
+        let actual = problem.run_with(&attention(projected), device, DType::F32, path);
+        let expected = problem.run_with(&attention(bilinear), device, DType::F32, path);
+        for name in ["weights", "context", "grad queries", "grad keys"] {
+            assert_close(name, &actual[name], &expected[name], 4e-6);
+        }
+    });
+}
+
+#[test]
+fn cosine_attention_keeps_the_contract() {
+    device::each_training(|device| {
+        let config = CosineScoreConfig::new().with_temperature(3.0);
+        contract::check("cosine", &attention(config.init(device)), SIZES, device);
+        let fixed = config.with_learned(false).init(device);
+        let three_axes = Sizes { heads: 0, ..SIZES };
+        contract::check("cosine, fixed", &attention(fixed), three_axes, device);
+    });
+}
+
+#[test]
+fn gaussian_attention_keeps_the_contract() {
+    device::each_training(|device| {
+        let config = GaussianScoreConfig::new().with_width(1.5);
+        contract::check("Gaussian", &attention(config.init(device)), SIZES, device);
+        let learned = config.with_learned(true).init(device);
+        let three_axes = Sizes { heads: 0, ..SIZES };
+        contract::check("Gaussian, learned", &attention(learned), three_axes, device);
+    });
+}
+
+#[test]
+fn a_normalizer_that_is_no_softmax_gets_whole_scores() {
+    device::each_training(|device| {
+        let config = GaussianScoreConfig::new().with_learned(true);
+        let sigmoid = attention(config.init(device)).with_normalizer(Normalizer::Sigmoid);
+        contract::check("Gaussian, sigmoid", &sigmoid, SIZES, device);
+    });
+}
+
+#[test]
+fn records_restore_parameters() {
+    device::each_training(|device| {
+        let bilinear = || attention(BilinearScoreConfig::new(3, 5).init(device));
+        contract::records_restore("bilinear", &bilinear(), bilinear(), UNEQUAL, device);
+        let cosine = |temperature| {
+            let config = CosineScoreConfig::new().with_temperature(temperature);
+            attention(config.init(device))
+        };
+        contract::records_restore("cosine", &cosine(2.0), cosine(5.0), SIZES, device);
+        let gaussian = |width| {
+            let config = GaussianScoreConfig::new()
+                .with_width(width)
+                .with_learned(true);
+            attention(config.init(device))
+        };
+        contract::records_restore("Gaussian", &gaussian(2.0), gaussian(1.0), SIZES, device);
+    });
+}
+
+/// Compares with PyTorch's outputs and gradients; `names` are the paths of the score's, in the reference and here.
+fn check_reference<S: ScoringFunction>(
+    file: &str,
+    case: &str,
+    score: impl Fn(&Device) -> S,
+    names: &[(&str, &str)],
+) {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            let case = reference(file)
+                .into_iter()
+                .find(|found| found.name == case)
+                .unwrap();
+            let (problem, mut expected) = case.problem();
+            for (theirs, ours) in names {
+                let gradient = expected.remove(&format!("grad {theirs}")).unwrap();
+                expected.insert(format!("grad {ours}"), gradient);
+            }
+            let attention = parameters::cast(attention(score(device)), dtype);
+            let attention = parameters::changed(attention, |path, _| {
+                let named = names.iter().find(|(_, ours)| *ours == path);
+                match named {
+                    Some((theirs, _)) => problem.inputs[*theirs].clone(),
+                    None => panic!("{path}: a parameter that is not in the reference"),
+                }
+            });
+            // Ten digits are in the file.
+            let tolerance = match dtype {
+                DType::F64 => 1e-8,
+                _ => 2e-5,
+            };
+            let what = format!("{file}: {}: {dtype:?}", case.name);
+            let [queries, keys] = ["queries", "keys"]
+                .map(|name| problem.inputs[name].with_heads().tensor::<4>(device, dtype));
+            let score = &attention.score;
+            let queries = score.project_queries(queries, 0..0);
+            let keys = score.project_keys(keys, 0..0);
+            let scores = Array::read(score.score(queries, keys, &Mask::none()));
+            let theirs = case.outputs["scores"].with_heads();
+            assert_close(&format!("{what}: scores"), &scores, &theirs, tolerance);
+
+            let run = |path| problem.run_with(&attention, device, dtype, path);
+            let outcome = run(Path::ForwardWithWeights);
+            assert_outcomes_close(&what, &outcome, &expected, tolerance);
+            if problem.grad_weights.is_none() {
+                expected.remove("weights");
+                assert_outcomes_close(&what, &run(Path::Forward), &expected, tolerance);
+            }
+        }
+    });
+}
+
+#[test]
+fn bilinear_attention_is_that_of_pytorch() {
+    for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
+        let score = |device: &Device| BilinearScoreConfig::new(3, 4).init(device);
+        let parameter = [("query", "score.query.weight")];
+        check_reference("bilinear", case, score, &parameter);
+    }
+}
+
+#[test]
+fn projected_attention_is_that_of_pytorch() {
+    for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
+        let score = |device: &Device| ProjectedScoreConfig::new(3, 4, 5).init(device);
+        let parameters = [("query", "score.query.weight"), ("key", "score.key.weight")];
+        check_reference("projected", case, score, &parameters);
+    }
+}
+
+#[test]
+fn cosine_attention_is_that_of_pytorch() {
+    for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
+        let score = |device: &Device| CosineScoreConfig::new().init(device);
+        let parameter = [("temperature", "score.temperature")];
+        check_reference("cosine", case, score, &parameter);
+    }
+    let fixed = |device: &Device| {
+        CosineScoreConfig::new()
+            .with_temperature(4.0)
+            .with_learned(false)
+            .init(device)
+    };
+    check_reference("cosine", "fixed_4", fixed, &[]);
+}
+
+#[test]
+fn gaussian_attention_is_that_of_pytorch() {
+    for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
+        let score = |device: &Device| GaussianScoreConfig::new().with_learned(true).init(device);
+        let parameter = [("inverse_width", "score.inverse_width")];
+        check_reference("gaussian", case, score, &parameter);
+    }
+    let fixed = |device: &Device| GaussianScoreConfig::new().with_width(1.5).init(device);
+    check_reference("gaussian", "fixed_1.5", fixed, &[]);
+}
+
+/// Every second query and key a vector of zeros.
+fn with_zero_vectors(sizes: Sizes) -> Problem {
+    let mut problem = Problem::drawn(sizes, sizes.key_size, MaskSpec::None);
+    for name in ["queries", "keys"] {
+        let drawn = &problem.inputs[name];
+        let zeros = Array::from_fn(&drawn.shape, |at| match at[2] % 2 {
+            0 => 0.0,
+            _ => drawn.at(at),
+        });
+        problem.set(name, zeros);
+    }
+    problem
+}
+
+#[test]
+fn the_cosine_with_a_zero_vector_is_0_without_a_gradient() {
+    device::each_training(|device| {
+        let problem = with_zero_vectors(SIZES);
+        let attention = attention(CosineScoreConfig::new().init(device));
+        let outcome = problem.run_with(&attention, device, DType::F32, Path::ForwardWithWeights);
+        let weights = &outcome["weights"];
+        let uniform = 1.0 / SIZES.keys as f64;
+        for (flat, gradient) in outcome["grad queries"].data.iter().enumerate() {
+            let row = flat / SIZES.query_size % SIZES.queries;
+            assert_eq!(
+                *gradient == 0.0,
+                row.is_multiple_of(2),
+                "query {row}: {gradient}"
+            );
+        }
+        for (flat, gradient) in outcome["grad keys"].data.iter().enumerate() {
+            let row = flat / SIZES.key_size % SIZES.keys;
+            assert_eq!(
+                *gradient == 0.0,
+                row.is_multiple_of(2),
+                "key {row}: {gradient}"
+            );
+        }
+        let rows = Array::from_fn(&[SIZES.keys], |at| weights.at(&[0, 0, 0, at[0]]));
+        let expected = Array::full(&[SIZES.keys], uniform);
+        assert_close("a zero query", &rows, &expected, 1e-6);
+        // Zero keys have score 0: the same weight, of a query that is none.
+        let [first, third] = [0, 2].map(|key| weights.at(&[1, 1, 1, key]));
+        assert!((first - third).abs() < 1e-7, "{first} {third}");
+        for (name, result) in &outcome {
+            let finite = result.data.iter().all(|number| number.is_finite());
+            assert!(finite, "{name}: {result:?}");
+        }
+    });
+}
+
+#[test]
+fn the_length_of_a_vector_does_not_change_its_cosine() {
+    device::each(|device| {
+        let problem = Problem::drawn(SIZES, SIZES.key_size, MaskSpec::None);
+        let attention = attention(CosineScoreConfig::new().init(device));
+        let run = |problem: &Problem| {
+            let outcome = problem.run_with(&attention, device, DType::F32, Path::Forward);
+            outcome["context"].clone()
+        };
+        let expected = run(&problem);
+        for factor in [1e-15, 1e15] {
+            let mut scaled = problem.clone();
+            for name in ["queries", "keys"] {
+                scaled.set(name, problem.inputs[name].map(|number| factor * number));
+            }
+            assert_close("scaled", &run(&scaled), &expected, 1e-5);
+        }
+    });
+}
+
+#[test]
+fn norms_in_half_precision_do_not_overflow() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device::computes(device, dtype) {
+                continue;
+            }
+            // The square of the norm is beyond the largest f16, 65504.
+            let sizes = Sizes {
+                query_size: 64,
+                key_size: 64,
+                ..SIZES
+            };
+            let mut problem = Problem::drawn(sizes, 64, MaskSpec::None);
+            problem.set("queries", problem.inputs["queries"].map(|x| 64.0 * x));
+            let score = CosineScoreConfig::new().with_learned(false).init(device);
+            let attention = attention(score);
+            let run = |dtype| problem.run_with(&attention, device, dtype, Path::Forward);
+            let tolerance = 16.0 * device::epsilon(dtype);
+            assert_outcomes_close("half", &run(dtype), &run(DType::F32), tolerance);
+            // The inverse of the norm is beyond it.
+            problem.set("queries", problem.inputs["queries"].map(|x| 1e-7 * x));
+            let run = |dtype| problem.run_with(&attention, device, dtype, Path::Forward);
+            assert!(run(dtype)["context"].data.iter().all(|x| x.is_finite()));
+        }
+    });
+}
+
+#[test]
+fn the_width_of_a_gaussian_is_learned_or_fixed_alike() {
+    device::each(|device| {
+        let problem = Problem::drawn(SIZES, SIZES.key_size, MaskSpec::Causal);
+        let config = GaussianScoreConfig::new().with_width(0.75);
+        let [fixed, learned] = [false, true].map(|learned| {
+            let attention = attention(config.clone().with_learned(learned).init(device));
+            assert_eq!(attention.num_params(), usize::from(learned));
+            problem.run_with(&attention, device, DType::F32, Path::ForwardWithWeights)
+        });
+        assert_outcomes_close("learned", &learned, &fixed, 1e-5);
+    });
+}
+
+#[test]
+fn prepared_keys_may_be_none() {
+    device::each(|device| {
+        let empty = Array::full(&[2, 0, 4], 0.0);
+        let [keys, values] = [&empty, &empty].map(|array| array.f32::<3>(device));
+        let queries = Array::draw(1, &[2, 3, 4]).f32::<3>(device);
+        let attention = attention(GaussianScoreConfig::new().init(device));
+        let memory = attention.prepare(keys, values, Mask::none()).expand(1);
+        let context = Array::read(attention.attend(queries, &memory));
+        assert_eq!(context, Array::full(&[2, 3, 4], 0.0));
+    });
+}
+
+#[test]
+fn bad_input_says_what_was_expected() {
+    device::each(|device| {
+        let messages = [
+            panic_message(|| BilinearScoreConfig::new(0, 3).init(device)),
+            panic_message(|| BilinearScoreConfig::new(3, 0).init(device)),
+            panic_message(|| {
+                BilinearScoreConfig::new(3, 3)
+                    .with_scale(f64::NAN)
+                    .init(device)
+            }),
+            panic_message(|| CosineScoreConfig::new().with_temperature(-1.0).init(device)),
+            panic_message(|| {
+                CosineScoreConfig::new()
+                    .with_temperature(f64::INFINITY)
+                    .init(device)
+            }),
+            panic_message(|| GaussianScoreConfig::new().with_width(0.0).init(device)),
+            panic_message(|| GaussianScoreConfig::new().with_width(f64::NAN).init(device)),
+        ];
+        let parts = [
+            "query_size",
+            "key_size",
+            "scale",
+            "temperature",
+            "temperature",
+            "width",
+            "width",
+        ];
+        for (message, part) in messages.iter().zip(parts) {
+            let says = [part, "expected", "got"];
+            assert!(says.iter().all(|word| message.contains(word)), "{message}");
+        }
+        // Queries and keys of two sizes, where the score wants one.
+        let queries = || Array::draw(1, &[1, 2, 3]).f32::<3>(device);
+        let keys = || Array::draw(2, &[1, 4, 5]).f32::<3>(device);
+        let gaussian = attention(GaussianScoreConfig::new().init(device));
+        panic_message(|| gaussian.forward(queries(), keys(), keys(), &Mask::none()));
+        let cosine = attention(CosineScoreConfig::new().init(device));
+        panic_message(|| cosine.forward(queries(), keys(), keys(), &Mask::none()));
+        let bilinear = attention(BilinearScoreConfig::new(3, 4).init(device));
+        panic_message(|| bilinear.forward(queries(), keys(), keys(), &Mask::none()));
+    });
+}

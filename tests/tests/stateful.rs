@@ -1,0 +1,376 @@
+//! Alignments: steps that know where the steps before looked.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{
+    AttentionState, CoverageAttentionConfig, LocationAttentionConfig, MonotonicAttentionConfig,
+    StatefulAttention,
+};
+use attention_tests::{
+    Array, MaskSpec, Steps, StepsCheck, assert_close, assert_outcomes_close, assert_outcomes_same,
+    assert_same, assert_zero, device, panic_message,
+};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+
+const LENS: [i64; 2] = [4, 6];
+
+#[test]
+fn steps_and_their_gradients_are_those_of_pytorch() {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            let references = Steps::references();
+            let names: Vec<&str> = references.iter().map(|(steps, _)| &*steps.name).collect();
+            assert_eq!(names, Steps::NAMES);
+            for (steps, expected) in references {
+                // Ten digits are in the file.
+                let tolerance = match dtype {
+                    DType::F64 => 1e-8,
+                    _ => 2e-5,
+                };
+                let outcome = steps.run(device, dtype);
+                assert_eq!(outcome.len(), expected.len(), "{}", steps.name);
+                assert_outcomes_close(&steps.name, &outcome, &expected, tolerance);
+            }
+        }
+    });
+}
+
+#[test]
+fn padding_is_inert_in_every_step() {
+    device::each_both_ways(|device| {
+        for steps in Steps::all(&MaskSpec::lens(&LENS)) {
+            let clean = steps.run(device, DType::F32);
+            let mut poisoned = steps.clone();
+            for name in ["keys", "values"] {
+                let array = &steps.inputs[name];
+                let poison =
+                    Array::from_fn(&array.shape, |at| match (at[1] as i64) < LENS[at[0]] {
+                        true => array.at(at),
+                        false => f64::NAN,
+                    });
+                poisoned.inputs.insert(name.into(), poison);
+            }
+            let outcome = poisoned.run(device, DType::F32);
+            assert_outcomes_same(&steps.name, &outcome, &clean);
+        }
+    });
+}
+
+#[test]
+fn masked_keys_may_lie_between_others() {
+    device::each_training(|device| {
+        // Keys 0 and 3 are hidden from both examples.
+        let keep = Array::from_fn(&[1, 1, 6], |at| f64::from(at[2] % 3 != 0));
+        for steps in Steps::all(&MaskSpec::Keep(keep)) {
+            let outcome = steps.run(device, DType::F32);
+            let hidden = |array: &Array, axis: usize| {
+                Array::from_fn(&array.shape, |at| match at[axis] % 3 {
+                    0 => array.at(at),
+                    _ => 0.0,
+                })
+            };
+            assert_zero(&steps.name, &hidden(&outcome["weights"], 2));
+            assert_zero(&steps.name, &hidden(&outcome["grad keys"], 1));
+            assert_zero(&steps.name, &hidden(&outcome["grad values"], 1));
+            assert!(outcome["context"].magnitude() > 0.0, "{}", steps.name);
+        }
+    });
+}
+
+#[test]
+fn an_example_without_a_visible_key_gives_zeros() {
+    device::each_training(|device| {
+        let whole = Steps::all(&MaskSpec::lens(&LENS));
+        for (steps, whole) in Steps::all(&MaskSpec::lens(&[0, 6])).iter().zip(whole) {
+            let (outcome, whole) = (steps.run(device, DType::F32), whole.run(device, DType::F32));
+            for name in [
+                "context",
+                "weights",
+                "grad queries",
+                "grad keys",
+                "grad values",
+            ] {
+                let example = |array: &Array, b: usize| {
+                    Array::from_fn(&array.shape[1..], |at| array.at(&[b, at[0], at[1]]))
+                };
+                let what = format!("{}: {name}", steps.name);
+                assert_zero(&what, &example(&outcome[name], 0));
+                let (one, all) = (example(&outcome[name], 1), example(&whole[name], 1));
+                assert_close(&what, &one, &all, 1e-6);
+            }
+        }
+    });
+}
+
+/// A beam search's choice after two steps: the third is that of the chosen examples.
+struct Selecting;
+
+impl StepsCheck for Selecting {
+    fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
+        let input = |name| steps.input(name, device, DType::F32);
+        let query = |step| input("queries").narrow(1, step, 1);
+        let memory = attention.setup(input("keys"), input("values"), steps.mask.mask(device));
+        let (_, state) = attention.step(query(0), &memory, attention.initial_state(&memory));
+        let (_, state) = attention.step(query(1), &memory, state);
+
+        let indices = Array {
+            shape: vec![3],
+            data: vec![1.0, 0.0, 1.0],
+        };
+        let indices = indices.int::<1>(device);
+        let chosen = state.select(indices.clone());
+        let penalty = attention.penalty(&chosen);
+        let (expected, _) = attention.step_with_weights(query(2), &memory, state.clone());
+        let memory = memory.select(indices.clone());
+        let query = query(2).select(0, indices.clone());
+        let (actual, _) = attention.step_with_weights(query, &memory, chosen);
+        let what = &steps.name;
+        for (actual, expected) in [
+            (actual.context, expected.context),
+            (actual.weights, expected.weights),
+        ] {
+            let expected = Array::read(expected.select(0, indices.clone()));
+            assert_close(what, &Array::read(actual), &expected, 1e-6);
+        }
+        if let Some(penalty) = penalty {
+            let expected = attention.penalty(&state).unwrap().select(0, indices);
+            assert_same(what, &Array::read(penalty), &Array::read(expected));
+        }
+    }
+}
+
+#[test]
+fn a_beam_search_selects_states() {
+    device::each_both_ways(|device| {
+        for steps in Steps::all(&MaskSpec::lens(&LENS)) {
+            steps.with_attention(device, DType::F32, &Selecting);
+        }
+    });
+}
+
+struct Misfits;
+
+impl StepsCheck for Misfits {
+    fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
+        let input = |name| steps.input(name, device, DType::F32);
+        let prepare = |batch: usize, keys: usize| {
+            let rows = |name| input(name).narrow(0, 0, batch).narrow(1, 0, keys);
+            attention.setup(rows("keys"), rows("values"), MaskSpec::None.mask(device))
+        };
+        let memory = prepare(2, 6);
+        let query = || input("queries").narrow(1, 0, 1);
+        for (batch, keys) in [(1, 6), (2, 5)] {
+            let state = attention.initial_state(&prepare(batch, keys));
+            let message = panic_message(|| attention.step(query(), &memory, state));
+            let expected = format!("[2, 6], got [{batch}, {keys}]");
+            assert!(
+                message.contains("state expected") && message.contains(&expected),
+                "{}: {message}",
+                steps.name
+            );
+        }
+        let start = || attention.initial_state(&memory);
+        for query in [
+            input("queries"),
+            query().narrow(2, 0, 2),
+            query().narrow(0, 0, 1),
+        ] {
+            let message = panic_message(|| attention.step(query, &memory, start()));
+            assert!(message.contains("query"), "{}: {message}", steps.name);
+        }
+        let other = attention_core::Memory::of_projected(
+            Tensor::zeros([2, 1, 6, 1], device),
+            Tensor::zeros([2, 1, 6, 4], device),
+            MaskSpec::None.mask(device),
+        );
+        let message = panic_message(|| attention.step(query(), &other, start()));
+        assert!(
+            message.contains("memory expected"),
+            "{}: {message}",
+            steps.name
+        );
+        let keys = input("keys").narrow(2, 0, 2);
+        let mask = MaskSpec::None.mask(device);
+        let message = panic_message(|| attention.setup(keys, input("values"), mask));
+        assert!(message.contains("keys"), "{}: {message}", steps.name);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    device::each(|device| {
+        for steps in Steps::all(&MaskSpec::None) {
+            steps.with_attention(device, DType::F32, &Misfits);
+        }
+    });
+}
+
+struct Empty;
+
+impl StepsCheck for Empty {
+    fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
+        let input = |name| steps.input(name, device, DType::F32);
+        for (batch, keys) in [(2, 0), (0, 6)] {
+            let zeros = |rows, size| Tensor::<3>::zeros([batch, rows, size], device);
+            let size = |name: &'static str| input(name).dims()[2];
+            let mask = MaskSpec::None.mask(device);
+            let memory =
+                attention.setup(zeros(keys, size("keys")), zeros(keys, size("values")), mask);
+            let state = attention.initial_state(&memory);
+            let query = zeros(1, size("queries"));
+            let (output, state) = attention.step_with_weights(query.clone(), &memory, state);
+            assert_eq!(output.weights.dims(), [batch, 1, keys], "{}", steps.name);
+            assert_eq!(output.context.dims(), [batch, 1, size("values")]);
+            assert_zero(&steps.name, &Array::read(output.context));
+            attention.step(query, &memory, state);
+        }
+    }
+}
+
+#[test]
+fn nothing_to_look_at_gives_zeros() {
+    device::each(|device| {
+        for steps in Steps::all(&MaskSpec::None) {
+            steps.with_attention(device, DType::F32, &Empty);
+        }
+    });
+}
+
+#[test]
+fn descent_lowers_the_loss() {
+    device::each_training(|device| {
+        for mut steps in Steps::all(&MaskSpec::lens(&LENS)) {
+            let first = steps.run(device, DType::F32);
+            let mut outcome = first.clone();
+            for _ in 0..4 {
+                for (name, parameter) in &mut steps.parameters {
+                    let gradient = &outcome[&format!("grad {name}")];
+                    for (number, slope) in parameter.data.iter_mut().zip(&gradient.data) {
+                        *number -= 0.01 * slope;
+                    }
+                }
+                outcome = steps.run(device, DType::F32);
+            }
+            let (before, after) = (steps.loss(&first), steps.loss(&outcome));
+            assert!(after < before - 0.01, "{}: {before}, {after}", steps.name);
+        }
+    });
+}
+
+/// Saves, loads into new parameters and compares a step.
+fn check_record<A: StatefulAttention>(new: impl Fn() -> A, device: &Device) {
+    let step = |attention: &A| {
+        let keys = Array::draw(2, &[2, 6, 5]).f32::<3>(device);
+        let query = Array::draw(1, &[2, 1, 3]).f32::<3>(device);
+        let memory = attention.setup(keys.clone(), keys, MaskSpec::lens(&LENS).mask(device));
+        let (_, state) = attention.step(query.clone(), &memory, attention.initial_state(&memory));
+        Array::read(attention.step(query, &memory, state).0)
+    };
+    let (saved, other) = (new(), new());
+    let expected = step(&saved);
+    assert_ne!(step(&other), expected, "new parameters are the saved ones");
+    let loaded = other.load_record(saved.into_record());
+    assert_same("loaded", &step(&loaded), &expected);
+}
+
+#[test]
+fn a_record_restores_every_parameter() {
+    device::each_training(|device| {
+        check_record(
+            || LocationAttentionConfig::new(3, 5, 8).init(device),
+            device,
+        );
+        check_record(
+            || CoverageAttentionConfig::new(3, 5, 8).init(device),
+            device,
+        );
+        let monotonic = MonotonicAttentionConfig::new(3, 5, 8).with_noise(0.0);
+        check_record(|| monotonic.init(device), device);
+    });
+}
+
+#[test]
+fn dropout_keeps_the_weights_whole() {
+    let device = &device::plain()[0].clone().autodiff();
+    let attention = LocationAttentionConfig::new(3, 5, 8)
+        .with_dropout(0.5)
+        .init(device);
+    let keys = Array::full(&[8, 32, 5], 1.0).f32::<3>(device);
+    let memory = attention.setup(keys.clone(), keys, MaskSpec::None.mask(device));
+    let query = Tensor::<3>::ones([8, 1, 3], device);
+    let start = attention.initial_state(&memory);
+    let (output, _) = attention.step_with_weights(query.clone(), &memory, start);
+    let sums = Array::read(output.weights.sum_dim(2));
+    assert_close("weights", &sums, &Array::full(&[8, 1, 1], 1.0), 1e-5);
+    // Values of one: without dropout the context would be one.
+    let context = Array::read(output.context);
+    assert!(context.data.iter().any(|one| (one - 1.0).abs() > 1e-3));
+
+    let frozen = attention.freeze();
+    let context = frozen.step(query, &memory, frozen.initial_state(&memory)).0;
+    let ones = Array::full(&[8, 1, 5], 1.0);
+    assert_close("frozen", &Array::read(context), &ones, 1e-5);
+}
+
+#[test]
+fn bad_configurations_are_named() {
+    let device = &device::plain()[0];
+    let location = || LocationAttentionConfig::new(3, 5, 8);
+    let monotonic = || MonotonicAttentionConfig::new(3, 5, 8);
+    let messages = [
+        (
+            "query_size",
+            panic_message(|| LocationAttentionConfig::new(0, 5, 8).init(device)),
+        ),
+        (
+            "key_size",
+            panic_message(|| CoverageAttentionConfig::new(3, 0, 8).init(device)),
+        ),
+        (
+            "num_hiddens",
+            panic_message(|| MonotonicAttentionConfig::new(3, 5, 0).init(device)),
+        ),
+        (
+            "filters",
+            panic_message(|| location().with_filters(0).init(device)),
+        ),
+        (
+            "kernel_size expected odd, got 4",
+            panic_message(|| location().with_kernel_size(4).init(device)),
+        ),
+        (
+            "kernel_size expected odd, got 0",
+            panic_message(|| location().with_kernel_size(0).init(device)),
+        ),
+        (
+            "[0, 1)",
+            panic_message(|| location().with_dropout(1.0).init(device)),
+        ),
+        (
+            "[0, 1)",
+            panic_message(|| {
+                CoverageAttentionConfig::new(3, 5, 8)
+                    .with_dropout(-0.1)
+                    .init(device)
+            }),
+        ),
+        (
+            "offset",
+            panic_message(|| monotonic().with_offset(f64::NAN).init(device)),
+        ),
+        (
+            "noise",
+            panic_message(|| monotonic().with_noise(-1.0).init(device)),
+        ),
+        (
+            "noise",
+            panic_message(|| monotonic().with_noise(f64::INFINITY).init(device)),
+        ),
+    ];
+    for (expected, message) in messages {
+        assert!(
+            message.contains(expected),
+            "`{message}` does not say `{expected}`"
+        );
+    }
+}
