@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use attention_kernels::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, Level, Mask,
-    Rows,
+    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
+    AdditiveScoreInputs, AttentionOutputs, Level, Mask, Rows,
 };
 
 fn main() {
@@ -25,32 +25,32 @@ fn main() {
 }
 
 fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
-    let numbers = |count: usize| -> Vec<f32> {
+    let elements = |count: usize| -> Vec<f32> {
         (0..count)
             .map(|i| ((i * 7919 % 1009) as f32) / 504.5 - 1.0)
             .collect()
     };
-    let queries = numbers(batch * num_queries * units);
+    let queries = elements(batch * num_queries * units);
     let (keys, values) = (
-        numbers(batch * num_keys * units),
-        numbers(batch * num_keys * units),
+        elements(batch * num_keys * units),
+        elements(batch * num_keys * units),
     );
-    let weight = numbers(units);
+    let weight = elements(units);
     let key_rows = Rows::contiguous(&keys, [batch, 1, num_keys, units]);
-    let score = AdditiveScore {
+    let score = AdditiveScoreInputs {
         queries: Rows::contiguous(&queries, [batch, 1, num_queries, units]),
         keys: key_rows,
         weight: &weight,
         mask: Mask::none(),
     };
     let mut scores = vec![0.0; batch * num_queries * num_keys];
-    let grad = numbers(scores.len());
+    let grad = elements(scores.len());
     let (mut dq, mut dk) = (vec![0.0; queries.len()], vec![0.0; keys.len()]);
     let (mut dv, mut dw) = (vec![0.0; values.len()], vec![0.0; units]);
     let score_forward = best(|| score.forward(level, &mut scores));
     let grad = Rows::contiguous(&grad, [batch, 1, num_queries, num_keys]);
     let score_backward = best(|| {
-        let gradients = AdditiveGradients {
+        let gradients = AdditiveScoreGradients {
             queries: &mut dq,
             keys: &mut dk,
             weight: &mut dw,
@@ -58,8 +58,8 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
         score.backward(level, grad, gradients);
     });
     let of_keys = best(|| score.backward_keys(level, grad, &mut dk));
-    let packed = AdditiveScore::packed_keys(key_rows, Mask::none(), num_queries, level);
-    let attention = AdditiveAttention {
+    let packed = AdditiveScoreInputs::packed_keys(key_rows, Mask::none(), num_queries, level);
+    let attention = AdditiveAttentionInputs {
         score,
         values: Rows::contiguous(&values, [batch, 1, num_keys, units]),
         packed_keys: Some(&packed),
@@ -68,6 +68,11 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
     let (mut context, mut lse) = (vec![0.0; queries.len()], vec![0.0; batch * num_queries]);
     let forward = best(|| attention.forward(level, &mut context, &mut lse));
     let context_gradient = Rows::contiguous(&queries, [batch, 1, num_queries, units]);
+    let outputs = AttentionOutputs {
+        context: Rows::contiguous(&context, context_gradient.shape()),
+        lse: &lse,
+        context_gradient,
+    };
     let backward = best(|| {
         let gradients = AdditiveAttentionGradients {
             queries: &mut dq,
@@ -75,11 +80,11 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
             values: &mut dv,
             weight: &mut dw,
         };
-        let context = Rows::contiguous(&context, context_gradient.shape());
-        attention.backward(level, context, &lse, context_gradient, gradients);
+        attention.backward(level, &outputs, gradients);
     });
     println!(
-        "  {:<9} score {score_forward:.3}, backward {score_backward:.3}, of the keys alone {of_keys:.3}; packed keys to context {forward:.3}, backward {backward:.3}",
+        "  {:<9} score {score_forward:.3}, backward {score_backward:.3}, of the keys alone {of_keys:.3}; \
+         fused with packed keys {forward:.3}, backward {backward:.3}",
         level.name()
     );
 }

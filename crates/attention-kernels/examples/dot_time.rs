@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use attention_kernels::{
-    DotProduct, DotProductGradients, Dropout, Level, Mask, Rows, dot_product_backward,
-    dot_product_forward,
+    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Dropout, Level,
+    Mask, Rows,
 };
 
 fn main() {
@@ -60,12 +60,12 @@ fn time(
     causal: bool,
     dropout: Option<Dropout>,
 ) {
-    let number = |i: usize| {
+    let element = |i: usize| {
         ((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     let tensor = |rows: usize, seed: usize| -> Vec<f32> {
         (0..batch * heads * rows * size)
-            .map(|i| 1.7 * number(i + seed))
+            .map(|i| 1.7 * element(i + seed))
             .collect()
     };
     let (q, k, v) = (
@@ -81,12 +81,12 @@ fn time(
         mask = mask.with_intervals(&bounds, [1, queries]);
     }
     let keep: Vec<bool> = (0..batch * queries * keys)
-        .map(|i| number(i) < 0.5)
+        .map(|i| element(i) < 0.5)
         .collect();
     if std::env::var("KEEP").is_ok() {
         mask = mask.with_keep(&keep, [batch, 1, queries, keys]);
     }
-    let problem = DotProduct {
+    let inputs = DotProductAttentionInputs {
         queries: Rows::contiguous(&q, [batch, heads, queries, size]),
         keys: Rows::contiguous(&k, [batch, heads, keys, size]),
         values: Rows::contiguous(&v, [batch, heads, keys, size]),
@@ -109,21 +109,25 @@ fn time(
     for _ in 0..repeats {
         let start_cpu = cpu();
         let start = Instant::now();
-        dot_product_forward(level, &problem, &mut context, &mut lse);
+        inputs.forward(level, &mut context, &mut lse);
         forward.push(start.elapsed().as_secs_f64() * 1e3);
         forward_cpu.push(cpu() - start_cpu);
         let gradient = Rows::contiguous(&context, [batch, heads, queries, size]);
         dq.fill(0.0);
         dk.fill(0.0);
         dv.fill(0.0);
-        let gradients = DotProductGradients {
+        let gradients = DotProductAttentionGradients {
             queries: &mut dq,
             keys: &mut dk,
             values: &mut dv,
             bias: None,
         };
-        let context = Rows::contiguous(&context, gradient.shape());
-        dot_product_backward(level, &problem, context, &lse, gradient, gradients);
+        let outputs = AttentionOutputs {
+            context: Rows::contiguous(&context, gradient.shape()),
+            lse: &lse,
+            context_gradient: gradient,
+        };
+        inputs.backward(level, &outputs, gradients);
         both.push(start.elapsed().as_secs_f64() * 1e3);
         both_cpu.push(cpu() - start_cpu);
     }

@@ -1,10 +1,12 @@
-//! Which keys each query sees.
+//! Which keys each query attends to.
 
 use std::ops::Range;
 
-/// Which keys each query sees: an interval per query, an arbitrary mask, both (a key must be in both) or neither.
+use crate::HeadIndex;
+
+/// Which keys each query attends to: an interval per query, an arbitrary mask, both (a key must be in both) or neither.
 ///
-/// A hidden key is inert: kernels do not compute with it, or clear what it holds first.
+/// A masked key is ignored: kernels do not compute with it, or clear what it holds first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mask<'a> {
     intervals: Option<Intervals<'a>>,
@@ -27,21 +29,21 @@ struct Keep<'a> {
     strides: [usize; 4],
 }
 
-/// The keys that one query sees.
+/// The mask of one query.
 #[derive(Clone, Debug)]
-pub(crate) struct Visible<'a> {
-    /// No key outside of it is visible.
+pub(crate) struct QueryMask<'a> {
+    /// All keys outside of it are masked.
     pub range: Range<usize>,
     keep: Option<(&'a [bool], usize)>,
 }
 
 impl<'a> Mask<'a> {
-    /// Every query sees every key.
+    /// Every query attends to every key.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Query `i` of example `b` sees the keys `start..end` of `bounds[b, i] = [start, end]`; none if `end <= start`.
+    /// Query `i` of example `b` attends to the keys `start..end` of `bounds[b, i] = [start, end]`; none if `end <= start`.
     /// Bounds beyond the keys are cut off.
     ///
     /// # Shapes
@@ -66,7 +68,7 @@ impl<'a> Mask<'a> {
         self
     }
 
-    /// A query sees a key where `keep` is true.
+    /// A query attends to a key where `keep` is true.
     ///
     /// # Shapes
     /// - keep `[batch or 1, heads or 1, queries or 1, keys or 1]`, contiguous, of the sizes `shape`
@@ -110,66 +112,72 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// Whether a key inside of a query's interval may still be hidden.
+    /// As [`check`](Self::check), for `[batch, key_heads, queries, keys]`: the mask may be of as many heads as share those.
+    pub(crate) fn check_grouped(&self, [batch, key_heads, queries, keys]: [usize; 4]) {
+        let heads = self.keep.map_or(key_heads, |keep| keep.shape[1]);
+        let is_grouped = key_heads > 0 && heads.is_multiple_of(key_heads);
+        let heads = if is_grouped { heads } else { key_heads };
+        self.check([batch, heads, queries, keys]);
+    }
+
+    /// Whether a key inside of a query's interval may still be masked.
     pub(crate) fn is_dense(&self) -> bool {
         self.keep.is_some()
     }
 
-    /// Whether every query sees every key.
+    /// Whether every query attends to every key.
     pub(crate) fn is_none(&self) -> bool {
         self.intervals.is_none() && self.keep.is_none()
     }
 
-    /// The keys that a query sees, of `num_keys`.
+    /// The mask of one query, for `num_keys` keys.
     #[inline]
-    pub(crate) fn visible(
-        &self,
-        batch: usize,
-        head: usize,
-        query: usize,
-        num_keys: usize,
-    ) -> Visible<'a> {
+    pub(crate) fn of_query(&self, at: HeadIndex, query: usize, num_keys: usize) -> QueryMask<'a> {
         let range = match self.intervals {
             Some(Intervals {
                 bounds, strides, ..
             }) => {
-                let [start, end] = bounds[batch * strides[0] + query * strides[1]];
+                let [start, end] = bounds[at.batch * strides[0] + query * strides[1]];
                 let end = end.min(num_keys);
                 start.min(end)..end
             }
             None => 0..num_keys,
         };
         let keep = self.keep.map(|Keep { keep, strides, .. }| {
-            let start = batch * strides[0] + head * strides[1] + query * strides[2];
+            let start = at.batch * strides[0] + at.head * strides[1] + query * strides[2];
             (&keep[start..], strides[3])
         });
-        Visible { range, keep }
+        QueryMask { range, keep }
     }
 
-    /// Whether each of `num_keys` keys is seen by one of `num_queries` queries of a head.
+    /// Whether each of `num_keys` keys of the key head `key` is attended to: by one of the `num_queries` queries of one
+    /// of the `group` heads that share it, which are `key.head * group ..`.
     ///
     /// The time grows with queries + keys where the mask has no flags, and with their product where it has.
-    pub fn seen_keys(
+    pub fn attended_keys(
         &self,
-        batch: usize,
-        head: usize,
+        key: HeadIndex,
+        group: usize,
         num_queries: usize,
         num_keys: usize,
     ) -> Vec<bool> {
         if self.is_dense() {
-            let mut seen = vec![false; num_keys];
-            for query in 0..num_queries {
-                let visible = self.visible(batch, head, query, num_keys);
-                for key in visible.range.clone() {
-                    seen[key] |= visible.sees(key);
+            let mut attended = vec![false; num_keys];
+            for head in key.head * group..(key.head + 1) * group {
+                let at = HeadIndex { head, ..key };
+                for query in 0..num_queries {
+                    let mask = self.of_query(at, query, num_keys);
+                    for key in mask.range.clone() {
+                        attended[key] |= mask.attends(key);
+                    }
                 }
             }
-            return seen;
+            return attended;
         }
-        // How many intervals start at a key, less those that end there.
+        // How many intervals start at a key, less those that end there. They are the same for every head.
         let mut steps = vec![0_isize; num_keys + 1];
         for query in 0..num_queries {
-            let range = self.visible(batch, head, query, num_keys).range;
+            let range = self.of_query(key, query, num_keys).range;
             if !range.is_empty() {
                 steps[range.start] += 1;
                 steps[range.end] -= 1;
@@ -182,7 +190,7 @@ impl<'a> Mask<'a> {
         depths.take(num_keys).map(|depth| depth > 0).collect()
     }
 
-    /// The smallest range that holds every key that one of `queries` sees; possibly more than that.
+    /// The smallest range that holds every key that one of `queries` attends to; possibly more than that.
     pub(crate) fn span(
         &self,
         batch: usize,
@@ -196,24 +204,25 @@ impl<'a> Mask<'a> {
             0 => 0..queries.len().min(1),
             _ => queries,
         };
+        let at = HeadIndex { batch, head: 0 };
         queries
-            .map(|query| self.visible(batch, 0, query, num_keys).range)
+            .map(|query| self.of_query(at, query, num_keys).range)
             .filter(|range| !range.is_empty())
             .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end))
             .unwrap_or(0..0)
     }
 }
 
-impl Visible<'_> {
-    /// Whether the query may see one of `keys`; never false if it does.
+impl QueryMask<'_> {
+    /// Whether the query may attend to one of `keys`; never false if it does.
     #[inline(always)]
     pub(crate) fn meets(&self, keys: &Range<usize>) -> bool {
         self.range.start < keys.end && keys.start < self.range.end
     }
 
-    /// Whether the query sees `key`.
+    /// Whether the query attends to `key`.
     #[inline(always)]
-    pub(crate) fn sees(&self, key: usize) -> bool {
+    pub(crate) fn attends(&self, key: usize) -> bool {
         self.range.contains(&key)
             && match self.keep {
                 Some((keep, stride)) => keep[key * stride],
@@ -221,8 +230,8 @@ impl Visible<'_> {
             }
     }
 
-    /// Whether the query sees one of `keys`.
-    pub(crate) fn sees_any(&self, keys: &Range<usize>) -> bool {
+    /// Whether the query attends to one of `keys`.
+    pub(crate) fn attends_any(&self, keys: &Range<usize>) -> bool {
         let start = self.range.start.max(keys.start);
         let end = self.range.end.min(keys.end);
         start < end
@@ -233,20 +242,20 @@ impl Visible<'_> {
             }
     }
 
-    /// Writes `hidden` over the numbers of those of `keys` that the query does not see. `row` has a number for each.
+    /// Writes `masked` over the elements of those of `keys` that are masked. `row` has an element for each.
     #[inline(always)]
-    pub(crate) fn hide<E: Copy>(&self, keys: &Range<usize>, row: &mut [E], hidden: E) {
+    pub(crate) fn fill<E: Copy>(&self, keys: &Range<usize>, row: &mut [E], masked: E) {
         let start = self.range.start.clamp(keys.start, keys.end);
         let end = self.range.end.clamp(start, keys.end);
-        row[..start - keys.start].fill(hidden);
-        row[end - keys.start..].fill(hidden);
+        row[..start - keys.start].fill(masked);
+        row[end - keys.start..].fill(masked);
         let row = &mut row[start - keys.start..end - keys.start];
         match self.keep {
             Some((keep, 0)) if keep[0] => {}
-            Some((_, 0)) => row.fill(hidden),
+            Some((_, 0)) => row.fill(masked),
             Some((keep, _)) => {
-                for (number, &keep) in row.iter_mut().zip(&keep[start..end]) {
-                    *number = if keep { *number } else { hidden };
+                for (element, &keep) in row.iter_mut().zip(&keep[start..end]) {
+                    *element = if keep { *element } else { masked };
                 }
             }
             None => {}
@@ -263,11 +272,15 @@ fn broadcast<const N: usize>(shape: [usize; N], strides: [usize; N]) -> [usize; 
 mod tests {
     use super::*;
 
+    fn at(batch: usize, head: usize) -> HeadIndex {
+        HeadIndex { batch, head }
+    }
+
     #[test]
     fn intervals_are_cut_off_at_the_keys_and_empty_where_they_end_before_they_start() {
         let bounds = [[1, 9], [4, 2], [0, 3], [7, 8]];
         let mask = Mask::none().with_intervals(&bounds, [2, 2]);
-        let range = |batch, query| mask.visible(batch, 0, query, 5).range;
+        let range = |batch, query| mask.of_query(at(batch, 0), query, 5).range;
         assert_eq!(range(0, 0), 1..5);
         assert!(range(0, 1).is_empty());
         assert_eq!(range(1, 0), 0..3);
@@ -280,41 +293,52 @@ mod tests {
     fn flags_broadcast_over_axes_of_size_one() {
         let keep = [true, false, true, false, true, true];
         let mask = Mask::none().with_keep(&keep, [2, 1, 1, 3]);
-        let sees = |batch, head, query| {
-            let visible = mask.visible(batch, head, query, 3);
-            [0, 1, 2].map(|key| visible.sees(key))
+        let attends = |at, query| {
+            let mask = mask.of_query(at, query, 3);
+            [0, 1, 2].map(|key| mask.attends(key))
         };
-        assert_eq!(sees(0, 4, 7), [true, false, true]);
-        assert_eq!(sees(1, 0, 2), [false, true, true]);
+        assert_eq!(attends(at(0, 4), 7), [true, false, true]);
+        assert_eq!(attends(at(1, 0), 2), [false, true, true]);
     }
 
     #[test]
-    fn a_key_is_seen_if_one_query_sees_it() {
+    fn a_key_is_attended_to_if_one_query_attends_to_it() {
         let bounds = [[0, 2], [4, 9], [3, 1], [5, 6]];
         let mask = Mask::none().with_intervals(&bounds, [1, 4]);
-        let seen = mask.seen_keys(0, 0, 4, 8);
+        let attended = mask.attended_keys(at(0, 0), 1, 4, 8);
         assert_eq!(
-            seen,
+            attended,
             [0, 1, 2, 3, 4, 5, 6, 7].map(|key| !(2..4).contains(&key))
         );
         let keep = [true, false, false, true, false, false];
         let mask = mask.with_keep(&keep, [1, 1, 1, 6]);
         assert_eq!(
-            mask.seen_keys(0, 0, 4, 6),
+            mask.attended_keys(at(0, 0), 1, 4, 6),
             [true, false, false, false, false, false]
         );
     }
 
     #[test]
-    fn both_must_show_a_key() {
+    fn a_key_is_attended_to_if_one_head_of_its_group_attends_to_it() {
+        let keep = [
+            true, false, false, false, true, false, false, true, true, false, false, false,
+        ];
+        let mask = Mask::none().with_keep(&keep, [1, 4, 1, 3]);
+        let attended = |head| mask.attended_keys(at(0, head), 2, 5, 3);
+        assert_eq!(attended(0), [true, true, false]);
+        assert_eq!(attended(1), [false, true, true]);
+    }
+
+    #[test]
+    fn a_key_must_be_in_both() {
         let bounds = [[1, 3]];
         let keep = [true, true, false, true];
         let mask = Mask::none()
             .with_intervals(&bounds, [1, 1])
             .with_keep(&keep, [1, 1, 1, 4]);
-        let visible = mask.visible(0, 0, 0, 4);
+        let mask = mask.of_query(at(0, 0), 0, 4);
         assert_eq!(
-            [0, 1, 2, 3].map(|key| visible.sees(key)),
+            [0, 1, 2, 3].map(|key| mask.attends(key)),
             [false, true, false, false]
         );
     }

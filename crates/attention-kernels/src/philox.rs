@@ -1,5 +1,8 @@
 //! Random numbers that can be drawn again: dropout without a stored mask.
 //!
+//! No crate replaces it: generators of crates are streams, whose state would have to be kept or sought; here a weight's
+//! number comes from its position alone, in whatever order and on whatever thread it is drawn.
+//!
 //! Philox 4x32-10 (Salmon et al. 2011) maps a counter of four words and a key of two to four random words; there is no
 //! state. The key is the seed. The counter is `[slot, query, head, batch]`, where 64 keys share 16 slots: key `j` uses
 //! word `j % 64 / 16` of slot `16 (j / 64) + j % 16`, so that four whole vectors of random words come in the order of
@@ -7,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::Real;
+use crate::{HeadIndex, Real};
 
 /// Keys whose numbers are drawn together.
 const GROUP: usize = 64;
@@ -45,25 +48,16 @@ impl Dropout {
 
     /// What the weights of one query and the keys `start..start + factors.len()` are multiplied with: 0 or
     /// [`scale`](Self::scale).
-    pub fn factors<E: Real>(
-        &self,
-        [batch, head, query]: [usize; 3],
-        start: usize,
-        factors: &mut [E],
-    ) {
-        self.fill(
-            [batch, head, query],
-            start,
-            E::from_f64(self.scale()),
-            factors,
-        );
+    pub fn factors<E: Real>(&self, at: HeadIndex, query: usize, start: usize, factors: &mut [E]) {
+        self.fill(at, query, start, E::from_f64(self.scale()), factors);
     }
 
-    /// As [`factors`](Self::factors), inlined, and with another number in place of the scale.
+    /// As [`factors`](Self::factors), inlined, with `kept` in place of the scale.
     #[inline(always)]
     pub(crate) fn fill<E: Real>(
         &self,
-        [batch, head, query]: [usize; 3],
+        at: HeadIndex,
+        query: usize,
         start: usize,
         kept: E,
         factors: &mut [E],
@@ -80,8 +74,8 @@ impl Dropout {
             let counter = [
                 (group * SLOTS) as u32,
                 query as u32,
-                head as u32,
-                batch as u32,
+                at.head as u32,
+                at.batch as u32,
             ];
             let mut drawn = [E::ZERO; GROUP];
             for (drawn, words) in drawn.chunks_exact_mut(SLOTS).zip(draw(key, counter)) {
@@ -103,9 +97,9 @@ impl Dropout {
     }
 
     /// Whether each weight of one query and the keys `keys` is kept.
-    pub fn keeps(&self, place: [usize; 3], keys: Range<usize>) -> Vec<bool> {
+    pub fn keeps(&self, at: HeadIndex, query: usize, keys: Range<usize>) -> Vec<bool> {
         let mut factors = vec![0.0_f32; keys.len()];
-        self.fill(place, keys.start, 1.0, &mut factors);
+        self.fill(at, query, keys.start, 1.0, &mut factors);
         factors.into_iter().map(|factor| factor != 0.0).collect()
     }
 }
@@ -164,24 +158,23 @@ mod tests {
 
     #[test]
     fn a_key_draws_the_same_from_wherever_it_is_asked() {
+        let at = |batch, head| HeadIndex { batch, head };
         let dropout = Dropout::new(0.4, 17);
-        let all = dropout.keeps([1, 2, 3], 0..200);
+        let all = dropout.keeps(at(1, 2), 3, 0..200);
         for start in [0, 1, 15, 63, 64, 65, 130] {
             for end in [start, start + 1, 131, 200] {
                 assert_eq!(
-                    dropout.keeps([1, 2, 3], start..end.max(start)),
+                    dropout.keeps(at(1, 2), 3, start..end.max(start)),
                     all[start..end.max(start)]
                 );
             }
         }
-        for other in [[0, 2, 3], [1, 0, 3], [1, 2, 4]] {
-            assert_ne!(dropout.keeps(other, 0..200), all);
+        for (other, query) in [(at(0, 2), 3), (at(1, 0), 3), (at(1, 2), 4)] {
+            assert_ne!(dropout.keeps(other, query, 0..200), all);
         }
-        assert_ne!(Dropout::new(0.4, 18).keeps([1, 2, 3], 0..200), all);
-        assert_ne!(
-            Dropout::new(0.4, 17 + (1 << 32)).keeps([1, 2, 3], 0..200),
-            all
-        );
+        for seed in [18, 17 + (1 << 32)] {
+            assert_ne!(Dropout::new(0.4, seed).keeps(at(1, 2), 3, 0..200), all);
+        }
     }
 
     #[test]
@@ -190,7 +183,7 @@ mod tests {
         for probability in [0.0, 0.1, 0.5, 0.9, 1.0] {
             let dropout = Dropout::new(probability, 3);
             let kept: usize = (0..queries)
-                .flat_map(|query| dropout.keeps([0, 0, query], 0..1000))
+                .flat_map(|query| dropout.keeps(HeadIndex::default(), query, 0..1000))
                 .filter(|&kept| kept)
                 .count();
             let count = queries as f64 * 1000.0;

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
-
-use crate::Real;
+use crate::simd::Half;
+use crate::{HeadIndex, Real};
 
 /// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, stride 0 (an
 /// expanded axis) included.
@@ -13,83 +11,44 @@ use crate::Real;
 /// What is stored in half precision becomes `E` where a kernel reads it, a row or a tile at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a, E> {
-    data: Numbers<'a, E>,
+    data: Elements<'a, E>,
     shape: [usize; 4],
     strides: [usize; 3],
 }
 
-/// Numbers in half precision.
 #[derive(Clone, Copy, Debug)]
-pub enum Half<'a> {
-    /// IEEE 754 binary16.
-    F16(&'a [f16]),
-    /// The upper half of an `f32`.
-    Bf16(&'a [bf16]),
-}
-
-impl<'a> Half<'a> {
-    fn len(self) -> usize {
-        match self {
-            Self::F16(numbers) => numbers.len(),
-            Self::Bf16(numbers) => numbers.len(),
-        }
-    }
-
-    fn part(self, range: Range<usize>) -> Self {
-        match self {
-            Self::F16(numbers) => Self::F16(&numbers[range]),
-            Self::Bf16(numbers) => Self::Bf16(&numbers[range]),
-        }
-    }
-
-    pub(crate) fn to_f32(self, to: &mut [f32]) {
-        match self {
-            Self::F16(numbers) => numbers.convert_to_f32_slice(to),
-            Self::Bf16(numbers) => numbers.convert_to_f32_slice(to),
-        }
-    }
-
-    pub(crate) fn to_f64(self, to: &mut [f64]) {
-        match self {
-            Self::F16(numbers) => numbers.convert_to_f64_slice(to),
-            Self::Bf16(numbers) => numbers.convert_to_f64_slice(to),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Numbers<'a, E> {
+enum Elements<'a, E> {
     Whole(&'a [E]),
     Half(Half<'a>),
 }
 
-/// Some numbers of a row.
+/// Some elements of a row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<'a, E>(Numbers<'a, E>);
+pub(crate) struct Row<'a, E>(Elements<'a, E>);
 
 impl<'a, E: Real> Row<'a, E> {
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
         match self.0 {
-            Numbers::Whole(numbers) => numbers.len(),
-            Numbers::Half(numbers) => numbers.len(),
+            Elements::Whole(elements) => elements.len(),
+            Elements::Half(elements) => elements.len(),
         }
     }
 
     #[inline(always)]
     pub(crate) fn part(self, range: Range<usize>) -> Self {
         Self(match self.0 {
-            Numbers::Whole(numbers) => Numbers::Whole(&numbers[range]),
-            Numbers::Half(numbers) => Numbers::Half(numbers.part(range)),
+            Elements::Whole(elements) => Elements::Whole(&elements[range]),
+            Elements::Half(elements) => Elements::Half(elements.part(range)),
         })
     }
 
-    /// The numbers where they are; `None` in half precision.
+    /// The elements where they are; `None` in half precision.
     #[inline(always)]
     pub(crate) fn in_place(self) -> Option<&'a [E]> {
         match self.0 {
-            Numbers::Whole(numbers) => Some(numbers),
-            Numbers::Half(_) => None,
+            Elements::Whole(elements) => Some(elements),
+            Elements::Half(_) => None,
         }
     }
 
@@ -97,22 +56,22 @@ impl<'a, E: Real> Row<'a, E> {
     #[inline(always)]
     pub(crate) fn copy_to(self, to: &mut [E]) {
         match self.0 {
-            Numbers::Whole(numbers) => to.copy_from_slice(numbers),
-            Numbers::Half(numbers) => E::widen(numbers, to),
+            Elements::Whole(elements) => to.copy_from_slice(elements),
+            Elements::Half(elements) => E::widen(elements, to),
         }
     }
 
-    /// The numbers where they are, or in `scratch`, which is only touched if they are in half precision.
+    /// The elements where they are, or in `scratch`, which is only touched if they are in half precision.
     #[inline(always)]
     pub(crate) fn read<'b>(self, scratch: &'b mut Vec<E>) -> &'b [E]
     where
         'a: 'b,
     {
         match self.0 {
-            Numbers::Whole(numbers) => numbers,
-            Numbers::Half(numbers) => {
-                scratch.resize(numbers.len(), E::ZERO);
-                E::widen(numbers, scratch);
+            Elements::Whole(elements) => elements,
+            Elements::Half(elements) => {
+                scratch.resize(elements.len(), E::ZERO);
+                E::widen(elements, scratch);
                 scratch
             }
         }
@@ -127,12 +86,12 @@ pub(crate) enum Head<'a, E> {
 
 #[derive(Clone, Copy)]
 pub(crate) struct HeadRows<D> {
-    /// From the first number of the first row on.
+    /// From the first element of the first row on.
     data: D,
     stride: usize,
 }
 
-/// Some numbers of a row, where they are or in `scratch`, which is only touched in half precision.
+/// Some elements of a row, where they are or in `scratch`, which is only touched in half precision.
 pub(crate) trait Fetch<E> {
     fn fetch<'b>(&'b self, row: usize, part: Range<usize>, scratch: &'b mut Vec<E>) -> &'b [E];
 }
@@ -148,8 +107,8 @@ impl<E: Real> Fetch<E> for HeadRows<Half<'_>> {
     #[inline(always)]
     fn fetch<'b>(&'b self, row: usize, part: Range<usize>, scratch: &'b mut Vec<E>) -> &'b [E] {
         let start = row * self.stride + part.start;
-        let numbers = self.data.part(start..start + part.len());
-        Row(Numbers::Half(numbers)).read(scratch)
+        let elements = self.data.part(start..start + part.len());
+        Row(Elements::Half(elements)).read(scratch)
     }
 }
 
@@ -157,17 +116,17 @@ impl<'a, E> Rows<'a, E> {
     /// A contiguous tensor.
     ///
     /// # Panics
-    /// If `data` has not as many numbers as `shape`.
+    /// If `data` has not as many elements as `shape`.
     pub fn contiguous(data: &'a [E], shape: [usize; 4]) -> Self {
         let [_, heads, rows, size] = shape;
         let expected = checked_product(shape);
         assert!(
             data.len() == expected,
-            "Rows: {shape:?} expected {expected} numbers, got {}",
+            "Rows: {shape:?} expected {expected} elements, got {}",
             data.len()
         );
         Self {
-            data: Numbers::Whole(data),
+            data: Elements::Whole(data),
             shape,
             strides: [heads * rows * size, rows * size, size],
         }
@@ -178,7 +137,7 @@ impl<'a, E> Rows<'a, E> {
     /// # Panics
     /// If an element lies outside of `data`.
     pub fn strided(data: &'a [E], shape: [usize; 4], strides: [usize; 3]) -> Self {
-        Self::new(Numbers::Whole(data), data.len(), shape, strides)
+        Self::new(Elements::Whole(data), data.len(), shape, strides)
     }
 
     /// As [`strided`](Self::strided), for a tensor in half precision.
@@ -186,12 +145,12 @@ impl<'a, E> Rows<'a, E> {
     /// # Panics
     /// If an element lies outside of `data`.
     pub fn half(data: Half<'a>, shape: [usize; 4], strides: [usize; 3]) -> Self {
-        Self::new(Numbers::Half(data), data.len(), shape, strides)
+        Self::new(Elements::Half(data), data.len(), shape, strides)
     }
 
-    fn new(data: Numbers<'a, E>, len: usize, shape: [usize; 4], strides: [usize; 3]) -> Self {
+    fn new(data: Elements<'a, E>, len: usize, shape: [usize; 4], strides: [usize; 3]) -> Self {
         if shape.contains(&0) {
-            // No number is ever read.
+            // No element is ever read.
             let strides = [0; 3];
             return Self {
                 data,
@@ -206,7 +165,7 @@ impl<'a, E> Rows<'a, E> {
         let last = last.unwrap_or(usize::MAX);
         assert!(
             last <= len,
-            "Rows: {shape:?} with strides {strides:?} expected at least {last} numbers, got {len}"
+            "Rows: {shape:?} with strides {strides:?} expected at least {last} elements, got {len}"
         );
         Self {
             data,
@@ -220,11 +179,17 @@ impl<'a, E> Rows<'a, E> {
         self.shape
     }
 
-    /// The numbers from the first of `rows` to the last of the last, gaps between rows included; `rows` is not empty.
+    /// Where a head starts.
     #[inline(always)]
-    fn range(&self, batch: usize, head: usize, rows: Range<usize>) -> Range<usize> {
+    fn start(&self, at: HeadIndex) -> usize {
+        at.batch * self.strides[0] + at.head * self.strides[1]
+    }
+
+    /// The elements from the first of `rows` to the last of the last, gaps between rows included; `rows` is not empty.
+    #[inline(always)]
+    fn range(&self, at: HeadIndex, rows: Range<usize>) -> Range<usize> {
         let [.., stride] = self.strides;
-        let start = batch * self.strides[0] + head * self.strides[1] + rows.start * stride;
+        let start = self.start(at) + rows.start * stride;
         start..start + (rows.len() - 1) * stride + self.shape[3]
     }
 }
@@ -232,38 +197,33 @@ impl<'a, E> Rows<'a, E> {
 impl<'a, E: Real> Rows<'a, E> {
     /// One row, `[size]`.
     #[inline(always)]
-    pub(crate) fn row(&self, batch: usize, head: usize, row: usize) -> Row<'a, E> {
-        Row(self.data).part(self.range(batch, head, row..row + 1))
+    pub(crate) fn row(&self, at: HeadIndex, row: usize) -> Row<'a, E> {
+        Row(self.data).part(self.range(at, row..row + 1))
     }
 
     #[inline(always)]
-    pub(crate) fn head(&self, [batch, head]: [usize; 2]) -> Head<'a, E> {
-        let [of_batch, of_head, stride] = self.strides;
-        let start = batch * of_batch + head * of_head;
+    pub(crate) fn head(&self, at: HeadIndex) -> Head<'a, E> {
+        let [.., stride] = self.strides;
+        let start = self.start(at);
         match self.data {
-            Numbers::Whole(data) => Head::Whole(HeadRows {
+            Elements::Whole(data) => Head::Whole(HeadRows {
                 data: &data[start..],
                 stride,
             }),
-            Numbers::Half(data) => Head::Half(HeadRows {
+            Elements::Half(data) => Head::Half(HeadRows {
                 data: data.part(start..data.len()),
                 stride,
             }),
         }
     }
 
-    /// Some rows of one head, as a slice from the first number of the first to the last number of the last, and the
+    /// Some rows of one head, as a slice from the first element of the first to the last element of the last, and the
     /// stride between rows; `rows` is not empty. `None` in half precision.
     #[inline(always)]
-    pub(crate) fn in_place(
-        &self,
-        batch: usize,
-        head: usize,
-        rows: Range<usize>,
-    ) -> Option<(&'a [E], usize)> {
+    pub(crate) fn in_place(&self, at: HeadIndex, rows: Range<usize>) -> Option<(&'a [E], usize)> {
         match self.data {
-            Numbers::Whole(data) => Some((&data[self.range(batch, head, rows)], self.strides[2])),
-            Numbers::Half(_) => None,
+            Elements::Whole(data) => Some((&data[self.range(at, rows)], self.strides[2])),
+            Elements::Half(_) => None,
         }
     }
 
@@ -271,21 +231,20 @@ impl<'a, E: Real> Rows<'a, E> {
     #[inline(always)]
     pub(crate) fn block<'b>(
         &self,
-        batch: usize,
-        head: usize,
+        at: HeadIndex,
         rows: Range<usize>,
         scratch: &'b mut Vec<E>,
     ) -> (&'b [E], usize)
     where
         'a: 'b,
     {
-        if let Some(block) = self.in_place(batch, head, rows.clone()) {
+        if let Some(block) = self.in_place(at, rows.clone()) {
             return block;
         }
         let size = self.shape[3];
         scratch.resize(rows.len() * size, E::ZERO);
         for (row, to) in rows.zip(scratch.chunks_exact_mut(size)) {
-            self.row(batch, head, row).copy_to(to);
+            self.row(at, row).copy_to(to);
         }
         (scratch, size)
     }
@@ -297,48 +256,54 @@ fn checked_product(shape: [usize; 4]) -> usize {
     let product = shape
         .iter()
         .try_fold(1_usize, |product, size| product.checked_mul(*size));
-    product.unwrap_or_else(|| panic!("Rows: {shape:?} has more numbers than memory can hold"))
+    product.unwrap_or_else(|| panic!("Rows: {shape:?} has more elements than memory can hold"))
 }
 
 #[cfg(test)]
 mod tests {
+    use half::bf16;
+
     use super::*;
+
+    fn at(batch: usize, head: usize) -> HeadIndex {
+        HeadIndex { batch, head }
+    }
 
     #[test]
     fn rows_follow_the_strides() {
         let data: Vec<f32> = (0_u8..24).map(f32::from).collect();
         let rows = Rows::contiguous(&data, [2, 2, 3, 2]);
-        assert_eq!(rows.row(1, 0, 2).read(&mut Vec::new()), [16.0, 17.0]);
+        assert_eq!(rows.row(at(1, 0), 2).read(&mut Vec::new()), [16.0, 17.0]);
         // [batch, rows, heads, size] seen as [batch, heads, rows, size], and one example seen twice.
         let rows = Rows::strided(&data, [2, 3, 4, 2], [0, 2, 6]);
-        assert_eq!(rows.row(1, 2, 1).read(&mut Vec::new()), [10.0, 11.0]);
+        assert_eq!(rows.row(at(1, 2), 1).read(&mut Vec::new()), [10.0, 11.0]);
     }
 
     #[test]
     fn half_precision_is_widened_where_it_is_read() {
         let data: Vec<bf16> = (0_u8..24).map(bf16::from).collect();
         let rows = Rows::<f64>::half(Half::Bf16(&data), [2, 3, 4, 2], [0, 2, 6]);
-        assert_eq!(rows.row(1, 2, 1).read(&mut Vec::new()), [10.0, 11.0]);
-        assert!(rows.in_place(0, 1, 1..3).is_none());
+        assert_eq!(rows.row(at(1, 2), 1).read(&mut Vec::new()), [10.0, 11.0]);
+        assert!(rows.in_place(at(0, 1), 1..3).is_none());
         let mut scratch = Vec::new();
-        let block = rows.block(0, 1, 1..3, &mut scratch);
+        let block = rows.block(at(0, 1), 1..3, &mut scratch);
         assert_eq!(block, (&[8.0, 9.0, 14.0, 15.0][..], 2));
     }
 
     #[test]
-    #[should_panic(expected = "[1, 1, 2, 3] expected 6 numbers, got 5")]
+    #[should_panic(expected = "[1, 1, 2, 3] expected 6 elements, got 5")]
     fn too_little_data_is_refused() {
         Rows::contiguous(&[0.0; 5], [1, 1, 2, 3]);
     }
 
     #[test]
-    #[should_panic(expected = "numbers, got 64")]
+    #[should_panic(expected = "elements, got 64")]
     fn strides_that_overflow_are_refused() {
         Rows::strided(&[0.0; 64], [1, 1, 16, 16], [0, 0, usize::MAX / 15]);
     }
 
     #[test]
-    #[should_panic(expected = "expected at least 7 numbers, got 6")]
+    #[should_panic(expected = "expected at least 7 elements, got 6")]
     fn strides_that_reach_outside_are_refused() {
         Rows::strided(&[0.0; 6], [1, 1, 2, 3], [0, 0, 4]);
     }

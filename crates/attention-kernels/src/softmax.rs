@@ -1,16 +1,21 @@
-//! Softmax over the keys that each query sees.
+//! Softmax over the keys that each query attends to.
 
 use rayon::prelude::*;
 
-use crate::simd::{Job, Level, Real, Simd};
-use crate::{Mask, Rows};
+use crate::checks::{check_len, check_shape};
+use crate::simd::{Job, Level, Simd};
+use crate::tiles::TASK_ELEMENTS;
+use crate::{HeadIndex, Mask, Real, Rows};
 
-/// Numbers in a task: some tens of microseconds, far above what handing it out costs.
-const TASK: usize = 1 << 15;
+const OPERATION: &str = "masked softmax";
 
-/// Masked softmax over the last axis: `weights = exp(scores - max) / sum` over the visible keys, 0 elsewhere.
+/// Masked softmax over the last axis: `weights = exp(scores - max) / sum` over the keys that the query attends to, 0
+/// elsewhere.
 ///
-/// A row without a visible key is 0; so is a key whose score is minus infinity.
+/// A row whose query attends to no key is 0; so is a key whose score is minus infinity.
+///
+/// PyTorch: `F.softmax(scores.masked_fill(~mask, -inf), -1)`, but for rows whose query attends to no key, which are NaN
+/// there.
 ///
 /// # Shapes
 /// - scores, weights `[batch, heads, queries, keys]`, weights contiguous
@@ -18,85 +23,69 @@ const TASK: usize = 1 << 15;
 /// # Panics
 /// If weights or mask do not fit the scores.
 pub fn masked_softmax<E: Real>(level: Level, mask: &Mask, scores: Rows<E>, weights: &mut [E]) {
-    check_len("weights", scores.shape(), weights.len());
-    mask.check(scores.shape());
-    let Some(task_rows) = task_rows(scores.shape()) else {
-        return;
-    };
-    let tasks = weights.par_chunks_mut(task_rows * scores.shape()[3]);
-    tasks.enumerate().for_each(|(task, weights)| {
-        let first = task * task_rows;
-        E::dispatch(
-            level,
-            Forward {
-                mask,
-                first,
-                scores,
-                weights,
-            },
-        );
-    });
+    E::masked_softmax(level, mask, scores, weights);
 }
 
-/// The gradient of [`masked_softmax`]: `weights (grad - sum weights grad)`, and 0 for hidden keys whatever `grad`
-/// holds there.
+/// The gradient of [`masked_softmax`]: `weights (gradient - sum weights gradient)`, and 0 for masked keys whatever
+/// `gradient` holds there.
 ///
 /// # Shapes
-/// - weights, grad, grad_scores `[batch, heads, queries, keys]`, grad_scores contiguous
+/// - weights, gradient, score_gradients `[batch, heads, queries, keys]`, score_gradients contiguous
 ///
 /// # Panics
 /// If the shapes differ.
 pub fn masked_softmax_backward<E: Real>(
     level: Level,
     weights: Rows<E>,
-    grad: Rows<E>,
-    grad_scores: &mut [E],
+    gradient: Rows<E>,
+    score_gradients: &mut [E],
 ) {
-    let shape = weights.shape();
-    assert!(
-        grad.shape() == shape,
-        "masked_softmax: grad expected {shape:?}, got {:?}",
-        grad.shape()
-    );
-    check_len("grad_scores", shape, grad_scores.len());
-    let Some(task_rows) = task_rows(shape) else {
-        return;
-    };
-    let tasks = grad_scores.par_chunks_mut(task_rows * shape[3]);
-    tasks.enumerate().for_each(|(task, to)| {
-        let first = task * task_rows;
-        E::dispatch(
-            level,
-            Backward {
-                first,
-                weights,
-                grad,
-                to,
-            },
-        );
+    E::masked_softmax_backward(level, weights, gradient, score_gradients);
+}
+
+pub(crate) fn forward<E: Real>(level: Level, mask: &Mask, scores: Rows<E>, weights: &mut [E]) {
+    check_len(OPERATION, "weights", scores.shape(), weights.len());
+    mask.check(scores.shape());
+    run_tasks(scores.shape(), weights, |first, weights| {
+        let task = Forward {
+            mask,
+            first,
+            scores,
+            weights,
+        };
+        E::dispatch(level, task);
     });
 }
 
-fn check_len(name: &str, shape: [usize; 4], found: usize) {
-    let expected: usize = shape.iter().product();
-    assert!(
-        found == expected,
-        "masked_softmax: {name} of {shape:?} expected {expected} numbers, got {found}"
-    );
+pub(crate) fn backward<E: Real>(
+    level: Level,
+    weights: Rows<E>,
+    gradient: Rows<E>,
+    score_gradients: &mut [E],
+) {
+    let shape = weights.shape();
+    check_shape(OPERATION, "gradient", shape, gradient.shape());
+    check_len(OPERATION, "score gradients", shape, score_gradients.len());
+    run_tasks(shape, score_gradients, |first, score_gradients| {
+        let task = Backward {
+            first,
+            weights,
+            gradient,
+            score_gradients,
+        };
+        E::dispatch(level, task);
+    });
 }
 
-/// Rows in a task, or `None` if there is nothing to do.
-fn task_rows(shape: [usize; 4]) -> Option<usize> {
-    match shape.contains(&0) {
-        true => None,
-        false => Some((TASK / shape[3]).max(1)),
+/// Runs `task` for the first row and the rows of each part of `out`.
+fn run_tasks<E: Real>(shape: [usize; 4], out: &mut [E], task: impl Fn(usize, &mut [E]) + Sync) {
+    if shape.contains(&0) {
+        return;
     }
-}
-
-/// Batch, head and query of a row.
-fn place([_, heads, num_queries, _]: [usize; 4], row: usize) -> [usize; 3] {
-    let head = row / num_queries;
-    [head / heads, head % heads, row % num_queries]
+    let [.., num_keys] = shape;
+    let rows = (TASK_ELEMENTS / num_keys).max(1);
+    let parts = out.par_chunks_mut(rows * num_keys).enumerate();
+    parts.for_each(|(part, out)| task(part * rows, out));
 }
 
 struct Forward<'a, E> {
@@ -112,23 +101,22 @@ impl<E: Real> Job<E> for Forward<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let shape = self.scores.shape();
-        let [.., num_keys] = shape;
+        let [_, heads, num_queries, num_keys] = self.scores.shape();
         let mut wide = Vec::new();
         let rows = self.weights.chunks_exact_mut(num_keys);
         for (row, weights) in (self.first..).zip(rows) {
-            let [batch, head, query] = place(shape, row);
-            let scores = self.scores.row(batch, head, query).read(&mut wide);
-            let visible = self.mask.visible(batch, head, query, num_keys);
-            let range = visible.range.clone();
+            let (at, query) = (HeadIndex::nth(row / num_queries, heads), row % num_queries);
+            let scores = self.scores.row(at, query).read(&mut wide);
+            let mask = self.mask.of_query(at, query, num_keys);
+            let range = mask.range.clone();
             weights[..range.start].fill(E::ZERO);
             weights[range.end..].fill(E::ZERO);
             weights[range.clone()].copy_from_slice(&scores[range.clone()]);
-            visible.hide(&range, &mut weights[range.clone()], -E::INFINITY);
+            mask.fill(&range, &mut weights[range.clone()], -E::INFINITY);
             let lse = softmax(simd, &mut weights[range.clone()]);
             if lse.to_f64().is_nan() {
-                // A visible NaN reaches all that is visible, what underflows beside it too.
-                for key in range.filter(|key| visible.sees(*key)) {
+                // A NaN that is attended to reaches all that is, what underflows beside it too.
+                for key in range.filter(|key| mask.attends(*key)) {
                     if scores[key] != -E::INFINITY {
                         weights[key] = lse;
                     }
@@ -138,8 +126,8 @@ impl<E: Real> Job<E> for Forward<'_, E> {
     }
 }
 
-/// Softmax in place; minus infinity hides. Returns the logarithm of the sum of `e^score`, minus infinity if there is
-/// no visible score.
+/// Softmax in place; minus infinity masks. Returns the logarithm of the sum of `e^score`, minus infinity if all are
+/// masked.
 #[inline(always)]
 pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
     let negative_infinity = simd.splat(-E::INFINITY);
@@ -154,7 +142,7 @@ pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
             largest = *x;
         }
     }
-    // Nothing is visible, or a visible score is NaN beside hidden ones: then the maximum must not be subtracted.
+    // All are masked, or one is NaN beside masked ones: then the maximum must not be subtracted.
     if largest == -E::INFINITY {
         for x in row {
             *x = if *x == -E::INFINITY { E::ZERO } else { *x };
@@ -178,7 +166,7 @@ pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
     }
     let factor = E::ONE / sum;
     for x in row {
-        // A hidden weight stays 0 beside a NaN.
+        // A masked weight stays 0 beside a NaN.
         *x = if *x == E::ZERO { E::ZERO } else { *x * factor };
     }
     largest + sum.ln()
@@ -188,8 +176,8 @@ struct Backward<'a, E> {
     /// The first row.
     first: usize,
     weights: Rows<'a, E>,
-    grad: Rows<'a, E>,
-    to: &'a mut [E],
+    gradient: Rows<'a, E>,
+    score_gradients: &'a mut [E],
 }
 
 impl<E: Real> Job<E> for Backward<'_, E> {
@@ -197,36 +185,33 @@ impl<E: Real> Job<E> for Backward<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let shape = self.weights.shape();
-        let (mut wide_weights, mut wide_grad) = (Vec::new(), Vec::new());
-        for (row, to) in (self.first..).zip(self.to.chunks_exact_mut(shape[3])) {
-            let [batch, head, query] = place(shape, row);
-            let weights = self.weights.row(batch, head, query).read(&mut wide_weights);
-            let grad = self.grad.row(batch, head, query).read(&mut wide_grad);
-            let (weights, grad) = (&weights[..to.len()], &grad[..to.len()]);
+        let [_, heads, num_queries, num_keys] = self.weights.shape();
+        let (mut wide_weights, mut wide_gradient) = (Vec::new(), Vec::new());
+        let rows = self.score_gradients.chunks_exact_mut(num_keys);
+        for (row, to) in (self.first..).zip(rows) {
+            let (at, query) = (HeadIndex::nth(row / num_queries, heads), row % num_queries);
+            let weights = self.weights.row(at, query).read(&mut wide_weights);
+            let gradient = self.gradient.row(at, query).read(&mut wide_gradient);
+            let (weights, gradient) = (&weights[..to.len()], &gradient[..to.len()]);
+            let chunks = || weights.chunks(S::LANES).zip(gradient.chunks(S::LANES));
             let mut sum = simd.zero();
-            for (weights, grad) in weights.chunks(S::LANES).zip(grad.chunks(S::LANES)) {
-                sum = simd.add(
-                    sum,
-                    product(simd, simd.load_partial(weights), simd.load_partial(grad)),
-                );
+            for (weights, gradient) in chunks() {
+                let weights = simd.load_partial(weights);
+                sum = simd.add(sum, product(simd, weights, simd.load_partial(gradient)));
             }
             let sum = simd.splat(simd.sum(sum));
-            let chunks = weights.chunks(S::LANES).zip(grad.chunks(S::LANES));
-            for ((weights, grad), to) in chunks.zip(to.chunks_mut(S::LANES)) {
-                let difference = simd.sub(simd.load_partial(grad), sum);
+            for ((weights, gradient), to) in chunks().zip(to.chunks_mut(S::LANES)) {
+                let difference = simd.sub(simd.load_partial(gradient), sum);
                 simd.store_partial(product(simd, simd.load_partial(weights), difference), to);
             }
         }
     }
 }
 
-/// `weights * x`, 0 where the weight is 0: a hidden key's gradient may hold anything.
+/// `weights * x`, 0 where the weight is 0: a masked key's gradient may hold anything.
 #[inline(always)]
 fn product<E: Real, S: Simd<E>>(simd: S, weights: S::V, x: S::V) -> S::V {
-    let is_hidden = simd.less(
-        simd.max(simd.sub(simd.zero(), weights), weights),
-        simd.splat(E::SMALLEST),
-    );
-    simd.select(is_hidden, simd.zero(), simd.mul(weights, x))
+    let magnitude = simd.max(simd.sub(simd.zero(), weights), weights);
+    let is_masked = simd.less(magnitude, simd.splat(E::SMALLEST));
+    simd.select(is_masked, simd.zero(), simd.mul(weights, x))
 }

@@ -1,11 +1,11 @@
-//! What is counted: small problems, on one thread.
+//! What is counted: small inputs, on one thread.
 
 use std::hint::black_box;
 
 use attention_kernels::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, DotProduct,
-    DotProductGradients, Level, Mask, Rows, dot_product_backward, dot_product_forward,
-    masked_softmax, masked_softmax_backward,
+    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
+    AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
+    Level, Mask, Rows, masked_softmax, masked_softmax_backward,
 };
 
 /// By name. Each makes its inputs, and has the call to count counted.
@@ -18,20 +18,12 @@ pub(crate) const WORKS: &[(&str, fn())] = &[
     ("additive attention, backward", || {
         additive_attention(16, true)
     }),
-    ("additive decoding step, forward", || {
-        additive_attention(1, false)
-    }),
-    ("additive decoding step, backward", || {
-        additive_attention(1, true)
-    }),
+    ("additive decode, forward", || additive_attention(1, false)),
+    ("additive decode, backward", || additive_attention(1, true)),
     ("dot product, forward", || dot_product(32, false)),
     ("dot product, backward", || dot_product(32, true)),
-    ("dot product decoding step, forward", || {
-        dot_product(1, false)
-    }),
-    ("dot product decoding step, backward", || {
-        dot_product(1, true)
-    }),
+    ("dot product decode, forward", || dot_product(1, false)),
+    ("dot product decode, backward", || dot_product(1, true)),
     ("masked softmax, forward", || softmax(false)),
     ("masked softmax, backward", || softmax(true)),
 ];
@@ -61,25 +53,25 @@ fn measured(work: &mut dyn FnMut()) {
     black_box(());
 }
 
-/// Numbers in `-1..1` that look random and are the same every time.
-fn numbers(seed: u64, count: usize) -> Vec<f32> {
+/// Elements in `-1..1` that look random and are the same every time.
+fn elements(seed: u64, count: usize) -> Vec<f32> {
     let mut state = seed;
-    let number = |_| {
+    let element = |_| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1_u32 << 23) as f32 - 1.0
     };
-    (0..count).map(number).collect()
+    (0..count).map(element).collect()
 }
 
 /// A tensor `[batch, heads, rows, SIZE]`.
 fn tensor(seed: u64, rows: usize) -> Vec<f32> {
-    numbers(seed, HEADS[0] * HEADS[1] * rows * SIZE)
+    elements(seed, HEADS[0] * HEADS[1] * rows * SIZE)
 }
 
-fn view(numbers: &[f32], rows: usize) -> Rows<'_, f32> {
-    Rows::contiguous(numbers, [HEADS[0], HEADS[1], rows, SIZE])
+fn view(elements: &[f32], rows: usize) -> Rows<'_, f32> {
+    Rows::contiguous(elements, [HEADS[0], HEADS[1], rows, SIZE])
 }
 
 /// The lengths of the examples.
@@ -91,8 +83,8 @@ fn mask() -> Mask<'static> {
 
 fn additive_score(backward: bool) {
     const QUERIES: usize = 16;
-    let (queries, keys, weight) = (tensor(1, QUERIES), tensor(2, KEYS), numbers(3, SIZE));
-    let score = AdditiveScore {
+    let (queries, keys, weight) = (tensor(1, QUERIES), tensor(2, KEYS), elements(3, SIZE));
+    let score = AdditiveScoreInputs {
         queries: view(&queries, QUERIES),
         keys: view(&keys, KEYS),
         weight: &weight,
@@ -105,11 +97,11 @@ fn additive_score(backward: bool) {
         let mut scores = vec![0.0; len];
         return counted(|| score.forward(level, &mut scores));
     }
-    let gradient = numbers(4, len);
+    let gradient = elements(4, len);
     let (mut to_queries, mut to_keys, mut to_weight) =
-        (tensor(5, QUERIES), tensor(6, KEYS), numbers(7, SIZE));
+        (tensor(5, QUERIES), tensor(6, KEYS), elements(7, SIZE));
     counted(|| {
-        let gradients = AdditiveGradients {
+        let gradients = AdditiveScoreGradients {
             queries: &mut to_queries,
             keys: &mut to_keys,
             weight: &mut to_weight,
@@ -120,11 +112,11 @@ fn additive_score(backward: bool) {
 
 fn additive_attention(num_queries: usize, backward: bool) {
     let (queries, keys, values) = (tensor(1, num_queries), tensor(2, KEYS), tensor(3, KEYS));
-    let weight = numbers(4, SIZE);
+    let weight = elements(4, SIZE);
     let level = Level::current();
-    let packed = AdditiveScore::packed_keys(view(&keys, KEYS), mask(), num_queries, level);
-    let attention = AdditiveAttention {
-        score: AdditiveScore {
+    let packed = AdditiveScoreInputs::packed_keys(view(&keys, KEYS), mask(), num_queries, level);
+    let attention = AdditiveAttentionInputs {
+        score: AdditiveScoreInputs {
             queries: view(&queries, num_queries),
             keys: view(&keys, KEYS),
             weight: &weight,
@@ -136,16 +128,21 @@ fn additive_attention(num_queries: usize, backward: bool) {
     };
     let (mut context, mut lse) = (
         tensor(5, num_queries),
-        numbers(6, HEADS[0] * HEADS[1] * num_queries),
+        elements(6, HEADS[0] * HEADS[1] * num_queries),
     );
     if !backward {
         return counted(|| attention.forward(level, &mut context, &mut lse));
     }
     attention.forward(level, &mut context, &mut lse);
     let gradient = tensor(7, num_queries);
+    let outputs = AttentionOutputs {
+        context: view(&context, num_queries),
+        lse: &lse,
+        context_gradient: view(&gradient, num_queries),
+    };
     let (mut to_queries, mut to_keys, mut to_values) =
         (tensor(8, num_queries), tensor(9, KEYS), tensor(10, KEYS));
-    let mut to_weight = numbers(11, SIZE);
+    let mut to_weight = elements(11, SIZE);
     counted(|| {
         let gradients = AdditiveAttentionGradients {
             queries: &mut to_queries,
@@ -153,19 +150,13 @@ fn additive_attention(num_queries: usize, backward: bool) {
             values: &mut to_values,
             weight: &mut to_weight,
         };
-        attention.backward(
-            level,
-            view(&context, num_queries),
-            &lse,
-            view(&gradient, num_queries),
-            gradients,
-        );
+        attention.backward(level, &outputs, gradients);
     });
 }
 
 fn dot_product(num_queries: usize, backward: bool) {
     let (queries, keys, values) = (tensor(1, num_queries), tensor(2, KEYS), tensor(3, KEYS));
-    let attention = DotProduct {
+    let attention = DotProductAttentionInputs {
         queries: view(&queries, num_queries),
         keys: view(&keys, KEYS),
         values: view(&values, KEYS),
@@ -177,43 +168,41 @@ fn dot_product(num_queries: usize, backward: bool) {
     let level = Level::current();
     let (mut context, mut lse) = (
         tensor(4, num_queries),
-        numbers(5, HEADS[0] * HEADS[1] * num_queries),
+        elements(5, HEADS[0] * HEADS[1] * num_queries),
     );
     if !backward {
-        return counted(|| dot_product_forward(level, &attention, &mut context, &mut lse));
+        return counted(|| attention.forward(level, &mut context, &mut lse));
     }
-    dot_product_forward(level, &attention, &mut context, &mut lse);
+    attention.forward(level, &mut context, &mut lse);
     let gradient = tensor(6, num_queries);
+    let outputs = AttentionOutputs {
+        context: view(&context, num_queries),
+        lse: &lse,
+        context_gradient: view(&gradient, num_queries),
+    };
     let (mut to_queries, mut to_keys, mut to_values) =
         (tensor(7, num_queries), tensor(8, KEYS), tensor(9, KEYS));
     counted(|| {
-        let gradients = DotProductGradients {
+        let gradients = DotProductAttentionGradients {
             queries: &mut to_queries,
             keys: &mut to_keys,
             values: &mut to_values,
             bias: None,
         };
-        dot_product_backward(
-            level,
-            &attention,
-            view(&context, num_queries),
-            &lse,
-            view(&gradient, num_queries),
-            gradients,
-        );
+        attention.backward(level, &outputs, gradients);
     });
 }
 
 fn softmax(backward: bool) {
     let shape = [HEADS[0], HEADS[1], 16, KEYS];
     let len = shape.iter().product();
-    let (scores, mut weights) = (numbers(1, len), numbers(2, len));
-    let rows = |numbers| Rows::contiguous(numbers, shape);
+    let (scores, mut weights) = (elements(1, len), elements(2, len));
+    let rows = |elements| Rows::contiguous(elements, shape);
     let level = Level::current();
     if !backward {
         return counted(|| masked_softmax(level, &mask(), rows(&scores), &mut weights));
     }
     masked_softmax(level, &mask(), rows(&scores), &mut weights);
-    let (gradient, mut to_scores) = (numbers(3, len), numbers(4, len));
+    let (gradient, mut to_scores) = (elements(3, len), elements(4, len));
     counted(|| masked_softmax_backward(level, rows(&weights), rows(&gradient), &mut to_scores));
 }

@@ -11,76 +11,135 @@
 
 use std::ops::Range;
 
-use super::BLOCK;
+use super::pack::query_tiles;
 use super::panel::Panel;
-use super::range::{Path, Reach, complement, negative_tanh, negative_tanh_of_far};
-use crate::Rows;
+use super::range::{Evaluation, Magnitude};
+use super::tanh::{Bounded, Exact, Near, Tanh, Units};
 use crate::rows::Row;
-use crate::simd::{Real, Simd};
+use crate::simd::Simd;
+use crate::tiles::{QUERY_TILE, UNIT_LANES};
+use crate::{HeadIndex, Real, Rows};
 
-/// Queries whose sums stay in registers while the keys go by: with four, an AVX2 machine's sixteen suffice.
-const TILE: usize = 4;
+/// Which gradients are wanted.
+pub(super) trait Wanted {
+    /// Those of the queries and the weight.
+    const QUERIES: bool;
+    /// That of the keys.
+    const KEYS: bool;
+}
 
-/// Some rows of one head, queries or keys, and the sums that become their gradients.
+/// All gradients are wanted.
+pub(super) struct All;
+
+/// Those of the keys alone.
+pub(super) struct KeysOnly;
+
+/// Those of the queries and the weight alone.
+pub(super) struct QueriesOnly;
+
+impl Wanted for All {
+    const QUERIES: bool = true;
+    const KEYS: bool = true;
+}
+
+impl Wanted for KeysOnly {
+    const QUERIES: bool = false;
+    const KEYS: bool = true;
+}
+
+impl Wanted for QueriesOnly {
+    const QUERIES: bool = true;
+    const KEYS: bool = false;
+}
+
+/// The gradients of the scores of some queries and keys.
+pub(super) struct ScoreGradients<'a, E> {
+    pub keys: Range<usize>,
+    /// `[queries][stride]`, the first column is that of key `keys.start`; 0 for masked pairs.
+    pub gradient: &'a [E],
+    pub stride: usize,
+}
+
+/// What a vector of units of one pair adds to the sums.
+pub(super) struct Terms<V> {
+    /// Of query and key, `g (1 - t^2)`.
+    pub row: V,
+    /// Of the weight, `-g t`.
+    pub weight: V,
+}
+
+impl<V: Copy> Terms<V> {
+    #[inline(always)]
+    pub(super) fn of<E: Real, S: Simd<E, V = V>>(simd: S, gradient: E, negative_tanh: V) -> Self {
+        let gradient = simd.splat(gradient);
+        let weight = simd.mul(gradient, negative_tanh);
+        Self {
+            row: simd.neg_mul_add(weight, negative_tanh, gradient),
+            weight,
+        }
+    }
+}
+
+/// Some queries or keys of one head, and the sums that become their gradients.
 #[derive(Default)]
-pub(super) struct Side<'a, E> {
-    /// The rows themselves, for the slow path.
+pub(super) struct Operand<'a, E> {
+    /// The rows themselves, for exact evaluation.
     rows: Vec<Row<'a, E>>,
     /// `e^(2x)`, halved for queries.
     exponentials: Panel<E>,
     /// `sum g (1 - t^2)`
     sums: Panel<E>,
     /// Of each block of units.
-    reach: Vec<Reach>,
+    magnitudes: Vec<Magnitude>,
 }
 
-impl<'a, E: Real> Side<'a, E> {
-    /// Takes the rows `range` of one head in place of what was there; the sums are zero.
-    #[inline(always)]
-    fn fill<S: Simd<E>>(
-        &mut self,
-        simd: S,
-        from: &Rows<'a, E>,
-        [batch, head]: [usize; 2],
-        range: Range<usize>,
-        factor: E,
-    ) {
-        let [_, _, _, units] = from.shape();
-        self.rows.clear();
-        self.rows
-            .extend(range.map(|row| from.row(batch, head, row)));
-        self.exponentials.reset(self.rows.len(), units);
-        self.sums.reset(self.rows.len(), units);
-        self.reach.clear();
-        self.reach.resize(units.div_ceil(BLOCK), Reach::Near);
-        for (index, &row) in self.rows.iter().enumerate() {
-            let exponentials = &mut self.exponentials;
-            exponentials.fill_exponentials(simd, index, row, factor, &mut self.reach);
-        }
-    }
-
-    /// Takes queries: their exponentials are halved.
+impl<'a, E: Real> Operand<'a, E> {
+    /// Takes queries in place of what was there; the sums are zero.
     #[inline(always)]
     pub(super) fn fill_queries<S: Simd<E>>(
         &mut self,
         simd: S,
         from: &Rows<'a, E>,
-        at: [usize; 2],
+        at: HeadIndex,
         range: Range<usize>,
     ) {
         self.fill(simd, from, at, range, E::from_f64(0.5));
     }
 
-    /// Takes keys.
+    /// Takes keys in place of what was there; the sums are zero.
     #[inline(always)]
     pub(super) fn fill_keys<S: Simd<E>>(
         &mut self,
         simd: S,
         from: &Rows<'a, E>,
-        at: [usize; 2],
+        at: HeadIndex,
         range: Range<usize>,
     ) {
         self.fill(simd, from, at, range, E::ONE);
+    }
+
+    #[inline(always)]
+    fn fill<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        from: &Rows<'a, E>,
+        at: HeadIndex,
+        range: Range<usize>,
+        factor: E,
+    ) {
+        let [_, _, _, units] = from.shape();
+        self.rows.clear();
+        self.rows.extend(range.map(|row| from.row(at, row)));
+        self.exponentials.reset(self.rows.len(), units);
+        self.sums.reset(self.rows.len(), units);
+        self.magnitudes.clear();
+        self.magnitudes
+            .resize(units.div_ceil(UNIT_LANES), Magnitude::Near);
+        for (index, &row) in self.rows.iter().enumerate() {
+            let magnitudes = &mut self.magnitudes;
+            self.exponentials
+                .fill_exponentials(simd, index, row, factor, magnitudes);
+        }
     }
 
     /// Adds `weight` times the sums to the gradients of the rows, `[rows][units]`.
@@ -92,138 +151,109 @@ impl<'a, E: Real> Side<'a, E> {
     }
 }
 
-/// Adds what the scores of all queries and the keys `range` contribute to the sums of both sides and to `weight`,
-/// `dw` `[units]`; without `ALL`, to those of the keys alone.
-///
-/// `grad` holds `d loss / d score`, `[queries][stride]`, its first column that of key `range.start`; it is 0 for
-/// hidden pairs.
-#[inline(always)]
-pub(super) fn add_gradients<E: Real, S: Simd<E>, const ALL: bool>(
-    simd: S,
-    [queries, keys]: [&mut Side<E>; 2],
-    range: Range<usize>,
-    grad: &[E],
-    stride: usize,
-    weight: &mut [E],
-) {
-    let terms = Terms {
-        range,
-        grad,
-        stride,
-    };
-    for block in 0..queries.reach.len() {
-        let total = match queries.reach[block].path(keys.reach[block]) {
-            Path::Fast => terms.add::<S, false, false, ALL>(simd, block, queries, keys),
-            Path::Bounded => terms.add::<S, true, false, ALL>(simd, block, queries, keys),
-            Path::Slow => terms.add::<S, true, true, ALL>(simd, block, queries, keys),
-        };
-        if ALL {
-            for (weight, total) in weight[block * BLOCK..].iter_mut().zip(total) {
-                *weight += -total;
+impl<E: Real> ScoreGradients<'_, E> {
+    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums that are wanted, those of the
+    /// weight to `weight`, `[units]`.
+    #[inline(always)]
+    pub(super) fn add<S: Simd<E>, W: Wanted>(
+        &self,
+        simd: S,
+        queries: &mut Operand<E>,
+        keys: &mut Operand<E>,
+        weight: &mut [E],
+    ) {
+        for block in 0..queries.magnitudes.len() {
+            let evaluation = queries.magnitudes[block].with(keys.magnitudes[block]);
+            let total = match evaluation {
+                Evaluation::Near => self.add_block::<S, Near, W>(simd, block, queries, keys),
+                Evaluation::Bounded => self.add_block::<S, Bounded, W>(simd, block, queries, keys),
+                Evaluation::Exact => self.add_block::<S, Exact, W>(simd, block, queries, keys),
+            };
+            if W::QUERIES {
+                for (weight, total) in weight[block * UNIT_LANES..].iter_mut().zip(total) {
+                    *weight += -total;
+                }
             }
         }
     }
-}
 
-/// The gradients of the scores of some pairs.
-struct Terms<'a, E> {
-    /// Of the keys.
-    range: Range<usize>,
-    grad: &'a [E],
-    stride: usize,
-}
-
-impl<E: Real> Terms<'_, E> {
     /// Adds what a block of units contributes; returns its `-dw`.
     #[inline(always)]
-    fn add<S: Simd<E>, const FAR: bool, const SLOW: bool, const ALL: bool>(
+    fn add_block<S: Simd<E>, T: Tanh, W: Wanted>(
         &self,
         simd: S,
         block: usize,
-        queries: &mut Side<E>,
-        keys: &mut Side<E>,
-    ) -> [E; BLOCK] {
-        let num_queries = queries.rows.len();
-        let mut total = [E::ZERO; BLOCK];
-        let mut first = 0;
-        while first < num_queries {
-            if first + TILE <= num_queries {
-                let at = (block, first);
-                self.tile::<S, TILE, FAR, SLOW, ALL>(simd, at, queries, keys, &mut total);
-                first += TILE;
+        queries: &mut Operand<E>,
+        keys: &mut Operand<E>,
+    ) -> [E; UNIT_LANES] {
+        let mut total = [E::ZERO; UNIT_LANES];
+        for tile in query_tiles(queries.rows.len()) {
+            let at = UnitTile {
+                block,
+                query: tile.start,
+            };
+            if tile.len() == QUERY_TILE {
+                self.add_tile::<S, T, W, QUERY_TILE>(simd, at, queries, keys, &mut total);
             } else {
-                let at = (block, first);
-                self.tile::<S, 1, FAR, SLOW, ALL>(simd, at, queries, keys, &mut total);
-                first += 1;
+                self.add_tile::<S, T, W, 1>(simd, at, queries, keys, &mut total);
             }
         }
         total
     }
 
-    /// For each term: three multiply-adds, an estimate, two products, and on another port three sums, of which only the
-    /// keys' without `ALL`.
-    ///
-    /// With `FAR`, some elements are not near; with `SLOW`, what must be is evaluated from `q + k`, all else in the same order. There a gradient of 0 adds nothing
-    /// whatever the key holds, since it may be hidden.
+    /// Adds what a block of units of `Q` queries contributes. For each term: three multiply-adds, an estimate, two
+    /// products, and on another port three sums, or only the keys'.
     #[inline(always)]
-    fn tile<S: Simd<E>, const Q: usize, const FAR: bool, const SLOW: bool, const ALL: bool>(
+    fn add_tile<S: Simd<E>, T: Tanh, W: Wanted, const Q: usize>(
         &self,
         simd: S,
-        (block, first): (usize, usize),
-        queries: &mut Side<E>,
-        keys: &mut Side<E>,
-        total: &mut [E; BLOCK],
+        UnitTile { block, query }: UnitTile,
+        queries: &mut Operand<E>,
+        keys: &mut Operand<E>,
+        total: &mut [E; UNIT_LANES],
     ) {
-        let Self {
-            range,
-            grad,
-            stride,
-        } = self;
-        let len = range.len();
-        let rows: [&[E]; Q] = std::array::from_fn(|q| &grad[(first + q) * stride..][..len]);
-        let key_range = range.start * BLOCK..range.end * BLOCK;
-        for lane in (0..BLOCK).step_by(S::LANES) {
-            let query_block =
-                &queries.exponentials.block(block)[first * BLOCK..(first + Q) * BLOCK];
-            let mut query = [simd.zero(); Q];
+        let len = self.keys.len();
+        let gradients: [&[E]; Q] =
+            std::array::from_fn(|q| &self.gradient[(query + q) * self.stride..][..len]);
+        let of_tile = query * UNIT_LANES..(query + Q) * UNIT_LANES;
+        let of_keys = self.keys.start * UNIT_LANES..self.keys.end * UNIT_LANES;
+        for lane in (0..UNIT_LANES).step_by(S::LANES) {
+            let query_block = &queries.exponentials.block(block)[of_tile.clone()];
+            let mut half_queries = [simd.zero(); Q];
             let mut query_sums = [simd.zero(); Q];
             for q in 0..Q {
-                query[q] = simd.load(&query_block[q * BLOCK + lane..]);
+                half_queries[q] = simd.load(&query_block[q * UNIT_LANES + lane..]);
             }
             let mut weight_sum = simd.zero();
-            let key_rows = keys.exponentials.block(block)[key_range.clone()].chunks_exact(BLOCK);
-            let sum_rows = keys.sums.block_mut(block)[key_range.clone()].chunks_exact_mut(BLOCK);
+            let key_rows = keys.exponentials.block(block)[of_keys.clone()].chunks_exact(UNIT_LANES);
+            let sum_rows = keys.sums.block_mut(block)[of_keys.clone()].chunks_exact_mut(UNIT_LANES);
             for (j, (key, sum)) in key_rows.zip(sum_rows).enumerate() {
                 let key = simd.load(&key[lane..]);
                 let mut key_sum = simd.load(&sum[lane..]);
                 for q in 0..Q {
-                    let g = simd.splat(rows[q][j]);
-                    let mut negative_tanh = match FAR {
-                        true => negative_tanh_of_far(simd, query[q], key),
-                        false => negative_tanh(simd, query[q], key),
+                    let gradient = gradients[q][j];
+                    let negative_tanh = if T::SKIPS_ZERO && gradient == E::ZERO {
+                        simd.zero()
+                    } else {
+                        T::negative_tanh(simd, half_queries[q], key, || Units {
+                            query: queries.rows[query + q],
+                            key: keys.rows[self.keys.start + j],
+                            first: block * UNIT_LANES + lane,
+                        })
                     };
-                    if SLOW {
-                        let query = queries.rows[first + q];
-                        let key = keys.rows[range.start + j];
-                        negative_tanh = match rows[q][j] == E::ZERO {
-                            true => simd.zero(),
-                            false => direct(simd, query, key, block * BLOCK + lane, negative_tanh),
-                        };
-                    }
-                    let product = simd.mul(g, negative_tanh);
-                    let term = simd.neg_mul_add(product, negative_tanh, g);
-                    key_sum = simd.add(key_sum, term);
-                    if ALL {
-                        query_sums[q] = simd.add(query_sums[q], term);
-                        weight_sum = simd.add(weight_sum, product);
+                    let terms = Terms::of(simd, gradient, negative_tanh);
+                    key_sum = simd.add(key_sum, terms.row);
+                    if W::QUERIES {
+                        query_sums[q] = simd.add(query_sums[q], terms.row);
+                        weight_sum = simd.add(weight_sum, terms.weight);
                     }
                 }
                 simd.store(key_sum, &mut sum[lane..]);
             }
-            if ALL {
-                let to = &mut queries.sums.block_mut(block)[first * BLOCK..(first + Q) * BLOCK];
+            if W::QUERIES {
+                let to = &mut queries.sums.block_mut(block)[of_tile.clone()];
                 for q in 0..Q {
-                    let to = &mut to[q * BLOCK + lane..];
+                    let to = &mut to[q * UNIT_LANES + lane..];
                     simd.store(simd.add(simd.load(to), query_sums[q]), to);
                 }
                 let to = &mut total[lane..];
@@ -233,29 +263,9 @@ impl<E: Real> Terms<'_, E> {
     }
 }
 
-/// `-tanh(query + key)` of the units from `first` on: `fast` where that is right.
-#[inline(always)]
-pub(super) fn direct<E: Real, S: Simd<E>>(
-    simd: S,
-    query: Row<E>,
-    key: Row<E>,
-    first: usize,
-    fast: S::V,
-) -> S::V {
-    let units = first.min(query.len())..query.len().min(first + S::LANES);
-    let mut both = [[E::ZERO; BLOCK]; 2];
-    for (row, to) in [query, key].into_iter().zip(&mut both) {
-        row.part(units.clone()).copy_to(&mut to[..units.len()]);
-    }
-    let [query, key] = &both;
-    let mut inside = [E::ONE; BLOCK];
-    for (inside, (query, key)) in inside.iter_mut().zip(query.iter().zip(key)) {
-        if Reach::of(*query).path(Reach::of(*key)) == Path::Slow {
-            *inside = E::ZERO;
-        }
-    }
-    let x = simd.add(simd.load(query), simd.load(key));
-    let r = complement(simd, x);
-    let slow = simd.sub(simd.add(r, r), simd.splat(E::ONE));
-    simd.select(simd.less(simd.zero(), simd.load(&inside)), fast, slow)
+/// A block of units and the first query of a tile.
+#[derive(Clone, Copy)]
+struct UnitTile {
+    block: usize,
+    query: usize,
 }

@@ -14,35 +14,221 @@
 //! - Two units share a reciprocal: `1/d1 + 1/d2 = (d1 + d2) / (d1 d2)`.
 //!
 //! The product `d1 d2` must stay within `f32`, which bounds what one factor may be; see [`range`]. Elements outside of
-//! those bounds take slower paths, of which the last evaluates `tanh` from `q + k` itself. What a term comes to depends
+//! those bounds take slower evaluations, of which the last takes `tanh` of `q + k` itself. What a term comes to depends
 //! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
 
-mod attention;
-mod compiled;
-mod few;
+mod decode;
 mod gradient;
 mod pack;
 mod panel;
 mod range;
-mod score;
+pub(crate) mod score;
 mod stream;
+mod tanh;
 mod tile;
 
-pub(crate) use compiled::AdditiveKernels;
+use crate::checks::{check_decode, is_decode};
+use crate::deferred::KeyValueGradients;
+use crate::simd::Level;
+use crate::stream::{Attention, AttentionOutputs, Gradients, TileScore};
+use crate::tiles::ADDITIVE_DECODE_QUERIES;
+use crate::{Dropout, Real, Rows};
+use stream::AdditiveScore;
 
-pub use attention::{AdditiveAttention, AdditiveAttentionGradients, AdditiveStep};
-pub use score::{AdditiveGradients, AdditiveScore};
+pub use score::{AdditiveScoreGradients, AdditiveScoreInputs};
 
-/// Keys stand side by side in blocks of this many, one or more vectors of every level.
-pub(crate) const BLOCK: usize = 16;
+/// Additive attention: `softmax(score) V` over the keys that each query attends to, with the scores of
+/// [`AdditiveScoreInputs`]; fused, without `[queries, keys]` in memory.
+///
+/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate".
+///
+/// # Shapes
+/// - values `[batch, key_heads, keys, value_size]`
+#[derive(Clone, Copy, Debug)]
+pub struct AdditiveAttentionInputs<'a, E> {
+    /// Queries, keys, weight and mask.
+    pub score: AdditiveScoreInputs<'a, E>,
+    /// The values, which the weights are applied to.
+    pub values: Rows<'a, E>,
+    /// The keys as [`AdditiveScoreInputs::packed_keys`] returned them, if they were packed before.
+    pub packed_keys: Option<&'a [E]>,
+    /// Of the weights.
+    pub dropout: Option<Dropout>,
+}
 
-/// # Panics
-/// If a gradient, found, has not the length expected.
-fn check_lens<const N: usize>(kernel: &str, lens: [(&str, usize, usize); N]) {
-    for (name, found, expected) in lens {
-        assert!(
-            found == expected,
-            "{kernel}: gradient of {name} expected {expected} numbers, got {found}"
-        );
+/// Where [`AdditiveAttentionInputs::backward`] adds gradients; contiguous.
+#[derive(Debug)]
+pub struct AdditiveAttentionGradients<'a, E> {
+    /// `[batch, heads, queries, units]`
+    pub queries: &'a mut [E],
+    /// `[batch, key_heads, keys, units]`
+    pub keys: &'a mut [E],
+    /// `[batch, key_heads, keys, value_size]`
+    pub values: &'a mut [E],
+    /// `[units]`
+    pub weight: &'a mut [E],
+}
+
+/// Where [`AdditiveAttentionInputs::backward_deferred`] puts gradients; contiguous.
+#[derive(Debug)]
+pub struct AdditiveDeferredGradients<'a, E> {
+    /// Added to, `[batch, heads, queries, units]`.
+    pub queries: &'a mut [E],
+    /// Added to, `[units]`.
+    pub weight: &'a mut [E],
+    /// The gradients of the scores, written where a query attends to a key, `[batch, heads, queries, keys]`.
+    pub scores: &'a mut [E],
+    /// The weights after dropout, written where a query attends to a key, `[batch, heads, queries, keys]`.
+    pub weights: &'a mut [E],
+}
+
+impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
+    /// The most queries of [decoding](Self::is_decode).
+    pub const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
+
+    /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
+    /// it, and no size is 0.
+    pub fn is_decode(&self) -> bool {
+        is_decode(Self::DECODE_QUERIES, self.shapes())
+    }
+
+    /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
+    ///
+    /// A query that attends to no key has context 0 and log-sum-exp minus infinity. The number of threads changes no bit.
+    ///
+    /// # Shapes
+    /// - context `[batch, heads, queries, value_size]`
+    /// - lse `[batch, heads, queries]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
+        E::additive_forward(self, level, context, lse);
+    }
+
+    /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.
+    ///
+    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. The number of threads
+    /// changes no bit.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn backward(
+        &self,
+        level: Level,
+        outputs: &AttentionOutputs<E>,
+        gradients: AdditiveAttentionGradients<E>,
+    ) {
+        E::additive_backward(self, level, outputs, gradients);
+    }
+
+    /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
+    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once, with
+    /// their queries side by side: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
+    /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the values.
+    ///
+    /// # Panics
+    /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
+    pub fn backward_deferred(
+        &self,
+        level: Level,
+        outputs: &AttentionOutputs<E>,
+        gradients: AdditiveDeferredGradients<E>,
+    ) {
+        E::additive_backward_deferred(self, level, outputs, gradients);
+    }
+
+    fn shapes(&self) -> [[usize; 4]; 3] {
+        let AdditiveScoreInputs { queries, keys, .. } = self.score;
+        [queries.shape(), keys.shape(), self.values.shape()]
+    }
+
+    fn attention<'b>(
+        &'b self,
+        score: &'b AdditiveScore<'a, E>,
+    ) -> Attention<'b, E, AdditiveScore<'a, E>> {
+        Attention {
+            score,
+            values: self.values,
+            bias: None,
+            mask: &self.score.mask,
+            dropout: self.dropout,
+        }
+    }
+}
+
+pub(crate) fn forward<E: Real>(
+    inputs: &AdditiveAttentionInputs<E>,
+    level: Level,
+    context: &mut [E],
+    lse: &mut [E],
+) {
+    let score = AdditiveScore::new(inputs);
+    let attention = inputs.attention(&score);
+    attention.check_forward(context, lse);
+    if inputs.is_decode() {
+        decode::forward(level, &attention, context, lse);
+    } else {
+        crate::stream::forward(level, &attention, context, lse);
+    }
+}
+
+pub(crate) fn backward<E: Real>(
+    inputs: &AdditiveAttentionInputs<E>,
+    level: Level,
+    outputs: &AttentionOutputs<E>,
+    gradients: AdditiveAttentionGradients<E>,
+) {
+    let AdditiveAttentionGradients {
+        queries,
+        keys,
+        values,
+        weight,
+    } = gradients;
+    let gradients = Gradients {
+        queries,
+        keys_and_values: KeyValueGradients::Added { keys, values },
+        bias: None,
+        shared: weight,
+    };
+    add_gradients(inputs, level, outputs, gradients);
+}
+
+pub(crate) fn backward_deferred<E: Real>(
+    inputs: &AdditiveAttentionInputs<E>,
+    level: Level,
+    outputs: &AttentionOutputs<E>,
+    gradients: AdditiveDeferredGradients<E>,
+) {
+    let operation = AdditiveScore::<E>::OPERATION;
+    check_decode(operation, ADDITIVE_DECODE_QUERIES, inputs.shapes());
+    let AdditiveDeferredGradients {
+        queries,
+        weight,
+        scores,
+        weights,
+    } = gradients;
+    let gradients = Gradients {
+        queries,
+        keys_and_values: KeyValueGradients::Deferred { scores, weights },
+        bias: None,
+        shared: weight,
+    };
+    add_gradients(inputs, level, outputs, gradients);
+}
+
+fn add_gradients<E: Real>(
+    inputs: &AdditiveAttentionInputs<E>,
+    level: Level,
+    outputs: &AttentionOutputs<E>,
+    gradients: Gradients<E>,
+) {
+    let score = AdditiveScore::new(inputs);
+    let attention = inputs.attention(&score);
+    attention.check_backward(outputs, &gradients);
+    if inputs.is_decode() {
+        decode::backward(level, &attention, outputs, gradients);
+    } else {
+        crate::stream::backward(level, &attention, outputs, gradients);
     }
 }

@@ -2,20 +2,16 @@
 
 use std::ops::Range;
 
-use super::BLOCK;
-use super::range::{MOST_INVERSE, Reach, exponentials};
+use super::range::{MOST_INVERSE, Magnitude, exponentials};
 use super::tile::QueryTile;
-use crate::Rows;
 use crate::rows::Row;
-use crate::simd::{Real, Simd};
+use crate::simd::Simd;
+use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
+use crate::{HeadIndex, Real, Rows};
 
-/// Units that are summed by themselves. The terms `w r` of one sign add up to much more than `w tanh` do; a sum that
-/// starts at half the chunk's weight stays small, and so does its rounding.
-pub(super) const CHUNK: usize = 32;
-
-/// The weights, seen from the denominator.
+/// The weights of the hidden units, as the denominators need them.
 #[derive(Debug)]
-pub(super) struct Weights<E> {
+pub(super) struct UnitWeights<E> {
     /// `m / w[u]`; of weights far below `m`, `e^13` with their sign, as if they were larger.
     pub inverse: Vec<E>,
     /// `w[u] / m`
@@ -26,11 +22,11 @@ pub(super) struct Weights<E> {
     pub with_excess: Vec<usize>,
     /// `m`, the largest magnitude; 0 if all are, 1 if one is infinite.
     pub largest: E,
-    /// Of each chunk of [`CHUNK`] units, `-sum w / (2 m)`.
+    /// Of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`.
     pub starts: Vec<E>,
 }
 
-impl<E: Real> Weights<E> {
+impl<E: Real> UnitWeights<E> {
     /// `-2 m`, what the sums of `w / m (r - 1/2)` are multiplied with.
     pub(super) fn factor(&self) -> E {
         -(self.largest + self.largest)
@@ -69,118 +65,106 @@ impl<E: Real> Weights<E> {
             let sum: f64 = chunk.iter().map(|w| w.to_f64()).sum();
             E::from_f64(-0.5 * sum / unit.to_f64())
         };
-        weights.starts = weight.chunks(CHUNK).map(start).collect();
+        weights.starts = weight.chunks(UNIT_CHUNK).map(start).collect();
         weights
     }
 }
 
-/// The numbers in one packed block of keys of `units` hidden units.
-pub(crate) fn packed_block_len(units: usize) -> usize {
-    (units + 1) * BLOCK
+/// The elements in one packed block of keys of `units` hidden units.
+pub(super) fn packed_block_len(units: usize) -> usize {
+    (units + 1) * KEY_LANES
 }
 
-/// Packs one block of keys: `e^(2k)` as `[units][BLOCK]`, and a last row whose first number is the [`Reach`] of the
-/// block. Keys outside of `visible` become 1 whatever they hold.
+/// Packs the keys `block * KEY_LANES..` of one head: `e^(2k)` as `[units][KEY_LANES]`, and a last row whose first element
+/// is the [`Magnitude`] of the block. Keys outside of `attended` become 1 whatever they hold.
 #[inline(always)]
 pub(super) fn pack_keys<E: Real, S: Simd<E>>(
     simd: S,
     keys: &Rows<E>,
-    [batch, head, block]: [usize; 3],
-    visible: &Range<usize>,
+    at: HeadIndex,
+    block: usize,
+    attended: &Range<usize>,
     scratch: &mut [E],
     to: &mut [E],
 ) {
     let [_, _, num_keys, units] = keys.shape();
-    let first = block * BLOCK;
-    let mut reach = Reach::Near;
-    for lane in 0..BLOCK {
+    let first = block * KEY_LANES;
+    let mut magnitude = Magnitude::Near;
+    for lane in 0..KEY_LANES {
         let key = first + lane;
         let row = &mut scratch[lane * units..(lane + 1) * units];
-        match key < num_keys && visible.contains(&key) {
-            true => reach = reach.max(exponentials(simd, keys.row(batch, head, key), row)),
-            false => row.fill(E::ONE),
+        if key < num_keys && attended.contains(&key) {
+            magnitude = magnitude.max(exponentials(simd, keys.row(at, key), row));
+        } else {
+            row.fill(E::ONE);
         }
     }
-    transpose(simd, scratch, units, &mut to[..units * BLOCK]);
-    to[units * BLOCK..].fill(E::ZERO);
-    to[units * BLOCK] = reach.to_number();
+    transpose(simd, scratch, units, &mut to[..units * KEY_LANES]);
+    to[units * KEY_LANES..].fill(E::ZERO);
+    to[units * KEY_LANES] = magnitude.to_element();
 }
 
-/// `[BLOCK][units]` to `[units][BLOCK]`: whole squares of vectors, then the rest of the units.
+/// `[KEY_LANES][units]` to `[units][KEY_LANES]`: whole squares of vectors, then the rest of the units.
 #[inline(always)]
 fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], units: usize, to: &mut [E]) {
     let whole = units - units % S::LANES;
     for unit in (0..whole).step_by(S::LANES) {
-        for lane in (0..BLOCK).step_by(S::LANES) {
-            let (from, to) = (&from[lane * units + unit..], &mut to[unit * BLOCK + lane..]);
-            simd.transpose(from, units, to, BLOCK);
+        for lane in (0..KEY_LANES).step_by(S::LANES) {
+            let (from, to) = (
+                &from[lane * units + unit..],
+                &mut to[unit * KEY_LANES + lane..],
+            );
+            simd.transpose(from, units, to, KEY_LANES);
         }
     }
     for unit in whole..units {
-        for lane in 0..BLOCK {
-            to[unit * BLOCK + lane] = from[lane * units + unit];
+        for lane in 0..KEY_LANES {
+            to[unit * KEY_LANES + lane] = from[lane * units + unit];
         }
     }
 }
 
-/// Queries that share the loads of a block of keys: with one vector of sums each, they leave an AVX2 machine's
-/// sixteen registers room for the rest.
-pub(super) const TILE: usize = 4;
-
-/// Some queries of one head, packed in tiles of [`TILE`]; those that do not fill a tile stand alone.
+/// Some queries, packed in tiles of [`QUERY_TILE`]; those that do not fill a tile stand alone.
 #[derive(Default)]
 pub(super) struct PackedQueries<'a, E> {
     rows: Vec<Row<'a, E>>,
-    /// `(m / w) e^(2q)`: `[units][TILE]` for each tile, then `[units]` for each of the rest.
+    /// `(m / w) e^(2q)`: `[units][QUERY_TILE]` for each tile, then `[units]` for each of the rest.
     packed: Vec<E>,
     /// Of each query.
-    reach: Vec<Reach>,
+    magnitudes: Vec<Magnitude>,
     scratch: Vec<E>,
 }
 
 impl<'a, E: Real> PackedQueries<'a, E> {
-    /// Packs the queries `range` of one head, in place of what was there.
+    /// Packs queries, in place of what was there.
     #[inline(always)]
     pub(super) fn pack<S: Simd<E>>(
         &mut self,
         simd: S,
-        queries: &Rows<'a, E>,
-        [batch, head]: [usize; 2],
-        range: Range<usize>,
-        weights: &Weights<E>,
+        queries: impl Iterator<Item = Row<'a, E>>,
+        weights: &UnitWeights<E>,
     ) {
         let units = weights.inverse.len();
         self.rows.clear();
-        self.rows
-            .extend(range.map(|query| queries.row(batch, head, query)));
+        self.rows.extend(queries);
         self.packed.resize(self.rows.len() * units, E::ZERO);
         self.scratch.resize(units, E::ZERO);
-        self.reach.clear();
-        for query in 0..self.rows.len() {
-            let tile = self.tile_len(query - query % TILE);
-            let first = query - query % tile;
-            let reach = exponentials(simd, self.rows[query], &mut self.scratch);
-            self.reach.push(reach);
-            let to = &mut self.packed[first * units..(first + tile) * units];
-            let pairs = self.scratch.iter().zip(&weights.inverse);
-            for (to, (e, inverse)) in to.chunks_exact_mut(tile).zip(pairs) {
-                to[query - first] = *e * *inverse;
+        self.magnitudes.clear();
+        for tile in query_tiles(self.rows.len()) {
+            let to = &mut self.packed[tile.start * units..tile.end * units];
+            for (q, row) in self.rows[tile.clone()].iter().enumerate() {
+                let magnitude = exponentials(simd, *row, &mut self.scratch);
+                self.magnitudes.push(magnitude);
+                let pairs = self.scratch.iter().zip(&weights.inverse);
+                for (to, (e, inverse)) in to.chunks_exact_mut(tile.len()).zip(pairs) {
+                    to[q] = *e * *inverse;
+                }
             }
         }
     }
 
     pub(super) fn len(&self) -> usize {
         self.rows.len()
-    }
-
-    /// How many queries the tile that starts at `query` has.
-    #[inline(always)]
-    pub(super) fn tile_len(&self, query: usize) -> usize {
-        if query + TILE <= self.rows.len() {
-            TILE
-        } else {
-            1
-        }
     }
 
     /// The `Q` queries from `query` on.
@@ -190,9 +174,24 @@ impl<'a, E: Real> PackedQueries<'a, E> {
         QueryTile {
             packed: &self.packed[query * units..(query + Q) * units],
             rows: std::array::from_fn(|q| self.rows[query + q]),
-            reach: self.reach[query..query + Q]
+            magnitude: self.magnitudes[query..query + Q]
                 .iter()
-                .fold(Reach::Near, |most, reach| most.max(*reach)),
+                .fold(Magnitude::Near, |most, magnitude| most.max(*magnitude)),
         }
     }
+}
+
+/// Cuts `0..count` queries into whole tiles and single ones.
+#[inline(always)]
+pub(super) fn query_tiles(count: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let start = first;
+        first += if start + QUERY_TILE <= count {
+            QUERY_TILE
+        } else {
+            1
+        };
+        (start < count).then_some(start..first)
+    })
 }

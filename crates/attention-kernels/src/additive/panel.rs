@@ -1,11 +1,13 @@
-//! Rows cut into columns of [`BLOCK`] hidden units: the order in which the backward pass reads them.
+//! Rows cut into columns of [`UNIT_LANES`] hidden units: the order in which the backward pass reads them.
 
-use super::BLOCK;
-use super::range::{Reach, exponentials};
+use super::range::{Magnitude, exponentials};
+use crate::Real;
 use crate::rows::Row;
-use crate::simd::{Real, Simd};
+use crate::simd::Simd;
+use crate::slices::add_product;
+use crate::tiles::UNIT_LANES;
 
-/// `[unit blocks][rows][BLOCK]`: for one block of units, all rows lie side by side. In the rows' own order they would
+/// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows lie side by side. In the rows' own order they would
 /// be `units` apart, which for powers of two is the same few sets of a cache.
 #[derive(Debug, Default)]
 pub(super) struct Panel<E> {
@@ -18,11 +20,12 @@ impl<E: Real> Panel<E> {
     pub(super) fn reset(&mut self, rows: usize, units: usize) {
         self.data.clear();
         self.data
-            .resize(units.div_ceil(BLOCK) * rows * BLOCK, E::ZERO);
+            .resize(units.div_ceil(UNIT_LANES) * rows * UNIT_LANES, E::ZERO);
         self.rows = rows;
     }
 
-    /// Fills row `row` with `factor` times the [exponentials] of the row `from`, and raises the reach of each block of units.
+    /// Fills row `row` with `factor` times the [exponentials] of the row `from`, and raises the magnitude of
+    /// each block of units.
     #[inline(always)]
     pub(super) fn fill_exponentials<S: Simd<E>>(
         &mut self,
@@ -30,38 +33,39 @@ impl<E: Real> Panel<E> {
         row: usize,
         from: Row<E>,
         factor: E,
-        reach: &mut [Reach],
+        magnitudes: &mut [Magnitude],
     ) {
-        let columns = self.data.chunks_exact_mut(self.rows * BLOCK);
-        for (block, (column, reach)) in columns.zip(reach).enumerate() {
-            let units = block * BLOCK..from.len().min((block + 1) * BLOCK);
-            let to = &mut column[row * BLOCK..][..units.len()];
-            *reach = (*reach).max(exponentials(simd, from.part(units), to));
+        let columns = self.data.chunks_exact_mut(self.rows * UNIT_LANES);
+        for (block, (column, magnitude)) in columns.zip(magnitudes).enumerate() {
+            let units = block * UNIT_LANES..from.len().min((block + 1) * UNIT_LANES);
+            let to = &mut column[row * UNIT_LANES..][..units.len()];
+            *magnitude = (*magnitude).max(exponentials(simd, from.part(units), to));
             to.iter_mut().for_each(|to| *to = factor * *to);
         }
     }
 
-    /// One block of units, `[rows][BLOCK]`.
+    /// One block of units, `[rows][UNIT_LANES]`.
     #[inline(always)]
     pub(super) fn block(&self, block: usize) -> &[E] {
-        &self.data[block * self.rows * BLOCK..(block + 1) * self.rows * BLOCK]
+        &self.data[block * self.rows * UNIT_LANES..(block + 1) * self.rows * UNIT_LANES]
     }
 
-    /// One block of units, `[rows][BLOCK]`.
+    /// One block of units, `[rows][UNIT_LANES]`.
     #[inline(always)]
     pub(super) fn block_mut(&mut self, block: usize) -> &mut [E] {
-        &mut self.data[block * self.rows * BLOCK..(block + 1) * self.rows * BLOCK]
+        &mut self.data[block * self.rows * UNIT_LANES..(block + 1) * self.rows * UNIT_LANES]
     }
 
     /// Adds `weight[u]` times row `row` to `to`.
     #[inline(always)]
     pub(super) fn add_row_to(&self, row: usize, weight: &[E], to: &mut [E]) {
-        let columns = self.data.chunks_exact(self.rows * BLOCK);
-        for ((column, weight), to) in columns.zip(weight.chunks(BLOCK)).zip(to.chunks_mut(BLOCK)) {
-            let from = &column[row * BLOCK..(row + 1) * BLOCK];
-            for ((to, weight), from) in to.iter_mut().zip(weight).zip(from) {
-                *to += *weight * *from;
-            }
+        let columns = self.data.chunks_exact(self.rows * UNIT_LANES);
+        for ((column, weight), to) in columns
+            .zip(weight.chunks(UNIT_LANES))
+            .zip(to.chunks_mut(UNIT_LANES))
+        {
+            let from = &column[row * UNIT_LANES..(row + 1) * UNIT_LANES];
+            add_product(weight, from, to);
         }
     }
 }

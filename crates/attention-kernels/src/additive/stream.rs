@@ -2,33 +2,68 @@
 
 use std::ops::Range;
 
-use super::gradient::{Side, add_gradients};
-use super::pack::{PackedQueries, Weights, pack_keys, packed_block_len};
+use super::gradient::{All, Operand, ScoreGradients};
+use super::pack::{PackedQueries, UnitWeights, pack_keys, packed_block_len, query_tiles};
 use super::tile::{KeyBlock, Target, tile_scores};
-use super::{AdditiveScore, BLOCK};
-use crate::simd::{Real, Simd};
-use crate::stream::{Pass, Place, Sizes, TileScore};
+use super::{AdditiveAttentionInputs, AdditiveScoreInputs};
+use crate::checks::check_len;
+use crate::heads::Heads;
+use crate::simd::Simd;
+use crate::slices::add;
+use crate::stream::{Phase, Sizes, TileScore};
+use crate::tiles::{KEY_LANES, KEY_STRIDE};
+use crate::{HeadIndex, Real};
 
 /// The score, and what is made of its weights and keys once.
-pub(super) struct Streamed<'a, E> {
-    pub(super) score: AdditiveScore<'a, E>,
-    pub(super) weights: Weights<E>,
-    /// The keys of all heads as [`AdditiveScore::packed_keys`] returns them, if they are there already.
-    pub(super) packed: Option<&'a [E]>,
+pub(super) struct AdditiveScore<'a, E> {
+    pub inputs: AdditiveScoreInputs<'a, E>,
+    pub heads: Heads,
+    pub weights: UnitWeights<E>,
+    /// The keys of all heads as [`AdditiveScoreInputs::packed_keys`] returns them, if they are there already.
+    pub packed: Option<&'a [E]>,
+}
+
+impl<'a, E: Real> AdditiveScore<'a, E> {
+    /// # Panics
+    /// If the shapes of queries, keys and weight do not fit together.
+    pub(super) fn new(inputs: &AdditiveAttentionInputs<'a, E>) -> Self {
+        let heads = inputs.score.check(Self::OPERATION);
+        if let Some(packed) = inputs.packed_keys {
+            let keys = inputs.score.keys.shape();
+            let expected = AdditiveScoreInputs::<E>::packed_shape(keys);
+            check_len(Self::OPERATION, "packed keys", expected, packed.len());
+        }
+        Self {
+            inputs: inputs.score,
+            heads,
+            weights: UnitWeights::new(inputs.score.weight),
+            packed: inputs.packed_keys,
+        }
+    }
+
+    /// Some blocks of the packed keys of a key head, if they are there already.
+    #[inline(always)]
+    pub(super) fn packed_blocks(&self, at: HeadIndex, blocks: Range<usize>) -> Option<&'a [E]> {
+        let [_, _, num_keys, units] = self.inputs.keys.shape();
+        let block_len = packed_block_len(units);
+        let first = self.heads.key_position(at) * num_keys.div_ceil(KEY_LANES);
+        let packed = self.packed?;
+        Some(&packed[(first + blocks.start) * block_len..(first + blocks.end) * block_len])
+    }
 }
 
 /// Some keys of one head.
 #[derive(Default)]
 pub(super) struct Keys<'a, E> {
-    at: [usize; 2],
-    /// The keys, from a multiple of [`BLOCK`] on.
+    at: HeadIndex,
+    /// The keys, from a multiple of [`KEY_LANES`] on.
     range: Range<usize>,
-    /// Their packed blocks: those of the whole problem, or the ones made here.
+    /// Their packed blocks: those of all keys, or the ones made here.
     packed: Option<&'a [E]>,
     own: Vec<E>,
     scratch: Vec<E>,
     /// Backward only.
-    side: Side<'a, E>,
+    operand: Operand<'a, E>,
     weight_sums: Vec<E>,
 }
 
@@ -37,24 +72,23 @@ pub(super) struct Keys<'a, E> {
 pub(super) struct Queries<'a, E> {
     packed: PackedQueries<'a, E>,
     /// Backward only.
-    side: Side<'a, E>,
+    operand: Operand<'a, E>,
 }
 
-impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
+impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
+    const OPERATION: &'static str = "additive attention";
+
     type Keys = Keys<'a, E>;
     type Queries = Queries<'a, E>;
 
     fn sizes(&self) -> Sizes {
-        let [batch, heads, queries, units] = self.score.queries.shape();
-        let [_, _, keys, _] = self.score.keys.shape();
+        let [_, _, queries, units] = self.inputs.queries.shape();
+        let [_, _, keys, _] = self.inputs.keys.shape();
         Sizes {
-            batch,
-            heads,
-            key_heads: heads,
+            heads: self.heads,
             queries,
             keys,
-            query_size: units,
-            key_size: units,
+            size: units,
             shared: units,
         }
     }
@@ -63,35 +97,36 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
     fn pack_keys<S: Simd<E>>(
         &self,
         simd: S,
-        place: Place,
+        at: HeadIndex,
         range: Range<usize>,
-        pass: Pass,
+        phase: Phase,
         keys: &mut Self::Keys,
     ) {
-        let [_, heads, num_queries, units] = self.score.queries.shape();
-        let [_, _, num_keys, _] = self.score.keys.shape();
-        let at = [place.batch, place.key_head];
+        let [_, _, num_queries, _] = self.inputs.queries.shape();
+        let [_, _, num_keys, units] = self.inputs.keys.shape();
         keys.at = at;
         keys.range = range.clone();
-        let block_len = packed_block_len(units);
-        let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
-        if let Some(packed) = self.packed {
-            let all = num_keys.div_ceil(BLOCK);
-            let head = at[0] * heads + at[1];
-            let of_head = &packed[head * all * block_len..(head + 1) * all * block_len];
-            keys.packed = Some(&of_head[blocks.start * block_len..blocks.end * block_len]);
-        } else {
-            keys.packed = None;
-            let visible = self.score.mask.span(at[0], 0..num_queries, num_keys);
+        let blocks = range.start / KEY_LANES..range.end.div_ceil(KEY_LANES);
+        keys.packed = self.packed_blocks(at, blocks.clone());
+        if keys.packed.is_none() {
+            let block_len = packed_block_len(units);
+            let span = self.inputs.mask.span(at.batch, 0..num_queries, num_keys);
             keys.own.resize(blocks.len() * block_len, E::ZERO);
-            keys.scratch.resize(BLOCK * units, E::ZERO);
+            keys.scratch.resize(KEY_LANES * units, E::ZERO);
             for (block, to) in blocks.zip(keys.own.chunks_exact_mut(block_len)) {
-                let at = [at[0], at[1], block];
-                pack_keys(simd, &self.score.keys, at, &visible, &mut keys.scratch, to);
+                pack_keys(
+                    simd,
+                    &self.inputs.keys,
+                    at,
+                    block,
+                    &span,
+                    &mut keys.scratch,
+                    to,
+                );
             }
         }
-        if pass == Pass::Backward {
-            keys.side.fill_keys(simd, &self.score.keys, at, range);
+        if phase == Phase::Backward {
+            keys.operand.fill_keys(simd, &self.inputs.keys, at, range);
             keys.weight_sums.clear();
             keys.weight_sums.resize(units, E::ZERO);
         }
@@ -101,18 +136,16 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
     fn pack_queries<S: Simd<E>>(
         &self,
         simd: S,
-        place: Place,
+        at: HeadIndex,
         range: Range<usize>,
-        pass: Pass,
+        phase: Phase,
         queries: &mut Self::Queries,
     ) {
-        let at = [place.batch, place.head];
-        let from = &self.score.queries;
-        queries
-            .packed
-            .pack(simd, from, at, range.clone(), &self.weights);
-        if pass == Pass::Backward {
-            queries.side.fill_queries(simd, from, at, range);
+        let from = &self.inputs.queries;
+        let rows = range.clone().map(|query| from.row(at, query));
+        queries.packed.pack(simd, rows, &self.weights);
+        if phase == Phase::Backward {
+            queries.operand.fill_queries(simd, from, at, range);
         }
     }
 
@@ -120,31 +153,29 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
     fn scores<S: Simd<E>>(
         &self,
         simd: S,
-        queries: &mut Self::Queries,
+        queries: &Self::Queries,
         keys: &Self::Keys,
         tile: Range<usize>,
         out: &mut [E],
-        stride: usize,
     ) {
-        let [_, _, _, units] = self.score.keys.shape();
+        let [_, _, _, units] = self.inputs.keys.shape();
         let block_len = packed_block_len(units);
         let packed = keys.packed.unwrap_or(&keys.own);
         let log2_e = std::f64::consts::LOG2_E;
         let factor = E::from_f64(self.weights.largest.to_f64() * -2.0 * log2_e);
-        for first in tile.clone().step_by(BLOCK) {
-            let block = (first - keys.range.start) / BLOCK;
+        for first in tile.clone().step_by(KEY_LANES) {
+            let block = (first - keys.range.start) / KEY_LANES;
             let packed = &packed[block * block_len..(block + 1) * block_len];
-            let block = KeyBlock::new(self.score.keys, keys.at, first, packed);
+            let block = KeyBlock::new(self.inputs.keys, keys.at, first, packed);
             let column = first - tile.start;
-            let mut query = 0;
-            while query < queries.packed.len() {
+            for tile in query_tiles(queries.packed.len()) {
                 let target = Target {
-                    to: &mut out[query * stride + column..],
-                    stride,
-                    width: BLOCK,
+                    to: &mut out[tile.start * KEY_STRIDE + column..],
+                    stride: KEY_STRIDE,
+                    width: KEY_LANES,
                     factor,
                 };
-                query += tile_scores(simd, &self.weights, &queries.packed, query, &block, target);
+                tile_scores(simd, &self.weights, &queries.packed, tile, &block, target);
             }
         }
     }
@@ -157,35 +188,37 @@ impl<'a, E: Real> TileScore<E> for Streamed<'a, E> {
         keys: &mut Self::Keys,
         tile: Range<usize>,
         gradient: &[E],
-        stride: usize,
     ) {
-        let tile = tile.start - keys.range.start..tile.end - keys.range.start;
-        let sides = [&mut queries.side, &mut keys.side];
+        let scores = ScoreGradients {
+            keys: tile.start - keys.range.start..tile.end - keys.range.start,
+            gradient,
+            stride: KEY_STRIDE,
+        };
         let weight = &mut keys.weight_sums;
-        add_gradients::<E, S, true>(simd, sides, tile, gradient, stride, weight);
+        scores.add::<S, All>(simd, &mut queries.operand, &mut keys.operand, weight);
     }
 
     #[inline(always)]
     fn add_query_gradient<S: Simd<E>>(
         &self,
         _simd: S,
-        queries: &mut Self::Queries,
+        queries: &Self::Queries,
         gradient: &mut [E],
     ) {
-        queries.side.add_gradients_to(self.score.weight, gradient);
+        queries
+            .operand
+            .add_gradients_to(self.inputs.weight, gradient);
     }
 
     #[inline(always)]
     fn add_key_gradient<S: Simd<E>>(
         &self,
         _simd: S,
-        keys: &mut Self::Keys,
+        keys: &Self::Keys,
         gradient: &mut [E],
         shared: &mut [E],
     ) {
-        keys.side.add_gradients_to(self.score.weight, gradient);
-        for (to, from) in shared.iter_mut().zip(&keys.weight_sums) {
-            *to += *from;
-        }
+        keys.operand.add_gradients_to(self.inputs.weight, gradient);
+        add(&keys.weight_sums, shared);
     }
 }

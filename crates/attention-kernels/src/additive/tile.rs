@@ -2,44 +2,45 @@
 
 use std::ops::Range;
 
-use super::BLOCK;
-use super::pack::{CHUNK, PackedQueries, TILE, Weights};
-use super::range::{Path, Reach, apart, bounded_denominator, complement};
-use crate::Rows;
+use super::pack::{PackedQueries, UnitWeights};
+use super::range::{Evaluation, Magnitude};
+use super::tanh::{Bounded, Exact, Near, Tanh, complement, exact_lanes};
 use crate::rows::Row;
-use crate::simd::{Real, Simd};
+use crate::simd::Simd;
+use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
+use crate::{HeadIndex, Real, Rows};
 
 /// One block of keys.
 pub(super) struct KeyBlock<'a, E> {
-    /// `e^(2k)`, `[units][BLOCK]`.
+    /// `e^(2k)`, `[units][KEY_LANES]`.
     packed: &'a [E],
-    reach: Reach,
-    /// Where to find the keys themselves, for the slow path.
+    magnitude: Magnitude,
+    /// Where to find the keys themselves, for exact evaluation.
     keys: Rows<'a, E>,
-    at: [usize; 2],
+    at: HeadIndex,
     first: usize,
 }
 
 impl<'a, E: Real> KeyBlock<'a, E> {
     /// The keys of one head from `first` on, with what `pack_keys` made of them.
     #[inline(always)]
-    pub(super) fn new(keys: Rows<'a, E>, at: [usize; 2], first: usize, packed: &'a [E]) -> Self {
+    pub(super) fn new(keys: Rows<'a, E>, at: HeadIndex, first: usize, packed: &'a [E]) -> Self {
         let [_, _, _, units] = keys.shape();
         Self {
-            packed: &packed[..units * BLOCK],
-            reach: Reach::from_number(packed[units * BLOCK]),
+            packed: &packed[..units * KEY_LANES],
+            magnitude: Magnitude::from_element(packed[units * KEY_LANES]),
             keys,
             at,
             first,
         }
     }
 
-    /// Some units of the keys themselves, `[units][BLOCK]`; 0 for keys that are not there.
-    fn units(&self, range: Range<usize>) -> [[E; BLOCK]; CHUNK] {
+    /// Some units of the keys themselves, `[units][KEY_LANES]`; 0 for keys that are not there.
+    fn units(&self, range: Range<usize>) -> [[E; KEY_LANES]; UNIT_CHUNK] {
         let [_, _, num_keys, _] = self.keys.shape();
-        let mut units = [[E::ZERO; BLOCK]; CHUNK];
-        for lane in 0..BLOCK.min(num_keys - self.first) {
-            let row = self.keys.row(self.at[0], self.at[1], self.first + lane);
+        let mut units = [[E::ZERO; KEY_LANES]; UNIT_CHUNK];
+        for lane in 0..KEY_LANES.min(num_keys - self.first) {
+            let row = self.keys.row(self.at, self.first + lane);
             let row = copy_units(row, range.clone());
             for (unit, key) in units.iter_mut().zip(row) {
                 unit[lane] = key;
@@ -53,57 +54,47 @@ impl<'a, E: Real> KeyBlock<'a, E> {
 pub(super) struct QueryTile<'a, E, const Q: usize> {
     /// `(m / w) e^(2q)`, `[units][Q]`.
     pub packed: &'a [E],
-    /// The queries themselves, for the slow path.
+    /// The queries themselves, for exact evaluation.
     pub rows: [Row<'a, E>; Q],
-    pub reach: Reach,
+    pub magnitude: Magnitude,
 }
 
-/// Where scores go: row `q` of a tile to `to[q * stride..][..width]`, times `factor`.
+/// Where scores go: those of query `q` of a tile to `to[q * stride..][..width]`, times `factor`.
 pub(super) struct Target<'a, E> {
     pub to: &'a mut [E],
     pub stride: usize,
-    /// At most [`BLOCK`].
+    /// At most [`KEY_LANES`].
     pub width: usize,
     /// `-2 m` for the scores themselves.
     pub factor: E,
 }
 
-/// Writes the scores of the tile that starts at `query` with a block of keys; returns how many queries the tile has.
+/// Writes the scores of a tile of queries with a block of keys.
 #[inline(always)]
 pub(super) fn tile_scores<E: Real, S: Simd<E>>(
     simd: S,
-    weights: &Weights<E>,
+    weights: &UnitWeights<E>,
     queries: &PackedQueries<E>,
-    query: usize,
+    tile: Range<usize>,
     keys: &KeyBlock<E>,
     target: Target<E>,
-) -> usize {
-    match BLOCK / S::LANES {
-        1 => tile_vectors::<E, S, 1>(simd, weights, queries, query, keys, target),
-        2 => tile_vectors::<E, S, 2>(simd, weights, queries, query, keys, target),
-        _ => tile_vectors::<E, S, 4>(simd, weights, queries, query, keys, target),
+) {
+    macro_rules! store {
+        ($queries:expr, $vectors:expr) => {{
+            let queries = queries.tile::<{ $queries }>(tile.start);
+            let sums = sums::<E, S, { $queries }, $vectors>(simd, weights, &queries, keys);
+            target.store(simd, sums);
+        }};
     }
-}
-
-/// With `N` vectors in a block of keys.
-#[inline(always)]
-fn tile_vectors<E: Real, S: Simd<E>, const N: usize>(
-    simd: S,
-    weights: &Weights<E>,
-    queries: &PackedQueries<E>,
-    query: usize,
-    keys: &KeyBlock<E>,
-    target: Target<E>,
-) -> usize {
-    let count = queries.tile_len(query);
-    if count == TILE {
-        let tile = queries.tile::<TILE>(query);
-        target.store(simd, sums::<E, S, TILE, N>(simd, weights, &tile, keys));
-    } else {
-        let tile = queries.tile::<1>(query);
-        target.store(simd, sums::<E, S, 1, N>(simd, weights, &tile, keys));
+    // A block of keys has as many vectors as the instruction set makes of it.
+    match (KEY_LANES / S::LANES, tile.len() == QUERY_TILE) {
+        (1, true) => store!(QUERY_TILE, 1),
+        (1, false) => store!(1, 1),
+        (2, true) => store!(QUERY_TILE, 2),
+        (2, false) => store!(1, 2),
+        (_, true) => store!(QUERY_TILE, 4),
+        (_, false) => store!(1, 4),
     }
-    count
 }
 
 impl<E: Real> Target<'_, E> {
@@ -114,16 +105,17 @@ impl<E: Real> Target<'_, E> {
             let row = &mut self.to[q * self.stride..][..self.width];
             for (row, sums) in row.chunks_mut(S::LANES).zip(sums) {
                 let scores = simd.mul(factor, sums);
-                match row.len() == S::LANES {
-                    true => simd.store(scores, row),
-                    false => simd.store_partial(scores, row),
+                if row.len() == S::LANES {
+                    simd.store(scores, row);
+                } else {
+                    simd.store_partial(scores, row);
                 }
             }
         }
     }
 }
 
-/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the `BLOCK` keys in `N` vectors: the score is `-2 m` times
+/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m` times
 /// that.
 ///
 /// What it costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
@@ -131,24 +123,24 @@ impl<E: Real> Target<'_, E> {
 #[inline(always)]
 fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     simd: S,
-    weights: &Weights<E>,
+    weights: &UnitWeights<E>,
     queries: &QueryTile<E, Q>,
     keys: &KeyBlock<E>,
 ) -> [[S::V; N]; Q] {
-    let path = queries.reach.path(keys.reach);
+    let evaluation = queries.magnitude.with(keys.magnitude);
     let units = weights.inverse.len();
     let mut totals = [[simd.zero(); N]; Q];
     for (chunk, start) in weights.starts.iter().enumerate() {
         let mut sums = [[simd.splat(*start); N]; Q];
-        let chunk = chunk * CHUNK..units.min((chunk + 1) * CHUNK);
-        match path {
-            Path::Fast => {
-                add_chunk::<E, S, Q, N, false>(simd, weights, queries, keys, chunk, &mut sums)
+        let chunk = chunk * UNIT_CHUNK..units.min((chunk + 1) * UNIT_CHUNK);
+        match evaluation {
+            Evaluation::Near => {
+                add_units::<E, S, Near, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
             }
-            Path::Bounded => {
-                add_chunk::<E, S, Q, N, true>(simd, weights, queries, keys, chunk, &mut sums);
+            Evaluation::Bounded => {
+                add_units::<E, S, Bounded, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
             }
-            Path::Slow => slow(simd, weights, queries, keys, chunk, &mut sums),
+            Evaluation::Exact => add_exact(simd, weights, queries, keys, chunk, &mut sums),
         }
         for q in 0..Q {
             for n in 0..N {
@@ -172,141 +164,99 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
 #[inline(always)]
 fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
     simd: S,
-    weights: &Weights<E>,
+    weights: &UnitWeights<E>,
     queries: &QueryTile<E, Q>,
     keys: &KeyBlock<E>,
     unit: usize,
     [q, n]: [usize; 2],
 ) -> S::V {
-    let query = queries.packed[unit * Q + q];
-    let key = simd.load(&keys.packed[unit * BLOCK + n * S::LANES..]);
-    let inverse = weights.inverse[unit];
-    simd.reciprocal(denominator::<E, S, true>(
-        simd,
-        query,
-        key,
-        simd.splat(inverse),
-    ))
+    let query = simd.splat(queries.packed[unit * Q + q]);
+    let key = simd.load(&keys.packed[unit * KEY_LANES + n * S::LANES..]);
+    let d = simd.mul_add(query, key, simd.splat(weights.inverse[unit]));
+    simd.reciprocal(Bounded::denominator(simd, d))
 }
 
-/// `(m / w) (1 + a c)`
+/// Adds `1 / d` of the units `chunk` to the sums, two at a time, and of a last one by itself.
 #[inline(always)]
-fn denominator<E: Real, S: Simd<E>, const BOUNDED: bool>(
+fn add_units<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
     simd: S,
-    query: E,
-    key: S::V,
-    inverse: S::V,
-) -> S::V {
-    let d = simd.mul_add(simd.splat(query), key, inverse);
-    if BOUNDED {
-        bounded_denominator(simd, d)
-    } else {
-        d
-    }
-}
-
-#[inline(always)]
-fn add_chunk<E: Real, S: Simd<E>, const Q: usize, const N: usize, const BOUNDED: bool>(
-    simd: S,
-    weights: &Weights<E>,
+    weights: &UnitWeights<E>,
     queries: &QueryTile<E, Q>,
     keys: &KeyBlock<E>,
     chunk: Range<usize>,
     sums: &mut [[S::V; N]; Q],
 ) {
     let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
-    let keys = &keys.packed[chunk.start * BLOCK..chunk.end * BLOCK];
+    let keys = &keys.packed[chunk.start * KEY_LANES..chunk.end * KEY_LANES];
     let inverse = &weights.inverse[chunk];
     let pairs = queries
         .chunks_exact(2 * Q)
-        .zip(keys.chunks_exact(2 * BLOCK));
+        .zip(keys.chunks_exact(2 * KEY_LANES));
     for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
-        pair::<E, S, Q, N, BOUNDED>(simd, queries, keys, inverse, sums);
+        let (inverse_1, inverse_2) = (simd.splat(inverse[0]), simd.splat(inverse[1]));
+        for n in 0..N {
+            let key_1 = simd.load(&keys[n * S::LANES..]);
+            let key_2 = simd.load(&keys[KEY_LANES + n * S::LANES..]);
+            for q in 0..Q {
+                let d1 = simd.mul_add(simd.splat(queries[q]), key_1, inverse_1);
+                let d2 = simd.mul_add(simd.splat(queries[Q + q]), key_2, inverse_2);
+                let d1 = T::denominator(simd, d1);
+                let d2 = T::denominator(simd, d2);
+                sums[q][n] = simd.add_quotient(simd.add(d1, d2), simd.mul(d1, d2), sums[q][n]);
+            }
+        }
     }
     if let [inverse] = inverse.chunks_exact(2).remainder() {
         let queries = &queries[queries.len() - Q..];
-        let keys = &keys[keys.len() - BLOCK..];
-        single::<E, S, Q, N, BOUNDED>(simd, queries, keys, *inverse, sums);
-    }
-}
-
-#[inline(always)]
-fn pair<E: Real, S: Simd<E>, const Q: usize, const N: usize, const BOUNDED: bool>(
-    simd: S,
-    queries: &[E],
-    keys: &[E],
-    inverse: &[E],
-    sums: &mut [[S::V; N]; Q],
-) {
-    let first = simd.splat(inverse[0]);
-    let second = simd.splat(inverse[1]);
-    for n in 0..N {
-        let key_1 = simd.load(&keys[n * S::LANES..]);
-        let key_2 = simd.load(&keys[BLOCK + n * S::LANES..]);
-        for q in 0..Q {
-            let d1 = denominator::<E, S, BOUNDED>(simd, queries[q], key_1, first);
-            let d2 = denominator::<E, S, BOUNDED>(simd, queries[Q + q], key_2, second);
-            sums[q][n] = simd.add_quotient(simd.add(d1, d2), simd.mul(d1, d2), sums[q][n]);
-        }
-    }
-}
-
-#[inline(always)]
-fn single<E: Real, S: Simd<E>, const Q: usize, const N: usize, const BOUNDED: bool>(
-    simd: S,
-    queries: &[E],
-    keys: &[E],
-    inverse: E,
-    sums: &mut [[S::V; N]; Q],
-) {
-    let inverse = simd.splat(inverse);
-    for n in 0..N {
-        let key = simd.load(&keys[n * S::LANES..]);
-        for q in 0..Q {
-            let d = denominator::<E, S, BOUNDED>(simd, queries[q], key, inverse);
-            sums[q][n] = simd.add_reciprocal(d, sums[q][n]);
+        let keys = &keys[keys.len() - KEY_LANES..];
+        let inverse = simd.splat(*inverse);
+        for n in 0..N {
+            let key = simd.load(&keys[n * S::LANES..]);
+            for q in 0..Q {
+                let d = simd.mul_add(simd.splat(queries[q]), key, inverse);
+                sums[q][n] = simd.add_reciprocal(T::denominator(simd, d), sums[q][n]);
+            }
         }
     }
 }
 
 /// Some units of a row, zeros after them.
-fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; CHUNK] {
-    let mut units = [E::ZERO; CHUNK];
+fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; UNIT_CHUNK] {
+    let mut units = [E::ZERO; UNIT_CHUNK];
     let len = range.len();
     row.part(range).copy_to(&mut units[..len]);
     units
 }
 
-/// The same sums in the same order, where some elements come together by the tanh of their sum: then their pair of units
-/// is evaluated so.
+/// As [`add_units`], in the same order; where some elements are evaluated from their sum, their pair of units is.
 #[inline(always)]
-fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+fn add_exact<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     simd: S,
-    weights: &Weights<E>,
+    weights: &UnitWeights<E>,
     queries: &QueryTile<E, Q>,
     keys: &KeyBlock<E>,
     chunk: Range<usize>,
     sums: &mut [[S::V; N]; Q],
 ) {
     let key_units = keys.units(chunk.clone());
-    let query_units: [[E; CHUNK]; Q] =
+    let query_units: [[E; UNIT_CHUNK]; Q] =
         std::array::from_fn(|q| copy_units(queries.rows[q], chunk.clone()));
     for first in chunk.clone().step_by(2) {
         let both = first..chunk.end.min(first + 2);
         let within = both.start - chunk.start..both.end - chunk.start;
         let before = *sums;
-        add_chunk::<E, S, Q, N, true>(simd, weights, queries, keys, both.clone(), sums);
+        add_units::<E, S, Exact, Q, N>(simd, weights, queries, keys, both.clone(), sums);
         for q in 0..Q {
             let query = &query_units[q][within.clone()];
             let pairs = query.iter().zip(&key_units[within.clone()]);
-            let mut is_apart = None;
-            for apart in pairs.clone().filter_map(|(x, keys)| apart(*x, keys)) {
-                let either: &mut [E; BLOCK] = is_apart.get_or_insert([E::ZERO; BLOCK]);
-                for (either, apart) in either.iter_mut().zip(apart) {
-                    *either += apart;
+            let mut exact = None;
+            for lanes in pairs.clone().filter_map(|(x, keys)| exact_lanes(*x, keys)) {
+                let either: &mut [E; KEY_LANES] = exact.get_or_insert([E::ZERO; KEY_LANES]);
+                for (either, lane) in either.iter_mut().zip(lanes) {
+                    *either += lane;
                 }
             }
-            let Some(is_apart) = is_apart else {
+            let Some(exact) = exact else {
                 continue;
             };
             let mut direct = before[q];
@@ -324,7 +274,7 @@ fn slow<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
                 }
             }
             for n in 0..N {
-                let flags = simd.load(&is_apart[n * S::LANES..]);
+                let flags = simd.load(&exact[n * S::LANES..]);
                 let take = simd.less(simd.zero(), flags);
                 sums[q][n] = simd.select(take, direct[n], sums[q][n]);
             }

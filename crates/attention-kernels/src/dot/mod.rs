@@ -1,17 +1,21 @@
 //! Scaled dot products: `score[i, j] = scale * (q[i] . k[j]) + bias[j]`.
 
-mod add_pairs;
-mod few;
-mod score;
+mod decode;
+mod stream;
 
-use crate::pairs::Pairs;
-use crate::stream::{self, Attention, Gradients, Outputs, assert_len};
+use crate::checks::{check_decode, is_decode};
+use crate::deferred::KeyValueGradients;
+use crate::stream::{Attention, AttentionOutputs, Gradients, TileScore};
+use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
 use crate::{Dropout, Level, Mask, Real, Rows};
-use score::DotScore;
+use stream::DotProductScore;
 
-/// Attention with scaled dot products: `softmax(scale * Q K^T + bias) V` over the keys that each query sees.
+/// Attention with scaled dot products: `softmax(scale * Q K^T + bias) V` over the keys that each query attends to.
 ///
-/// Fewer key heads than heads are grouped: head `h` attends to key head `h * key_heads / heads`.
+/// Fewer key heads than heads are grouped: head `h` attends to the key head `h * key_heads / heads`.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need"; grouped heads: Ainslie et al. 2023, "GQA". PyTorch:
+/// `F.scaled_dot_product_attention`.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, key_size]`
@@ -19,16 +23,16 @@ use score::DotScore;
 /// - values `[batch, key_heads, keys, value_size]`
 /// - bias `[batch, heads or 1, 1, keys]`
 #[derive(Clone, Copy, Debug)]
-pub struct DotProduct<'a, E> {
-    /// What asks.
+pub struct DotProductAttentionInputs<'a, E> {
+    /// The queries.
     pub queries: Rows<'a, E>,
-    /// What is asked.
+    /// The keys.
     pub keys: Rows<'a, E>,
-    /// What answers.
+    /// The values, which the weights are applied to.
     pub values: Rows<'a, E>,
-    /// Added to the scores of each key; minus infinity hides the key.
+    /// Added to the scores of each key; minus infinity masks the key.
     pub bias: Option<Rows<'a, E>>,
-    /// Which keys each query sees.
+    /// Which keys each query attends to.
     pub mask: Mask<'a>,
     /// Usually `1 / sqrt(key_size)`.
     pub scale: E,
@@ -36,10 +40,9 @@ pub struct DotProduct<'a, E> {
     pub dropout: Option<Dropout>,
 }
 
-/// Where [`dot_product_backward`] adds gradients: what the slices hold is kept, so that the steps of a decoder sum
-/// into the same ones. All are contiguous.
+/// Where [`DotProductAttentionInputs::backward`] adds gradients; contiguous.
 #[derive(Debug)]
-pub struct DotProductGradients<'a, E> {
+pub struct DotProductAttentionGradients<'a, E> {
     /// `[batch, heads, queries, key_size]`
     pub queries: &'a mut [E],
     /// `[batch, key_heads, keys, key_size]`
@@ -50,313 +53,170 @@ pub struct DotProductGradients<'a, E> {
     pub bias: Option<&'a mut [E]>,
 }
 
-/// The gradients of a decoder's step, see [`dot_product_backward_step`]; contiguous.
+/// Where [`DotProductAttentionInputs::backward_deferred`] puts gradients; contiguous.
 #[derive(Debug)]
-pub struct DotProductStep<'a, E> {
+pub struct DotProductDeferredGradients<'a, E> {
     /// Added to, `[batch, heads, queries, key_size]`.
     pub queries: &'a mut [E],
-    /// The gradients of the scores, written where a query sees a key, `[batch, heads, queries, keys]`.
+    /// The gradients of the scores, written where a query attends to a key, `[batch, heads, queries, keys]`.
     pub scores: &'a mut [E],
-    /// The weights after dropout, written where a query sees a key, `[batch, heads, queries, keys]`.
+    /// The weights after dropout, written where a query attends to a key, `[batch, heads, queries, keys]`.
     pub weights: &'a mut [E],
     /// Added to, `[batch, heads or 1, keys]`, as the bias.
     pub bias: Option<&'a mut [E]>,
 }
 
-impl<'a, E: Real> DotProduct<'a, E> {
-    fn attention<'b>(
+impl<E: Real> DotProductAttentionInputs<'_, E> {
+    /// The most queries of [decoding](Self::is_decode).
+    pub const DECODE_QUERIES: usize = DOT_PRODUCT_DECODE_QUERIES;
+
+    /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
+    /// it, and no size is 0.
+    pub fn is_decode(&self) -> bool {
+        is_decode(Self::DECODE_QUERIES, self.shapes())
+    }
+
+    /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
+    ///
+    /// A query that attends to no key, or only to scores of minus infinity, has context 0 and log-sum-exp minus
+    /// infinity. The number of threads changes no bit.
+    ///
+    /// # Shapes
+    /// - context `[batch, heads, queries, value_size]`
+    /// - lse `[batch, heads, queries]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
+        E::dot_product_forward(self, level, context, lse);
+    }
+
+    /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.
+    ///
+    /// The weights are computed again from the log-sum-exp, and are as precise as that is: to within `epsilon * |lse|`.
+    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. The number of threads
+    /// changes no bit.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn backward(
         &self,
-        score: &'b DotScore<'a, E>,
-        mask: &'b Mask<'a>,
-    ) -> Attention<'b, E, DotScore<'a, E>>
-    where
-        'a: 'b,
-    {
+        level: Level,
+        outputs: &AttentionOutputs<E>,
+        gradients: DotProductAttentionGradients<E>,
+    ) {
+        E::dot_product_backward(self, level, outputs, gradients);
+    }
+
+    /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
+    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once, with
+    /// their queries side by side: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries, with the
+    /// scale as factor, for the keys, and of `weights` and the gradients of the contexts for the values.
+    ///
+    /// # Panics
+    /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
+    pub fn backward_deferred(
+        &self,
+        level: Level,
+        outputs: &AttentionOutputs<E>,
+        gradients: DotProductDeferredGradients<E>,
+    ) {
+        E::dot_product_backward_deferred(self, level, outputs, gradients);
+    }
+
+    fn shapes(&self) -> [[usize; 4]; 3] {
+        [self.queries.shape(), self.keys.shape(), self.values.shape()]
+    }
+
+    fn attention<'b>(
+        &'b self,
+        score: &'b DotProductScore<'b, E>,
+    ) -> Attention<'b, E, DotProductScore<'b, E>> {
         Attention {
             score,
             values: self.values,
             bias: self.bias,
-            mask,
+            mask: &self.mask,
             dropout: self.dropout,
         }
     }
-
-    fn key_head(&self, head: usize) -> usize {
-        head * self.keys.shape()[1] / self.queries.shape()[1]
-    }
-
-    /// The most queries of a [step](Self::is_step).
-    pub const STEP_QUERIES: usize = few::FEW;
-
-    /// Whether there are so few queries, as in a decoder's step, that packing keys and values for them is not worth
-    /// it.
-    pub fn is_step(&self) -> bool {
-        self.queries.shape()[2] <= Self::STEP_QUERIES
-    }
-
-    fn score(&self) -> DotScore<'a, E> {
-        DotScore::new(self.queries, self.keys, self.scale)
-    }
 }
 
-/// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
-///
-/// A query that sees no key, or only scores of minus infinity, has context 0 and log-sum-exp minus infinity. The
-/// number of threads changes no bit.
-///
-/// PyTorch: `F.scaled_dot_product_attention`.
-///
-/// # Shapes
-/// - context `[batch, heads, queries, value_size]`
-/// - lse `[batch, heads, queries]`
-///
-/// # Panics
-/// If sizes do not fit.
-pub fn dot_product_forward<E: Real>(
+pub(crate) fn forward<E: Real>(
+    inputs: &DotProductAttentionInputs<E>,
     level: Level,
-    problem: &DotProduct<E>,
     context: &mut [E],
     lse: &mut [E],
 ) {
-    E::dot_forward(level, problem, context, lse);
-}
-
-/// Adds the gradients to `gradients`; `context` and `lse` are what [`dot_product_forward`] wrote for the same problem.
-///
-/// The weights are computed again from `lse`, and are as precise as that is: to within `epsilon * |lse|`. Where a query
-/// sees no key all gradients are 0, whatever `context_gradient` holds. The number of threads changes no bit.
-///
-/// # Shapes
-/// - context, context_gradient `[batch, heads, queries, value_size]`
-/// - lse `[batch, heads, queries]`
-///
-/// # Panics
-/// If sizes do not fit.
-pub fn dot_product_backward<E: Real>(
-    level: Level,
-    problem: &DotProduct<E>,
-    context: Rows<E>,
-    lse: &[E],
-    context_gradient: Rows<E>,
-    gradients: DotProductGradients<E>,
-) {
-    E::dot_backward(level, problem, context, lse, context_gradient, gradients);
-}
-
-/// As [`dot_product_backward`], for one [step](DotProduct::is_step) of many through the same keys and values: what
-/// their gradients are made of is written instead of added, so that all steps can be added at once, with their
-/// queries side by side: [`add_pairs`] of `scores` and queries, with the scale as factor, and of `weights` and the gradients of the contexts.
-///
-/// # Panics
-/// If this is no step or sizes do not fit.
-pub fn dot_product_backward_step<E: Real>(
-    level: Level,
-    problem: &DotProduct<E>,
-    context: Rows<E>,
-    lse: &[E],
-    context_gradient: Rows<E>,
-    step: DotProductStep<E>,
-) {
-    E::dot_backward_step(level, problem, context, lse, context_gradient, step);
-}
-
-/// Adds to each key what its pairs with the queries give, `to[j] += factor * sum_i pairs[i, j] rows[i]`: what the steps of a
-/// decoder leave of the gradients of values and of keys. Pairs of 0 add nothing, whatever the row holds.
-///
-/// # Shapes
-/// - pairs `[batch, heads, queries, keys]`, contiguous
-/// - rows `[batch, heads, queries, size]`
-/// - to `[batch, heads, keys, size]`, contiguous
-///
-/// # Panics
-/// If sizes do not fit.
-pub fn add_pairs<E: Real>(level: Level, factor: E, pairs: &[E], rows: Rows<E>, to: &mut [E]) {
-    E::add_pairs(level, factor, pairs, rows, to);
-}
-
-/// The kernels of one type, compiled here: a generic function would be compiled again, for every instruction set, in
-/// each crate that calls it.
-pub(crate) trait DotKernels: Sized {
-    fn dot_forward(
-        level: Level,
-        problem: &DotProduct<Self>,
-        context: &mut [Self],
-        lse: &mut [Self],
-    );
-
-    fn dot_backward(
-        level: Level,
-        problem: &DotProduct<Self>,
-        context: Rows<Self>,
-        lse: &[Self],
-        context_gradient: Rows<Self>,
-        gradients: DotProductGradients<Self>,
-    );
-
-    fn dot_backward_step(
-        level: Level,
-        problem: &DotProduct<Self>,
-        context: Rows<Self>,
-        lse: &[Self],
-        context_gradient: Rows<Self>,
-        step: DotProductStep<Self>,
-    );
-
-    fn add_pairs(level: Level, factor: Self, pairs: &[Self], rows: Rows<Self>, to: &mut [Self]);
-}
-
-macro_rules! dot_kernels {
-    ($type:ident) => {
-        impl DotKernels for $type {
-            fn dot_forward(
-                level: Level,
-                problem: &DotProduct<Self>,
-                context: &mut [Self],
-                lse: &mut [Self],
-            ) {
-                forward(level, problem, context, lse);
-            }
-
-            fn dot_backward(
-                level: Level,
-                problem: &DotProduct<Self>,
-                context: Rows<Self>,
-                lse: &[Self],
-                context_gradient: Rows<Self>,
-                gradients: DotProductGradients<Self>,
-            ) {
-                backward(level, problem, context, lse, context_gradient, gradients);
-            }
-
-            fn dot_backward_step(
-                level: Level,
-                problem: &DotProduct<Self>,
-                context: Rows<Self>,
-                lse: &[Self],
-                context_gradient: Rows<Self>,
-                step: DotProductStep<Self>,
-            ) {
-                backward_step(level, problem, context, lse, context_gradient, step);
-            }
-
-            fn add_pairs(
-                level: Level,
-                factor: Self,
-                pairs: &[Self],
-                rows: Rows<Self>,
-                to: &mut [Self],
-            ) {
-                add_pairs::add_pairs(level, factor, pairs, rows, to);
-            }
-        }
-    };
-}
-
-dot_kernels!(f32);
-dot_kernels!(f64);
-
-fn forward<E: Real>(level: Level, problem: &DotProduct<E>, context: &mut [E], lse: &mut [E]) {
-    let score = problem.score();
-    let attention = problem.attention(&score, &problem.mask);
+    let score = DotProductScore::new(inputs);
+    let attention = inputs.attention(&score);
     attention.check_forward(context, lse);
-    if problem.is_step() {
-        few::forward(level, problem, context, lse);
+    if inputs.is_decode() {
+        decode::forward(level, &attention, context, lse);
     } else {
-        stream::forward(level, &attention, context, lse);
+        crate::stream::forward(level, &attention, context, lse);
     }
 }
 
-fn backward<E: Real>(
+pub(crate) fn backward<E: Real>(
+    inputs: &DotProductAttentionInputs<E>,
     level: Level,
-    problem: &DotProduct<E>,
-    context: Rows<E>,
-    lse: &[E],
-    context_gradient: Rows<E>,
-    gradients: DotProductGradients<E>,
+    outputs: &AttentionOutputs<E>,
+    gradients: DotProductAttentionGradients<E>,
 ) {
-    let score = problem.score();
-    let attention = problem.attention(&score, &problem.mask);
-    let outputs = Outputs {
-        context,
-        lse,
-        context_gradient,
-    };
-    let DotProductGradients {
+    let DotProductAttentionGradients {
         queries,
         keys,
         values,
         bias,
     } = gradients;
-    let want_bias = bias.is_some();
-    assert!(
-        !want_bias || problem.bias.is_some(),
-        "dot product: a bias gradient without a bias"
-    );
     let gradients = Gradients {
         queries,
-        keys,
-        values,
-        bias: bias.unwrap_or_default(),
+        keys_and_values: KeyValueGradients::Added { keys, values },
+        bias,
         shared: &mut [],
     };
-    attention.check_backward(&outputs, &gradients);
-    if problem.is_step() {
-        let Gradients {
-            queries,
-            keys,
-            values,
-            bias,
-            ..
-        } = gradients;
-        let pairs = Pairs::Add { keys, values };
-        let bias = want_bias.then_some(bias);
-        few::backward(level, problem, &outputs, queries, pairs, bias);
-    } else {
-        stream::backward(level, &attention, &outputs, gradients);
-    }
+    add_gradients(inputs, level, outputs, gradients);
 }
 
-fn backward_step<E: Real>(
+pub(crate) fn backward_deferred<E: Real>(
+    inputs: &DotProductAttentionInputs<E>,
     level: Level,
-    problem: &DotProduct<E>,
-    context: Rows<E>,
-    lse: &[E],
-    context_gradient: Rows<E>,
-    step: DotProductStep<E>,
+    outputs: &AttentionOutputs<E>,
+    gradients: DotProductDeferredGradients<E>,
 ) {
-    let DotProductStep {
+    check_decode(
+        DotProductScore::<E>::OPERATION,
+        DOT_PRODUCT_DECODE_QUERIES,
+        inputs.shapes(),
+    );
+    let DotProductDeferredGradients {
         queries,
         scores,
         weights,
         bias,
-    } = step;
-    let [batch, heads, num_queries, size] = problem.queries.shape();
-    assert!(
-        problem.is_step(),
-        "dot product: a step expected at most {} queries, got {num_queries}",
-        few::FEW
-    );
-    assert!(
-        bias.is_none() || problem.bias.is_some(),
-        "dot product: a bias gradient without a bias"
-    );
-    let outputs = Outputs {
-        context,
-        lse,
-        context_gradient,
+    } = gradients;
+    let gradients = Gradients {
+        queries,
+        keys_and_values: KeyValueGradients::Deferred { scores, weights },
+        bias,
+        shared: &mut [],
     };
-    let score = problem.score();
-    let attention = problem.attention(&score, &problem.mask);
-    let sizes = attention.check_outputs(&outputs);
-    attention.check_bias(&sizes, bias.as_deref().unwrap_or_default());
-    let shape = [batch, heads, num_queries, problem.keys.shape()[2]];
-    assert_len(
-        "query gradient",
-        queries.len(),
-        [batch, heads, num_queries, size],
-    );
-    assert_len("score gradient", scores.len(), shape);
-    assert_len("weights", weights.len(), shape);
-    let pairs = Pairs::Keep { scores, weights };
-    few::backward(level, problem, &outputs, queries, pairs, bias);
+    add_gradients(inputs, level, outputs, gradients);
+}
+
+fn add_gradients<E: Real>(
+    inputs: &DotProductAttentionInputs<E>,
+    level: Level,
+    outputs: &AttentionOutputs<E>,
+    gradients: Gradients<E>,
+) {
+    let score = DotProductScore::new(inputs);
+    let attention = inputs.attention(&score);
+    attention.check_backward(outputs, &gradients);
+    if inputs.is_decode() {
+        decode::backward(level, &attention, outputs, gradients);
+    } else {
+        crate::stream::backward(level, &attention, outputs, gradients);
+    }
 }

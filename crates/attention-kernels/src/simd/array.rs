@@ -2,48 +2,34 @@
 //!
 //! The compiler vectorises these loops with what the level allows.
 
-use super::{Job, Real, Simd};
+use super::{Float, Portable};
 
-/// Plain Rust.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Portable;
-
-/// `a * b + c`, rounded once where the level has an instruction for it.
-pub(super) trait MulAdd<E> {
-    fn mul_add(a: E, b: E, c: E) -> E;
-}
-
-impl<E: Real> MulAdd<E> for Portable {
-    #[inline(always)]
-    fn mul_add(a: E, b: E, c: E) -> E {
-        a * b + c
-    }
-}
-
-/// Implements [`Simd<$real>`](Simd) for the token `$token` with arrays of `$lanes`; `$call` does a job with its
-/// instructions.
+/// Implements [`Simd<$float>`](Simd) for a token with arrays. `$mul_add` is `a * b + c`, rounded once where there is an
+/// instruction for it.
 macro_rules! array_simd {
-    ($token:ty, $real:ident, $lanes:literal, $registers:literal, $call:path) => {
-        impl Simd<$real> for $token {
-            type V = [$real; $lanes];
+    (
+        $token:ident, $float:ident, lanes: $lanes:literal, registers: $registers:literal, mul_add: $mul_add:path
+    ) => {
+        impl $crate::simd::Simd<$float> for $token {
+            type V = [$float; $lanes];
             type M = [bool; $lanes];
             const LANES: usize = $lanes;
             const REGISTERS: usize = $registers;
 
             #[inline(always)]
-            fn splat(self, x: $real) -> Self::V {
+            fn splat(self, x: $float) -> Self::V {
                 [x; $lanes]
             }
 
             #[inline(always)]
-            fn load(self, from: &[$real]) -> Self::V {
+            fn load(self, from: &[$float]) -> Self::V {
                 let mut v = [0.0; $lanes];
                 v.copy_from_slice(&from[..$lanes]);
                 v
             }
 
             #[inline(always)]
-            fn store(self, v: Self::V, to: &mut [$real]) {
+            fn store(self, v: Self::V, to: &mut [$float]) {
                 to[..$lanes].copy_from_slice(&v);
             }
 
@@ -64,18 +50,12 @@ macro_rules! array_simd {
 
             #[inline(always)]
             fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-                use crate::simd::array::MulAdd;
-                std::array::from_fn(|lane| {
-                    <Self as MulAdd<$real>>::mul_add(a[lane], b[lane], c[lane])
-                })
+                std::array::from_fn(|lane| $mul_add(a[lane], b[lane], c[lane]))
             }
 
             #[inline(always)]
             fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-                use crate::simd::array::MulAdd;
-                std::array::from_fn(|lane| {
-                    <Self as MulAdd<$real>>::mul_add(-a[lane], b[lane], c[lane])
-                })
+                std::array::from_fn(|lane| $mul_add(-a[lane], b[lane], c[lane]))
             }
 
             #[inline(always)]
@@ -119,11 +99,6 @@ macro_rules! array_simd {
             }
 
             #[inline(always)]
-            fn call<J: $crate::simd::Job<$real>>(self, job: J) -> J::Output {
-                $call(self, job)
-            }
-
-            #[inline(always)]
             fn less(self, a: Self::V, b: Self::V) -> Self::M {
                 std::array::from_fn(|lane| a[lane] < b[lane])
             }
@@ -134,7 +109,7 @@ macro_rules! array_simd {
             }
 
             #[inline(always)]
-            fn sum(self, v: Self::V) -> $real {
+            fn sum(self, v: Self::V) -> $float {
                 let mut v = v;
                 let mut width = $lanes;
                 while width > 1 {
@@ -147,8 +122,8 @@ macro_rules! array_simd {
             }
 
             #[inline(always)]
-            fn largest(self, v: Self::V) -> $real {
-                v.into_iter().fold($real::NEG_INFINITY, $real::max)
+            fn largest(self, v: Self::V) -> $float {
+                v.into_iter().fold($float::NEG_INFINITY, $float::max)
             }
         }
     };
@@ -156,14 +131,11 @@ macro_rules! array_simd {
 
 pub(super) use array_simd;
 
-/// Does a job in a function of its own.
-#[inline(never)]
-fn call<E: Real, J: Job<E>>(simd: Portable, job: J) -> J::Output
-where
-    Portable: Simd<E>,
-{
-    job.run(simd)
+/// `a * b + c`, rounded twice.
+#[inline(always)]
+fn unfused<E: Float>(a: E, b: E, c: E) -> E {
+    a * b + c
 }
 
-array_simd!(Portable, f32, 8, 16, call);
-array_simd!(Portable, f64, 8, 16, call);
+array_simd!(Portable, f32, lanes: 8, registers: 16, mul_add: unfused);
+array_simd!(Portable, f64, lanes: 8, registers: 16, mul_add: unfused);

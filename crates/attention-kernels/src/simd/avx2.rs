@@ -2,54 +2,19 @@
 
 use std::arch::x86_64::*;
 
-use super::array::{MulAdd, array_simd};
+use super::array::array_simd;
 use super::exp::{
     COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
 };
-use super::{Job, Real, Simd, square_len};
+use super::{Simd, registers, square_len, token};
 
-/// Proof that the machine has AVX2 and FMA.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx2(());
+token!(
+    /// Proof that the machine has AVX2 and FMA.
+    Avx2, is_x86_feature_detected, ["avx2", "fma"]
+);
 
-impl Avx2 {
-    /// # Safety
-    /// The machine must have AVX2 and FMA.
-    #[inline(always)]
-    pub(super) unsafe fn new_unchecked() -> Self {
-        Self(())
-    }
-}
+array_simd!(Avx2, f64, lanes: 8, registers: 16, mul_add: f64::mul_add);
 
-impl MulAdd<f64> for Avx2 {
-    #[inline(always)]
-    fn mul_add(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-}
-
-array_simd!(Avx2, f64, 8, 16, call);
-
-/// Does a job in a function of its own.
-#[inline(always)]
-fn call<E: Real, J: Job<E>>(simd: Avx2, job: J) -> J::Output
-where
-    Avx2: Simd<E>,
-{
-    #[inline(never)]
-    #[target_feature(enable = "avx2,fma")]
-    fn run<E: Real, J: Job<E>>(simd: Avx2, job: J) -> J::Output
-    where
-        Avx2: Simd<E>,
-    {
-        job.run(simd)
-    }
-    // SAFETY: `simd` proves that the machine has these instructions.
-    unsafe { run(simd, job) }
-}
-
-// SAFETY of all intrinsics below: `self` proves that the machine has them. Loads and stores check the length of
-// their slice first.
 impl Simd<f32> for Avx2 {
     type V = __m256;
     type M = __m256;
@@ -58,94 +23,96 @@ impl Simd<f32> for Avx2 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
-        unsafe { _mm256_set1_ps(x) }
+        registers!(self, _mm256_set1_ps(x))
     }
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> __m256 {
         let from = &from[..8];
+        // SAFETY: the token proves that the instruction is there, and `from` has the eight elements it reads.
         unsafe { _mm256_loadu_ps(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: __m256, to: &mut [f32]) {
         let to = &mut to[..8];
+        // SAFETY: the token proves that the instruction is there, and `to` has the eight elements it writes.
         unsafe { _mm256_storeu_ps(to.as_mut_ptr(), v) }
     }
 
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_add_ps(a, b) }
+        registers!(self, _mm256_add_ps(a, b))
     }
 
     #[inline(always)]
     fn sub(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_sub_ps(a, b) }
+        registers!(self, _mm256_sub_ps(a, b))
     }
 
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_mul_ps(a, b) }
+        registers!(self, _mm256_mul_ps(a, b))
     }
 
     #[inline(always)]
     fn mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        unsafe { _mm256_fmadd_ps(a, b, c) }
+        registers!(self, _mm256_fmadd_ps(a, b, c))
     }
 
     #[inline(always)]
     fn neg_mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        unsafe { _mm256_fnmadd_ps(a, b, c) }
+        registers!(self, _mm256_fnmadd_ps(a, b, c))
     }
 
     #[inline(always)]
     fn min(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_min_ps(a, b) }
+        registers!(self, _mm256_min_ps(a, b))
     }
 
     #[inline(always)]
     fn max(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_max_ps(a, b) }
+        registers!(self, _mm256_max_ps(a, b))
     }
 
     /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, to 1.6 * 10^-7.
     #[inline(always)]
     fn reciprocal(self, v: __m256) -> __m256 {
-        unsafe {
+        registers!(self, {
             let r = _mm256_rcp_ps(v);
             _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r)
-        }
+        })
     }
 
     #[inline(always)]
     fn add_reciprocal(self, v: __m256, sum: __m256) -> __m256 {
-        unsafe {
+        registers!(self, {
             let r = _mm256_rcp_ps(v);
             _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0)), sum)
-        }
+        })
     }
 
     #[inline(always)]
     fn add_quotient(self, a: __m256, v: __m256, sum: __m256) -> __m256 {
-        unsafe {
+        registers!(self, {
             let r = _mm256_rcp_ps(v);
             let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
             _mm256_fmadd_ps(_mm256_mul_ps(a, r), correction, sum)
-        }
+        })
     }
 
     #[inline(always)]
     fn reciprocal_less_one(self, v: __m256) -> __m256 {
-        unsafe {
+        registers!(self, {
             let r = _mm256_rcp_ps(v);
             let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
             _mm256_fmadd_ps(r, correction, _mm256_set1_ps(-1.0))
-        }
+        })
     }
 
     #[inline(always)]
     fn exp(self, v: __m256) -> __m256 {
-        unsafe {
+        registers!(self, {
             // The bounds come first: `min` and `max` then let NaN pass.
             let x = _mm256_min_ps(_mm256_set1_ps(HIGHEST), v);
             let x = _mm256_max_ps(_mm256_set1_ps(LOWEST), x);
@@ -178,12 +145,12 @@ impl Simd<f32> for Avx2 {
             let high = _mm256_cmp_ps::<_CMP_GT_OQ>(v, _mm256_set1_ps(HIGHEST));
             let y = _mm256_andnot_ps(low, y);
             _mm256_blendv_ps(y, _mm256_set1_ps(f32::INFINITY), high)
-        }
+        })
     }
 
     #[inline(always)]
     fn exp2(self, v: __m256) -> __m256 {
-        unsafe {
+        registers!(self, {
             let lowest = _mm256_set1_ps(LOWEST_POWER);
             // The bound comes first: `max` then lets NaN pass.
             let x = _mm256_max_ps(lowest, v);
@@ -200,24 +167,20 @@ impl Simd<f32> for Avx2 {
             let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n));
             let y = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
             _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(v, lowest), y)
-        }
+        })
     }
 
-    #[inline(always)]
-    fn call<J: Job<f32>>(self, job: J) -> J::Output {
-        call(self, job)
-    }
-
-    /// Pairs of numbers, then of pairs, then halves of vectors are interleaved.
+    /// Pairs of elements, then of pairs, then halves of vectors are interleaved.
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
         assert!(from.len() >= square_len(8, from_stride) && to.len() >= square_len(8, to_stride));
-        // SAFETY: the assertion covers the last of the 8 rows of 8, on both sides.
-        unsafe {
-            let mut rows = [_mm256_setzero_ps(); 8];
-            for (r, row) in rows.iter_mut().enumerate() {
-                *row = _mm256_loadu_ps(from.as_ptr().add(r * from_stride));
-            }
+        let mut rows = [Simd::<f32>::zero(self); 8];
+        for (r, row) in rows.iter_mut().enumerate() {
+            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
+            // eight rows of eight elements.
+            *row = unsafe { _mm256_loadu_ps(from.as_ptr().add(r * from_stride)) };
+        }
+        let columns = registers!(self, {
             let mut pairs = rows;
             for r in (0..8).step_by(2) {
                 pairs[r] = _mm256_unpacklo_ps(rows[r], rows[r + 1]);
@@ -235,46 +198,47 @@ impl Simd<f32> for Avx2 {
                 fours[q + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
                 fours[q + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
             }
+            let mut columns = fours;
             for x in 0..4 {
-                let (low, high) = (fours[x], fours[4 + x]);
-                let to = to.as_mut_ptr();
-                _mm256_storeu_ps(
-                    to.add(x * to_stride),
-                    _mm256_permute2f128_ps::<0x20>(low, high),
-                );
-                let second = _mm256_permute2f128_ps::<0x31>(low, high);
-                _mm256_storeu_ps(to.add((4 + x) * to_stride), second);
+                columns[x] = _mm256_permute2f128_ps::<0x20>(fours[x], fours[4 + x]);
+                columns[4 + x] = _mm256_permute2f128_ps::<0x31>(fours[x], fours[4 + x]);
             }
+            columns
+        });
+        for (x, column) in columns.into_iter().enumerate() {
+            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
+            // eight columns of eight elements.
+            unsafe { _mm256_storeu_ps(to.as_mut_ptr().add(x * to_stride), column) };
         }
     }
 
     #[inline(always)]
     fn less(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
+        registers!(self, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b))
     }
 
     #[inline(always)]
     fn select(self, mask: __m256, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_blendv_ps(b, a, mask) }
+        registers!(self, _mm256_blendv_ps(b, a, mask))
     }
 
     #[inline(always)]
     fn sum(self, v: __m256) -> f32 {
-        unsafe {
+        registers!(self, {
             let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
             let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
-        }
+        })
     }
 
     #[inline(always)]
     fn largest(self, v: __m256) -> f32 {
-        unsafe {
+        registers!(self, {
             // `max` returns its second operand where the first is NaN.
             let v = _mm256_max_ps(v, _mm256_set1_ps(f32::NEG_INFINITY));
             let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
             let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
-        }
+        })
     }
 }

@@ -2,54 +2,19 @@
 
 use std::arch::x86_64::*;
 
-use super::array::{MulAdd, array_simd};
+use super::array::array_simd;
 use super::exp::{
     COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
 };
-use super::{Job, Real, Simd, square_len};
+use super::{Simd, registers, square_len, token};
 
-/// Proof that the machine has AVX-512 F and DQ, AVX2 and FMA.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Avx512(());
+token!(
+    /// Proof that the machine has AVX-512 F and DQ, AVX2 and FMA.
+    Avx512, is_x86_feature_detected, ["avx512f", "avx512dq", "avx2", "fma"]
+);
 
-impl Avx512 {
-    /// # Safety
-    /// The machine must have AVX-512 F and DQ, AVX2 and FMA.
-    #[inline(always)]
-    pub(super) unsafe fn new_unchecked() -> Self {
-        Self(())
-    }
-}
+array_simd!(Avx512, f64, lanes: 8, registers: 32, mul_add: f64::mul_add);
 
-impl MulAdd<f64> for Avx512 {
-    #[inline(always)]
-    fn mul_add(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-}
-
-array_simd!(Avx512, f64, 8, 32, call);
-
-/// Does a job in a function of its own.
-#[inline(always)]
-fn call<E: Real, J: Job<E>>(simd: Avx512, job: J) -> J::Output
-where
-    Avx512: Simd<E>,
-{
-    #[inline(never)]
-    #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
-    fn run<E: Real, J: Job<E>>(simd: Avx512, job: J) -> J::Output
-    where
-        Avx512: Simd<E>,
-    {
-        job.run(simd)
-    }
-    // SAFETY: `simd` proves that the machine has these instructions.
-    unsafe { run(simd, job) }
-}
-
-// SAFETY of all intrinsics below: `self` proves that the machine has them. Loads and stores check the length of
-// their slice first.
 impl Simd<f32> for Avx512 {
     type V = __m512;
     type M = __mmask16;
@@ -58,106 +23,112 @@ impl Simd<f32> for Avx512 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m512 {
-        unsafe { _mm512_set1_ps(x) }
+        registers!(self, _mm512_set1_ps(x))
     }
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> __m512 {
         let from = &from[..16];
+        // SAFETY: the token proves that the instruction is there, and `from` has the sixteen elements it reads.
         unsafe { _mm512_loadu_ps(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: __m512, to: &mut [f32]) {
         let to = &mut to[..16];
+        // SAFETY: the token proves that the instruction is there, and `to` has the sixteen elements it writes.
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), v) }
     }
 
     #[inline(always)]
     fn load_partial(self, from: &[f32]) -> __m512 {
         let lanes = first_lanes(from.len());
+        // SAFETY: the token proves that the instruction is there; it reads only the lanes of the mask, as many as
+        // `from` has elements.
         unsafe { _mm512_maskz_loadu_ps(lanes, from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store_partial(self, v: __m512, to: &mut [f32]) {
         let lanes = first_lanes(to.len());
+        // SAFETY: the token proves that the instruction is there; it writes only the lanes of the mask, as many as
+        // `to` has elements.
         unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), lanes, v) }
     }
 
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_add_ps(a, b) }
+        registers!(self, _mm512_add_ps(a, b))
     }
 
     #[inline(always)]
     fn sub(self, a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_sub_ps(a, b) }
+        registers!(self, _mm512_sub_ps(a, b))
     }
 
     #[inline(always)]
     fn mul(self, a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_mul_ps(a, b) }
+        registers!(self, _mm512_mul_ps(a, b))
     }
 
     #[inline(always)]
     fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        unsafe { _mm512_fmadd_ps(a, b, c) }
+        registers!(self, _mm512_fmadd_ps(a, b, c))
     }
 
     #[inline(always)]
     fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        unsafe { _mm512_fnmadd_ps(a, b, c) }
+        registers!(self, _mm512_fnmadd_ps(a, b, c))
     }
 
     #[inline(always)]
     fn min(self, a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_min_ps(a, b) }
+        registers!(self, _mm512_min_ps(a, b))
     }
 
     #[inline(always)]
     fn max(self, a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_max_ps(a, b) }
+        registers!(self, _mm512_max_ps(a, b))
     }
 
     /// The estimate is within 2^-14; a Newton step `r (2 - v r)` squares that.
     #[inline(always)]
     fn reciprocal(self, v: __m512) -> __m512 {
-        unsafe {
+        registers!(self, {
             let r = _mm512_rcp14_ps(v);
             _mm512_mul_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)))
-        }
+        })
     }
 
     #[inline(always)]
     fn add_reciprocal(self, v: __m512, sum: __m512) -> __m512 {
-        unsafe {
+        registers!(self, {
             let r = _mm512_rcp14_ps(v);
             _mm512_fmadd_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)), sum)
-        }
+        })
     }
 
     #[inline(always)]
     fn add_quotient(self, a: __m512, v: __m512, sum: __m512) -> __m512 {
-        unsafe {
+        registers!(self, {
             let r = _mm512_rcp14_ps(v);
             let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
             _mm512_fmadd_ps(_mm512_mul_ps(a, r), correction, sum)
-        }
+        })
     }
 
     #[inline(always)]
     fn reciprocal_less_one(self, v: __m512) -> __m512 {
-        unsafe {
+        registers!(self, {
             let r = _mm512_rcp14_ps(v);
             let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
             _mm512_fmadd_ps(r, correction, _mm512_set1_ps(-1.0))
-        }
+        })
     }
 
     #[inline(always)]
     fn exp(self, v: __m512) -> __m512 {
-        unsafe {
+        registers!(self, {
             // The bounds come first: `min` and `max` then let NaN pass.
             let x = _mm512_min_ps(_mm512_set1_ps(HIGHEST + 1.0), v);
             let x = _mm512_max_ps(_mm512_set1_ps(LOWEST - 1.0), x);
@@ -178,13 +149,13 @@ impl Simd<f32> for Avx512 {
             // NaN compares neither way and is kept.
             let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(v, _mm512_set1_ps(LOWEST));
             _mm512_mask_mov_ps(y, low, _mm512_setzero_ps())
-        }
+        })
     }
 
     /// `reduce` leaves `v - floor(v)`, and `scalef` takes the floor of its exponent itself.
     #[inline(always)]
     fn exp2(self, v: __m512) -> __m512 {
-        unsafe {
+        registers!(self, {
             let r = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(v);
             let [c0, c1, c2, c3, c4, c5, c6] = POWER_OF_TWO.map(|c| _mm512_set1_ps(c));
             let p = _mm512_fmadd_ps(c6, r, c5);
@@ -196,24 +167,20 @@ impl Simd<f32> for Avx512 {
             // "Not less" holds for NaN.
             let normal = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(v, _mm512_set1_ps(LOWEST_POWER));
             _mm512_maskz_scalef_ps(normal, p, v)
-        }
+        })
     }
 
-    #[inline(always)]
-    fn call<J: Job<f32>>(self, job: J) -> J::Output {
-        call(self, job)
-    }
-
-    /// Pairs of numbers, then of pairs, then quarters of vectors are interleaved.
+    /// Pairs of elements, then of pairs, then quarters of vectors are interleaved.
     #[inline(always)]
     fn transpose(self, from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize) {
         assert!(from.len() >= square_len(16, from_stride) && to.len() >= square_len(16, to_stride));
-        // SAFETY: the assertion covers the last of the 16 rows of 16, on both sides.
-        unsafe {
-            let mut rows = [_mm512_setzero_ps(); 16];
-            for (r, row) in rows.iter_mut().enumerate() {
-                *row = _mm512_loadu_ps(from.as_ptr().add(r * from_stride));
-            }
+        let mut rows = [Simd::<f32>::zero(self); 16];
+        for (r, row) in rows.iter_mut().enumerate() {
+            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
+            // sixteen rows of sixteen elements.
+            *row = unsafe { _mm512_loadu_ps(from.as_ptr().add(r * from_stride)) };
+        }
+        let columns = registers!(self, {
             let mut pairs = rows;
             for r in (0..16).step_by(2) {
                 pairs[r] = _mm512_unpacklo_ps(rows[r], rows[r + 1]);
@@ -231,44 +198,48 @@ impl Simd<f32> for Avx512 {
                 fours[q + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
                 fours[q + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
             }
+            let mut columns = fours;
             for x in 0..4 {
                 let even_low = _mm512_shuffle_f32x4::<0x88>(fours[x], fours[4 + x]);
                 let odd_low = _mm512_shuffle_f32x4::<0xdd>(fours[x], fours[4 + x]);
                 let even_high = _mm512_shuffle_f32x4::<0x88>(fours[8 + x], fours[12 + x]);
                 let odd_high = _mm512_shuffle_f32x4::<0xdd>(fours[8 + x], fours[12 + x]);
-                let columns = [
-                    _mm512_shuffle_f32x4::<0x88>(even_low, even_high),
-                    _mm512_shuffle_f32x4::<0x88>(odd_low, odd_high),
-                    _mm512_shuffle_f32x4::<0xdd>(even_low, even_high),
-                    _mm512_shuffle_f32x4::<0xdd>(odd_low, odd_high),
-                ];
-                for (quarter, column) in columns.into_iter().enumerate() {
-                    let to = to.as_mut_ptr().add((4 * quarter + x) * to_stride);
-                    _mm512_storeu_ps(to, column);
-                }
+                columns[x] = _mm512_shuffle_f32x4::<0x88>(even_low, even_high);
+                columns[4 + x] = _mm512_shuffle_f32x4::<0x88>(odd_low, odd_high);
+                columns[8 + x] = _mm512_shuffle_f32x4::<0xdd>(even_low, even_high);
+                columns[12 + x] = _mm512_shuffle_f32x4::<0xdd>(odd_low, odd_high);
             }
+            columns
+        });
+        for (x, column) in columns.into_iter().enumerate() {
+            // SAFETY: the token proves that the instruction is there, and the assertion covers the last of the
+            // sixteen columns of sixteen elements.
+            unsafe { _mm512_storeu_ps(to.as_mut_ptr().add(x * to_stride), column) };
         }
     }
 
     #[inline(always)]
     fn less(self, a: __m512, b: __m512) -> __mmask16 {
-        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+        registers!(self, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b))
     }
 
     #[inline(always)]
     fn select(self, mask: __mmask16, a: __m512, b: __m512) -> __m512 {
-        unsafe { _mm512_mask_blend_ps(mask, b, a) }
+        registers!(self, _mm512_mask_blend_ps(mask, b, a))
     }
 
     #[inline(always)]
     fn sum(self, v: __m512) -> f32 {
-        unsafe { _mm512_reduce_add_ps(v) }
+        registers!(self, _mm512_reduce_add_ps(v))
     }
 
     #[inline(always)]
     fn largest(self, v: __m512) -> f32 {
         // `max` returns its second operand where the first is NaN.
-        unsafe { _mm512_reduce_max_ps(_mm512_max_ps(v, _mm512_set1_ps(f32::NEG_INFINITY))) }
+        registers!(
+            self,
+            _mm512_reduce_max_ps(_mm512_max_ps(v, _mm512_set1_ps(f32::NEG_INFINITY)))
+        )
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) const LN2_HIGH: f32 = 0.693_359_375;
 pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Above this the result is infinite.
 pub(super) const HIGHEST: f32 = 88.722_84;
-/// Below this the result is not a normal number.
+/// Below this the result is not a normal element.
 pub(super) const LOWEST: f32 = -87.336_54;
 
 /// `e^r = 1 + r + r^2 (C[0] + C[1] r + ... )`, a minimax fit in the form of Cephes' `expf`.
@@ -37,10 +37,10 @@ pub(super) const POWER_OF_TWO: [f32; 7] = [
     1.243_968_7e-3,
     2.170_225_6e-4,
 ];
-/// Below this `2^x` is taken for 0: it is not a normal number.
+/// Below this `2^x` is taken for 0: it is not a normal element.
 pub(super) const LOWEST_POWER: f32 = -126.0;
 
-/// A number with exponentials for arrays.
+/// An element with exponentials for arrays.
 pub(super) trait ArrayExp: Copy {
     fn array_exp(self) -> Self;
     fn array_exp2(self) -> Self;

@@ -1,25 +1,28 @@
 //! Products of small matrices that are in cache: the inner loops of the streaming kernels.
 //!
 //! A block of `R` rows by `V` vectors of the result stays in registers. Each step of the sum loads `V` vectors of the
-//! right operand and broadcasts `R` numbers of the left one, straight from memory, for `R * V` multiply-adds: at 6 by
+//! right operand and broadcasts `R` elements of the left one, straight from memory, for `R * V` multiply-adds: at 6 by
 //! 4, ten loads for 24 multiply-adds, where the cores at hand do two of each per cycle.
+//!
+//! The crate `gemm` is for large products: it packs both operands, again at each call. Those here are smaller than a
+//! cache, and their operands are packed once for many products, or need no packing.
 
-use super::{Job, Real, Simd};
+use super::{Float, Job, Simd};
 
 /// The most rows of a register block.
-const ROWS: usize = 6;
+const BLOCK_ROWS: usize = 6;
 
 /// The most vectors in a row of a register block: 6 by 4 and five vectors to work with fill 29 of 32 registers, 6 by
 /// 2 and three 15 of 16.
 #[inline(always)]
-const fn vectors<E: Real, S: Simd<E>>() -> usize {
+const fn block_vectors<E: Float, S: Simd<E>>() -> usize {
     if S::REGISTERS >= 32 { 4 } else { 2 }
 }
 
 /// How many columns a register block has: the width of the panels in which a right operand is best stored.
 #[inline(always)]
-pub(crate) const fn panel<E: Real, S: Simd<E>>() -> usize {
-    vectors::<E, S>() * S::LANES
+pub(crate) const fn panel_width<E: Float, S: Simd<E>>() -> usize {
+    block_vectors::<E, S>() * S::LANES
 }
 
 /// What the sum is added to.
@@ -50,7 +53,7 @@ pub(crate) struct Product<'a, E> {
     pub start: Start<'a, E>,
 }
 
-impl<E: Real> Product<'_, E> {
+impl<E: Float> Product<'_, E> {
     /// Computes it, in a function of its own: the register blocks are compiled once for each instruction set.
     #[inline(always)]
     pub(crate) fn compute<S: Simd<E>>(self, simd: S) {
@@ -58,7 +61,7 @@ impl<E: Real> Product<'_, E> {
     }
 }
 
-impl<E: Real> Job<E> for Product<'_, E> {
+impl<E: Float> Job<E> for Product<'_, E> {
     type Output = ();
 
     #[inline(always)]
@@ -88,31 +91,33 @@ impl<E: Real> Job<E> for Product<'_, E> {
         if let Start::Scaled(factors) = start {
             assert!(factors.len() >= rows);
         }
-        let blocks = even_blocks(columns / S::LANES, vectors::<E, S>());
+        let blocks = even_blocks(columns / S::LANES, block_vectors::<E, S>());
         for (first_vector, width) in blocks {
             let column = first_vector * S::LANES;
-            for (first_row, height) in even_blocks(rows, ROWS) {
-                // SAFETY: the block's rows are less than `rows` and its columns less than `columns`, so that the
-                // assertions above cover every offset; with no steps the operands are not read.
-                unsafe {
-                    let block = Block {
-                        simd,
-                        steps,
-                        left: left.as_ptr().wrapping_add(first_row * row),
-                        row,
-                        step,
-                        right: right.as_ptr().wrapping_add(column),
-                        right_stride,
-                        out: out.as_mut_ptr().add(first_row * out_stride + column),
-                        out_stride,
-                    };
-                    let start = match start {
+            for (first_row, height) in even_blocks(rows, BLOCK_ROWS) {
+                let block = Block {
+                    simd,
+                    steps,
+                    left: left.as_ptr().wrapping_add(first_row * row),
+                    row,
+                    step,
+                    right: right.as_ptr().wrapping_add(column),
+                    right_stride,
+                    out: out
+                        .as_mut_ptr()
+                        .wrapping_add(first_row * out_stride + column),
+                    out_stride,
+                    start: match start {
                         Start::Zero => Origin::Zero,
                         Start::Sum => Origin::Sum,
-                        Start::Scaled(factors) => Origin::Scaled(factors.as_ptr().add(first_row)),
-                    };
-                    block.compute(height, width, start);
-                }
+                        Start::Scaled(factors) => {
+                            Origin::Scaled(factors.as_ptr().wrapping_add(first_row))
+                        }
+                    },
+                };
+                // SAFETY: the block's rows are less than `rows` and its columns less than `columns`, so that the
+                // assertions above cover every offset; with no steps the operands are not read.
+                unsafe { block.compute(height, width) };
             }
         }
     }
@@ -138,7 +143,7 @@ enum Origin<E> {
     Scaled(*const E),
 }
 
-/// A register block, by pointers to its first numbers.
+/// A register block, by pointers to its first elements.
 #[derive(Clone, Copy)]
 struct Block<E, S> {
     simd: S,
@@ -150,73 +155,84 @@ struct Block<E, S> {
     right_stride: usize,
     out: *mut E,
     out_stride: usize,
+    start: Origin<E>,
 }
 
-impl<E: Real, S: Simd<E>> Block<E, S> {
+impl<E: Float, S: Simd<E>> Block<E, S> {
     /// # Safety
-    /// All that a block of this height and width addresses must be there.
+    /// The operands must have all elements of a block of this height and width: `height` rows of `steps` on the left,
+    /// `steps` rows of `width` vectors on the right, `height` rows of `width` vectors in the result, and `height` factors
+    /// if it starts from those.
     #[inline(always)]
-    unsafe fn compute(self, height: usize, width: usize, start: Origin<E>) {
+    unsafe fn compute(self, height: usize, width: usize) {
+        // SAFETY: the caller vouches for a block of this height and width.
         unsafe {
             match width {
-                1 => self.of_width::<1>(height, start),
-                2 => self.of_width::<2>(height, start),
-                3 if vectors::<E, S>() > 2 => self.of_width::<3>(height, start),
-                _ if vectors::<E, S>() > 2 => self.of_width::<4>(height, start),
+                1 => self.of_width::<1>(height),
+                2 => self.of_width::<2>(height),
+                3 if block_vectors::<E, S>() > 2 => self.of_width::<3>(height),
+                _ if block_vectors::<E, S>() > 2 => self.of_width::<4>(height),
                 _ => unreachable!("a block is at most as wide as the registers allow"),
             }
         }
     }
 
     /// # Safety
-    /// As for `compute`.
+    /// As for `compute`, with the width `V`.
     #[inline(always)]
-    unsafe fn of_width<const V: usize>(self, height: usize, start: Origin<E>) {
+    unsafe fn of_width<const V: usize>(self, height: usize) {
+        // SAFETY: the caller vouches for a block of this height and the width `V`.
         unsafe {
             match height {
-                1 => self.of_size::<1, V>(start),
-                2 => self.of_size::<2, V>(start),
-                3 => self.of_size::<3, V>(start),
-                4 => self.of_size::<4, V>(start),
-                5 => self.of_size::<5, V>(start),
-                _ => self.of_size::<ROWS, V>(start),
+                1 => self.of_size::<1, V>(),
+                2 => self.of_size::<2, V>(),
+                3 => self.of_size::<3, V>(),
+                4 => self.of_size::<4, V>(),
+                5 => self.of_size::<5, V>(),
+                _ => self.of_size::<BLOCK_ROWS, V>(),
             }
         }
     }
 
     /// # Safety
-    /// As for `compute`.
+    /// As for `compute`, with the height `R` and the width `V`.
     #[inline(always)]
-    unsafe fn of_size<const R: usize, const V: usize>(self, start: Origin<E>) {
+    unsafe fn of_size<const R: usize, const V: usize>(self) {
         let simd = self.simd;
-        // SAFETY of what follows: by the caller.
         let mut sums = [[simd.zero(); V]; R];
         let (mut left, mut right) = (self.left, self.right);
         for _ in 0..self.steps {
             let mut b = [simd.zero(); V];
             for (v, b) in b.iter_mut().enumerate() {
+                // SAFETY: each of the `steps` rows on the right has `V` vectors.
                 *b = unsafe { load_at(simd, right.add(v * S::LANES)) };
             }
             for (r, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: each of the `R` rows on the left has `steps` elements.
                 let a = simd.splat(unsafe { *left.add(r * self.row) });
                 for (sum, &b) in sums.iter_mut().zip(&b) {
                     *sum = simd.mul_add(a, b, *sum);
                 }
             }
+            // Without bounds: after the last step they point to nothing, and nothing is read.
             left = left.wrapping_add(self.step);
             right = right.wrapping_add(self.right_stride);
         }
         for (r, sums) in sums.iter().enumerate() {
             for (v, &sum) in sums.iter().enumerate() {
-                let to = unsafe { self.out.add(r * self.out_stride + v * S::LANES) };
-                let sum = match start {
+                let to = self.out.wrapping_add(r * self.out_stride + v * S::LANES);
+                let sum = match self.start {
                     Origin::Zero => sum,
+                    // SAFETY: each of the `R` rows of the result has `V` vectors.
                     Origin::Sum => simd.add(unsafe { load_at(simd, to) }, sum),
                     Origin::Scaled(factors) => {
+                        // SAFETY: there are `R` factors.
                         let factor = simd.splat(unsafe { *factors.add(r) });
+                        // SAFETY: each of the `R` rows of the result has `V` vectors.
                         simd.mul_add(unsafe { load_at(simd, to) }, factor, sum)
                     }
                 };
+                // SAFETY: each of the `R` rows of the result has `V` vectors, and nothing else refers to it.
                 simd.store(sum, unsafe { std::slice::from_raw_parts_mut(to, S::LANES) });
             }
         }
@@ -224,8 +240,9 @@ impl<E: Real, S: Simd<E>> Block<E, S> {
 }
 
 /// # Safety
-/// As many numbers as a vector has lanes must be there.
+/// As many elements as a vector has lanes must be there.
 #[inline(always)]
-unsafe fn load_at<E: Real, S: Simd<E>>(simd: S, from: *const E) -> S::V {
+unsafe fn load_at<E: Float, S: Simd<E>>(simd: S, from: *const E) -> S::V {
+    // SAFETY: the caller vouches for the elements.
     simd.load(unsafe { std::slice::from_raw_parts(from, S::LANES) })
 }

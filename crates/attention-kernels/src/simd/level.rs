@@ -2,19 +2,28 @@
 
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use super::avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+use super::avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
+use super::token::Portable;
+
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level(pub(super) Kind);
 
+/// The tokens: a level is only made of one that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Portable,
+    Portable(Portable),
     #[cfg(target_arch = "x86_64")]
-    Avx2,
+    Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
-    Avx512,
+    Avx512(Avx512),
     #[cfg(target_arch = "aarch64")]
-    Neon,
+    Neon(Neon),
 }
 
 /// The environment variable that chooses a level by name.
@@ -22,28 +31,20 @@ const VARIABLE: &str = "ATTENTION_SIMD";
 
 impl Level {
     /// Plain Rust, on every machine.
-    pub const PORTABLE: Self = Self(Kind::Portable);
+    pub const PORTABLE: Self = Self(Kind::Portable(Portable));
 
     /// The levels of this machine, the fastest first.
     pub fn available() -> Vec<Self> {
-        let mut levels = Vec::new();
-        // Miri runs no vendor instructions.
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-            if avx2 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-                levels.push(Self(Kind::Avx512));
-            }
-            if avx2 {
-                levels.push(Self(Kind::Avx2));
-            }
-        }
-        #[cfg(all(target_arch = "aarch64", not(miri)))]
-        if std::arch::is_aarch64_feature_detected!("neon") {
-            levels.push(Self(Kind::Neon));
-        }
-        levels.push(Self::PORTABLE);
-        levels
+        let found = [
+            #[cfg(target_arch = "x86_64")]
+            Avx512::detect().map(Kind::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            Avx2::detect().map(Kind::Avx2),
+            #[cfg(target_arch = "aarch64")]
+            Neon::detect().map(Kind::Neon),
+            Some(Kind::Portable(Portable)),
+        ];
+        found.into_iter().flatten().map(Self).collect()
     }
 
     /// The level to use: the one that `ATTENTION_SIMD` names (`avx512`, `avx2`, `neon` or `portable`), or else the
@@ -62,13 +63,13 @@ impl Level {
     /// The name by which `ATTENTION_SIMD` chooses it.
     pub fn name(self) -> &'static str {
         match self.0 {
-            Kind::Portable => "portable",
+            Kind::Portable(_) => "portable",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "avx2",
+            Kind::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => "avx512",
+            Kind::Avx512(_) => "avx512",
             #[cfg(target_arch = "aarch64")]
-            Kind::Neon => "neon",
+            Kind::Neon(_) => "neon",
         }
     }
 

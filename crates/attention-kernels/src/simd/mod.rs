@@ -1,10 +1,15 @@
-//! Vectors of numbers, one implementation for each instruction set, chosen at run time.
+//! Vectors, one implementation for each instruction set, chosen at run time.
 //!
-//! A kernel is written once, generic over [`Simd`], and handed to [`Real::dispatch`] as a [`Job`]. Inside of
-//! [`Job::run`] everything that is `#[inline(always)]` is compiled for the instruction set of the token: keep
-//! closures and calls of other functions out of inner loops unless they are inlined too.
+//! A kernel is written once, generic over [`Simd`], and handed to [`Sealed::dispatch`](float::Sealed::dispatch) as a
+//! [`Job`]. Inside of [`Job::run`] everything that is `#[inline(always)]` is compiled for the instruction set of the
+//! token: keep closures and calls of other functions out of inner loops unless they are inlined too.
 //!
-//! All `unsafe` code of this crate is in this module.
+//! No crate replaces this one. The kernels need estimates of reciprocals whose correction is fused with the sum that
+//! follows, `e^x` and `2^x` to two units in the last place, and transposes of whole registers, chosen at run time on
+//! stable Rust. `pulp` chooses at run time, but has no fused correction, no `exp` and no transposes; `wide` has `exp`,
+//! but the instruction set is fixed when it is compiled; `std::simd` needs nightly, and has no estimates.
+//!
+//! All `unsafe` code of the crate is in this module, which depends on no kernel.
 
 mod array;
 #[cfg(target_arch = "x86_64")]
@@ -12,23 +17,29 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exp;
+mod float;
 pub(crate) mod gemm;
+mod half;
 mod level;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod real;
+mod token;
 
+pub use float::Float;
+pub use half::Half;
 pub use level::Level;
-pub use real::Real;
 
-pub(crate) use array::Portable;
-pub(crate) use real::Job;
+pub(crate) use token::{Job, Token};
+
+use token::Portable;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use token::{registers, token};
 
 /// The vectors of one instruction set, with `E` in each lane. The token's existence proves that the machine has it.
 ///
 /// Comparisons, `min` and `max` follow x86: if either operand is NaN, `min` and `max` return the second and
 /// comparisons are false.
-pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
+pub(crate) trait Simd<E: Float>: Token {
     /// A vector.
     type V: Copy;
     /// The result of a comparison, lane by lane.
@@ -39,9 +50,9 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
     const REGISTERS: usize;
 
     fn splat(self, x: E) -> Self::V;
-    /// The first [`LANES`](Self::LANES) numbers of `from`.
+    /// The first [`LANES`](Self::LANES) elements of `from`.
     fn load(self, from: &[E]) -> Self::V;
-    /// Writes the first [`LANES`](Self::LANES) numbers of `to`.
+    /// Writes the first [`LANES`](Self::LANES) elements of `to`.
     fn store(self, v: Self::V, to: &mut [E]);
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
@@ -60,7 +71,7 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
     fn add_quotient(self, a: Self::V, v: Self::V, sum: Self::V) -> Self::V;
     /// `1 / v - 1`, rounded once where the level allows.
     fn reciprocal_less_one(self, v: Self::V) -> Self::V;
-    /// `e^v`, within two units in the last place; 0 below the smallest normal number, infinity above the largest.
+    /// `e^v`, within two units in the last place; 0 below the smallest normal element, infinity above the largest.
     fn exp(self, v: Self::V) -> Self::V;
     /// `2^v` for `v` at most 127, within two units in the last place, and 1 at 0; 0 below -126.
     fn exp2(self, v: Self::V) -> Self::V;
@@ -72,9 +83,6 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
     fn sum(self, v: Self::V) -> E;
     /// The largest lane; NaN lanes are passed over.
     fn largest(self, v: Self::V) -> E;
-
-    /// Does the work in a function of its own, which is compiled once for each job and level.
-    fn call<J: Job<E>>(self, job: J) -> J::Output;
 
     /// Transposes a square of [`LANES`](Self::LANES) rows: `to[x * to_stride + r] = from[r * from_stride + x]`.
     #[inline(always)]
@@ -92,7 +100,7 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
         self.splat(E::ZERO)
     }
 
-    /// The first `from.len()` numbers, at most [`LANES`](Self::LANES), and zeros.
+    /// The first `from.len()` elements, at most [`LANES`](Self::LANES), and zeros.
     #[inline(always)]
     fn load_partial(self, from: &[E]) -> Self::V {
         let mut padded = [E::ZERO; MAX_LANES];
@@ -100,7 +108,7 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
         self.load(&padded)
     }
 
-    /// Writes `to.len()` numbers, at most [`LANES`](Self::LANES).
+    /// Writes `to.len()` elements, at most [`LANES`](Self::LANES).
     #[inline(always)]
     fn store_partial(self, v: Self::V, to: &mut [E]) {
         let mut padded = [E::ZERO; MAX_LANES];
@@ -109,7 +117,7 @@ pub(crate) trait Simd<E: Real>: Copy + Send + Sync + 'static {
     }
 }
 
-/// How far the last number of a square of `lanes` rows lies; more than any slice has if that overflows.
+/// How far the last element of a square of `lanes` rows lies; more than any slice has if that overflows.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn square_len(lanes: usize, stride: usize) -> usize {

@@ -2,54 +2,19 @@
 
 use std::arch::aarch64::*;
 
-use super::array::{MulAdd, array_simd};
+use super::array::array_simd;
 use super::exp::{
     COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
 };
-use super::{Job, Real, Simd};
+use super::{Simd, registers, token};
 
-/// Proof that the machine has NEON.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Neon(());
+token!(
+    /// Proof that the machine has NEON.
+    Neon, is_aarch64_feature_detected, ["neon"]
+);
 
-impl Neon {
-    /// # Safety
-    /// The machine must have NEON.
-    #[inline(always)]
-    pub(super) unsafe fn new_unchecked() -> Self {
-        Self(())
-    }
-}
+array_simd!(Neon, f64, lanes: 8, registers: 16, mul_add: f64::mul_add);
 
-impl MulAdd<f64> for Neon {
-    #[inline(always)]
-    fn mul_add(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-}
-
-array_simd!(Neon, f64, 8, 16, call);
-
-/// Does a job in a function of its own.
-#[inline(always)]
-fn call<E: Real, J: Job<E>>(simd: Neon, job: J) -> J::Output
-where
-    Neon: Simd<E>,
-{
-    #[inline(never)]
-    #[target_feature(enable = "neon")]
-    fn run<E: Real, J: Job<E>>(simd: Neon, job: J) -> J::Output
-    where
-        Neon: Simd<E>,
-    {
-        job.run(simd)
-    }
-    // SAFETY: `simd` proves that the machine has these instructions.
-    unsafe { run(simd, job) }
-}
-
-// SAFETY of all intrinsics below: `self` proves that the machine has them. Loads and stores check the length of
-// their slice first.
 impl Simd<f32> for Neon {
     type V = float32x4_t;
     type M = uint32x4_t;
@@ -58,85 +23,90 @@ impl Simd<f32> for Neon {
 
     #[inline(always)]
     fn splat(self, x: f32) -> float32x4_t {
-        unsafe { vdupq_n_f32(x) }
+        registers!(self, vdupq_n_f32(x))
     }
 
     #[inline(always)]
     fn load(self, from: &[f32]) -> float32x4_t {
         let from = &from[..4];
+        // SAFETY: the token proves that the instruction is there, and `from` has the four elements it reads.
         unsafe { vld1q_f32(from.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, v: float32x4_t, to: &mut [f32]) {
         let to = &mut to[..4];
+        // SAFETY: the token proves that the instruction is there, and `to` has the four elements it writes.
         unsafe { vst1q_f32(to.as_mut_ptr(), v) }
     }
 
     #[inline(always)]
     fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vaddq_f32(a, b) }
+        registers!(self, vaddq_f32(a, b))
     }
 
     #[inline(always)]
     fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vsubq_f32(a, b) }
+        registers!(self, vsubq_f32(a, b))
     }
 
     #[inline(always)]
     fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vmulq_f32(a, b) }
+        registers!(self, vmulq_f32(a, b))
     }
 
     #[inline(always)]
     fn mul_add(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
-        unsafe { vfmaq_f32(c, a, b) }
+        registers!(self, vfmaq_f32(c, a, b))
     }
 
     #[inline(always)]
     fn neg_mul_add(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
-        unsafe { vfmsq_f32(c, a, b) }
+        registers!(self, vfmsq_f32(c, a, b))
     }
 
     /// By comparison: NEON's own minimum returns NaN if either operand is.
     #[inline(always)]
     fn min(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vbslq_f32(vcltq_f32(a, b), a, b) }
+        registers!(self, vbslq_f32(vcltq_f32(a, b), a, b))
     }
 
     #[inline(always)]
     fn max(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) }
+        registers!(self, vbslq_f32(vcgtq_f32(a, b), a, b))
     }
 
     /// The estimate is within 2^-8; each Newton step `r (2 - v r)` squares that.
     #[inline(always)]
     fn reciprocal(self, v: float32x4_t) -> float32x4_t {
-        unsafe {
+        registers!(self, {
             let r = vrecpeq_f32(v);
             let r = vmulq_f32(r, vrecpsq_f32(v, r));
             vmulq_f32(r, vrecpsq_f32(v, r))
-        }
+        })
     }
 
     #[inline(always)]
     fn add_reciprocal(self, v: float32x4_t, sum: float32x4_t) -> float32x4_t {
-        unsafe { vaddq_f32(sum, Simd::<f32>::reciprocal(self, v)) }
+        registers!(self, vaddq_f32(sum, Simd::<f32>::reciprocal(self, v)))
     }
 
     #[inline(always)]
     fn add_quotient(self, a: float32x4_t, v: float32x4_t, sum: float32x4_t) -> float32x4_t {
-        unsafe { vfmaq_f32(sum, a, Simd::<f32>::reciprocal(self, v)) }
+        registers!(self, vfmaq_f32(sum, a, Simd::<f32>::reciprocal(self, v)))
     }
 
     #[inline(always)]
     fn reciprocal_less_one(self, v: float32x4_t) -> float32x4_t {
-        unsafe { vsubq_f32(Simd::<f32>::reciprocal(self, v), vdupq_n_f32(1.0)) }
+        registers!(
+            self,
+            vsubq_f32(Simd::<f32>::reciprocal(self, v), vdupq_n_f32(1.0))
+        )
     }
 
     #[inline(always)]
     fn exp(self, v: float32x4_t) -> float32x4_t {
-        unsafe {
+        registers!(self, {
             // The bounds come first: `min` and `max` then let NaN pass.
             let x = Simd::<f32>::min(self, vdupq_n_f32(HIGHEST), v);
             let x = Simd::<f32>::max(self, vdupq_n_f32(LOWEST), x);
@@ -164,12 +134,12 @@ impl Simd<f32> for Neon {
             let high = vcgtq_f32(v, vdupq_n_f32(HIGHEST));
             let y = vbslq_f32(low, vdupq_n_f32(0.0), y);
             vbslq_f32(high, vdupq_n_f32(f32::INFINITY), y)
-        }
+        })
     }
 
     #[inline(always)]
     fn exp2(self, v: float32x4_t) -> float32x4_t {
-        unsafe {
+        registers!(self, {
             let lowest = vdupq_n_f32(LOWEST_POWER);
             let x = Simd::<f32>::max(self, lowest, v);
             let n = vrndmq_f32(x);
@@ -185,31 +155,26 @@ impl Simd<f32> for Neon {
             let n = vshlq_n_s32::<23>(vcvtq_s32_f32(n));
             let y = vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p), n));
             vbslq_f32(vcltq_f32(v, lowest), vdupq_n_f32(0.0), y)
-        }
-    }
-
-    #[inline(always)]
-    fn call<J: Job<f32>>(self, job: J) -> J::Output {
-        call(self, job)
+        })
     }
 
     #[inline(always)]
     fn less(self, a: float32x4_t, b: float32x4_t) -> uint32x4_t {
-        unsafe { vcltq_f32(a, b) }
+        registers!(self, vcltq_f32(a, b))
     }
 
     #[inline(always)]
     fn select(self, mask: uint32x4_t, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        unsafe { vbslq_f32(mask, a, b) }
+        registers!(self, vbslq_f32(mask, a, b))
     }
 
     #[inline(always)]
     fn sum(self, v: float32x4_t) -> f32 {
-        unsafe { vaddvq_f32(v) }
+        registers!(self, vaddvq_f32(v))
     }
 
     #[inline(always)]
     fn largest(self, v: float32x4_t) -> f32 {
-        unsafe { vmaxnmvq_f32(v) }
+        registers!(self, vmaxnmvq_f32(v))
     }
 }

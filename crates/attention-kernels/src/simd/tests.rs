@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use super::real::Sealed;
+use super::float::Sealed;
 use super::*;
 
 /// Applies an operation to whole vectors and returns the lanes.
@@ -11,11 +11,11 @@ struct Map<'a, E, F> {
     f: F,
 }
 
-trait Unary<E: Real> {
+trait Unary<E: Float> {
     fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V;
 }
 
-impl<E: Real, F: Unary<E>> Job<E> for Map<'_, E, F> {
+impl<E: Float, F: Unary<E>> Job<E> for Map<'_, E, F> {
     type Output = Vec<E>;
 
     fn run<S: Simd<E>>(self, simd: S) -> Vec<E> {
@@ -30,7 +30,7 @@ impl<E: Real, F: Unary<E>> Job<E> for Map<'_, E, F> {
 
 struct Exp;
 
-impl<E: Real> Unary<E> for Exp {
+impl<E: Float> Unary<E> for Exp {
     fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
         simd.exp(v)
     }
@@ -38,13 +38,13 @@ impl<E: Real> Unary<E> for Exp {
 
 struct Reciprocal;
 
-impl<E: Real> Unary<E> for Reciprocal {
+impl<E: Float> Unary<E> for Reciprocal {
     fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
         simd.reciprocal(v)
     }
 }
 
-fn map<E: Real, F: Unary<E>>(level: Level, inputs: &[E], f: F) -> Vec<E> {
+fn map<E: Float, F: Unary<E>>(level: Level, inputs: &[E], f: F) -> Vec<E> {
     E::dispatch(level, Map { inputs, f })
 }
 
@@ -115,7 +115,7 @@ struct Rest<E> {
     b: Vec<E>,
 }
 
-impl<E: Real> Job<E> for Rest<E> {
+impl<E: Float> Job<E> for Rest<E> {
     type Output = ();
 
     fn run<S: Simd<E>>(self, simd: S) {
@@ -168,7 +168,7 @@ impl<E: Real> Job<E> for Rest<E> {
     }
 }
 
-fn rest<E: Real>() {
+fn rest<E: Float>() {
     let nan = E::from_f64(f64::NAN);
     let mut a: Vec<E> = (0..16)
         .map(|i| E::from_f64(f64::from(i * 7 % 16) - 5.0))
@@ -192,7 +192,7 @@ fn arithmetic_and_reductions() {
 
 struct Exp2;
 
-impl<E: Real> Unary<E> for Exp2 {
+impl<E: Float> Unary<E> for Exp2 {
     fn apply<S: Simd<E>>(&self, simd: S, v: S::V) -> S::V {
         simd.exp2(v)
     }
@@ -224,7 +224,7 @@ fn powers_of_two_are_within_two_units_in_the_last_place() {
 
 struct Transpose<E>(std::marker::PhantomData<E>);
 
-impl<E: Real> Job<E> for Transpose<E> {
+impl<E: Float> Job<E> for Transpose<E> {
     type Output = ();
 
     fn run<S: Simd<E>>(self, simd: S) {
@@ -254,25 +254,25 @@ fn squares_are_transposed() {
     }
 }
 
-/// Products of every shape of register block, against plain loops, in numbers that are exact.
+/// Products of every shape of register block, against plain loops, in elements that are exact.
 struct Products<E>(std::marker::PhantomData<E>);
 
-impl<E: Real> Job<E> for Products<E> {
+impl<E: Float> Job<E> for Products<E> {
     type Output = ();
 
     fn run<S: Simd<E>>(self, simd: S) {
         use super::gemm::{Product, Start};
-        let number = |i: usize| E::from_f64((i * 37 % 11) as f64 - 5.0);
+        let element = |i: usize| E::from_f64((i * 37 % 11) as f64 - 5.0);
         let (rows_most, steps_most, vectors) = if cfg!(miri) { (7, 2, 3) } else { (13, 5, 9) };
         for rows in 0..=rows_most {
             for steps in 0..=steps_most {
                 for columns in (0..=vectors).map(|v| v * S::LANES) {
                     let right_stride = columns + 1;
                     let out_stride = columns + 2;
-                    let left: Vec<E> = (0..rows * steps).map(number).collect();
-                    let right: Vec<E> = (0..steps * right_stride).map(number).collect();
-                    let before: Vec<E> = (0..rows * out_stride).map(number).collect();
-                    let factors: Vec<E> = (0..rows).map(|i| number(i + 3)).collect();
+                    let left: Vec<E> = (0..rows * steps).map(element).collect();
+                    let right: Vec<E> = (0..steps * right_stride).map(element).collect();
+                    let before: Vec<E> = (0..rows * out_stride).map(element).collect();
+                    let factors: Vec<E> = (0..rows).map(|i| element(i + 3)).collect();
                     // Row-major and transposed.
                     for left_strides in [[steps, 1], [1, rows]] {
                         for start in [Start::Zero, Start::Sum, Start::Scaled(&factors[..])] {

@@ -4,112 +4,77 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::pool::{Pool, equal_parts, parts};
-use super::running::Scratch;
-use super::score::{BLOCK, Pass, Place, STRIDE, Sizes, TILE, TileScore};
-use super::tile::{Sight, Tile, tiles};
+use super::pool::Pool;
+use super::running::RunningSoftmax;
+use super::score::{Phase, Sizes, TileScore};
+use super::tile::{Coverage, Tile, tiles};
 use super::{Attention, FiniteRows, padded};
+use crate::Real;
+use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Job, Level, Real, Simd};
+use crate::simd::{Job, Level, Simd};
+use crate::slices::{add_multiple, equal_parts, take};
+use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
-/// Queries in a task: a few blocks.
-const TASK: usize = 4 * BLOCK;
-
-/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`; that of a
-/// row that sees no key is minus infinity.
+/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`, of checked
+/// sizes; that of a query that attends to no key is minus infinity.
 ///
-/// The number of threads changes no bit: the numbers of a row depend on its block alone.
+/// The number of threads changes no bit: what belongs to a query depends on its block alone.
 pub(crate) fn forward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
     context: &mut [E],
     lse: &mut [E],
 ) {
-    let sizes = attention.check_forward(context, lse);
     let Sizes {
-        batch,
         heads,
-        key_heads,
         queries,
         keys,
         ..
-    } = sizes;
+    } = attention.score.sizes();
     let [.., value_size] = attention.values.shape();
-    if batch * heads * queries == 0 {
+    if heads.count() * queries == 0 {
         return;
     }
-    let group = heads / key_heads;
     let (packs, scratches) = (Pool::default(), Pool::default());
-    let groups = equal_parts(context, batch * key_heads)
+    let groups = equal_parts(context, heads.key_count())
         .into_par_iter()
-        .zip(equal_parts(lse, batch * key_heads));
-    groups.enumerate().for_each(|(index, (context, lse))| {
-        let (batch, key_head) = (index / key_heads, index % key_heads);
-        let place = |member| Place {
-            batch,
-            head: key_head * group + member,
-            key_head,
+        .zip(equal_parts(lse, heads.key_count()));
+    groups.enumerate().for_each(|(index, (mut context, lse))| {
+        let key = HeadIndex::nth(index, heads.key_heads);
+        let span = attention.mask.span(key.batch, 0..queries, keys);
+        let mut packed = packs.take();
+        let pack = Pack {
+            attention,
+            at: key,
+            range: span.start - span.start % KEY_TILE..span.end,
+            packed: &mut packed,
         };
-        packs.with(|packed: &mut Packed<E, T>| {
-            let range = attention.mask.span(batch, 0..queries, keys);
-            let range = range.start - range.start % TILE..range.end;
-            E::dispatch(
-                level,
-                Pack {
+        E::dispatch(level, pack);
+        let mut tasks = Vec::new();
+        for (member, lse) in lse.chunks_mut(queries).enumerate() {
+            let query = heads.member(key, member);
+            for (task, lse) in lse.chunks_mut(TASK_QUERIES).enumerate() {
+                let first = task * TASK_QUERIES;
+                tasks.push(Task {
                     attention,
-                    place: place(0),
-                    range,
-                    packed,
-                },
-            );
-            let packed = &*packed;
-            let tasks = tasks(queries, group, value_size, context, lse);
-            let run =
-                |(member, queries, context, lse): (usize, Range<usize>, &mut [E], &mut [E])| {
-                    scratches.with(|scratch| {
-                        let place = place(member);
-                        let task = Task {
-                            attention,
-                            place,
-                            queries,
-                            packed,
-                            scratch,
-                            context,
-                            lse,
-                        };
-                        E::dispatch(level, task);
-                    });
-                };
-            if tasks.len() == 1 {
-                tasks.into_iter().for_each(run);
-            } else {
-                tasks.into_par_iter().for_each(run);
+                    head: HeadPair { query, key },
+                    queries: first..first + lse.len(),
+                    packed: &packed,
+                    scratches: &scratches,
+                    context: take(&mut context, lse.len() * value_size),
+                    lse,
+                });
             }
-        });
+        }
+        if tasks.len() == 1 {
+            tasks.into_iter().for_each(|task| E::dispatch(level, task));
+        } else {
+            let tasks = tasks.into_par_iter();
+            tasks.for_each(|task| E::dispatch(level, task));
+        }
+        packs.put(packed);
     });
-}
-
-type TaskSlices<'a, E> = (usize, Range<usize>, &'a mut [E], &'a mut [E]);
-
-/// The member of the group, queries, context and log-sum-exp of each task.
-fn tasks<'a, E>(
-    queries: usize,
-    group: usize,
-    value_size: usize,
-    context: &'a mut [E],
-    lse: &'a mut [E],
-) -> Vec<TaskSlices<'a, E>> {
-    let ranges = || {
-        let starts =
-            (0..group).flat_map(|member| (0..queries).step_by(TASK).map(move |i| (member, i)));
-        starts.map(|(member, start)| (member, start..queries.min(start + TASK)))
-    };
-    let context = parts(context, ranges().map(|(_, range)| range.len() * value_size));
-    let lse = parts(lse, ranges().map(|(_, range)| range.len()));
-    let slices = ranges().zip(context).zip(lse);
-    slices
-        .map(|(((member, range), context), lse)| (member, range, context, lse))
-        .collect()
 }
 
 /// The keys and values of one head.
@@ -129,7 +94,8 @@ impl<E: Real, T: TileScore<E>> Default for Packed<E, T> {
 
 struct Pack<'a, E: Real, T: TileScore<E>> {
     attention: &'a Attention<'a, E, T>,
-    place: Place,
+    /// The key head.
+    at: HeadIndex,
     range: Range<usize>,
     packed: &'a mut Packed<E, T>,
 }
@@ -141,28 +107,41 @@ impl<E: Real, T: TileScore<E>> Job<E> for Pack<'_, E, T> {
     fn run<S: Simd<E>>(self, simd: S) {
         let Self {
             attention,
-            place,
+            at,
             range,
-            packed,
+            packed: Packed { keys, values },
         } = self;
-        let Place {
-            batch, key_head, ..
-        } = place;
         let score = attention.score;
-        score.pack_keys(simd, place, range.clone(), Pass::Forward, &mut packed.keys);
-        packed
-            .values
-            .pack(simd, &attention.values, [batch, key_head], range);
+        score.pack_keys(simd, at, range.clone(), Phase::Forward, keys);
+        values.pack(simd, &attention.values, at, range);
     }
 }
 
+/// What a task needs for each block of queries anew.
+struct Scratch<E: Real, T: TileScore<E>> {
+    queries: T::Queries,
+    softmax: RunningSoftmax<E>,
+}
+
+impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
+    fn default() -> Self {
+        Self {
+            queries: T::Queries::default(),
+            softmax: RunningSoftmax::default(),
+        }
+    }
+}
+
+/// Some queries of one head, with all keys.
 struct Task<'a, E: Real, T: TileScore<E>> {
     attention: &'a Attention<'a, E, T>,
-    place: Place,
+    head: HeadPair,
     queries: Range<usize>,
     packed: &'a Packed<E, T>,
-    scratch: &'a mut Scratch<E, T>,
+    scratches: &'a Pool<Scratch<E, T>>,
+    /// `[queries, value_size]`
     context: &'a mut [E],
+    /// `[queries]`
     lse: &'a mut [E],
 }
 
@@ -170,108 +149,75 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<E>>(mut self, simd: S) {
-        let [.., value_size] = self.attention.values.shape();
-        let first = self.queries.start;
-        for start in self.queries.clone().step_by(BLOCK) {
-            let block = start..self.queries.end.min(start + BLOCK);
-            self.stream(simd, block.clone());
-            let rows = start - first..block.end - first;
-            let context = &mut self.context[rows.start * value_size..rows.end * value_size];
-            let lse = &mut self.lse[rows];
-            let scale = self
-                .attention
-                .dropout
-                .map_or(1.0, |dropout| dropout.scale());
-            self.scratch
-                .finish(simd, value_size, E::from_f64(scale), context, lse);
-        }
-    }
-}
-
-impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
-    /// Runs a block of queries over all tiles of keys that it sees.
-    #[inline(always)]
-    fn stream<S: Simd<E>>(&mut self, simd: S, queries: Range<usize>) {
+    fn run<S: Simd<E>>(self, simd: S) {
         let Self {
             attention,
-            place,
+            head,
             packed,
             ..
-        } = *self;
-        let scratch = &mut *self.scratch;
+        } = self;
         let score = attention.score;
-        let num_keys = score.sizes().keys;
-        let [.., value_size] = attention.values.shape();
+        let [_, _, num_keys, value_size] = attention.values.shape();
         let value_stride = padded::<E, S>(value_size);
-        let rows = queries.len();
-        scratch.start(attention.unit(), rows, value_stride);
-        let span = attention.mask.span(place.batch, queries.clone(), num_keys);
-        if span.is_empty() {
-            return;
-        }
-        score.pack_queries(
-            simd,
-            place,
-            queries.clone(),
-            Pass::Forward,
-            &mut scratch.queries,
-        );
-        for tile in tiles(span) {
-            let tile = Tile {
-                place,
-                queries: queries.clone(),
-                keys: tile,
-            };
-            let sight = tile.sight(attention, num_keys);
-            if sight == Sight::Nothing {
-                continue;
+        let scale = E::from_f64(attention.dropout.map_or(1.0, |dropout| dropout.scale()));
+        let mut scratch = self.scratches.take();
+        let Scratch { queries, softmax } = &mut scratch;
+        let mut context = self.context;
+        let blocks = self.queries.clone().step_by(QUERY_BLOCK);
+        for (start, lse) in blocks.zip(self.lse.chunks_mut(QUERY_BLOCK)) {
+            let block = start..start + lse.len();
+            softmax.start(attention.unit(), block.len(), value_stride);
+            let span = attention
+                .mask
+                .span(head.query.batch, block.clone(), num_keys);
+            if !span.is_empty() {
+                score.pack_queries(simd, head.query, block.clone(), Phase::Forward, queries);
             }
-            let keys = tile.keys.clone();
-            let scores = &mut scratch.tile[..];
-            score.scores(
-                simd,
-                &mut scratch.queries,
-                &packed.keys,
-                keys.clone(),
-                scores,
-                STRIDE,
-            );
-            tile.complete(simd, attention, num_keys, sight, scores);
-            let infinite = tile.listed(&packed.values);
-            let seen = tile.seen_columns(&infinite, scores);
-            scratch.softmax(simd, rows, keys.len());
-            if let Some(dropout) = attention.dropout {
-                scratch.drop(simd, &tile, &dropout);
-            }
-            let place = [place.batch, place.key_head];
-            let values = packed
-                .values
-                .from(&attention.values, place, keys.start, value_stride);
-            Product {
-                sizes: [rows, keys.len(), value_stride],
-                left: &scratch.tile,
-                left_strides: [STRIDE, 1],
-                right: values,
-                right_stride: value_stride,
-                out: &mut scratch.context,
-                out_stride: value_stride,
-                start: Start::Scaled(&scratch.factors),
-            }
-            .compute(simd);
-            // What the product left out.
-            let mut wide = Vec::new();
-            for (&key, seen) in infinite.iter().zip(seen.chunks(rows)) {
-                let value = attention.values.row(place[0], place[1], keys.start + key);
-                let value = value.read(&mut wide);
-                for row in (0..rows).filter(|&row| seen[row]) {
-                    let weight = scratch.tile[row * STRIDE + key];
-                    let context = &mut scratch.context[row * value_stride..];
-                    for (context, &value) in context.iter_mut().zip(value) {
-                        *context += weight * value;
+            for keys in tiles(span) {
+                let tile = Tile {
+                    head,
+                    queries: block.clone(),
+                    keys,
+                };
+                let coverage = tile.coverage(attention);
+                if coverage == Coverage::None {
+                    continue;
+                }
+                let keys = tile.keys.clone();
+                score.scores(simd, queries, &packed.keys, keys.clone(), &mut softmax.tile);
+                tile.complete(simd, attention, coverage, &mut softmax.tile);
+                let non_finite = tile.non_finite_columns(&packed.values);
+                let attended = tile.attended_columns(&non_finite, &softmax.tile);
+                softmax.weights(simd, block.len(), keys.len());
+                if let Some(dropout) = attention.dropout {
+                    softmax.drop(simd, &tile, &dropout);
+                }
+                Product {
+                    sizes: [block.len(), keys.len(), value_stride],
+                    left: &softmax.tile,
+                    left_strides: [KEY_STRIDE, 1],
+                    right: packed.values.from::<S>(&attention.values, keys.start),
+                    right_stride: value_stride,
+                    out: &mut softmax.context,
+                    out_stride: value_stride,
+                    start: Start::Scaled(&softmax.factors),
+                }
+                .compute(simd);
+                // What the product left out.
+                let mut wide = Vec::new();
+                for (&key, attended) in non_finite.iter().zip(attended.chunks(block.len())) {
+                    let value = attention.values.row(head.key, keys.start + key);
+                    let value = value.read(&mut wide);
+                    for row in (0..block.len()).filter(|&row| attended[row]) {
+                        let weight = softmax.tile[row * KEY_STRIDE + key];
+                        let context = &mut softmax.context[row * value_stride..];
+                        add_multiple(weight, value, context);
                     }
                 }
             }
+            let context = take(&mut context, block.len() * value_size);
+            softmax.finish(simd, value_size, scale, context, lse);
         }
+        self.scratches.put(scratch);
     }
 }

@@ -6,6 +6,7 @@
 //! backward pass computes the weights of a tile again: `p = e^(s - lse)`.
 
 mod backward;
+mod context_gradient;
 mod forward;
 mod pack;
 mod pool;
@@ -13,25 +14,47 @@ mod running;
 mod score;
 mod task;
 mod tile;
-mod upstream;
 
-use crate::{Dropout, Mask, Real, Rows};
+use crate::checks::{check_len, check_shape};
+use crate::deferred::KeyValueGradients;
+use crate::rows::Row;
+use crate::{Dropout, HeadIndex, Mask, Real, Rows};
 
-pub(crate) use backward::{Gradients, Outputs, backward};
+pub(crate) use backward::backward;
 pub(crate) use forward::forward;
-pub(crate) use pack::{
-    FiniteRows, clear_rows, find_non_finite, multiply_panels, pack_panels, pack_rows, padded,
-};
-pub(crate) use pool::equal_parts;
-pub(crate) use score::{Pass, Place, Sizes, TileScore};
+pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
+pub(crate) use score::{Phase, Sizes, TileScore};
+
+/// What the backward pass of an attention gets: the results of its forward pass, and the gradient of its context.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionOutputs<'a, E> {
+    /// The context, `[batch, heads, queries, value_size]`.
+    pub context: Rows<'a, E>,
+    /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`.
+    pub lse: &'a [E],
+    /// The gradient of the context, `[batch, heads, queries, value_size]`.
+    pub context_gradient: Rows<'a, E>,
+}
+
+/// Where gradients are added; contiguous.
+pub(crate) struct Gradients<'a, E> {
+    /// `[batch, heads, queries, size]`
+    pub queries: &'a mut [E],
+    /// Of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
+    pub keys_and_values: KeyValueGradients<'a, E>,
+    /// `[batch, heads or 1, keys]`, as the bias.
+    pub bias: Option<&'a mut [E]>,
+    /// `[shared]`
+    pub shared: &'a mut [E],
+}
 
 /// What is computed from any score.
 #[derive(Debug)]
 pub(crate) struct Attention<'a, E, T> {
     pub score: &'a T,
-    /// `[batch, key heads, keys, value_size]`
+    /// `[batch, key_heads, keys, value_size]`
     pub values: Rows<'a, E>,
-    /// Added to the scores of each key, `[batch, heads or 1, 1, keys]`. Minus infinity hides a key.
+    /// Added to the scores of each key, `[batch, heads or 1, 1, keys]`. Minus infinity masks a key.
     pub bias: Option<Rows<'a, E>>,
     pub mask: &'a Mask<'a>,
     pub dropout: Option<Dropout>,
@@ -46,146 +69,85 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         }
     }
 
-    /// The sizes of the score.
-    ///
     /// # Panics
-    /// If values, bias or mask do not fit them.
-    fn check(&self) -> Sizes {
+    /// If values, bias or mask do not fit the score.
+    fn check(&self) {
         let sizes = self.score.sizes();
-        let Sizes {
-            batch,
-            heads,
-            key_heads,
-            queries,
-            keys,
-            ..
-        } = sizes;
-        self.mask.check([batch, heads, queries, keys]);
-        assert!(
-            key_heads > 0 && heads.is_multiple_of(key_heads) || heads == 0,
-            "attention: expected key heads that divide {heads} heads, got {key_heads}"
-        );
+        let Sizes { heads, keys, .. } = sizes;
+        self.mask.check(sizes.pairs());
         let [.., value_size] = self.values.shape();
-        let expected = [batch, key_heads, keys, value_size];
-        let got = self.values.shape();
-        assert!(
-            got == expected,
-            "attention: expected values {expected:?}, got {got:?}"
-        );
+        let expected = [heads.batch, heads.key_heads, keys, value_size];
+        check_shape(T::OPERATION, "values", expected, self.values.shape());
         if let Some(bias) = self.bias {
-            let got = bias.shape();
-            let expected = [batch, if got[1] == 1 { 1 } else { heads }, 1, keys];
-            assert!(
-                got == expected,
-                "attention: expected a bias {expected:?}, got {got:?}"
-            );
+            let [_, bias_heads, ..] = bias.shape();
+            let bias_heads = if bias_heads == 1 { 1 } else { heads.heads };
+            let expected = [heads.batch, bias_heads, 1, keys];
+            check_shape(T::OPERATION, "bias", expected, bias.shape());
         }
-        sizes
-    }
-
-    /// The sizes of the score.
-    ///
-    /// # Panics
-    /// If values, bias or outputs do not fit them.
-    pub(crate) fn check_forward(&self, context: &[E], lse: &[E]) -> Sizes {
-        let sizes = self.check();
-        let Sizes {
-            batch,
-            heads,
-            queries,
-            ..
-        } = sizes;
-        let [.., value_size] = self.values.shape();
-        assert_len(
-            "context",
-            context.len(),
-            [batch, heads, queries, value_size],
-        );
-        assert_len("lse", lse.len(), [batch, heads, queries]);
-        sizes
-    }
-
-    /// The sizes of the score.
-    ///
-    /// # Panics
-    /// If values, bias, outputs or gradients do not fit them.
-    pub(crate) fn check_backward(&self, outputs: &Outputs<E>, gradients: &Gradients<E>) -> Sizes {
-        let sizes = self.check_outputs(outputs);
-        let Sizes {
-            batch,
-            heads,
-            key_heads,
-            queries,
-            keys,
-            query_size,
-            key_size,
-            shared,
-        } = sizes;
-        let [.., value_size] = self.values.shape();
-        assert_len(
-            "query gradient",
-            gradients.queries.len(),
-            [batch, heads, queries, query_size],
-        );
-        assert_len(
-            "key gradient",
-            gradients.keys.len(),
-            [batch, key_heads, keys, key_size],
-        );
-        assert_len(
-            "value gradient",
-            gradients.values.len(),
-            [batch, key_heads, keys, value_size],
-        );
-        assert_len("shared gradient", gradients.shared.len(), [shared]);
-        self.check_bias(&sizes, gradients.bias);
-        sizes
     }
 
     /// # Panics
-    /// If the sizes of inputs and outputs do not fit together.
-    pub(crate) fn check_outputs(&self, outputs: &Outputs<E>) -> Sizes {
-        let sizes = self.check();
-        let Sizes {
-            batch,
-            heads,
-            queries,
-            ..
-        } = sizes;
-        assert_len("lse", outputs.lse.len(), [batch, heads, queries]);
+    /// If inputs and outputs do not fit together.
+    pub(crate) fn check_forward(&self, context: &[E], lse: &[E]) {
+        self.check();
+        let [batch, heads, queries, _] = self.score.sizes().pairs();
         let [.., value_size] = self.values.shape();
         let expected = [batch, heads, queries, value_size];
-        let rows = [
-            ("context", &outputs.context),
-            ("context gradient", &outputs.context_gradient),
-        ];
-        for (name, rows) in rows {
-            let got = rows.shape();
-            assert!(
-                got == expected,
-                "attention: expected a {name} {expected:?}, got {got:?}"
-            );
-        }
-        sizes
+        check_len(T::OPERATION, "context", expected, context.len());
+        check_len(T::OPERATION, "lse", [batch, heads, queries], lse.len());
     }
 
     /// # Panics
-    /// If `gradient` is not that of the bias, nor empty.
-    pub(crate) fn check_bias(&self, sizes: &Sizes, gradient: &[E]) {
-        if !gradient.is_empty() {
-            let bias_heads = self.bias.map_or(0, |bias| bias.shape()[1]);
-            let shape = [sizes.batch, bias_heads, sizes.keys];
-            assert_len("bias gradient", gradient.len(), shape);
+    /// If inputs, outputs and gradients do not fit together.
+    pub(crate) fn check_backward(&self, outputs: &AttentionOutputs<E>, gradients: &Gradients<E>) {
+        self.check();
+        let sizes = self.score.sizes();
+        let [batch, heads, queries, keys] = sizes.pairs();
+        let [.., value_size] = self.values.shape();
+        let expected = [batch, heads, queries, value_size];
+        let len = |argument, expected, len| check_len(T::OPERATION, argument, expected, len);
+        check_shape(T::OPERATION, "context", expected, outputs.context.shape());
+        let got = outputs.context_gradient.shape();
+        check_shape(T::OPERATION, "context gradient", expected, got);
+        check_len(
+            T::OPERATION,
+            "lse",
+            [batch, heads, queries],
+            outputs.lse.len(),
+        );
+        let expected = [batch, heads, queries, sizes.size];
+        len("query gradient", expected, gradients.queries.len());
+        let of_keys = |size| [batch, sizes.heads.key_heads, keys, size];
+        match &gradients.keys_and_values {
+            KeyValueGradients::Added { keys, values } => {
+                len("key gradient", of_keys(sizes.size), keys.len());
+                len("value gradient", of_keys(value_size), values.len());
+            }
+            KeyValueGradients::Deferred { scores, weights } => {
+                len("score gradient", sizes.pairs(), scores.len());
+                len("weights", sizes.pairs(), weights.len());
+            }
+        }
+        let shared = gradients.shared.len();
+        check_len(T::OPERATION, "weight gradient", [sizes.shared], shared);
+        if let Some(gradient) = &gradients.bias {
+            // Without a bias there is nothing that its gradient could have the shape of.
+            let bias_heads = self.bias.map(|bias| bias.shape()[1]);
+            assert!(
+                bias_heads.is_some(),
+                "{}: bias gradient expected a bias, got none",
+                T::OPERATION
+            );
+            let expected = [batch, bias_heads.unwrap_or(0), keys];
+            check_len(T::OPERATION, "bias gradient", expected, gradient.len());
         }
     }
 }
 
-/// # Panics
-/// If a slice has not as many numbers as its shape.
-pub(crate) fn assert_len<const N: usize>(name: &str, got: usize, shape: [usize; N]) {
-    let expected: usize = shape.iter().product();
-    assert!(
-        got == expected,
-        "attention: {name} {shape:?} expected {expected} numbers, got {got}"
-    );
+/// The bias of the keys for one head, `[keys]`.
+#[inline(always)]
+pub(crate) fn bias_row<'a, E: Real>(bias: &Rows<'a, E>, at: HeadIndex) -> Row<'a, E> {
+    let [_, bias_heads, ..] = bias.shape();
+    let head = if bias_heads == 1 { 0 } else { at.head };
+    bias.row(HeadIndex { head, ..at }, 0)
 }

@@ -2,23 +2,73 @@
 
 use std::ops::Range;
 
-use super::score::STRIDE;
 use crate::simd::Simd;
-use crate::simd::gemm::{Product, Start, panel};
-use crate::{Real, Rows};
+use crate::simd::gemm::{Product, Start, panel_width};
+use crate::tiles::KEY_STRIDE;
+use crate::{HeadIndex, Real, Rows};
 
-/// The numbers of a row, and zeros up to a whole number of vectors.
+/// The elements of a row, and zeros up to a whole number of vectors.
 #[inline(always)]
 pub(crate) fn padded<E: Real, S: Simd<E>>(size: usize) -> usize {
     size.next_multiple_of(S::LANES)
 }
 
+/// Rows times a factor, each padded with zeros to a whole number of vectors.
+#[derive(Debug, Default)]
+pub(crate) struct PackedRows<E> {
+    /// `[rows, stride]`
+    pub data: Vec<E>,
+    pub stride: usize,
+    pub count: usize,
+    /// The same with zeros for rows that are not finite, if there are any.
+    finite: Vec<E>,
+    pub non_finite: Vec<usize>,
+}
+
+impl<E: Real> PackedRows<E> {
+    #[inline(always)]
+    pub(crate) fn pack<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        rows: &Rows<E>,
+        at: HeadIndex,
+        range: Range<usize>,
+        factor: E,
+    ) {
+        let [.., size] = rows.shape();
+        self.stride = padded::<E, S>(size);
+        self.count = range.len();
+        pack_rows(simd, rows, at, range, factor, &mut self.data);
+    }
+
+    /// Finds the rows that are not finite.
+    #[inline(always)]
+    pub(crate) fn find_non_finite<S: Simd<E>>(&mut self, simd: S) {
+        let stride = self.stride;
+        find_non_finite(simd, &self.data, stride, stride, &mut self.non_finite);
+        if !self.non_finite.is_empty() {
+            self.finite.clone_from(&self.data);
+            clear_rows(&mut self.finite, stride, &self.non_finite);
+        }
+    }
+
+    /// The rows, with zeros for those that [`find_non_finite`](Self::find_non_finite) found.
+    #[inline(always)]
+    pub(crate) fn finite(&self) -> &[E] {
+        if self.non_finite.is_empty() {
+            &self.data
+        } else {
+            &self.finite
+        }
+    }
+}
+
 /// Copies rows times `factor`, each padded with zeros.
 #[inline(always)]
-pub(crate) fn pack_rows<E: Real, S: Simd<E>>(
+fn pack_rows<E: Real, S: Simd<E>>(
     simd: S,
     rows: &Rows<E>,
-    [batch, head]: [usize; 2],
+    at: HeadIndex,
     range: Range<usize>,
     factor: E,
     packed: &mut Vec<E>,
@@ -31,7 +81,7 @@ pub(crate) fn pack_rows<E: Real, S: Simd<E>>(
     }
     let factor = simd.splat(factor);
     for (i, to) in range.zip(packed.chunks_exact_mut(stride)) {
-        rows.row(batch, head, i).copy_to(&mut to[..size]);
+        rows.row(at, i).copy_to(&mut to[..size]);
         to[size..].fill(E::ZERO);
         for to in to.chunks_exact_mut(S::LANES) {
             simd.store(simd.mul(simd.load(to), factor), to);
@@ -39,83 +89,88 @@ pub(crate) fn pack_rows<E: Real, S: Simd<E>>(
     }
 }
 
-/// Transposes rows into panels: number `x` of row `r` is at `(r / W) * W * size + x * W + r % W`, where `W` is the
-/// panel width of the level. What the last panel lacks in rows is left undefined.
-#[inline(always)]
-pub(crate) fn pack_panels<E: Real, S: Simd<E>>(
-    simd: S,
-    rows: &Rows<E>,
-    [batch, head]: [usize; 2],
-    range: Range<usize>,
-    packed: &mut Vec<E>,
-) {
-    let [.., size] = rows.shape();
-    let width = panel::<E, S>();
-    packed.resize(range.len().next_multiple_of(width) * size, E::ZERO);
-    if size == 0 || range.is_empty() {
-        return;
-    }
-    let mut scratch = Vec::new();
-    for (first, to) in range
-        .clone()
-        .step_by(width)
-        .zip(packed.chunks_exact_mut(width * size))
-    {
-        let of_panel = first..range.end.min(first + width);
-        let count = of_panel.len();
-        let (data, stride) = rows.block(batch, head, of_panel, &mut scratch);
-        for r in (0..count).step_by(S::LANES) {
-            let from = &data[r * stride..];
-            let lanes = S::LANES.min(count - r);
-            let mut x = 0;
-            if lanes == S::LANES {
-                while x + S::LANES <= size {
-                    simd.transpose(&from[x..], stride, &mut to[x * width + r..], width);
-                    x += S::LANES;
-                }
-            }
-            for x in x..size {
-                for lane in 0..lanes {
-                    to[x * width + r + lane] = from[lane * stride + x];
-                }
-            }
-        }
-    }
+/// Rows transposed into panels: element `x` of row `r` is at `(r / W) * W * size + x * W + r % W`, where `W` is the panel
+/// width of the level. What the last panel lacks in rows is left undefined.
+#[derive(Debug, Default)]
+pub(crate) struct Panels<E> {
+    data: Vec<E>,
+    size: usize,
 }
 
-/// `out[i, j] = sum_x left[i, x] rows[j, x]` for `rows` in panels, each of `size` numbers, and `j` in `range`, which
-/// starts at a multiple of the panel width. `left` comes with its stride, `out` has the tiles'. Columns up to the next
-/// multiple of the lanes are written too.
-#[inline(always)]
-pub(crate) fn multiply_panels<E: Real, S: Simd<E>>(
-    simd: S,
-    rows: usize,
-    (left, left_stride): (&[E], usize),
-    panels: &[E],
-    size: usize,
-    range: Range<usize>,
-    out: &mut [E],
-) {
-    let width = panel::<E, S>();
-    for first in range.clone().step_by(width) {
-        let columns = width.min(range.end - first).next_multiple_of(S::LANES);
-        Product {
-            sizes: [rows, size, columns],
-            left,
-            left_strides: [left_stride, 1],
-            right: &panels[first * size..],
-            right_stride: width,
-            out: &mut out[first - range.start..],
-            out_stride: STRIDE,
-            start: Start::Zero,
+impl<E: Real> Panels<E> {
+    #[inline(always)]
+    pub(crate) fn pack<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        rows: &Rows<E>,
+        at: HeadIndex,
+        range: Range<usize>,
+    ) {
+        let [.., size] = rows.shape();
+        self.size = size;
+        let width = panel_width::<E, S>();
+        let len = range.len().next_multiple_of(width) * size;
+        self.data.resize(len, E::ZERO);
+        if size == 0 || range.is_empty() {
+            return;
         }
-        .compute(simd);
+        let mut scratch = Vec::new();
+        let panels = self.data.chunks_exact_mut(width * size);
+        for (first, to) in range.clone().step_by(width).zip(panels) {
+            let of_panel = first..range.end.min(first + width);
+            let count = of_panel.len();
+            let (data, stride) = rows.block(at, of_panel, &mut scratch);
+            for r in (0..count).step_by(S::LANES) {
+                let from = &data[r * stride..];
+                let lanes = S::LANES.min(count - r);
+                let mut x = 0;
+                if lanes == S::LANES {
+                    while x + S::LANES <= size {
+                        simd.transpose(&from[x..], stride, &mut to[x * width + r..], width);
+                        x += S::LANES;
+                    }
+                }
+                for x in x..size {
+                    for lane in 0..lanes {
+                        to[x * width + r + lane] = from[lane * stride + x];
+                    }
+                }
+            }
+        }
+    }
+
+    /// `out[i, j] = sum_x left[i, x] rows[j, x]` for `j` in `range` of the packed rows, which starts at a multiple of
+    /// [`KEY_PANEL`](crate::tiles::KEY_PANEL). `out` is a tile; its columns up to the next multiple of the lanes are
+    /// written too.
+    #[inline(always)]
+    pub(crate) fn multiply<S: Simd<E>>(
+        &self,
+        simd: S,
+        left: &PackedRows<E>,
+        range: Range<usize>,
+        out: &mut [E],
+    ) {
+        let width = panel_width::<E, S>();
+        for first in range.clone().step_by(width) {
+            let columns = width.min(range.end - first).next_multiple_of(S::LANES);
+            Product {
+                sizes: [left.count, self.size, columns],
+                left: &left.data,
+                left_strides: [left.stride, 1],
+                right: &self.data[first * self.size..],
+                right_stride: width,
+                out: &mut out[first - range.start..],
+                out_stride: KEY_STRIDE,
+                start: Start::Zero,
+            }
+            .compute(simd);
+        }
     }
 }
 
 /// Lists the rows that hold an infinity or NaN, in increasing order.
 #[inline(always)]
-pub(crate) fn find_non_finite<E: Real, S: Simd<E>>(
+fn find_non_finite<E: Real, S: Simd<E>>(
     simd: S,
     data: &[E],
     stride: usize,
@@ -137,11 +192,11 @@ pub(crate) fn find_non_finite<E: Real, S: Simd<E>>(
     }
 }
 
-/// A finite number times 0 is 0; the sum of these is NaN if any number is not finite.
+/// A finite element times 0 is 0; the sum of these is NaN if any element is not finite.
 #[inline(always)]
-fn all_finite<E: Real, S: Simd<E>>(simd: S, numbers: &[E]) -> bool {
+fn all_finite<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> bool {
     let mut sums = [simd.zero(); 4];
-    let mut chunks = numbers.chunks_exact(4 * S::LANES);
+    let mut chunks = elements.chunks_exact(4 * S::LANES);
     for chunk in &mut chunks {
         for (sum, from) in sums.iter_mut().zip(chunk.chunks_exact(S::LANES)) {
             *sum = simd.mul_add(simd.load(from), simd.zero(), *sum);
@@ -153,14 +208,14 @@ fn all_finite<E: Real, S: Simd<E>>(simd: S, numbers: &[E]) -> bool {
 }
 
 /// Sets whole rows to 0.
-pub(crate) fn clear_rows<E: Real>(data: &mut [E], stride: usize, rows: &[usize]) {
+fn clear_rows<E: Real>(data: &mut [E], stride: usize, rows: &[usize]) {
     for &row in rows {
         data[row * stride..][..stride].fill(E::ZERO);
     }
 }
 
-/// Rows as the right operand of a product whose left operand is 0 where a row is hidden: one that is not finite is
-/// held as zeros, since `0 * NaN` is NaN.
+/// Rows as the right operand of a product whose left operand is 0 where a row is masked: one that is not finite is held
+/// as zeros, since `0 * NaN` is NaN.
 #[derive(Debug, Default)]
 pub(crate) struct FiniteRows<E> {
     copy: Vec<E>,
@@ -168,6 +223,7 @@ pub(crate) struct FiniteRows<E> {
     in_place: bool,
     /// The rows that are not finite, counted from the start of the range.
     pub(crate) non_finite: Vec<usize>,
+    pub(crate) at: HeadIndex,
     pub(crate) range: Range<usize>,
 }
 
@@ -177,42 +233,40 @@ impl<E: Real> FiniteRows<E> {
         &mut self,
         simd: S,
         rows: &Rows<E>,
-        place: [usize; 2],
+        at: HeadIndex,
         range: Range<usize>,
     ) {
         let [.., size] = rows.shape();
+        self.at = at;
         self.range = range.clone();
         self.non_finite.clear();
         if range.is_empty() {
             return;
         }
         let in_place = rows
-            .in_place(place[0], place[1], range.clone())
+            .in_place(at, range.clone())
             .filter(|(_, stride)| *stride == size && size.is_multiple_of(S::LANES));
         if let Some((data, stride)) = in_place {
             find_non_finite(simd, data, stride, size, &mut self.non_finite);
         }
         self.in_place = in_place.is_some() && self.non_finite.is_empty();
         if !self.in_place {
-            pack_rows(simd, rows, place, range, E::ONE, &mut self.copy);
+            pack_rows(simd, rows, at, range, E::ONE, &mut self.copy);
             let stride = padded::<E, S>(size);
             find_non_finite(simd, &self.copy, stride, stride, &mut self.non_finite);
             clear_rows(&mut self.copy, stride, &self.non_finite);
         }
     }
 
-    /// The rows from `first` on, each padded to a whole number of vectors. `rows` and `place` are as for `pack`.
+    /// The rows from `first` on, each padded to a whole number of vectors. `rows` are those that were packed.
     #[inline(always)]
-    pub(crate) fn from<'a>(
-        &'a self,
-        rows: &Rows<'a, E>,
-        [batch, head]: [usize; 2],
-        first: usize,
-        stride: usize,
-    ) -> &'a [E] {
-        match rows.in_place(batch, head, first..self.range.end) {
+    pub(crate) fn from<'a, S: Simd<E>>(&'a self, rows: &Rows<'a, E>, first: usize) -> &'a [E] {
+        match rows.in_place(self.at, first..self.range.end) {
             Some((data, _)) if self.in_place => data,
-            _ => &self.copy[(first - self.range.start) * stride..],
+            _ => {
+                let [.., size] = rows.shape();
+                &self.copy[(first - self.range.start) * padded::<E, S>(size)..]
+            }
         }
     }
 }

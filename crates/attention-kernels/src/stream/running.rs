@@ -1,50 +1,48 @@
 //! The running softmax of a block of queries.
 
 use super::padded;
-use super::score::{BLOCK, Place, STRIDE, TILE, TileScore};
 use super::tile::Tile;
 use crate::simd::{MAX_LANES, Simd};
+use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 use crate::{Dropout, Real};
 
 /// What a block of queries keeps from tile to tile.
-pub(super) struct Scratch<E: Real, T: TileScore<E>> {
-    pub queries: T::Queries,
-    /// `[BLOCK, STRIDE]`: scores, then weights before their normalisation.
+pub(super) struct RunningSoftmax<E> {
+    /// `[QUERY_BLOCK, KEY_STRIDE]`: scores, then weights before their normalisation.
     pub tile: Vec<E>,
     /// Of the scores in the tile.
     unit: E,
-    /// `[BLOCK]`: running maxima of the scores.
+    /// `[QUERY_BLOCK]`: running maxima of the scores.
     maxima: Vec<E>,
-    /// `[BLOCK]`: what the exponents of the tile are relative to.
+    /// `[QUERY_BLOCK]`: what the exponents of the tile are relative to.
     references: Vec<E>,
-    /// `[BLOCK]`: what the sums so far are multiplied with.
+    /// `[QUERY_BLOCK]`: what the sums so far are multiplied with.
     pub factors: Vec<E>,
-    /// `[BLOCK, LANES]`: running sums, a sum for each lane.
+    /// `[QUERY_BLOCK, LANES]`: running sums, a sum for each lane.
     sums: Vec<E>,
-    /// `[BLOCK, padded value_size]`: running weighted sums of values.
+    /// `[QUERY_BLOCK, padded value_size]`: running weighted sums of values.
     pub context: Vec<E>,
     /// Dropout factors of a row.
     kept: Vec<E>,
 }
 
-impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
+impl<E: Real> Default for RunningSoftmax<E> {
     fn default() -> Self {
         Self {
-            queries: T::Queries::default(),
-            tile: vec![E::ZERO; BLOCK * STRIDE],
+            tile: vec![E::ZERO; QUERY_BLOCK * KEY_STRIDE],
             unit: E::ONE,
-            maxima: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
-            references: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
-            factors: vec![E::ZERO; BLOCK.next_multiple_of(MAX_LANES)],
-            sums: vec![E::ZERO; BLOCK * MAX_LANES],
+            maxima: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
+            references: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
+            factors: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
+            sums: vec![E::ZERO; QUERY_BLOCK * MAX_LANES],
             context: Vec::new(),
-            kept: vec![E::ZERO; TILE],
+            kept: vec![E::ZERO; KEY_TILE],
         }
     }
 }
 
-impl<E: Real, T: TileScore<E>> Scratch<E, T> {
-    /// Before the first tile: nothing has been seen.
+impl<E: Real> RunningSoftmax<E> {
+    /// Before the first tile: no key was attended to.
     pub(super) fn start(&mut self, unit: E, rows: usize, value_stride: usize) {
         self.unit = unit;
         self.maxima.fill(-E::INFINITY);
@@ -58,15 +56,15 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
     ///
     /// The difference is taken first, exactly where it matters: the product of a large maximum and the unit rounds.
     ///
-    /// While a row has seen no key its maximum is minus infinity; 0 in its place makes weights and factor 0.
+    /// While a query has attended to no key its maximum is minus infinity; 0 in its place makes weights and factor 0.
     #[inline(always)]
-    pub(super) fn softmax<S: Simd<E>>(&mut self, simd: S, rows: usize, columns: usize) {
+    pub(super) fn weights<S: Simd<E>>(&mut self, simd: S, rows: usize, columns: usize) {
         let whole = columns.next_multiple_of(S::LANES);
         let lowest = simd.splat(-E::INFINITY);
         let unit = simd.splat(self.unit);
         for (row, largest) in self
             .tile
-            .chunks_exact(STRIDE)
+            .chunks_exact(KEY_STRIDE)
             .zip(&mut self.factors[..rows])
         {
             let mut most = lowest;
@@ -89,7 +87,11 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         }
         let sums = self.sums.chunks_exact_mut(S::LANES);
         let scalars = self.references.iter().zip(&self.factors);
-        let lines = self.tile.chunks_exact_mut(STRIDE).zip(sums).zip(scalars);
+        let lines = self
+            .tile
+            .chunks_exact_mut(KEY_STRIDE)
+            .zip(sums)
+            .zip(scalars);
         for ((row, sums), (&reference, &factor)) in lines.take(rows) {
             let reference = simd.splat(reference);
             let mut sum = simd.mul(simd.load(sums), simd.splat(factor));
@@ -105,25 +107,24 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
     /// Sets dropped weights to 0. The sums keep them, and the others are scaled at the end.
     #[inline(always)]
     pub(super) fn drop<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
-        let Place { batch, head, .. } = tile.place;
         let whole = tile.keys.len().next_multiple_of(S::LANES);
-        for (row, query) in self.tile.chunks_exact_mut(STRIDE).zip(tile.queries.clone()) {
-            dropout.fill(
-                [batch, head, query],
-                tile.keys.start,
-                E::ONE,
-                &mut self.kept[..whole],
-            );
+        for (row, query) in self
+            .tile
+            .chunks_exact_mut(KEY_STRIDE)
+            .zip(tile.queries.clone())
+        {
+            let kept = &mut self.kept[..whole];
+            dropout.fill(tile.head.query, query, tile.keys.start, E::ONE, kept);
             let vectors = row
                 .chunks_exact_mut(S::LANES)
-                .zip(self.kept[..whole].chunks_exact(S::LANES));
+                .zip(kept.chunks_exact(S::LANES));
             for (weights, kept) in vectors {
                 simd.store(simd.mul(simd.load(weights), simd.load(kept)), weights);
             }
         }
     }
 
-    /// Divides by the sums: `context / l` and `m + ln l`; 0 and minus infinity where no key was seen.
+    /// Divides by the sums: `context / l` and `m + ln l`; 0 and minus infinity where no key was attended to.
     #[inline(always)]
     pub(super) fn finish<S: Simd<E>>(
         &self,
@@ -137,7 +138,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         for (i, lse) in lse.iter_mut().enumerate() {
             let sum = simd.sum(simd.load(&self.sums[i * S::LANES..]));
             let factor = if sum == E::ZERO { E::ZERO } else { scale / sum };
-            // The backward pass amplifies the error of this number: it is rounded once.
+            // The backward pass amplifies the error of this sum: it is rounded once.
             let most = self.maxima[i].to_f64() * self.unit.to_f64() * std::f64::consts::LN_2;
             let natural = most + sum.to_f64().ln();
             *lse = if sum == E::ZERO {

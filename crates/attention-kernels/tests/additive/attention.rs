@@ -1,8 +1,9 @@
 //! Context and gradients of additive attention, by the path for few queries and the streaming one.
 
 use attention_kernels::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveScore, AdditiveStep, Dropout, Level,
-    Mask, Real, Rows, add_pairs,
+    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
+    AdditiveScoreInputs, AttentionOutputs, Dropout, HeadIndex, Level, Mask, Real, Rows,
+    accumulate_deferred,
 };
 
 use crate::problem::{Problem, error, from_f64, numbers, to_f64};
@@ -23,26 +24,32 @@ type Outcome = Vec<(&'static str, Vec<f64>)>;
 /// The gradients of keys and values from what a step leaves of them; those of queries and weight are added to
 /// `gradients`.
 fn by_step<E: Real>(
-    attention: &AdditiveAttention<E>,
+    attention: &AdditiveAttentionInputs<E>,
     level: Level,
-    context_gradient: Rows<E>,
+    outputs: &AttentionOutputs<E>,
     [queries, weight]: &mut [Vec<E>; 2],
 ) -> (Vec<E>, Vec<E>) {
     let [batch, heads, num_queries, _] = attention.score.queries.shape();
     let [_, _, num_keys, size] = attention.values.shape();
     let mut scores = vec![E::ZERO; batch * heads * num_queries * num_keys];
     let mut weights = scores.clone();
-    let step = AdditiveStep {
+    let step = AdditiveDeferredGradients {
         queries,
         weight,
         scores: &mut scores,
         weights: &mut weights,
     };
-    attention.backward_step(level, context_gradient, step);
+    attention.backward_deferred(level, outputs, step);
     let mut values = vec![E::ZERO; batch * heads * num_keys * size];
-    add_pairs(level, E::ONE, &weights, context_gradient, &mut values);
+    accumulate_deferred(
+        level,
+        E::ONE,
+        &weights,
+        outputs.context_gradient,
+        &mut values,
+    );
     // Hidden pairs are 0 there, so that no mask is needed.
-    let score = AdditiveScore {
+    let score = AdditiveScoreInputs {
         mask: Mask::none(),
         ..attention.score
     };
@@ -85,7 +92,11 @@ impl Attention {
             }
             let mut factors = vec![E::ONE; num_keys];
             if let Some(dropout) = self.dropout {
-                dropout.factors(place, 0, &mut factors);
+                let at = HeadIndex {
+                    batch: place[0],
+                    head: place[1],
+                };
+                dropout.factors(at, place[2], 0, &mut factors);
             }
             let score = |key: usize| scores[row * num_keys + key];
             let most = keys.iter().fold(-E::INFINITY, |most, key| {
@@ -147,9 +158,10 @@ impl Attention {
         let gradient = from_f64::<E>(&self.context_gradient);
         let mask = self.problem.mask.mask();
         let key_rows = Rows::contiguous(&keys, [batch, heads, num_keys, units]);
-        let packed = packed.then(|| AdditiveScore::packed_keys(key_rows, mask, num_queries, level));
-        let attention = AdditiveAttention {
-            score: AdditiveScore {
+        let packed =
+            packed.then(|| AdditiveScoreInputs::packed_keys(key_rows, mask, num_queries, level));
+        let attention = AdditiveAttentionInputs {
+            score: AdditiveScoreInputs {
                 queries: Rows::contiguous(&queries, [batch, heads, num_queries, units]),
                 keys: key_rows,
                 weight: &weight,
@@ -174,17 +186,15 @@ impl Attention {
             values: &mut to_values,
             weight: &mut to_weight,
         };
-        attention.backward(
-            level,
-            Rows::contiguous(&context, shape),
-            &lse,
-            Rows::contiguous(&gradient, shape),
-            gradients,
-        );
-        if attention.is_step() {
+        let outputs = AttentionOutputs {
+            context: Rows::contiguous(&context, shape),
+            lse: &lse,
+            context_gradient: Rows::contiguous(&gradient, shape),
+        };
+        attention.backward(level, &outputs, gradients);
+        if attention.is_decode() {
             let mut gradients = [&to_queries, &to_weight].map(|to| vec![E::ZERO; to.len()]);
-            let rows = Rows::contiguous(&gradient, shape);
-            let (of_keys, of_values) = by_step(&attention, level, rows, &mut gradients);
+            let (of_keys, of_values) = by_step(&attention, level, &outputs, &mut gradients);
             let [of_queries, of_weight] = gradients;
             let pairs = [
                 ("queries", of_queries, &to_queries),

@@ -1,6 +1,6 @@
 //! Additive scores by plain loops, and by the kernels.
 
-use attention_kernels::{AdditiveGradients, AdditiveScore, Level, Real, Rows};
+use attention_kernels::{AdditiveScoreGradients, AdditiveScoreInputs, Level, Real, Rows};
 
 use crate::owned_mask::OwnedMask;
 
@@ -133,7 +133,7 @@ impl Problem {
         let [batch, heads, num_queries, num_keys, units] = self.sizes;
         let (queries, keys) = (from_f64::<E>(&self.queries), from_f64::<E>(&self.keys));
         let (weight, grad) = (from_f64::<E>(&self.weight), from_f64::<E>(&self.grad));
-        let score = AdditiveScore {
+        let score = AdditiveScoreInputs {
             queries: Rows::contiguous(&queries, [batch, heads, num_queries, units]),
             keys: Rows::contiguous(&keys, [batch, heads, num_keys, units]),
             weight: &weight,
@@ -146,7 +146,7 @@ impl Problem {
         let mut to_queries = vec![E::ZERO; queries.len()];
         let mut to_keys = vec![E::ZERO; keys.len()];
         let mut to_weight = vec![E::ZERO; units];
-        let gradients = AdditiveGradients {
+        let gradients = AdditiveScoreGradients {
             queries: &mut to_queries,
             keys: &mut to_keys,
             weight: &mut to_weight,

@@ -1,6 +1,6 @@
 //! Dot-product attention in plain loops, and how near to it the kernels must come.
 
-use attention_kernels::Real;
+use attention_kernels::{HeadIndex, Real};
 
 use crate::case::{Case, Inputs};
 use crate::run::Results;
@@ -75,7 +75,7 @@ fn plain<E: Real>(
                     .map(|&j| {
                         let mut factor = [E::ONE];
                         if let Some(dropout) = case.dropout {
-                            dropout.factors([b, h, i], j, &mut factor);
+                            dropout.factors(HeadIndex { batch: b, head: h }, i, j, &mut factor);
                         }
                         factor[0]
                     })

@@ -1,8 +1,8 @@
 //! The kernels, forward and backward.
 
 use attention_kernels::{
-    DotProduct, DotProductGradients, DotProductStep, Level, Mask, Real, Rows, add_pairs,
-    dot_product_backward, dot_product_backward_step, dot_product_forward,
+    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
+    DotProductDeferredGradients, Level, Mask, Real, Rows, accumulate_deferred,
 };
 
 use crate::case::{Case, Inputs};
@@ -68,7 +68,7 @@ pub(crate) fn kernels<E: Real>(
         bias_heads,
         ..
     } = case;
-    let problem = DotProduct {
+    let problem = DotProductAttentionInputs {
         queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
         keys: Rows::contiguous(&inputs.keys, [batch, key_heads, keys, size]),
         values: Rows::contiguous(&inputs.values, [batch, key_heads, keys, value_size]),
@@ -91,7 +91,7 @@ pub(crate) fn kernels<E: Real>(
 /// Forward, then backward into zeros.
 pub(crate) fn run<E: Real>(
     level: Level,
-    problem: &DotProduct<E>,
+    problem: &DotProductAttentionInputs<E>,
     context_gradient: Rows<E>,
 ) -> Results<E> {
     let [batch, heads, queries, size] = problem.queries.shape();
@@ -111,22 +111,20 @@ pub(crate) fn run<E: Real>(
         ],
     };
     let Results { context, lse, .. } = &mut results;
-    dot_product_forward(level, problem, context, lse);
-    let gradients = DotProductGradients {
+    problem.forward(level, context, lse);
+    let gradients = DotProductAttentionGradients {
         queries: &mut results.queries,
         keys: &mut results.keys,
         values: &mut results.values,
         bias: problem.bias.is_some().then_some(&mut results.bias[..]),
     };
-    dot_product_backward(
-        level,
-        problem,
-        Rows::contiguous(&results.context, context_gradient.shape()),
-        &results.lse,
+    let outputs = AttentionOutputs {
+        context: Rows::contiguous(&results.context, context_gradient.shape()),
+        lse: &results.lse,
         context_gradient,
-        gradients,
-    );
-    if problem.is_step() {
+    };
+    problem.backward(level, &outputs, gradients);
+    if problem.is_decode() {
         assert_step_agrees(level, problem, context_gradient, &results);
     }
     results
@@ -135,7 +133,7 @@ pub(crate) fn run<E: Real>(
 /// A step's queries and bias get the same gradients, and those of keys and values can be made from what it leaves.
 fn assert_step_agrees<E: Real>(
     level: Level,
-    problem: &DotProduct<E>,
+    problem: &DotProductAttentionInputs<E>,
     context_gradient: Rows<E>,
     whole: &Results<E>,
 ) {
@@ -145,20 +143,24 @@ fn assert_step_agrees<E: Real>(
     let mut weights = scores.clone();
     let mut of_queries = vec![E::ZERO; whole.queries.len()];
     let mut of_bias = vec![E::ZERO; whole.bias.len()];
-    let step = DotProductStep {
+    let step = DotProductDeferredGradients {
         queries: &mut of_queries,
         scores: &mut scores,
         weights: &mut weights,
         bias: problem.bias.is_some().then_some(&mut of_bias[..]),
     };
     let Results { context, lse, .. } = whole;
-    let context = Rows::contiguous(context, context_gradient.shape());
-    dot_product_backward_step(level, problem, context, lse, context_gradient, step);
+    let outputs = AttentionOutputs {
+        context: Rows::contiguous(context, context_gradient.shape()),
+        lse,
+        context_gradient,
+    };
+    problem.backward_deferred(level, &outputs, step);
     let mut of_keys = vec![E::ZERO; whole.keys.len()];
     let mut of_values = vec![E::ZERO; whole.values.len()];
     if key_heads == heads {
-        add_pairs(level, problem.scale, &scores, problem.queries, &mut of_keys);
-        add_pairs(level, E::ONE, &weights, context_gradient, &mut of_values);
+        accumulate_deferred(level, problem.scale, &scores, problem.queries, &mut of_keys);
+        accumulate_deferred(level, E::ONE, &weights, context_gradient, &mut of_values);
     } else {
         of_keys.clone_from(&whole.keys);
         of_values.clone_from(&whole.values);

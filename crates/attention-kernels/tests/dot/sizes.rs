@@ -1,7 +1,8 @@
 //! Sizes of 0 and 1, strides, and what gradients are added to.
 
 use attention_kernels::{
-    DotProduct, DotProductGradients, Level, Mask, Rows, add_pairs, dot_product_backward,
+    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Level, Mask, Rows,
+    accumulate_deferred,
 };
 
 use crate::case::Case;
@@ -105,7 +106,7 @@ fn strides_do_not_matter() {
             Rows::strided(&copies[n], shapes[n], strides)
         };
         for level in Level::available() {
-            let problem = DotProduct {
+            let problem = DotProductAttentionInputs {
                 queries: view(0),
                 keys: view(1),
                 values: view(2),
@@ -160,7 +161,7 @@ fn expanded_axes() {
     });
     let key_strides = |size| [heads * keys * size, 0, 0];
     for level in Level::available() {
-        let problem = DotProduct {
+        let problem = DotProductAttentionInputs {
             queries: Rows::strided(
                 &inputs.queries,
                 [batch, heads, queries, size],
@@ -197,7 +198,7 @@ fn pairs_are_added_without_leaving_the_range() {
     for level in Level::available() {
         let mut sums = [1.0; 4];
         // The second key is hidden from the second query.
-        add_pairs(level, 1e-38, &[2.0, 4.0, 2.0, 0.0], rows, &mut sums);
+        accumulate_deferred(level, 1e-38, &[2.0, 4.0, 2.0, 0.0], rows, &mut sums);
         let expected = [13.0, 1.0, 13.0, -11.0];
         for (sum, expected) in sums.iter().zip(expected) {
             assert!((sum - expected).abs() < 1e-5, "{level:?}: {sums:?}");
@@ -224,7 +225,7 @@ fn gradients_are_added() {
     let inputs = case.inputs::<f32>(3);
     for level in Level::available() {
         let once = kernels(level, &case, &inputs, Mask::none());
-        let problem = DotProduct {
+        let problem = DotProductAttentionInputs {
             queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
             keys: Rows::contiguous(&inputs.keys, [batch, key_heads, keys, size]),
             values: Rows::contiguous(&inputs.values, [batch, key_heads, keys, value_size]),
@@ -234,7 +235,7 @@ fn gradients_are_added() {
             dropout: None,
         };
         let mut twice = once.clone();
-        let gradients = DotProductGradients {
+        let gradients = DotProductAttentionGradients {
             queries: &mut twice.queries,
             keys: &mut twice.keys,
             values: &mut twice.values,
@@ -244,14 +245,12 @@ fn gradients_are_added() {
             &inputs.context_gradient,
             [batch, heads, queries, value_size],
         );
-        dot_product_backward(
-            level,
-            &problem,
-            Rows::contiguous(&once.context, gradient.shape()),
-            &once.lse,
-            gradient,
-            gradients,
-        );
+        let outputs = AttentionOutputs {
+            context: Rows::contiguous(&once.context, gradient.shape()),
+            lse: &once.lse,
+            context_gradient: gradient,
+        };
+        problem.backward(level, &outputs, gradients);
         for ((name, twice), (_, once)) in twice.fields().into_iter().zip(once.fields()).skip(2) {
             let close = twice
                 .iter()
@@ -263,10 +262,10 @@ fn gradients_are_added() {
 }
 
 #[test]
-#[should_panic(expected = "expected values [2, 3, 7, 13], got [2, 3, 6, 13]")]
+#[should_panic(expected = "values expected [2, 3, 7, 13], got [2, 3, 6, 13]")]
 fn values_must_fit_the_keys() {
     let (queries, keys, values) = (vec![0.0; 330], vec![0.0; 462], vec![0.0; 468]);
-    let problem = DotProduct {
+    let problem = DotProductAttentionInputs {
         queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
         keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
         values: Rows::contiguous(&values, [2, 3, 6, 13]),
@@ -276,5 +275,5 @@ fn values_must_fit_the_keys() {
         dropout: None,
     };
     let (mut context, mut lse) = (vec![0.0; 390], vec![0.0; 30]);
-    attention_kernels::dot_product_forward(Level::PORTABLE, &problem, &mut context, &mut lse);
+    problem.forward(Level::PORTABLE, &mut context, &mut lse);
 }

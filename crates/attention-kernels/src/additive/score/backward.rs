@@ -1,240 +1,225 @@
 //! The gradients of all pairs.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{AdditiveGradients, AdditiveScore};
-use crate::Rows;
-use crate::additive::gradient::{Side, add_gradients};
-use crate::additive::{BLOCK, check_lens};
-use crate::simd::{Job, Level, Real, Simd};
+use super::{AdditiveScoreGradients, AdditiveScoreInputs, OPERATION};
+use crate::additive::gradient::{All, KeysOnly, Operand, ScoreGradients, Wanted};
+use crate::checks::{check_len, check_shape};
+use crate::heads::Heads;
+use crate::simd::{Job, Level, Simd};
+use crate::slices::add;
+use crate::tiles::{KEY_LANES, SCORE_KEYS, SCORE_TASKS};
+use crate::{HeadIndex, Real, Rows};
 
-/// As [`AdditiveScore::backward`].
-pub(in crate::additive) fn backward<E: Real>(
-    problem: &AdditiveScore<E>,
+/// As [`AdditiveScoreInputs::backward`].
+pub(crate) fn backward<E: Real>(
+    inputs: &AdditiveScoreInputs<E>,
     level: Level,
-    grad: Rows<E>,
-    gradients: AdditiveGradients<E>,
+    score_gradients: Rows<E>,
+    gradients: AdditiveScoreGradients<E>,
 ) {
-    let parts = Parts::of(problem, &grad, gradients.keys);
-    let [batch, heads, num_queries, units] = problem.queries.shape();
-    check_lens(
-        "AdditiveScore",
-        [
-            (
-                "queries",
-                gradients.queries.len(),
-                batch * heads * num_queries * units,
-            ),
-            ("weight", gradients.weight.len(), units),
-        ],
+    let AdditiveScoreGradients {
+        queries,
+        keys,
+        weight,
+    } = gradients;
+    let heads = check(inputs, &score_gradients, keys);
+    let [.., num_queries, units] = inputs.queries.shape();
+    check_len(
+        OPERATION,
+        "query gradient",
+        inputs.queries.shape(),
+        queries.len(),
     );
-    if parts.is_empty {
+    check_len(OPERATION, "weight gradient", [units], weight.len());
+    let tasks = tasks(inputs, heads, &score_gradients, keys);
+    if tasks.is_empty() {
         return;
     }
-    let tasks = parts.tasks(problem, &grad, gradients.keys);
-    // With one part in each head, its queries' gradients go straight to where they belong.
-    let query_len = num_queries * units;
-    let mut partial_queries = match parts.count {
-        1 => Vec::new(),
-        _ => vec![E::ZERO; tasks.len() * query_len],
+    let parts = tasks.len() / heads.key_count();
+    let query_len = heads.group() * num_queries * units;
+    // With one part in each head, what its queries get goes straight to where it belongs.
+    let mut partial_queries = Vec::new();
+    let query_slices = if parts == 1 {
+        queries.par_chunks_mut(query_len)
+    } else {
+        partial_queries.resize(tasks.len() * query_len, E::ZERO);
+        partial_queries.par_chunks_mut(query_len)
     };
     let mut partial_weights = vec![E::ZERO; tasks.len() * units];
-    let query_slices = match parts.count {
-        1 => gradients.queries.par_chunks_mut(query_len),
-        _ => partial_queries.par_chunks_mut(query_len),
-    };
     tasks
         .into_par_iter()
         .zip(query_slices)
         .zip(partial_weights.par_chunks_mut(units))
         .for_each(|((task, queries), weight)| {
-            E::dispatch(
-                level,
-                Backward::<E, true> {
-                    task,
-                    queries,
-                    weight,
-                },
-            );
+            let job = Backward {
+                task,
+                queries,
+                weight,
+                wanted: PhantomData::<All>,
+            };
+            E::dispatch(level, job);
         });
     for partial in partial_weights.chunks_exact(units) {
-        add(partial, gradients.weight);
+        add(partial, weight);
     }
-    if parts.count > 1 {
-        let heads = gradients.queries.par_chunks_mut(query_len);
-        let partial = partial_queries.par_chunks(parts.count * query_len);
-        heads.zip(partial).for_each(|(to, parts)| {
-            for part in parts.chunks_exact(query_len) {
-                add(part, to);
-            }
-        });
+    if parts > 1 {
+        let partial = partial_queries.par_chunks(parts * query_len);
+        let heads = queries.par_chunks_mut(query_len).zip(partial);
+        heads.for_each(|(to, partial)| partial.chunks(query_len).for_each(|from| add(from, to)));
     }
 }
 
-/// As [`AdditiveScore::backward_keys`].
-pub(in crate::additive) fn backward_keys<E: Real>(
-    problem: &AdditiveScore<E>,
+/// As [`AdditiveScoreInputs::backward_keys`].
+pub(crate) fn backward_keys<E: Real>(
+    inputs: &AdditiveScoreInputs<E>,
     level: Level,
-    grad: Rows<E>,
+    score_gradients: Rows<E>,
     keys: &mut [E],
 ) {
-    let parts = Parts::of(problem, &grad, keys);
-    if parts.is_empty {
-        return;
-    }
-    let tasks = parts.tasks(problem, &grad, keys);
+    let heads = check(inputs, &score_gradients, keys);
+    let tasks = tasks(inputs, heads, &score_gradients, keys);
     tasks.into_par_iter().for_each(|task| {
-        E::dispatch(
-            level,
-            Backward::<E, false> {
-                task,
-                queries: &mut [],
-                weight: &mut [],
-            },
-        );
+        let job = Backward {
+            task,
+            queries: &mut [],
+            weight: &mut [],
+            wanted: PhantomData::<KeysOnly>,
+        };
+        E::dispatch(level, job);
     });
 }
 
-/// The keys of each head in parts, as many as there are queries and keys to keep every thread busy. By shape only, so
-/// that the sums over keys are the same on every machine.
-struct Parts {
-    is_empty: bool,
-    /// Parts of each head.
-    count: usize,
-    /// Keys in a part, but for the last one.
-    keys: usize,
+/// # Panics
+/// If the shapes do not fit together.
+fn check<E: Real>(inputs: &AdditiveScoreInputs<E>, score_gradients: &Rows<E>, keys: &[E]) -> Heads {
+    let heads = inputs.check(OPERATION);
+    let [_, _, num_queries, _] = inputs.queries.shape();
+    let [_, _, num_keys, _] = inputs.keys.shape();
+    let shape = [heads.batch, heads.heads, num_queries, num_keys];
+    inputs.mask.check(shape);
+    check_shape(OPERATION, "score gradients", shape, score_gradients.shape());
+    check_len(OPERATION, "key gradient", inputs.keys.shape(), keys.len());
+    heads
 }
 
-impl Parts {
-    /// # Panics
-    /// If the shapes do not fit together.
-    fn of<E: Real>(problem: &AdditiveScore<E>, grad: &Rows<E>, keys: &[E]) -> Self {
-        problem.check();
-        let [batch, heads, num_queries, units] = problem.queries.shape();
-        let [_, _, num_keys, _] = problem.keys.shape();
-        let expected = [batch, heads, num_queries, num_keys];
-        assert!(
-            grad.shape() == expected,
-            "AdditiveScore: gradient of the scores expected {expected:?}, got {:?}",
-            grad.shape()
-        );
-        let expected = batch * heads * num_keys * units;
-        check_lens("AdditiveScore", [("keys", keys.len(), expected)]);
-        let heads = batch * heads;
-        let parts = 8_usize
-            .div_ceil(heads.max(1))
-            .min(num_keys.div_ceil(4 * BLOCK))
-            .max(1);
-        let keys = num_keys.div_ceil(parts).next_multiple_of(BLOCK);
-        Self {
-            is_empty: heads * num_queries * num_keys * units == 0,
-            count: num_keys.div_ceil(keys.max(1)),
-            keys,
-        }
+/// The keys of each key head in parts, as many as there are queries and keys to keep every thread busy; none if there is
+/// nothing to do. By shape only, so that the sums over keys are the same on every machine.
+fn tasks<'a, 'b, E: Real>(
+    inputs: &'a AdditiveScoreInputs<'a, E>,
+    heads: Heads,
+    score_gradients: &'a Rows<'a, E>,
+    keys: &'b mut [E],
+) -> Vec<Task<'a, 'b, E>> {
+    let [_, _, num_queries, units] = inputs.queries.shape();
+    let [_, _, num_keys, _] = inputs.keys.shape();
+    if heads.count() * num_queries * num_keys * units == 0 {
+        return Vec::new();
     }
-
-    fn tasks<'a, 'b, E: Real>(
-        &self,
-        problem: &'a AdditiveScore<'a, E>,
-        grad: &'a Rows<'a, E>,
-        keys: &'b mut [E],
-    ) -> Vec<Task<'a, 'b, E>> {
-        let [_, heads, num_keys, units] = problem.keys.shape();
-        let mut tasks = Vec::with_capacity(keys.len() / (num_keys * units) * self.count);
-        for (head, keys) in keys.chunks_mut(num_keys * units).enumerate() {
-            let parts = keys.chunks_mut(self.keys * units).enumerate();
-            tasks.extend(parts.map(|(part, keys)| Task {
-                problem,
-                grad,
-                at: [head / heads, head % heads],
-                range: part * self.keys..part * self.keys + keys.len() / units,
+    let most = num_keys.div_ceil(SCORE_KEYS);
+    let parts = SCORE_TASKS.div_ceil(heads.key_count()).min(most);
+    let part = num_keys.div_ceil(parts).next_multiple_of(KEY_LANES);
+    let mut tasks = Vec::with_capacity(heads.key_count() * num_keys.div_ceil(part));
+    for (index, keys) in keys.chunks_mut(num_keys * units).enumerate() {
+        for (first, keys) in (0..).step_by(part).zip(keys.chunks_mut(part * units)) {
+            tasks.push(Task {
+                inputs,
+                heads,
+                score_gradients,
+                key: HeadIndex::nth(index, heads.key_heads),
+                range: first..first + keys.len() / units,
                 keys,
-            }));
+            });
         }
-        tasks
     }
-}
-
-fn add<E: Real>(from: &[E], to: &mut [E]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to += *from;
-    }
+    tasks
 }
 
 /// Some keys of one head.
 struct Task<'a, 'b, E> {
-    problem: &'a AdditiveScore<'a, E>,
-    grad: &'a Rows<'a, E>,
-    at: [usize; 2],
+    inputs: &'a AdditiveScoreInputs<'a, E>,
+    heads: Heads,
+    score_gradients: &'a Rows<'a, E>,
+    key: HeadIndex,
     range: Range<usize>,
     /// Where their gradients are added, `[keys of the range, units]`.
     keys: &'b mut [E],
 }
 
-/// The gradients of a task; without `ALL`, those of the keys alone.
-struct Backward<'a, 'b, 'c, E, const ALL: bool> {
+/// The gradients of a task that are wanted.
+struct Backward<'a, 'b, 'c, E, W> {
     task: Task<'a, 'b, E>,
-    /// `[queries, units]`, or empty.
+    /// `[group, queries, units]`, or empty.
     queries: &'c mut [E],
     /// `[units]`, or empty.
     weight: &'c mut [E],
+    wanted: PhantomData<W>,
 }
 
-impl<E: Real, const ALL: bool> Job<E> for Backward<'_, '_, '_, E, ALL> {
+impl<E: Real, W: Wanted> Job<E> for Backward<'_, '_, '_, E, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
         let Task {
-            problem,
-            grad,
-            at,
+            inputs,
+            heads,
+            score_gradients,
+            key,
             range: of_task,
             keys: to_keys,
         } = self.task;
-        let AdditiveScore {
+        let AdditiveScoreInputs {
             queries,
             keys,
             weight,
             mask,
-        } = problem;
+        } = inputs;
         let [_, _, num_queries, units] = queries.shape();
         let [_, _, num_keys, _] = keys.shape();
-        let [batch, head] = at;
-        // Keys that no query sees are not looked at.
-        let span = mask.span(batch, 0..num_queries, num_keys);
+        // Keys that no query attends to are not looked at.
+        let span = mask.span(key.batch, 0..num_queries, num_keys);
         let range = of_task.start.max(span.start)..of_task.end.min(span.end);
         if range.is_empty() {
             return;
         }
-        let mut query_side = Side::default();
-        query_side.fill_queries(simd, queries, at, 0..num_queries);
-        let mut key_side = Side::default();
-        key_side.fill_keys(simd, keys, at, range.clone());
-        let mut copy;
-        let in_place = grad.in_place(batch, head, 0..num_queries);
-        let (grad, stride) = match in_place.filter(|_| mask.is_none()) {
-            Some((grad, stride)) => (&grad[range.start..], stride),
-            None => {
-                copy = vec![E::ZERO; num_queries * range.len()];
-                for (query, to) in copy.chunks_exact_mut(range.len()).enumerate() {
-                    let row = grad.row(batch, head, query);
-                    row.part(range.clone()).copy_to(to);
-                    let visible = mask.visible(batch, head, query, num_keys);
-                    visible.hide(&range, to, E::ZERO);
+        let (mut query_operand, mut key_operand) = (Operand::default(), Operand::default());
+        key_operand.fill_keys(simd, keys, key, range.clone());
+        let mut copy = Vec::new();
+        for member in 0..heads.group() {
+            let at = heads.member(key, member);
+            query_operand.fill_queries(simd, queries, at, 0..num_queries);
+            let in_place = score_gradients.in_place(at, 0..num_queries);
+            let (gradient, stride) = match in_place.filter(|_| mask.is_none()) {
+                Some((gradient, stride)) => (&gradient[range.start..], stride),
+                None => {
+                    copy.resize(num_queries * range.len(), E::ZERO);
+                    for (query, to) in copy.chunks_exact_mut(range.len()).enumerate() {
+                        let row = score_gradients.row(at, query);
+                        row.part(range.clone()).copy_to(to);
+                        let mask = mask.of_query(at, query, num_keys);
+                        mask.fill(&range, to, E::ZERO);
+                    }
+                    (&copy[..], range.len())
                 }
-                (&copy[..], range.len())
+            };
+            let scores = ScoreGradients {
+                keys: 0..range.len(),
+                gradient,
+                stride,
+            };
+            scores.add::<S, W>(simd, &mut query_operand, &mut key_operand, self.weight);
+            if W::QUERIES {
+                let len = num_queries * units;
+                let to = &mut self.queries[member * len..(member + 1) * len];
+                query_operand.add_gradients_to(weight, to);
             }
-        };
-        let sides = [&mut query_side, &mut key_side];
-        add_gradients::<E, S, ALL>(simd, sides, 0..range.len(), grad, stride, self.weight);
-        if ALL {
-            query_side.add_gradients_to(weight, self.queries);
         }
         let first = (range.start - of_task.start) * units;
         let len = range.len() * units;
-        key_side.add_gradients_to(weight, &mut to_keys[first..first + len]);
+        key_operand.add_gradients_to(weight, &mut to_keys[first..first + len]);
     }
 }

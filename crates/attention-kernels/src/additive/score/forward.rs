@@ -4,101 +4,86 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::AdditiveScore;
-use crate::additive::BLOCK;
-use crate::additive::pack::{PackedQueries, Weights, pack_keys, packed_block_len};
+use super::{AdditiveScoreInputs, OPERATION};
+use crate::additive::pack::{PackedQueries, UnitWeights, pack_keys, packed_block_len, query_tiles};
 use crate::additive::tile::{KeyBlock, Target, tile_scores};
-use crate::mask::Visible;
-use crate::simd::{Job, Level, Real, Simd};
-use crate::{Mask, Rows};
+use crate::checks::check_len;
+use crate::heads::HeadPair;
+use crate::mask::QueryMask;
+use crate::simd::{Job, Level, Simd};
+use crate::tiles::{KEY_LANES, PACKED_BLOCKS, SCORE_QUERIES};
+use crate::{HeadIndex, Mask, Real, Rows};
 
-/// Queries in a task: with 256 hidden units, their exponentials take 32 KiB in `f32`, half of a small second-level
-/// cache, beside a block of keys.
-const TASK_QUERIES: usize = 32;
-
-pub(in crate::additive) fn forward<E: Real>(
-    problem: &AdditiveScore<E>,
-    level: Level,
-    scores: &mut [E],
-) {
-    problem.check();
-    let [batch, heads, num_queries, _] = problem.queries.shape();
-    let [_, _, num_keys, _] = problem.keys.shape();
-    let expected = batch * heads * num_queries * num_keys;
-    assert!(
-        scores.len() == expected,
-        "AdditiveScore: scores expected {expected} numbers, got {}",
-        scores.len()
-    );
-    if expected == 0 {
+/// As [`AdditiveScoreInputs::forward`].
+pub(crate) fn forward<E: Real>(inputs: &AdditiveScoreInputs<E>, level: Level, scores: &mut [E]) {
+    let heads = inputs.check(OPERATION);
+    let [_, _, num_queries, units] = inputs.queries.shape();
+    let [_, _, num_keys, _] = inputs.keys.shape();
+    let shape = [heads.batch, heads.heads, num_queries, num_keys];
+    inputs.mask.check(shape);
+    check_len(OPERATION, "scores", shape, scores.len());
+    if scores.is_empty() {
         return;
     }
-    let weights = Weights::new(problem.weight);
-    let packed = pack_all(&problem.keys, &problem.mask, num_queries, level);
-    // A task: some of the queries of one head.
-    let tasks = num_queries.div_ceil(TASK_QUERIES);
-    let mut rows: Vec<(usize, usize, &mut [E])> = Vec::with_capacity(batch * heads * tasks);
-    for (head, scores) in scores.chunks_mut(num_queries * num_keys).enumerate() {
-        let chunks = scores.chunks_mut(TASK_QUERIES * num_keys);
-        rows.extend(
-            chunks
-                .enumerate()
-                .map(|(chunk, rows)| (head, chunk * TASK_QUERIES, rows)),
-        );
-    }
-    rows.into_par_iter().for_each(|(head, first, scores)| {
-        let packed_len = packed.len() / (batch * heads);
-        E::dispatch(
-            level,
-            Forward {
-                problem,
+    let weights = UnitWeights::new(inputs.weight);
+    let packed = packed_keys(inputs.keys, inputs.mask, num_queries, level);
+    let packed_len = num_keys.div_ceil(KEY_LANES) * packed_block_len(units);
+    let mut tasks = Vec::with_capacity(heads.count() * num_queries.div_ceil(SCORE_QUERIES));
+    for (index, scores) in scores.chunks_mut(num_queries * num_keys).enumerate() {
+        let head = heads.nth(index);
+        let first = heads.key_position(head.key) * packed_len;
+        for (task, scores) in scores.chunks_mut(SCORE_QUERIES * num_keys).enumerate() {
+            let first_query = task * SCORE_QUERIES;
+            tasks.push(Forward {
+                inputs,
                 weights: &weights,
-                packed: &packed[head * packed_len..(head + 1) * packed_len],
-                at: [head / heads, head % heads],
-                queries: first..first + scores.len() / num_keys,
+                packed: &packed[first..first + packed_len],
+                head,
+                queries: first_query..first_query + scores.len() / num_keys,
                 scores,
-            },
-        );
-    });
+            });
+        }
+    }
+    let tasks = tasks.into_par_iter();
+    tasks.for_each(|task| E::dispatch(level, task));
 }
 
-/// The keys as [`AdditiveScore::forward`] reads them, `[batch, heads, blocks, packed block]`.
-pub(in crate::additive) fn pack_all<E: Real>(
-    keys: &Rows<E>,
-    mask: &Mask,
+/// As [`AdditiveScoreInputs::packed_keys`], `[batch, key_heads, blocks, packed block]`.
+pub(crate) fn packed_keys<E: Real>(
+    keys: Rows<E>,
+    mask: Mask,
     num_queries: usize,
     level: Level,
 ) -> Vec<E> {
-    let [batch, heads, num_keys, units] = keys.shape();
-    mask.check([batch, heads, num_queries, num_keys]);
-    let blocks = num_keys.div_ceil(BLOCK);
-    let mut packed = vec![E::ZERO; batch * heads * blocks * packed_block_len(units)];
+    let [batch, key_heads, num_keys, units] = keys.shape();
+    mask.check_grouped([batch, key_heads, num_queries, num_keys]);
+    let blocks = num_keys.div_ceil(KEY_LANES);
+    let mut packed = vec![E::ZERO; batch * key_heads * blocks * packed_block_len(units)];
     let tasks = packed.par_chunks_mut(packed_block_len(units)).enumerate();
-    tasks.with_min_len(4).for_each_init(
-        || vec![E::ZERO; BLOCK * units],
+    tasks.with_min_len(PACKED_BLOCKS).for_each_init(
+        || vec![E::ZERO; KEY_LANES * units],
         |scratch, (index, to)| {
-            let (head, block) = (index / blocks, index % blocks);
-            let at = [head / heads, head % heads, block];
-            let visible = mask.span(at[0], 0..num_queries, num_keys);
-            E::dispatch(
-                level,
-                Pack {
-                    keys,
-                    at,
-                    visible,
-                    scratch,
-                    to,
-                },
-            );
+            let at = HeadIndex::nth(index / blocks, key_heads);
+            let pack = Pack {
+                keys: &keys,
+                at,
+                block: index % blocks,
+                attended: mask.span(at.batch, 0..num_queries, num_keys),
+                scratch,
+                to,
+            };
+            E::dispatch(level, pack);
         },
     );
     packed
 }
 
+/// A block of keys.
 struct Pack<'a, E> {
     keys: &'a Rows<'a, E>,
-    at: [usize; 3],
-    visible: Range<usize>,
+    at: HeadIndex,
+    block: usize,
+    attended: Range<usize>,
     scratch: &'a mut [E],
     to: &'a mut [E],
 }
@@ -108,24 +93,25 @@ impl<E: Real> Job<E> for Pack<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        pack_keys(
-            simd,
-            self.keys,
-            self.at,
-            &self.visible,
-            self.scratch,
-            self.to,
-        );
+        let Self {
+            keys,
+            at,
+            block,
+            attended,
+            scratch,
+            to,
+        } = self;
+        pack_keys(simd, keys, at, block, &attended, scratch, to);
     }
 }
 
 /// The scores of some queries of one head.
 struct Forward<'a, 'b, E> {
-    problem: &'a AdditiveScore<'a, E>,
-    weights: &'a Weights<E>,
+    inputs: &'a AdditiveScoreInputs<'a, E>,
+    weights: &'a UnitWeights<E>,
     /// The packed keys of the head.
     packed: &'a [E],
-    at: [usize; 2],
+    head: HeadPair,
     queries: Range<usize>,
     /// `[queries, keys]`
     scores: &'b mut [E],
@@ -136,52 +122,48 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let [batch, head] = self.at;
-        let [_, _, num_keys, units] = self.problem.keys.shape();
-        let mut queries = PackedQueries::default();
-        let rows = self.queries.clone();
-        queries.pack(simd, &self.problem.queries, self.at, rows, self.weights);
-        let visible: Vec<Visible> = self
+        let AdditiveScoreInputs {
+            queries,
+            keys,
+            mask,
+            ..
+        } = self.inputs;
+        let [_, _, num_keys, units] = keys.shape();
+        let at = self.head.query;
+        let mut packed_queries = PackedQueries::default();
+        let rows = self.queries.clone().map(|query| queries.row(at, query));
+        packed_queries.pack(simd, rows, self.weights);
+        let masks: Vec<QueryMask> = self
             .queries
-            .clone()
-            .map(|query| self.problem.mask.visible(batch, head, query, num_keys))
+            .map(|query| mask.of_query(at, query, num_keys))
             .collect();
-        let masked = !self.problem.mask.is_none();
-        let packed_len = packed_block_len(units);
-        for (block, packed) in self.packed.chunks_exact(packed_len).enumerate() {
-            let first = block * BLOCK;
-            let block_keys = first..num_keys.min(first + BLOCK);
-            let keys = KeyBlock::new(self.problem.keys, self.at, first, packed);
-            let mut query = 0;
-            while query < visible.len() {
-                let count = queries.tile_len(query);
-                let is_hidden = |visible: &Visible| !visible.meets(&block_keys);
-                if masked && visible[query..query + count].iter().all(is_hidden) {
-                    for row in self
-                        .scores
-                        .chunks_exact_mut(num_keys)
-                        .skip(query)
-                        .take(count)
-                    {
+        let is_masked = !mask.is_none();
+        let packed_blocks = self.packed.chunks_exact(packed_block_len(units));
+        for (block, packed) in packed_blocks.enumerate() {
+            let first = block * KEY_LANES;
+            let block_keys = first..num_keys.min(first + KEY_LANES);
+            let block = KeyBlock::new(*keys, self.head.key, first, packed);
+            for tile in query_tiles(masks.len()) {
+                let masks = &masks[tile.clone()];
+                let scores = &mut self.scores[tile.start * num_keys..tile.end * num_keys];
+                if is_masked && !masks.iter().any(|mask| mask.meets(&block_keys)) {
+                    for row in scores.chunks_exact_mut(num_keys) {
                         row[block_keys.clone()].fill(E::ZERO);
                     }
-                    query += count;
                     continue;
                 }
                 let target = Target {
-                    to: &mut self.scores[query * num_keys + first..],
+                    to: &mut scores[first..],
                     stride: num_keys,
                     width: block_keys.len(),
                     factor: self.weights.factor(),
                 };
-                tile_scores(simd, self.weights, &queries, query, &keys, target);
-                if masked {
-                    let rows = self.scores[query * num_keys..].chunks_exact_mut(num_keys);
-                    for (row, visible) in rows.zip(&visible[query..query + count]) {
-                        visible.hide(&block_keys, &mut row[block_keys.clone()], E::ZERO);
+                tile_scores(simd, self.weights, &packed_queries, tile, &block, target);
+                if is_masked {
+                    for (row, mask) in scores.chunks_exact_mut(num_keys).zip(masks) {
+                        mask.fill(&block_keys, &mut row[block_keys.clone()], E::ZERO);
                     }
                 }
-                query += count;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What must hold of every problem.
 
-use attention_kernels::{Level, Real};
+use attention_kernels::{HeadIndex, Level, Real};
 
 use super::case::{Case, Kind};
 use super::exact::{assert_close, assert_same};
@@ -81,7 +81,10 @@ fn assert_seen_keys(case: &Case) {
     for [b, h] in (0..batch * heads).map(|at| [at / heads, at % heads]) {
         let is_seen = |j| (0..queries).any(|i| case.mask.sees([b, h, i, j]));
         let expected: Vec<bool> = (0..keys).map(is_seen).collect();
-        let found = case.mask.mask().seen_keys(b, h, queries, keys);
+        let found =
+            case.mask
+                .mask()
+                .attended_keys(HeadIndex { batch: b, head: h }, 1, queries, keys);
         assert_eq!(found, expected, "example {b}, head {h}: {case:?}");
     }
 }

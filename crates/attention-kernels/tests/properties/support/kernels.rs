@@ -1,8 +1,9 @@
 //! The kernels.
 
 use attention_kernels::{
-    AdditiveAttention, AdditiveAttentionGradients, AdditiveGradients, AdditiveScore, DotProduct,
-    DotProductGradients, Level, Real, Rows, dot_product_backward, dot_product_forward,
+    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
+    AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
+    Level, Real, Rows,
 };
 
 use super::case::{Case, Kind};
@@ -41,8 +42,8 @@ impl<'a, E: Real> Inputs<'a, E> {
         }
     }
 
-    pub(super) fn score(&self) -> AdditiveScore<'_, E> {
-        AdditiveScore {
+    pub(super) fn score(&self) -> AdditiveScoreInputs<'_, E> {
+        AdditiveScoreInputs {
             queries: self.case.queries.view(&self.queries),
             keys: self.case.keys.view(&self.keys),
             weight: &self.weight,
@@ -50,8 +51,8 @@ impl<'a, E: Real> Inputs<'a, E> {
         }
     }
 
-    pub(super) fn additive(&self) -> AdditiveAttention<'_, E> {
-        AdditiveAttention {
+    pub(super) fn additive(&self) -> AdditiveAttentionInputs<'_, E> {
+        AdditiveAttentionInputs {
             score: self.score(),
             values: self.case.values.view(&self.values),
             packed_keys: None,
@@ -59,9 +60,9 @@ impl<'a, E: Real> Inputs<'a, E> {
         }
     }
 
-    pub(super) fn dot_product(&self) -> DotProduct<'_, E> {
+    pub(super) fn dot_product(&self) -> DotProductAttentionInputs<'_, E> {
         let bias = self.case.bias.as_ref().zip(self.bias.as_ref());
-        DotProduct {
+        DotProductAttentionInputs {
             queries: self.case.queries.view(&self.queries),
             keys: self.case.keys.view(&self.keys),
             values: self.case.values.view(&self.values),
@@ -73,8 +74,8 @@ impl<'a, E: Real> Inputs<'a, E> {
     }
 
     pub(super) fn packed_keys(&self, level: Level) -> Vec<E> {
-        let AdditiveScore { keys, mask, .. } = self.score();
-        AdditiveScore::packed_keys(keys, mask, self.case.sizes.queries, level)
+        let AdditiveScoreInputs { keys, mask, .. } = self.score();
+        AdditiveScoreInputs::packed_keys(keys, mask, self.case.sizes.queries, level)
     }
 }
 
@@ -95,7 +96,7 @@ pub(super) fn run_stored<E: Real>(
         Kind::AdditiveScore => additive_score(&inputs, level),
         Kind::AdditiveAttention => {
             let packed = packed.then(|| inputs.packed_keys(level));
-            let attention = AdditiveAttention {
+            let attention = AdditiveAttentionInputs {
                 packed_keys: packed.as_deref(),
                 ..inputs.additive()
             };
@@ -130,7 +131,7 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let mut weight = vec![E::ZERO; inputs.weight.len()];
     let score = inputs.score();
     score.forward(level, &mut scores);
-    let gradients = AdditiveGradients {
+    let gradients = AdditiveScoreGradients {
         queries: &mut queries,
         keys: &mut keys,
         weight: &mut weight,
@@ -147,7 +148,7 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
 
 fn additive_attention<E: Real>(
     inputs: &Inputs<E>,
-    attention: &AdditiveAttention<E>,
+    attention: &AdditiveAttentionInputs<E>,
     level: Level,
 ) -> Found<E> {
     let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
@@ -161,8 +162,12 @@ fn additive_attention<E: Real>(
         weight: &mut weight,
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
-    let rows = Rows::contiguous(&context, gradient.shape());
-    attention.backward(level, rows, &lse, gradient, gradients);
+    let outputs = AttentionOutputs {
+        context: Rows::contiguous(&context, gradient.shape()),
+        lse: &lse,
+        context_gradient: gradient,
+    };
+    attention.backward(level, &outputs, gradients);
     vec![
         ("context", context),
         ("log-sum-exp", lse),
@@ -177,22 +182,26 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
     let [mut context, mut lse] = inputs.case.output_lens().map(outputs);
     let attention = inputs.dot_product();
-    dot_product_forward(level, &attention, &mut context, &mut lse);
+    attention.forward(level, &mut context, &mut lse);
     let bias_len = inputs
         .case
         .bias
         .as_ref()
         .map_or(0, |bias| bias.shape.iter().product());
     let mut bias = vec![E::ZERO; bias_len];
-    let gradients = DotProductGradients {
+    let gradients = DotProductAttentionGradients {
         queries: &mut queries,
         keys: &mut keys,
         values: &mut values,
         bias: attention.bias.is_some().then_some(&mut bias),
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
-    let rows = Rows::contiguous(&context, gradient.shape());
-    dot_product_backward(level, &attention, rows, &lse, gradient, gradients);
+    let outputs = AttentionOutputs {
+        context: Rows::contiguous(&context, gradient.shape()),
+        lse: &lse,
+        context_gradient: gradient,
+    };
+    attention.backward(level, &outputs, gradients);
     vec![
         ("context", context),
         ("log-sum-exp", lse),

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use attention_kernels::{
-    AdditiveAttention, AdditiveGradients, AdditiveScore, DotProduct, Dropout, Level, Mask, Real,
-    Rows, dot_product_forward, masked_softmax,
+    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs,
+    DotProductAttentionInputs, Dropout, Level, Mask, Real, Rows, masked_softmax,
 };
 
 use super::case::{Case, Kind};
@@ -47,13 +47,13 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
         let [mut context, mut lse] = case.output_lens().map(outputs);
         let mut scores = outputs(case.sizes.pairs());
         assert_refused("a mask of another shape", case, || match case.kind {
-            Kind::AdditiveScore => AdditiveScore {
+            Kind::AdditiveScore => AdditiveScoreInputs {
                 mask,
                 ..inputs.score()
             }
             .forward(level, &mut scores),
-            Kind::AdditiveAttention => AdditiveAttention {
-                score: AdditiveScore {
+            Kind::AdditiveAttention => AdditiveAttentionInputs {
+                score: AdditiveScoreInputs {
                     mask,
                     ..inputs.score()
                 },
@@ -61,11 +61,11 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
             }
             .forward(level, &mut context, &mut lse),
             Kind::DotProduct => {
-                let attention = DotProduct {
+                let attention = DotProductAttentionInputs {
                     mask,
                     ..inputs.dot_product()
                 };
-                dot_product_forward(level, &attention, &mut context, &mut lse);
+                attention.forward(level, &mut context, &mut lse);
             }
         });
         assert_refused("a mask of another shape", case, || {
@@ -114,13 +114,13 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let score = inputs.score();
     let len = case.sizes.pairs();
-    let refused = |what, score: AdditiveScore<E>, len| {
+    let refused = |what, score: AdditiveScoreInputs<E>, len| {
         assert_refused(what, case, || score.forward(level, &mut outputs(len)));
     };
     let longer = outputs(inputs.weight.len() + 1);
     refused(
         "a longer weight",
-        AdditiveScore {
+        AdditiveScoreInputs {
             weight: &longer,
             ..score
         },
@@ -132,7 +132,7 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
     let numbers = outputs(shape.iter().product());
     refused(
         "keys of another batch",
-        AdditiveScore {
+        AdditiveScoreInputs {
             keys: Rows::contiguous(&numbers, shape),
             ..score
         },
@@ -142,7 +142,7 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
     let numbers = outputs(shape.iter().product());
     refused(
         "keys of more units",
-        AdditiveScore {
+        AdditiveScoreInputs {
             keys: Rows::contiguous(&numbers, shape),
             ..score
         },
@@ -154,7 +154,7 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
         let numbers = outputs(longer.iter().product());
         let gradient = Rows::contiguous(&numbers, longer);
         let of = |rows: &Rows<E>| outputs(rows.shape().iter().product());
-        let gradients = AdditiveGradients {
+        let gradients = AdditiveScoreGradients {
             queries: &mut of(&score.queries),
             keys: &mut of(&score.keys),
             weight: &mut outputs(score.weight.len()),
@@ -167,7 +167,7 @@ fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let attention = inputs.additive();
     let lens = case.output_lens();
-    let refused = |what, attention: AdditiveAttention<E>, [context, lse]: [usize; 2]| {
+    let refused = |what, attention: AdditiveAttentionInputs<E>, [context, lse]: [usize; 2]| {
         assert_refused(what, case, || {
             attention.forward(level, &mut outputs(context), &mut outputs(lse))
         });
@@ -179,7 +179,7 @@ fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
     let numbers = outputs(shape.iter().product());
     refused(
         "more values",
-        AdditiveAttention {
+        AdditiveAttentionInputs {
             values: Rows::contiguous(&numbers, shape),
             ..attention
         },
@@ -189,7 +189,7 @@ fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
     packed.push(E::ONE);
     refused(
         "more packed keys",
-        AdditiveAttention {
+        AdditiveAttentionInputs {
             packed_keys: Some(&packed),
             ..attention
         },
@@ -201,10 +201,10 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let attention = inputs.dot_product();
     let lens = case.output_lens();
-    let refused = |what, attention: DotProduct<E>, [context, lse]: [usize; 2]| {
+    let refused = |what, attention: DotProductAttentionInputs<E>, [context, lse]: [usize; 2]| {
         let (mut context, mut lse) = (outputs(context), outputs(lse));
         assert_refused(what, case, || {
-            dot_product_forward(level, &attention, &mut context, &mut lse)
+            attention.forward(level, &mut context, &mut lse)
         });
     };
     refused("a longer context", attention, [lens[0] + 1, lens[1]]);
@@ -214,7 +214,7 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
     let numbers = outputs(shape.iter().product());
     refused(
         "longer keys",
-        DotProduct {
+        DotProductAttentionInputs {
             keys: Rows::contiguous(&numbers, shape),
             ..attention
         },
@@ -224,7 +224,7 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
     let numbers = outputs(shape.iter().product());
     refused(
         "more values",
-        DotProduct {
+        DotProductAttentionInputs {
             values: Rows::contiguous(&numbers, shape),
             ..attention
         },
@@ -234,7 +234,7 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
     let numbers = outputs(shape.iter().product());
     refused(
         "a longer bias",
-        DotProduct {
+        DotProductAttentionInputs {
             bias: Some(Rows::contiguous(&numbers, shape)),
             ..attention
         },

@@ -1,5 +1,7 @@
 //! The definition of attention, in loops over `f64`.
 
+use attention_kernels::HeadIndex;
+
 use super::case::{Case, Kind};
 use super::exact::{Exact, Sum};
 use super::sizes::Sizes;
@@ -110,7 +112,8 @@ fn attend(case: &Case, scores: &[Option<Sum>]) -> Attended {
         attended.lse[row] = Sum::new(largest + sum.ln(), factor);
         let mut kept = vec![1.0; keys];
         if let Some(dropout) = case.dropout {
-            dropout.factors([b, h, i], 0, &mut kept);
+            let at = HeadIndex { batch: b, head: h };
+            dropout.factors(at, i, 0, &mut kept);
         }
         let key_head = case.sizes.key_head(h);
         let gradient = case.context_gradient.row([b, h, i]);

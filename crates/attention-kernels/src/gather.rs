@@ -1,58 +1,67 @@
-//! One row against listed rows: what few queries do with keys and values, without packing them.
+//! One row against gathered rows: what decoding does with keys and values, without packing them.
 
 use crate::rows::{Fetch, Head};
 use crate::simd::Simd;
-use crate::{Real, Rows};
+use crate::tiles::{GATHER_ROWS, GATHER_VECTORS};
+use crate::{HeadIndex, Real, Rows};
 
-/// Vectors of a row that [`weighted_sum`] keeps in registers.
-const VECTORS: usize = 4;
+/// Some rows of one head, by their indices.
+pub(crate) struct Gathered<'a, E> {
+    pub rows: Rows<'a, E>,
+    pub at: HeadIndex,
+    pub indices: &'a [usize],
+}
 
-/// `out[n] = row . rows[keys[n]]`
-#[inline(always)]
-pub(crate) fn dots<E: Real, S: Simd<E>>(
-    simd: S,
-    row: &[E],
-    keys: &[usize],
-    rows: &Rows<E>,
-    place: [usize; 2],
-    out: &mut [E],
-) {
-    match rows.head(place) {
-        Head::Whole(rows) => dots_of(simd, row, keys, rows, out),
-        Head::Half(rows) => dots_of(simd, row, keys, rows, out),
+impl<E: Real> Gathered<'_, E> {
+    /// `out[n] = row . rows[indices[n]]`
+    #[inline(always)]
+    pub(crate) fn dots<S: Simd<E>>(self, simd: S, row: &[E], out: &mut [E]) {
+        match self.rows.head(self.at) {
+            Head::Whole(rows) => dots(simd, row, self.indices, rows, out),
+            Head::Half(rows) => dots(simd, row, self.indices, rows, out),
+        }
+    }
+
+    /// `out += factor * sum_n weights[n] rows[indices[n]]`
+    #[inline(always)]
+    pub(crate) fn weighted_sum<S: Simd<E>>(self, simd: S, weights: &[E], factor: E, out: &mut [E]) {
+        match self.rows.head(self.at) {
+            Head::Whole(rows) => weighted_sum(simd, self.indices, weights, rows, factor, out),
+            Head::Half(rows) => weighted_sum(simd, self.indices, weights, rows, factor, out),
+        }
     }
 }
 
 #[inline(always)]
-fn dots_of<E: Real, S: Simd<E>>(
+fn dots<E: Real, S: Simd<E>>(
     simd: S,
     row: &[E],
-    keys: &[usize],
+    indices: &[usize],
     rows: impl Fetch<E>,
     out: &mut [E],
 ) {
     let whole = row.len() - row.len() % S::LANES;
-    let mut scratch: [Vec<E>; 4] = Default::default();
+    let mut scratch: [Vec<E>; GATHER_ROWS] = Default::default();
     let mut n = 0;
-    // Four at a time, so that their sums do not wait for each other.
-    while n < keys.len() {
-        let count = (keys.len() - n).min(4);
-        // The last ones may be listed again; what they give is not stored.
-        let mut others: [&[E]; 4] = [&[]; 4];
+    // Several at a time, so that their sums do not wait for each other.
+    while n < indices.len() {
+        let count = (indices.len() - n).min(GATHER_ROWS);
+        // The last ones may be gathered again; what they give is not stored.
+        let mut others: [&[E]; GATHER_ROWS] = [&[]; GATHER_ROWS];
         for (r, scratch) in scratch.iter_mut().enumerate() {
-            let key = keys[n + r.min(count - 1)];
-            others[r] = rows.fetch(key, 0..row.len(), scratch);
+            let index = indices[n + r.min(count - 1)];
+            others[r] = rows.fetch(index, 0..row.len(), scratch);
         }
-        let mut sums = [simd.zero(); 4];
+        let mut sums = [simd.zero(); GATHER_ROWS];
         for x in (0..whole).step_by(S::LANES) {
             let a = simd.load(&row[x..]);
-            for r in 0..4 {
+            for r in 0..GATHER_ROWS {
                 sums[r] = simd.mul_add(a, simd.load(&others[r][x..]), sums[r]);
             }
         }
         if whole < row.len() {
             let a = simd.load_partial(&row[whole..]);
-            for r in 0..4 {
+            for r in 0..GATHER_ROWS {
                 sums[r] = simd.mul_add(a, simd.load_partial(&others[r][whole..]), sums[r]);
             }
         }
@@ -63,27 +72,10 @@ fn dots_of<E: Real, S: Simd<E>>(
     }
 }
 
-/// `out += factor * sum_n weights[n] rows[keys[n]]`
 #[inline(always)]
-pub(crate) fn weighted_sum<E: Real, S: Simd<E>>(
+fn weighted_sum<E: Real, S: Simd<E>>(
     simd: S,
-    keys: &[usize],
-    weights: &[E],
-    rows: &Rows<E>,
-    place: [usize; 2],
-    factor: E,
-    out: &mut [E],
-) {
-    match rows.head(place) {
-        Head::Whole(rows) => weighted_sum_of(simd, keys, weights, rows, factor, out),
-        Head::Half(rows) => weighted_sum_of(simd, keys, weights, rows, factor, out),
-    }
-}
-
-#[inline(always)]
-fn weighted_sum_of<E: Real, S: Simd<E>>(
-    simd: S,
-    keys: &[usize],
+    indices: &[usize],
     weights: &[E],
     rows: impl Fetch<E>,
     factor: E,
@@ -91,13 +83,13 @@ fn weighted_sum_of<E: Real, S: Simd<E>>(
 ) {
     let factor = simd.splat(factor);
     let mut scratch = Vec::new();
-    for (block, out) in out.chunks_mut(VECTORS * S::LANES).enumerate() {
-        let first = block * VECTORS * S::LANES;
-        if out.len() == VECTORS * S::LANES {
-            let mut sums = [simd.zero(); VECTORS];
-            for (&key, &weight) in keys.iter().zip(weights) {
-                let part = first..first + VECTORS * S::LANES;
-                let row = rows.fetch(key, part, &mut scratch);
+    for (block, out) in out.chunks_mut(GATHER_VECTORS * S::LANES).enumerate() {
+        let first = block * GATHER_VECTORS * S::LANES;
+        if out.len() == GATHER_VECTORS * S::LANES {
+            let mut sums = [simd.zero(); GATHER_VECTORS];
+            for (&index, &weight) in indices.iter().zip(weights) {
+                let part = first..first + GATHER_VECTORS * S::LANES;
+                let row = rows.fetch(index, part, &mut scratch);
                 let weight = simd.splat(weight);
                 for (v, sum) in sums.iter_mut().enumerate() {
                     *sum = simd.mul_add(weight, simd.load(&row[v * S::LANES..]), *sum);
@@ -110,9 +102,9 @@ fn weighted_sum_of<E: Real, S: Simd<E>>(
             for (v, out) in out.chunks_mut(S::LANES).enumerate() {
                 let first = first + v * S::LANES;
                 let mut sum = simd.zero();
-                for (&key, &weight) in keys.iter().zip(weights) {
+                for (&index, &weight) in indices.iter().zip(weights) {
                     let part = first..first + out.len();
-                    let row = rows.fetch(key, part, &mut scratch);
+                    let row = rows.fetch(index, part, &mut scratch);
                     sum = simd.mul_add(simd.splat(weight), simd.load_partial(row), sum);
                 }
                 simd.store_partial(simd.mul_add(sum, factor, simd.load_partial(out)), out);
@@ -121,20 +113,20 @@ fn weighted_sum_of<E: Real, S: Simd<E>>(
     }
 }
 
-/// `out[keys[n]] += factor * weights[n] * row`
+/// `out[indices[n]] += factor * weights[n] * row`
 #[inline(always)]
 pub(crate) fn add_multiples<E: Real, S: Simd<E>>(
     simd: S,
-    keys: &[usize],
+    indices: &[usize],
     weights: &[E],
     factor: E,
     row: &[E],
     out: &mut [E],
 ) {
     let whole = row.len() - row.len() % S::LANES;
-    for (&key, &weight) in keys.iter().zip(weights) {
+    for (&index, &weight) in indices.iter().zip(weights) {
         let weight = simd.splat(weight * factor);
-        let out = &mut out[key * row.len()..(key + 1) * row.len()];
+        let out = &mut out[index * row.len()..(index + 1) * row.len()];
         let (row, row_rest) = row.split_at(whole);
         let (out, out_rest) = out.split_at_mut(whole);
         for (from, to) in row

@@ -1,46 +1,32 @@
-//! The numbers that kernels compute with.
+//! The elements that vectors are made of.
 
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
-#[cfg(target_arch = "x86_64")]
-use super::avx2::Avx2;
-#[cfg(target_arch = "x86_64")]
-use super::avx512::Avx512;
 use super::level::Kind;
-#[cfg(target_arch = "aarch64")]
-use super::neon::Neon;
-use super::{Level, Portable, Simd};
-use crate::Half;
-use crate::additive::AdditiveKernels;
-use crate::dot::DotKernels;
+use super::{Half, Job, Level, Token};
 
-/// Work for one thread, generic over the instruction set.
-pub(crate) trait Job<E: Real> {
-    type Output;
-
-    /// Does the work. Implementations are `#[inline(always)]`, and so is what they call in inner loops.
-    fn run<S: Simd<E>>(self, simd: S) -> Self::Output;
-}
-
-/// `f32` or `f64`.
-#[allow(private_bounds, reason = "sealed: the kernels know these two types")]
-pub trait Real: Sealed {
+/// `f32` or `f64`: constants and functions of one element.
+#[allow(
+    private_bounds,
+    reason = "sealed: each instruction set has vectors of these two types"
+)]
+pub trait Float: Sealed {
     /// 0
     const ZERO: Self;
     /// 1
     const ONE: Self;
     /// Infinity.
     const INFINITY: Self;
-    /// The largest finite number.
+    /// The largest finite element.
     const LARGEST: Self;
-    /// The smallest positive normal number.
+    /// The smallest positive normal element.
     const SMALLEST: Self;
 
-    /// The nearest number of this type.
+    /// The nearest element of this type.
     fn from_f64(x: f64) -> Self;
-    /// The same number.
+    /// The same element.
     fn to_f64(self) -> f64;
     /// The hyperbolic tangent.
     fn tanh(self) -> Self;
@@ -54,7 +40,7 @@ pub trait Real: Sealed {
     fn is_finite(self) -> bool;
 }
 
-/// What a [`Real`] can do inside this crate.
+/// What a [`Float`] can do inside this crate.
 pub(crate) trait Sealed:
     Copy
     + Debug
@@ -72,8 +58,6 @@ pub(crate) trait Sealed:
     + Send
     + Sync
     + 'static
-    + AdditiveKernels
-    + DotKernels
 {
     /// Copies `from` to `to`, of the same length.
     fn widen(from: Half, to: &mut [Self]);
@@ -81,12 +65,12 @@ pub(crate) trait Sealed:
     /// Runs `job` with the instructions of `level`.
     fn dispatch<J: Job<Self>>(level: Level, job: J) -> J::Output
     where
-        Self: Real;
+        Self: Float;
 }
 
-macro_rules! real {
+macro_rules! float {
     ($type:ident, $widen:ident) => {
-        impl Real for $type {
+        impl Float for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const INFINITY: Self = $type::INFINITY;
@@ -136,39 +120,18 @@ macro_rules! real {
 
             fn dispatch<J: Job<Self>>(level: Level, job: J) -> J::Output {
                 match level.0 {
-                    Kind::Portable => job.run(Portable),
+                    Kind::Portable(simd) => simd.call(job),
                     #[cfg(target_arch = "x86_64")]
-                    Kind::Avx2 => {
-                        #[target_feature(enable = "avx2,fma")]
-                        fn run<J: Job<$type>>(job: J, simd: Avx2) -> J::Output {
-                            job.run(simd)
-                        }
-                        // SAFETY: `Kind::Avx2` is only made by `Level::available`, which found AVX2 and FMA.
-                        unsafe { run(job, Avx2::new_unchecked()) }
-                    }
+                    Kind::Avx2(simd) => simd.call(job),
                     #[cfg(target_arch = "x86_64")]
-                    Kind::Avx512 => {
-                        #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
-                        fn run<J: Job<$type>>(job: J, simd: Avx512) -> J::Output {
-                            job.run(simd)
-                        }
-                        // SAFETY: `Kind::Avx512` is only made by `Level::available`, which found all of these.
-                        unsafe { run(job, Avx512::new_unchecked()) }
-                    }
+                    Kind::Avx512(simd) => simd.call(job),
                     #[cfg(target_arch = "aarch64")]
-                    Kind::Neon => {
-                        #[target_feature(enable = "neon")]
-                        fn run<J: Job<$type>>(job: J, simd: Neon) -> J::Output {
-                            job.run(simd)
-                        }
-                        // SAFETY: `Kind::Neon` is only made by `Level::available`, which found NEON.
-                        unsafe { run(job, Neon::new_unchecked()) }
-                    }
+                    Kind::Neon(simd) => simd.call(job),
                 }
             }
         }
     };
 }
 
-real!(f32, to_f32);
-real!(f64, to_f64);
+float!(f32, to_f32);
+float!(f64, to_f64);

@@ -1,77 +1,64 @@
-//! One query and the keys that it sees.
+//! The keys that one query attends to.
 
-use crate::dot::score::split_scale;
-use crate::listed::dots;
+use super::Decode;
+use crate::gather::Gathered;
+use crate::heads::HeadPair;
 use crate::simd::Simd;
-use crate::{DotProduct, Real};
+use crate::stream::bias_row;
+use crate::{HeadIndex, Real, Rows};
 
-/// The keys that a query sees, and what is known about each.
+/// The keys that a query attends to, and what is known about each.
 #[derive(Default)]
-pub(super) struct Seen<E> {
+pub(super) struct AttendedKeys<E> {
     pub keys: Vec<usize>,
+    /// Natural logits.
     pub scores: Vec<E>,
     pub weights: Vec<E>,
     /// 1, or 0 for a dropped weight.
     pub kept: Vec<E>,
+    /// The query times the power of the scale.
+    pub query: Vec<E>,
+    /// What dropout keeps of all keys between the first and the last.
     row: Vec<E>,
     /// The bias, if it has to be widened.
     bias: Vec<E>,
-    /// The scale by [`split_scale`].
-    split: [E; 2],
-    /// Times the first part of the scale.
-    pub query: Vec<E>,
 }
 
-impl<E: Real> Seen<E> {
-    /// Nothing yet, for the queries of a problem.
-    pub(super) fn of(problem: &DotProduct<E>) -> Self {
-        Self {
-            split: split_scale(problem.scale),
-            ..Self::default()
-        }
-    }
-
-    /// What the gradients of the keys multiply [`query`](Self::query) with.
-    pub(super) fn rest_of_scale(&self) -> E {
-        self.split[1]
-    }
-
-    /// Lists the keys that are not hidden and their natural logits.
+impl<E: Real> AttendedKeys<E> {
+    /// Lists the keys that are not masked and their scores.
     #[inline(always)]
     pub(super) fn score<S: Simd<E>>(
         &mut self,
         simd: S,
-        problem: &DotProduct<E>,
-        [batch, head, query]: [usize; 3],
+        attention: &Decode<E>,
+        head: HeadPair,
+        query: usize,
     ) {
-        let [_, _, num_keys, _] = problem.keys.shape();
-        let key_head = problem.key_head(head);
-        let visible = problem.mask.visible(batch, head, query, num_keys);
-        let bias = problem.bias.map(|bias| {
-            let head = if bias.shape()[1] == 1 { 0 } else { head };
-            bias.row(batch, head, 0).read(&mut self.bias)
-        });
+        let score = attention.score;
+        let [_, _, num_keys, _] = score.keys.shape();
+        let mask = attention.mask.of_query(head.query, query, num_keys);
+        let bias = attention.bias;
+        let bias = bias.map(|bias| bias_row(&bias, head.query).read(&mut self.bias));
         self.keys.clear();
-        for key in visible.range.clone() {
-            if visible.sees(key) && bias.is_none_or(|bias| bias[key] != -E::INFINITY) {
+        for key in mask.range.clone() {
+            if mask.attends(key) && bias.is_none_or(|bias| bias[key] != -E::INFINITY) {
                 self.keys.push(key);
             }
         }
         self.scores.clear();
         self.scores.resize(self.keys.len(), E::ZERO);
-        let [factor, rest] = self.split;
-        let row = problem.queries.row(batch, head, query);
+        let row = score.queries.row(head.query, query);
         self.query.resize(row.len(), E::ZERO);
         row.copy_to(&mut self.query);
-        self.query.iter_mut().for_each(|x| *x = *x * factor);
-        dots(
-            simd,
-            &self.query,
-            &self.keys,
-            &problem.keys,
-            [batch, key_head],
-            &mut self.scores,
-        );
+        let power = score.split.power;
+        self.query.iter_mut().for_each(|x| *x = *x * power);
+        let keys = Gathered {
+            rows: score.keys,
+            at: head.key,
+            indices: &self.keys,
+        };
+        keys.dots(simd, &self.query, &mut self.scores);
+        let rest = score.split.rest;
         for (score, &key) in self.scores.iter_mut().zip(&self.keys) {
             *score = *score * rest + bias.map_or(E::ZERO, |bias| bias[key]);
         }
@@ -80,6 +67,15 @@ impl<E: Real> Seen<E> {
             self.keys
                 .retain(|_| scores.next().is_some_and(|&score| score != -E::INFINITY));
             self.scores.retain(|&score| score != -E::INFINITY);
+        }
+    }
+
+    /// The rows of the keys, or of their values.
+    pub(super) fn rows<'a>(&'a self, rows: &Rows<'a, E>, at: HeadIndex) -> Gathered<'a, E> {
+        Gathered {
+            rows: *rows,
+            at,
+            indices: &self.keys,
         }
     }
 
@@ -111,26 +107,34 @@ impl<E: Real> Seen<E> {
 
     /// Draws what dropout keeps.
     #[inline(always)]
-    pub(super) fn keep(&mut self, problem: &DotProduct<E>, place: [usize; 3]) {
+    pub(super) fn draw(&mut self, attention: &Decode<E>, at: HeadIndex, query: usize) {
         self.kept.clear();
         let (Some(dropout), Some(&first), Some(&last)) =
-            (problem.dropout, self.keys.first(), self.keys.last())
+            (attention.dropout, self.keys.first(), self.keys.last())
         else {
             self.kept.resize(self.keys.len(), E::ONE);
             return;
         };
         self.row.resize(last + 1 - first, E::ZERO);
-        dropout.fill(place, first, E::ONE, &mut self.row);
+        dropout.fill(at, query, first, E::ONE, &mut self.row);
         self.kept
             .extend(self.keys.iter().map(|key| self.row[key - first]));
     }
+
+    /// Sets dropped weights to 0.
+    #[inline(always)]
+    pub(super) fn drop(&mut self) {
+        for (weight, &kept) in self.weights.iter_mut().zip(&self.kept) {
+            *weight = *weight * kept;
+        }
+    }
 }
 
-/// The largest number that is not NaN.
+/// The largest element that is not NaN.
 #[inline(always)]
-pub(super) fn largest<E: Real, S: Simd<E>>(simd: S, numbers: &[E]) -> E {
+pub(super) fn largest<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> E {
     let mut most = simd.splat(-E::INFINITY);
-    let mut chunks = numbers.chunks_exact(S::LANES);
+    let mut chunks = elements.chunks_exact(S::LANES);
     for chunk in &mut chunks {
         most = simd.max(simd.load(chunk), most);
     }

@@ -1,0 +1,167 @@
+//! The gradients of few queries.
+
+use rayon::prelude::*;
+
+use super::attended::{AttendedKeys, GroupWeights};
+use super::score_gradients::{self, GradOutputs};
+use super::{Decode, Group};
+use crate::additive::gradient::{All, QueriesOnly, ScoreGradients};
+use crate::deferred::KeyValueGradients;
+use crate::gather::{Gathered, add_multiples};
+use crate::simd::{Job, Level, Simd};
+use crate::slices::add;
+use crate::stream::{AttentionOutputs, Gradients};
+use crate::tiles::DECODE_HEADS;
+use crate::{HeadIndex, Real, Rows};
+
+/// Adds the gradients of queries and weight, and adds or writes those of keys and values, of checked sizes.
+pub(in crate::additive) fn backward<E: Real>(
+    level: Level,
+    attention: &Decode<E>,
+    outputs: &AttentionOutputs<E>,
+    gradients: Gradients<E>,
+) {
+    let heads = attention.score.heads;
+    let [_, _, num_queries, units] = attention.score.inputs.queries.shape();
+    let mut partial_weights = vec![E::ZERO; heads.key_count() * units];
+    gradients
+        .queries
+        .par_chunks_mut(heads.group() * num_queries * units)
+        .zip(gradients.keys_and_values.split(heads.key_count()))
+        .zip(partial_weights.par_chunks_mut(units))
+        .enumerate()
+        .with_min_len(DECODE_HEADS.div_ceil(heads.group()))
+        .for_each_init(
+            Scratch::default,
+            |scratch, (index, ((queries, keys_and_values), weight))| {
+                let key = HeadIndex::nth(index, heads.key_heads);
+                let job = Backward {
+                    group: Group { attention, key },
+                    context_gradient: outputs.context_gradient,
+                    scratch,
+                    queries,
+                    weight,
+                    keys_and_values,
+                };
+                E::dispatch(level, job);
+            },
+        );
+    for partial in partial_weights.chunks_exact(units) {
+        add(partial, gradients.shared);
+    }
+}
+
+/// What a thread needs for each group anew.
+#[derive(Default)]
+struct Scratch<'a, E> {
+    weights: GroupWeights<'a, E>,
+    attended: AttendedKeys<E>,
+    sums: score_gradients::Scratch<E>,
+    /// A row of the context's gradient, if it has to be widened.
+    wide: Vec<E>,
+}
+
+/// The gradients of one key head.
+struct Backward<'a, 'b, E> {
+    group: Group<'a, E>,
+    context_gradient: Rows<'a, E>,
+    scratch: &'b mut Scratch<'a, E>,
+    /// `[group, queries, units]`
+    queries: &'b mut [E],
+    weight: &'b mut [E],
+    keys_and_values: KeyValueGradients<'b, E>,
+}
+
+impl<E: Real> Job<E> for Backward<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let Self {
+            group,
+            context_gradient,
+            scratch,
+            queries,
+            weight,
+            mut keys_and_values,
+        } = self;
+        let Scratch {
+            weights: group_weights,
+            attended,
+            sums,
+            wide,
+        } = scratch;
+        let values = &group.attention.values;
+        let [_, _, num_keys, _] = values.shape();
+        group_weights.compute(simd, &group, None);
+        let (first, stride) = (group_weights.first, group_weights.stride);
+        // In place of the weights, the gradients of the scores: ds = p (f dw - D), D = sum p f dw, dw = dC . v.
+        for row in 0..group.len() {
+            let upstream = context_gradient.row(group.head(row), group.query(row));
+            let upstream = upstream.read(wide);
+            attended.list(&group, group_weights, row);
+            attended.gradients.resize(attended.keys.len(), E::ZERO);
+            let gathered = Gathered {
+                rows: *values,
+                at: group.key,
+                indices: &attended.keys,
+            };
+            gathered.dots(simd, upstream, &mut attended.gradients);
+            let mut total = E::ZERO;
+            let lines = attended.gradients.iter_mut().zip(&attended.factors);
+            for ((gradient, factor), weight) in lines.zip(&attended.weights) {
+                *gradient = *gradient * *factor;
+                total += *weight * *gradient;
+            }
+            let to = &mut group_weights.weights[row * stride..(row + 1) * stride];
+            to.fill(E::ZERO);
+            let lines = attended.keys.iter().zip(&attended.weights);
+            for ((key, weight), gradient) in lines.zip(&attended.gradients) {
+                to[key - first] = *weight * (*gradient - total);
+            }
+            attended.drop();
+            let AttendedKeys { keys, weights, .. } = &*attended;
+            match &mut keys_and_values {
+                KeyValueGradients::Added { values, .. } => {
+                    add_multiples(simd, keys, weights, E::ONE, upstream, values);
+                }
+                KeyValueGradients::Deferred { weights: to, .. } => {
+                    let to = &mut to[row * num_keys..(row + 1) * num_keys];
+                    for (key, weight) in keys.iter().zip(weights) {
+                        to[*key] = *weight;
+                    }
+                }
+            }
+        }
+        let last = num_keys.min(first + stride);
+        let scores = ScoreGradients {
+            keys: first..last,
+            gradient: &group_weights.weights,
+            stride,
+        };
+        match keys_and_values {
+            KeyValueGradients::Added { keys, .. } => {
+                let to = GradOutputs {
+                    queries,
+                    keys,
+                    weight,
+                };
+                sums.add::<S, All>(simd, &group, &scores, to);
+            }
+            KeyValueGradients::Deferred {
+                scores: to_scores, ..
+            } => {
+                let to = GradOutputs {
+                    queries,
+                    keys: &mut [],
+                    weight,
+                };
+                sums.add::<S, QueriesOnly>(simd, &group, &scores, to);
+                let rows = group_weights.weights.chunks_exact(stride.max(1));
+                for (from, to) in rows.zip(to_scores.chunks_exact_mut(num_keys)) {
+                    to[first..last].copy_from_slice(&from[..last - first]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Context and log-sum-exp of few queries.
+
+use rayon::prelude::*;
+
+use super::attended::{AttendedKeys, GroupWeights};
+use super::{Decode, Group};
+use crate::simd::{Job, Level, Simd};
+use crate::tiles::DECODE_HEADS;
+use crate::{HeadIndex, Real};
+
+/// Writes context and log-sum-exp, of checked sizes.
+pub(in crate::additive) fn forward<E: Real>(
+    level: Level,
+    attention: &Decode<E>,
+    context: &mut [E],
+    lse: &mut [E],
+) {
+    let heads = attention.score.heads;
+    let [_, _, num_queries, _] = attention.score.inputs.queries.shape();
+    let [.., value_size] = attention.values.shape();
+    let rows = heads.group() * num_queries;
+    context
+        .par_chunks_mut(rows * value_size)
+        .zip(lse.par_chunks_mut(rows))
+        .enumerate()
+        .with_min_len(DECODE_HEADS.div_ceil(heads.group()))
+        .for_each_init(Scratch::default, |scratch, (index, (context, lse))| {
+            let key = HeadIndex::nth(index, heads.key_heads);
+            let job = Forward {
+                group: Group { attention, key },
+                scratch,
+                context,
+                lse,
+            };
+            E::dispatch(level, job);
+        });
+}
+
+/// What a thread needs for each group anew.
+#[derive(Default)]
+struct Scratch<'a, E> {
+    weights: GroupWeights<'a, E>,
+    attended: AttendedKeys<E>,
+}
+
+struct Forward<'a, 'b, E> {
+    group: Group<'a, E>,
+    scratch: &'b mut Scratch<'a, E>,
+    /// `[group, queries, value_size]`
+    context: &'b mut [E],
+    /// `[group, queries]`
+    lse: &'b mut [E],
+}
+
+impl<E: Real> Job<E> for Forward<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let Self {
+            group,
+            scratch: Scratch { weights, attended },
+            context,
+            lse,
+        } = self;
+        let values = &group.attention.values;
+        let [.., value_size] = values.shape();
+        weights.compute(simd, &group, Some(lse));
+        context.fill(E::ZERO);
+        for (row, context) in context.chunks_exact_mut(value_size).enumerate() {
+            attended.list(&group, weights, row);
+            attended.drop();
+            let values = attended.rows(values, group.key);
+            values.weighted_sum(simd, &attended.weights, E::ONE, context);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Decoding: few queries per head, as the steps of a decoder have.
+//!
+//! Every key and value is read once, nothing is packed that is not packed already, and gradients go straight to where
+//! they belong. The heads that share a key head are taken together.
+
+mod attended;
+mod backward;
+mod forward;
+mod score_gradients;
+
+use super::stream::AdditiveScore;
+use crate::stream::Attention;
+use crate::{HeadIndex, Real};
+
+pub(super) use backward::backward;
+pub(super) use forward::forward;
+
+/// The attention that decodes.
+type Decode<'a, E> = Attention<'a, E, AdditiveScore<'a, E>>;
+
+/// One key head, and the queries of all heads that share it: those of the first head, then those of the next.
+struct Group<'a, E> {
+    attention: &'a Decode<'a, E>,
+    key: HeadIndex,
+}
+
+impl<E: Real> Group<'_, E> {
+    /// How many queries there are.
+    fn len(&self) -> usize {
+        let [_, _, num_queries, _] = self.attention.score.inputs.queries.shape();
+        self.attention.score.heads.group() * num_queries
+    }
+
+    /// The head of a query.
+    #[inline(always)]
+    fn head(&self, row: usize) -> HeadIndex {
+        let [_, _, num_queries, _] = self.attention.score.inputs.queries.shape();
+        self.attention
+            .score
+            .heads
+            .member(self.key, row / num_queries)
+    }
+
+    /// Which one of its head a query is.
+    #[inline(always)]
+    fn query(&self, row: usize) -> usize {
+        let [_, _, num_queries, _] = self.attention.score.inputs.queries.shape();
+        row % num_queries
+    }
+}

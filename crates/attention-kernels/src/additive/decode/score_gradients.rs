@@ -1,0 +1,198 @@
+//! What the gradients of scores give queries, keys and weight; see `gradient.rs` for the formulas.
+//!
+//! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units, one
+//! query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is read and
+//! written once.
+
+use std::ops::Range;
+
+use super::Group;
+use crate::Real;
+use crate::additive::gradient::{ScoreGradients, Terms, Wanted};
+use crate::additive::range::{Evaluation, Magnitude, exponentials};
+use crate::additive::tanh::{Bounded, Exact, Near, Tanh, Units};
+use crate::simd::Simd;
+use crate::slices::add_product;
+use crate::tiles::KEY_LANES;
+
+/// Where the gradients of a group are added.
+pub(super) struct GradOutputs<'a, E> {
+    /// `[group, queries, units]`
+    pub queries: &'a mut [E],
+    /// `[keys, units]`, or empty if they are not wanted.
+    pub keys: &'a mut [E],
+    /// `[units]`
+    pub weight: &'a mut [E],
+}
+
+/// Rows of whole vectors: what lies beyond the units comes to nothing.
+#[derive(Default)]
+pub(super) struct Scratch<E> {
+    /// `e^(2q) / 2`
+    queries: Vec<E>,
+    query_magnitudes: Vec<Magnitude>,
+    weights: Vec<E>,
+    query_sums: Vec<E>,
+    weight_sums: Vec<E>,
+    /// `e^(2k)` of a block.
+    keys: Vec<E>,
+}
+
+/// The gradients of the scores of one query and one block of keys.
+struct Block<'a, E> {
+    row: usize,
+    first_key: usize,
+    gradient: &'a [E],
+}
+
+impl<E: Real> Scratch<E> {
+    /// Adds those that are wanted.
+    #[inline(always)]
+    pub(super) fn add<S: Simd<E>, W: Wanted>(
+        &mut self,
+        simd: S,
+        group: &Group<E>,
+        scores: &ScoreGradients<E>,
+        to: GradOutputs<E>,
+    ) {
+        let inputs = &group.attention.score.inputs;
+        let [.., units] = inputs.queries.shape();
+        let padded = units.next_multiple_of(S::LANES);
+        self.queries.resize(group.len() * padded, E::ONE);
+        self.query_magnitudes.clear();
+        for (row, to) in self.queries.chunks_exact_mut(padded).enumerate() {
+            let from = inputs.queries.row(group.head(row), group.query(row));
+            let magnitude = exponentials(simd, from, &mut to[..units]);
+            self.query_magnitudes.push(magnitude);
+            let half = E::from_f64(0.5);
+            to[..units].iter_mut().for_each(|x| *x = *x * half);
+        }
+        self.weights.resize(padded, E::ZERO);
+        self.weights[..units].copy_from_slice(inputs.weight);
+        self.query_sums.clear();
+        self.query_sums.resize(self.queries.len(), E::ZERO);
+        self.weight_sums.clear();
+        self.weight_sums.resize(padded, E::ZERO);
+        self.keys.resize(KEY_LANES * padded, E::ONE);
+        for first_key in scores.keys.clone().step_by(KEY_LANES) {
+            let keys = first_key..scores.keys.end.min(first_key + KEY_LANES);
+            let column = first_key - scores.keys.start;
+            let magnitude = self.fill_keys(simd, group, keys.clone(), padded);
+            for row in 0..group.len() {
+                let block = Block {
+                    row,
+                    first_key,
+                    gradient: &scores.gradient[row * scores.stride + column..][..keys.len()],
+                };
+                match self.query_magnitudes[row].with(magnitude) {
+                    Evaluation::Near => self.add_block::<S, Near, W>(simd, group, block, to.keys),
+                    Evaluation::Bounded => {
+                        self.add_block::<S, Bounded, W>(simd, group, block, to.keys);
+                    }
+                    Evaluation::Exact => self.add_block::<S, Exact, W>(simd, group, block, to.keys),
+                }
+            }
+        }
+        let rows = to.queries.chunks_exact_mut(units);
+        for (to, sums) in rows.zip(self.query_sums.chunks_exact(padded)) {
+            add_product(inputs.weight, sums, to);
+        }
+        for (to, sum) in to.weight.iter_mut().zip(&self.weight_sums) {
+            *to += -*sum;
+        }
+    }
+
+    #[inline(always)]
+    fn add_block<S: Simd<E>, T: Tanh, W: Wanted>(
+        &mut self,
+        simd: S,
+        group: &Group<E>,
+        block: Block<E>,
+        to_keys: &mut [E],
+    ) {
+        let Block {
+            row,
+            first_key,
+            gradient,
+        } = block;
+        let inputs = &group.attention.score.inputs;
+        let query = inputs.queries.row(group.head(row), group.query(row));
+        let units = query.len();
+        let padded = self.weights.len();
+        for unit in (0..padded).step_by(S::LANES) {
+            let at = row * padded + unit;
+            let half_query = simd.load(&self.queries[at..]);
+            let weight = simd.load(&self.weights[unit..]);
+            let mut query_sum = simd.load(&self.query_sums[at..]);
+            let mut weight_sum = simd.load(&self.weight_sums[unit..]);
+            for (lane, &gradient) in gradient.iter().enumerate() {
+                if gradient == E::ZERO {
+                    continue;
+                }
+                let key = simd.load(&self.keys[lane * padded + unit..]);
+                let negative_tanh = T::negative_tanh(simd, half_query, key, || Units {
+                    query,
+                    key: inputs.keys.row(group.key, first_key + lane),
+                    first: unit,
+                });
+                let terms = Terms::of(simd, gradient, negative_tanh);
+                query_sum = simd.add(query_sum, terms.row);
+                weight_sum = simd.add(weight_sum, terms.weight);
+                if W::KEYS {
+                    let row = (first_key + lane) * units;
+                    let to = &mut to_keys[row + unit..row + units];
+                    add_vector(simd, weight, terms.row, to);
+                }
+            }
+            simd.store(query_sum, &mut self.query_sums[at..]);
+            simd.store(weight_sum, &mut self.weight_sums[unit..]);
+        }
+    }
+
+    /// `e^(2k)` of a block of keys, `[keys][padded]`, from the packed keys if there are any: transposing is cheaper
+    /// than computing them again. Returns their magnitude.
+    #[inline(always)]
+    fn fill_keys<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        group: &Group<E>,
+        keys: Range<usize>,
+        padded: usize,
+    ) -> Magnitude {
+        let score = group.attention.score;
+        let [_, _, _, units] = score.inputs.keys.shape();
+        let block = keys.start / KEY_LANES;
+        let Some(packed) = score.packed_blocks(group.key, block..block + 1) else {
+            let mut magnitude = Magnitude::Near;
+            for (key, to) in keys.zip(self.keys.chunks_exact_mut(padded)) {
+                let row = score.inputs.keys.row(group.key, key);
+                magnitude = magnitude.max(exponentials(simd, row, &mut to[..units]));
+            }
+            return magnitude;
+        };
+        let whole = units - units % S::LANES;
+        for unit in (0..whole).step_by(S::LANES) {
+            for lane in (0..KEY_LANES).step_by(S::LANES) {
+                let from = &packed[unit * KEY_LANES + lane..];
+                let to = &mut self.keys[lane * padded + unit..];
+                simd.transpose(from, KEY_LANES, to, padded);
+            }
+        }
+        for unit in whole..units {
+            for lane in 0..KEY_LANES {
+                self.keys[lane * padded + unit] = packed[unit * KEY_LANES + lane];
+            }
+        }
+        Magnitude::from_element(packed[units * KEY_LANES])
+    }
+}
+
+/// `to += a * b`, for as many elements as `to` has.
+#[inline(always)]
+fn add_vector<E: Real, S: Simd<E>>(simd: S, a: S::V, b: S::V, to: &mut [E]) {
+    if to.len() >= S::LANES {
+        simd.store(simd.mul_add(a, b, simd.load(to)), to);
+    } else {
+        simd.store_partial(simd.mul_add(a, b, simd.load_partial(to)), to);
+    }
+}

@@ -1,0 +1,165 @@
+//! The evaluations of `tanh(q + k)`: which one is taken depends on the magnitudes of the elements.
+
+use super::range::{Bounds, Evaluation, Magnitude, NEAR, bounded};
+use crate::Real;
+use crate::rows::Row;
+use crate::simd::Simd;
+use crate::tiles::{KEY_LANES, UNIT_LANES};
+
+/// One [`Evaluation`].
+pub(super) trait Tanh {
+    /// Whether a gradient of 0 must add nothing whatever the key holds: it may be masked, and not finite.
+    const SKIPS_ZERO: bool;
+
+    /// A denominator `d = (m / w) (1 + a c)`, within what a product of two allows.
+    fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V;
+
+    /// `-tanh(q + k)` from `e^(2q) / 2` and `e^(2k)`; `units` says where the elements themselves are.
+    fn negative_tanh<'a, E: Real, S: Simd<E>>(
+        simd: S,
+        half_query: S::V,
+        key: S::V,
+        units: impl FnOnce() -> Units<'a, E>,
+    ) -> S::V;
+}
+
+/// Where a vector of units of a query and a key is.
+pub(super) struct Units<'a, E> {
+    pub query: Row<'a, E>,
+    pub key: Row<'a, E>,
+    /// The first unit.
+    pub first: usize,
+}
+
+/// From the exponentials as they are, of near elements.
+pub(super) struct Near;
+
+/// From bounded exponentials; the same of near elements to the bit.
+pub(super) struct Bounded;
+
+/// From the sum of the elements where that is the [`Evaluation`] of their magnitudes, and as [`Bounded`] elsewhere.
+pub(super) struct Exact;
+
+impl Tanh for Near {
+    const SKIPS_ZERO: bool = false;
+
+    #[inline(always)]
+    fn denominator<E: Real, S: Simd<E>>(_simd: S, d: S::V) -> S::V {
+        d
+    }
+
+    /// `1/x - 1` with `x = (1 + a c) / 2`.
+    #[inline(always)]
+    fn negative_tanh<'a, E: Real, S: Simd<E>>(
+        simd: S,
+        half_query: S::V,
+        key: S::V,
+        _units: impl FnOnce() -> Units<'a, E>,
+    ) -> S::V {
+        let half = simd.splat(E::from_f64(0.5));
+        simd.reciprocal_less_one(simd.mul_add(half_query, key, half))
+    }
+}
+
+impl Tanh for Bounded {
+    const SKIPS_ZERO: bool = false;
+
+    #[inline(always)]
+    fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V {
+        bounded(simd, d, Bounds::of::<E>().denominator)
+    }
+
+    /// As [`Near`], but where an element is not near, a saturated tanh is exactly 1.
+    #[inline(always)]
+    fn negative_tanh<'a, E: Real, S: Simd<E>>(
+        simd: S,
+        half_query: S::V,
+        key: S::V,
+        _units: impl FnOnce() -> Units<'a, E>,
+    ) -> S::V {
+        let (one, half) = (simd.splat(E::ONE), simd.splat(E::from_f64(0.5)));
+        let x = simd.mul_add(half_query, key, half);
+        let r = simd.reciprocal(x);
+        // As in `complement`.
+        let r = simd.mul_add(r, simd.neg_mul_add(x, r, one), r);
+        let precise = simd.sub(r, one);
+        let near_key = are_near(simd, key, 1.0);
+        let near = simd.mul(near_key, are_near(simd, half_query, 0.5));
+        let take = simd.less(simd.zero(), near);
+        simd.select(take, simd.reciprocal_less_one(x), precise)
+    }
+}
+
+impl Tanh for Exact {
+    const SKIPS_ZERO: bool = true;
+
+    #[inline(always)]
+    fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V {
+        Bounded::denominator(simd, d)
+    }
+
+    #[inline(always)]
+    fn negative_tanh<'a, E: Real, S: Simd<E>>(
+        simd: S,
+        half_query: S::V,
+        key: S::V,
+        units: impl FnOnce() -> Units<'a, E>,
+    ) -> S::V {
+        let units = units();
+        let Units { query, first, .. } = units;
+        let range = first.min(query.len())..query.len().min(first + S::LANES);
+        let mut both = [[E::ZERO; UNIT_LANES]; 2];
+        for (row, to) in [query, units.key].into_iter().zip(&mut both) {
+            row.part(range.clone()).copy_to(&mut to[..range.len()]);
+        }
+        let [query, other] = &both;
+        let mut inside = [E::ONE; UNIT_LANES];
+        for (inside, (query, key)) in inside.iter_mut().zip(query.iter().zip(other)) {
+            if Magnitude::of(*query).with(Magnitude::of(*key)) == Evaluation::Exact {
+                *inside = E::ZERO;
+            }
+        }
+        let r = complement(simd, simd.add(simd.load(query), simd.load(other)));
+        let exact = simd.sub(simd.add(r, r), simd.splat(E::ONE));
+        let bounded = Bounded::negative_tanh(simd, half_query, key, || units);
+        simd.select(simd.less(simd.zero(), simd.load(&inside)), bounded, exact)
+    }
+}
+
+/// 1 where `factor e^(2x)` is that of a near element or of one a little beyond, else 0.
+#[inline(always)]
+fn are_near<E: Real, S: Simd<E>>(simd: S, exponential: S::V, factor: f64) -> S::V {
+    let most = (2.0 * NEAR + 0.01).exp();
+    let bound = |x: f64| simd.splat(E::from_f64(factor * x));
+    let (zero, one) = (simd.zero(), simd.splat(E::ONE));
+    let below = simd.select(simd.less(exponential, bound(most)), one, zero);
+    simd.select(simd.less(bound(1.0 / most), exponential), below, zero)
+}
+
+/// With which of a row of elements `x` is evaluated from their sum, as 1 among zeros; `None` if with none.
+#[inline(always)]
+pub(super) fn exact_lanes<E: Real>(x: E, others: &[E; KEY_LANES]) -> Option<[E; KEY_LANES]> {
+    let magnitude = Magnitude::of(x);
+    let mut lanes = [E::ZERO; KEY_LANES];
+    let mut some = false;
+    for (lane, other) in lanes.iter_mut().zip(others) {
+        if magnitude.with(Magnitude::of(*other)) == Evaluation::Exact {
+            *lane = E::ONE;
+            some = true;
+        }
+    }
+    some.then_some(lanes)
+}
+
+/// `(1 - tanh(x)) / 2 = 1 / (1 + e^(2x))`, from `x` itself.
+#[inline(always)]
+pub(super) fn complement<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
+    // Beyond 20 the result is 0 or 1 to rounding, and the reciprocal would meet infinity. NaN passes both bounds.
+    let x = simd.min(simd.splat(E::from_f64(20.0)), x);
+    let x = simd.max(simd.splat(E::from_f64(-20.0)), x);
+    let one = simd.splat(E::ONE);
+    let d = simd.add(one, simd.exp(simd.add(x, x)));
+    let r = simd.reciprocal(d);
+    // Once more than `reciprocal` needs: a saturated unit is exactly 0 or 1.
+    simd.mul_add(r, simd.neg_mul_add(d, r, one), r)
+}

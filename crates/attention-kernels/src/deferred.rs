@@ -1,0 +1,155 @@
+//! Gradients of keys and values that are deferred: a decoder adds those of all its steps at once.
+
+use rayon::prelude::*;
+
+use crate::checks::check_len;
+use crate::gather::Gathered;
+use crate::simd::{Job, Level, Simd};
+use crate::slices::equal_parts;
+use crate::tiles::TASK_PRODUCTS;
+use crate::{HeadIndex, Real, Rows};
+
+/// What the pairs of queries and keys give the gradients of keys and values.
+pub(crate) enum KeyValueGradients<'a, E> {
+    /// It is added to them.
+    Added {
+        keys: &'a mut [E],
+        values: &'a mut [E],
+    },
+    /// What they are made of is written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights
+    /// after dropout.
+    Deferred {
+        scores: &'a mut [E],
+        weights: &'a mut [E],
+    },
+}
+
+impl<E> KeyValueGradients<'_, E> {
+    /// Those of each of `count` key heads.
+    pub(crate) fn split(self, count: usize) -> Vec<Self> {
+        let zip = |a, b| equal_parts(a, count).into_iter().zip(equal_parts(b, count));
+        match self {
+            Self::Added { keys, values } => zip(keys, values)
+                .map(|(keys, values)| KeyValueGradients::Added { keys, values })
+                .collect(),
+            Self::Deferred { scores, weights } => zip(scores, weights)
+                .map(|(scores, weights)| KeyValueGradients::Deferred { scores, weights })
+                .collect(),
+        }
+    }
+}
+
+/// Adds to each key or value what its pairs with the queries give its gradient, `to[j] += factor * sum_i pairs[i, j]
+/// rows[i]`: what the calls of `backward_deferred` of a decoder's steps have written, with the queries of all steps side
+/// by side.
+///
+/// For values, `pairs` are the weights, `rows` the gradients of the contexts, and the factor is 1. For keys of a dot
+/// product, `pairs` are the gradients of the scores, `rows` the queries, and the factor is the scale. Pairs of 0 add
+/// nothing, whatever the row holds.
+///
+/// Where `group` heads share a key head, the queries of the group are queries of the key head:
+/// `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]` without a copy, and so do the rows
+/// if they are contiguous.
+///
+/// # Shapes
+/// - pairs `[batch, key_heads, queries, keys]`, contiguous
+/// - rows `[batch, key_heads, queries, size]`
+/// - to `[batch, key_heads, keys, size]`, contiguous
+///
+/// # Panics
+/// If the shapes do not fit together.
+pub fn accumulate_deferred<E: Real>(
+    level: Level,
+    factor: E,
+    pairs: &[E],
+    rows: Rows<E>,
+    to: &mut [E],
+) {
+    E::accumulate_deferred(level, factor, pairs, rows, to);
+}
+
+pub(crate) fn accumulate<E: Real>(
+    level: Level,
+    factor: E,
+    pairs: &[E],
+    rows: Rows<E>,
+    to: &mut [E],
+) {
+    let [batch, heads, num_queries, size] = rows.shape();
+    if pairs.is_empty() || to.is_empty() {
+        return;
+    }
+    let num_keys = pairs.len() / (batch * heads * num_queries).max(1);
+    let operation = "accumulate_deferred";
+    check_len(
+        operation,
+        "pairs",
+        [batch, heads, num_queries, num_keys],
+        pairs.len(),
+    );
+    check_len(operation, "sums", [batch, heads, num_keys, size], to.len());
+    // Half of what makes the factor small goes before the sums and half after: neither end of the range is reached.
+    let half = E::from_f64((0.5 * factor.abs().to_f64().log2().min(0.0)).floor().exp2());
+    let (half, factor) = if half > E::ZERO {
+        (half, factor / half)
+    } else {
+        (E::ONE, factor)
+    };
+    let work = num_queries * num_keys * size;
+    equal_parts(to, batch * heads)
+        .into_par_iter()
+        .zip(pairs.par_chunks(num_queries * num_keys))
+        .enumerate()
+        .with_min_len(TASK_PRODUCTS.div_ceil(work.max(1)))
+        .for_each(|(index, (to, pairs))| {
+            let sums = Sums {
+                half,
+                factor,
+                pairs,
+                rows,
+                at: HeadIndex::nth(index, heads),
+                to,
+            };
+            E::dispatch(level, sums);
+        });
+}
+
+/// The sums of one head.
+struct Sums<'a, 'b, E> {
+    half: E,
+    factor: E,
+    /// `[queries, keys]`
+    pairs: &'a [E],
+    rows: Rows<'a, E>,
+    at: HeadIndex,
+    /// `[keys, size]`
+    to: &'b mut [E],
+}
+
+impl<E: Real> Job<E> for Sums<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let [_, _, num_queries, size] = self.rows.shape();
+        let num_keys = self.pairs.len() / num_queries;
+        let (mut queries, mut weights) = (Vec::new(), Vec::new());
+        for (key, to) in self.to.chunks_exact_mut(size).enumerate() {
+            queries.clear();
+            weights.clear();
+            for query in 0..num_queries {
+                let pair = self.pairs[query * num_keys + key];
+                if pair != E::ZERO {
+                    queries.push(query);
+                    weights.push(pair * self.half);
+                }
+            }
+            let gathered = Gathered {
+                rows: self.rows,
+                at: self.at,
+                indices: &queries,
+            };
+            gathered.weighted_sum(simd, &weights, self.factor, to);
+        }
+    }
+}

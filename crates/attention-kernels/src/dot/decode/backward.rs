@@ -1,0 +1,163 @@
+//! The gradients of few queries.
+
+use rayon::prelude::*;
+
+use super::attended::AttendedKeys;
+use super::{Decode, key_heads_per_task};
+use crate::Real;
+use crate::deferred::KeyValueGradients;
+use crate::gather::add_multiples;
+use crate::heads::{HeadIndex, HeadPair};
+use crate::simd::{Job, Level, Simd};
+use crate::slices::{add, equal_parts};
+use crate::stream::{AttentionOutputs, Gradients, TileScore};
+
+/// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.
+pub(in crate::dot) fn backward<E: Real>(
+    level: Level,
+    attention: &Decode<E>,
+    outputs: &AttentionOutputs<E>,
+    gradients: Gradients<E>,
+) {
+    let sizes = attention.score.sizes();
+    let (heads, num_keys) = (sizes.heads, sizes.keys);
+    let count = heads.key_count();
+    let bias_len = gradients
+        .bias
+        .as_ref()
+        .map_or(0, |_| heads.count() * num_keys);
+    let mut bias = vec![E::ZERO; bias_len];
+    let slices = equal_parts(gradients.queries, count)
+        .into_iter()
+        .zip(gradients.keys_and_values.split(count))
+        .zip(equal_parts(&mut bias, count));
+    let mut sums: Vec<Sums<E>> = slices
+        .enumerate()
+        .map(|(index, ((queries, keys_and_values), bias))| Sums {
+            key: HeadIndex::nth(index, heads.key_heads),
+            queries,
+            keys_and_values,
+            bias,
+        })
+        .collect();
+    let run = |sums: &mut [Sums<E>]| {
+        let job = Backward {
+            attention,
+            outputs,
+            sums,
+        };
+        E::dispatch(level, job);
+    };
+    let per_task = key_heads_per_task(attention);
+    if sums.len() <= per_task {
+        run(&mut sums);
+    } else {
+        sums.par_chunks_mut(per_task).for_each(run);
+    }
+    if let Some(to) = gradients.bias {
+        let is_shared = to.len() < bias.len();
+        for (row, from) in bias.chunks(num_keys).enumerate() {
+            let row = if is_shared { row / heads.heads } else { row };
+            add(from, &mut to[row * num_keys..]);
+        }
+    }
+}
+
+/// Where the gradients of one key head are added.
+struct Sums<'a, E> {
+    key: HeadIndex,
+    /// `[group, queries, key_size]`
+    queries: &'a mut [E],
+    keys_and_values: KeyValueGradients<'a, E>,
+    /// `[group, keys]`, or empty.
+    bias: &'a mut [E],
+}
+
+/// Some key heads.
+struct Backward<'a, 'b, E> {
+    attention: &'a Decode<'a, E>,
+    outputs: &'a AttentionOutputs<'a, E>,
+    sums: &'a mut [Sums<'b, E>],
+}
+
+impl<E: Real> Job<E> for Backward<'_, '_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let Self {
+            attention,
+            outputs,
+            sums,
+        } = self;
+        let AttentionOutputs {
+            context,
+            lse,
+            context_gradient,
+        } = outputs;
+        let score = attention.score;
+        let [_, _, num_queries, size] = score.queries.shape();
+        let [_, _, num_keys, _] = score.keys.shape();
+        let heads = score.heads;
+        let scale = E::from_f64(attention.dropout.map_or(1.0, |dropout| dropout.scale()));
+        let mut attended = AttendedKeys::default();
+        let mut gradient = Vec::new();
+        let [wide_context, wide_gradient] = &mut [Vec::new(), Vec::new()];
+        for sums in sums {
+            let key = sums.key;
+            for row in 0..heads.group() * num_queries {
+                let (member, query) = (row / num_queries, row % num_queries);
+                let at = heads.member(key, member);
+                attended.score(simd, attention, HeadPair { query: at, key }, query);
+                if attended.keys.is_empty() {
+                    continue;
+                }
+                let lse = lse[heads.position(at) * num_queries + query];
+                attended.weigh(simd, lse);
+                attended.draw(attention, at, query);
+                let upstream = context_gradient.row(at, query).read(wide_gradient);
+                let context = context.row(at, query).read(wide_context);
+                let dot: E = context.iter().zip(upstream).map(|(&c, &g)| c * g).sum();
+                gradient.clear();
+                gradient.resize(attended.keys.len(), E::ZERO);
+                let values = attended.rows(&attention.values, key);
+                values.dots(simd, upstream, &mut gradient);
+                let lines = gradient.iter_mut().zip(&attended.weights);
+                for ((gradient, &weight), &kept) in lines.zip(&attended.kept) {
+                    *gradient = weight * (*gradient * kept * scale - dot);
+                }
+                attended.drop();
+                let to_query = &mut sums.queries[row * size..][..size];
+                let keys = attended.rows(&score.keys, key);
+                keys.weighted_sum(simd, &gradient, score.scale, to_query);
+                let AttendedKeys { keys, weights, .. } = &attended;
+                match &mut sums.keys_and_values {
+                    KeyValueGradients::Added {
+                        keys: to_keys,
+                        values: to_values,
+                    } => {
+                        let rest = score.split.rest;
+                        add_multiples(simd, keys, &gradient, rest, &attended.query, to_keys);
+                        add_multiples(simd, keys, weights, scale, upstream, to_values);
+                    }
+                    KeyValueGradients::Deferred {
+                        scores: to_scores,
+                        weights: to_weights,
+                    } => {
+                        let lines = keys.iter().zip(&gradient).zip(weights);
+                        for ((key, &gradient), &weight) in lines {
+                            to_scores[row * num_keys + key] = gradient;
+                            to_weights[row * num_keys + key] = weight * scale;
+                        }
+                    }
+                }
+                if !sums.bias.is_empty() {
+                    let bias = &mut sums.bias[member * num_keys..];
+                    for (&key, &gradient) in keys.iter().zip(&gradient) {
+                        bias[key] += gradient;
+                    }
+                }
+            }
+        }
+    }
+}

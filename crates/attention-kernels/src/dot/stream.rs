@@ -1,0 +1,228 @@
+//! The dot product as a score of tiles.
+//!
+//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a product
+//! that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2 logits. From
+//! the gradient `ds` of the score the queries get `scale * ds K` and the keys `r * ds^T (f Q)`.
+
+use std::ops::Range;
+
+use super::DotProductAttentionInputs;
+use crate::heads::Heads;
+use crate::simd::Simd;
+use crate::simd::gemm::{Product, Start};
+use crate::slices::add_multiple;
+use crate::stream::{FiniteRows, PackedRows, Panels, Phase, Sizes, TileScore, padded};
+use crate::tiles::KEY_STRIDE;
+use crate::{HeadIndex, Real, Rows};
+
+/// `scale * (q . k)`
+#[derive(Debug)]
+pub(super) struct DotProductScore<'a, E> {
+    pub queries: Rows<'a, E>,
+    pub keys: Rows<'a, E>,
+    pub heads: Heads,
+    pub scale: E,
+    pub split: SplitScale<E>,
+}
+
+/// The scale as a product. Of a scale of 0, both are 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SplitScale<E> {
+    /// A power of two at most 1 with the sign of the scale, which the queries are multiplied with.
+    pub power: E,
+    pub rest: E,
+}
+
+/// Some keys of one head.
+#[derive(Debug, Default)]
+pub(super) struct Keys<E> {
+    panels: Panels<E>,
+    /// Backward only.
+    rows: FiniteRows<E>,
+    /// `[range, padded key_size]`, backward only.
+    gradient: Vec<E>,
+    /// The first key.
+    first: usize,
+}
+
+/// A block of queries.
+#[derive(Debug, Default)]
+pub(super) struct Queries<E> {
+    /// `f q`
+    rows: PackedRows<E>,
+    /// `[queries, padded key_size]`, backward only.
+    gradient: Vec<E>,
+}
+
+impl<'a, E: Real> DotProductScore<'a, E> {
+    /// # Panics
+    /// If the shapes of queries and keys do not fit together.
+    pub(super) fn new(inputs: &DotProductAttentionInputs<'a, E>) -> Self {
+        let DotProductAttentionInputs {
+            queries,
+            keys,
+            scale,
+            ..
+        } = *inputs;
+        Self {
+            queries,
+            keys,
+            heads: Heads::of(Self::OPERATION, queries.shape(), keys.shape()),
+            scale,
+            split: SplitScale::of(scale),
+        }
+    }
+}
+
+impl<E: Real> SplitScale<E> {
+    fn of(scale: E) -> Self {
+        let exponent = scale.abs().to_f64().log2().floor().min(0.0);
+        let power = E::from_f64(exponent.exp2());
+        let (power, rest) = if scale > E::ZERO {
+            (power, scale / power)
+        } else if scale < E::ZERO {
+            (-power, -scale / power)
+        } else {
+            (scale, scale)
+        };
+        Self { power, rest }
+    }
+}
+
+impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
+    const OPERATION: &'static str = "dot product attention";
+
+    type Keys = Keys<E>;
+    type Queries = Queries<E>;
+
+    fn sizes(&self) -> Sizes {
+        let [_, _, queries, size] = self.queries.shape();
+        let [_, _, keys, _] = self.keys.shape();
+        Sizes {
+            heads: self.heads,
+            queries,
+            keys,
+            size,
+            shared: 0,
+        }
+    }
+
+    fn unit(&self) -> E {
+        let unit = self.split.rest * E::from_f64(std::f64::consts::LOG2_E);
+        if unit > E::ZERO { unit } else { E::ONE }
+    }
+
+    #[inline(always)]
+    fn pack_keys<S: Simd<E>>(
+        &self,
+        simd: S,
+        at: HeadIndex,
+        keys: Range<usize>,
+        phase: Phase,
+        packed: &mut Keys<E>,
+    ) {
+        packed.first = keys.start;
+        packed.panels.pack(simd, &self.keys, at, keys.clone());
+        if phase == Phase::Backward {
+            let [.., size] = self.keys.shape();
+            let len = keys.len() * padded::<E, S>(size);
+            packed.gradient.clear();
+            packed.gradient.resize(len, E::ZERO);
+            packed.rows.pack(simd, &self.keys, at, keys);
+        }
+    }
+
+    #[inline(always)]
+    fn pack_queries<S: Simd<E>>(
+        &self,
+        simd: S,
+        at: HeadIndex,
+        queries: Range<usize>,
+        phase: Phase,
+        packed: &mut Queries<E>,
+    ) {
+        let rows = &mut packed.rows;
+        rows.pack(simd, &self.queries, at, queries, self.split.power);
+        if phase == Phase::Backward {
+            packed.gradient.clear();
+            packed.gradient.resize(rows.count * rows.stride, E::ZERO);
+            rows.find_non_finite(simd);
+        }
+    }
+
+    #[inline(always)]
+    fn scores<S: Simd<E>>(
+        &self,
+        simd: S,
+        queries: &Queries<E>,
+        keys: &Keys<E>,
+        tile: Range<usize>,
+        out: &mut [E],
+    ) {
+        let within = tile.start - keys.first..tile.end - keys.first;
+        keys.panels.multiply(simd, &queries.rows, within, out);
+    }
+
+    #[inline(always)]
+    fn backward<S: Simd<E>>(
+        &self,
+        simd: S,
+        queries: &mut Queries<E>,
+        keys: &mut Keys<E>,
+        tile: Range<usize>,
+        gradient: &[E],
+    ) {
+        let PackedRows { count, stride, .. } = queries.rows;
+        Product {
+            sizes: [count, tile.len(), stride],
+            left: gradient,
+            left_strides: [KEY_STRIDE, 1],
+            right: keys.rows.from::<S>(&self.keys, tile.start),
+            right_stride: stride,
+            out: &mut queries.gradient,
+            out_stride: stride,
+            start: Start::Sum,
+        }
+        .compute(simd);
+        Product {
+            sizes: [tile.len(), count, stride],
+            left: gradient,
+            left_strides: [1, KEY_STRIDE],
+            right: queries.rows.finite(),
+            right_stride: stride,
+            out: &mut keys.gradient[(tile.start - keys.first) * stride..],
+            out_stride: stride,
+            start: Start::Sum,
+        }
+        .compute(simd);
+    }
+
+    #[inline(always)]
+    fn add_query_gradient<S: Simd<E>>(&self, _simd: S, queries: &Queries<E>, gradient: &mut [E]) {
+        let [.., size] = self.queries.shape();
+        add_rows::<E, S>(self.scale, &queries.gradient, size, gradient);
+    }
+
+    #[inline(always)]
+    fn add_key_gradient<S: Simd<E>>(
+        &self,
+        _simd: S,
+        keys: &Keys<E>,
+        gradient: &mut [E],
+        _shared: &mut [E],
+    ) {
+        let [.., size] = self.keys.shape();
+        add_rows::<E, S>(self.split.rest, &keys.gradient, size, gradient);
+    }
+}
+
+/// `to += factor * from`, where the rows of `from` are padded.
+#[inline(always)]
+fn add_rows<E: Real, S: Simd<E>>(factor: E, from: &[E], size: usize, to: &mut [E]) {
+    if size > 0 {
+        let from = from.chunks_exact(padded::<E, S>(size));
+        for (to, from) in to.chunks_exact_mut(size).zip(from) {
+            add_multiple(factor, from, to);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Coordinates of heads.
+
+use crate::checks::check_shape;
+
+/// One head of one example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadIndex {
+    /// The example.
+    pub batch: usize,
+    /// The head within the example.
+    pub head: usize,
+}
+
+/// A head of the queries, and the head of the keys and values that it attends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadPair {
+    pub query: HeadIndex,
+    pub key: HeadIndex,
+}
+
+/// How many heads there are, `[batch, heads]` of queries and `[batch, key_heads]` of keys and values.
+///
+/// The heads are grouped: head `h` attends to the key head `h * key_heads / heads`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heads {
+    pub batch: usize,
+    pub heads: usize,
+    /// A divisor of `heads`.
+    pub key_heads: usize,
+}
+
+impl HeadIndex {
+    /// The `index`-th head of all examples, of `heads` each.
+    #[inline(always)]
+    pub(crate) fn nth(index: usize, heads: usize) -> Self {
+        Self {
+            batch: index / heads,
+            head: index % heads,
+        }
+    }
+}
+
+impl Heads {
+    /// Those of queries `[batch, heads, queries, size]` and keys `[batch, key_heads, keys, size]`.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub(crate) fn of(operation: &str, queries: [usize; 4], keys: [usize; 4]) -> Self {
+        let [batch, heads, _, size] = queries;
+        let [_, key_heads, num_keys, _] = keys;
+        let expected = [batch, key_heads, num_keys, size];
+        check_shape(operation, "keys", expected, keys);
+        assert!(
+            heads == 0 || key_heads > 0 && heads.is_multiple_of(key_heads),
+            "{operation}: key heads expected a divisor of {heads}, got {key_heads}"
+        );
+        Self {
+            batch,
+            heads,
+            key_heads,
+        }
+    }
+
+    /// How many heads of queries there are in all examples.
+    pub(crate) fn count(self) -> usize {
+        self.batch * self.heads
+    }
+
+    /// How many heads of keys there are in all examples.
+    pub(crate) fn key_count(self) -> usize {
+        self.batch * self.key_heads
+    }
+
+    /// How many heads of queries share a key head.
+    #[inline(always)]
+    pub(crate) fn group(self) -> usize {
+        self.heads / self.key_heads.max(1)
+    }
+
+    /// The `index`-th head of the queries with its key head.
+    #[inline(always)]
+    pub(crate) fn nth(self, index: usize) -> HeadPair {
+        let query = HeadIndex::nth(index, self.heads);
+        let head = query.head / self.group();
+        HeadPair {
+            query,
+            key: HeadIndex { head, ..query },
+        }
+    }
+
+    /// Where a head of the queries stands among those of all examples.
+    #[inline(always)]
+    pub(crate) fn position(self, query: HeadIndex) -> usize {
+        query.batch * self.heads + query.head
+    }
+
+    /// Where a key head stands among those of all examples.
+    #[inline(always)]
+    pub(crate) fn key_position(self, key: HeadIndex) -> usize {
+        key.batch * self.key_heads + key.head
+    }
+
+    /// The `member`-th head of the queries that share a key head.
+    #[inline(always)]
+    pub(crate) fn member(self, key: HeadIndex, member: usize) -> HeadIndex {
+        HeadIndex {
+            head: key.head * self.group() + member,
+            ..key
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_head_has_a_group_of_heads() {
+        let heads = Heads {
+            batch: 2,
+            heads: 6,
+            key_heads: 2,
+        };
+        for index in 0..heads.count() {
+            let HeadPair { query, key } = heads.nth(index);
+            assert_eq!(heads.position(query), index);
+            assert_eq!(key.batch, query.batch);
+            assert_eq!(key.head, query.head * heads.key_heads / heads.heads);
+            assert_eq!(
+                heads.member(key, query.head % heads.group()),
+                query,
+                "{index}"
+            );
+        }
+    }
+}

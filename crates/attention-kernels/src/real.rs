@@ -1,0 +1,110 @@
+//! `f32` and `f64`, with the kernels compiled for them.
+
+use crate::additive::{self, score};
+use crate::simd::{Float, Level};
+use crate::{
+    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients,
+    DotProductAttentionInputs, DotProductDeferredGradients, Mask, Rows,
+};
+use crate::{deferred, dot, softmax};
+
+/// `f32` or `f64`, with the kernels compiled for it.
+#[allow(
+    private_bounds,
+    reason = "sealed: the kernels are compiled for these two types"
+)]
+pub trait Real: Float + Compiled {}
+
+impl Real for f32 {}
+impl Real for f64 {}
+
+/// Declares the entry points of the kernels and compiles them for `f32` and `f64`.
+macro_rules! compiled {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? = $kernel:path;)*) => {
+        /// The entry points of the kernels.
+        ///
+        /// Its only purpose is to have them compiled here. A generic function would be compiled again, for each
+        /// instruction set and in dev builds without optimisation, in every crate that calls it.
+        pub(crate) trait Compiled: Sized {
+            $(fn $name($($argument: $type),*) $(-> $output)?;)*
+        }
+
+        compiled!(impl f32 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
+        compiled!(impl f64 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
+    };
+    (impl $float:ident { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)* }) => {
+        impl Compiled for $float {
+            $(fn $name($($argument: $type),*) $(-> $output)? {
+                $kernel($($argument),*)
+            })*
+        }
+    };
+}
+
+compiled! {
+    fn score_forward(inputs: &AdditiveScoreInputs<Self>, level: Level, scores: &mut [Self]) = score::forward;
+    fn score_backward(
+        inputs: &AdditiveScoreInputs<Self>,
+        level: Level,
+        score_gradients: Rows<Self>,
+        gradients: AdditiveScoreGradients<Self>,
+    ) = score::backward;
+    fn score_backward_keys(
+        inputs: &AdditiveScoreInputs<Self>,
+        level: Level,
+        score_gradients: Rows<Self>,
+        keys: &mut [Self],
+    ) = score::backward_keys;
+    fn packed_keys(keys: Rows<Self>, mask: Mask, num_queries: usize, level: Level) -> Vec<Self> = score::packed_keys;
+    fn additive_forward(
+        inputs: &AdditiveAttentionInputs<Self>,
+        level: Level,
+        context: &mut [Self],
+        lse: &mut [Self],
+    ) = additive::forward;
+    fn additive_backward(
+        inputs: &AdditiveAttentionInputs<Self>,
+        level: Level,
+        outputs: &AttentionOutputs<Self>,
+        gradients: AdditiveAttentionGradients<Self>,
+    ) = additive::backward;
+    fn additive_backward_deferred(
+        inputs: &AdditiveAttentionInputs<Self>,
+        level: Level,
+        outputs: &AttentionOutputs<Self>,
+        gradients: AdditiveDeferredGradients<Self>,
+    ) = additive::backward_deferred;
+    fn dot_product_forward(
+        inputs: &DotProductAttentionInputs<Self>,
+        level: Level,
+        context: &mut [Self],
+        lse: &mut [Self],
+    ) = dot::forward;
+    fn dot_product_backward(
+        inputs: &DotProductAttentionInputs<Self>,
+        level: Level,
+        outputs: &AttentionOutputs<Self>,
+        gradients: DotProductAttentionGradients<Self>,
+    ) = dot::backward;
+    fn dot_product_backward_deferred(
+        inputs: &DotProductAttentionInputs<Self>,
+        level: Level,
+        outputs: &AttentionOutputs<Self>,
+        gradients: DotProductDeferredGradients<Self>,
+    ) = dot::backward_deferred;
+    fn accumulate_deferred(
+        level: Level,
+        factor: Self,
+        pairs: &[Self],
+        rows: Rows<Self>,
+        to: &mut [Self],
+    ) = deferred::accumulate;
+    fn masked_softmax(level: Level, mask: &Mask, scores: Rows<Self>, weights: &mut [Self]) = softmax::forward;
+    fn masked_softmax_backward(
+        level: Level,
+        weights: Rows<Self>,
+        gradient: Rows<Self>,
+        score_gradients: &mut [Self],
+    ) = softmax::backward;
+}

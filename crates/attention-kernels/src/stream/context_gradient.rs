@@ -1,0 +1,59 @@
+//! The gradient of the context, a block of queries at a time.
+
+use std::ops::Range;
+
+use super::{AttentionOutputs, PackedRows};
+use crate::simd::Simd;
+use crate::{HeadIndex, Real};
+
+/// The gradient of the context of a block of queries, and what else the backward pass knows of each.
+#[derive(Default)]
+pub(super) struct ContextGradient<E> {
+    pub rows: PackedRows<E>,
+    /// `[QUERY_BLOCK]`: the log-sum-exp in the unit of the scores, rounded, and what rounding cut off. It may be large
+    /// beside its differences to the scores, which are what counts.
+    pub lse: Vec<[E; 2]>,
+    /// `[QUERY_BLOCK]`: `D`.
+    pub dot: Vec<E>,
+    scratch: Vec<E>,
+}
+
+impl<E: Real> ContextGradient<E> {
+    /// `unit` is that of the scores.
+    #[inline(always)]
+    pub(super) fn pack<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        unit: E,
+        outputs: &AttentionOutputs<E>,
+        at: HeadIndex,
+        queries: Range<usize>,
+    ) {
+        let [_, heads, num_queries, _] = outputs.context_gradient.shape();
+        let from = &outputs.context_gradient;
+        self.rows.pack(simd, from, at, queries.clone(), E::ONE);
+        self.rows.find_non_finite(simd);
+        let stride = self.rows.stride;
+        let first = (at.batch * heads + at.head) * num_queries;
+        let natural = unit.to_f64() * std::f64::consts::LN_2;
+        self.lse.clear();
+        self.dot.clear();
+        for (i, query) in queries.enumerate() {
+            let lse = outputs.lse[first + query].to_f64() / natural;
+            let high = E::from_f64(lse);
+            let low = E::from_f64(lse - high.to_f64());
+            let low = if high.is_finite() { low } else { E::ZERO };
+            self.lse.push([high, low]);
+            let context = outputs.context.row(at, query).read(&mut self.scratch);
+            let gradient = &self.rows.data[i * stride..(i + 1) * stride];
+            let mut sum = simd.zero();
+            for (context, gradient) in context
+                .chunks(S::LANES)
+                .zip(gradient.chunks_exact(S::LANES))
+            {
+                sum = simd.mul_add(simd.load_partial(context), simd.load(gradient), sum);
+            }
+            self.dot.push(simd.sum(sum));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The sizes of tiles: how much each loop takes at a time, what that fits in, and what was traded.
+//!
+//! | size | of | fits in |
+//! | --- | --- | --- |
+//! | [`QUERY_TILE`] | additive score | registers: a sum for each query and vector of keys or units |
+//! | [`GATHER_ROWS`], [`GATHER_VECTORS`] | decode | registers: a sum for each row, or each vector of a row |
+//! | `BLOCK_ROWS` and `block_vectors` of [`gemm`](crate::simd::gemm) | products | registers: a sum for each row and vector |
+//! | [`KEY_LANES`] | additive score, forward | L1: 16 keys of 256 units are 16 KiB of `f32` |
+//! | [`UNIT_LANES`] | additive score, backward | L1: 16 units of 128 keys and of the sums of their gradients are 16 KiB |
+//! | [`KEY_PANEL`] | products of rows and keys | L1: 64 keys of 64 elements are 16 KiB |
+//! | [`QUERY_BLOCK`], [`KEY_TILE`], [`KEY_STRIDE`] | fused attention | L2: a tile of scores is 27 KiB, two of them backward |
+//! | [`SCORE_QUERIES`] | additive score, forward | L2: 32 queries of 256 units are 32 KiB |
+//! | [`UNIT_CHUNK`] | additive score, forward | precision: the rounding of a sum of 32 terms |
+//! | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`], [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of many queries | cores |
+//! | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | tasks of little work | what handing one out costs |
+//!
+//! The tile size that limits L1 is therefore [`KEY_LANES`] where additive scores are computed, [`UNIT_LANES`] with
+//! [`KEY_TILE`] in their gradients, and [`KEY_PANEL`] in products. None depends on the machine: results are the same on
+//! all of them.
+
+/// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four with two
+/// vectors of keys leave an AVX2 machine's sixteen registers room for the rest; more would spill.
+pub(crate) const QUERY_TILE: usize = 4;
+
+/// Keys that stand side by side in a packed block of the additive score: one, two or four vectors of every level. More
+/// would keep more queries' sums from the registers.
+pub(crate) const KEY_LANES: usize = 16;
+
+/// Hidden units that stand side by side in the gradients of the additive score: whole vectors of every level. A column
+/// of units of all rows stays in L1 while the queries go by.
+pub(crate) const UNIT_LANES: usize = 16;
+
+/// Hidden units that are summed by themselves. The terms of a score add up to much more than the score does; a sum that
+/// starts at half the chunk's weight stays small, and so does its rounding. Fewer cost an addition more often.
+pub(crate) const UNIT_CHUNK: usize = 32;
+
+/// The most queries in a block of the fused kernels: a multiple of the rows of every product's register block.
+pub(crate) const QUERY_BLOCK: usize = 48;
+
+/// The most keys in a tile of the fused kernels. More would push the tile's operands out of L2, fewer would rescale the
+/// running sums more often.
+pub(crate) const KEY_TILE: usize = 128;
+
+/// Elements from one row of a tile of scores to the next: no power of two, which would put a column into few sets of the
+/// cache.
+pub(crate) const KEY_STRIDE: usize = KEY_TILE + 16;
+
+/// Tiles of the fused kernels start at multiples of it: the widest panel of any instruction set.
+pub(crate) const KEY_PANEL: usize = 64;
+
+/// Queries in a task of the fused forward kernels: a few blocks, so that the packed keys are read by many.
+pub(crate) const TASK_QUERIES: usize = 4 * QUERY_BLOCK;
+
+/// Tasks of the fused backward kernels at least, where there are so many chunks of keys: enough for the cores of most
+/// machines. Each chunk beyond the first costs a copy of the queries' gradient.
+pub(crate) const TASKS: usize = 16;
+
+/// The least keys in a chunk of the fused backward kernels: packing the queries again for each chunk must cost little
+/// beside the products.
+pub(crate) const KEY_CHUNK: usize = 2 * KEY_TILE;
+
+/// Queries in a task of the additive score: their exponentials take half of a small second-level cache, beside a block
+/// of keys.
+pub(crate) const SCORE_QUERIES: usize = 32;
+
+/// The least keys in a task of the additive score's gradients.
+pub(crate) const SCORE_KEYS: usize = 4 * KEY_LANES;
+
+/// Tasks of the additive score's gradients at least, where there are so many keys. Each part of the keys beyond the
+/// first costs a copy of the queries' gradient.
+pub(crate) const SCORE_TASKS: usize = 8;
+
+/// The most queries of additive decoding: a tile of queries shares the loads of the keys, so that packing for more
+/// pays only beyond it.
+pub(crate) const ADDITIVE_DECODE_QUERIES: usize = QUERY_TILE;
+
+/// The most queries of dot-product decoding: up to this many, packing does not pay.
+pub(crate) const DOT_PRODUCT_DECODE_QUERIES: usize = 2;
+
+/// Heads in a task of additive decoding at least: one takes a few microseconds.
+pub(crate) const DECODE_HEADS: usize = 4;
+
+/// Blocks of keys in a task that packs them at least: one takes about a microsecond.
+pub(crate) const PACKED_BLOCKS: usize = 4;
+
+/// Gathered rows that are multiplied at once with another, so that their sums do not wait for each other.
+pub(crate) const GATHER_ROWS: usize = 4;
+
+/// Vectors of a row that a sum of gathered rows keeps in registers.
+pub(crate) const GATHER_VECTORS: usize = 4;
+
+/// Elements in a task of the masked softmax: some tens of microseconds, far above what handing it out costs.
+pub(crate) const TASK_ELEMENTS: usize = 1 << 15;
+
+/// Multiply-adds in a task of dot-product decoding: some tens of microseconds, as above.
+pub(crate) const TASK_PRODUCTS: usize = 1 << 18;
