@@ -45,25 +45,20 @@
 //! The typeface's own licence (Bitstream Vera, permissive) asks
 //! that its notice go with programs that carry it. Control characters in labels are shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`.
 
-mod axis;
-mod color;
-mod draw;
+mod canvas;
 mod error;
-mod figure;
 mod file;
 mod font;
-mod grid;
 mod heatmap;
-mod html;
-mod layout;
 mod lines;
+mod measures;
 mod raster;
-mod stroke;
-mod terminal;
+mod scale;
+mod svg;
+mod text;
+mod title;
 
-pub use color::ColorMap;
 pub use error::PlotError;
-pub use grid::HeatmapGrid;
-pub use heatmap::Heatmap;
+pub use file::write_file;
+pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
 pub use lines::{LinePlot, SeriesStyle};
-pub use terminal::TerminalColor;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::{ColorMap, HeatmapGrid, PlotError, TerminalColor, figure::visible, grid::check_shape};
+use super::{ColorMap, HeatmapGrid, TerminalColor, grid::check_shape};
+use crate::{PlotError, text::visible};
 
 /// One matrix of attention weights, for instance one head over one sentence pair.
 ///

@@ -1,10 +1,11 @@
-//! The figure as text.
+//! A grid of heatmaps as text.
 
 use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::{HeatmapGrid, color::Scale};
+use super::{HeatmapGrid, color::ColorScale};
+use crate::{canvas::Rgb, scale::Scale};
 
 /// How a terminal shows colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -158,7 +159,7 @@ fn pad(text: &str, width: usize) -> String {
 }
 
 struct Painter {
-    scale: Scale,
+    scale: ColorScale,
     color: TerminalColor,
 }
 
@@ -186,15 +187,15 @@ impl Painter {
 
     /// The colour scale with the weights at its ends.
     fn legend(&self) -> String {
-        let (low, high) = (f64::from(self.scale.low), f64::from(self.scale.high));
+        let Scale { low, high } = self.scale.weights;
         let weight = |step| (low + (high - low) * step as f64 / (BAR_CELLS - 1) as f64) as f32;
         let steps: Vec<_> = (0..BAR_CELLS).map(weight).collect();
-        let ends = self.scale.ticks(2);
-        format!("{} {} {}", ends[0], self.cells(&steps), ends[1])
+        let [low, high] = self.scale.weights.end_labels();
+        format!("{low} {} {high}", self.cells(&steps))
     }
 
     /// The escape code for a background.
-    fn code(&self, [red, green, blue]: [u8; 3]) -> String {
+    fn code(&self, [red, green, blue]: Rgb) -> String {
         let mut code = String::new();
         // Writing to a string cannot fail. Black letters, for the marks in grey cells.
         let _ = match self.color {
@@ -207,14 +208,14 @@ impl Painter {
 }
 
 /// The nearest of xterm's 6 x 6 x 6 colours and 24 greys.
-fn xterm(color: [u8; 3]) -> u8 {
+fn xterm(color: Rgb) -> u8 {
     const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let cube = (0..216_u8).map(|index| {
         let levels = [index / 36, index / 6 % 6, index % 6];
         (16 + index, levels.map(|level| LEVELS[usize::from(level)]))
     });
     let greys = (0..24_u8).map(|index| (232 + index, [8 + 10 * index; 3]));
-    let distance = |other: [u8; 3]| -> i32 {
+    let distance = |other: Rgb| -> i32 {
         color
             .iter()
             .zip(other)

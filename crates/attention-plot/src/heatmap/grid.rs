@@ -1,14 +1,16 @@
-//! The figure: a grid of weight matrices with its labels, and the formats it can take.
+//! A grid of weight matrices with its labels, and the formats it can take.
 
 use std::path::Path;
 
+use super::{
+    ColorMap, TerminalColor,
+    color::{ColorScale, range_of},
+    draw, html, terminal,
+};
 use crate::{
-    ColorMap, PlotError, TerminalColor,
-    color::{Scale, range_of},
-    draw,
-    figure::visible,
+    PlotError,
     file::{self, Format},
-    html, terminal,
+    text::visible,
 };
 
 /// A grid of weight matrices on one colour scale: `show_heatmaps` of the book.
@@ -181,7 +183,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_svg(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::replace(path.as_ref(), self.to_svg()?.as_bytes())
+        file::save(path.as_ref(), self.to_svg()?.as_bytes())
     }
 
     /// Saves [`to_png`](Self::to_png).
@@ -190,7 +192,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_png(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::replace(path.as_ref(), &self.to_png()?)
+        file::save(path.as_ref(), &self.to_png()?)
     }
 
     /// Saves [`to_html`](Self::to_html).
@@ -199,7 +201,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_html(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::replace(path.as_ref(), self.to_html()?.as_bytes())
+        file::save(path.as_ref(), self.to_html()?.as_bytes())
     }
 
     /// Saves the figure in the format of the path's extension: `.svg`, `.png`, `.html` or `.htm`, in any case.
@@ -227,8 +229,8 @@ impl HeatmapGrid {
         &self.weights[(row * columns + column) * size..][..size]
     }
 
-    pub(crate) fn scale(&self) -> Scale {
-        Scale::new(
+    pub(crate) fn scale(&self) -> ColorScale {
+        ColorScale::new(
             self.color_map,
             self.range.unwrap_or_else(|| range_of(&self.weights)),
         )

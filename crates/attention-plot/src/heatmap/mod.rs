@@ -1,0 +1,15 @@
+//! Heatmaps: one matrix or a grid of them, and the formats they can take.
+
+mod axis;
+mod color;
+mod draw;
+mod grid;
+mod html;
+mod layout;
+mod single;
+mod terminal;
+
+pub use color::ColorMap;
+pub use grid::HeatmapGrid;
+pub use single::Heatmap;
+pub use terminal::TerminalColor;
