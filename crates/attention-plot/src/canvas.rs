@@ -1,7 +1,7 @@
 //! The canvas that every figure is drawn on: an SVG or the pixels of a PNG.
 //!
-//! A figure draws itself once, for both, so the PNG is the SVG, rasterised. Coordinates and lengths are pixels of the SVG
-//! at its natural size, from the left and from the top.
+//! A figure draws itself once, for both, so the PNG is the SVG, rasterised. Coordinates and lengths are pixels of the
+//! SVG at its natural size, from the left and from the top.
 
 use crate::PlotError;
 

@@ -49,10 +49,10 @@ pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
 /// The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
 ///
 /// - The folder must exist.
-/// - A file of that name is replaced. The new one has the permissions of any new file, not those of the old one.
+/// - A file of that name is replaced. The new one has the permissions of a new file, not those of the old one.
 /// - A symbolic link of that name is replaced, not followed.
-/// - After a failure the file is as it was, and the temporary file is removed. Only a killed process leaves one: hidden,
-///   its name begins with `.attention-` and ends in `.tmp`.
+/// - After a failure the file is as it was, and the temporary file is removed. Only a killed process leaves one behind,
+///   with a name from `.attention-` to `.tmp`.
 /// - Threads and processes that write the same file do not disturb each other: the last one to finish wins.
 /// - The new name survives a power cut where the system can flush a folder; the file is complete either way.
 ///

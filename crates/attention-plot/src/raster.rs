@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use tiny_skia::{
-    FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
+    ColorU8, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
 };
 
 use crate::{
@@ -39,7 +39,7 @@ pub(crate) fn png(figure: &impl Figure, face: &Face) -> Result<Vec<u8>, PlotErro
         pixmap: Pixmap::new(width as u32, height as u32).ok_or_else(too_large)?,
         face,
         page,
-        scale: scale as f32,
+        scale: scale as usize,
     };
     raster.fill(page.area(), PAPER);
     figure.draw(&mut raster);
@@ -72,12 +72,12 @@ struct Raster<'a> {
     face: &'a Face,
     page: Page,
     /// Pixels of the bitmap in a pixel of the SVG.
-    scale: f32,
+    scale: usize,
 }
 
 impl Raster<'_> {
     fn pixels(&self, length: i32) -> f32 {
-        length as f32 * self.scale
+        (length * self.scale as i32) as f32
     }
 
     /// A length in pixels of the bitmap, rounded as in the SVG.
@@ -85,16 +85,10 @@ impl Raster<'_> {
         self.pixels(self.page.round(length)) / self.page.units as f32
     }
 
-    fn rect(&self, area: Area) -> Option<Rect> {
-        let edges = [area.x, area.y, area.right(), area.bottom()];
-        let [left, top, right, bottom] = edges.map(|edge| self.pixels(edge));
-        Rect::from_ltrb(left, top, right, bottom)
-    }
-
     fn fill_path(&mut self, path: &Path, color: Rgb, transform: Transform) {
         let rule = FillRule::Winding;
         self.pixmap
-            .fill_path(path, &smooth(color), rule, transform, None);
+            .fill_path(path, &paint(color), rule, transform, None);
     }
 
     fn stroke_path(&mut self, path: &Path, stroke: &Stroke, paint: &Paint<'_>) {
@@ -103,26 +97,38 @@ impl Raster<'_> {
             .stroke_path(path, paint, stroke, transform, None);
     }
 
-    /// Strokes a path one pixel of the SVG thick.
+    /// Strokes a path one pixel of the SVG thick, with sharp edges.
     fn stroke_thin(&mut self, path: &Path) {
         let stroke = Stroke {
-            width: self.scale,
+            width: self.scale as f32,
             ..Stroke::default()
         };
-        self.stroke_path(path, &stroke, &crisp(INK));
+        let sharp = Paint {
+            anti_alias: false,
+            ..paint(INK)
+        };
+        self.stroke_path(path, &stroke, &sharp);
     }
 }
 
 impl Canvas for Raster<'_> {
-    fn fill(&mut self, area: Area, color: Rgb) {
-        if let Some(rect) = self.rect(area) {
-            let transform = Transform::identity();
-            self.pixmap.fill_rect(rect, &crisp(color), transform, None);
+    /// Fills whole pixels, which have no edges to smooth: a map of many weights is made of nothing else, and a path for
+    /// each of its cells would take six times as long.
+    fn fill(&mut self, area: Area, [red, green, blue]: Rgb) {
+        let color = ColorU8::from_rgba(red, green, blue, u8::MAX).premultiply();
+        let edges = [area.x, area.y, area.right(), area.bottom()];
+        let [left, top, right, bottom] = edges.map(|edge| edge as usize * self.scale);
+        let width = self.pixmap.width() as usize;
+        let rows = self.pixmap.pixels_mut().chunks_exact_mut(width);
+        for row in rows.take(bottom).skip(top) {
+            row[left..right].fill(color);
         }
     }
 
     fn frame(&mut self, area: Area) {
-        if let Some(rect) = self.rect(area) {
+        let edges = [area.x, area.y, area.right(), area.bottom()];
+        let [left, top, right, bottom] = edges.map(|edge| self.pixels(edge));
+        if let Some(rect) = Rect::from_ltrb(left, top, right, bottom) {
             self.stroke_thin(&PathBuilder::from_rect(rect));
         }
     }
@@ -153,7 +159,7 @@ impl Canvas for Raster<'_> {
             ..Stroke::default()
         };
         if let Some(path) = path.finish() {
-            self.stroke_path(&path, &stroke, &smooth(color));
+            self.stroke_path(&path, &stroke, &paint(color));
         }
     }
 
@@ -168,7 +174,7 @@ impl Canvas for Raster<'_> {
         let Some(path) = self.face.outline(text.content) else {
             return; // Nothing but spaces.
         };
-        let em = f64::from(self.scale) * text.em;
+        let em = self.scale as f64 * text.em;
         let width = self.face.width(text.content, em) as f32;
         let start = match text.anchor {
             Anchor::Start => 0.0,
@@ -188,16 +194,8 @@ impl Canvas for Raster<'_> {
     }
 }
 
-fn smooth(color: Rgb) -> Paint<'static> {
-    let [red, green, blue] = color;
+fn paint([red, green, blue]: Rgb) -> Paint<'static> {
     let mut paint = Paint::default();
     paint.set_color_rgba8(red, green, blue, u8::MAX);
     paint
-}
-
-fn crisp(color: Rgb) -> Paint<'static> {
-    Paint {
-        anti_alias: false,
-        ..smooth(color)
-    }
 }

@@ -2,8 +2,6 @@
 
 /// An axis reaches so far beyond the outermost points, relative to the distance between them.
 const MARGIN: f64 = 0.04;
-/// A number counts as on the axis if it lies this far beyond an end, in steps: 0.1 as an `f32` is not 0.1.
-const SLACK: f64 = 1e-6;
 
 /// An axis from `low` to `high`.
 #[derive(Clone, Copy, Debug)]
@@ -56,13 +54,18 @@ impl Scale {
 
     /// At most `most` (two or more) round numbers on the axis, with labels as exact as the step from one to the next.
     pub(crate) fn ticks(&self, most: usize) -> Vec<Tick> {
-        let RoundNumbers { values, exponent } = self.round_numbers(most);
+        let RoundNumbers { values, exponent } = self.round_numbers(most, 0.0);
         self.labelled(values, exponent)
     }
 
-    /// At most `most` (two or more) round numbers on the axis, with labels as exact as [`end_labels`](Self::end_labels).
+    /// At most `most` (two or more) round numbers on the axis, with labels as exact as
+    /// [`end_labels`](Self::end_labels).
+    ///
+    /// An end whose label is that of a round number counts as this number: a smallest weight of 0.00001 as 0.
     pub(crate) fn ticks_like_ends(&self, most: usize) -> Vec<Tick> {
-        self.labelled(self.round_numbers(most).values, self.finest())
+        let finest = self.finest();
+        let slack = 10_f64.powi(finest) / 2.0;
+        self.labelled(self.round_numbers(most, slack).values, finest)
     }
 
     /// The labels of both ends, as exact as the third digit of the length of the axis.
@@ -74,15 +77,15 @@ impl Scale {
     ///
     /// One number alone does not tell a scale: rather than a step with fewer than two multiples, the outermost two of
     /// the next smaller step are taken.
-    fn round_numbers(&self, most: usize) -> RoundNumbers {
+    fn round_numbers(&self, most: usize, slack: f64) -> RoundNumbers {
         // This step has `most` multiples or more; twenty of it have `most` or fewer.
         let least = ((self.high - self.low) / most as f64).log10().floor() as i32;
-        let mut numbers = self.multiples(1.0, least);
+        let mut numbers = self.multiples(1.0, least, slack);
         for (digit, power) in [(2.0, 0), (5.0, 0), (1.0, 1), (2.0, 1)] {
             if numbers.values.len() <= most {
                 break;
             }
-            let coarser = self.multiples(digit, least + power);
+            let coarser = self.multiples(digit, least + power, slack);
             if coarser.values.len() < 2 {
                 numbers.values.drain(1..numbers.values.len() - 1);
             } else {
@@ -92,11 +95,12 @@ impl Scale {
         numbers
     }
 
-    /// The multiples of `digit` times ten to the power of `exponent`.
-    fn multiples(&self, digit: f64, exponent: i32) -> RoundNumbers {
+    /// The multiples of `digit` times ten to the power of `exponent` on the axis, or `slack` beyond its ends and moved
+    /// there.
+    fn multiples(&self, digit: f64, exponent: i32, slack: f64) -> RoundNumbers {
         let step = digit * 10_f64.powi(exponent);
-        let first = (self.low / step - SLACK).ceil() as i64;
-        let last = (self.high / step + SLACK).floor() as i64;
+        let first = ((self.low - slack) / step).ceil() as i64;
+        let last = ((self.high + slack) / step).floor() as i64;
         let values = (first..=last)
             .map(|count| (count as f64 * step).clamp(self.low, self.high))
             .collect();
@@ -130,7 +134,7 @@ impl Scale {
 /// The exponent of the first digit.
 fn magnitude(value: f64) -> i32 {
     // 1e-9 as an `f32` is a little less.
-    (value.log10() + SLACK).floor() as i32
+    (value.log10() + 1e-6).floor() as i32
 }
 
 #[cfg(test)]
@@ -197,6 +201,19 @@ mod tests {
         assert_eq!(labels(2), ["0.200", "0.800"]);
         assert_eq!(labels(3), ["0.200", "0.800"]);
         assert_eq!(labels(4), ["0.200", "0.400", "0.600", "0.800"]);
+    }
+
+    #[test]
+    fn an_end_that_reads_as_a_round_number_is_labelled() {
+        let labels = |low, high| -> Vec<String> {
+            let ticks = Scale { low, high }.ticks_like_ends(6);
+            assert!(ticks.iter().all(|tick| (low..=high).contains(&tick.value)));
+            ticks.into_iter().map(|tick| tick.label).collect()
+        };
+        let round = ["0.000", "0.200", "0.400", "0.600", "0.800"];
+        assert_eq!(labels(0.000_4, 0.999), round);
+        assert_eq!(labels(0.000_6, 0.999), round[1..]);
+        assert_eq!(labels(0.000_4, 0.999_6)[5], "1.000");
     }
 
     #[test]

@@ -55,10 +55,10 @@ impl Title {
 
     /// The room that the title takes away from the axis, with its distance to the tick labels.
     pub(crate) fn room(&self) -> i32 {
-        match self.lines.len() {
-            0 => 0,
-            lines => self.offset(lines - 1) + ceil(self.em / 2.0),
+        if self.lines.is_empty() {
+            return 0;
         }
+        self.offset(self.lines.len() - 1) + ceil(self.em / 2.0)
     }
 
     /// Draws the title below `labels`, the middle of the lower edge of a horizontal axis' tick labels.

@@ -19,7 +19,7 @@ pub(crate) struct Axis {
 /// The entries along an axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'a> {
-    /// Their labels; their numbers if there are none.
+    /// Their labels; their indices if there are none.
     pub(crate) tokens: &'a [String],
     pub(crate) count: usize,
     /// Pixels from one to the next.
@@ -79,7 +79,7 @@ impl Lettering<'_> {
     }
 }
 
-/// The entries that get a label, `needed` pixels apart: tokens at any step, numbers at 1, 2, 5, 10, 20 ...
+/// The entries that get a label, `needed` pixels apart: tokens at any step, indices at 1, 2, 5, 10, 20 ...
 fn ticks(entries: Entries<'_>, needed: i32, lettering: Lettering<'_>) -> Vec<(usize, String)> {
     let Entries {
         tokens,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{HeatmapGrid, draw::GridFigure, layout::Layout};
+use super::{HeatmapGrid, draw::GridFigure, grid::names, layout::Layout};
 use crate::{PlotError, canvas::Area, font::Face, svg::svg, text::escape};
 
 const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
@@ -31,8 +31,10 @@ pub(crate) fn page(grid: &HeatmapGrid) -> Result<String, PlotError> {
 
 fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
     let [rows, columns, queries, keys] = grid.shape();
-    let query_names = names(&grid.query_labels, queries);
-    let key_names = names(&grid.key_labels, keys);
+    let escaped =
+        |names: Vec<String>| -> Vec<_> { names.iter().map(|name| escape(name)).collect() };
+    let query_names = escaped(names(&grid.query_labels, queries));
+    let key_names = escaped(names(&grid.key_labels, keys));
     let mut out = String::new();
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
         let pairs = query_names
@@ -55,12 +57,4 @@ fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
         }
     }
     out
-}
-
-/// The labels of an axis, ready for HTML; the entries' numbers if there are none.
-fn names(labels: &[String], count: usize) -> Vec<String> {
-    match labels {
-        [] => (0..count).map(|index| index.to_string()).collect(),
-        labels => labels.iter().map(|label| escape(label)).collect(),
-    }
 }

@@ -9,13 +9,14 @@
 //!           x title      x title
 //! ```
 //!
-//! Each panel stands in the middle of a slot, which is at least as wide as the title above it, so titles never meet. Only
-//! the title of a single column may be wider than its slot. An axis title is no longer than its axis: that of one panel
-//! or, if it does not fit there, that of all panels together, where it stands once.
+//! Each panel stands in the middle of a slot, which is at least as wide as the title above it, so titles never meet.
+//! Only the title of a single column may be wider than its slot. An axis title is no longer than its axis: that of one
+//! panel or, if it does not fit there, that of all panels together, where it stands once.
 
 use super::{
     HeatmapGrid,
     axis::{Axis, Entries, Lettering},
+    panels::{AxisTitle, Panels, Size},
 };
 use crate::{
     PlotError,
@@ -23,7 +24,6 @@ use crate::{
     font::Face,
     measures::{GAP, MARGIN, TICK, TICK_GAP, TITLE_EM, TITLE_GAP, ceil},
     scale::Tick,
-    title::Title,
 };
 
 /// The colour bar's strips.
@@ -209,72 +209,6 @@ impl Layout {
         let x = self.panels.first.x - TICK - TICK_GAP - self.queries.extent;
         let axes = self.y_title.axes(beside_each, self.panels.all());
         axes.map(move |axis| Point { x, ..axis.middle() })
-    }
-}
-
-/// A width and a height, or the distance from one panel to the next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
-    pub(crate) width: i32,
-    pub(crate) height: i32,
-}
-
-/// The panels of a grid.
-#[derive(Debug)]
-struct Panels {
-    rows: i32,
-    columns: i32,
-    first: Area,
-    pitch: Size,
-}
-
-impl Panels {
-    fn at(&self, row: i32, column: i32) -> Area {
-        Area {
-            x: self.first.x + column * self.pitch.width,
-            y: self.first.y + row * self.pitch.height,
-            ..self.first
-        }
-    }
-
-    /// From the first panel to the last.
-    fn all(&self) -> Area {
-        Area {
-            width: self.first.width + (self.columns - 1) * self.pitch.width,
-            height: self.first.height + (self.rows - 1) * self.pitch.height,
-            ..self.first
-        }
-    }
-}
-
-/// The title of the axis of one panel, or of that of all panels together.
-#[derive(Debug)]
-pub(crate) struct AxisTitle {
-    pub(crate) title: Title,
-    joint: bool,
-}
-
-impl AxisTitle {
-    /// A title along `panels` panels, `length` pixels long and `pitch` pixels apart.
-    fn fit(text: &str, panels: usize, length: i32, pitch: i32, face: &Face) -> Self {
-        let own = Title::fit(text, length.into(), face);
-        if panels == 1 || own.is_natural() {
-            return Self {
-                title: own,
-                joint: false,
-            };
-        }
-        let all = length + (panels as i32 - 1) * pitch;
-        Self {
-            title: Title::fit(text, all.into(), face),
-            joint: true,
-        }
-    }
-
-    /// The panels that have a title each.
-    fn axes(&self, panels: impl Iterator<Item = Area>, all: Area) -> impl Iterator<Item = Area> {
-        let joint = self.joint;
-        panels.filter(move |_| !joint).chain(joint.then_some(all))
     }
 }
 

@@ -6,6 +6,7 @@ mod draw;
 mod grid;
 mod html;
 mod layout;
+mod panels;
 mod single;
 mod terminal;
 

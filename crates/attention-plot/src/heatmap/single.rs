@@ -1,4 +1,4 @@
-//! One matrix: a grid of one panel.
+//! A heatmap of one matrix: a grid of one panel.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ impl Heatmap {
         HeatmapGrid::new(weights, [1, 1, queries, keys]).map(Self)
     }
 
-    /// The title above the matrix.
+    /// Sets the title above the matrix.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.0.titles = vec![visible(title)];

@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{HeatmapGrid, color::ColorScale};
+use super::{HeatmapGrid, color::ColorScale, grid::names};
 use crate::{canvas::Rgb, scale::Scale};
 
-/// How a terminal shows colours.
+/// The colours that a terminal can show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TerminalColor {
-    /// 24-bit colour: nearly every terminal of today.
+    /// 24-bit colours: nearly every terminal of today.
     #[default]
     TrueColor,
     /// The 256 colours of xterm.
@@ -19,9 +19,12 @@ pub enum TerminalColor {
     None,
 }
 
-/// What a cell, a tick label and a title may take, in columns or lines.
+/// The columns of a cell.
 const CELL: usize = 2;
+/// The most columns or lines of a label.
 const LABEL_LIMIT: usize = 20;
+/// The most columns of a title.
+const TITLE_LIMIT: usize = 4 * LABEL_LIMIT;
 const GAP: &str = "  ";
 const RESET: &str = "\x1b[0m";
 const BAR_CELLS: usize = 12;
@@ -36,7 +39,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
     let titles_width = grid
         .titles
         .iter()
-        .map(|title| fit(title, 4 * LABEL_LIMIT).width())
+        .map(|title| fit(title, TITLE_LIMIT).width())
         .max();
     let panel_width = (CELL * keys).max(titles_width.unwrap_or(0));
     let painter = Painter {
@@ -55,7 +58,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
         let titles = grid
             .titles
             .iter()
-            .map(|title| pad(&fit(title, 4 * LABEL_LIMIT), panel_width));
+            .map(|title| pad(&fit(title, TITLE_LIMIT), panel_width));
         lines.push(line(&margin, titles).trim_end().into());
     }
     for row in 0..rows {
@@ -83,7 +86,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
     lines.join("\n") + "\n"
 }
 
-/// One line of text: what stands at the left, then the part of each panel.
+/// One line of text: the label at the left, then the part of each panel.
 fn line(left: &str, panels: impl Iterator<Item = String>) -> String {
     let panels: Vec<_> = panels.collect();
     format!("{left} {}", panels.join(GAP))
@@ -133,13 +136,6 @@ fn letters(label: &str) -> Vec<String> {
         letters.push("…".into());
     }
     letters
-}
-
-fn names(labels: &[String], count: usize) -> Vec<String> {
-    match labels {
-        [] => (0..count).map(|index| index.to_string()).collect(),
-        labels => labels.to_vec(),
-    }
 }
 
 /// The text, cut with an ellipsis if it takes more than `limit` columns.

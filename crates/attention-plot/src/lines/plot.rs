@@ -1,4 +1,4 @@
-//! The line plot: its series and the formats it can take.
+//! A line plot with its series, and the formats it can take.
 
 use std::path::Path;
 
@@ -18,17 +18,17 @@ pub enum SeriesStyle {
     Line,
     /// A disc at each point.
     Points,
-    /// Both.
+    /// A line, and a disc at each point.
     LineAndPoints,
-    /// A dashed line: what lies below it is still seen.
+    /// A dashed line, which lets a line below it show through.
     Dashes,
 }
 
-/// Lines and points over two axes: losses while training, accuracies by length, a regression with its data.
+/// Lines and points over two axes: losses during training, accuracies by length, a regression with its data.
 ///
-/// Both axes reach from the smallest to the largest of all points, and a little beyond. A point one of whose places is
-/// NaN or infinite is not drawn, and the line has a gap there. Each series has a colour of its own; those with a name
-/// are in the legend, right of the plot.
+/// Each axis reaches a little beyond the smallest and the largest value of all points. A point with a NaN or an
+/// infinity is not drawn, and the line has a gap there. Each series has a colour of its own. The legend, right of the
+/// plot, names the series that have a name.
 ///
 /// ```
 /// use attention_plot::{LinePlot, SeriesStyle};
@@ -76,14 +76,14 @@ impl LinePlot {
         Self::default()
     }
 
-    /// The title above the plot.
+    /// Sets the title above the plot.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = visible(title);
         self
     }
 
-    /// The titles of the horizontal and the vertical axis; none unless set. An empty title takes no room.
+    /// Sets the titles of the horizontal and the vertical axis; none by default. An empty title takes no room.
     #[must_use]
     pub fn with_axis_titles(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
         self.x_title = visible(x);
@@ -124,7 +124,7 @@ impl LinePlot {
         Ok(self)
     }
 
-    /// Adds a dashed line from the bottom to the top, which the horizontal axis then reaches. Without a name it is not
+    /// Adds a dashed line from the bottom to the top, and makes the horizontal axis reach it. Without a name it is not
     /// in the legend.
     ///
     /// # Errors
@@ -141,8 +141,8 @@ impl LinePlot {
         Ok(self)
     }
 
-    /// Makes the vertical axis reach `y`, whether a point does or not: 0, for instance, or what guessing costs. Called
-    /// with both ends, it gives plots that are to be compared the same axis.
+    /// Makes the vertical axis reach `y`, whether a point does or not: 0, for instance, or the loss of a guess. Called
+    /// for both ends, it gives several plots the same axis, so that they can be compared.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl LinePlot {
         Ok(svg::svg(&LineFigure { plot: self, layout }))
     }
 
-    /// The plot as the bytes of a PNG file, at two pixels for each of the SVG (one if it is very large).
+    /// The plot as the bytes of a PNG file: the SVG at two pixels for each of its own (one if it is very large).
     ///
     /// # Errors
     ///
