@@ -93,7 +93,11 @@ pub enum PlotError {
     },
 
     /// The folder that should hold the file is not there.
-    #[error("cannot save {}: the folder {} does not exist; create it first", path.display(), folder.display())]
+    #[error(
+        "cannot save {}: the folder {} does not exist; create it first",
+        path.display(),
+        folder.display()
+    )]
     MissingFolder {
         /// The path that was asked for.
         path: PathBuf,

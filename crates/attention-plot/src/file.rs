@@ -85,7 +85,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         return Err(failed("finding a file name in the path")(source));
     }
     let folder = folder_of(path);
-    // Tempfile's own way to create a file keeps it from other users; a file that is to stay has the usual permissions.
+    // A file that tempfile creates itself is closed to other users; this one is to stay, with the usual permissions.
     let mut file = tempfile::Builder::new()
         .prefix(".attention-")
         .suffix(".tmp")
@@ -95,7 +95,9 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         .write_all(bytes)
         .and_then(|()| file.as_file().sync_all())
         .map_err(failed("writing"))?;
-    file.persist(path)
+    // Windows does not rename open files.
+    file.into_temp_path()
+        .persist(path)
         .map_err(|error| failed("renaming the temporary file")(error.error))?;
     sync_folder(folder);
     Ok(())

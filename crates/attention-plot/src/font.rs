@@ -32,13 +32,11 @@ impl Face {
         }
         // No run of visible letters is narrower than an eighth of an em each; a page as a label is cut at once.
         let most = (8.0 * limit / em) as usize;
-        let mut start: String = text.chars().take(most).collect();
-        loop {
-            let kept = format!("{}…", start.trim_end());
-            if self.width(&kept, em) <= limit || start.pop().is_none() {
-                return kept;
-            }
-        }
+        let ends = text.char_indices().map(|(end, _)| end).take(most + 1);
+        let ends: Vec<_> = ends.collect();
+        let cut = |end: &usize| format!("{}…", text[..*end].trim_end());
+        let fitting = ends.partition_point(|end| self.width(&cut(end), em) <= limit);
+        cut(&ends[fitting.saturating_sub(1)])
     }
 
     /// Half the height of a small letter: the baseline runs so far below a text's middle.

@@ -14,7 +14,7 @@ const SMALL_EM: f64 = 10.0;
 const LEAST_EM: f64 = 8.0;
 const MOST_LINES: usize = 3;
 /// The distance from the tick labels.
-const GAP: i32 = 8;
+const CLEARANCE: i32 = 8;
 /// The distance from line to line, in relation to the size of the letters.
 const LEADING: f64 = 1.25;
 
@@ -48,7 +48,7 @@ impl Title {
         }
     }
 
-    /// Whether the title stands on one line in its natural size.
+    /// Whether the title stands on one line, in its natural size.
     pub(crate) fn is_natural(&self) -> bool {
         self.lines.len() <= 1 && self.em == AXIS_TITLE_EM
     }
@@ -93,7 +93,7 @@ impl Title {
 
     /// The distance from the tick labels to the middle of a line, counted from the nearest one.
     fn offset(&self, line: usize) -> i32 {
-        GAP + ceil(self.em / 2.0) + ceil(LEADING * self.em) * line as i32
+        CLEARANCE + ceil(self.em / 2.0) + ceil(LEADING * self.em) * line as i32
     }
 }
 

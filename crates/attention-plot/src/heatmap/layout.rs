@@ -16,7 +16,7 @@
 use super::{
     HeatmapGrid,
     axis::{Axis, Entries, Lettering},
-    panels::{AxisTitle, Panels, Size},
+    panels::{AxisTitle, Panels, Side, Size},
 };
 use crate::{
     PlotError,
@@ -112,8 +112,18 @@ impl Layout {
             width: slot_width + GAP,
             height: panel.height + GAP,
         };
-        let x_title = AxisTitle::fit(&grid.x_title, columns, panel.width, pitch.width, face);
-        let y_title = AxisTitle::fit(&grid.y_title, rows, panel.height, pitch.height, face);
+        let horizontal = Side {
+            panels: columns,
+            length: panel.width,
+            pitch: pitch.width,
+        };
+        let vertical = Side {
+            panels: rows,
+            length: panel.height,
+            pitch: pitch.height,
+        };
+        let x_title = AxisTitle::fit(&grid.x_title, horizontal, face);
+        let y_title = AxisTitle::fit(&grid.y_title, vertical, face);
 
         let beside = y_title.title.room() + query_axis.extent + TICK_GAP + TICK;
         let left = MARGIN + if lone { beside.max(overhang) } else { beside };

@@ -45,17 +45,26 @@ pub(crate) struct AxisTitle {
     joint: bool,
 }
 
+/// The axes along one side of a grid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side {
+    pub(crate) panels: usize,
+    /// The length of the axis of one panel.
+    pub(crate) length: i32,
+    /// From one panel to the next.
+    pub(crate) pitch: i32,
+}
+
 impl AxisTitle {
-    /// A title along `panels` panels, `length` pixels long and `pitch` pixels apart.
-    pub(crate) fn fit(text: &str, panels: usize, length: i32, pitch: i32, face: &Face) -> Self {
-        let own = Title::fit(text, length.into(), face);
-        if panels == 1 || own.is_natural() {
+    pub(crate) fn fit(text: &str, side: Side, face: &Face) -> Self {
+        let own = Title::fit(text, side.length.into(), face);
+        if side.panels == 1 || own.is_natural() {
             return Self {
                 title: own,
                 joint: false,
             };
         }
-        let all = length + (panels as i32 - 1) * pitch;
+        let all = side.length + (side.panels as i32 - 1) * side.pitch;
         Self {
             title: Title::fit(text, all.into(), face),
             joint: true,
