@@ -199,3 +199,123 @@ fn paint([red, green, blue]: Rgb) -> Paint<'static> {
     paint.set_color_rgba8(red, green, blue, u8::MAX);
     paint
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PAGE: Page = Page {
+        width: 80,
+        height: 80,
+        units: 10,
+    };
+
+    /// The covered area, and its bounds: left, top, right, bottom.
+    fn covered(draw: impl Fn(&mut Raster<'_>)) -> (f64, [usize; 4]) {
+        let face = Face::load("PNG").unwrap();
+        let mut raster = Raster {
+            pixmap: Pixmap::new(80, 80).unwrap(),
+            face: &face,
+            page: PAGE,
+            scale: 1,
+        };
+        raster.fill(PAGE.area(), PAPER);
+        draw(&mut raster);
+        let (mut sum, mut bounds) = (0.0, [usize::MAX, usize::MAX, 0, 0]);
+        for (at, pixel) in raster.pixmap.pixels().iter().enumerate() {
+            assert_eq!(pixel.alpha(), u8::MAX, "opaque");
+            if pixel.red() < PAPER[0] {
+                sum += f64::from(PAPER[0] - pixel.red()) / f64::from(PAPER[0] - INK[0]);
+                let (x, y) = (at % 80, at / 80);
+                let [left, top, right, bottom] = bounds;
+                bounds = [left.min(x), top.min(y), right.max(x), bottom.max(y)];
+            }
+        }
+        (sum, bounds)
+    }
+
+    fn line(points: &[(f64, f64)], width: f64) -> (f64, [usize; 4]) {
+        let places: Vec<_> = points.iter().map(|(x, y)| Place { x: *x, y: *y }).collect();
+        covered(|raster| raster.line(&places, width, INK))
+    }
+
+    #[test]
+    fn a_line_covers_its_length_times_its_width_and_its_round_ends() {
+        let round = std::f64::consts::PI * 4.0;
+        for (to, length) in [
+            ((60.0, 20.0), 50.0),
+            ((10.0, 70.0), 50.0),
+            ((50.0, 50.0), 50.0),
+            ((40.0, 60.0), 50.0),
+            ((10.3, 20.0), 0.3),
+        ] {
+            let (sum, _) = line(&[(10.0, 20.0), to], 4.0);
+            let expected = 4.0 * length + round;
+            assert!((sum - expected).abs() < 0.03 * expected, "{to:?}: {sum}");
+        }
+    }
+
+    #[test]
+    fn a_disc_covers_its_area() {
+        let (sum, bounds) = covered(|raster| raster.disc(Place { x: 10.0, y: 20.0 }, 2.0, INK));
+        let expected = std::f64::consts::PI * 4.0;
+        assert!((sum - expected).abs() < 0.4, "{sum}");
+        assert_eq!(bounds, [8, 18, 11, 21]);
+    }
+
+    #[test]
+    fn a_place_covered_twice_counts_once() {
+        let (once, _) = line(&[(5.0, 5.0), (45.0, 35.0)], 3.0);
+        let (back, _) = line(&[(5.0, 5.0), (45.0, 35.0), (5.0, 5.0)], 3.0);
+        let (parts, _) = line(&[(5.0, 5.0), (25.0, 20.0), (45.0, 35.0)], 3.0);
+        assert!((once - back).abs() < 1e-3 && (once - parts).abs() < 1e-3);
+    }
+
+    #[test]
+    fn no_place_covers_nothing() {
+        assert_eq!(line(&[], 3.0).0, 0.0);
+    }
+
+    #[test]
+    fn sharp_shapes_cover_whole_pixels() {
+        let area = Area {
+            x: 10,
+            y: 20,
+            width: 30,
+            height: 7,
+        };
+        assert_eq!(
+            covered(|raster| raster.fill(area, INK)),
+            (210.0, [10, 20, 39, 26])
+        );
+        let (frame, _) = covered(|raster| raster.frame(area));
+        assert_eq!(frame, 2.0 * (30.0 + 7.0));
+        let (from, to) = (Point { x: 7, y: 23 }, Point { x: 10, y: 23 });
+        assert_eq!(covered(|raster| raster.tick(from, to)).0, 3.0);
+    }
+
+    #[test]
+    fn pixels_of_a_text_lie_where_the_measure_says() {
+        let text = Text::new("HEH", 20.0, Point { x: 10, y: 40 }, Anchor::Start);
+        let width = Face::load("PNG").unwrap().width("HEH", 20.0);
+        let (_, [left, top, right, bottom]) = covered(|raster| raster.text(text));
+        assert!((10..15).contains(&left), "{left}");
+        let end = 10.0 + width;
+        assert!((end - 5.0..end + 1.0).contains(&(right as f64)), "{right}");
+        // Capitals stand on the baseline, half an x-height below the point.
+        assert!(
+            (44..=46).contains(&bottom) && (29..=32).contains(&top),
+            "{top} {bottom}"
+        );
+
+        let upwards = Text {
+            direction: Direction::Upwards,
+            at: Point { x: 40, y: 70 },
+            ..text
+        };
+        let (_, turned) = covered(|raster| raster.text(upwards));
+        // Turned about its point: columns become rows from the lower end, rows become columns.
+        assert_eq!(turned, [top, 79 - right, bottom, 79 - left]);
+    }
+}
