@@ -1,8 +1,8 @@
-//! What can go wrong, in words that say what to change.
+//! The errors, in words that say what to change.
 
 use std::{error::Error, io, path::PathBuf};
 
-/// Why a figure could not be made, drawn or saved.
+/// The reason why a figure could not be made, drawn or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlotError {
@@ -64,13 +64,13 @@ pub enum PlotError {
     /// A place on an axis is not a finite number.
     #[error("{what} needs a finite place, but {found} came")]
     Place {
-        /// What was to be there.
+        /// The line or the end of an axis that was to be there.
         what: String,
         /// The place that was asked for.
         found: f32,
     },
 
-    /// The picture would be larger than a viewer can show.
+    /// The picture would be larger than viewers can show.
     #[error(
         "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries, keys or series at once"
     )]
@@ -79,7 +79,7 @@ pub enum PlotError {
         width: u64,
         /// The height of the picture in pixels.
         height: u64,
-        /// What is allowed, in words.
+        /// The limit, in words.
         limit: &'static str,
     },
 
@@ -93,7 +93,11 @@ pub enum PlotError {
     },
 
     /// The folder that should hold the file is not there.
-    #[error("cannot save {}: the folder {} does not exist; create it first", path.display(), folder.display())]
+    #[error(
+        "cannot save {}: the folder {} does not exist; create it first",
+        path.display(),
+        folder.display()
+    )]
     MissingFolder {
         /// The path that was asked for.
         path: PathBuf,
@@ -108,16 +112,16 @@ pub enum PlotError {
         path: PathBuf,
         /// The step that failed.
         action: &'static str,
-        /// What the operating system said.
+        /// The operating system's reason.
         source: io::Error,
     },
 
-    /// A drawing library failed; this points to a bug here or there rather than to the caller's data.
+    /// A drawing library failed: a bug here or there, whatever the caller's data.
     #[error("drawing the {format} failed: {source}")]
     Drawing {
         /// The format that was being made.
         format: &'static str,
-        /// What the library said.
+        /// The library's reason.
         source: Box<dyn Error + Send + Sync>,
     },
 }

@@ -1,16 +1,14 @@
 //! Saving: the format that a name asks for, and the whole file or none of it.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Write},
-    path::{Path, PathBuf},
-    process,
-    sync::atomic::{AtomicU64, Ordering},
+    path::Path,
 };
 
 use crate::PlotError;
 
-/// What the extension of a file's name stands for, in any case.
+/// The format that the extension of a file's name stands for, in any case.
 pub(crate) enum Format {
     Svg,
     Png,
@@ -30,60 +28,93 @@ impl Format {
     }
 }
 
-/// Writes `bytes` beside `path` and renames them into place, so that no reader ever sees half a file and a failure
-/// leaves what was there before.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
-    let failed = |action| {
-        move |source| PlotError::Io {
-            path: path.into(),
-            action,
-            source,
-        }
-    };
-    let Some(name) = path.file_name() else {
-        return Err(failed("finding a file name in the path")(
-            io::ErrorKind::InvalidInput.into(),
-        ));
-    };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if !folder.is_dir() {
+/// Saves a figure by [`write_file`].
+pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
+    let folder = folder_of(path);
+    if path.file_name().is_some() && !folder.is_dir() {
         return Err(PlotError::MissingFolder {
             path: path.into(),
             folder: folder.into(),
         });
     }
+    replace(path, bytes).map_err(|failure| PlotError::Io {
+        path: path.into(),
+        action: failure.action,
+        source: failure.source,
+    })
+}
 
-    let (mut file, temporary) = create_beside(folder, &name.to_string_lossy())
+/// Writes a file so that no reader ever sees half of it, and so that a failure leaves the file that was there.
+///
+/// The bytes go to a temporary file in the same folder, which is flushed to disk and renamed.
+///
+/// - The folder must exist.
+/// - A file of that name is replaced. The new one has the permissions of a new file, not those of the old one.
+/// - A symbolic link of that name is replaced, not followed.
+/// - After a failure the file is as it was, and the temporary file is removed. Only a killed process leaves one behind,
+///   with a name from `.attention-` to `.tmp`.
+/// - Threads and processes that write the same file do not disturb each other: the last one to finish wins.
+/// - The new name survives a power cut where the system can flush a folder; the file is complete either way.
+///
+/// # Errors
+///
+/// If the path names no file, or the temporary file cannot be created, written or renamed: what the operating system
+/// said, without the path.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("loss.csv");
+/// attention_plot::write_file(&path, b"1,0.5\n2,0.25\n")?;
+/// assert_eq!(std::fs::read(&path)?, b"1,0.5\n2,0.25\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn write_file(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+    replace(path.as_ref(), bytes).map_err(|failure| failure.source)
+}
+
+/// The step that failed, and the reason.
+struct Failure {
+    action: &'static str,
+    source: io::Error,
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |action| move |source| Failure { action, source };
+    if path.file_name().is_none() {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
+        return Err(failed("finding a file name in the path")(source));
+    }
+    let folder = folder_of(path);
+    // A file that tempfile creates itself is closed to other users; this one is to stay, with the usual permissions.
+    let mut file = tempfile::Builder::new()
+        .prefix(".attention-")
+        .suffix(".tmp")
+        .make_in(folder, |temporary| File::create_new(temporary))
         .map_err(failed("creating a temporary file"))?;
-    file.write_all(bytes).map_err(failed("writing"))?;
-    file.sync_all().map_err(failed("writing"))?;
-    drop(file); // Windows does not rename open files.
-    fs::rename(&temporary.0, path).map_err(failed("renaming the temporary file"))
+    file.as_file_mut()
+        .write_all(bytes)
+        .and_then(|()| file.as_file().sync_all())
+        .map_err(failed("writing"))?;
+    // Windows does not rename open files.
+    file.into_temp_path()
+        .persist(path)
+        .map_err(|error| failed("renaming the temporary file")(error.error))?;
+    sync_folder(folder);
+    Ok(())
 }
 
-/// A new file in `folder`. The process and a counter make its name ours alone, also when threads save to one path; a
-/// file that a killed process of the same number left behind is passed over.
-fn create_beside(folder: &Path, name: &str) -> io::Result<(File, Temporary)> {
-    static SAVES: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let save = SAVES.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(format!(".{name}.{}-{save}.tmp", process::id()));
-        match File::create_new(&path) {
-            Ok(file) => return Ok((file, Temporary(path))),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
+/// Makes the rename itself survive a power cut. The file is complete either way, so a system that cannot flush a folder
+/// is no error.
+fn sync_folder(folder: &Path) {
+    if cfg!(unix)
+        && let Ok(folder) = File::open(folder)
+    {
+        let _ = folder.sync_all();
     }
 }
 
-/// Removes the file when dropped; after a successful rename there is nothing left to remove.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }

@@ -1,27 +1,28 @@
-//! The one typeface: how wide a text is, and its pixels.
+//! The one typeface: the widths of texts and the outlines of their letters.
 
-use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont, point};
+use tiny_skia::{Path, PathBuilder};
+use ttf_parser::{GlyphId, OutlineBuilder};
 use unicode_width::UnicodeWidthChar;
 
 use crate::PlotError;
 
-/// What an SVG asks its viewer for. Verdana has the widths of DejaVu Sans, the usual defaults are narrower, so a layout
-/// made with DejaVu's measures holds everywhere.
+/// The typefaces that an SVG asks its viewer for. Verdana has the widths of DejaVu Sans, the usual defaults are
+/// narrower, so a layout made with DejaVu's measures holds everywhere.
 pub(crate) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
 /// DejaVu Sans, matplotlib's typeface, out of this program's own binary.
-pub(crate) struct Face(FontRef<'static>);
+pub(crate) struct Face(ttf_parser::Face<'static>);
 
 impl Face {
     pub(crate) fn load(format: &'static str) -> Result<Self, PlotError> {
-        FontRef::try_from_slice(dejavu::sans::regular())
+        ttf_parser::Face::parse(dejavu::sans::regular(), 0)
             .map(Self)
             .map_err(|error| PlotError::drawing(format, error))
     }
 
     /// The width of a text whose letters are `em` pixels large.
     pub(crate) fn width(&self, text: &str, em: f64) -> f64 {
-        self.line(text, em).1
+        self.line(text).width as f64 * em / self.units_per_em()
     }
 
     /// The text, cut with an ellipsis if it is wider than `limit` pixels.
@@ -31,72 +32,106 @@ impl Face {
         }
         // No run of visible letters is narrower than an eighth of an em each; a page as a label is cut at once.
         let most = (8.0 * limit / em) as usize;
-        let mut start: String = text.chars().take(most).collect();
-        loop {
-            let kept = format!("{}…", start.trim_end());
-            if self.width(&kept, em) <= limit || start.pop().is_none() {
-                return kept;
-            }
-        }
+        let ends = text.char_indices().map(|(end, _)| end).take(most + 1);
+        let ends: Vec<_> = ends.collect();
+        let cut = |end: &usize| format!("{}…", text[..*end].trim_end());
+        let fitting = ends.partition_point(|end| self.width(&cut(end), em) <= limit);
+        cut(&ends[fitting.saturating_sub(1)])
     }
 
-    /// Half the height of a small letter: how far below a text's middle its baseline runs.
+    /// Half the height of a small letter: the baseline runs so far below a text's middle.
     pub(crate) fn half_x_height(&self, em: f64) -> f64 {
-        // An outline's corner `min` is the upper left one; heights count upwards.
-        let top = self
-            .0
-            .outline(self.0.glyph_id('x'))
-            .map_or(0.0, |outline| outline.bounds.min.y);
-        f64::from(top) / self.units_per_em() * em / 2.0
+        let letter = self.0.glyph_index('x');
+        let bounds = letter.and_then(|letter| self.0.glyph_bounding_box(letter));
+        let height = bounds.map_or(0.0, |bounds| bounds.y_max.into());
+        height * em / self.units_per_em() / 2.0
     }
 
-    /// Calls `pixel(x, y, coverage)` for the pixels of a line of text that begins at the origin and whose baseline is
-    /// `y = baseline`.
-    pub(crate) fn rasterize(
-        &self,
-        text: &str,
-        em: f64,
-        start: f64,
-        baseline: f64,
-        mut pixel: impl FnMut(i32, i32, f32),
-    ) {
-        for mut glyph in self.line(text, em).0 {
-            glyph.position.x += start as f32;
-            glyph.position.y += baseline as f32;
-            if let Some(outlined) = self.0.outline_glyph(glyph) {
-                let corner = outlined.px_bounds().min;
-                outlined.draw(|x, y, coverage| {
-                    pixel(
-                        corner.x as i32 + x as i32,
-                        corner.y as i32 + y as i32,
-                        coverage.min(1.0),
-                    );
-                });
-            }
+    /// The outline of a line of text in units of the face, from the start of its baseline to the right and upwards;
+    /// `None` if no letter has one.
+    pub(crate) fn outline(&self, text: &str) -> Option<Path> {
+        let mut path = Outline {
+            path: PathBuilder::new(),
+            start: 0.0,
+        };
+        for (glyph, start) in self.line(text).glyphs {
+            path.start = start as f32;
+            self.0.outline_glyph(glyph, &mut path);
         }
+        path.path.finish()
     }
 
-    /// The placed glyphs of a line of text, and its width.
-    fn line(&self, text: &str, em: f64) -> (Vec<Glyph>, f64) {
-        // ab_glyph scales by the height from ascender to descender, typography by the em square.
-        let scale = f64::from(self.0.height_unscaled()) / self.units_per_em() * em;
-        let scale = PxScale::from(scale as f32);
-        let font = self.0.as_scaled(scale);
-        let (mut glyphs, mut x, mut previous) = (Vec::new(), 0.0, None);
+    pub(crate) fn units_per_em(&self) -> f64 {
+        f64::from(self.0.units_per_em())
+    }
+
+    fn line(&self, text: &str) -> Line {
+        let (mut glyphs, mut width, mut previous) = (Vec::new(), 0, None);
         for character in text.chars() {
-            let id = self.0.glyph_id(character);
-            x += previous.map_or(0.0, |previous| font.kern(previous, id));
-            glyphs.push(id.with_scale_and_position(scale, point(x, 0.0)));
-            // What the face lacks, a viewer of the SVG may have: Chinese letters are one em wide.
-            let wide = id.0 == 0 && character.width() == Some(2);
-            x += if wide { em as f32 } else { font.h_advance(id) };
-            previous = Some(id);
+            let known = self.0.glyph_index(character);
+            let glyph = known.unwrap_or_default();
+            width += previous.map_or(0, |previous| self.kerning(previous, glyph));
+            glyphs.push((glyph, width));
+            // A viewer of the SVG may have the Chinese letters that the face lacks: they are one em wide.
+            width += if known.is_none() && character.width() == Some(2) {
+                i64::from(self.0.units_per_em())
+            } else {
+                i64::from(self.0.glyph_hor_advance(glyph).unwrap_or_default())
+            };
+            previous = Some(glyph);
         }
-        (glyphs, f64::from(x))
+        Line { glyphs, width }
     }
 
-    fn units_per_em(&self) -> f64 {
-        f64::from(self.0.units_per_em().unwrap_or(2048.0))
+    /// The correction of the space between two letters.
+    fn kerning(&self, left: GlyphId, right: GlyphId) -> i64 {
+        let tables = self
+            .0
+            .tables()
+            .kern
+            .into_iter()
+            .flat_map(|kern| kern.subtables);
+        let kerning = tables
+            .filter(|table| table.horizontal && !table.variable)
+            .find_map(|table| table.glyphs_kerning(left, right));
+        kerning.map_or(0, i64::from)
+    }
+}
+
+/// A line of text in units of the face: the glyphs with their starts, and its width.
+struct Line {
+    glyphs: Vec<(GlyphId, i64)>,
+    width: i64,
+}
+
+/// Appends the outlines of glyphs that begin at `start`.
+struct Outline {
+    path: PathBuilder,
+    start: f32,
+}
+
+impl OutlineBuilder for Outline {
+    fn move_to(&mut self, x: f32, y: f32) {
+        self.path.move_to(self.start + x, y);
+    }
+
+    fn line_to(&mut self, x: f32, y: f32) {
+        self.path.line_to(self.start + x, y);
+    }
+
+    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
+        let start = self.start;
+        self.path.quad_to(start + x1, y1, start + x, y);
+    }
+
+    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
+        let start = self.start;
+        self.path
+            .cubic_to(start + x1, y1, start + x2, y2, start + x, y);
+    }
+
+    fn close(&mut self) {
+        self.path.close();
     }
 }
 
@@ -110,7 +145,11 @@ mod tests {
         let face = Face::load("PNG").unwrap();
         for character in "éèêëüöäßñçåøłőşčžığœæÉÜÑ¿¡«»„“’–—…ΑωЖя▁Ġ⏎⇥\u{fffd}".chars()
         {
-            assert_ne!(face.0.glyph_id(character).0, 0, "{character} has no glyph");
+            let glyph = face.0.glyph_index(character);
+            assert!(
+                glyph.is_some_and(|glyph| glyph.0 != 0),
+                "{character} has no glyph"
+            );
         }
     }
 
@@ -144,16 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn pixels_lie_where_the_measure_says() {
+    fn outlines_lie_where_the_measure_says() {
         let face = Face::load("PNG").unwrap();
-        let (mut left, mut right, mut lowest) = (i32::MAX, i32::MIN, i32::MIN);
-        face.rasterize("HEH", 100.0, 10.0, 200.0, |x, y, coverage| {
-            if coverage > 0.5 {
-                (left, right, lowest) = (left.min(x), right.max(x), lowest.max(y));
-            }
-        });
-        let width = face.width("HEH", 100.0) as i32;
-        assert!((10..30).contains(&left) && (width - 20..width + 10).contains(&right));
-        assert!((198..=200).contains(&lowest), "{lowest}");
+        let bounds = face.outline("HEH").unwrap().bounds();
+        let em = face.units_per_em() as f32;
+        let width = face.width("HEH", face.units_per_em()) as f32;
+        assert!((0.0..0.2 * em).contains(&bounds.left()), "{bounds:?}");
+        assert!((width - 0.2 * em..width + 0.1 * em).contains(&bounds.right()));
+        // Heights count upwards.
+        assert!((-0.02 * em..=0.0).contains(&bounds.top()), "{bounds:?}");
+        assert!(face.outline(" \u{a0}").is_none(), "nothing to draw");
     }
 }

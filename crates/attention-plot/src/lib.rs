@@ -1,18 +1,18 @@
-//! Heatmaps of attention weights, which query looked at which key, and line plots of what is measured beside them.
+//! Heatmaps of attention weights and line plots of measurements.
 //!
-//! A [`Heatmap`] is one matrix `[queries, keys]`; a [`HeatmapGrid`] is the figure that *Dive into Deep Learning* draws
-//! with `show_heatmaps`: `[rows, columns, queries, keys]`, for instance layers by heads, on one colour scale; a
-//! [`LinePlot`] is its `plot`: series of points, as lines or discs, over two axes. All take plain `f32` values, so any
-//! framework can feed them, and become
+//! A [`Heatmap`] shows one matrix `[queries, keys]`. A [`HeatmapGrid`] shows several on one colour scale, `[rows,
+//! columns, queries, keys]`, for instance layers by heads: the figure that *Dive into Deep Learning* (D2L) draws with
+//! `show_heatmaps`. A [`LinePlot`] shows series of points over two axes: the `plot` of D2L. All three take plain `f32`
+//! values, from any framework, and become
 //!
 //! | output | of | method |
 //! | --- | --- | --- |
 //! | a vector picture for papers and the web | all | `to_svg`, `save_svg` |
-//! | a bitmap (text included; no system font is needed) | all | `to_png`, `save_png` |
+//! | a bitmap: the same picture, rasterised | all | `to_png`, `save_png` |
 //! | one HTML file that names each cell under the pointer | heatmaps | `to_html`, `save_html` |
 //! | coloured text for a terminal or a log | heatmaps | `to_terminal` |
 //!
-//! `save` picks the format from the file's extension. A file is replaced whole or not at all.
+//! `save` picks the format from the file's extension. It replaces a file whole or not at all, by [`write_file`].
 //!
 //! ```
 //! use attention_plot::{Heatmap, TerminalColor};
@@ -33,37 +33,36 @@
 //! # Ok::<(), attention_plot::PlotError>(())
 //! ```
 //!
-//! # Values that are not numbers
+//! # Values that are not finite
 //!
-//! Weights may be any `f32`. NaN and the infinities do not take part in the colour scale; their cells are drawn in grey
-//! (and marked `??` in a terminal), so a broken softmax is seen instead of hidden. In a line plot they are gaps.
+//! Weights may be any `f32`. The colour scale ignores NaN and the infinities; their cells are grey, and marked `??` in
+//! a terminal, so that a broken softmax is seen. A line plot leaves a gap.
 //!
 //! # Text
 //!
-//! Bitmaps carry DejaVu Sans (Latin with all accents, Greek, Cyrillic, Arabic, symbols); characters that it lacks, such
-//! as Chinese, become boxes there but are right in SVG, HTML and the terminal, where the viewer brings the font.
-//! The typeface's own licence (Bitstream Vera, permissive) asks
-//! that its notice go with programs that carry it. Control characters in labels are shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`.
+//! Bitmaps need no font of the system: DejaVu Sans is built in, with all Latin accents, Greek, Cyrillic, Arabic and
+//! symbols. A character that it lacks, such as a Chinese one, becomes a box in a bitmap; SVG, HTML and the terminal
+//! leave it to the viewer's fonts. A bitmap sets letter after letter from left to right, so Arabic is not joined. A
+//! program that contains this crate contains the typeface, whose licence asks for its notice to go along:
+//! `LICENSE-DEJAVU` in this crate's folder.
+//!
+//! An axis title is never longer than its axis: it is shrunk, wrapped or cut with an ellipsis. Control characters are
+//! shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`.
 
-mod axis;
-mod color;
-mod draw;
+mod canvas;
 mod error;
-mod figure;
 mod file;
 mod font;
-mod grid;
 mod heatmap;
-mod html;
-mod layout;
 mod lines;
+mod measures;
 mod raster;
-mod stroke;
-mod terminal;
+mod scale;
+mod svg;
+mod text;
+mod title;
 
-pub use color::ColorMap;
 pub use error::PlotError;
-pub use grid::HeatmapGrid;
-pub use heatmap::Heatmap;
+pub use file::write_file;
+pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
 pub use lines::{LinePlot, SeriesStyle};
-pub use terminal::TerminalColor;

@@ -1,232 +1,321 @@
-//! The figure as PNG.
-//!
-//! Plotters' bitmap backend draws the rectangles. Texts are set here, from the embedded face and at fractions of a pixel:
-//! plotters' own bitmap text needs either the system's fonts or a font registered for the whole program under one of its
-//! features, and places letters at whole pixels, which looks uneven at the size of a tick label. So are paths and
-//! circles, which plotters places at whole pixels too.
+//! A figure as the bytes of a PNG file.
 
-use plotters::backend::{BitMapBackend, DrawingBackend};
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, FontTransform, text_anchor::HPos,
+use std::io::Write;
+
+use tiny_skia::{
+    ColorU8, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
 };
 
 use crate::{
     PlotError,
-    figure::{Drawn, Figure, SIZE_PER_EM, draw},
+    canvas::{Anchor, Area, Canvas, Direction, Figure, INK, PAPER, Page, Place, Point, Rgb, Text},
     font::Face,
-    stroke::stroke,
 };
 
 /// Pixels for each pixel of the SVG: sharp on dense screens and in print.
 const SCALE: u64 = 2;
-/// 192 MiB of pixels.
+/// 256 MiB of pixels.
 const PIXEL_LIMIT: u64 = 64 << 20;
 
-/// The figure as the bytes of a PNG file.
-pub(crate) fn png<F: Figure>(figure: &F, face: &Face) -> Result<Vec<u8>, PlotError> {
-    let (width, height) = figure.size();
-    let (width, height) = (width as u64, height as u64);
+/// The figure as the bytes of a PNG file, at [`SCALE`] pixels for each of the SVG; at one if it is very large.
+pub(crate) fn png(figure: &impl Figure, face: &Face) -> Result<Vec<u8>, PlotError> {
+    let page = figure.page();
+    let (width, height) = (page.width as u64, page.height as u64);
     let scale = if width * height * SCALE * SCALE <= PIXEL_LIMIT {
         SCALE
     } else {
         1
     };
     let (width, height) = (width * scale, height * scale);
-    if width * height > PIXEL_LIMIT {
-        let limit = "a bitmap may hold 67 million";
-        return Err(PlotError::TooLarge {
-            width,
-            height,
-            limit,
-        });
-    }
-
-    let size = (width as u32, height as u32);
-    let mut pixels = vec![0; (width * height * 3) as usize];
-    let bitmap = BitMapBackend::with_buffer(&mut pixels, size);
-    let mut raster = Raster {
-        bitmap,
-        face,
-        scale: scale as i32,
-        units: F::UNITS,
+    let too_large = || PlotError::TooLarge {
+        width,
+        height,
+        limit: "a bitmap may hold 67 million",
     };
-    draw(&mut raster, figure).map_err(|error| PlotError::drawing("PNG", error.to_string()))?;
-    drop(raster);
-    encode(&pixels, size).map_err(|error| PlotError::drawing("PNG", error))
+    if width * height > PIXEL_LIMIT {
+        return Err(too_large());
+    }
+    let mut raster = Raster {
+        pixmap: Pixmap::new(width as u32, height as u32).ok_or_else(too_large)?,
+        face,
+        page,
+        scale: scale as usize,
+    };
+    raster.fill(page.area(), PAPER);
+    figure.draw(&mut raster);
+    encode(&raster.pixmap).map_err(|error| PlotError::drawing("PNG", error))
 }
 
-fn encode(pixels: &[u8], (width, height): (u32, u32)) -> Result<Vec<u8>, png::EncodingError> {
+/// Leaves out the alpha of the pixels: on opaque paper they are all opaque.
+fn encode(pixmap: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
     let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    let mut encoder = png::Encoder::new(&mut bytes, pixmap.width(), pixmap.height());
     encoder.set_color(png::ColorType::Rgb);
     let mut writer = encoder.write_header()?;
-    writer.write_image_data(pixels)?;
+    let mut stream = writer.stream_writer()?;
+    for row in pixmap.data().chunks_exact(4 * pixmap.width() as usize) {
+        let rgb: Vec<u8> = row
+            .chunks_exact(4)
+            .flat_map(|rgba| &rgba[..3])
+            .copied()
+            .collect();
+        stream.write_all(&rgb)?;
+    }
+    stream.finish()?;
     writer.finish()?;
     Ok(bytes)
 }
 
-/// A bitmap of which `scale` pixels are `units` units. Rectangles reach up to their lower right corner and not beyond, as in SVG.
+/// A bitmap. Rectangles, frames and ticks have sharp edges, as with `crispEdges` in SVG; all else is smooth.
 struct Raster<'a> {
-    bitmap: BitMapBackend<'a>,
+    pixmap: Pixmap,
     face: &'a Face,
-    scale: i32,
-    units: i32,
+    page: Page,
+    /// Pixels of the bitmap in a pixel of the SVG.
+    scale: usize,
 }
 
-impl<'a> Raster<'a> {
-    /// Fills the pixels from one corner up to the other, which are given in pixels.
-    fn fill(&mut self, from: BackendCoord, to: BackendCoord, color: BackendColor) -> Drawn<Self> {
-        self.bitmap.draw_rect(from, to, &color, true)
+impl Raster<'_> {
+    fn pixels(&self, length: i32) -> f32 {
+        (length * self.scale as i32) as f32
     }
 
-    fn scaled(&self, (x, y): BackendCoord) -> BackendCoord {
-        let pixels = |units: i32| units * self.scale / self.units;
-        (pixels(x), pixels(y))
+    /// A length in pixels of the bitmap, rounded as in the SVG.
+    fn rounded(&self, length: f64) -> f32 {
+        self.pixels(self.page.round(length)) / self.page.units as f32
     }
 
-    fn pixels(&self, units: f64) -> f64 {
-        units * f64::from(self.scale) / f64::from(self.units)
+    fn fill_path(&mut self, path: &Path, color: Rgb, transform: Transform) {
+        let rule = FillRule::Winding;
+        self.pixmap
+            .fill_path(path, &paint(color), rule, transform, None);
     }
 
-    /// A line `width` units thick, in pixels that it covers wholly or in part.
-    fn stroke(
-        &mut self,
-        path: impl IntoIterator<Item = BackendCoord>,
-        width: f64,
-        color: BackendColor,
-    ) -> Drawn<Self> {
-        let place = |(x, y)| (self.pixels(f64::from(x)), self.pixels(f64::from(y)));
-        let points: Vec<_> = path.into_iter().map(place).collect();
-        let width = self.pixels(width);
-        let (bitmap, mut drawn) = (&mut self.bitmap, Ok(()));
-        stroke(&points, width, |at, coverage| {
-            let alpha = color.alpha * f64::from(coverage);
-            if let Err(error) = bitmap.draw_pixel(at, BackendColor { alpha, ..color }) {
-                drawn = Err(error);
-            }
-        });
-        drawn
-    }
-}
-
-impl<'a> DrawingBackend for Raster<'a> {
-    type ErrorType = <BitMapBackend<'a> as DrawingBackend>::ErrorType;
-
-    fn get_size(&self) -> (u32, u32) {
-        let units = |pixels: u32| pixels * self.units as u32 / self.scale as u32;
-        let (width, height) = self.bitmap.get_size();
-        (units(width), units(height))
+    fn stroke_path(&mut self, path: &Path, stroke: &Stroke, paint: &Paint<'_>) {
+        let transform = Transform::identity();
+        self.pixmap
+            .stroke_path(path, paint, stroke, transform, None);
     }
 
-    fn ensure_prepared(&mut self) -> Drawn<Self> {
-        self.bitmap.ensure_prepared()
-    }
-
-    fn present(&mut self) -> Drawn<Self> {
-        self.bitmap.present()
-    }
-
-    fn draw_pixel(&mut self, point: BackendCoord, color: BackendColor) -> Drawn<Self> {
-        let (x, y) = point;
-        self.fill(self.scaled(point), self.scaled((x + 1, y + 1)), color)
-    }
-
-    /// Horizontal and vertical lines, one pixel of the SVG thick: those of heatmaps, whose units these pixels are.
-    fn draw_line<S: BackendStyle>(
-        &mut self,
-        from: BackendCoord,
-        to: BackendCoord,
-        style: &S,
-    ) -> Drawn<Self> {
-        let ((x0, y0), (x1, y1)) = (self.scaled(from), self.scaled(to));
-        let half = self.scale / 2;
-        let (across, along) = if y0 == y1 {
-            ((0, half), (0, self.scale - half))
-        } else {
-            ((half, 0), (self.scale - half, 0))
+    /// Strokes a path one pixel of the SVG thick, with sharp edges.
+    fn stroke_thin(&mut self, path: &Path) {
+        let stroke = Stroke {
+            width: self.scale as f32,
+            ..Stroke::default()
         };
-        let start = (x0.min(x1) - across.0, y0.min(y1) - across.1);
-        let end = (x0.max(x1) + along.0, y0.max(y1) + along.1);
-        self.fill(start, end, style.color())
+        let sharp = Paint {
+            anti_alias: false,
+            ..paint(INK)
+        };
+        self.stroke_path(path, &stroke, &sharp);
     }
+}
 
-    fn draw_rect<S: BackendStyle>(
-        &mut self,
-        upper_left: BackendCoord,
-        bottom_right: BackendCoord,
-        style: &S,
-        fill: bool,
-    ) -> Drawn<Self> {
-        let ((left, top), (right, bottom)) = (upper_left, bottom_right);
-        if fill {
-            return self.fill(
-                self.scaled(upper_left),
-                self.scaled(bottom_right),
-                style.color(),
-            );
+impl Canvas for Raster<'_> {
+    /// Fills whole pixels, which have no edges to smooth: a map of many weights is made of nothing else, and a path for
+    /// each of its cells would take six times as long.
+    fn fill(&mut self, area: Area, [red, green, blue]: Rgb) {
+        let color = ColorU8::from_rgba(red, green, blue, u8::MAX).premultiply();
+        let edges = [area.x, area.y, area.right(), area.bottom()];
+        let [left, top, right, bottom] = edges.map(|edge| edge as usize * self.scale);
+        let width = self.pixmap.width() as usize;
+        let rows = self.pixmap.pixels_mut().chunks_exact_mut(width);
+        for row in rows.take(bottom).skip(top) {
+            row[left..right].fill(color);
         }
-        self.draw_line((left, top), (right, top), style)?;
-        self.draw_line((left, bottom), (right, bottom), style)?;
-        self.draw_line((left, top), (left, bottom), style)?;
-        self.draw_line((right, top), (right, bottom), style)
     }
 
-    fn draw_path<S: BackendStyle, I: IntoIterator<Item = BackendCoord>>(
-        &mut self,
-        path: I,
-        style: &S,
-    ) -> Drawn<Self> {
-        self.stroke(path, f64::from(style.stroke_width()), style.color())
+    fn frame(&mut self, area: Area) {
+        let edges = [area.x, area.y, area.right(), area.bottom()];
+        let [left, top, right, bottom] = edges.map(|edge| self.pixels(edge));
+        if let Some(rect) = Rect::from_ltrb(left, top, right, bottom) {
+            self.stroke_thin(&PathBuilder::from_rect(rect));
+        }
     }
 
-    /// Filled circles: the figures have no others.
-    fn draw_circle<S: BackendStyle>(
-        &mut self,
-        center: BackendCoord,
-        radius: u32,
-        style: &S,
-        _fill: bool,
-    ) -> Drawn<Self> {
-        self.stroke([center], f64::from(2 * radius), style.color())
+    fn tick(&mut self, from: Point, to: Point) {
+        let mut path = PathBuilder::new();
+        path.move_to(self.pixels(from.x), self.pixels(from.y));
+        path.line_to(self.pixels(to.x), self.pixels(to.y));
+        if let Some(path) = path.finish() {
+            self.stroke_thin(&path);
+        }
     }
 
-    /// A text whose middle line runs through `position`, to the right or, with `Rotate270`, upwards.
-    fn draw_text<S: BackendTextStyle>(
-        &mut self,
-        text: &str,
-        style: &S,
-        position: BackendCoord,
-    ) -> Drawn<Self> {
-        let em = self.pixels(style.size() / SIZE_PER_EM);
-        let start = match style.anchor().h_pos {
-            HPos::Left => 0.0,
-            HPos::Center => -self.face.width(text, em) / 2.0,
-            HPos::Right => -self.face.width(text, em),
+    fn line(&mut self, places: &[Place], width: f64, color: Rgb) {
+        let mut path = PathBuilder::new();
+        for place in places {
+            let (x, y) = (self.rounded(place.x), self.rounded(place.y));
+            if path.is_empty() {
+                path.move_to(x, y);
+            } else {
+                path.line_to(x, y);
+            }
+        }
+        let stroke = Stroke {
+            width: self.rounded(width),
+            line_cap: LineCap::Round,
+            line_join: LineJoin::Round,
+            ..Stroke::default()
         };
-        let upwards = matches!(style.transform(), FontTransform::Rotate270);
-        let (x, y) = self.scaled(position);
-        let BackendColor { alpha, rgb } = style.color();
-        let (face, bitmap, mut drawn) = (self.face, &mut self.bitmap, Ok(()));
-        face.rasterize(
-            text,
-            em,
-            start,
-            face.half_x_height(em),
-            |right, down, coverage| {
-                let at = if upwards {
-                    (x + down, y - right - 1)
-                } else {
-                    (x + right, y + down)
-                };
-                let color = BackendColor {
-                    alpha: alpha * f64::from(coverage),
-                    rgb,
-                };
-                if let Err(error) = bitmap.draw_pixel(at, color) {
-                    drawn = Err(error);
-                }
-            },
+        if let Some(path) = path.finish() {
+            self.stroke_path(&path, &stroke, &paint(color));
+        }
+    }
+
+    fn disc(&mut self, center: Place, radius: f64, color: Rgb) {
+        let [x, y, radius] = [center.x, center.y, radius].map(|length| self.rounded(length));
+        if let Some(path) = PathBuilder::from_circle(x, y, radius) {
+            self.fill_path(&path, color, Transform::identity());
+        }
+    }
+
+    fn text(&mut self, text: Text<'_>) {
+        let Some(path) = self.face.outline(text.content) else {
+            return; // Nothing but spaces.
+        };
+        let em = self.scale as f64 * text.em;
+        let width = self.face.width(text.content, em) as f32;
+        let start = match text.anchor {
+            Anchor::Start => 0.0,
+            Anchor::Middle => -width / 2.0,
+            Anchor::End => -width,
+        };
+        let baseline = self.face.half_x_height(em) as f32;
+        let scale = (em / self.face.units_per_em()) as f32;
+        // Heights count upwards in an outline.
+        let line = Transform::from_row(scale, 0.0, 0.0, -scale, start, baseline);
+        let turn = match text.direction {
+            Direction::Rightwards => Transform::identity(),
+            Direction::Upwards => Transform::from_row(0.0, -1.0, 1.0, 0.0, 0.0, 0.0),
+        };
+        let (x, y) = (self.pixels(text.at.x), self.pixels(text.at.y));
+        self.fill_path(&path, INK, line.post_concat(turn).post_translate(x, y));
+    }
+}
+
+fn paint([red, green, blue]: Rgb) -> Paint<'static> {
+    let mut paint = Paint::default();
+    paint.set_color_rgba8(red, green, blue, u8::MAX);
+    paint
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PAGE: Page = Page {
+        width: 80,
+        height: 80,
+        units: 10,
+    };
+
+    /// The covered area, and its bounds: left, top, right, bottom.
+    fn covered(draw: impl Fn(&mut Raster<'_>)) -> (f64, [usize; 4]) {
+        let face = Face::load("PNG").unwrap();
+        let mut raster = Raster {
+            pixmap: Pixmap::new(80, 80).unwrap(),
+            face: &face,
+            page: PAGE,
+            scale: 1,
+        };
+        raster.fill(PAGE.area(), PAPER);
+        draw(&mut raster);
+        let (mut sum, mut bounds) = (0.0, [usize::MAX, usize::MAX, 0, 0]);
+        for (at, pixel) in raster.pixmap.pixels().iter().enumerate() {
+            assert_eq!(pixel.alpha(), u8::MAX, "opaque");
+            if pixel.red() < PAPER[0] {
+                sum += f64::from(PAPER[0] - pixel.red()) / f64::from(PAPER[0] - INK[0]);
+                let (x, y) = (at % 80, at / 80);
+                let [left, top, right, bottom] = bounds;
+                bounds = [left.min(x), top.min(y), right.max(x), bottom.max(y)];
+            }
+        }
+        (sum, bounds)
+    }
+
+    fn line(points: &[(f64, f64)], width: f64) -> (f64, [usize; 4]) {
+        let places: Vec<_> = points.iter().map(|(x, y)| Place { x: *x, y: *y }).collect();
+        covered(|raster| raster.line(&places, width, INK))
+    }
+
+    #[test]
+    fn a_line_covers_its_length_times_its_width_and_its_round_ends() {
+        let round = std::f64::consts::PI * 4.0;
+        for (to, length) in [
+            ((60.0, 20.0), 50.0),
+            ((10.0, 70.0), 50.0),
+            ((50.0, 50.0), 50.0),
+            ((40.0, 60.0), 50.0),
+            ((10.3, 20.0), 0.3),
+        ] {
+            let (sum, _) = line(&[(10.0, 20.0), to], 4.0);
+            let expected = 4.0 * length + round;
+            assert!((sum - expected).abs() < 0.03 * expected, "{to:?}: {sum}");
+        }
+    }
+
+    #[test]
+    fn a_disc_covers_its_area() {
+        let (sum, bounds) = covered(|raster| raster.disc(Place { x: 10.0, y: 20.0 }, 2.0, INK));
+        let expected = std::f64::consts::PI * 4.0;
+        assert!((sum - expected).abs() < 0.4, "{sum}");
+        assert_eq!(bounds, [8, 18, 11, 21]);
+    }
+
+    #[test]
+    fn a_place_covered_twice_counts_once() {
+        let (once, _) = line(&[(5.0, 5.0), (45.0, 35.0)], 3.0);
+        let (back, _) = line(&[(5.0, 5.0), (45.0, 35.0), (5.0, 5.0)], 3.0);
+        let (parts, _) = line(&[(5.0, 5.0), (25.0, 20.0), (45.0, 35.0)], 3.0);
+        assert!((once - back).abs() < 1e-3 && (once - parts).abs() < 1e-3);
+    }
+
+    #[test]
+    fn no_place_covers_nothing() {
+        assert_eq!(line(&[], 3.0).0, 0.0);
+    }
+
+    #[test]
+    fn sharp_shapes_cover_whole_pixels() {
+        let area = Area {
+            x: 10,
+            y: 20,
+            width: 30,
+            height: 7,
+        };
+        assert_eq!(
+            covered(|raster| raster.fill(area, INK)),
+            (210.0, [10, 20, 39, 26])
         );
-        drawn
+        let (frame, _) = covered(|raster| raster.frame(area));
+        assert_eq!(frame, 2.0 * (30.0 + 7.0));
+        let (from, to) = (Point { x: 7, y: 23 }, Point { x: 10, y: 23 });
+        assert_eq!(covered(|raster| raster.tick(from, to)).0, 3.0);
+    }
+
+    #[test]
+    fn pixels_of_a_text_lie_where_the_measure_says() {
+        let text = Text::new("HEH", 20.0, Point { x: 10, y: 40 }, Anchor::Start);
+        let width = Face::load("PNG").unwrap().width("HEH", 20.0);
+        let (_, [left, top, right, bottom]) = covered(|raster| raster.text(text));
+        assert!((10..15).contains(&left), "{left}");
+        let end = 10.0 + width;
+        assert!((end - 5.0..end + 1.0).contains(&(right as f64)), "{right}");
+        // Capitals stand on the baseline, half an x-height below the point.
+        assert!(
+            (44..=46).contains(&bottom) && (29..=32).contains(&top),
+            "{top} {bottom}"
+        );
+
+        let upwards = Text {
+            direction: Direction::Upwards,
+            at: Point { x: 40, y: 70 },
+            ..text
+        };
+        let (_, turned) = covered(|raster| raster.text(upwards));
+        // Turned about its point: columns become rows from the lower end, rows become columns.
+        assert_eq!(turned, [top, 79 - right, bottom, 79 - left]);
     }
 }

@@ -7,7 +7,7 @@ mod support;
 use std::{collections::BTreeSet, fs};
 
 use attention_plot::{LinePlot, PlotError, SeriesStyle};
-use support::{Folder, count, decode, number};
+use support::{count, decode, names, number};
 
 type Done = Result<(), PlotError>;
 
@@ -360,32 +360,32 @@ fn what_cannot_be_shown_is_named() -> Done {
 
 #[test]
 fn save_chooses_by_extension_and_writes_all_or_nothing() -> Done {
-    let folder = Folder::new("lines");
+    let folder = tempfile::tempdir().unwrap();
     let plot = plot(SeriesStyle::Line, [0.0, 1.0], [0.0, 1.0]);
     for (name, start) in [("a.svg", "<svg".as_bytes()), ("b.PNG", b"\x89PNG")] {
-        let path = folder.path.join(name);
+        let path = folder.path().join(name);
         fs::write(&path, "what was there before").unwrap();
         LinePlot::new().save(&path).unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "what was there before");
         plot.save(&path)?;
         assert!(fs::read(&path).unwrap().starts_with(start), "{name}");
     }
-    plot.save_png(folder.path.join("c"))?;
-    assert_eq!(fs::read(folder.path.join("c")).unwrap(), plot.to_png()?);
+    plot.save_png(folder.path().join("c"))?;
+    assert_eq!(fs::read(folder.path().join("c")).unwrap(), plot.to_png()?);
     for name in ["d.html", "d.pdf", "svg"] {
-        let message = plot.save(folder.path.join(name)).unwrap_err().to_string();
+        let message = plot.save(folder.path().join(name)).unwrap_err().to_string();
         assert!(
             message.contains(name) && message.ends_with(": use .svg or .png"),
             "{message}"
         );
     }
     let missing = plot
-        .save(folder.path.join("none").join("a.svg"))
+        .save(folder.path().join("none").join("a.svg"))
         .unwrap_err();
     assert!(
         matches!(missing, PlotError::MissingFolder { .. }),
         "{missing}"
     );
-    assert_eq!(folder.names(), ["a.svg", "b.PNG", "c"]);
+    assert_eq!(names(folder.path()), ["a.svg", "b.PNG", "c"]);
     Ok(())
 }

@@ -9,14 +9,14 @@
 //!               x title
 //! ```
 
-use super::{LinePlot, scale::Scale};
+use super::plot::LinePlot;
 use crate::{
     PlotError,
-    figure::{
-        AXIS_TITLE_EM, Area, GAP, MARGIN, TICK, TICK_GAP, TITLE_EM, TITLE_GAP, ceil, check_sides,
-        room,
-    },
+    canvas::{Area, Place, Point, check_sides},
     font::Face,
+    measures::{GAP, MARGIN, TICK, TICK_GAP, TITLE_EM, TITLE_GAP, ceil},
+    scale::{Scale, Tick},
+    title::Title,
 };
 
 pub(super) const TICK_EM: f64 = 10.0;
@@ -43,25 +43,28 @@ pub(super) enum Sample {
     Vertical,
 }
 
+/// A name in the legend, beside a sample of what it names.
+#[derive(Debug)]
+pub(super) struct LegendEntry {
+    pub(super) sample: Sample,
+    pub(super) name: String,
+}
+
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) width: i32,
     pub(super) height: i32,
     pub(super) panel: Area,
-    pub(super) x: Scale,
-    pub(super) y: Scale,
-    pub(super) x_ticks: Vec<(f64, String)>,
-    pub(super) y_ticks: Vec<(f64, String)>,
+    pub(super) x_ticks: Vec<Tick>,
+    pub(super) y_ticks: Vec<Tick>,
     pub(super) title: String,
-    pub(super) x_title: String,
-    pub(super) y_title: String,
-    /// The middle lines of the titles: that of the vertical axis runs upwards.
-    pub(super) title_y: i32,
-    pub(super) x_title_y: i32,
-    pub(super) y_title_x: i32,
-    pub(super) legend: Vec<(Sample, String)>,
-    /// The left end and the first middle line of the legend.
-    pub(super) legend_at: (i32, i32),
+    pub(super) x_title: Title,
+    pub(super) y_title: Title,
+    pub(super) legend: Vec<LegendEntry>,
+    x: Scale,
+    y: Scale,
+    /// The width of the vertical axis' labels.
+    y_labels: i32,
 }
 
 impl Layout {
@@ -72,23 +75,22 @@ impl Layout {
         let points = || plot.series.iter().flat_map(|series| drawn(&series.points));
         let verticals = plot.verticals.iter().map(|vertical| vertical.x);
         let x = Scale::over(points().map(|(x, _)| x).chain(verticals));
-        let y = Scale::over(
-            points()
-                .map(|(_, y)| y)
-                .chain(plot.reaching.iter().copied()),
-        );
+        let reaching = plot.reaching.iter().copied();
+        let y = Scale::over(points().map(|(_, y)| y).chain(reaching));
 
         let (panel_width, panel_height) = PANEL;
-        let x_ticks = ticks_that_fit(x, f64::from(panel_width), face);
+        let x_ticks = ticks_that_fit(x, panel_width.into(), face);
         let y_ticks = y.ticks(TICKS);
+        let title = face.fit(&plot.title, TITLE_EM, panel_width.into());
+        let x_title = Title::fit(&plot.x_title, panel_width.into(), face);
+        let y_title = Title::fit(&plot.y_title, panel_height.into(), face);
+        let legend = legend(plot, face);
+
         let widest = |texts: &mut dyn Iterator<Item = &String>, em| {
             ceil(texts.map(|text| face.width(text, em)).fold(0.0, f64::max))
         };
-        let labels = widest(&mut y_ticks.iter().map(|(_, text)| text), TICK_EM);
-
-        let title = face.fit(&plot.title, TITLE_EM, f64::from(panel_width));
-        let x_title = face.fit(&plot.x_title, AXIS_TITLE_EM, f64::from(panel_width));
-        let y_title = face.fit(&plot.y_title, AXIS_TITLE_EM, f64::from(panel_height));
+        let y_labels = widest(&mut y_ticks.iter().map(|tick| &tick.label), TICK_EM);
+        let names = widest(&mut legend.iter().map(|entry| &entry.name), NAME_EM);
         let above = if title.is_empty() {
             // Half the uppermost label.
             ceil(TICK_EM / 2.0)
@@ -96,72 +98,108 @@ impl Layout {
             ceil(TITLE_EM) + TITLE_GAP
         };
         let panel = Area {
-            x: MARGIN + room(&y_title, AXIS_TITLE_EM) + labels + TICK_GAP + TICK,
+            x: MARGIN + y_title.room() + y_labels + TICK_GAP + TICK,
             y: MARGIN + above,
             width: panel_width,
             height: panel_height,
         };
 
-        let legend = legend(plot, face);
-        let names = widest(&mut legend.iter().map(|(_, name)| name), NAME_EM);
-        let right = panel.x + panel.width;
-        let legend_at = (right + GAP, panel.y + ROW / 2);
-        let legend_right = match legend.is_empty() {
-            true => 0,
-            false => legend_at.0 + SAMPLE + SAMPLE_GAP + names,
+        let legend_right = if legend.is_empty() {
+            0
+        } else {
+            panel.right() + GAP + SAMPLE + SAMPLE_GAP + names
         };
         // A label below the end of the axis may reach beyond it.
-        let label = |(value, text): &(f64, String)| {
-            let reach = x.position(*value) * f64::from(panel.width);
-            panel.x + ceil(reach + face.width(text, TICK_EM) / 2.0)
+        let label_right = |tick: &Tick| {
+            let middle = x.position(tick.value) * f64::from(panel.width);
+            panel.x + ceil(middle + face.width(&tick.label, TICK_EM) / 2.0)
         };
-        let labels_right = x_ticks.iter().map(label).fold(right, i32::max);
-
-        let bottom = panel.y + panel.height;
-        let below = TICK + TICK_GAP + ceil(TICK_EM) + room(&x_title, AXIS_TITLE_EM);
+        let labels_right = x_ticks
+            .iter()
+            .map(label_right)
+            .fold(panel.right(), i32::max);
         let width = labels_right.max(legend_right) + MARGIN;
+
+        let x_labels = TICK + TICK_GAP + ceil(TICK_EM);
+        let bottom = panel.bottom() + x_labels + x_title.room();
         let legend_bottom = panel.y as u64 + ROW as u64 * legend.len() as u64;
-        let height = legend_bottom.max((bottom + below) as u64) + MARGIN as u64;
+        let height = legend_bottom.max(bottom as u64) + MARGIN as u64;
         check_sides(width as u64, height)?;
-        let half_title = ceil(AXIS_TITLE_EM / 2.0);
         Ok(Self {
             width,
             height: height as i32,
             panel,
-            x,
-            y,
             x_ticks,
             y_ticks,
             title,
             x_title,
             y_title,
-            title_y: panel.y - TITLE_GAP - ceil(TITLE_EM / 2.0),
-            x_title_y: bottom + below - half_title,
-            y_title_x: MARGIN + half_title,
             legend,
-            legend_at,
+            x,
+            y,
+            y_labels,
         })
     }
 
-    /// The place of a point: pixels from the left and from the top.
-    pub(super) fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let right = self.x.position(x) * f64::from(self.panel.width);
-        let down = (1.0 - self.y.position(y)) * f64::from(self.panel.height);
+    /// The place of a point.
+    pub(super) fn place(&self, (x, y): (f32, f32)) -> Place {
         // The middle of the pixel, as that of the axes and the grid.
-        (
-            f64::from(self.panel.x) + right + 0.5,
-            f64::from(self.panel.y) + down + 0.5,
-        )
+        Place {
+            x: f64::from(self.panel.x) + self.right(x.into()) + 0.5,
+            y: f64::from(self.panel.y) + self.down(y.into()) + 0.5,
+        }
     }
 
     /// The column of pixels of a number on the horizontal axis.
     pub(super) fn column(&self, x: f64) -> i32 {
-        self.place((x, 0.0)).0.floor() as i32
+        self.panel.x + (self.right(x) + 0.5).floor() as i32
     }
 
     /// The row of pixels of a number on the vertical axis.
     pub(super) fn row(&self, y: f64) -> i32 {
-        self.place((0.0, y)).1.floor() as i32
+        self.panel.y + (self.down(y) + 0.5).floor() as i32
+    }
+
+    /// The middle of the title.
+    pub(super) fn title_at(&self) -> Point {
+        Point {
+            x: self.panel.middle().x,
+            y: self.panel.y - TITLE_GAP - ceil(TITLE_EM / 2.0),
+        }
+    }
+
+    /// The middle of the lower edge of the horizontal axis' labels.
+    pub(super) fn below_labels(&self) -> Point {
+        Point {
+            x: self.panel.middle().x,
+            y: self.panel.bottom() + TICK + TICK_GAP + ceil(TICK_EM),
+        }
+    }
+
+    /// The middle of the left edge of the vertical axis' labels.
+    pub(super) fn beside_labels(&self) -> Point {
+        Point {
+            x: self.panel.x - TICK - TICK_GAP - self.y_labels,
+            y: self.panel.middle().y,
+        }
+    }
+
+    /// The left end of a row of the legend, on its middle line.
+    pub(super) fn legend_at(&self, row: usize) -> Point {
+        Point {
+            x: self.panel.right() + GAP,
+            y: self.panel.y + ROW / 2 + ROW * row as i32,
+        }
+    }
+
+    /// The distance of a number from the left end of its axis.
+    fn right(&self, x: f64) -> f64 {
+        self.x.position(x) * f64::from(self.panel.width)
+    }
+
+    /// The distance of a number from the upper end of its axis.
+    fn down(&self, y: f64) -> f64 {
+        (1.0 - self.y.position(y)) * f64::from(self.panel.height)
     }
 }
 
@@ -172,20 +210,20 @@ fn drawn(points: &[(f32, f32)]) -> impl Iterator<Item = (f32, f32)> {
 }
 
 /// As many ticks as there is room for their labels.
-fn ticks_that_fit(scale: Scale, width: f64, face: &Face) -> Vec<(f64, String)> {
-    let fit = |ticks: &[(f64, String)]| {
+fn ticks_that_fit(scale: Scale, width: f64, face: &Face) -> Vec<Tick> {
+    let fit = |ticks: &[Tick]| {
         ticks.windows(2).all(|two| {
-            let apart = (scale.position(two[1].0) - scale.position(two[0].0)) * width;
-            let labels = face.width(&two[0].1, TICK_EM) + face.width(&two[1].1, TICK_EM);
+            let apart = (scale.position(two[1].value) - scale.position(two[0].value)) * width;
+            let labels = face.width(&two[0].label, TICK_EM) + face.width(&two[1].label, TICK_EM);
             apart >= labels / 2.0 + LABEL_GAP
         })
     };
-    let fewer = (3..=TICKS).rev().map(|most| scale.ticks(most));
+    let fewer = (2..=TICKS).rev().map(|most| scale.ticks(most));
     let mut fewer = fewer.skip_while(|ticks| !fit(ticks));
     fewer.next().unwrap_or_default()
 }
 
-fn legend(plot: &LinePlot, face: &Face) -> Vec<(Sample, String)> {
+fn legend(plot: &LinePlot, face: &Face) -> Vec<LegendEntry> {
     let series = plot.series.iter().enumerate();
     let series = series.map(|(at, series)| (Sample::Series(at), &series.name));
     let verticals = plot.verticals.iter();
@@ -193,6 +231,9 @@ fn legend(plot: &LinePlot, face: &Face) -> Vec<(Sample, String)> {
     series
         .chain(verticals)
         .filter(|(_, name)| !name.is_empty())
-        .map(|(sample, name)| (sample, face.fit(name, NAME_EM, NAME_LIMIT)))
+        .map(|(sample, name)| LegendEntry {
+            sample,
+            name: face.fit(name, NAME_EM, NAME_LIMIT),
+        })
         .collect()
 }

@@ -1,37 +1,17 @@
-//! Shared by the tests: folders, and what pictures hold.
+//! Shared by the tests: the contents of folders and of pictures.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::Path};
 
-/// A new empty folder, removed at the end.
-pub(crate) struct Folder {
-    pub(crate) path: PathBuf,
-}
-
-impl Folder {
-    pub(crate) fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("attention-plot-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Self { path }
-    }
-
-    pub(crate) fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.path)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
+/// The names of the files in a folder, in order.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 pub(crate) fn count(text: &str, part: &str) -> usize {

@@ -1,15 +1,16 @@
-//! The figure as text.
+//! A grid of heatmaps as text.
 
 use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::{HeatmapGrid, color::Scale};
+use super::{HeatmapGrid, color::ColorScale, grid::names};
+use crate::{canvas::Rgb, scale::Scale};
 
-/// How a terminal shows colours.
+/// The colours that a terminal can show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TerminalColor {
-    /// 24-bit colour: nearly every terminal of today.
+    /// 24-bit colours: nearly every terminal of today.
     #[default]
     TrueColor,
     /// The 256 colours of xterm.
@@ -18,9 +19,12 @@ pub enum TerminalColor {
     None,
 }
 
-/// What a cell, a tick label and a title may take, in columns or lines.
+/// The columns of a cell.
 const CELL: usize = 2;
+/// The most columns or lines of a label.
 const LABEL_LIMIT: usize = 20;
+/// The most columns of a title.
+const TITLE_LIMIT: usize = 4 * LABEL_LIMIT;
 const GAP: &str = "  ";
 const RESET: &str = "\x1b[0m";
 const BAR_CELLS: usize = 12;
@@ -35,7 +39,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
     let titles_width = grid
         .titles
         .iter()
-        .map(|title| fit(title, 4 * LABEL_LIMIT).width())
+        .map(|title| fit(title, TITLE_LIMIT).width())
         .max();
     let panel_width = (CELL * keys).max(titles_width.unwrap_or(0));
     let painter = Painter {
@@ -54,7 +58,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
         let titles = grid
             .titles
             .iter()
-            .map(|title| pad(&fit(title, 4 * LABEL_LIMIT), panel_width));
+            .map(|title| pad(&fit(title, TITLE_LIMIT), panel_width));
         lines.push(line(&margin, titles).trim_end().into());
     }
     for row in 0..rows {
@@ -82,7 +86,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
     lines.join("\n") + "\n"
 }
 
-/// One line of text: what stands at the left, then the part of each panel.
+/// One line of text: the label at the left, then the part of each panel.
 fn line(left: &str, panels: impl Iterator<Item = String>) -> String {
     let panels: Vec<_> = panels.collect();
     format!("{left} {}", panels.join(GAP))
@@ -134,13 +138,6 @@ fn letters(label: &str) -> Vec<String> {
     letters
 }
 
-fn names(labels: &[String], count: usize) -> Vec<String> {
-    match labels {
-        [] => (0..count).map(|index| index.to_string()).collect(),
-        labels => labels.to_vec(),
-    }
-}
-
 /// The text, cut with an ellipsis if it takes more than `limit` columns.
 fn fit(text: &str, limit: usize) -> String {
     if text.width() <= limit {
@@ -158,7 +155,7 @@ fn pad(text: &str, width: usize) -> String {
 }
 
 struct Painter {
-    scale: Scale,
+    scale: ColorScale,
     color: TerminalColor,
 }
 
@@ -186,15 +183,15 @@ impl Painter {
 
     /// The colour scale with the weights at its ends.
     fn legend(&self) -> String {
-        let (low, high) = (f64::from(self.scale.low), f64::from(self.scale.high));
+        let Scale { low, high } = self.scale.weights;
         let weight = |step| (low + (high - low) * step as f64 / (BAR_CELLS - 1) as f64) as f32;
         let steps: Vec<_> = (0..BAR_CELLS).map(weight).collect();
-        let ends = self.scale.ticks(2);
-        format!("{} {} {}", ends[0], self.cells(&steps), ends[1])
+        let [low, high] = self.scale.weights.end_labels();
+        format!("{low} {} {high}", self.cells(&steps))
     }
 
     /// The escape code for a background.
-    fn code(&self, [red, green, blue]: [u8; 3]) -> String {
+    fn code(&self, [red, green, blue]: Rgb) -> String {
         let mut code = String::new();
         // Writing to a string cannot fail. Black letters, for the marks in grey cells.
         let _ = match self.color {
@@ -207,14 +204,14 @@ impl Painter {
 }
 
 /// The nearest of xterm's 6 x 6 x 6 colours and 24 greys.
-fn xterm(color: [u8; 3]) -> u8 {
+fn xterm(color: Rgb) -> u8 {
     const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     let cube = (0..216_u8).map(|index| {
         let levels = [index / 36, index / 6 % 6, index % 6];
         (16 + index, levels.map(|level| LEVELS[usize::from(level)]))
     });
     let greys = (0..24_u8).map(|index| (232 + index, [8 + 10 * index; 3]));
-    let distance = |other: [u8; 3]| -> i32 {
+    let distance = |other: Rgb| -> i32 {
         color
             .iter()
             .zip(other)

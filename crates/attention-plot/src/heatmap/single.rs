@@ -1,8 +1,9 @@
-//! One matrix: a grid of one panel.
+//! A heatmap of one matrix: a grid of one panel.
 
 use std::path::Path;
 
-use crate::{ColorMap, HeatmapGrid, PlotError, TerminalColor, figure::visible, grid::check_shape};
+use super::{ColorMap, HeatmapGrid, TerminalColor, grid::check_shape};
+use crate::{PlotError, text::visible};
 
 /// One matrix of attention weights, for instance one head over one sentence pair.
 ///
@@ -34,7 +35,7 @@ impl Heatmap {
         HeatmapGrid::new(weights, [1, 1, queries, keys]).map(Self)
     }
 
-    /// The title above the matrix.
+    /// Sets the title above the matrix.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.0.titles = vec![visible(title)];

@@ -1,8 +1,9 @@
-//! The figure as one HTML page.
+//! A grid of heatmaps as one HTML page.
 
 use std::fmt::Write;
 
-use crate::{HeatmapGrid, PlotError, draw, figure::Area, font::Face, layout::Layout};
+use super::{HeatmapGrid, draw::GridFigure, grid::names, layout::Layout};
+use crate::{PlotError, canvas::Area, font::Face, svg::svg, text::escape};
 
 const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
     svg{max-width:100%;height:auto}\
@@ -11,7 +12,10 @@ const STYLE: &str = "body{margin:2em;font-family:sans-serif;background:#fff}\
 /// The SVG with a transparent rectangle over each cell, whose `<title>` browsers show under the pointer.
 pub(crate) fn page(grid: &HeatmapGrid) -> Result<String, PlotError> {
     let layout = Layout::new(grid, &Face::load("HTML")?)?;
-    let svg = draw::svg_with_layout(grid, &layout)?;
+    let svg = svg(&GridFigure {
+        grid,
+        layout: &layout,
+    });
     let picture = svg.trim_end().strip_suffix("</svg>").unwrap_or(&svg);
     let title = match grid.titles.as_slice() {
         [title] if !title.is_empty() => escape(title),
@@ -27,8 +31,10 @@ pub(crate) fn page(grid: &HeatmapGrid) -> Result<String, PlotError> {
 
 fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
     let [rows, columns, queries, keys] = grid.shape();
-    let query_names = names(&grid.query_labels, queries);
-    let key_names = names(&grid.key_labels, keys);
+    let escaped =
+        |names: Vec<String>| -> Vec<_> { names.iter().map(|name| escape(name)).collect() };
+    let query_names = escaped(names(&grid.query_labels, queries));
+    let key_names = escaped(names(&grid.key_labels, keys));
     let mut out = String::new();
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
         let pairs = query_names
@@ -48,29 +54,6 @@ fn tooltips(grid: &HeatmapGrid, layout: &Layout) -> String {
                 "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\">\
                  <title>query: {query}\nkey: {key}\nweight: {weight:.3}</title></rect>"
             );
-        }
-    }
-    out
-}
-
-/// The labels of an axis, ready for HTML; the entries' numbers if there are none.
-fn names(labels: &[String], count: usize) -> Vec<String> {
-    match labels {
-        [] => (0..count).map(|index| index.to_string()).collect(),
-        labels => labels.iter().map(|label| escape(label)).collect(),
-    }
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
         }
     }
     out

@@ -1,20 +1,22 @@
-//! The figure: a grid of weight matrices with its labels, and the formats it can take.
+//! A grid of weight matrices with its labels, and the formats it can take.
 
 use std::path::Path;
 
+use super::{
+    ColorMap, TerminalColor,
+    color::{ColorScale, range_of},
+    draw, html, terminal,
+};
 use crate::{
-    ColorMap, PlotError, TerminalColor,
-    color::{Scale, range_of},
-    draw,
-    figure::visible,
+    PlotError,
     file::{self, Format},
-    html, terminal,
+    text::visible,
 };
 
-/// A grid of weight matrices on one colour scale: `show_heatmaps` of the book.
+/// A grid of weight matrices on one colour scale: the figure of D2L's `show_heatmaps`.
 ///
-/// As there, the queries' labels and axis title stand left of the first column only, those of the keys below the last
-/// row only. The titles stand above the first row.
+/// The titles stand above the first row, the queries' labels and axis title left of the first column, those of the keys
+/// below the last row. An axis title that does not fit beside one matrix stands once, along all of them.
 ///
 /// # Shapes
 ///
@@ -68,7 +70,8 @@ impl HeatmapGrid {
         })
     }
 
-    /// The titles of the horizontal and the vertical axis; `Keys` and `Queries` unless set. An empty title takes no room.
+    /// Sets the titles of the horizontal and the vertical axis; `Keys` and `Queries` by default. An empty title takes
+    /// no room.
     #[must_use]
     pub fn with_axis_titles(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {
         self.x_title = visible(x);
@@ -76,7 +79,7 @@ impl HeatmapGrid {
         self
     }
 
-    /// One title for each column.
+    /// Sets one title for each column.
     ///
     /// # Errors
     ///
@@ -89,7 +92,7 @@ impl HeatmapGrid {
         Ok(self)
     }
 
-    /// One label for each query, from the top down: usually the tokens that were produced.
+    /// Sets one label for each query, from the top down: usually the tokens that were produced.
     ///
     /// # Errors
     ///
@@ -102,7 +105,7 @@ impl HeatmapGrid {
         Ok(self)
     }
 
-    /// One label for each key, from left to right: usually the tokens that were read.
+    /// Sets one label for each key, from left to right: usually the tokens that were read.
     ///
     /// # Errors
     ///
@@ -115,15 +118,15 @@ impl HeatmapGrid {
         Ok(self)
     }
 
-    /// The colours; [`ColorMap::Reds`] unless set.
+    /// Sets the colours; [`ColorMap::Reds`] by default.
     #[must_use]
     pub fn with_color_map(mut self, color_map: ColorMap) -> Self {
         self.color_map = color_map;
         self
     }
 
-    /// Fixes the weights at the two ends of the colour scale, for figures that are to be compared with each other.
-    /// Weights beyond take the colour of the end. Unless set, the ends are the smallest and the largest weight.
+    /// Sets the weights at the two ends of the colour scale, so that figures can be compared. A weight beyond an end
+    /// has the colour of the end. By default the ends are the smallest and the largest weight.
     ///
     /// # Errors
     ///
@@ -151,7 +154,7 @@ impl HeatmapGrid {
         draw::svg(self)
     }
 
-    /// The figure as the bytes of a PNG file, at two pixels for each unit of the SVG (one if it is very large).
+    /// The figure as the bytes of a PNG file: the SVG at two pixels for each of its own (one if it is very large).
     ///
     /// # Errors
     ///
@@ -181,7 +184,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_svg(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::replace(path.as_ref(), self.to_svg()?.as_bytes())
+        file::save(path.as_ref(), self.to_svg()?.as_bytes())
     }
 
     /// Saves [`to_png`](Self::to_png).
@@ -190,7 +193,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_png(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::replace(path.as_ref(), &self.to_png()?)
+        file::save(path.as_ref(), &self.to_png()?)
     }
 
     /// Saves [`to_html`](Self::to_html).
@@ -199,7 +202,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_html(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::replace(path.as_ref(), self.to_html()?.as_bytes())
+        file::save(path.as_ref(), self.to_html()?.as_bytes())
     }
 
     /// Saves the figure in the format of the path's extension: `.svg`, `.png`, `.html` or `.htm`, in any case.
@@ -227,8 +230,8 @@ impl HeatmapGrid {
         &self.weights[(row * columns + column) * size..][..size]
     }
 
-    pub(crate) fn scale(&self) -> Scale {
-        Scale::new(
+    pub(crate) fn scale(&self) -> ColorScale {
+        ColorScale::new(
             self.color_map,
             self.range.unwrap_or_else(|| range_of(&self.weights)),
         )
@@ -257,6 +260,15 @@ pub(crate) fn check_shape(weights: &[f32], shape: &[usize]) -> Result<(), PlotEr
         });
     }
     Ok(())
+}
+
+/// The labels of an axis; the entries' indices if there are none.
+pub(crate) fn names(labels: &[String], count: usize) -> Vec<String> {
+    if labels.is_empty() {
+        (0..count).map(|index| index.to_string()).collect()
+    } else {
+        labels.to_vec()
+    }
 }
 
 fn labels<T: Into<String>>(

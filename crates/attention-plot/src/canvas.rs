@@ -1,0 +1,161 @@
+//! The canvas that every figure is drawn on: an SVG or the pixels of a PNG.
+//!
+//! A figure draws itself once, for both, so the PNG is the SVG, rasterised. Coordinates and lengths are pixels of the
+//! SVG at its natural size, from the left and from the top.
+
+use crate::PlotError;
+
+/// Red, green and blue.
+pub(crate) type Rgb = [u8; 3];
+
+/// The colour of texts, ticks and frames.
+pub(crate) const INK: Rgb = [38, 38, 38];
+pub(crate) const PAPER: Rgb = [255, 255, 255];
+
+/// Coordinates stay far below where 32-bit arithmetic and viewers give up.
+const SIDE_LIMIT: u64 = 65_535;
+
+/// A point between pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) x: i32,
+    pub(crate) y: i32,
+}
+
+/// A point at fractions of a pixel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+}
+
+/// A rectangle: the upper left corner and the size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Area {
+    pub(crate) x: i32,
+    pub(crate) y: i32,
+    pub(crate) width: i32,
+    pub(crate) height: i32,
+}
+
+impl Area {
+    pub(crate) fn right(&self) -> i32 {
+        self.x + self.width
+    }
+
+    pub(crate) fn bottom(&self) -> i32 {
+        self.y + self.height
+    }
+
+    pub(crate) fn middle(&self) -> Point {
+        Point {
+            x: self.x + self.width / 2,
+            y: self.y + self.height / 2,
+        }
+    }
+}
+
+/// The size of a picture and the precision of its coordinates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    pub(crate) width: i32,
+    pub(crate) height: i32,
+    /// Parts of a pixel to which places are rounded: the units of the SVG's view box.
+    pub(crate) units: i32,
+}
+
+impl Page {
+    /// The whole page.
+    pub(crate) fn area(&self) -> Area {
+        Area {
+            x: 0,
+            y: 0,
+            width: self.width,
+            height: self.height,
+        }
+    }
+
+    /// The nearest whole number of units.
+    pub(crate) fn round(&self, pixels: f64) -> i32 {
+        (pixels * f64::from(self.units)).round() as i32
+    }
+}
+
+/// The part of a text that stands at its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// The direction in which a text runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Rightwards,
+    Upwards,
+}
+
+/// One line of text in [`INK`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text<'a> {
+    pub(crate) content: &'a str,
+    /// The size of the letters.
+    pub(crate) em: f64,
+    /// A point half-way up the small letters.
+    pub(crate) at: Point,
+    pub(crate) anchor: Anchor,
+    pub(crate) direction: Direction,
+}
+
+impl<'a> Text<'a> {
+    /// A text that runs rightwards.
+    pub(crate) fn new(content: &'a str, em: f64, at: Point, anchor: Anchor) -> Self {
+        Self {
+            content,
+            em,
+            at,
+            anchor,
+            direction: Direction::Rightwards,
+        }
+    }
+}
+
+/// The shapes that figures are made of.
+pub(crate) trait Canvas {
+    fn fill(&mut self, area: Area, color: Rgb);
+
+    /// Draws the edges of an area, one pixel thick: half a pixel on either side.
+    fn frame(&mut self, area: Area);
+
+    /// Draws a horizontal or vertical line one pixel thick: half a pixel on either side.
+    fn tick(&mut self, from: Point, to: Point);
+
+    /// Draws a line through two places or more, with round ends and corners.
+    fn line(&mut self, places: &[Place], width: f64, color: Rgb);
+
+    fn disc(&mut self, center: Place, radius: f64, color: Rgb);
+
+    /// Draws a text, of which nothing is left if it is empty.
+    fn text(&mut self, text: Text<'_>);
+}
+
+/// A picture that can be drawn on any canvas.
+pub(crate) trait Figure {
+    fn page(&self) -> Page;
+
+    /// Draws on blank paper.
+    fn draw(&self, canvas: &mut impl Canvas);
+}
+
+/// Refuses pictures that viewers cannot show.
+pub(crate) fn check_sides(width: u64, height: u64) -> Result<(), PlotError> {
+    if width.max(height) > SIDE_LIMIT {
+        return Err(PlotError::TooLarge {
+            width,
+            height,
+            limit: "neither side may exceed 65535",
+        });
+    }
+    Ok(())
+}
