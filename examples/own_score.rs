@@ -9,11 +9,7 @@ use std::error::Error;
 
 use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
-use attention_seq2seq::batch::{Example, Seq2SeqBatcher, Source};
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
-use attention_seq2seq::train::Trainee;
-use attention_seq2seq::vocab::Vocab;
-use burn::data::dataloader::batcher::Batcher;
+use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
@@ -129,7 +125,7 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let mut trainee = Trainee::new(model);
     let mut adam = AdamConfig::new().init();
     for step in 1..=STEPS {
-        let batch = Seq2SeqBatcher.batch(vec![words(BATCH, device)?], &training);
+        let batch = Batch::new(&words(BATCH, device)?, &training);
         let output = TrainStep::step(&trainee, batch);
         let rate = 0.01 * (1.0 - (step - 1) as f64 / STEPS as f64);
         trainee = adam.step(rate, trainee, output.grads);

@@ -1,10 +1,9 @@
-//! What a model learns from: files of pairs, and a seed.
+//! The data of a training: files of pairs, and a seed.
 
 use std::fs;
 use std::path::Path;
 
-use attention_seq2seq::run::RunDir;
-use attention_seq2seq::train::Trainee;
+use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 
@@ -162,9 +161,8 @@ fn a_seed_decides_everything_on_one_thread() {
         let run = RunDir::new(folder.join(out));
         let config = run.load_config().unwrap();
         let device = support::device();
-        let attention = config.attention.init(&config.model, &device);
-        let model = config.model.init(attention, &device);
-        let model = Trainee::new(model).try_load_file(run.model_file());
+        let model = Trainee::new(config.init_model(&device));
+        let model = model.try_load_file(run.path().join("model.bpk"));
         let evaluation = succeed(folder, &["eval", "--model", out, "--threads", "1"]);
         (parameters::values(&model.unwrap()), evaluation)
     };

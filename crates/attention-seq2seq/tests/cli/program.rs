@@ -89,12 +89,11 @@ pub(crate) fn files(folder: &Path) -> Vec<String> {
     fn collect(folder: &Path, root: &Path, files: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => collect(&path, root, files),
-                false => {
-                    let path = path.strip_prefix(root).unwrap();
-                    files.push(path.to_str().unwrap().to_string());
-                }
+            if path.is_dir() {
+                collect(&path, root, files);
+            } else {
+                let path = path.strip_prefix(root).unwrap();
+                files.push(path.to_str().unwrap().to_string());
             }
         }
     }

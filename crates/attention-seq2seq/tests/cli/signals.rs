@@ -1,15 +1,15 @@
-//! A reader that goes away, and Ctrl-C.
+//! A closed standard output, and Ctrl-C.
 
 use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use attention_seq2seq::run::RunDir;
+use attention_seq2seq::RunDir;
 
 use crate::program::{command, epochs, fail, files, good, replace, succeed, train_args};
 
 #[test]
-fn a_reader_that_goes_away_stops_nothing() {
+fn a_closed_output_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let unread = |folder: &Path, args: &[&str]| {
         let mut child = command(folder, args).spawn().unwrap();
@@ -83,7 +83,7 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     succeed(folder.path(), &["translate", "abc", "--model", "run"]);
     assert!(!files(&run).iter().any(|file| file.contains("tmp")));
 
-    // An epoch that was interrupted may be told, but leaves no checkpoint.
+    // An interrupted epoch may be printed, but leaves no checkpoint.
     let next = newest().unwrap() + 1;
     assert!(next == done || next == done + 1, "{next} after {stdout}");
     let args = ["train", "--resume", "--out", "run", "--threads", "1"];
