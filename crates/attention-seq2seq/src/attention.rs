@@ -2,7 +2,8 @@
 //!
 //! All of them are variants of one module, so that model, training and program are compiled once, however many there
 //! are. A new one is a line of the list at the end of this file: its description, its name, its type, and how it is
-//! made from the settings of a model. On the command line and in saved settings its name is the variant's in kebab case.
+//! made from the settings of a model. On the command line and in saved settings its name is the variant's in kebab
+//! case.
 
 use attention_core::{
     AdditiveScoreConfig, Alignment, AlignmentState, Attention, AttentionOutput, BilinearScore,

@@ -22,8 +22,8 @@ pub struct Pair {
 pub struct Pairs {
     /// The pairs to learn from.
     pub train: Vec<Pair>,
-    /// The pairs to validate on. [`Task::train_valid`](crate::Task::train_valid) and [`split_holdout`] make them of other
-    /// sources than those of `train`.
+    /// The pairs to validate on. [`Task::train_valid`](crate::Task::train_valid) and [`split_holdout`] make them of
+    /// other sources than those of `train`.
     pub valid: Vec<Pair>,
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn check_counts(train: usize, valid: usize) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Config`] if `fraction` is not between 0 and 1 or fewer than two sources differ; [`Error::EmptyData`] without
-/// pairs.
+/// [`Error::Config`] if `fraction` is not between 0 and 1 or fewer than two sources differ; [`Error::EmptyData`]
+/// without pairs.
 pub fn split_holdout(pairs: Vec<Pair>, fraction: f64, seed: u64) -> Result<Pairs> {
     if !(fraction > 0.0 && fraction < 1.0) {
         return Err(Error::Config {
@@ -113,8 +113,8 @@ pub struct SourceGroup<'a> {
     pub targets: Vec<&'a [String]>,
 }
 
-/// Collects the targets of each source, such as the pronunciations of one word. Sources come in the order of their first
-/// pair.
+/// Collects the targets of each source, such as the pronunciations of one word. Sources come in the order of their
+/// first pair.
 ///
 /// ```
 /// use attention_seq2seq::{Pair, Tokenization::{Chars, Spaces}, group_by_source};

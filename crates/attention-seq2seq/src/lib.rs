@@ -7,12 +7,13 @@
 //! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
 //! - Model: [`Seq2Seq`] is the encoder-decoder, generic over the attention; [`AttentionKind`] lists those that a saved
 //!   model can have.
-//! - Training: [`Training`] is the whole of it, with checkpoints, on `burn-train`; [`Trainee`] is for a loop of your own.
+//! - Training: [`Training`] is the whole of it, with checkpoints, on `burn-train`; [`Trainee`] is for a loop of your
+//!   own.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
 //! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
 //!
-//! Shapes are written `[batch, source tokens, hidden_size]`: the source tokens are the keys of the attention, the target
-//! tokens its queries, one in each step.
+//! Shapes are written `[batch, source tokens, hidden_size]`: the source tokens are the keys of the attention, the
+//! target tokens its queries, one in each step.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 

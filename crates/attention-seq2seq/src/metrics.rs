@@ -80,7 +80,8 @@ impl TokenErrors {
         self.sequences
     }
 
-    /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN before the first output.
+    /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN before the first
+    /// output.
     pub fn token_error_rate(&self) -> f64 {
         self.edits as f64 / self.reference_tokens as f64
     }

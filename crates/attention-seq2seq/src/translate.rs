@@ -74,8 +74,8 @@ impl Translator {
         Err(Error::unusable(run.path(), reason))
     }
 
-    /// Keeps the checkpoint with the best translations of `pairs` as the model of `run`, and returns its epoch; `None` if
-    /// there is no checkpoint.
+    /// Keeps the checkpoint with the best translations of `pairs` as the model of `run`, and returns its epoch; `None`
+    /// if there is no checkpoint.
     ///
     /// The best has the highest exact match, then the lowest token error rate; of equals, the newest counts.
     ///
@@ -160,8 +160,8 @@ impl Translator {
         Ok(outputs.iter().map(|it| self.target_text(it)).collect())
     }
 
-    /// The most likely target tokens of each source, by greedy search. Tokens that are not in the vocabulary are read as
-    /// [`Vocab::UNK`](crate::Vocab::UNK).
+    /// The most likely target tokens of each source, by greedy search. Tokens that are not in the vocabulary are read
+    /// as [`Vocab::UNK`](crate::Vocab::UNK).
     pub fn translate(&self, sources: &[&[String]]) -> Vec<Vec<String>> {
         let encoded: Vec<Vec<u32>> = sources
             .iter()

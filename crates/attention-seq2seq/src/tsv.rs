@@ -88,8 +88,8 @@ pub struct TsvOptions {
 }
 
 impl TsvOptions {
-    /// Guesses both tokenizations from the file's first 1,000 pairs: [`Tokenization::Spaces`] where at least half of the
-    /// texts hold a space, else [`Tokenization::Chars`].
+    /// Guesses both tokenizations from the file's first 1,000 pairs: [`Tokenization::Spaces`] where at least half of
+    /// the texts hold a space, else [`Tokenization::Chars`].
     ///
     /// # Errors
     /// Those of [`load_tsv`].

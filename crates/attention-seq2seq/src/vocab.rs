@@ -46,8 +46,8 @@ impl Vocab {
     /// The number of special tokens, and so the id of the first token of the data.
     pub const SPECIAL_TOKENS: usize = SPECIAL.len();
 
-    /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in the order of their
-    /// characters: the order of the sequences does not matter.
+    /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in the order of
+    /// their characters: the order of the sequences does not matter.
     pub fn build<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
         let mut counts = BTreeMap::<&str, usize>::new();
         for token in sequences

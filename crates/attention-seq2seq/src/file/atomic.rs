@@ -50,8 +50,8 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the rename itself survive a power cut, where folders can be flushed. The file is complete either way, so a file
-/// system that cannot do this is no error.
+/// Makes the rename itself survive a power cut, where folders can be flushed. The file is complete either way, so a
+/// file system that cannot do this is no error.
 fn sync_folder(path: &Path) {
     let folder = path
         .parent()

@@ -69,11 +69,11 @@ impl DecoderConfig {
     }
 }
 
-/// A recurrent decoder with attention (Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
-/// Translate").
+/// A recurrent decoder with attention (Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align
+/// and Translate").
 ///
-/// At each step the query is the top layer's state. The context, joined with the embedding of the previous target token,
-/// is the input of the recurrent layers. The new state and the context predict the next token.
+/// At each step the query is the top layer's state. The context, joined with the embedding of the previous target
+/// token, is the input of the recurrent layers. The new state and the context predict the next token.
 #[derive(Module, Debug)]
 pub struct Decoder<A: Alignment> {
     /// The embedding of target tokens, `[tokens, embedding_size]`.

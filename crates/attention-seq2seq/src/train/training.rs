@@ -91,7 +91,8 @@ impl<A: Alignment + 'static> Training<A> {
     ///
     /// # Errors
     /// [`Error::Config`] if a setting is out of its range or `burn-train` stops on an error, [`Error::EmptyData`] if
-    /// there is nothing to train or validate on, [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded.
+    /// there is nothing to train or validate on, [`Error::Checkpoint`] if the checkpoint to go on from cannot be
+    /// loaded.
     pub fn launch(self) -> Result<Trained> {
         let Self {
             model,

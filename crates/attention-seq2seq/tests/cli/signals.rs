@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use attention_seq2seq::RunDir;
 
-use crate::program::{command, epochs, fail, files, good, replace, succeed, train_args};
+use crate::program::{
+    command, epochs, fail, files, good, replace, succeed, text, train_args, trained,
+};
 
 #[test]
 fn a_closed_output_stops_nothing() {
@@ -23,6 +25,43 @@ fn a_closed_output_stops_nothing() {
     assert!(folder.path().join("run/model.bpk").exists());
     unread(folder.path(), &["eval", "--model", "run"]);
     unread(folder.path(), &["attend", "abc", "--model", "run"]);
+    unread(
+        folder.path(),
+        &["translate", "abc", "cab", "--model", "run"],
+    );
+    unread(folder.path(), &["--help"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn every_command_ends_quietly_in_a_pipe_to_head() {
+    let (run, _) = trained();
+    let commands: [(&[&str], &str); 3] = [
+        (&["attend", "abc", "--model", "."], "output"),
+        (&["eval", "--model", "."], "10 sources: "),
+        (&["--help"], "Trains sequence-to-sequence models"),
+    ];
+    for (args, first) in commands {
+        let mut child = command(run, args).spawn().unwrap();
+        let head = Command::new("head")
+            .arg("-1")
+            .stdin(child.stdout.take().unwrap())
+            .output()
+            .unwrap();
+        let line = text(&head.stdout);
+        assert!(line.starts_with(first) && line.lines().count() == 1, "{line}");
+        good(args, child.wait_with_output().unwrap());
+    }
+}
+
+#[test]
+fn an_error_without_a_reader_has_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = command(folder.path(), &["eval", "--model", "none"])
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
 }
 
 /// Kills what a failed test leaves running.
