@@ -114,7 +114,7 @@ pub enum Error {
     DeviceUnavailable {
         /// The device.
         name: String,
-        /// Why not, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
 

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokenization {
-    /// Tokens stand between white space: words, phonemes, letters written apart.
+    /// Tokens are separated by white space: words, phonemes, letters written apart.
     Spaces,
     /// Every character (Unicode scalar value) is a token, the space among them. A letter written as a base and a
     /// combining accent is two tokens; normalize the text first where that matters.
@@ -46,8 +46,8 @@ impl Tokenization {
     /// Guesses from a sample: [`Spaces`](Self::Spaces) if at least half of the lines hold a space between two other
     /// characters, else [`Chars`](Self::Chars).
     ///
-    /// Empty lines do not count; without any other line the answer is `Chars`. Text meant to be read by character but
-    /// written with spaces, such as dates, is guessed wrong: let the user say so.
+    /// Empty lines do not count; without any other line the guess is `Chars`. It is wrong for text that is meant to be
+    /// split into characters but has spaces, such as dates: the user can set it.
     pub(crate) fn guess<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut spaced, mut all) = (0, 0);
         for line in lines

@@ -183,7 +183,7 @@ fn for_each_line(
     Ok(())
 }
 
-/// What is wrong with a line, wherever it stands.
+/// The fault of a line, without its number.
 struct LineError {
     expected: String,
     found: String,

@@ -77,7 +77,7 @@ impl Vocab {
     /// The ids of these tokens.
     ///
     /// # Errors
-    /// [`Error::UnknownToken`] for the first token that has none, with what could have been meant.
+    /// [`Error::UnknownToken`] for the first token that has none, with a token that may be meant.
     pub(crate) fn try_encode(&self, tokens: &[String]) -> Result<Vec<u32>> {
         let ids = tokens.iter().enumerate().map(|(index, token)| {
             self.id(token).ok_or_else(|| Error::UnknownToken {
@@ -92,7 +92,7 @@ impl Vocab {
     /// The tokens of these ids: up to the first [`EOS`](Self::EOS), without [`PAD`](Self::PAD) and [`BOS`](Self::BOS).
     ///
     /// # Panics
-    /// If an id is not below [`len`](Self::len): the ids come from a model of another vocabulary.
+    /// If an id is not below [`len`](Self::len): the ids are those of another vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Vec<String> {
         ids.iter()
             .take_while(|id| **id != Self::EOS)

@@ -126,7 +126,7 @@ pub(crate) fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Reads the command line and does what it says.
+/// Reads the command line and runs its command.
 pub(crate) fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Train(args) => args.run(),

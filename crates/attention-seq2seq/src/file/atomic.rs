@@ -1,4 +1,4 @@
-//! The writer of files that no reader ever sees half of.
+//! A writer of files that are wholly written or not there.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -6,8 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes a file so that no reader ever sees half of it: a temporary file in the same folder, flushed to disk and
-/// renamed.
+/// Writes a file whole or not at all: a temporary file in the same folder is flushed to disk and renamed.
 ///
 /// A file of that name is replaced; if writing fails it stays as it was, and the temporary file is removed. The folder
 /// must exist. A symbolic link is replaced by the file, not followed.
@@ -39,7 +38,7 @@ fn temporary_path(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temporary))
 }
 
-/// Truncates what a killed process of the same id may have left under this name.
+/// Creates the temporary file. A killed process of the same id may have left one of this name: it is truncated.
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)

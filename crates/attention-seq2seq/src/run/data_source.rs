@@ -1,4 +1,4 @@
-//! Where the pairs of a run come from.
+//! The source of a run's pairs: a task or files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::tasks::Task;
 use crate::tokens::Tokenization;
 use crate::tsv::{TsvOptions, load_tsv};
 
-/// Where the pairs of a run come from.
+/// The source of a run's pairs: a task or files.
 ///
 /// ```
 /// use attention_seq2seq::{DataSource, Task};

@@ -1,4 +1,4 @@
-//! What a training run leaves on disk.
+//! A training run on disk: its settings, its data and its folder.
 
 mod config;
 mod data_source;

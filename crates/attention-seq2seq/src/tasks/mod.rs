@@ -64,7 +64,7 @@ impl Task {
         }
     }
 
-    /// The first `count` pairs of a seed. A source may come twice, always with the same target.
+    /// The first `count` pairs of a seed. A source may occur twice, always with the same target.
     pub fn generate(self, count: usize, seed: u64) -> Vec<Pair> {
         self.pairs(seed, TRAIN_STREAM).take(count).collect()
     }

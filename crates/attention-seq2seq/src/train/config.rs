@@ -19,7 +19,7 @@ pub struct TrainConfig {
     /// The number of examples in a step.
     pub batch_size: usize,
     /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
-    /// resumed with more epochs follows the longer cosine from where it stands.
+    /// resumed with more epochs follows the longer cosine from its last step.
     pub learning_rate: f64,
     /// The norm to which the gradient of each parameter is clipped.
     pub clip: f32,

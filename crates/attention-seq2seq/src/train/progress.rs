@@ -58,7 +58,7 @@ impl PlainProgress {
             "valid" => self.valid.describe(),
             _ => self.train.describe(),
         };
-        // Training goes on without a reader.
+        // Training goes on if the output is closed.
         let mut output = std::io::stdout();
         let _ = write!(
             output,

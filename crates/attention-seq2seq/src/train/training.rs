@@ -70,10 +70,10 @@ pub struct Training<A: Alignment> {
     pub config: TrainConfig,
     /// The folder for checkpoints and metrics.
     pub run: RunDir,
-    /// The epoch whose checkpoint training goes on from: parameters, optimizer and learning rate are those of then, the
-    /// patience begins anew, and the checkpoints from before stay.
+    /// The epoch whose checkpoint training goes on from, with its parameters, optimizer and learning rate. The patience
+    /// begins anew, and earlier checkpoints stay.
     pub resume_from: Option<usize>,
-    /// Stops training after the step in hand, when asked to from another thread.
+    /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,
 }
 

@@ -130,7 +130,7 @@ fn a_file_and_a_task_refuse_what_only_the_other_has() {
         cases.push((vec!["reverse", option, value], conflict, option));
     }
     for (args, message, option) in cases {
-        // What is not refused for this reason is refused for that size, and not trained for a minute.
+        // A hidden size of 0 is refused too: a test that fails does not train for a minute.
         let args = [&["train", "--hidden", "0"], &args[..]].concat();
         let stderr = run_with_usage_error(folder.path(), &args);
         for part in [message, option] {

@@ -39,7 +39,7 @@ fn every_command_ends_quietly_in_a_pipe_to_head() {
     let commands: [(&[&str], &str); 3] = [
         (&["attend", "abc", "--model", "."], "output"),
         (&["eval", "--model", "."], "10 sources: "),
-        (&["--help"], "Trains sequence-to-sequence models"),
+        (&["--help"], "Sequence-to-sequence models"),
     ];
     for (args, first) in commands {
         let mut child = command(run, args).spawn().unwrap();
@@ -49,7 +49,10 @@ fn every_command_ends_quietly_in_a_pipe_to_head() {
             .output()
             .unwrap();
         let line = text(&head.stdout);
-        assert!(line.starts_with(first) && line.lines().count() == 1, "{line}");
+        assert!(
+            line.starts_with(first) && line.lines().count() == 1,
+            "{line}"
+        );
         good(args, child.wait_with_output().unwrap());
     }
 }
@@ -64,7 +67,7 @@ fn an_error_without_a_reader_has_its_exit_code() {
     assert_eq!(child.wait().unwrap().code(), Some(2));
 }
 
-/// Kills what a failed test leaves running.
+/// A program that is killed if its test fails.
 #[cfg(unix)]
 struct Running(Option<Child>);
 
@@ -74,7 +77,7 @@ impl Running {
         Self(Some(command(folder, args).spawn().unwrap()))
     }
 
-    /// Waits until `ready`, then sends what Ctrl-C sends.
+    /// Waits until `ready`, then sends the signal of Ctrl-C.
     fn interrupt_when(mut self, ready: impl Fn() -> bool) -> Output {
         let started = Instant::now();
         while !ready() {

@@ -1,4 +1,4 @@
-//! Steps of training: what they measure, their gradients, dropout, and that they learn.
+//! Steps of training: their metrics, their gradients, dropout, and learning.
 
 use attention_seq2seq::{
     AnyAttention, AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab,

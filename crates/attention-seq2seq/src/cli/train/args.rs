@@ -103,7 +103,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Go on with the run in that folder, from its newest checkpoint and with its settings. Only the number of epochs
-    /// may be raised, with --epochs: the learning rate then follows the longer cosine from where it stands.
+    /// may be raised, with --epochs: the learning rate then follows the longer cosine from its last step.
     #[arg(long, conflicts_with = "overwrite")]
     pub(super) resume: bool,
     /// Start anew in a folder that holds a run.

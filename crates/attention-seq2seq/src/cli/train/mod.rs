@@ -197,7 +197,7 @@ impl Prepared {
     }
 }
 
-/// Ctrl-C stops training after the step in hand; a second one ends the program at once.
+/// Ctrl-C stops training after the current step; a second one ends the program at once.
 fn on_interrupt(interrupter: &Interrupter) {
     let interrupter = interrupter.clone();
     let handler = move || {
