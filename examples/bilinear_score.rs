@@ -161,7 +161,7 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
         few.weights(&attention).try_into_vec_as::<f32>()?,
         [1, 1, 6, KEYS],
     )?
-    .with_axis_titles("keys", "queries, each with the number of its key")
+    .with_axis_titles("keys", "queries, by right key")
     .with_query_labels(answers.iter().map(u8::to_string))?
     .with_key_labels((0..KEYS).map(|key| key.to_string()))?;
     show_grid("bilinear_score", &heatmap)

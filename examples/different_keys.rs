@@ -1,7 +1,7 @@
 //! Different keys in the toy example: do additive and dot-product attention still give the same weights?
 //!
-//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Exercises", 1. The rows of the picture are
-//! the keys (all the same, or random), its columns the attentions (additive, dot product).
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Exercises", 1. The picture has a heatmap
+//! for each attention, with two examples of equal keys and two of random keys.
 //!
 //! ```text
 //! cargo run -p attention-examples --example different_keys [folder for the heatmap]
@@ -43,12 +43,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let difference = |[additive, dot]: [Tensor<3>; 2]| scalar((additive - dot).abs().max());
 
-    let shown = [weights(&query, &same), weights(&query, &random)].concat();
-    let shown: Tensor<3> = Tensor::cat(shown, 1).swap_dims(0, 1);
-    let shown = shown.try_into_vec_as::<f32>()?;
-    let heatmaps = HeatmapGrid::new(shown, [2, 2, BATCH, KEYS])?
+    // For each attention the examples with equal keys, then those with random keys.
+    let [of_equal, of_random] = [&same, &random].map(|keys| weights(&query, keys));
+    let pairs = of_equal.into_iter().zip(of_random);
+    let shown = pairs.flat_map(|(equal, random)| [equal, random]).collect();
+    let shown: Tensor<3> = Tensor::cat(shown, 0);
+    let heatmaps = HeatmapGrid::new(shown.try_into_vec_as::<f32>()?, [1, 2, 2 * BATCH, KEYS])?
         .with_titles(["additive", "dot product"])?
-        .with_axis_titles("keys", "equal keys above, random keys below");
+        .with_axis_titles("keys", "examples")
+        .with_query_labels(["equal 1", "equal 2", "random 1", "random 2"])?;
     show_grid("different_keys", &heatmaps)?;
 
     let equal_keys = difference(weights(&query, &same))?;
