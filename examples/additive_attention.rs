@@ -1,7 +1,7 @@
-//! Additive attention: queries and keys of different sizes, compared by a small network.
+//! Additive attention: queries and keys of different feature dimensions, compared by a small network.
 //!
-//! *Dive into Deep Learning*, "Attention Scoring Functions", section "Additive Attention": the toy example, which must
-//! give `[[2, 3, 4, 5]]` and `[[10, 11, 12, 13]]`, and its heatmap.
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Additive Attention": the toy example, which
+//! must give `[[2, 3, 4, 5]]` and `[[10, 11, 12, 13]]`, and its heatmap.
 //!
 //! ```text
 //! cargo run -p attention-examples --example additive_attention [folder for the heatmap]
@@ -22,14 +22,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let normal = Distribution::Normal(0.0, 1.0);
     let queries = Tensor::<3>::random([batch, 1, query_size], normal, &device);
-    // All keys are the same, so no query can tell them apart.
+    // All keys are the same, so every score of a query is the same.
     let keys = Tensor::<3>::ones([batch, num_keys, key_size], &device);
-    // Both examples have the same values: 0, 1, 2, 3 in the first row, ... 39 at the end of the tenth.
+    // Both examples have the same values: 0, 1, 2, 3 for the first key, and so on to 39 at the end of the tenth.
     let values = Tensor::<1, Int>::arange(0..40, &device).float();
     let values = values.reshape([1, num_keys, 4]).repeat_dim(0, batch);
     let mask = Mask::valid_lens(Tensor::from_ints([2, 6], &device));
 
-    // Dropout acts while training only, that is, on a device made by `device.autodiff()`; here it is off.
+    // Dropout acts in training only, that is, on a device made by `device.autodiff()`; here it is off.
     let num_hiddens = 8;
     let config = AdditiveAttentionConfig::new(query_size, key_size, num_hiddens).with_dropout(0.1);
     let attention = config.init(&device);
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let difference = context - Tensor::<3>::from_floats(mean, &device);
     assert!(difference.abs().max().try_into_scalar::<f32>()? < 1e-5);
 
-    // One picture, a row for each example.
+    // One heatmap, with a row for each example.
     show_heatmaps(
         "additive_attention",
         weights.reshape([1, 1, batch, num_keys]),

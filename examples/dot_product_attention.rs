@@ -1,7 +1,7 @@
-//! Scaled dot-product attention: nothing to learn, but queries and keys must have the same size.
+//! Scaled dot-product attention: no parameters, but queries and keys must have the same feature dimension.
 //!
-//! *Dive into Deep Learning*, "Attention Scoring Functions", section "Scaled Dot-Product Attention": the toy example,
-//! which must give `[[2, 3, 4, 5]]` and `[[10, 11, 12, 13]]`, and its heatmap.
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Scaled Dot-Product Attention": the toy
+//! example, which must give `[[2, 3, 4, 5]]` and `[[10, 11, 12, 13]]`, and its heatmap.
 //!
 //! ```text
 //! cargo run -p attention-examples --example dot_product_attention [folder for the heatmap]
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     let [batch, num_keys, size] = [2, 10, 2];
 
-    // Keys, values and lengths are those of `additive_attention.rs`; the queries are as long as the keys.
+    // Keys, values and lengths are those of `additive_attention.rs`; queries have the feature dimension of the keys.
     let normal = Distribution::Normal(0.0, 1.0);
     let queries = Tensor::<3>::random([batch, 1, size], normal, &device);
     let keys = Tensor::<3>::ones([batch, num_keys, size], &device);

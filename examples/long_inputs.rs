@@ -1,12 +1,13 @@
-//! Attention that knows where it looked before reads inputs longer than any it was trained on.
+//! Inputs four times as long as those of training: attention with a state, which gets the weights of the step before.
 //!
-//! The task is to copy a text of few letters, one per step. What stands at one place stands at many others, so the
-//! content of a key does not say whether it is its turn. Plain additive attention has to learn positions from the
-//! recurrent states of encoder and decoder, which do not carry beyond the trained lengths; location-sensitive attention
-//! (Chorowski et al. 2015) and monotonic attention (Raffel et al. 2017) go on from where the step before looked.
+//! The task is to copy a text of few letters, one in each step. The same letter stands at many positions, so the
+//! content of a key does not tell which position is next. Plain additive attention has to learn positions from the
+//! recurrent states of encoder and decoder, which does not generalise beyond the lengths of training.
+//! Location-sensitive attention (Chorowski et al. 2015) and monotonic attention (Raffel et al. 2017) go on from the
+//! position of the step before.
 //!
-//! Saves the share of letters copied right as a table, in text, and as curves over the length, and where each attention
-//! looked in a long text as heatmaps; both pictures as SVG and PNG.
+//! Saves the share of letters copied right as a table, as text, and as curves over the length, and the attention
+//! weights in a long text as heatmaps; both pictures as SVG and PNG.
 //!
 //! ```text
 //! cargo run --release -p attention-examples --example long_inputs [folder for the pictures]
@@ -31,14 +32,15 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
+use common::println;
 
-const LETTERS: usize = 4; // a ..= d; one more number stands for the beginning
+const LETTERS: usize = 4; // a ..= d; one more id stands for the beginning
 const HIDDENS: usize = 32;
 const TRAINED: [usize; 5] = [4, 7, 10, 13, 16];
 const TESTED: [usize; 5] = [8, 16, 32, 48, 64];
 const STEPS: usize = if cfg!(debug_assertions) { 3 } else { 1000 };
 
-/// An encoder, an alignment and a decoder that writes one letter per step.
+/// An encoder, an attention and a decoder that writes one letter in each step.
 #[derive(Module, Debug)]
 struct Copyist<A: Alignment> {
     letters: Embedding,
@@ -59,14 +61,13 @@ impl<A: Alignment> Copyist<A> {
         }
     }
 
-    /// Copies `text`, `[batch, length]`: the logits of each letter, `[batch, length, LETTERS]`, and where the attention
-    /// looked, `[batch, length, length]`. While training, each step is told the letters before; otherwise it goes by
-    /// those it has written itself.
-    fn copy(&self, text: &Tensor<2, Int>, told: bool) -> (Tensor<3>, Tensor<3>) {
+    /// Copies `text`, `[batch, length]`. The inputs of a step are the letters of the text with teacher forcing,
+    /// otherwise the letters written before.
+    fn copy(&self, text: &Tensor<2, Int>, inputs: Inputs) -> Copied {
         let [batch, length] = text.dims();
         let device = text.device();
         let values = self.letters.forward(text.clone());
-        // The letter, and what the encoder has seen up to it.
+        // The sum of the letter's embedding and of the encoder's state after it.
         let keys = self.encoder.forward(values.clone(), None) + values.clone();
         let memory = self.attention.prepare(keys, values, Mask::none());
 
@@ -82,16 +83,35 @@ impl<A: Alignment> Copyist<A> {
             let letter = Tensor::cat(vec![query.clone(), output.context.clone()], 2);
             let letter = self.output.forward(letter);
 
-            written = match told {
-                true => text.clone().narrow(1, step, 1),
-                false => letter.clone().argmax(2).squeeze_dim(2),
+            written = match inputs {
+                Inputs::TeacherForcing => text.clone().narrow(1, step, 1),
+                Inputs::Greedy => letter.clone().argmax(2).squeeze_dim(2),
             };
             (hidden, context, state) = (query.squeeze_dim(1), output.context, next);
             logits.push(letter);
             weights.push(output.weights);
         }
-        (Tensor::cat(logits, 1), Tensor::cat(weights, 1))
+        Copied {
+            logits: Tensor::cat(logits, 1),
+            weights: Tensor::cat(weights, 1),
+        }
     }
+}
+
+/// The inputs of the decoder after the first.
+enum Inputs {
+    /// The letters of the text.
+    TeacherForcing,
+    /// The most likely letter of the step before.
+    Greedy,
+}
+
+/// A copied text.
+struct Copied {
+    /// `[batch, length, LETTERS]`
+    logits: Tensor<3>,
+    /// The attention weights, `[batch, length, length]`.
+    weights: Tensor<3>,
 }
 
 /// Texts in which no letter follows itself: each is 1, 2 or 3 after the one before, modulo 4.
@@ -110,9 +130,9 @@ fn train<A: Alignment>(attention: A, device: &Device) -> Result<Copyist<A>, Box<
     for step in 1..=STEPS {
         let length = TRAINED[step % TRAINED.len()];
         let text = texts(32, length, device);
-        let (logits, _) = model.copy(&text, true);
-        let rows = logits.reshape([32 * length, LETTERS]);
-        let loss = cross_entropy.forward(rows, text.reshape([32 * length]));
+        let Copied { logits, .. } = model.copy(&text, Inputs::TeacherForcing);
+        let logits = logits.reshape([32 * length, LETTERS]);
+        let loss = cross_entropy.forward(logits, text.reshape([32 * length]));
         let gradients = GradientsParams::from_grads(loss.backward(), &model);
         model = adam.step(0.005, model, gradients);
         if step % 250 == 0 {
@@ -122,12 +142,12 @@ fn train<A: Alignment>(attention: A, device: &Device) -> Result<Copyist<A>, Box<
     Ok(model)
 }
 
-/// What became of one attention.
+/// The results of one attention.
 struct Trained {
     name: &'static str,
     /// The share of letters copied right, for each length of [`TESTED`].
     accuracies: Vec<f32>,
-    /// Where it looked in one text of the greatest length.
+    /// The attention weights in one text of the greatest length.
     weights: Vec<f32>,
 }
 
@@ -141,10 +161,10 @@ fn measure<A: Alignment>(
     let (mut accuracies, mut weights) = (Vec::new(), Vec::new());
     for length in TESTED {
         let text = texts(100, length, device);
-        let (logits, looked) = model.copy(&text, false);
-        let right = logits.argmax(2).squeeze_dim::<2>(2).equal(text);
+        let copy = model.copy(&text, Inputs::Greedy);
+        let right = copy.logits.argmax(2).squeeze_dim::<2>(2).equal(text);
         accuracies.push(right.float().mean().try_into_scalar::<f32>()?);
-        weights = looked.narrow(0, 0, 1).try_into_vec_as::<f32>()?;
+        weights = copy.weights.narrow(0, 0, 1).try_into_vec_as::<f32>()?;
     }
     Ok(Trained {
         name,
@@ -200,7 +220,7 @@ fn show(results: &[Trained]) -> Result<(), Box<dyn Error>> {
     let weights = results.iter().flat_map(|result| result.weights.clone());
     let heatmaps = HeatmapGrid::new(weights.collect(), [1, results.len(), longest, longest])?
         .with_titles(results.iter().map(|result| result.name))?
-        .with_axis_titles("read", "written");
+        .with_axis_titles("source", "output");
     common::save_grid("long_inputs", &heatmaps)
 }
 
@@ -212,10 +232,11 @@ fn curves(results: &[Trained]) -> Result<LinePlot, Box<dyn Error>> {
         .with_vertical_line("longest in training", TRAINED[TRAINED.len() - 1] as f32)?
         .with_y_reaching(0.0)?;
     for (number, result) in results.iter().enumerate() {
-        // Two that copy every letter lie on each other.
-        let style = match number + 1 == results.len() {
-            true => SeriesStyle::Dashes,
-            false => SeriesStyle::LineAndPoints,
+        // The curves of two attentions that copy every letter coincide.
+        let style = if number + 1 == results.len() {
+            SeriesStyle::Dashes
+        } else {
+            SeriesStyle::LineAndPoints
         };
         let lengths = TESTED.map(|length| length as f32);
         let percent = result.accuracies.iter().map(|accuracy| 100.0 * accuracy);

@@ -1,6 +1,6 @@
-//! Softmax over the keys that count, for sequences of different lengths in one batch.
+//! Softmax over the keys that are not padding, for sequences of different lengths in one batch.
 //!
-//! *Dive into Deep Learning*, "Attention Scoring Functions", section "Masked Softmax Operation".
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Masked Softmax Operation".
 //!
 //! ```text
 //! cargo run -p attention-examples --example masked_softmax
@@ -13,16 +13,16 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::print_matrices;
+use common::{print_matrices, println};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The fastest backend that is compiled in; `Device::flex()`, `Device::cuda(0)` and others name one.
+    // The fastest backend of this build; `Device::flex()`, `Device::cuda(0)` and others name one.
     let device = Device::default();
 
     // A minibatch of two 2 x 4 matrices: scores of 2 queries for 4 keys each.
     let scores = Tensor::<3>::random([2, 2, 4], Distribution::Default, &device);
 
-    // Of the first example 2 keys are real, of the second 3; the others are padding.
+    // The first example has 2 keys, the second 3; the others are padding.
     let lens = Tensor::<1, Int>::from_ints([2, 3], &device);
     let weights = masked_softmax(scores.clone(), &Mask::valid_lens(lens));
     print_matrices("one length per example, [2, 3]:", &weights)?;

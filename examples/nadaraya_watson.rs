@@ -1,12 +1,12 @@
-//! Attention before neural networks: Nadaraya-Watson regression, a weighted mean of the known values in which near
+//! Attention before neural networks: Nadaraya-Watson regression, a weighted mean of the measured values in which near
 //! points count more.
 //!
-//! *Dive into Deep Learning*, section "Attention Pooling by Similarity" (chapter 11.2): queries are the places to
-//! predict at, keys the places that were measured, values what was measured there. The score is a kernel of their
-//! distance; the width of a Gaussian one is a parameter like any other: in the end it is learned.
+//! *Dive into Deep Learning* (D2L), section "Attention Pooling by Similarity": queries are the points to predict at,
+//! keys the points of measurement, values the measured values. The score is a kernel of the distance between query and
+//! key. The width of a Gaussian kernel is a parameter like any other: in the end it is learned.
 //!
-//! Saves, as SVG and PNG, the predictions of all kernels, of several widths and of the learned one, as curves beside what
-//! was measured and the curve behind it, and the weights of each as heatmaps.
+//! Saves the predictions of all kernels, of several widths and of the learned width as curves beside the measured
+//! values and the true curve, and the weights of each as heatmaps, all as SVG and PNG.
 //!
 //! ```text
 //! cargo run -p attention-examples --example nadaraya_watson [folder for the pictures]
@@ -25,22 +25,23 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::{save_curves, save_grid, scalar};
+use common::{print, println, save_curves, save_grid, scalar};
 
 const POINTS: usize = 40;
 const WIDTHS: [f64; 4] = [0.1, 0.2, 0.5, 1.0];
 
-/// The curve that the data hides: `2 sin x + x`.
+/// The true curve: `2 sin x + x`.
 fn curve(x: Tensor<3>) -> Tensor<3> {
     x.clone().sin() * 2.0 + x
 }
 
-/// What was measured, and where to predict: on an even grid.
+/// Measurements, and the points to predict at; all of them `[1, POINTS, 1]`.
 struct Data {
-    /// `[1, POINTS, 1]`, in order.
+    /// The points of measurement, in order.
     keys: Tensor<3>,
     /// The curve at the keys, with noise.
     values: Tensor<3>,
+    /// The points to predict at, an even grid.
     queries: Tensor<3>,
     /// The curve at the queries.
     truth: Tensor<3>,
@@ -77,13 +78,13 @@ impl Data {
     }
 }
 
-/// The weight of a key is the kernel of its distance, divided by the sum over all keys.
-fn proportional(kernel: Kernel, width: f64) -> Attention<KernelScore> {
+/// Attention whose weights are the kernel of the distance, divided by its sum over all keys.
+fn sum_normalized(kernel: Kernel, width: f64) -> Attention<KernelScore> {
     let score = KernelScoreConfig::new(kernel).with_width(width).init();
     Attention::new(score, 0.0).with_normalizer(Normalizer::Proportional)
 }
 
-/// The same for the Gaussian kernel, `exp(-distance^2 / (2 width^2))`: the softmax of its logarithm.
+/// The same weights for the Gaussian kernel, `exp(-distance^2 / (2 width^2))`: the softmax of its logarithm.
 fn softmax(config: &GaussianScoreConfig, device: &Device) -> Attention<GaussianScore> {
     Attention::new(config.init(device), 0.0)
 }
@@ -97,20 +98,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     learned_width(&data)
 }
 
-/// The book's four kernels, and Epanechnikov's own.
+/// D2L's four kernels, and Epanechnikov's own.
 fn kernels(data: &Data) -> Result<(), Box<dyn Error>> {
     let outputs = [
         ("gaussian", Kernel::Gaussian),
         ("boxcar", Kernel::Box),
         ("constant", Kernel::Constant),
-        ("triangular", Kernel::Triangular), // the book calls it "epanechikov"
+        ("triangular", Kernel::Triangular), // D2L calls it "epanechikov"
         ("epanechnikov", Kernel::Epanechnikov), // a parabola
     ]
-    .map(|(name, kernel)| (name, data.predict(&proportional(kernel, 1.0))));
+    .map(|(name, kernel)| (name, data.predict(&sum_normalized(kernel, 1.0))));
     println!("kernels of width 1:");
     show("nadaraya_watson_kernels", data, &outputs)?;
 
-    // A constant kernel gives the mean of all values; those that tell near from far do better.
+    // A constant kernel gives the mean of all values; kernels of the distance have a lower error.
     let [gaussian, boxcar, constant, triangular, epanechnikov] = outputs.map(|(_, output)| output);
     let mean = data.values.clone().mean_dim(1);
     assert!(scalar((constant.context.clone() - mean).abs().max())? < 1e-5);
@@ -121,13 +122,13 @@ fn kernels(data: &Data) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A narrow kernel follows the noise, a wide one forgets the curve.
+/// A narrow kernel follows the noise, a wide one smooths the curve away.
 fn widths(data: &Data) -> Result<(), Box<dyn Error>> {
     let device = data.keys.device();
     let mut outputs = Vec::new();
     let mut difference = 0_f32;
     for width in WIDTHS {
-        let output = data.predict(&proportional(Kernel::Gaussian, width));
+        let output = data.predict(&sum_normalized(Kernel::Gaussian, width));
         let config = GaussianScoreConfig::new().with_width(width);
         let other = data.predict(&softmax(&config, &device));
         let apart = (output.weights.clone() - other.weights).abs().max();
@@ -137,16 +138,16 @@ fn widths(data: &Data) -> Result<(), Box<dyn Error>> {
     println!("\nGaussian kernels of several widths:");
     show("nadaraya_watson_widths", data, &outputs)?;
     println!("largest difference between their weights and those by softmax: {difference:.0e}");
-    // `GaussianScore` takes distances from products; the narrower the kernel, the more their rounding counts.
+    // `GaussianScore` computes distances from dot products; the narrower the kernel, the larger their rounding error.
     assert!(difference < 1e-3);
     Ok(())
 }
 
-/// The width with which each point is best predicted from the others.
+/// Learns the width with which each point is best predicted from the others.
 fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
     let training = data.keys.device().autodiff();
     let [keys, values] = [&data.keys, &data.values].map(|at| at.clone().to_device(&training));
-    // With its own value in sight a point would be predicted best with a width of 0, so the mask hides it.
+    // Attending to its own value, a point would be predicted best with a width of 0: each point masks itself.
     let others = Mask::keep(Tensor::<2>::eye(POINTS, &training).equal_elem(0.0));
     let loss = |attention: &Attention<GaussianScore>| {
         let predicted = attention.forward(keys.clone(), keys.clone(), values.clone(), &others);
@@ -175,14 +176,14 @@ fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
         }
     }
 
-    // Better than at first, and about as good as the best width above.
+    // The error is lower than at first, and about that of the best width above.
     let learned = error(&attention)?;
     let first = errors[WIDTHS.len() - 1];
     let best = errors.into_iter().fold(first, f32::min);
     assert!(learned < first && learned < 1.05 * best);
 
     let attention = attention.valid();
-    let before = data.predict(&proportional(Kernel::Gaussian, 1.0));
+    let before = data.predict(&sum_normalized(Kernel::Gaussian, 1.0));
     let learned = format!("learned {:.2}", width(&attention)?);
     let outputs = [
         ("width 1", before),
@@ -196,25 +197,25 @@ fn width(attention: &Attention<GaussianScore>) -> Result<f32, Box<dyn Error>> {
     Ok(1.0 / scalar(inverse.ok_or("the width is fixed")?.val().abs())?)
 }
 
-/// Predictions as numbers and curves, weights as heatmaps.
+/// Prints the predictions, and saves them as curves and the weights as heatmaps.
 fn show(
     name: &str,
     data: &Data,
     outputs: &[(impl AsRef<str>, AttentionOutput<3>)],
 ) -> Result<(), Box<dyn Error>> {
-    let numbers = |tensor: &Tensor<3>| tensor.clone().try_into_vec_as::<f32>();
-    let (places, truth) = (numbers(&data.queries)?, numbers(&data.truth)?);
+    let elements = |tensor: &Tensor<3>| tensor.clone().try_into_vec_as::<f32>();
+    let (points, truth) = (elements(&data.queries)?, elements(&data.truth)?);
     let mut curves = Vec::new();
     let mut weights = Vec::new();
     print!("\n{:>8} {:>12}", "x", "2 sin x + x");
     for (name, output) in outputs {
         print!(" {:>12}", name.as_ref());
-        curves.push(numbers(&output.context)?);
-        weights.extend(numbers(&output.weights)?);
+        curves.push(elements(&output.context)?);
+        weights.extend(elements(&output.weights)?);
     }
     println!();
     for at in (0..POINTS).step_by(5) {
-        print!("{:8.3} {:12.3}", places[at], truth[at]);
+        print!("{:8.3} {:12.3}", points[at], truth[at]);
         curves
             .iter()
             .for_each(|curve| print!(" {:12.3}", curve[at]));
@@ -230,12 +231,12 @@ fn show(
         .with_series(
             "measured",
             SeriesStyle::Points,
-            numbers(&data.keys)?,
-            numbers(&data.values)?,
+            elements(&data.keys)?,
+            elements(&data.values)?,
         )?
-        .with_series("2 sin x + x", SeriesStyle::Dashes, places.clone(), truth)?;
+        .with_series("2 sin x + x", SeriesStyle::Dashes, points.clone(), truth)?;
     for ((name, _), curve) in outputs.iter().zip(curves) {
-        plot = plot.with_series(name.as_ref(), SeriesStyle::Line, places.clone(), curve)?;
+        plot = plot.with_series(name.as_ref(), SeriesStyle::Line, points.clone(), curve)?;
     }
     save_curves(&format!("{name}_curves"), &plot)?;
     let heatmaps = HeatmapGrid::new(weights, [1, outputs.len(), POINTS, POINTS])?

@@ -1,7 +1,7 @@
 //! Attention inside your own module, trained by your own loop.
 //!
-//! The task is recall: read pairs such as `d=3 a=7 f=0`, then answer `a=?`. What to remember becomes known only after
-//! reading, and the pairs come in any number and order, so the model has to look back. *Dive into Deep Learning*,
+//! The task is recall: read pairs such as `d=3 a=7 f=0`, then answer `a=?`. The question comes after the pairs, and the
+//! pairs come in any number and order, so the model has to attend to one of them. *Dive into Deep Learning* (D2L),
 //! "Attention Scoring Functions": attention pooling, with lengths as in "Masked Softmax Operation".
 //!
 //! ```text
@@ -20,6 +20,7 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
+use common::{print, println};
 
 const NAMES: usize = 10; // a ..= j
 const NUMBERS: usize = 10; // 0 ..= 9
@@ -47,7 +48,7 @@ impl Recall {
         }
     }
 
-    /// The logits of the answers, `[batch, NUMBERS]`, and where the model looked, `[batch, MAX_PAIRS]`.
+    /// The logits of the answers, `[batch, NUMBERS]`, and the attention weights, `[batch, MAX_PAIRS]`.
     fn forward(&self, questions: &Questions) -> (Tensor<2>, Tensor<2>) {
         let queries = self.asked.forward(questions.asked.clone());
         let keys = self.names.forward(questions.names.clone());
@@ -60,7 +61,7 @@ impl Recall {
 }
 
 struct Questions {
-    /// `[batch, MAX_PAIRS]`; the first `lens[b]` are the pairs of question `b`, the others must not count.
+    /// `[batch, MAX_PAIRS]`; the first `lens[b]` are the pairs of question `b`, the others are padding.
     names: Tensor<2, Int>,
     numbers: Tensor<2, Int>,
     lens: Tensor<1, Int>,
@@ -120,10 +121,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("accuracy on 500 new questions: {:.1} %", 100.0 * accuracy);
     assert!(accuracy > 0.99);
 
-    look_at_one_question(&model, &device)
+    show_one_question(&model, &device)
 }
 
-fn look_at_one_question(model: &Recall, device: &Device) -> Result<(), Box<dyn Error>> {
+fn show_one_question(model: &Recall, device: &Device) -> Result<(), Box<dyn Error>> {
     let question = Questions::draw(1, device);
     let weights = model.forward(&question).1.try_into_vec_as::<f32>()?;
     let letters = |names: Tensor<2, Int>| -> Result<Vec<char>, Box<dyn Error>> {
@@ -141,8 +142,8 @@ fn look_at_one_question(model: &Recall, device: &Device) -> Result<(), Box<dyn E
         .with_key_labels(pairs.map(|(name, number)| format!("{name}={number}")))?;
     print!("\n{}", heatmap.to_terminal(common::terminal_color()));
 
-    let looked_at = (0..MAX_PAIRS).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
-    assert_eq!(looked_at.map(|pair| names[pair]), Some(asked));
+    let heaviest = (0..MAX_PAIRS).max_by(|&a, &b| weights[a].total_cmp(&weights[b]));
+    assert_eq!(heaviest.map(|pair| names[pair]), Some(asked));
     assert!(
         weights[usize::from(len)..]
             .iter()

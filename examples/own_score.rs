@@ -1,5 +1,5 @@
-//! A scoring function of your own: written in a few lines, then masked, remembered, used with heads, and trained inside
-//! a sequence-to-sequence model that learns to write words backwards.
+//! A scoring function of your own, in a few lines: used with masks, memory and heads, and trained inside a
+//! sequence-to-sequence model that learns to write words backwards.
 //!
 //! ```text
 //! cargo run -p attention-examples --example own_score [folder for the heatmap]
@@ -9,11 +9,7 @@ use std::error::Error;
 
 use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
-use attention_seq2seq::batch::{Example, Seq2SeqBatcher, Source};
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
-use attention_seq2seq::train::Trainee;
-use attention_seq2seq::vocab::Vocab;
-use burn::data::dataloader::batcher::Batcher;
+use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
@@ -22,9 +18,9 @@ use burn::tensor::Distribution;
 use burn::train::TrainStep;
 
 mod common;
-use common::{scalar, show_grid};
+use common::{println, scalar, show_grid};
 
-/// `a(q, k) = -|W_q q - W_k k|_1 / sqrt(num_hiddens)`: the nearer the two, the higher the score.
+/// `a(q, k) = -|W_q q - W_k k|_1 / sqrt(num_hiddens)`: the smaller the distance, the higher the score.
 #[derive(Module, Debug)]
 struct DistanceScore {
     query: Linear,
@@ -41,7 +37,7 @@ impl DistanceScore {
     }
 }
 
-// This is all that attention has to know; there is no other code for it below.
+// All that attention needs of a score.
 impl ScoringFunction for DistanceScore {
     fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
         self.query.forward(queries)
@@ -69,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Masks, memory and heads come with [`Attention`].
 fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let attention = Attention::new(DistanceScore::new(6, 3, 8, device), 0.0);
-    let random = |rows, size| Tensor::<3>::random([2, rows, size], Distribution::Default, device);
+    let random = |len, size| Tensor::<3>::random([2, len, size], Distribution::Default, device);
     let (queries, keys, values) = (random(4, 6), random(5, 3), random(5, 2));
 
     // The second example has 3 keys only; the others are padding.
@@ -79,7 +75,7 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let padding = weights.slice([1..2, 0..4, 3..5]);
     assert_eq!(scalar(padding.abs().max())?, 0.0);
 
-    // Keys are projected once, queries come one at a time.
+    // Keys are projected once, for queries that come one at a time.
     let memory = attention.prepare(keys.clone(), values.clone(), mask);
     for step in 0..4 {
         let one = attention.attend(queries.clone().narrow(1, step, 1), &memory);
@@ -87,7 +83,7 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
         assert!(scalar(difference.abs().max())? < 1e-6);
     }
 
-    // With a heads axis each head attends for itself: here to the keys up to its query's own.
+    // With a heads axis each head attends by itself; the causal mask aligns queries and keys at the end.
     let heads = |tensor: Tensor<3>| tensor.unsqueeze_dim::<4>(1).repeat_dim(1, 3);
     let context = attention.forward(heads(queries), heads(keys), heads(values), &Mask::causal());
     assert_eq!(context.dims(), [2, 3, 4, 2]);
@@ -100,7 +96,7 @@ const HIDDENS: usize = 32;
 const BATCH: usize = 64;
 const STEPS: usize = 100;
 
-/// A word of 3 to 6 letters, as the numbers of its tokens, and the same backwards.
+/// Words of 3 to 6 letters as token ids, and the same backwards.
 fn words(count: usize, device: &Device) -> Result<Vec<Example>, Box<dyn Error>> {
     let uniform = |below| Distribution::Uniform(0.0, below);
     let letters = Tensor::<2>::random([count, 6], uniform(LETTERS as f64 - 0.01), device);
@@ -129,7 +125,7 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let mut trainee = Trainee::new(model);
     let mut adam = AdamConfig::new().init();
     for step in 1..=STEPS {
-        let batch = Seq2SeqBatcher.batch(vec![words(BATCH, device)?], &training);
+        let batch = Batch::new(&words(BATCH, device)?, &training);
         let output = TrainStep::step(&trainee, batch);
         let rate = 0.01 * (1.0 - (step - 1) as f64 / STEPS as f64);
         trainee = adam.step(rate, trainee, output.grads);
@@ -140,10 +136,10 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
     }
     let model = trainee.model.valid();
     assert!(accuracy(&model, device)? > 0.8);
-    look_at_one_word(&model, device)
+    show_one_word(&model, device)
 }
 
-/// Of 100 new words, how many it writes backwards without a fault.
+/// The share of 100 new words that the model writes backwards without an error.
 fn accuracy(
     model: &Seq2Seq<Attention<DistanceScore>>,
     device: &Device,
@@ -156,7 +152,7 @@ fn accuracy(
     Ok(right.count() as f32 / words.len() as f32)
 }
 
-fn look_at_one_word(
+fn show_one_word(
     model: &Seq2Seq<Attention<DistanceScore>>,
     device: &Device,
 ) -> Result<(), Box<dyn Error>> {
@@ -173,7 +169,7 @@ fn look_at_one_word(
     let rows = weights.len() / word.len();
     let labels = written.tokens[0].iter().chain([&Vocab::EOS]).take(rows);
     let heatmap = HeatmapGrid::new(weights, [1, 1, rows, word.len()])?
-        .with_axis_titles("what it reads", "what it writes")
+        .with_axis_titles("source", "output")
         .with_key_labels(word.iter().map(letter))?
         .with_query_labels(labels.map(letter))?;
     show_grid("own_score", &heatmap)

@@ -1,8 +1,8 @@
-//! Parameters that PyTorch trained: load the book's `AdditiveAttention` from its `state_dict`.
+//! Parameters from PyTorch: D2L's `AdditiveAttention`, loaded from its `state_dict`.
 //!
-//! *Dive into Deep Learning*, "Attention Scoring Functions", PyTorch version of `AdditiveAttention`, saved by
-//! `torch.save(attention.state_dict(), ...)` or `safetensors.torch.save_file(...)`. The files, and what PyTorch computes
-//! with them, are those of `tests/reference`; no Python runs here.
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", PyTorch version of `AdditiveAttention`, saved by
+//! `torch.save(attention.state_dict(), ...)` or `safetensors.torch.save_file(...)`. The files and PyTorch's results are
+//! in `tests/reference`; no Python runs here.
 //!
 //! ```text
 //! cargo run -p attention-examples --example pytorch_weights
@@ -16,34 +16,37 @@ use attention_core::{AdditiveAttentionConfig, AttentionOutput, Mask};
 use burn::prelude::*;
 use serde_json::Value;
 
+mod common;
+use common::println;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/reference");
 
-    // What PyTorch was given and what it answered.
+    // PyTorch's inputs and outputs.
     let json = std::fs::read_to_string(folder.join("additive_state_dict.json"))?;
     let case = &serde_json::from_str::<Value>(&json)?["cases"][0];
-    let given = |name: &str| tensor(&case["inputs"][name], &device);
-    let answered = |name: &str| tensor(&case["outputs"][name], &device);
-    let (queries, keys, values) = (given("queries")?, given("keys")?, given("values")?);
+    let input = |name: &str| tensor(&case["inputs"][name], &device);
+    let output = |name: &str| tensor(&case["outputs"][name], &device);
+    let (queries, keys, values) = (input("queries")?, input("keys")?, input("values")?);
     let lens: Vec<i64> = serde_json::from_value(case["mask"]["data"].clone())?;
     let mask = Mask::valid_lens(Tensor::from_ints(lens.as_slice(), &device));
 
-    // PyTorch keeps a linear map as [out, in]: `W_q.weight` is [num_hiddens, query_size].
+    // PyTorch keeps the weight of a linear layer as [out, in]: `W_q.weight` is [num_hiddens, query_size].
     let num_hiddens = case["inputs"]["W_q.weight"]["shape"][0].as_u64();
     let num_hiddens = num_hiddens.ok_or("`W_q.weight` has no shape")? as usize;
     let ([_, _, query_size], [_, _, key_size]) = (queries.dims(), keys.dims());
     let config = AdditiveAttentionConfig::new(query_size, key_size, num_hiddens);
 
     for file in ["additive_state_dict.pt", "additive_state_dict.safetensors"] {
-        // The last argument is the prefix of the names, for an attention inside a bigger model: "decoder.attention.".
+        // The last argument is the prefix of the parameter names, for an attention inside a model: "decoder.attention."
         let attention = load_additive_attention(config.init(&device), folder.join(file), "")?;
         let AttentionOutput { context, weights } =
             attention.forward_with_weights(queries.clone(), keys.clone(), values.clone(), &mask);
 
         println!("{file}: largest difference from PyTorch");
         for (name, ours) in [("context", context), ("weights", weights)] {
-            let difference = (ours - answered(name)?).abs().max();
+            let difference = (ours - output(name)?).abs().max();
             let difference = difference.try_into_scalar::<f32>()?;
             println!("  {name} {difference:e}");
             assert!(difference < 1e-5);

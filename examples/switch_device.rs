@@ -1,6 +1,6 @@
 //! One model on several devices: only the line that names the device changes.
 //!
-//! The book's classes run where their arrays are; so do these modules. Each backend is a feature:
+//! Modules run on the device of their tensors, as D2L's classes do. Each backend is a feature:
 //!
 //! ```text
 //! cargo run -p attention-examples --example switch_device --features ndarray,wgpu
@@ -16,6 +16,9 @@ use std::error::Error;
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
 use burn::prelude::*;
 
+mod common;
+use common::println;
+
 fn devices() -> Vec<Device> {
     vec![
         // This is the line.
@@ -30,10 +33,10 @@ fn devices() -> Vec<Device> {
     ]
 }
 
-/// Knows nothing of backends: the attention moves to `device`, and everything else is made there.
+/// Runs on any backend: the attention moves to `device`, and everything else is made there.
 fn run(attention: AdditiveAttention, device: &Device) -> Tensor<3> {
     let attention = attention.to_device(device);
-    // Any numbers, but the same everywhere; a random generator differs from backend to backend.
+    // The same inputs on every backend; their random generators differ.
     let wave = |shape: [usize; 3]| {
         let count = shape.iter().product::<usize>() as i64;
         Tensor::<1, Int>::arange(0..count, device)

@@ -12,11 +12,7 @@ use attention_benches::report::{Report, mebibytes, milliseconds};
 use attention_benches::rivals::Rivals;
 use attention_benches::tensors::{devices, finish, finish_backward, on_host, random};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
-use attention_seq2seq::batch::{Batch, Example, Seq2SeqBatcher};
-use attention_seq2seq::model::Seq2SeqConfig;
-use attention_seq2seq::train::Trainee;
-use attention_seq2seq::vocab::Vocab;
-use burn::data::dataloader::batcher::Batcher;
+use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee, Vocab};
 use burn::grad_clipping::GradientClippingConfig;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
@@ -126,13 +122,14 @@ impl Training {
             source: tokens(seed, SOURCE_LEN, SOURCE_VOCAB),
             target: tokens(seed, TARGET_LEN - 1, TARGET_VOCAB),
         });
+        let examples: Vec<Example> = examples.collect();
         Self {
             trainee: Trainee::new(model),
             optimizer: AdamConfig::new()
                 .with_epsilon(1e-8)
                 .with_grad_clipping(Some(GradientClippingConfig::Norm(1.0)))
                 .init(),
-            batch: Seq2SeqBatcher.batch(vec![examples.collect()], device),
+            batch: Batch::new(&examples, device),
         }
     }
 

@@ -1,9 +1,15 @@
-//! How the examples show what they computed.
+//! Output of the examples: numbers and heatmaps in the terminal, pictures in a folder.
 
 #![allow(
     dead_code,
+    unused_imports,
+    unused_macros,
     reason = "each example is a crate of its own and uses what it needs"
 )]
+
+mod output;
+
+pub(crate) use output::{print, print_or_end, println};
 
 use std::error::Error;
 use std::io::{IsTerminal, stdout};
@@ -12,14 +18,14 @@ use std::path::{Path, PathBuf};
 use attention_plot::{HeatmapGrid, LinePlot, PlotError, TerminalColor};
 use burn::prelude::*;
 
-/// Prints `[batch, rows, columns]` as the book does: nested, with 4 decimals.
+/// Prints a tensor `[batch, rows, columns]` as D2L does: nested, with 4 decimals.
 pub(crate) fn print_matrices(name: &str, tensor: &Tensor<3>) -> Result<(), Box<dyn Error>> {
     let [_, rows, columns] = tensor.dims();
-    let numbers = tensor.clone().try_into_vec_as::<f32>()?;
+    let elements = tensor.clone().try_into_vec_as::<f32>()?;
     println!("{name}");
-    for matrix in numbers.chunks(rows * columns) {
+    for matrix in elements.chunks(rows * columns) {
         for (i, row) in matrix.chunks(columns).enumerate() {
-            let row: Vec<_> = row.iter().map(|number| format!("{number:7.4}")).collect();
+            let row: Vec<_> = row.iter().map(|element| format!("{element:7.4}")).collect();
             let open = if i == 0 { "[[" } else { " [" };
             let close = if i + 1 == rows { "]]" } else { "]" };
             println!("  {open}{}{close}", row.join(", "));
@@ -28,8 +34,8 @@ pub(crate) fn print_matrices(name: &str, tensor: &Tensor<3>) -> Result<(), Box<d
     Ok(())
 }
 
-/// The book's `show_heatmaps`: prints weights `[rows, columns, queries, keys]` and saves them as SVG and PNG in the
-/// folder that the first argument names, `target/pictures` by default.
+/// Prints weights `[rows, columns, queries, keys]` as heatmaps and saves them as SVG and PNG in [`folder`]: D2L's
+/// `show_heatmaps`.
 pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dyn Error>> {
     let shape = weights.dims();
     show_grid(
@@ -38,18 +44,18 @@ pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dy
     )
 }
 
-/// [`show_heatmaps`] of what has titles and labels of its own.
+/// Prints heatmaps that have titles and labels already, and saves them as SVG and PNG.
 pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
     print!("\n{}", heatmaps.to_terminal(terminal_color()));
     save_grid(name, heatmaps)
 }
 
-/// [`show_grid`] of what is too wide for a terminal.
+/// Saves heatmaps that are too wide for a terminal, as SVG and PNG.
 pub(crate) fn save_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
     save(name, |file| heatmaps.save(file))
 }
 
-/// Saves curves where the heatmaps go, as SVG and PNG.
+/// Saves curves as SVG and PNG.
 pub(crate) fn save_curves(name: &str, curves: &LinePlot) -> Result<(), Box<dyn Error>> {
     save(name, |file| curves.save(file))
 }
@@ -63,7 +69,7 @@ fn save(name: &str, write: impl Fn(&Path) -> Result<(), PlotError>) -> Result<()
     Ok(())
 }
 
-/// The folder that the first argument names, `target/pictures` by default.
+/// The folder for pictures: the first argument, `target/pictures` by default.
 pub(crate) fn folder() -> Result<PathBuf, Box<dyn Error>> {
     let folder = std::env::args_os().nth(1);
     let folder = folder.map_or_else(|| PathBuf::from("target/pictures"), PathBuf::from);
@@ -71,15 +77,16 @@ pub(crate) fn folder() -> Result<PathBuf, Box<dyn Error>> {
     Ok(folder)
 }
 
-/// The one number of a tensor.
+/// The only element of a tensor.
 pub(crate) fn scalar<const D: usize>(tensor: Tensor<D>) -> Result<f32, Box<dyn Error>> {
     Ok(tensor.try_into_scalar::<f32>()?)
 }
 
 /// Colours for a terminal, shades for a file.
 pub(crate) fn terminal_color() -> TerminalColor {
-    match stdout().is_terminal() {
-        true => TerminalColor::Ansi256,
-        false => TerminalColor::None,
+    if stdout().is_terminal() {
+        TerminalColor::Ansi256
+    } else {
+        TerminalColor::None
     }
 }

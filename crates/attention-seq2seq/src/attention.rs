@@ -1,8 +1,8 @@
 //! The attentions that `--attention` chooses from: [`AttentionKind`] names one, [`AnyAttention`] is one.
 //!
-//! All of them are variants of one module, so that model, trainer and program are compiled once, however many there
+//! All of them are variants of one module, so that model, training and program are compiled once, however many there
 //! are. A new one is a line of the list at the end of this file: its description, its name, its type, and how it is
-//! made from the settings of a model. The name on the command line and in saved settings is the variant's in kebab
+//! made from the settings of a model. On the command line and in saved settings its name is the variant's in kebab
 //! case.
 
 use attention_core::{
@@ -27,10 +27,20 @@ use crate::model::Seq2SeqConfig;
 /// model is to have the names of the attention itself, `decoder.attention.score...`.
 macro_rules! attentions {
     ($($(#[doc = $doc:literal])+ $kind:ident($module:ty) = $make:expr;)+) => {
-        /// The attentions that `--attention` accepts.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum,
-        )]
+        /// The name of an attention that a saved model can have.
+        ///
+        /// ```
+        /// use attention_seq2seq::{AttentionKind, Seq2SeqConfig};
+        /// use burn::tensor::Device;
+        ///
+        /// let device = Device::flex();
+        /// let config = Seq2SeqConfig::new(12, 12).with_hidden_size(8);
+        /// let attention = AttentionKind::Bilinear.init(&config, &device);
+        /// assert_eq!(attention.kind(), AttentionKind::Bilinear);
+        /// let model = config.init(attention, &device);
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
         #[serde(rename_all = "kebab-case")]
         pub enum AttentionKind {
             $($(#[doc = $doc])+ $kind,)+
@@ -40,8 +50,8 @@ macro_rules! attentions {
             /// All of them, in the order of the command line.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
-            /// Attention with new random parameters, for a model of these settings: it takes queries and keys of
-            /// `hidden_size`, and so are its contexts.
+            /// Attention with new random parameters, for a model of these settings: queries, keys and contexts are of
+            /// `hidden_size`.
             ///
             /// # Panics
             /// If a size is 0 or `dropout` is not in `[0, 1)`.
@@ -55,14 +65,14 @@ macro_rules! attentions {
             }
         }
 
-        /// One of the attentions that `--attention` accepts. Its parameters have the names of that attention's own.
+        /// Any of the attentions that [`AttentionKind`] names. Its parameters have the names of that attention's own.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "a model has one")]
         pub enum AnyAttention {
             $($(#[doc = $doc])+ $kind($module),)+
         }
 
-        /// What a step of [`AnyAttention`] hands to the next.
+        /// The state that a step of [`AnyAttention`] hands to the next.
         #[derive(Clone, Debug)]
         pub enum AnyState {
             $($(#[doc = $doc])+ $kind(<$module as Alignment>::State),)+
@@ -164,14 +174,14 @@ macro_rules! attentions {
         }
 
         impl AnyAttention {
-            /// Which one it is.
+            /// The name of this attention.
             pub fn kind(&self) -> AttentionKind {
                 match self { $(Self::$kind(_) => AttentionKind::$kind,)+ }
             }
         }
 
         impl AnyState {
-            /// Whose state it is.
+            /// The name of the attention whose state this is.
             fn kind(&self) -> AttentionKind {
                 match self { $(Self::$kind(_) => AttentionKind::$kind,)+ }
             }
@@ -249,8 +259,8 @@ attentions! {
     };
     /// `max(0, 1 - |q - k|^2 / s^2)`, divided by their sum in place of softmax: keys beyond `s` have weight 0
     Kernel(Attention<KernelScore>) = |model, _| {
-        // Small states, as at the start of training, are all in reach of each other, so that they learn. States whose
-        // components are near 1 or -1 are out of reach where more than 18 % of the signs differ.
+        // Small states, as at the start of training, are all within this distance of each other, so that they learn.
+        // States whose components are near 1 or -1 are beyond it where more than 18 % of the signs differ.
         let width = 0.85 * (model.hidden_size as f64).sqrt();
         let score = KernelScoreConfig::new(Kernel::Epanechnikov).with_width(width);
         pooling(score.init(), model).with_normalizer(Normalizer::Proportional)
@@ -268,20 +278,20 @@ attentions! {
             .with_dropout(model.dropout)
             .init(device)
     };
-    /// additive, and knows where it looked the step before
+    /// additive, with the attention weights of the step before as location features
     Location(LocationAttention) = |model, device| {
         let size = model.hidden_size;
         LocationAttentionConfig::new(size, size, size).with_dropout(model.dropout).init(device)
     };
-    /// additive, and knows what it has looked at so far; looking there again adds to the loss
+    /// additive, with the attention weights of all steps before; attending to a key again adds to the loss
     Coverage(CoverageAttention) = |model, device| {
         let size = model.hidden_size;
         CoverageAttentionConfig::new(size, size, size).with_dropout(model.dropout).init(device)
     };
-    /// walks over the source and never back
+    /// attends to the source from left to right, and never goes back
     Monotonic(MonotonicAttention) = |model, device| {
         let size = model.hidden_size;
-        // Sources of some ten tokens: the walk is to reach the end before it has learned to.
+        // With this offset an untrained model reaches the end of sources of some ten tokens.
         MonotonicAttentionConfig::new(size, size, size).with_offset(-1.0).init(device)
     };
 }
@@ -289,18 +299,18 @@ attentions! {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use clap::ValueEnum;
-
     use super::*;
-    use crate::device;
+    use crate::device::test_device;
 
     fn model() -> (Seq2SeqConfig, Device) {
-        let device = device::open(device::compiled_in()[0]).unwrap();
-        (Seq2SeqConfig::new(9, 9).with_hidden_size(4), device)
+        (Seq2SeqConfig::new(9, 9).with_hidden_size(4), test_device())
     }
 
+    #[cfg(feature = "cli")]
     #[test]
     fn the_command_line_and_the_settings_name_each_kind_alike() {
+        use clap::ValueEnum;
+
         let (config, device) = model();
         for kind in AttentionKind::ALL {
             let name = kind.to_possible_value().unwrap();
@@ -316,10 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_weighs_keys_in_reach_and_no_others() {
+    fn the_kernel_gives_weight_to_keys_within_its_width_alone() {
         let (config, device) = model();
         let kernel = AttentionKind::Kernel.init(&config, &device);
-        // Of size 4 the reach is 1.7. The second query has no key within it.
+        // At size 4 the width is 1.7. The second query has no key within it.
         let keys = [
             [0.0, 0.0, 0.0, 0.0],
             [1.0, 1.0, 0.0, 0.0],

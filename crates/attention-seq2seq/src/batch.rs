@@ -5,7 +5,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::vocab::Vocab;
 
-/// A pair of source and target, as tokens' numbers.
+/// A pair of source and target as token ids: see [`Vocabs::encode`](crate::Vocabs::encode).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
     /// The source tokens, at least one.
@@ -14,10 +14,18 @@ pub struct Example {
     pub target: Vec<u32>,
 }
 
-/// The sources of a batch, padded.
+/// The sources of a batch, padded to the longest.
+///
+/// ```
+/// use attention_seq2seq::Source;
+/// use burn::tensor::Device;
+///
+/// let source = Source::new([&[5, 4, 6][..], &[7]], &Device::flex());
+/// assert_eq!(source.batch_size(), 2);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// `[batch, tokens]`
+    /// `[batch, source tokens]`
     tokens: Tensor<2, Int>,
     lens: Vec<usize>,
 }
@@ -48,17 +56,17 @@ impl Source {
     }
 
     /// The number of tokens of the longest source.
-    pub fn num_tokens(&self) -> usize {
+    pub(crate) fn num_tokens(&self) -> usize {
         self.tokens.dims()[1]
     }
 
     /// The number of tokens of each source.
-    pub fn lens(&self) -> &[usize] {
+    pub(crate) fn lens(&self) -> &[usize] {
         &self.lens
     }
 
     /// The number of tokens of each source, `[batch]`.
-    pub fn valid_lens(&self) -> Tensor<1, Int> {
+    pub(crate) fn valid_lens(&self) -> Tensor<1, Int> {
         let lens: Vec<i64> = self.lens.iter().map(|&len| len as i64).collect();
         let shape = [lens.len()];
         Tensor::from_data(TensorData::new(lens, shape), &self.tokens.device())
@@ -70,54 +78,41 @@ impl Source {
     }
 }
 
-/// Sources and their targets.
+/// Sources and their targets, padded to the longest of the batch.
+///
+/// ```
+/// use attention_seq2seq::{Batch, Example};
+/// use burn::tensor::Device;
+///
+/// let examples = [
+///     Example { source: vec![5, 4, 6], target: vec![7] },
+///     Example { source: vec![4], target: vec![7, 8, 9] },
+/// ];
+/// let batch = Batch::new(&examples, &Device::flex());
+/// assert_eq!(batch.target.dims(), [2, 4]); // the longest target and its end
+/// assert_eq!(batch.target_tokens(), 6);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The sources.
     pub source: Source,
-    /// What the decoder reads: begin, then the target, padded. `[batch, tokens]`
+    /// The decoder's inputs: the begin token and the target, padded. `[batch, target tokens]`
     previous: Tensor<2, Int>,
-    /// What the decoder should say: the target, then end, padded. `[batch, tokens]`
+    /// The decoder's expected outputs: the target and the end token, padded. `[batch, target tokens]`
     pub target: Tensor<2, Int>,
     /// The number of tokens of each target, its end included.
     target_lens: Vec<usize>,
 }
 
 impl Batch {
-    /// The number of target tokens of the longest target, its end included.
-    pub fn target_len(&self) -> usize {
-        self.target.dims()[1]
-    }
-
-    /// The number of target tokens, ends included and padding not.
-    pub fn target_tokens(&self) -> usize {
-        self.target_lens.iter().sum()
-    }
-
-    /// The last step of each target, the one that says its end, `[batch]`.
-    pub(crate) fn last_steps(&self) -> Tensor<1, Int> {
-        let last: Vec<i64> = self.target_lens.iter().map(|&len| len as i64 - 1).collect();
-        let shape = [last.len()];
-        Tensor::from_data(TensorData::new(last, shape), &self.target.device())
-    }
-
-    /// What the decoder reads at one step, `[batch]`.
-    pub(crate) fn previous_token(&self, step: usize) -> Tensor<1, Int> {
-        column(&self.previous, step)
-    }
-}
-
-/// Makes a [`Batch`] of examples that [`batches`] has put together.
-#[derive(Clone, Debug)]
-pub struct Seq2SeqBatcher;
-
-impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
-    fn batch(&self, items: Vec<Vec<Example>>, device: &Device) -> Batch {
-        let examples: Vec<Example> = items.into_iter().flatten().collect();
-        let lens: Vec<usize> = examples
-            .iter()
-            .map(|example| example.target.len() + 1)
-            .collect();
+    /// Pads these examples to one batch.
+    ///
+    /// # Panics
+    /// If there is no example, or a source is empty.
+    pub fn new(examples: &[Example], device: &Device) -> Self {
+        let lens = examples.iter().map(|example| example.target.len() + 1);
+        let lens: Vec<usize> = lens.collect();
+        let sources = examples.iter().map(|example| example.source.as_slice());
         let target = |example: &Example| example.target.clone();
         let previous = examples
             .iter()
@@ -125,20 +120,50 @@ impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
         let following = examples
             .iter()
             .map(|example| target(example).into_iter().chain([Vocab::EOS]));
-        Batch {
-            source: Source::new(
-                examples.iter().map(|example| example.source.as_slice()),
-                device,
-            ),
+        Self {
+            source: Source::new(sources, device),
             previous: padded(previous, &lens, device),
             target: padded(following, &lens, device),
             target_lens: lens,
         }
     }
+
+    /// The number of steps: the tokens of the longest target, its end included.
+    pub(crate) fn target_len(&self) -> usize {
+        self.target.dims()[1]
+    }
+
+    /// The number of target tokens of all examples, ends included and padding not.
+    pub fn target_tokens(&self) -> usize {
+        self.target_lens.iter().sum()
+    }
+
+    /// The last step of each target, at which its end is predicted, `[batch]`.
+    pub(crate) fn last_steps(&self) -> Tensor<1, Int> {
+        let last: Vec<i64> = self.target_lens.iter().map(|&len| len as i64 - 1).collect();
+        let shape = [last.len()];
+        Tensor::from_data(TensorData::new(last, shape), &self.target.device())
+    }
+
+    /// The decoder's input at one step, `[batch]`.
+    pub(crate) fn previous_token(&self, step: usize) -> Tensor<1, Int> {
+        column(&self.previous, step)
+    }
+}
+
+/// Makes a [`Batch`] of the examples that [`batches`] has put together.
+#[derive(Clone, Debug)]
+pub(crate) struct Seq2SeqBatcher;
+
+impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
+    fn batch(&self, items: Vec<Vec<Example>>, device: &Device) -> Batch {
+        let examples: Vec<Example> = items.into_iter().flatten().collect();
+        Batch::new(&examples, device)
+    }
 }
 
 /// Puts examples of similar length together, `batch_size` at a time, so that little is padding.
-pub fn batches(mut examples: Vec<Example>, batch_size: usize) -> Vec<Vec<Example>> {
+pub(crate) fn batches(mut examples: Vec<Example>, batch_size: usize) -> Vec<Vec<Example>> {
     examples.sort_by_key(|example| (example.source.len(), example.target.len()));
     examples
         .chunks(batch_size.max(1))
@@ -169,11 +194,7 @@ fn column(tokens: &Tensor<2, Int>, index: usize) -> Tensor<1, Int> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::device;
-
-    fn device() -> Device {
-        device::open(device::compiled_in()[0]).unwrap()
-    }
+    use crate::device::test_device as device;
 
     fn example(source: &[u32], target: &[u32]) -> Example {
         Example {

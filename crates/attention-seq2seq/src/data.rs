@@ -1,14 +1,4 @@
-//! Pairs of sequences to learn from and to measure on.
-//!
-//! ```
-//! use attention_seq2seq::data::{group_by_source, split_holdout};
-//! use attention_seq2seq::tasks::Task;
-//!
-//! let pairs = split_holdout(Task::Reverse.generate(100, 1), 0.1, 1)?;
-//! assert_eq!((pairs.train.len(), pairs.valid.len()), (90, 10));
-//! assert_eq!(group_by_source(&pairs.valid)[0].targets.len(), 1);
-//! # Ok::<(), attention_seq2seq::error::Error>(())
-//! ```
+//! Pairs of sequences to learn from and to validate on.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,31 +11,52 @@ use crate::error::{Error, Result};
 /// A source and the target that belongs to it, as tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// What the encoder reads.
+    /// The tokens that the encoder reads.
     pub source: Vec<String>,
-    /// What the decoder should say.
+    /// The tokens that the decoder learns to predict.
     pub target: Vec<String>,
 }
 
-/// Pairs to learn from, and others to measure on.
+/// Pairs to learn from, and others to validate on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
-    /// What the model learns from.
+    /// The pairs to learn from.
     pub train: Vec<Pair>,
-    /// What it is measured on; no source of these occurs in `train`.
+    /// The pairs to validate on. [`Task::train_valid`](crate::Task::train_valid) and [`split_holdout`] make them of
+    /// other sources than those of `train`.
     pub valid: Vec<Pair>,
 }
 
-/// Holds out a share of the pairs for validation, by source: all pairs of one source fall on the
-/// same side.
-///
-/// The share is of the distinct sources, rounded, with at least one source on each side. The same
-/// seed holds out the same sources; both sides keep the order of `pairs`.
+/// Refuses to train on nothing, or to validate on nothing.
 ///
 /// # Errors
+/// [`Error::EmptyData`] if a number of pairs is 0.
+pub(crate) fn check_counts(train: usize, valid: usize) -> Result<()> {
+    for (name, count) in [("training", train), ("validation", valid)] {
+        if count == 0 {
+            let what = format!("there are no {name} pairs");
+            return Err(Error::EmptyData { what });
+        }
+    }
+    Ok(())
+}
+
+/// Holds out a share of the pairs for validation, by source: all pairs of one source fall on the same side.
 ///
-/// [`Error::Config`] if `fraction` is not between 0 and 1 or fewer than two sources differ;
-/// [`Error::EmptyData`] without pairs.
+/// The share is of the distinct sources, rounded, with at least one source on each side. The same seed holds out the
+/// same sources; both sides keep the order of `pairs`.
+///
+/// ```
+/// use attention_seq2seq::{Task, split_holdout};
+///
+/// let pairs = split_holdout(Task::Reverse.generate(100, 1), 0.1, 1)?;
+/// assert_eq!((pairs.train.len(), pairs.valid.len()), (90, 10));
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Config`] if `fraction` is not between 0 and 1 or fewer than two sources differ; [`Error::EmptyData`]
+/// without pairs.
 pub fn split_holdout(pairs: Vec<Pair>, fraction: f64, seed: u64) -> Result<Pairs> {
     if !(fraction > 0.0 && fraction < 1.0) {
         return Err(Error::Config {
@@ -102,8 +113,17 @@ pub struct SourceGroup<'a> {
     pub targets: Vec<&'a [String]>,
 }
 
-/// Collects the targets of each source, such as the pronunciations of one word. Sources come in the
-/// order of their first pair.
+/// Collects the targets of each source, such as the pronunciations of one word. Sources come in the order of their
+/// first pair.
+///
+/// ```
+/// use attention_seq2seq::{Pair, Tokenization::{Chars, Spaces}, group_by_source};
+///
+/// let pair = |target: &str| Pair { source: Chars.split("read"), target: Spaces.split(target) };
+/// let pairs = [pair("R IY D"), pair("R EH D")];
+/// let groups = group_by_source(&pairs);
+/// assert_eq!((groups.len(), groups[0].targets.len()), (1, 2));
+/// ```
 pub fn group_by_source(pairs: &[Pair]) -> Vec<SourceGroup<'_>> {
     let mut groups = Vec::<SourceGroup<'_>>::new();
     let mut places = HashMap::<&[String], usize>::new();

@@ -6,13 +6,17 @@ use burn::tensor::{Device, Tensor};
 
 use crate::error::{Error, Result};
 
-/// The devices that a program can be built with, by Burn's names.
-pub const KNOWN: [&str; 8] = [
+/// The devices that any build can have, by Burn's names.
+const KNOWN: [&str; 8] = [
     "flex", "ndarray", "wgpu", "vulkan", "metal", "webgpu", "cuda", "rocm",
 ];
 
-/// The devices that this program was built with; the first is the default.
-pub fn compiled_in() -> Vec<&'static str> {
+/// The devices that this build has, by Burn's names; the first is the default of the program.
+///
+/// ```
+/// assert!(attention_seq2seq::compiled_in_devices().contains(&"flex"));
+/// ```
+pub fn compiled_in_devices() -> Vec<&'static str> {
     let built = [
         cfg!(feature = "flex"),
         cfg!(feature = "ndarray"),
@@ -30,11 +34,21 @@ pub fn compiled_in() -> Vec<&'static str> {
         .collect()
 }
 
-/// The device called `name`, after a first computation on it.
+/// Opens the device of this name and computes on it once, so that a device that does not work is an error here.
+///
+/// ```
+/// use attention_seq2seq::open_device;
+///
+/// let training_device = open_device("flex")?.autodiff();
+/// let error = open_device("tpu").unwrap_err().to_string();
+/// assert!(error.starts_with("unknown device \"tpu\""));
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
 ///
 /// # Errors
-/// If there is no such device, this program was built without it, or it does not work on this machine.
-pub fn open(name: &str) -> Result<Device> {
+/// [`Error::UnknownDevice`] if there is no such device or this build lacks it, [`Error::DeviceUnavailable`] if it does
+/// not work on this machine.
+pub fn open_device(name: &str) -> Result<Device> {
     let make: fn() -> Device = match name {
         #[cfg(feature = "flex")]
         "flex" => Device::flex,
@@ -55,7 +69,7 @@ pub fn open(name: &str) -> Result<Device> {
         _ => {
             return Err(Error::UnknownDevice {
                 name: name.to_string(),
-                compiled_in: compiled_in(),
+                compiled_in: compiled_in_devices(),
                 known: KNOWN.to_vec(),
             });
         }
@@ -66,24 +80,7 @@ pub fn open(name: &str) -> Result<Device> {
     })
 }
 
-/// The name of a device for people: a GPU's with its adapter.
-pub fn describe(name: &str, device: &Device) -> String {
-    #[cfg(any(
-        feature = "wgpu",
-        feature = "vulkan",
-        feature = "metal",
-        feature = "webgpu",
-        feature = "cuda",
-        feature = "rocm"
-    ))]
-    if let Some(identity) = device.identity() {
-        return format!("{name} ({})", identity.name);
-    }
-    let _ = device;
-    name.to_string()
-}
-
-/// A GPU backend without an adapter panics in its first operation; that is the user's error, not the program's.
+/// Computes on the device once. A GPU backend without an adapter panics in its first operation: here that is an error.
 fn probe(make: fn() -> Device) -> std::result::Result<Device, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -110,4 +107,10 @@ fn probe(make: fn() -> Device) -> std::result::Result<Device, String> {
             },
         }),
     }
+}
+
+/// The device of the unit tests: the program's default.
+#[cfg(test)]
+pub(crate) fn test_device() -> Device {
+    open_device(compiled_in_devices()[0]).expect("the first device of a build works")
 }

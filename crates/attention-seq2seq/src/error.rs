@@ -1,7 +1,4 @@
-//! What can go wrong outside the model: files, vocabularies, names on a command line.
-//!
-//! Every error reads as one line that says what was expected, what came and what to do. The line
-//! includes its cause, so printing [`Error`] alone is enough.
+//! Errors of files, vocabularies and settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,16 +6,26 @@ use std::path::{Path, PathBuf};
 /// A result whose error is this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of this crate, displayed as one line.
+/// An error of files, vocabularies or settings: one line that says what was expected, what came and what to do.
+///
+/// The line includes its cause, so printing the error alone is enough.
+///
+/// ```
+/// use attention_seq2seq::{Error, Task};
+///
+/// let error = "date".parse::<Task>().unwrap_err();
+/// assert!(matches!(error, Error::UnknownTask { .. }));
+/// assert_eq!(error.to_string(), "unknown task \"date\"; expected one of: dates, reverse, copy");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused to read or write a file.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried, as a verb: "read", "write".
+        /// The verb for it: "read", "write".
         action: &'static str,
-        /// The file it was tried on.
+        /// The file.
         path: PathBuf,
         /// The operating system's answer.
         source: io::Error,
@@ -31,27 +38,27 @@ pub enum Error {
         path: PathBuf,
         /// The line, counted from 1 as editors do.
         line: usize,
-        /// What the line should hold.
+        /// The content that the line should have.
         expected: String,
-        /// What it holds.
+        /// The content that it has.
         found: String,
     },
 
-    /// There is nothing to learn from or to measure.
+    /// There is nothing to learn from or to validate on.
     #[error("{what}; give at least one pair of a source and a target")]
     EmptyData {
-        /// What turned out empty.
+        /// The data that turned out empty.
         what: String,
     },
 
-    /// A token that the model has never seen.
+    /// A token that is not in the vocabulary.
     #[error("unknown token {token:?} at position {position}; {hint}")]
     UnknownToken {
         /// The token.
         token: String,
-        /// Where it stands in its sequence, counted from 1.
+        /// Its position in the sequence, counted from 1.
         position: usize,
-        /// What to write instead.
+        /// A known token that may be meant.
         hint: String,
     },
 
@@ -60,7 +67,7 @@ pub enum Error {
     Vocab {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
 
@@ -69,7 +76,7 @@ pub enum Error {
     Json {
         /// The file.
         path: PathBuf,
-        /// What the parser met, with line and column.
+        /// The parser's error, with line and column.
         source: serde_json::Error,
     },
 
@@ -78,7 +85,7 @@ pub enum Error {
     Checkpoint {
         /// The checkpoint's folder or file.
         path: PathBuf,
-        /// What was expected, what is there and what to do.
+        /// The expectation, the fault and what to do.
         reason: String,
     },
 
@@ -107,25 +114,25 @@ pub enum Error {
     DeviceUnavailable {
         /// The device.
         name: String,
-        /// Why not, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
 
-    /// A line of the standard input cannot be used.
+    /// A line of the standard input is not a text to translate.
     #[error("line {line} of the standard input: {source}")]
     InputLine {
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         source: Box<Self>,
     },
 
-    /// A setting is outside what makes sense.
+    /// A setting is out of its range.
     #[error("{what}: expected {expected}, found {found}")]
     Config {
         /// The setting, by the name the user gave it under.
         what: String,
-        /// The values it may take.
+        /// The values that it may have.
         expected: String,
         /// The value that came.
         found: String,
@@ -133,6 +140,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// A setting that is out of its range.
+    pub(crate) fn config(what: &str, expected: &str, found: impl ToString) -> Self {
+        Self::Config {
+            what: what.to_string(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }
+    }
+
     /// A saved model, or a part of a checkpoint, that Burn cannot load.
     pub(crate) fn unusable(path: &Path, reason: impl std::fmt::Display) -> Self {
         Self::Checkpoint {

@@ -1,50 +1,32 @@
-//! Files that are either wholly written or not there, and JSON in them.
+//! Text and JSON in files that are either wholly written or not there.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+mod atomic;
+
+use std::fs;
+use std::path::Path;
 
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Error, Result};
 
-/// Writes a file so that no reader ever sees half of it: a temporary file in the same folder,
-/// flushed to disk and renamed.
-///
-/// A file of that name is replaced; if writing fails it stays as it was, and the temporary file is
-/// removed. The folder must exist. A symbolic link is replaced by the file, not followed.
+/// Writes a file whole or not at all ([`atomic::write_file`]): all files of this crate are written here.
 ///
 /// # Errors
-///
 /// [`Error::Io`] if the path has no file name, or the file cannot be created, written or renamed.
-pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let path = path.as_ref();
-    let io_error = |source| Error::Io {
+    atomic::write_file(path, bytes).map_err(|source| Error::Io {
         action: "write",
         path: path.to_path_buf(),
         source,
-    };
-    let temporary = temporary_path(path).map_err(io_error)?;
-    write_new(&temporary, bytes)
-        .and_then(|()| fs::rename(&temporary, path))
-        .map_err(|source| {
-            // The first failure is the one to report; a temporary file that was never created
-            // cannot be removed either.
-            let _ = fs::remove_file(&temporary);
-            io_error(source)
-        })?;
-    sync_folder(path);
-    Ok(())
+    })
 }
 
 /// Reads a whole file of UTF-8 text.
 ///
 /// # Errors
-///
 /// [`Error::Io`] if the file cannot be read or is not UTF-8.
-pub fn read_to_string(path: impl AsRef<Path>) -> Result<String> {
+pub(crate) fn read_to_string(path: impl AsRef<Path>) -> Result<String> {
     let path = path.as_ref();
     fs::read_to_string(path).map_err(|source| Error::Io {
         action: "read",
@@ -56,10 +38,9 @@ pub fn read_to_string(path: impl AsRef<Path>) -> Result<String> {
 /// Saves a value as indented JSON, atomically ([`write_atomic`]).
 ///
 /// # Errors
-///
 /// [`Error::Json`] if the value has no JSON form (a map whose keys are not strings), [`Error::Io`]
 /// if the file cannot be written.
-pub fn save_json<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()> {
+pub(crate) fn save_json<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()> {
     let path = path.as_ref();
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| Error::Json {
         path: path.to_path_buf(),
@@ -72,10 +53,9 @@ pub fn save_json<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Re
 /// Loads a value that [`save_json`] saved.
 ///
 /// # Errors
-///
 /// [`Error::Io`] if the file cannot be read, [`Error::Json`] if it is not JSON or describes
 /// something else.
-pub fn load_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
+pub(crate) fn load_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
     let path = path.as_ref();
     serde_json::from_str(&read_to_string(path)?).map_err(|source| Error::Json {
         path: path.to_path_buf(),
@@ -83,47 +63,11 @@ pub fn load_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
     })
 }
 
-/// A name beside `path` that no other process, and no other call of this process, uses.
-fn temporary_path(path: &Path) -> io::Result<PathBuf> {
-    static CALLS: AtomicU64 = AtomicU64::new(0);
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
-    let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    let mut temporary = OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}-{call}.tmp", std::process::id()));
-    Ok(path.with_file_name(temporary))
-}
-
-/// Truncates what a killed process of the same id may have left under this name.
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// Makes the rename itself survive a power cut, where folders can be flushed. The file is complete
-/// either way, so a file system that cannot do this is no error.
-fn sync_folder(path: &Path) {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    if cfg!(unix)
-        && let Ok(folder) = File::open(folder)
-    {
-        let _ = folder.sync_all();
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::ffi::OsString;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<OsString> {

@@ -1,30 +1,64 @@
-//! Sequence-to-sequence models with attention for [Burn](https://burn.dev), and how to train them.
+#![doc = include_str!("../README.md")]
 //!
-//! From data to a trained model, in the order of reading:
+//! # The way through the crate
 //!
-//! - [`tasks`] generates pairs of source and target, [`tsv`] reads them from a file, [`data`] holds them;
-//! - [`tokens`] splits text, [`vocab`] numbers tokens, [`batch`] pads them;
-//! - [`attention`] lists the attentions that the program knows;
-//! - [`model`] is the encoder-decoder, generic over the attention of `attention-core`;
-//! - [`train`] trains it with `burn-train`, [`run`] keeps what a training leaves on disk;
-//! - [`translate`] is a trained model at work, [`metrics`] says how well.
+//! - Pairs: [`Task`] generates them, [`load_tsv`] reads them from a file, [`split_holdout`] holds some out for
+//!   validation.
+//! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
+//! - Model: [`Seq2Seq`] is the encoder-decoder, generic over the attention; [`AttentionKind`] lists those that a saved
+//!   model can have.
+//! - Training: [`Training`] is the whole of it, with checkpoints, on `burn-train`; [`Trainee`] is for a loop of your
+//!   own.
+//! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
+//! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
+//!
+//! Shapes are written `[batch, source tokens, hidden_size]`: the source tokens are the keys of the attention, the
+//! target tokens its queries, one in each step.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 
-pub mod attention;
-pub mod batch;
-pub mod data;
-pub mod device;
-pub mod error;
-pub mod file;
-pub mod metrics;
-pub mod model;
-pub mod run;
-pub mod tasks;
-pub mod tokens;
-pub mod train;
-pub mod translate;
-pub mod tsv;
-pub mod vocab;
+mod attention;
+mod batch;
+mod data;
+mod device;
+mod error;
+mod file;
+mod metrics;
+mod model;
+mod run;
+mod tasks;
+mod tokens;
+mod train;
+mod translate;
+mod tsv;
+mod vocab;
+mod vocabs;
+
+// Pairs of source and target.
+pub use data::{Pair, Pairs, SourceGroup, group_by_source, split_holdout};
+pub use tasks::Task;
+pub use tsv::{Columns, TsvOptions, load_tsv};
+
+// From text to batches.
+pub use batch::{Batch, Example, Source};
+pub use tokens::Tokenization;
+pub use vocab::Vocab;
+pub use vocabs::Vocabs;
+
+// The model.
+pub use attention::{AnyAttention, AnyState, AttentionKind};
+pub use device::{compiled_in_devices, open_device};
+pub use model::{
+    Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Gru, GruConfig,
+    Seq2Seq, Seq2SeqConfig, Translation,
+};
+
+// Training.
+pub use run::{DataSource, RunConfig, RunDir};
+pub use train::{ExactMatch, ExactMatchInput, StepOutput, TrainConfig, Trained, Trainee, Training};
+
+// Translation.
+pub use metrics::TokenErrors;
+pub use translate::{Attended, Translator};
 
 pub use error::{Error, Result};

@@ -1,15 +1,13 @@
-//! `seq2seq`: trains sequence-to-sequence models with attention, and uses them.
+//! `seq2seq`: trains sequence-to-sequence models with attention, and translates with them.
 
 mod cli;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
+    if let Err(error) = cli::run() {
+        cli::note(format_args!("error: {error}"));
+        return ExitCode::from(2);
     }
+    ExitCode::SUCCESS
 }

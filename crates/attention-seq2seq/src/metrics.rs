@@ -1,24 +1,9 @@
-//! How far an output is from what it should be.
-//!
-//! For pronunciations the token error rate is known as the *phoneme error rate* and the sequence
-//! error rate as the *word error rate*; for spelling and dates the first is the *character error
-//! rate*.
-//!
-//! ```
-//! use attention_seq2seq::metrics::TokenErrors;
-//!
-//! let mut errors = TokenErrors::new();
-//! errors.add(&["R", "EH", "D"], &[["R", "IY", "D"], ["R", "EH", "D"]]); // "read": either is right
-//! errors.add(&["B", "IY"], &[["B", "UH", "K"]]);
-//! assert_eq!(errors.exact_match(), 0.5);
-//! assert_eq!(errors.token_error_rate(), 2.0 / 6.0);
-//! ```
+//! How far an output is from its target.
 
-/// The fewest insertions, deletions and substitutions that turn one sequence into the other
-/// (Levenshtein 1966).
+/// The fewest insertions, deletions and substitutions that turn one sequence into the other (Levenshtein 1966).
 ///
 /// Wagner and Fischer's table, one row at a time: `O(|a| |b|)` steps and `O(|b|)` memory.
-pub fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
+fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     // row[j]: the distance of the part of `a` read so far to the first j tokens of `b`
     let mut row = (0..=b.len()).collect::<Vec<_>>();
     for (i, x) in a.iter().enumerate() {
@@ -35,8 +20,19 @@ pub fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
 
 /// Counts errors over many sequences.
 ///
-/// Rates are over all sequences together, so that a long sequence weighs more in the token error
-/// rate than a short one.
+/// Rates are over all sequences together, so that a long sequence weighs more in the token error rate than a short one.
+/// For pronunciations the token error rate is known as the *phoneme error rate* and the sequence error rate as the
+/// *word error rate*; for spelling and dates the first is the *character error rate*.
+///
+/// ```
+/// use attention_seq2seq::TokenErrors;
+///
+/// let mut errors = TokenErrors::new();
+/// errors.add(&["R", "EH", "D"], &[["R", "IY", "D"], ["R", "EH", "D"]]); // "read": either is right
+/// errors.add(&["B", "IY"], &[["B", "UH", "K"]]);
+/// assert_eq!(errors.exact_match(), 0.5);
+/// assert_eq!(errors.token_error_rate(), 2.0 / 6.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenErrors {
     sequences: usize,
@@ -46,16 +42,15 @@ pub struct TokenErrors {
 }
 
 impl TokenErrors {
-    /// Nothing counted yet.
+    /// A counter of no output yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts one output against the references, any of which is right: the one that takes the
-    /// fewest edits counts, of equally close ones the shortest.
+    /// Counts one output against its references, any of which is right: the one that takes the fewest edits counts, of
+    /// equally close ones the shortest.
     ///
     /// # Panics
-    ///
     /// If there is no reference.
     pub fn add<T: PartialEq>(&mut self, output: &[T], references: &[impl AsRef<[T]>]) {
         let closest = references
@@ -72,7 +67,7 @@ impl TokenErrors {
         self.reference_tokens += reference_tokens;
     }
 
-    /// Adds what another counter counted.
+    /// Adds the counts of another counter.
     pub fn merge(&mut self, other: Self) {
         self.sequences += other.sequences;
         self.wrong_sequences += other.wrong_sequences;
@@ -80,13 +75,13 @@ impl TokenErrors {
         self.reference_tokens += other.reference_tokens;
     }
 
-    /// How many outputs were counted.
+    /// The number of outputs that were counted.
     pub fn sequences(&self) -> usize {
         self.sequences
     }
 
-    /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN
-    /// before the first output.
+    /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN before the first
+    /// output.
     pub fn token_error_rate(&self) -> f64 {
         self.edits as f64 / self.reference_tokens as f64
     }

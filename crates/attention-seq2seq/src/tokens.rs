@@ -1,11 +1,4 @@
 //! How a line of text becomes tokens, and tokens a line.
-//!
-//! ```
-//! use attention_seq2seq::tokens::Tokenization;
-//!
-//! assert_eq!(Tokenization::Spaces.split("AH B AA"), ["AH", "B", "AA"]);
-//! assert_eq!(Tokenization::Chars.split("5 Mai"), ["5", " ", "M", "a", "i"]);
-//! ```
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,13 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// Where one token ends and the next begins.
+///
+/// ```
+/// use attention_seq2seq::Tokenization;
+///
+/// assert_eq!(Tokenization::Spaces.split("AH B AA"), ["AH", "B", "AA"]);
+/// assert_eq!(Tokenization::Chars.split("5 Mai"), ["5", " ", "M", "a", "i"]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokenization {
-    /// Tokens stand between white space: words, phonemes, letters written apart.
+    /// Tokens are separated by white space: words, phonemes, letters written apart.
     Spaces,
-    /// Every character (Unicode scalar value) is a token, the space among them. A letter written as
-    /// a base and a combining accent is two tokens; normalize the text first where that matters.
+    /// Every character (Unicode scalar value) is a token, the space among them. A letter written as a base and a
+    /// combining accent is two tokens; normalize the text first where that matters.
     Chars,
 }
 
@@ -34,8 +34,8 @@ impl Tokenization {
         }
     }
 
-    /// The line that these tokens make: the inverse of [`split`](Self::split), but for the amount
-    /// of white space in [`Spaces`](Self::Spaces).
+    /// The line that these tokens make: the inverse of [`split`](Self::split), but for the amount of white space in
+    /// [`Spaces`](Self::Spaces).
     pub fn join(self, tokens: &[String]) -> String {
         match self {
             Self::Spaces => tokens.join(" "),
@@ -43,13 +43,12 @@ impl Tokenization {
         }
     }
 
-    /// Guesses from a sample: [`Spaces`](Self::Spaces) if at least half of the lines hold a space
-    /// between two other characters, else [`Chars`](Self::Chars).
+    /// Guesses from a sample: [`Spaces`](Self::Spaces) if at least half of the lines hold a space between two other
+    /// characters, else [`Chars`](Self::Chars).
     ///
-    /// Empty lines do not count; without any other line the answer is `Chars`. Text meant to be
-    /// read by character but written with spaces, such as dates, is guessed wrong: let the user say
-    /// so.
-    pub fn guess<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
+    /// Empty lines do not count; without any other line the guess is `Chars`. It is wrong for text that is meant to be
+    /// split into characters but has spaces, such as dates: the user can set it.
+    pub(crate) fn guess<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut spaced, mut all) = (0, 0);
         for line in lines
             .into_iter()
@@ -80,7 +79,6 @@ impl FromStr for Tokenization {
     type Err = Error;
 
     /// # Errors
-    ///
     /// [`Error::Config`] for anything but `spaces` and `chars`.
     fn from_str(name: &str) -> Result<Self> {
         match name {

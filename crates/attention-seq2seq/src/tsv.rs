@@ -11,7 +11,14 @@ use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::tokens::Tokenization;
 
-/// Which columns hold the source and the target, counted from 1. Reads and writes as `1,2`.
+/// The columns of source and target, counted from 1. Reads and writes as `1,2`.
+///
+/// ```
+/// use attention_seq2seq::Columns;
+///
+/// assert_eq!("2,1".parse::<Columns>()?, Columns { source: 2, target: 1 });
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Columns {
     /// The source's column.
@@ -57,9 +64,7 @@ impl FromStr for Columns {
     type Err = Error;
 
     /// # Errors
-    ///
-    /// [`Error::Config`] for anything but two different numbers from 1 on with a comma between
-    /// them.
+    /// [`Error::Config`] for anything but two different numbers from 1 on with a comma between them.
     fn from_str(spec: &str) -> Result<Self> {
         let number = |text: &str| text.trim().parse().map_err(|_| Self::error(spec));
         let (source, target) = spec.split_once(',').ok_or_else(|| Self::error(spec))?;
@@ -74,7 +79,7 @@ impl FromStr for Columns {
 /// How to read a file of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TsvOptions {
-    /// Where source and target stand.
+    /// The columns of source and target.
     pub columns: Columns,
     /// How a source becomes tokens.
     pub source_tokens: Tokenization,
@@ -83,11 +88,10 @@ pub struct TsvOptions {
 }
 
 impl TsvOptions {
-    /// Guesses both tokenizations from the file's first 1,000 pairs, by the rule of
-    /// [`Tokenization::guess`].
+    /// Guesses both tokenizations from the file's first 1,000 pairs: [`Tokenization::Spaces`] where at least half of
+    /// the texts hold a space, else [`Tokenization::Chars`].
     ///
     /// # Errors
-    ///
     /// Those of [`load_tsv`].
     pub fn guess(path: impl AsRef<Path>, columns: Columns) -> Result<Self> {
         let mut cells = Vec::new();
@@ -103,16 +107,29 @@ impl TsvOptions {
     }
 }
 
-/// Reads the pairs of a file, in order.
+/// Reads the pairs of a file, in order: one pair a line, columns divided by TAB.
 ///
-/// Lines end with LF or CRLF; a byte order mark and empty lines at the end are ignored; columns
-/// beyond the two are not looked at. White space around a column is not part of it.
+/// Lines end with LF or CRLF; a byte order mark, empty lines at the end and columns beyond the two are ignored. White
+/// space around a column is not part of it.
+///
+/// ```
+/// use attention_seq2seq::{Columns, TsvOptions, load_tsv};
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let file = folder.path().join("words.tsv");
+/// std::fs::write(&file, "cab\tK AE B\nbad\tB AE D\n").unwrap();
+///
+/// let options = TsvOptions::guess(&file, Columns::default())?;
+/// let pairs = load_tsv(&file, &options)?;
+/// assert_eq!(pairs[0].source, ["c", "a", "b"]);
+/// assert_eq!(pairs[0].target, ["K", "AE", "B"]);
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
 ///
 /// # Errors
-///
-/// [`Error::Io`] if the file cannot be read; [`Error::TsvLine`] for a line that is empty, not
-/// UTF-8, short of a column or without source or target; [`Error::EmptyData`] if there is no line;
-/// [`Error::Config`] for a column 0 or the same column twice.
+/// [`Error::Io`] if the file cannot be read; [`Error::TsvLine`] for a line that is empty, not UTF-8, short of a column
+/// or without source or target; [`Error::EmptyData`] if there is no line; [`Error::Config`] for a column 0 or the same
+/// column twice.
 pub fn load_tsv(path: impl AsRef<Path>, options: &TsvOptions) -> Result<Vec<Pair>> {
     let TsvOptions {
         columns,
@@ -166,7 +183,7 @@ fn for_each_line(
     Ok(())
 }
 
-/// What is wrong with a line, wherever it stands.
+/// The fault of a line, without its number.
 struct LineError {
     expected: String,
     found: String,

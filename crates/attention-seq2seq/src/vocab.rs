@@ -1,14 +1,4 @@
-//! The tokens a model knows, and their numbers.
-//!
-//! ```
-//! use attention_seq2seq::tokens::Tokenization::Chars;
-//! use attention_seq2seq::vocab::Vocab;
-//!
-//! let line = Chars.split("banana");
-//! let vocab = Vocab::build([&line[..]]);
-//! assert_eq!(vocab.encode(&Chars.split("nab?")), [5, 4, 6, Vocab::UNK]);
-//! assert_eq!(vocab.decode(&[Vocab::BOS, 5, 4, 6, Vocab::EOS, Vocab::PAD]), ["n", "a", "b"]);
-//! ```
+//! The tokens that a model knows, and their ids.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -18,18 +8,25 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::file;
 
-/// The first tokens of every vocabulary, in the order of their numbers.
+/// The first tokens of every vocabulary, in the order of their ids.
 const SPECIAL: [&str; 4] = ["<pad>", "<bos>", "<eos>", "<unk>"];
 
 const FORMAT: &str = "attention-seq2seq vocabulary";
 const VERSION: u32 = 1;
 
-/// Numbers for tokens: four special ones, then the rest from frequent to rare.
+/// Ids for tokens: four special tokens, then the rest from frequent to rare.
 ///
-/// Text cannot name a special token: a token of the data that reads `<eos>` is an unknown token
-/// like any other.
+/// Text cannot name a special token: a token of the data that reads `<eos>` is an unknown token like any other.
+/// Serialized, a vocabulary is the content of its file, and is checked when it is read.
 ///
-/// As serde sees it, a vocabulary is the content of its file, and is checked when it is read.
+/// ```
+/// use attention_seq2seq::{Tokenization::Chars, Vocab};
+///
+/// let line = Chars.split("banana");
+/// let vocab = Vocab::build([&line[..]]);
+/// assert_eq!(vocab.encode(&Chars.split("nab?")), [5, 4, 6, Vocab::UNK]);
+/// assert_eq!(vocab.decode(&[Vocab::BOS, 5, 4, 6, Vocab::EOS, Vocab::PAD]), ["n", "a", "b"]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "VocabFile", into = "VocabFile")]
 pub struct Vocab {
@@ -40,17 +37,17 @@ pub struct Vocab {
 impl Vocab {
     /// Fills the end of a short sequence in a batch; masked everywhere.
     pub const PAD: u32 = 0;
-    /// Begins a target: what the decoder is fed first.
+    /// Begins a target: the decoder's first input.
     pub const BOS: u32 = 1;
-    /// Ends a target: what the decoder says when it is done.
+    /// Ends a target: the decoder's last output.
     pub const EOS: u32 = 2;
     /// Stands for every token that is not in the vocabulary.
     pub const UNK: u32 = 3;
-    /// How many special tokens there are; the first token of the data has this number.
+    /// The number of special tokens, and so the id of the first token of the data.
     pub const SPECIAL_TOKENS: usize = SPECIAL.len();
 
-    /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones
-    /// in the order of their characters: the order of the sequences does not matter.
+    /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in the order of
+    /// their characters: the order of the sequences does not matter.
     pub fn build<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
         let mut counts = BTreeMap::<&str, usize>::new();
         for token in sequences
@@ -66,10 +63,10 @@ impl Vocab {
         let tokens = SPECIAL
             .into_iter()
             .chain(by_count.into_iter().map(|(token, _)| token));
-        Self::number(tokens.map(str::to_owned).collect())
+        Self::from_tokens(tokens.map(str::to_owned).collect())
     }
 
-    /// The numbers of these tokens, [`UNK`](Self::UNK) for those that have none.
+    /// The ids of these tokens, [`UNK`](Self::UNK) for those that have none.
     pub fn encode(&self, tokens: &[String]) -> Vec<u32> {
         tokens
             .iter()
@@ -77,29 +74,25 @@ impl Vocab {
             .collect()
     }
 
-    /// The numbers of these tokens.
+    /// The ids of these tokens.
     ///
     /// # Errors
-    ///
-    /// [`Error::UnknownToken`] for the first token that has none, with what could have been meant.
-    pub fn try_encode(&self, tokens: &[String]) -> Result<Vec<u32>> {
-        let numbered = tokens.iter().enumerate().map(|(index, token)| {
+    /// [`Error::UnknownToken`] for the first token that has none, with a token that may be meant.
+    pub(crate) fn try_encode(&self, tokens: &[String]) -> Result<Vec<u32>> {
+        let ids = tokens.iter().enumerate().map(|(index, token)| {
             self.id(token).ok_or_else(|| Error::UnknownToken {
                 token: token.clone(),
                 position: index + 1,
                 hint: self.hint(token),
             })
         });
-        numbered.collect()
+        ids.collect()
     }
 
-    /// The tokens of these numbers: up to the first [`EOS`](Self::EOS), without [`PAD`](Self::PAD)
-    /// and [`BOS`](Self::BOS).
+    /// The tokens of these ids: up to the first [`EOS`](Self::EOS), without [`PAD`](Self::PAD) and [`BOS`](Self::BOS).
     ///
     /// # Panics
-    ///
-    /// If a number is not below [`len`](Self::len): the numbers come from a model of another
-    /// vocabulary.
+    /// If an id is not below [`len`](Self::len): the ids are those of another vocabulary.
     pub fn decode(&self, ids: &[u32]) -> Vec<String> {
         ids.iter()
             .take_while(|id| **id != Self::EOS)
@@ -114,8 +107,7 @@ impl Vocab {
             .collect()
     }
 
-    /// How many tokens there are, the special ones included: the size of the model's embedding or
-    /// output layer.
+    /// The number of tokens, the special ones included: the size of the model's embedding or output layer.
     #[expect(
         clippy::len_without_is_empty,
         reason = "the special tokens are always there"
@@ -124,35 +116,32 @@ impl Vocab {
         self.tokens.len()
     }
 
-    /// The token of a number, special tokens by their names `<pad>`, `<bos>`, `<eos>`, `<unk>`.
-    pub fn token(&self, id: u32) -> Option<&str> {
+    /// The token of an id, special tokens by their names `<pad>`, `<bos>`, `<eos>`, `<unk>`.
+    pub(crate) fn token(&self, id: u32) -> Option<&str> {
         self.tokens
             .get(usize::try_from(id).ok()?)
             .map(String::as_str)
     }
 
-    /// The number of a token of the data; none for special tokens.
-    pub fn id(&self, token: &str) -> Option<u32> {
+    /// The id of a token of the data; none for special tokens.
+    fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(token).copied()
     }
 
     /// Saves the vocabulary as JSON, atomically.
     ///
     /// # Errors
-    ///
     /// [`Error::Io`] if the file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+    pub(crate) fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         file::save_json(path, self)
     }
 
     /// Loads a vocabulary that [`save`](Self::save) saved.
     ///
     /// # Errors
-    ///
-    /// [`Error::Io`] if the file cannot be read, [`Error::Json`] if it is no JSON of a vocabulary,
-    /// and [`Error::Vocab`] if it is one of another version, lacks the special tokens, or holds an
-    /// empty token or one token twice.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+    /// [`Error::Io`] if the file cannot be read, [`Error::Json`] if it is no JSON of a vocabulary, and [`Error::Vocab`]
+    /// if it is one of another version, lacks the special tokens, or holds an empty token or one token twice.
+    pub(crate) fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file: VocabFile = file::load_json(path)?;
         Self::try_from(file).map_err(|reason| Error::Vocab {
@@ -161,7 +150,7 @@ impl Vocab {
         })
     }
 
-    fn number(tokens: Vec<String>) -> Self {
+    fn from_tokens(tokens: Vec<String>) -> Self {
         let ids = (0..)
             .zip(&tokens)
             .skip(SPECIAL.len())
@@ -199,7 +188,7 @@ fn is_ordinary(token: &str) -> bool {
     !token.is_empty() && !SPECIAL.contains(&token)
 }
 
-/// What a vocabulary's file holds.
+/// The content of a vocabulary's file.
 #[derive(Serialize, Deserialize)]
 struct VocabFile {
     format: String,
@@ -251,7 +240,7 @@ impl TryFrom<VocabFile> for Vocab {
                 ));
             }
         }
-        Ok(Self::number(tokens))
+        Ok(Self::from_tokens(tokens))
     }
 }
 

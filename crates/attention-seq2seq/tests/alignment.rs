@@ -1,5 +1,5 @@
-//! An attention of a user's own, whose steps know of each other: its state goes from step to step, and its penalty
-//! into the loss. And the attentions of the program: their parameters keep their names.
+//! An attention of a user's own with a state: each step gets that of the step before, and the penalty is added to the
+//! loss. And the attentions of the program: their parameters keep their names.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -10,10 +10,7 @@ use attention_core::{
     AdditiveAttention, AdditiveAttentionConfig, Alignment, AlignmentState, AttentionOutput, Mask,
     Memory,
 };
-use attention_seq2seq::attention::AttentionKind;
-use attention_seq2seq::batch::{Example, Source};
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
-use attention_seq2seq::train::Trainee;
+use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -21,7 +18,7 @@ use burn::tensor::{Int, Tensor};
 use burn::train::{InferenceStep, ItemLazy, TrainStep};
 use support::*;
 
-/// Additive attention that counts its steps: step `t` costs an example `t` times the first entry of its context.
+/// Additive attention that counts its steps: the penalty of step `t` is `t` times the first element of the context.
 #[derive(Module, Debug)]
 struct Counting {
     attention: AdditiveAttention,
@@ -34,7 +31,7 @@ struct Counting {
 struct Count {
     /// The number of steps, `[batch]`.
     steps: Tensor<1>,
-    /// What they cost, `[batch]`.
+    /// The sum of their penalties, `[batch]`.
     penalty: Tensor<1>,
 }
 
@@ -100,7 +97,7 @@ fn all() -> Vec<Example> {
     examples(&[(3, 4), (5, 0), (1, 2)], &config(), 2)
 }
 
-/// What each example costs when it is alone.
+/// The penalty of each example in a batch of its own.
 fn penalties(model: &Seq2Seq<Counting>) -> Vec<f64> {
     let alone = |example| {
         let output = model.forward_with_penalty(&batch(&[example]));
@@ -133,7 +130,10 @@ fn a_penalty_ends_with_its_target() {
     let model = model();
     let together = model.forward_with_penalty(&batch(&all())).penalty.unwrap();
     let alone = penalties(&model);
-    assert!(alone.iter().all(|cost| cost.abs() > 1e-3), "{alone:?}");
+    assert!(
+        alone.iter().all(|penalty| penalty.abs() > 1e-3),
+        "{alone:?}"
+    );
     assert_close("penalty", &read(together), &alone, 1e-5);
 }
 
@@ -198,7 +198,7 @@ fn a_saved_model_has_the_names_of_its_attention_alone() {
             "score.value.weight"
         ]
     );
-    // Saved with the attention itself, read with the one of the program that can be any, and back.
+    // Saved with the attention itself, loaded with `AnyAttention`, and back.
     Trainee::new(own.clone()).save_file(&file).unwrap();
     let any = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 5));
     let any = any.try_load_file(&file).unwrap();

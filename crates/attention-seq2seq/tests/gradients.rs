@@ -8,8 +8,7 @@ mod support;
 
 use std::sync::Once;
 
-use attention_seq2seq::attention::AttentionKind;
-use attention_seq2seq::model::Seq2SeqConfig;
+use attention_seq2seq::{AttentionKind, Seq2SeqConfig};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType};
@@ -18,7 +17,7 @@ use support::*;
 /// Makes f64 the float type.
 fn configure() {
     static CONFIGURED: Once = Once::new();
-    // Before `attention_seq2seq::device::open`, whose first computation would fix f32.
+    // Before `attention_seq2seq::open_device`, whose first computation would fix f32.
     CONFIGURED.call_once(|| Device::flex().configure(FloatDType::F64).unwrap());
 }
 

@@ -4,8 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use attention_plot::{Heatmap, PlotError, TerminalColor};
-use attention_seq2seq::translate::{Attended, Translator};
-use attention_seq2seq::{Error, Result};
+use attention_seq2seq::{Attended, Error, Result, Translator};
 use clap::Args;
 
 use super::{Model, say};
@@ -14,7 +13,7 @@ use super::{Model, say};
 pub(crate) struct AttendArgs {
     /// The text to translate.
     text: String,
-    /// Where to save the heatmap: .svg, .png or .html.
+    /// The file to save the heatmap to: .svg, .png or .html.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -29,7 +28,7 @@ impl AttendArgs {
     }
 }
 
-/// Prints what the model attends to while it translates `source`, and saves it.
+/// Prints the attention weights of the translation of `source` as a heatmap, and saves it.
 pub(crate) fn show(
     translator: &Translator,
     source: &[String],
@@ -37,9 +36,10 @@ pub(crate) fn show(
 ) -> Result<()> {
     let attended = translator.attend(source);
     let heatmap = heatmap(&attended).map_err(plot_error)?;
-    let color = match std::io::stdout().is_terminal() {
-        true => TerminalColor::Ansi256,
-        false => TerminalColor::None,
+    let color = if std::io::stdout().is_terminal() {
+        TerminalColor::Ansi256
+    } else {
+        TerminalColor::None
     };
     say(heatmap.to_terminal(color))?;
     if let Some(file) = output {

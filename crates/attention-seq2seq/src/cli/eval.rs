@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use attention_seq2seq::metrics::TokenErrors;
-use attention_seq2seq::run::DataSource;
-use attention_seq2seq::tsv::load_tsv;
-use attention_seq2seq::{Error, Result};
+use attention_seq2seq::{DataSource, Error, Result, TokenErrors, load_tsv};
 use clap::Args;
 
 use super::{Model, say};

@@ -9,13 +9,11 @@ use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use attention_seq2seq::run::RunDir;
-use attention_seq2seq::translate::Translator;
-use attention_seq2seq::{Error, Result, device};
+use attention_seq2seq::{Error, Result, RunDir, Translator, compiled_in_devices, open_device};
 use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand};
 
-/// Trains sequence-to-sequence models with attention, and uses them.
+/// Trains sequence-to-sequence models with attention, and translates with them.
 #[derive(Parser)]
 #[command(name = "seq2seq", version, about)]
 struct Cli {
@@ -31,11 +29,11 @@ enum Command {
     Translate(translate::TranslateArgs),
     /// Count the errors of a model.
     Eval(eval::EvalArgs),
-    /// Draw what a model attends to while it translates one text.
+    /// Draw the attention weights of one translation.
     Attend(attend::AttendArgs),
 }
 
-/// Where to compute.
+/// The device and its threads.
 #[derive(Args)]
 struct Machine {
     /// The device: flex, ndarray, wgpu, vulkan, metal, webgpu, cuda or rocm, as compiled in [default: the first
@@ -50,14 +48,11 @@ struct Machine {
 impl Machine {
     /// The name of the device.
     fn name(&self) -> &str {
-        match (&self.device, device::compiled_in().first()) {
-            (Some(name), _) => name,
-            (None, Some(first)) => first,
-            (None, None) => "none",
-        }
+        let first = || compiled_in_devices().first().copied();
+        self.device.as_deref().or_else(first).unwrap_or("none")
     }
 
-    /// Sets the threads up, which must come before anything else, and opens the device.
+    /// Sets the number of threads, which must come before any computation, and opens the device.
     fn open(&self) -> Result<Device> {
         if let Some(threads) = self.threads {
             let error = |found: String| Error::Config {
@@ -73,7 +68,7 @@ impl Machine {
                 .build_global()
                 .map_err(|reason| error(reason.to_string()))?;
         }
-        device::open(self.name())
+        open_device(self.name())
     }
 }
 
@@ -89,7 +84,7 @@ struct Model {
 
 impl Model {
     fn load(&self) -> Result<Translator> {
-        // A missing model is told before a device is opened.
+        // A missing model is an error before a device is opened.
         let run = RunDir::new(&self.model);
         run.load_config()?;
         let device = self.machine.open()?;
@@ -97,7 +92,24 @@ impl Model {
     }
 }
 
-/// Prints a line. That nobody reads on, as in `seq2seq train | head`, is no error.
+/// The name of a device, a GPU's with its adapter.
+fn describe(name: &str, device: &Device) -> String {
+    #[cfg(any(
+        feature = "wgpu",
+        feature = "vulkan",
+        feature = "metal",
+        feature = "webgpu",
+        feature = "cuda",
+        feature = "rocm"
+    ))]
+    if let Some(identity) = device.identity() {
+        return format!("{name} ({})", identity.name);
+    }
+    let _ = device;
+    name.to_string()
+}
+
+/// Prints a line. A closed standard output, as in `seq2seq train | head`, is no error.
 fn say(line: impl Display) -> Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
         Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Error::Io {
@@ -109,7 +121,12 @@ fn say(line: impl Display) -> Result<()> {
     }
 }
 
-/// Reads the command line and does what it says.
+/// Prints a line on the standard error. `eprintln!` would panic if it is closed.
+pub(crate) fn note(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Reads the command line and runs its command.
 pub(crate) fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Train(args) => args.run(),

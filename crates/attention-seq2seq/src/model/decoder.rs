@@ -1,4 +1,4 @@
-//! The decoder: one target token at a time, each with its own look at the source.
+//! The decoder: one target token at a time, each with its own attention to the source.
 
 use attention_core::{Alignment, Memory};
 use burn::config::Config;
@@ -9,13 +9,24 @@ use burn::tensor::{Device, Int, Tensor};
 use super::gru::{Gates, Gru, GruConfig, GruPass, Table};
 
 /// Configuration of a [`Decoder`].
+///
+/// ```
+/// use attention_core::AdditiveAttentionConfig;
+/// use attention_seq2seq::DecoderConfig;
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let attention = AdditiveAttentionConfig::new(8, 8, 8).init(&device);
+/// let decoder = DecoderConfig::new(11, 5, 8).init(attention, &device);
+/// assert_eq!(decoder.output.weight.dims(), [16, 11]);
+/// ```
 #[derive(Config, Debug)]
 pub struct DecoderConfig {
     /// The number of target tokens.
     pub vocab_size: usize,
-    /// The size of a token's embedding.
+    /// The feature dimension of a token's embedding.
     pub embedding_size: usize,
-    /// The size of a state, of the decoder and of the encoder.
+    /// The feature dimension of a state, of the decoder and of the encoder.
     pub hidden_size: usize,
     /// The number of layers.
     #[config(default = 1)]
@@ -26,9 +37,9 @@ pub struct DecoderConfig {
 }
 
 impl DecoderConfig {
-    /// A decoder with new random parameters, that looks at the source with `attention`.
+    /// A decoder with new random parameters, that attends to the source with `attention`.
     ///
-    /// Its queries and keys are of `hidden_size`, and its contexts have to be.
+    /// Queries and keys are of `hidden_size`, and contexts have to be.
     ///
     /// # Panics
     /// If a size is 0 or `dropout` is not in `[0, 1)`.
@@ -58,27 +69,28 @@ impl DecoderConfig {
     }
 }
 
-/// A recurrent decoder with attention (Bahdanau et al. 2015).
+/// A recurrent decoder with attention (Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align
+/// and Translate").
 ///
-/// At each step the query is the top layer's state; its context, joined with the embedding of the previous target
-/// token, is the input of the recurrent layers; the new state and the context predict the token.
+/// At each step the query is the top layer's state. The context, joined with the embedding of the previous target
+/// token, is the input of the recurrent layers. The new state and the context predict the next token.
 #[derive(Module, Debug)]
 pub struct Decoder<A: Alignment> {
     /// The embedding of target tokens, `[tokens, embedding_size]`.
     pub embedding: Embedding,
-    /// How the decoder looks at the source.
+    /// The attention to the source.
     pub attention: A,
-    /// From the encoder's last states to the first states, one for each layer.
+    /// The linear layers from the encoder's last states to the first states, one for each layer.
     pub start: Vec<Linear>,
     /// The recurrent layers.
     pub layers: Vec<Gru>,
     /// Dropout on the features that predict a token.
     pub dropout: Dropout,
-    /// From state and context to the logits of the tokens.
+    /// The output projection, from state and context to the logits of the tokens.
     pub output: Linear,
 }
 
-/// A decoder made ready for one pass over a target.
+/// A decoder prepared for one pass over a target.
 pub(crate) struct DecoderPass<'a, A: Alignment> {
     decoder: &'a Decoder<A>,
     memory: &'a Memory,
@@ -87,7 +99,7 @@ pub(crate) struct DecoderPass<'a, A: Alignment> {
     layers: Vec<GruPass>,
 }
 
-/// What one step hands to the next.
+/// The state that a step hands to the next.
 #[derive(Clone)]
 pub(crate) struct DecoderState<A: Alignment> {
     /// Of each layer, `[batch, hidden_size]`.
@@ -95,12 +107,14 @@ pub(crate) struct DecoderState<A: Alignment> {
     attention: A::State,
 }
 
-/// What one step yields.
-pub(crate) struct Step {
+/// The result of a step.
+pub(crate) struct Step<A: Alignment> {
     /// The state and context that predict the token, `[batch, 2 * hidden_size]`.
     pub features: Tensor<2>,
     /// The attention weights, `[batch, source tokens]`, if asked for.
     pub weights: Option<Tensor<2>>,
+    /// The state for the next step.
+    pub state: DecoderState<A>,
 }
 
 impl<A: Alignment> Decoder<A> {
@@ -115,52 +129,50 @@ impl<A: Alignment> Decoder<A> {
         }
     }
 
-    /// What attention adds to the loss of each example, up to `state`, `[batch]`, if anything.
+    /// The attention's penalty on each example up to `state`, `[batch]`, if it has one.
     pub(crate) fn penalty(&self, state: &DecoderState<A>) -> Option<Tensor<1>> {
         self.attention.penalty(&state.attention)
     }
 
+    /// Prepares one pass over a target.
     pub(crate) fn pass<'a>(&'a self, memory: &'a Memory) -> DecoderPass<'a, A> {
         let layers: Vec<GruPass> = self.layers.iter().map(Gru::pass).collect();
-        let (table, context_weights) = layers[0].table(self.embedding.weight.val());
+        let embedding = self.embedding.weight.val();
+        let [_, embedding_size] = embedding.dims();
         DecoderPass {
             decoder: self,
             memory,
-            table,
-            context_weights,
+            context_weights: layers[0].weights_after(embedding_size),
+            table: layers[0].table(embedding),
             layers,
         }
     }
 
-    /// The logits of the next token, `[rows, tokens]`, from the features of [`Step`].
+    /// The logits of the next token, `[batch, vocab_size]`, from the features of [`Step`].
     pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
         self.output.forward(self.dropout.forward(features))
     }
 }
 
 impl<A: Alignment> DecoderPass<'_, A> {
-    /// Reads the previous tokens, `[batch]`.
+    /// One step, whose inputs are the previous tokens, `[batch]`.
     pub(crate) fn step(
         &self,
         tokens: Tensor<1, Int>,
         state: DecoderState<A>,
         with_weights: bool,
-    ) -> (Step, DecoderState<A>) {
+    ) -> Step<A> {
         let mut states = state.layers;
         let top = states.len() - 1;
         let query = states[top].clone().unsqueeze_dim::<3>(1);
         let attention = &self.decoder.attention;
-        let (context, weights, attention) = match with_weights {
-            true => {
-                let (output, state) =
-                    attention.step_with_weights(query, self.memory, state.attention);
-                let weights = output.weights.squeeze_dim::<2>(1);
-                (output.context, Some(weights), state)
-            }
-            false => {
-                let (context, state) = attention.step(query, self.memory, state.attention);
-                (context, None, state)
-            }
+        let (context, weights, attention) = if with_weights {
+            let (output, state) = attention.step_with_weights(query, self.memory, state.attention);
+            let weights = output.weights.squeeze_dim::<2>(1);
+            (output.context, Some(weights), state)
+        } else {
+            let (context, state) = attention.step(query, self.memory, state.attention);
+            (context, None, state)
         };
         let context = context.squeeze_dim::<2>(1);
 
@@ -171,14 +183,13 @@ impl<A: Alignment> DecoderPass<'_, A> {
             let gates = self.layers[layer].inputs(states[layer - 1].clone());
             states[layer] = self.layers[layer].step(gates, states[layer].clone());
         }
-        let step = Step {
+        Step {
             features: Tensor::cat(vec![states[top].clone(), context], 1),
             weights,
-        };
-        let state = DecoderState {
-            layers: states,
-            attention,
-        };
-        (step, state)
+            state: DecoderState {
+                layers: states,
+                attention,
+            },
+        }
     }
 }

@@ -9,18 +9,30 @@ use super::gru::{Gates, Gru, GruConfig};
 use crate::batch::Source;
 
 /// Configuration of an [`Encoder`].
+///
+/// ```
+/// use attention_seq2seq::{EncoderConfig, Source};
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let encoder = EncoderConfig::new(12, 5, 8).with_layers(2).init(&device);
+/// let source = Source::new([&[5, 4, 6][..], &[7]], &device);
+/// let encoded = encoder.forward(&source);
+/// assert_eq!(encoded.states.dims(), [2, 3, 8]);
+/// assert_eq!(encoded.last.len(), 2);
+/// ```
 #[derive(Config, Debug)]
 pub struct EncoderConfig {
     /// The number of source tokens.
     pub vocab_size: usize,
-    /// The size of a token's embedding.
+    /// The feature dimension of a token's embedding.
     pub embedding_size: usize,
-    /// The size of a state; a bidirectional encoder gives half to each direction.
+    /// The feature dimension of a state; a bidirectional encoder gives half to each direction.
     pub hidden_size: usize,
     /// The number of layers.
     #[config(default = 1)]
     pub layers: usize,
-    /// Whether to read the source in both directions.
+    /// Whether the encoder reads the source in both directions.
     #[config(default = true)]
     pub bidirectional: bool,
 }
@@ -40,10 +52,8 @@ impl EncoderConfig {
             "EncoderConfig: hidden_size of a bidirectional encoder expected even, got {}",
             self.hidden_size
         );
-        let size = match self.bidirectional {
-            true => self.hidden_size / 2,
-            false => self.hidden_size,
-        };
+        let directions = if self.bidirectional { 2 } else { 1 };
+        let size = self.hidden_size / directions;
         let layer = |index: usize| {
             let input_size = match index {
                 0 => self.embedding_size,
@@ -51,13 +61,17 @@ impl EncoderConfig {
             };
             GruConfig::new(input_size, size).init(device)
         };
+        let embedding = EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device);
+        let forward = (0..self.layers).map(layer).collect();
+        let backward = if self.bidirectional {
+            (0..self.layers).map(layer).collect()
+        } else {
+            Vec::new()
+        };
         Encoder {
-            embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
-            forward: (0..self.layers).map(layer).collect(),
-            backward: match self.bidirectional {
-                true => (0..self.layers).map(layer).collect(),
-                false => Vec::new(),
-            },
+            embedding,
+            forward,
+            backward,
         }
     }
 }
@@ -73,11 +87,11 @@ pub struct Encoder {
     pub backward: Vec<Gru>,
 }
 
-/// What an [`Encoder`] returns.
+/// The output of an [`Encoder`].
 pub struct Encoded {
-    /// The top layer's state at every source token, `[batch, tokens, hidden_size]`; arbitrary at padding.
+    /// The top layer's state at every source token, `[batch, source tokens, hidden_size]`; arbitrary at padding.
     pub states: Tensor<3>,
-    /// Every layer's state after the last token, `[batch, hidden_size]` each.
+    /// The state of each layer after the last token, `[batch, hidden_size]`.
     pub last: Vec<Tensor<2>>,
 }
 
@@ -85,7 +99,7 @@ pub struct Encoded {
 type StepInputs<'a> = Box<dyn Fn(usize) -> Gates<2> + 'a>;
 
 impl Encoder {
-    /// Encodes a batch of sources.
+    /// Encodes a batch of sources. Padding changes no state of a token.
     pub fn forward(&self, source: &Source) -> Encoded {
         let steps = source.num_tokens();
         let ends = Ends::new(source, &self.embedding.weight.device());
@@ -96,7 +110,7 @@ impl Encoder {
                 let pass = gru.pass();
                 let inputs: StepInputs = match layer {
                     0 => {
-                        let (table, _) = pass.table(self.embedding.weight.val());
+                        let table = pass.table(self.embedding.weight.val());
                         Box::new(move |step| table.rows(source.token(step)))
                     }
                     _ => {
@@ -135,7 +149,7 @@ impl Encoder {
     }
 }
 
-/// Where each source ends: padding must not change a state.
+/// The end of each source: padding must not change a state.
 struct Ends {
     /// For each step, 1 where the step is a token and 0 where it is padding, `[batch, 1]`; `None` where no source
     /// has ended yet.
@@ -157,6 +171,7 @@ impl Ends {
         Self { is_token }
     }
 
+    /// The state after a step: `next` where the step is a token, `previous` where it is padding.
     fn hold(&self, step: usize, next: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
         match &self.is_token[step] {
             Some(is_token) => previous.clone() + (next - previous) * is_token.clone(),

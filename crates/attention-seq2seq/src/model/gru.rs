@@ -1,4 +1,4 @@
-//! A gated recurrent unit that is cheap to train step by step.
+//! A gated recurrent unit, trained step by step.
 
 use burn::config::Config;
 use burn::module::Module;
@@ -7,11 +7,19 @@ use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Device, Int, Tensor};
 
 /// Configuration of a [`Gru`].
+///
+/// ```
+/// use attention_seq2seq::GruConfig;
+/// use burn::tensor::Device;
+///
+/// let gru = GruConfig::new(5, 7).init(&Device::flex());
+/// assert_eq!(gru.hidden.weight.dims(), [7, 21]); // the gates r, z and n
+/// ```
 #[derive(Config, Debug)]
 pub struct GruConfig {
-    /// The size of an input.
+    /// The feature dimension of an input.
     pub input_size: usize,
-    /// The size of the hidden state.
+    /// The feature dimension of the hidden state.
     pub hidden_size: usize,
 }
 
@@ -43,7 +51,8 @@ impl GruConfig {
     }
 }
 
-/// A gated recurrent unit, one layer in one direction (Cho et al. 2014).
+/// A gated recurrent unit, one layer in one direction (Cho et al. 2014, "Learning Phrase Representations using RNN
+/// Encoder-Decoder").
 ///
 /// ```text
 /// r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
@@ -52,8 +61,8 @@ impl GruConfig {
 /// h' = (1 - z) * n + z * h
 /// ```
 ///
-/// The three gates stand side by side in the order r, z, n, as in PyTorch's `weight_ih_l0` and `weight_hh_l0`
-/// (which are `[out, in]`; Burn's are `[in, out]`).
+/// The gates stand side by side in the order r, z, n, as in `weight_ih_l0` and `weight_hh_l0` of PyTorch's
+/// `torch.nn.GRU` (which are `[out, in]`; Burn's are `[in, out]`).
 #[derive(Module, Debug)]
 pub struct Gru {
     /// `W_i`, `[input_size, 3 * hidden_size]`, with bias.
@@ -102,7 +111,7 @@ impl Gates<2> {
     }
 }
 
-/// A [`Gru`] made ready for one pass over a sequence: its parameters, split into gates once.
+/// A [`Gru`] prepared for one pass over a sequence: its parameters, split into gates once.
 #[derive(Clone, Debug)]
 pub(crate) struct GruPass {
     /// `[input_size, hidden_size]` each.
@@ -116,7 +125,7 @@ pub(crate) struct GruPass {
 }
 
 impl Gru {
-    /// Prepares for one pass over a sequence.
+    /// Prepares one pass over a sequence.
     pub(crate) fn pass(&self) -> GruPass {
         let bias = |linear: &Linear| {
             let [_, size] = linear.weight.dims();
@@ -148,27 +157,28 @@ impl GruPass {
             .add(self.bias.clone())
     }
 
-    /// The share of the first inputs, an embedding, for every row of its table; and the weights of the rest.
+    /// The inputs' share of the gates for every row of an embedding, `[tokens, size]`, whose features are the first
+    /// inputs; [`weights_after`](Self::weights_after) are the weights of the others.
     ///
     /// A vocabulary is small beside a batch of sequences, so a table of products is cheaper than the products of
     /// all embedded tokens; [`Table::rows`] looks them up.
-    pub(crate) fn table(&self, embedding: Tensor<2>) -> (Table, Gates<2>) {
+    pub(crate) fn table(&self, embedding: Tensor<2>) -> Table {
         let [_, size] = embedding.dims();
-        let [input_size, _] = self.input.reset.dims();
-        let table = self
+        let products = self
             .input
-            .map(|weight| embedding.clone().matmul(weight.clone().narrow(0, 0, size)))
-            .add(self.bias.clone());
-        let rest = match input_size - size {
-            0 => self.input.clone(),
-            rest => self
-                .input
-                .map(|weight| weight.clone().narrow(0, size, rest)),
-        };
-        (Table(table), rest)
+            .map(|weight| embedding.clone().matmul(weight.clone().narrow(0, 0, size)));
+        Table(products.add(self.bias.clone()))
     }
 
-    /// `h'` from the inputs' share of the gates and `h`, `[batch, hidden_size]`.
+    /// The weights of all inputs but the first `size`, at least one: `[input_size - size, hidden_size]` each.
+    pub(crate) fn weights_after(&self, size: usize) -> Gates<2> {
+        let [input_size, _] = self.input.reset.dims();
+        let others = input_size - size;
+        self.input
+            .map(|weight| weight.clone().narrow(0, size, others))
+    }
+
+    /// The state `h'` from the inputs' share of the gates and the state `h`, both `[batch, hidden_size]`.
     pub(crate) fn step(&self, inputs: Gates<2>, hidden: Tensor<2>) -> Tensor<2> {
         let from_hidden = self
             .hidden
@@ -204,7 +214,7 @@ mod tests {
     use burn::tensor::Distribution;
 
     use super::*;
-    use crate::device;
+    use crate::device::test_device;
 
     const BATCH: usize = 3;
     const EMBEDDING: usize = 4;
@@ -245,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_step_follows_the_formulas_whichever_way_its_input_comes() {
-        let device = device::open(device::compiled_in()[0]).unwrap();
+        let device = test_device();
         let random = |rows: usize, size: usize| {
             Tensor::<2>::random([rows, size], Distribution::Normal(0.0, 1.0), &device)
         };
@@ -265,14 +275,15 @@ mod tests {
             .flat_map(|(x, h)| step(&gru, x, h))
             .collect();
         assert_close(&pass.step(pass.inputs(input), hidden.clone()), &expected);
-        let (table, rest) = pass.table(embedding);
-        let gates = table.rows(rows).add_product(context, &rest);
+        let context_weights = pass.weights_after(EMBEDDING);
+        let gates = pass.table(embedding).rows(rows);
+        let gates = gates.add_product(context, &context_weights);
         assert_close(&pass.step(gates, hidden), &expected);
     }
 
     #[test]
     fn parameters_start_within_pytorchs_bound() {
-        let device = device::open(device::compiled_in()[0]).unwrap();
+        let device = test_device();
         let gru = GruConfig::new(EMBEDDING, HIDDEN).init(&device);
         let bound = 1.0 / (HIDDEN as f64).sqrt();
         for linear in [&gru.input, &gru.hidden] {
@@ -289,7 +300,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "sizes expected at least 1, got input 3 and hidden 0")]
     fn a_size_of_nothing_is_refused() {
-        let device = device::open(device::compiled_in()[0]).unwrap();
+        let device = test_device();
         GruConfig::new(3, 0).init(&device);
     }
 }

@@ -1,4 +1,4 @@
-//! The encoder-decoder that attention was invented for.
+//! The encoder-decoder with attention, generic over the attention of `attention-core`.
 
 mod decoder;
 mod encoder;
@@ -20,42 +20,49 @@ use crate::vocab::Vocab;
 use decoder::DecoderState;
 
 /// Configuration of a [`Seq2Seq`] model.
+///
+/// ```
+/// use attention_seq2seq::{AttentionKind, Seq2SeqConfig, Source};
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let config = Seq2SeqConfig::new(13, 11).with_hidden_size(8);
+/// let model = config.init(AttentionKind::Additive.init(&config, &device), &device);
+///
+/// let source = Source::new([&[5, 4, 6][..], &[7]], &device);
+/// let translation = model.greedy(&source, 9, true);
+/// assert!(translation.tokens.iter().all(|tokens| tokens.len() <= 9));
+/// assert_eq!(translation.weights[0].dims(), [2, 3]);
+/// ```
 #[derive(Config, Debug, PartialEq)]
 pub struct Seq2SeqConfig {
     /// The number of source tokens.
     pub source_vocab_size: usize,
     /// The number of target tokens.
     pub target_vocab_size: usize,
-    /// The size of a token's embedding, on both sides.
+    /// The feature dimension of a token's embedding, on both sides.
     #[config(default = 32)]
     pub embedding_size: usize,
-    /// The size of a state, of encoder and decoder.
+    /// The feature dimension of a state, of encoder and decoder.
     #[config(default = 128)]
     pub hidden_size: usize,
     /// The number of recurrent layers, of encoder and decoder.
     #[config(default = 1)]
     pub layers: usize,
-    /// Whether the encoder reads in both directions.
+    /// Whether the encoder reads the source in both directions.
     #[config(default = true)]
     pub bidirectional: bool,
-    /// Dropout while training.
+    /// The probability to drop an attention weight or an output feature while training.
     #[config(default = 0.0)]
     pub dropout: f64,
 }
 
 impl Seq2SeqConfig {
-    /// What [`init`](Self::init) would panic on, as an error for people.
+    /// Checks the settings, with an error of one line where [`init`](Self::init) would panic.
     ///
     /// # Errors
-    /// If a number is out of its range.
-    pub fn check(&self) -> crate::error::Result<()> {
-        let error = |what: &str, expected: &str, found: String| {
-            Err(Error::Config {
-                what: what.to_string(),
-                expected: expected.to_string(),
-                found,
-            })
-        };
+    /// [`Error::Config`] for the first setting that is out of its range.
+    pub(crate) fn check(&self) -> crate::error::Result<()> {
         let sizes = [
             ("the embedding size", self.embedding_size),
             ("the hidden size", self.hidden_size),
@@ -63,32 +70,33 @@ impl Seq2SeqConfig {
         ];
         for (what, size) in sizes {
             if size == 0 {
-                return error(what, "at least 1", size.to_string());
+                return Err(Error::config(what, "at least 1", size));
             }
         }
         if self.bidirectional && !self.hidden_size.is_multiple_of(2) {
             let expected = "even, half for each direction of the encoder";
-            return error("the hidden size", expected, self.hidden_size.to_string());
+            let found = self.hidden_size;
+            return Err(Error::config("the hidden size", expected, found));
         }
         if !(0.0..1.0).contains(&self.dropout) {
             let expected = "at least 0 and less than 1";
-            return error("the dropout", expected, self.dropout.to_string());
+            return Err(Error::config("the dropout", expected, self.dropout));
         }
         Ok(())
     }
 
-    /// A model with new random parameters, whose decoder looks at the source with `attention`.
+    /// A model with new random parameters, whose decoder attends to the source with `attention`.
     ///
-    /// Queries, keys and values are of `hidden_size`, and so must be the contexts. [`AttentionKind::init`] makes the
-    /// attentions that the program knows; any other is as good:
+    /// Queries, keys and values are of `hidden_size`, and contexts have to be. [`AttentionKind::init`] makes the
+    /// attentions that the program offers; any other will do:
     ///
     /// ```
     /// use attention_core::{Attention, DotFamily};
-    /// use attention_seq2seq::model::Seq2SeqConfig;
+    /// use attention_seq2seq::Seq2SeqConfig;
     /// use burn::module::Module;
     /// use burn::tensor::Device;
     ///
-    /// /// `q . k`, as it is.
+    /// /// `q . k`, without a scale.
     /// #[derive(Module, Debug)]
     /// struct PlainDot {}
     ///
@@ -125,51 +133,68 @@ impl Seq2SeqConfig {
 }
 
 /// An encoder and a decoder with attention between them, generic over the attention.
+///
+/// ```
+/// use attention_core::DotProductAttentionConfig;
+/// use attention_seq2seq::{Batch, Example, Seq2SeqConfig};
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let attention = DotProductAttentionConfig::new().init();
+/// let model = Seq2SeqConfig::new(13, 11).with_hidden_size(8).init(attention, &device);
+///
+/// let example = Example { source: vec![5, 4, 6], target: vec![7, 8] };
+/// let logits = model.forward(&Batch::new(&[example], &device));
+/// assert_eq!(logits.dims(), [1, 3, 11]); // the target and its end
+/// ```
 #[derive(Module, Debug)]
 pub struct Seq2Seq<A: Alignment> {
-    /// Source tokens to states.
+    /// The encoder, from source tokens to states.
     pub encoder: Encoder,
-    /// States to target tokens.
+    /// The decoder, from states to target tokens.
     pub decoder: Decoder<A>,
 }
 
-/// What [`Seq2Seq::forward_with_penalty`] returns.
+/// The output of [`Seq2Seq::forward_with_penalty`].
 pub struct ForwardOutput {
     /// The logits of every target token, `[batch, target tokens, target_vocab_size]`.
     pub logits: Tensor<3>,
-    /// What attention adds to the loss of each example, `[batch]`, if anything: [`Alignment::penalty`] after the last
-    /// token of its target, whatever its padding.
+    /// The term that attention adds to the loss of each example, `[batch]`, if it has one: [`Alignment::penalty`] after
+    /// the last token of the target.
     pub penalty: Option<Tensor<1>>,
 }
 
-/// What [`Seq2Seq::greedy`] returns, for a batch.
+/// The output of [`Seq2Seq::greedy`], for a batch.
 pub struct Translation {
     /// The target tokens of each example, without the end token.
     pub tokens: Vec<Vec<u32>>,
-    /// Each step's attention weights, `[batch, source tokens]`, if asked for.
+    /// The attention weights of each step, `[batch, source tokens]`; none if they were not asked for.
     pub weights: Vec<Tensor<2>>,
 }
 
 impl<A: Alignment> Seq2Seq<A> {
-    /// The logits of every target token, each predicted from the true tokens before it (teacher forcing).
+    /// The logits of every target token, each predicted from the target's tokens before it (teacher forcing).
     ///
     /// # Shapes
-    /// - result `[batch, target tokens, target_vocab_size]`
+    /// - result `[batch, target tokens, target_vocab_size]`; the end of a target is one of its tokens
     pub fn forward(&self, batch: &Batch) -> Tensor<3> {
         self.forward_with_penalty(batch).logits
     }
 
-    /// [`forward`](Self::forward), and what attention adds to the loss.
+    /// [`forward`](Self::forward), with the penalty that attention adds to the loss.
+    ///
+    /// # Shapes
+    /// - logits `[batch, target tokens, target_vocab_size]`, penalty `[batch]`
     pub fn forward_with_penalty(&self, batch: &Batch) -> ForwardOutput {
-        let (memory, mut state) = self.encode(&batch.source);
+        let Encoding { memory, mut state } = self.encode(&batch.source);
         let pass = self.decoder.pass(&memory);
         let mut features: Vec<Tensor<2>> = Vec::with_capacity(batch.target_len());
         let mut penalties: Vec<Tensor<1>> = Vec::new();
-        for at in 0..batch.target_len() {
-            let (step, next) = pass.step(batch.previous_token(at), state, false);
+        for position in 0..batch.target_len() {
+            let step = pass.step(batch.previous_token(position), state, false);
             features.push(step.features);
-            penalties.extend(self.decoder.penalty(&next));
-            state = next;
+            penalties.extend(self.decoder.penalty(&step.state));
+            state = step.state;
         }
         let features: Tensor<3> = Tensor::stack(features, 1);
         let [examples, steps, size] = features.dims();
@@ -183,7 +208,7 @@ impl<A: Alignment> Seq2Seq<A> {
                 steps,
                 "Alignment::penalty expected after every step or after none"
             );
-            // A target has ended before the padding that the others of its batch make necessary.
+            // The penalty of the steps at padding, after a target's last token, must not count.
             let last = batch.last_steps().unsqueeze_dim::<2>(1);
             let penalties: Tensor<2> = Tensor::stack(penalties, 1);
             penalties.gather(1, last).squeeze_dim::<1>(1)
@@ -194,10 +219,10 @@ impl<A: Alignment> Seq2Seq<A> {
         }
     }
 
-    /// The most likely target token at each step, fed back into the next, until every example has ended or
-    /// `max_len` tokens were produced.
+    /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
+    /// `max_len` tokens.
     pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
-        let (memory, mut state) = self.encode(source);
+        let Encoding { memory, mut state } = self.encode(source);
         let pass = self.decoder.pass(&memory);
         let device = memory.values().device();
         let examples = source.batch_size();
@@ -208,8 +233,8 @@ impl<A: Alignment> Seq2Seq<A> {
         };
         let mut ended = vec![false; examples];
         for _ in 0..max_len {
-            let (step, next) = pass.step(tokens, state, with_weights);
-            state = next;
+            let step = pass.step(tokens, state, with_weights);
+            state = step.state;
             tokens = self
                 .decoder
                 .logits(step.features)
@@ -230,29 +255,34 @@ impl<A: Alignment> Seq2Seq<A> {
         translation
     }
 
-    fn encode(&self, source: &Source) -> (Memory, DecoderState<A>) {
+    fn encode(&self, source: &Source) -> Encoding<A> {
         let encoded = self.encoder.forward(source);
         let mask = Mask::valid_lens(source.valid_lens());
         let states = encoded.states;
         let memory = self.decoder.attention.prepare(states.clone(), states, mask);
         let state = self.decoder.first_state(encoded.last, &memory);
-        (memory, state)
+        Encoding { memory, state }
     }
+}
+
+/// A source, ready for the decoder.
+struct Encoding<A: Alignment> {
+    memory: Memory,
+    /// The state before the first target token.
+    state: DecoderState<A>,
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use burn::data::dataloader::batcher::Batcher;
-
     use super::*;
     use crate::attention::AttentionKind;
-    use crate::batch::{Example, Seq2SeqBatcher};
-    use crate::device;
+    use crate::batch::Example;
+    use crate::device::test_device;
 
-    /// What [`Seq2Seq::forward`] computes at once, and greedy search step by step.
+    /// The logits of [`Seq2Seq::forward`] against those of single steps, as greedy search takes them.
     fn check(kind: AttentionKind, layers: usize) {
-        let device = device::open(device::compiled_in()[0]).unwrap();
+        let device = test_device();
         let config = Seq2SeqConfig::new(13, 11)
             .with_embedding_size(5)
             .with_hidden_size(6)
@@ -266,17 +296,17 @@ mod tests {
             example(&[4, 12, 7], &[10, 5, 4, 4]),
             example(&[6, 5, 4, 9, 11], &[7, 8]),
         ];
-        let batch = Seq2SeqBatcher.batch(vec![examples], &device);
+        let batch = Batch::new(&examples, &device);
         let logits = model.forward(&batch);
         assert_eq!(logits.dims(), [2, 5, 11]);
 
-        let (memory, start) = model.encode(&batch.source);
-        let pass = model.decoder.pass(&memory);
+        let start = model.encode(&batch.source);
+        let pass = model.decoder.pass(&start.memory);
         for with_weights in [false, true] {
-            let mut state = start.clone();
+            let mut state = start.state.clone();
             for at in 0..batch.target_len() {
-                let (step, next) = pass.step(batch.previous_token(at), state, with_weights);
-                state = next;
+                let step = pass.step(batch.previous_token(at), state, with_weights);
+                state = step.state;
                 assert_eq!(step.weights.is_some(), with_weights);
                 let actual = model.decoder.logits(step.features);
                 let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);

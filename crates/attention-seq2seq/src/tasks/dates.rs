@@ -16,15 +16,14 @@ const YEARS: RangeInclusive<u32> = 1900..=2099;
 /// The years that two digits after an apostrophe mean: '50 to '99 are 19xx, '00 to '49 are 20xx.
 const SHORT_YEARS: RangeInclusive<u32> = 1950..=2049;
 
-/// How a language, or a whole country in digits, writes a date.
+/// A written form of dates, of one language or in digits.
 ///
-/// The fields are those of `strftime`: `%d` day, `%m` month, `%-d` and `%-m` without leading zero,
-/// `%b` short month, `%B` month, `%A` weekday, `%Y` year, `%y` its last two digits; and `%o` for
-/// the day as an ordinal.
+/// The fields are those of `strftime`: `%d` day, `%m` month, `%-d` and `%-m` without leading zero, `%b` short month,
+/// `%B` month, `%A` weekday, `%Y` year, `%y` its last two digits; and `%o` for the day as an ordinal.
 ///
-/// No text fits two dates. Two-digit years stand last, after an apostrophe. In digits, the year
-/// comes first or last and the separator tells the rest: year first is year, month, day; dots and
-/// dashes are day, month, year; slashes are month, day, year as in the United States.
+/// No text fits two dates. A two-digit year is the last field, after an apostrophe. In digits, the year is first or
+/// last: a year first is year, month, day; with a year last, dots and dashes are day, month, year, and slashes are
+/// month, day, year as in the United States.
 struct Format {
     language: &'static Language,
     pattern: &'static str,
@@ -35,7 +34,7 @@ const fn format(language: &'static Language, pattern: &'static str) -> Format {
 }
 
 static FORMATS: &[Format] = &[
-    // in digits; the language does not matter
+    // in digits, for any language
     format(&ENGLISH, "%Y-%m-%d"),
     format(&ENGLISH, "%Y/%m/%d"),
     format(&ENGLISH, "%Y.%m.%d"),
@@ -164,8 +163,7 @@ impl Format {
     }
 }
 
-/// A date of [`YEARS`] in one of the [`FORMATS`], every eighth all in small letters and every
-/// eighth all in capitals.
+/// A date of [`YEARS`] in one of the [`FORMATS`], every eighth in small letters and every eighth in capitals.
 pub(super) fn pair(rng: &mut impl Rng) -> Pair {
     let format = &FORMATS[rng.random_range(0..FORMATS.len())];
     let (year, month) = (rng.random_range(format.years()), rng.random_range(1..=12));
@@ -227,7 +225,7 @@ mod tests {
         names
     }
 
-    /// Reads a date by the rules that [`Format`] documents, knowing neither language nor pattern.
+    /// Reads a date by the rules that [`Format`] documents, without its language and pattern.
     fn parse(source: &str, months: &HashMap<String, u32>) -> Date {
         let lower = source.to_lowercase();
         let word_month = lower

@@ -1,4 +1,4 @@
-//! The names of months and weekdays, as they stand in a date.
+//! The names of months and weekdays, in the forms that dates use.
 
 /// One language's words for a date, in the case it writes them.
 pub(super) struct Language {

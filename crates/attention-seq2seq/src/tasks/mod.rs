@@ -1,12 +1,4 @@
-//! Tasks that make their own data: nothing to download, and every size of it.
-//!
-//! ```
-//! use attention_seq2seq::tasks::Task;
-//!
-//! let pairs = Task::Dates.train_valid(1_000, 100, 42);
-//! assert_eq!(pairs.train.len(), 1_000);
-//! assert_eq!(pairs.valid[0].target.len(), "YYYY-MM-DD".len());
-//! ```
+//! Tasks whose pairs are generated: nothing to download, in any size.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,17 +18,25 @@ mod dates;
 mod languages;
 mod symbols;
 
-/// A task whose pairs are generated.
+/// A task whose pairs are generated: nothing to download, in any size.
 ///
 /// The generator is ChaCha with 8 rounds, so that a seed means the same pairs on every machine.
+///
+/// ```
+/// use attention_seq2seq::Task;
+///
+/// let pairs = Task::Dates.train_valid(1_000, 100, 42);
+/// assert_eq!(pairs.train.len(), 1_000);
+/// assert_eq!(pairs.valid[0].target.len(), "YYYY-MM-DD".len());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Task {
     /// A date as people write it, in ten languages, to ISO 8601: `5 novembre 1994` to `1994-11-05`.
     ///
-    /// Years are 1900 to 2099. No text fits two dates: `11/05/1994` is the fifth of November as in
-    /// the United States, `05.11.1994` and `05-11-1994` are too, and two-digit years have an
-    /// apostrophe, from `'50` for 1950 to `'49` for 2049.
+    /// Years are 1900 to 2099. No text fits two dates: `11/05/1994` is the fifth of November as in the United States,
+    /// `05.11.1994` and `05-11-1994` are too, and two-digit years have an apostrophe, from `'50` for 1950 to `'49` for
+    /// 2049.
     Dates,
     /// 3 to 20 letters from a to z, backwards: `abc` to `cba`.
     Reverse,
@@ -49,7 +49,7 @@ impl Task {
     pub const ALL: [Self; 3] = [Self::Dates, Self::Reverse, Self::Copy];
 
     /// The name that [`FromStr`] reads.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Dates => "dates",
             Self::Reverse => "reverse",
@@ -58,22 +58,21 @@ impl Task {
     }
 
     /// How the sources and targets of the task become tokens.
-    pub fn tokenization(self) -> Tokenization {
+    pub(crate) fn tokenization(self) -> Tokenization {
         match self {
             Self::Dates | Self::Reverse | Self::Copy => Tokenization::Chars,
         }
     }
 
-    /// The first `count` pairs of a seed. A source may come twice, always with the same target.
+    /// The first `count` pairs of a seed. A source may occur twice, always with the same target.
     pub fn generate(self, count: usize, seed: u64) -> Vec<Pair> {
         self.pairs(seed, TRAIN_STREAM).take(count).collect()
     }
 
-    /// Pairs to learn from and pairs to measure on, with no source of one among the other.
+    /// Pairs to learn from and pairs to validate on, with no source of one among the other.
     ///
-    /// The validation pairs of a seed are the same whatever `train_count`: runs on more data stay
-    /// comparable. In [`Dates`](Self::Dates) the calendar day of a validation source may be in
-    /// `train`, written in another way.
+    /// The validation pairs of a seed are the same whatever `train_count`: runs on more data stay comparable. In
+    /// [`Dates`](Self::Dates) the calendar day of a validation source may be in `train`, written in another way.
     pub fn train_valid(self, train_count: usize, valid_count: usize, seed: u64) -> Pairs {
         let valid = self
             .pairs(seed, VALID_STREAM)
@@ -117,7 +116,6 @@ impl FromStr for Task {
     type Err = Error;
 
     /// # Errors
-    ///
     /// [`Error::UnknownTask`] with the names there are.
     fn from_str(name: &str) -> Result<Self> {
         Self::ALL
@@ -161,8 +159,7 @@ mod tests {
         }
     }
 
-    /// Fails when a new `rand` draws otherwise: every seed then means other pairs, and a changelog
-    /// must say so.
+    /// Fails when a new `rand` draws otherwise: every seed then means other pairs, and a changelog must say so.
     #[test]
     fn seeds_mean_the_same_pairs_as_ever() {
         for (task, train, valid) in [

@@ -1,4 +1,4 @@
-//! The share of outputs that are right as a whole.
+//! The exact match of outputs and targets.
 
 use std::sync::Arc;
 
@@ -9,23 +9,30 @@ use burn::train::metric::{
     SerializedEntry,
 };
 
-/// The share, in percent, of outputs that equal their target in every token.
+/// The share, in percent, of outputs that equal their target in every token, as a metric of `burn-train`.
+///
+/// ```
+/// use attention_seq2seq::ExactMatch;
+/// use burn::train::metric::Metric;
+///
+/// assert_eq!(ExactMatch::new().name().as_str(), "Exact match");
+/// ```
 #[derive(Clone)]
 pub struct ExactMatch {
     name: MetricName,
     state: NumericMetricState,
 }
 
-/// What [`ExactMatch`] compares.
+/// The tokens that [`ExactMatch`] compares.
 pub struct ExactMatchInput {
-    /// `[batch, tokens]`
+    /// The outputs, `[batch, target tokens]`.
     pub outputs: Tensor<2, Int>,
-    /// `[batch, tokens]`
+    /// The targets, `[batch, target tokens]`.
     pub targets: Tensor<2, Int>,
 }
 
 impl ExactMatch {
-    /// The metric, before the first output.
+    /// The metric before the first output.
     pub fn new() -> Self {
         Self {
             name: Arc::new("Exact match".to_string()),
@@ -107,7 +114,7 @@ mod tests {
     use burn::data::dataloader::Progress;
 
     use super::*;
-    use crate::device;
+    use crate::device::test_device;
 
     /// Feeds one batch, and returns the value of it and of all so far.
     fn update<const N: usize, const W: usize>(
@@ -115,7 +122,7 @@ mod tests {
         outputs: [[i64; W]; N],
         targets: [[i64; W]; N],
     ) -> (f64, f64) {
-        let device = device::open(device::compiled_in()[0]).unwrap();
+        let device = test_device();
         let input = ExactMatchInput {
             outputs: Tensor::from_data(outputs, &device),
             targets: Tensor::from_data(targets, &device),

@@ -12,8 +12,8 @@ use burn::train::renderer::{
 };
 use burn::train::{Interrupter, LearnerSummary};
 
-/// One line for each epoch; on a terminal also a line that shows how far the epoch is.
-pub struct PlainProgress {
+/// Progress on the standard output: one line for each epoch, and on a terminal a bar for the epoch in hand.
+pub(super) struct PlainProgress {
     names: HashMap<MetricId, String>,
     train: Means,
     valid: Means,
@@ -27,8 +27,8 @@ pub struct PlainProgress {
 }
 
 impl PlainProgress {
-    /// Progress on the standard output, of a training that `interrupter` may stop.
-    pub fn new(interrupter: Interrupter) -> Self {
+    /// The progress of a training that `interrupter` may stop.
+    pub(super) fn new(interrupter: Interrupter) -> Self {
         Self {
             names: HashMap::new(),
             train: Means::default(),
@@ -58,7 +58,7 @@ impl PlainProgress {
             "valid" => self.valid.describe(),
             _ => self.train.describe(),
         };
-        // A terminal that has gone away is no reason to stop training.
+        // Training goes on if the output is closed.
         let mut output = std::io::stdout();
         let _ = write!(
             output,
@@ -75,7 +75,7 @@ impl PlainProgress {
     }
 }
 
-/// The mean of each metric over what a split has seen so far.
+/// The mean of each metric over the batches of a split so far.
 #[derive(Default)]
 struct Means(Vec<(String, Mean)>);
 
@@ -174,7 +174,7 @@ impl TrainingProgressLogger for PlainProgress {
     fn update_epoch(&mut self, epoch: usize) {
         self.clear_live();
         if self.interrupter.should_stop() {
-            // Stopped in the middle: the figures are of a part, and no checkpoint follows.
+            // The epoch was interrupted: its figures are of a part, and it leaves no checkpoint.
             return;
         }
         let _ = writeln!(

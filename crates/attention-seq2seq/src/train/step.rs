@@ -1,4 +1,4 @@
-//! One step of training and one of validation.
+//! A step of training and a step of validation.
 
 use attention_core::Alignment;
 use burn::module::Module;
@@ -12,7 +12,29 @@ use crate::batch::Batch;
 use crate::model::{ForwardOutput, Seq2Seq};
 use crate::vocab::Vocab;
 
-/// A model in training.
+/// A model in training, with the steps of `burn-train` for a loop of one's own; [`Training`](super::Training) is the
+/// loop of the program.
+///
+/// ```
+/// use attention_core::DotProductAttentionConfig;
+/// use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee};
+/// use burn::optim::AdamConfig;
+/// use burn::tensor::Device;
+/// use burn::train::TrainStep;
+///
+/// let device = Device::flex().autodiff();
+/// let attention = DotProductAttentionConfig::new().init();
+/// let model = Seq2SeqConfig::new(8, 8).with_hidden_size(4).init(attention, &device);
+/// let example = Example { source: vec![4, 5], target: vec![5, 4] };
+/// let batch = Batch::new(&[example], &device);
+///
+/// let mut trainee = Trainee::new(model);
+/// let mut adam = AdamConfig::new().init();
+/// for _ in 0..3 {
+///     let output = TrainStep::step(&trainee, batch.clone());
+///     trainee = adam.step(0.01, trainee, output.grads);
+/// }
+/// ```
 #[derive(Module, Debug)]
 pub struct Trainee<A: Alignment> {
     /// The model.
@@ -25,7 +47,7 @@ impl<A: Alignment> Trainee<A> {
         Self { model }
     }
 
-    /// The mean over tokens of the cross-entropy and of what attention adds to it.
+    /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token; and the logits.
     fn loss_and_logits(&self, batch: &Batch) -> (Tensor<1>, Tensor<3>) {
         let ForwardOutput { logits, penalty } = self.model.forward_with_penalty(batch);
         let [examples, steps, tokens] = logits.dims();
@@ -44,9 +66,10 @@ impl<A: Alignment> Trainee<A> {
     }
 }
 
-/// The loss of a step, and what the model said beside what it should have said.
+/// The loss of a step, and the model's outputs beside their targets: the input of `burn-train`'s `LossMetric` and
+/// `CharErrorRate`, and of [`ExactMatch`](super::ExactMatch).
 pub struct StepOutput {
-    /// The mean over tokens, with the attention's penalty if it has one.
+    /// The mean over target tokens, with the attention's penalty if it has one.
     loss: Tensor<1>,
     /// The number of target tokens, padding not counted.
     tokens: usize,
@@ -70,7 +93,7 @@ impl ItemLazy for StepOutput {
 
 impl Adaptor<LossInput> for StepOutput {
     fn adapt(&self) -> LossInput {
-        // Burn weighs a batch by the number of its losses: one for each token.
+        // Burn weighs a batch by the number of its losses: here one for each token.
         LossInput::new(self.loss.clone().expand([self.tokens]))
     }
 }
@@ -94,7 +117,7 @@ impl<A: Alignment> TrainStep for Trainee<A> {
     type Input = Batch;
     type Output = StepOutput;
 
-    /// Teacher forcing: the outputs are the most likely tokens after the true ones.
+    /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
         let (loss, logits) = self.loss_and_logits(&batch);
         let gradients = loss.backward();
@@ -114,14 +137,14 @@ impl<A: Alignment> InferenceStep for Trainee<A> {
     type Input = Batch;
     type Output = StepOutput;
 
-    /// The outputs are what the model says when it hears only itself.
+    /// The loss of teacher forcing, and the outputs of greedy search.
     fn step(&self, batch: Batch) -> StepOutput {
         let (loss, _) = self.loss_and_logits(&batch);
         let [examples, width] = batch.target.dims();
         let translation = self.model.greedy(&batch.source, width, false);
         let mut outputs = vec![i64::from(Vocab::PAD); examples * width];
         for (row, tokens) in outputs.chunks_mut(width).zip(&translation.tokens) {
-            // One that runs on past the longest target is wrong already where it is cut off.
+            // An output longer than the longest target is cut off: it is wrong already.
             let ended = tokens.iter().copied().chain([Vocab::EOS]);
             for (slot, token) in row.iter_mut().zip(ended) {
                 *slot = i64::from(token);

@@ -1,13 +1,13 @@
-//! What is damaged on disk is told in one line, with exit code 2.
+//! Damaged files are errors of one line, with exit code 2.
 
 use std::fs;
 use std::path::Path;
 
 use crate::program::{copied, epochs, fail, files, replace, succeed};
 
-/// Each damage to a run, and what `translate` says about it.
+/// Each damage to a run, and the error of `translate`.
 #[test]
-fn a_damaged_model_is_told_in_one_line() {
+fn a_damaged_model_is_an_error_of_one_line() {
     fn cut(file: &Path, bytes: usize) {
         let content = fs::read(file).unwrap();
         assert!(content.len() > bytes);

@@ -1,10 +1,9 @@
-//! What a model learns from: files of pairs, and a seed.
+//! The data of a training: files of pairs, and a seed.
 
 use std::fs;
 use std::path::Path;
 
-use attention_seq2seq::run::RunDir;
-use attention_seq2seq::train::Trainee;
+use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 
@@ -131,7 +130,7 @@ fn a_file_and_a_task_refuse_what_only_the_other_has() {
         cases.push((vec!["reverse", option, value], conflict, option));
     }
     for (args, message, option) in cases {
-        // What is not refused for this reason is refused for that size, and not trained for a minute.
+        // A hidden size of 0 is refused too: a test that fails does not train for a minute.
         let args = [&["train", "--hidden", "0"], &args[..]].concat();
         let stderr = run_with_usage_error(folder.path(), &args);
         for part in [message, option] {
@@ -162,9 +161,8 @@ fn a_seed_decides_everything_on_one_thread() {
         let run = RunDir::new(folder.join(out));
         let config = run.load_config().unwrap();
         let device = support::device();
-        let attention = config.attention.init(&config.model, &device);
-        let model = config.model.init(attention, &device);
-        let model = Trainee::new(model).try_load_file(run.model_file());
+        let model = Trainee::new(config.init_model(&device));
+        let model = model.try_load_file(run.path().join("model.bpk"));
         let evaluation = succeed(folder, &["eval", "--model", out, "--threads", "1"]);
         (parameters::values(&model.unwrap()), evaluation)
     };

@@ -1,12 +1,24 @@
-//! Everything that can be wrong with what is asked is told in one line, with exit code 2.
+//! Wrong arguments and inputs are errors of one line, with exit code 2.
 
 use std::fs;
 
-use attention_seq2seq::device::{KNOWN, compiled_in};
+use attention_seq2seq::{Error, compiled_in_devices, open_device};
 
 use crate::program::{
     bad, fail, files, run_with_usage_error, succeed, text, train_args, trained, translate_lines,
 };
+
+/// A device that this build does not have.
+fn left_out_device() -> &'static str {
+    let Err(Error::UnknownDevice { known, .. }) = open_device("tpu") else {
+        panic!("expected no device of this name");
+    };
+    let built = compiled_in_devices();
+    known
+        .into_iter()
+        .find(|name| !built.contains(name))
+        .unwrap()
+}
 
 #[test]
 fn usage_errors_have_the_same_exit_code() {
@@ -39,10 +51,7 @@ fn bad_settings_of_training_leave_nothing_behind() {
     fs::write(folder.join("empty.tsv"), "\n\n").unwrap();
     fs::write(folder.join("one.tsv"), "a\tb\na\tc\n").unwrap();
     let before = files(folder);
-    let left_out = KNOWN
-        .into_iter()
-        .find(|name| !compiled_in().contains(name))
-        .unwrap();
+    let left_out = left_out_device();
     for (args, message) in [
         (
             &["revers"][..],
@@ -150,7 +159,8 @@ fn bad_settings_of_training_leave_nothing_behind() {
     fail(
         folder,
         &train_args("reverse", "1", &["--out", "mine"]),
-        "the folder mine: expected a folder with room for a run (name another with --out), found something else's \"train\" in it",
+        "the folder mine: expected a folder with room for a run (name another with --out), \
+         found something else's \"train\" in it",
     );
     assert_eq!(files(&folder.join("mine")), ["train/data"]);
     fs::remove_dir_all(folder.join("mine")).unwrap();
@@ -163,16 +173,13 @@ fn bad_settings_of_training_leave_nothing_behind() {
 }
 
 #[test]
-fn bad_questions_to_a_model_are_told_in_one_line() {
+fn bad_inputs_of_a_model_are_errors_of_one_line() {
     let (run, _) = trained();
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing/x.png");
     let unknown = folder.path().join("x.bmp");
     let (missing, unknown) = (missing.to_str().unwrap(), unknown.to_str().unwrap());
-    let left_out = KNOWN
-        .into_iter()
-        .find(|name| !compiled_in().contains(name))
-        .unwrap();
+    let left_out = left_out_device();
     for (args, message) in [
         (
             &["translate", "abC"][..],
@@ -218,7 +225,7 @@ fn bad_questions_to_a_model_are_told_in_one_line() {
             &[args, &["--model", "none"]].concat(),
             "cannot use the checkpoint none: no trained model is there; train one first, or name another folder",
         );
-        // The default model is told by its folder too.
+        // So is the default model.
         fail(
             folder.path(),
             args,

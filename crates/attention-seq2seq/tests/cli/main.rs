@@ -1,4 +1,4 @@
-//! The program `seq2seq`: what it leaves on disk, what it prints, and how it fails.
+//! The program `seq2seq`: its files, its output and its errors.
 #![allow(clippy::unwrap_used)]
 
 mod damage;

@@ -75,7 +75,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// `seq2seq train TASK` with a tiny model, and what is different.
+/// `seq2seq train TASK` with a tiny model, and other arguments.
 pub(crate) fn train_args<'a>(task: &'a str, epochs: &'a str, others: &[&'a str]) -> Vec<&'a str> {
     let mut args = vec!["train", task];
     args.extend(TINY);
@@ -89,12 +89,11 @@ pub(crate) fn files(folder: &Path) -> Vec<String> {
     fn collect(folder: &Path, root: &Path, files: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => collect(&path, root, files),
-                false => {
-                    let path = path.strip_prefix(root).unwrap();
-                    files.push(path.to_str().unwrap().to_string());
-                }
+            if path.is_dir() {
+                collect(&path, root, files);
+            } else {
+                let path = path.strip_prefix(root).unwrap();
+                files.push(path.to_str().unwrap().to_string());
             }
         }
     }
@@ -112,7 +111,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A run of two epochs on the task `reverse`, and what the program printed. Tests read it, or change a copy.
+/// A run of two epochs on the task `reverse`, and the program's output. Tests read it, or change a copy.
 pub(crate) fn trained() -> &'static (PathBuf, String) {
     static TRAINED: OnceLock<(PathBuf, String)> = OnceLock::new();
     TRAINED.get_or_init(|| {
@@ -156,7 +155,7 @@ pub(crate) fn translate_lines(run: &Path, lines: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What clap says, in as many lines as it likes.
+/// The error of clap, in any number of lines.
 #[track_caller]
 pub(crate) fn run_with_usage_error(folder: &Path, args: &[&str]) -> String {
     let output = run(folder, args);

@@ -1,4 +1,4 @@
-//! A run from its first epoch to its last: what it leaves, and what can be done with it.
+//! A run from its first epoch to its last, and the commands on its model.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn training_leaves_a_whole_run() {
     );
 }
 
-/// The model is the checkpoint that the program says it is.
+/// The model is the checkpoint that the program names.
 #[track_caller]
 fn check_kept_model(run: &Path, stdout: &str) {
     let (_, rest) = stdout.split_once("the model of epoch ").unwrap();
@@ -83,7 +83,7 @@ fn texts_are_translated_from_arguments_and_from_lines() {
 }
 
 #[test]
-fn an_evaluation_repeats_what_training_said() {
+fn an_evaluation_repeats_the_figures_of_training() {
     let (run, stdout) = trained();
     let evaluation = succeed(run, &["eval", "--model", "."]);
     assert!(

@@ -1,15 +1,17 @@
-//! A reader that goes away, and Ctrl-C.
+//! A closed standard output, and Ctrl-C.
 
 use std::path::Path;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use attention_seq2seq::run::RunDir;
+use attention_seq2seq::RunDir;
 
-use crate::program::{command, epochs, fail, files, good, replace, succeed, train_args};
+use crate::program::{
+    command, epochs, fail, files, good, replace, succeed, text, train_args, trained,
+};
 
 #[test]
-fn a_reader_that_goes_away_stops_nothing() {
+fn a_closed_output_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let unread = |folder: &Path, args: &[&str]| {
         let mut child = command(folder, args).spawn().unwrap();
@@ -23,9 +25,49 @@ fn a_reader_that_goes_away_stops_nothing() {
     assert!(folder.path().join("run/model.bpk").exists());
     unread(folder.path(), &["eval", "--model", "run"]);
     unread(folder.path(), &["attend", "abc", "--model", "run"]);
+    unread(
+        folder.path(),
+        &["translate", "abc", "cab", "--model", "run"],
+    );
+    unread(folder.path(), &["--help"]);
 }
 
-/// Kills what a failed test leaves running.
+#[cfg(unix)]
+#[test]
+fn every_command_ends_quietly_in_a_pipe_to_head() {
+    let (run, _) = trained();
+    let commands: [(&[&str], &str); 3] = [
+        (&["attend", "abc", "--model", "."], "output"),
+        (&["eval", "--model", "."], "10 sources: "),
+        (&["--help"], "Sequence-to-sequence models"),
+    ];
+    for (args, first) in commands {
+        let mut child = command(run, args).spawn().unwrap();
+        let head = Command::new("head")
+            .arg("-1")
+            .stdin(child.stdout.take().unwrap())
+            .output()
+            .unwrap();
+        let line = text(&head.stdout);
+        assert!(
+            line.starts_with(first) && line.lines().count() == 1,
+            "{line}"
+        );
+        good(args, child.wait_with_output().unwrap());
+    }
+}
+
+#[test]
+fn an_error_without_a_reader_has_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = command(folder.path(), &["eval", "--model", "none"])
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+/// A program that is killed if its test fails.
 #[cfg(unix)]
 struct Running(Option<Child>);
 
@@ -35,7 +77,7 @@ impl Running {
         Self(Some(command(folder, args).spawn().unwrap()))
     }
 
-    /// Waits until `ready`, then sends what Ctrl-C sends.
+    /// Waits until `ready`, then sends the signal of Ctrl-C.
     fn interrupt_when(mut self, ready: impl Fn() -> bool) -> Output {
         let started = Instant::now();
         while !ready() {
@@ -83,7 +125,7 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     succeed(folder.path(), &["translate", "abc", "--model", "run"]);
     assert!(!files(&run).iter().any(|file| file.contains("tmp")));
 
-    // An epoch that was interrupted may be told, but leaves no checkpoint.
+    // An interrupted epoch may be printed, but leaves no checkpoint.
     let next = newest().unwrap() + 1;
     assert!(next == done || next == done + 1, "{next} after {stdout}");
     let args = ["train", "--resume", "--out", "run", "--threads", "1"];

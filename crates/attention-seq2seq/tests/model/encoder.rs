@@ -1,10 +1,9 @@
-//! The encoder: PyTorch's GRU, and what it refuses.
+//! The encoder against PyTorch's GRU, and its panics.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use attention_seq2seq::batch::Source;
-use attention_seq2seq::model::{Encoder, EncoderConfig, Gru};
+use attention_seq2seq::{Encoder, EncoderConfig, Gru, Source};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use serde::Deserialize;
@@ -23,7 +22,7 @@ impl Array {
         Tensor::from_data(data, &device())
     }
 
-    /// PyTorch keeps a linear map as `[out, in]`, Burn as `[in, out]`.
+    /// PyTorch keeps the weight of a linear layer as `[out, in]`, Burn as `[in, out]`.
     fn transposed(&self) -> Tensor<2> {
         self.tensor::<2>().transpose()
     }
@@ -39,7 +38,7 @@ struct Case {
     gradients: BTreeMap<String, Array>,
 }
 
-/// What PyTorch's GRU computes: `tests/reference/gru.json` of the workspace.
+/// The results of PyTorch's GRU: `tests/reference/gru.json` of the workspace.
 fn pytorch() -> Vec<Case> {
     #[derive(Deserialize)]
     struct File {
@@ -72,7 +71,7 @@ impl Case {
         self.lengths.clone().unwrap_or(vec![steps; batch])
     }
 
-    /// The number of the token whose embedding is the input at this place; padding has its own.
+    /// The id of the token whose embedding is the input at this place; padding has its own.
     fn token(&self, example: usize, step: usize) -> usize {
         1 + example * self.sizes()[1] + step
     }
@@ -88,7 +87,7 @@ impl Case {
         Source::new(sources.iter().map(Vec::as_slice), &device())
     }
 
-    /// The encoder with these parameters, that reads these inputs.
+    /// The encoder with these parameters, whose embeddings are these inputs.
     fn encoder(&self) -> Encoder {
         let [batch, steps, size] = self.sizes();
         let config = EncoderConfig::new(1 + batch * steps, size, self.hidden_size());
@@ -115,7 +114,7 @@ fn parameter<const D: usize>(tensor: Tensor<D>) -> Param<Tensor<D>> {
     Param::from_tensor(tensor.detach()).set_require_grad(true)
 }
 
-/// The directions, with what PyTorch appends to the names of their parameters.
+/// The directions, with PyTorch's suffix for the names of their parameters.
 fn grus(encoder: &mut Encoder) -> impl Iterator<Item = (&mut Gru, &'static str)> {
     let forward = encoder.forward.iter_mut().map(|gru| (gru, ""));
     forward.chain(encoder.backward.iter_mut().map(|gru| (gru, "_reverse")))
@@ -134,8 +133,7 @@ fn the_encoder_is_pytorchs_gru() {
 
         let states = read(encoded.states.clone());
         for (example, len) in case.lens().into_iter().enumerate() {
-            let rows =
-                |numbers: &[f64]| numbers[example * steps * hidden..][..len * hidden].to_vec();
+            let rows = |values: &[f64]| values[example * steps * hidden..][..len * hidden].to_vec();
             let expected = rows(&case.outputs["output"].data);
             assert_close(&what("states"), &rows(&states), &expected, TOLERANCE);
         }
@@ -147,14 +145,14 @@ fn the_encoder_is_pytorchs_gru() {
 
         // States at padding are arbitrary: only those of tokens receive a gradient.
         let lens = case.lens();
-        let mut received = case.inputs["grad_output"].data.clone();
-        for (row, received) in received.chunks_mut(hidden).enumerate() {
+        let mut output_gradients = case.inputs["grad_output"].data.clone();
+        for (row, gradients) in output_gradients.chunks_mut(hidden).enumerate() {
             if row % steps >= lens[row / steps] {
-                received.fill(0.0);
+                gradients.fill(0.0);
             }
         }
-        let received = TensorData::new(received, [batch, steps, hidden]);
-        let loss = (encoded.states * Tensor::from_data(received, &device())).sum();
+        let output_gradients = TensorData::new(output_gradients, [batch, steps, hidden]);
+        let loss = (encoded.states * Tensor::from_data(output_gradients, &device())).sum();
         let gradients = loss.backward();
         let gradient = |parameter: &Param<Tensor<2>>| parameter.val().grad(&gradients).unwrap();
 

@@ -1,15 +1,14 @@
-//! Logits, states and gradients of a batch: those of plain loops, whatever stands beside an example.
+//! Logits, states and gradients of a batch: those of plain loops, whatever the other examples of the batch are.
 
-use attention_seq2seq::attention::{AnyAttention, AttentionKind};
-use attention_seq2seq::batch::{Example, Source};
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::{AnyAttention, AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source};
 use attention_tests::{Outcome, parameters};
 use burn::tensor::{Tensor, TensorData};
+use rand::RngExt;
 
 use crate::models::{configs, each_model};
 use crate::support::{
-    assert_all_close, assert_close, batch, device, draw, drawn_model, examples, loss, oracle, read,
-    without_noise,
+    assert_all_close, assert_close, batch, device, drawn_model, examples, loss, oracle, random,
+    read, without_noise,
 };
 
 /// The logits of one example's steps, up to its end, and the gradients of their weighted sum.
@@ -22,10 +21,12 @@ pub(crate) fn logits_and_gradients(
     let [_, _, tokens] = logits.dims();
     let steps = all[example].target.len() + 1;
     let logits = logits.narrow(0, example, 1).narrow(1, 0, steps);
-    let mut next = draw(9);
-    let received: Vec<f64> = (0..steps * tokens).map(|_| next()).collect();
-    let received = TensorData::new(received, [1, steps, tokens]);
-    let loss = (logits.clone() * Tensor::from_data(received, &device())).sum();
+    let mut random = random(9);
+    let output_gradients: Vec<f64> = (0..steps * tokens)
+        .map(|_| random.random_range(-1.0..1.0))
+        .collect();
+    let output_gradients = TensorData::new(output_gradients, [1, steps, tokens]);
+    let loss = (logits.clone() * Tensor::from_data(output_gradients, &device())).sum();
     let gradients = parameters::gradients(model, Some(&loss.backward()));
     (read(logits), gradients)
 }
@@ -33,18 +34,18 @@ pub(crate) fn logits_and_gradients(
 #[test]
 fn logits_are_those_of_plain_loops() {
     fn check(what: &str, config: &Seq2SeqConfig, model: &Seq2Seq<AnyAttention>) {
-        let numbers = parameters::values(model);
+        let values = parameters::values(model);
         let all = examples(&[(3, 4), (7, 2), (1, 0), (4, 5)], config, 16);
         let logits = model.forward(&batch(&all));
         assert_eq!(logits.dims(), [4, 6, 11]);
         for (at, example) in all.iter().enumerate() {
             let steps = example.target.len() + 1;
             let actual = logits.clone().narrow(0, at, 1).narrow(1, 0, steps);
-            let expected = oracle::logits(&numbers, config, example);
+            let expected = oracle::logits(&values, config, example);
             assert_close(what, &read(actual), &expected, 2e-6);
         }
     }
-    // Those that the plain loops know.
+    // The plain loops have these two.
     each_model(&[AttentionKind::Additive, AttentionKind::Dot], check);
 }
 

@@ -1,26 +1,24 @@
-//! The kernel, of all attentions the one that may have no key to look at: a state out of reach of all keys.
+//! The kernel attention, whose weights are all 0 where every key is farther from the query than its width.
 
-use attention_seq2seq::attention::{AnyAttention, AttentionKind};
-use attention_seq2seq::batch::Source;
-use attention_seq2seq::model::Seq2Seq;
+use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Source};
 use attention_tests::parameters;
 
 use crate::forward::logits_and_gradients;
 use crate::models::config;
 use crate::support::{assert_all_close, assert_close, device, drawn_model, examples, read};
 
-/// A model whose states are so far apart that some are out of reach of all keys.
+/// A model whose states are so far apart that some queries have no key within the width.
 fn far_apart() -> Seq2Seq<AnyAttention> {
     let model = drawn_model(AttentionKind::Kernel, &config(), 19);
-    parameters::changed(model, |_, value| value.map(|number| 2.0 * number))
+    parameters::changed(model, |_, value| value.map(|element| 2.0 * element))
 }
 
 #[test]
-fn a_state_out_of_reach_of_all_keys_reads_nothing() {
+fn a_query_without_a_key_within_the_width_has_weights_of_0() {
     let sources = examples(&[(3, 0), (7, 0), (1, 0), (5, 0)], &config(), 20);
     let texts = sources.iter().map(|example| example.source.as_slice());
     let translation = far_apart().greedy(&Source::new(texts, &device()), 6, true);
-    let (mut reading, mut blind) = (0, 0);
+    let (mut attending, mut empty) = (0, 0);
     for weights in translation.weights {
         for (row, example) in read(weights).chunks(7).zip(&sources) {
             let (tokens, padding) = row.split_at(example.source.len());
@@ -28,17 +26,17 @@ fn a_state_out_of_reach_of_all_keys_reads_nothing() {
             assert!(tokens.iter().all(|weight| *weight >= 0.0), "{row:?}");
             let sum: f64 = tokens.iter().sum();
             match sum {
-                0.0 => blind += 1,
-                _ => reading += 1,
+                0.0 => empty += 1,
+                _ => attending += 1,
             }
             assert!(sum == 0.0 || (sum - 1.0).abs() < 1e-6, "{row:?}");
         }
     }
-    assert!(reading > 0 && blind > 0, "{reading} and {blind}");
+    assert!(attending > 0 && empty > 0, "{attending} and {empty}");
 }
 
 #[test]
-fn padding_changes_nothing_out_of_reach_of_keys() {
+fn padding_changes_nothing_for_a_query_without_weights() {
     let model = far_apart();
     for lens in [&[(9, 5), (1, 0), (3, 2)][..], &[(2, 1)]] {
         for seed in 0..4 {
@@ -47,7 +45,7 @@ fn padding_changes_nothing_out_of_reach_of_keys() {
             all.extend(examples(lens, &config(), 50 + seed));
             let (padded, padded_gradients) = logits_and_gradients(&model, &all, 0);
             assert_close("logits", &padded, &logits, 1e-6);
-            // Larger parameters make more of a rounding.
+            // Larger parameters make a rounding error larger.
             assert_all_close("gradients", &padded_gradients, &gradients, 1e-5);
         }
     }

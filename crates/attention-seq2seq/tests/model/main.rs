@@ -1,4 +1,4 @@
-//! The model: against PyTorch, under padding, in greedy search, out of reach of a kernel, in training.
+//! The model: against PyTorch, under padding, in greedy search, beyond the width of a kernel, in training.
 #![allow(clippy::unwrap_used)]
 
 mod encoder;

@@ -1,7 +1,6 @@
 //! Models to check, of every shape.
 
-use attention_seq2seq::attention::{AnyAttention, AttentionKind};
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
+use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Seq2SeqConfig};
 use attention_tests::parameters;
 
 use crate::support::drawn_model;
@@ -34,8 +33,8 @@ pub(crate) fn each_model(
     }
 }
 
-/// A model that says `token` whatever it reads.
-pub(crate) fn obsessed(token: u32) -> Seq2Seq<AnyAttention> {
+/// A model that predicts `token` for any source.
+pub(crate) fn constant(token: u32) -> Seq2Seq<AnyAttention> {
     let model = drawn_model(AttentionKind::Additive, &config(), 7);
     parameters::changed(model, |path, mut value| {
         if path == "decoder.output.bias" {

@@ -1,18 +1,17 @@
-//! Steps of training: what they measure, their gradients, dropout, and that they learn.
+//! Steps of training: their metrics, their gradients, dropout, and learning.
 
-use attention_seq2seq::attention::{AnyAttention, AttentionKind};
-use attention_seq2seq::batch::{Example, Source};
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
-use attention_seq2seq::train::Trainee;
-use attention_seq2seq::vocab::Vocab;
+use attention_seq2seq::{
+    AnyAttention, AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab,
+};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::train::{InferenceStep, ItemLazy, TrainStep};
+use rand::RngExt;
 
-use crate::models::{config, configs, obsessed};
+use crate::models::{config, configs, constant};
 use crate::support::{
-    assert_close, batch, batch_on, device, draw, drawn_model, examples, loss, measured, read,
+    assert_close, batch, batch_on, device, drawn_model, examples, loss, measured, random, read,
     step_gradients, without_noise,
 };
 
@@ -24,28 +23,28 @@ fn a_step_measures_tokens_up_to_the_end_of_each_target() {
     };
     let all = [example(&[5, 5]), example(&[]), example(&[5]), example(&[])];
     for token in [5, Vocab::EOS] {
-        let trainee = Trainee::new(obsessed(token));
+        let trainee = Trainee::new(constant(token));
         let loss = read(loss(&trainee.model, &batch(&all)))[0];
         let trained = TrainStep::step(&trainee, batch(&all)).item.sync().unwrap();
         let valid = InferenceStep::step(&trainee.valid(), batch_on(&all, &device().inner()));
         let valid = valid.sync().unwrap();
-        // The targets have 3, 1, 2 and 1 tokens, ends included. Told the true tokens, the model that says 5 errs in
-        // each end, the one that says the end in each token, and what they say after an end counts nowhere. Hearing
-        // itself, the first goes on to the width of the batch, 3, the second stops at once.
-        let (exact, told, heard) = match token {
+        // The targets have 3, 1, 2 and 1 tokens, ends included. Under teacher forcing the model that predicts 5 errs at
+        // each end, the one that predicts the end errs at each token, and no prediction after an end counts. In greedy
+        // search the first goes on to the width of the batch, 3, and the second stops at once.
+        let (exact, forced, greedy) = match token {
             5 => (0.0, 4.0 / 7.0, 9.0 / 7.0),
             _ => (50.0, 3.0 / 7.0, 3.0 / 7.0),
         };
         assert_close(
             "training",
             &measured(&trained),
-            &[loss, exact, 100.0 * told],
+            &[loss, exact, 100.0 * forced],
             1e-6,
         );
         assert_close(
             "validation",
             &measured(&valid),
-            &[loss, exact, 100.0 * heard],
+            &[loss, exact, 100.0 * greedy],
             1e-6,
         );
     }
@@ -79,12 +78,11 @@ fn dropout_is_for_training_only() {
 
 /// Copies of up to four of three letters.
 fn copies(count: usize, seed: u64) -> Vec<Example> {
-    let mut next = draw(seed);
-    let mut number = move |below: usize| (0.5 * (next() + 1.0) * below as f64) as usize;
+    let mut random = random(seed);
     (0..count)
         .map(|_| {
-            let len = 1 + number(4);
-            let source: Vec<u32> = (0..len).map(|_| 4 + number(3) as u32).collect();
+            let len = random.random_range(1..=4);
+            let source: Vec<u32> = (0..len).map(|_| random.random_range(4..7)).collect();
             Example {
                 target: source.clone(),
                 source,
@@ -93,7 +91,7 @@ fn copies(count: usize, seed: u64) -> Vec<Example> {
         .collect()
 }
 
-/// Trains on every example at once, and returns the model with the losses of the first and the last step.
+/// Trains on all examples in each step, and returns the model with the losses before and after.
 fn learn(
     kind: AttentionKind,
     config: &Seq2SeqConfig,

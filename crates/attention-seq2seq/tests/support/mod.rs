@@ -4,38 +4,28 @@
 pub(crate) mod oracle;
 
 use attention_core::Alignment;
-use attention_seq2seq::attention::{AnyAttention, AttentionKind};
-use attention_seq2seq::batch::{Batch, Example, Seq2SeqBatcher};
-use attention_seq2seq::device::{compiled_in, open};
-use attention_seq2seq::model::{Seq2Seq, Seq2SeqConfig};
-use attention_seq2seq::train::{ExactMatch, StepOutput};
-use attention_seq2seq::vocab::Vocab;
+use attention_seq2seq::{
+    AnyAttention, AttentionKind, Batch, ExactMatch, Example, Seq2Seq, Seq2SeqConfig, StepOutput,
+    Vocab, compiled_in_devices, open_device,
+};
 use attention_tests::{Outcome, parameters};
 use burn::data::dataloader::Progress;
-use burn::data::dataloader::batcher::Batcher;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, MetricMetadata, Numeric};
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
 
 /// The default device, with autodiff.
 pub(crate) fn device() -> Device {
-    open(compiled_in()[0]).unwrap().autodiff()
+    open_device(compiled_in_devices()[0]).unwrap().autodiff()
 }
 
-/// Numbers in `[-1, 1)` that depend on `seed` only.
-pub(crate) fn draw(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    move || {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
+/// Random numbers that depend on `seed` only.
+pub(crate) fn random(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
 }
 
 /// A model whose parameters depend on `seed` only, all of them far from 0: no path of a gradient is dead.
@@ -49,20 +39,21 @@ pub(crate) fn drawn_model(
 
 /// The same model with parameters that depend on `seed` only.
 pub(crate) fn drawn<A: Alignment>(model: Seq2Seq<A>, seed: u64) -> Seq2Seq<A> {
-    let mut next = draw(seed);
+    let mut random = random(seed);
     parameters::changed(model, |_, mut value| {
-        value.data.fill_with(|| 0.7 * next());
+        value.data.fill_with(|| random.random_range(-0.7..0.7));
         value
     })
 }
 
-/// Examples of these lengths of source and target, of tokens from 4 on.
+/// Examples of these lengths of source and target, of ordinary tokens.
 pub(crate) fn examples(lens: &[(usize, usize)], config: &Seq2SeqConfig, seed: u64) -> Vec<Example> {
-    let mut next = draw(seed);
+    let mut random = random(seed);
     let mut tokens = |len: usize, vocab: usize| {
-        let ordinary = (vocab - Vocab::SPECIAL_TOKENS) as f64;
-        let mut token = || 4 + (0.5 * (next() + 1.0) * ordinary) as u32;
-        (0..len).map(|_| token()).collect()
+        let ordinary = Vocab::SPECIAL_TOKENS as u32..vocab as u32;
+        (0..len)
+            .map(|_| random.random_range(ordinary.clone()))
+            .collect()
     };
     lens.iter()
         .map(|&(source, target)| Example {
@@ -78,7 +69,7 @@ pub(crate) fn batch(examples: &[Example]) -> Batch {
 }
 
 pub(crate) fn batch_on(examples: &[Example], device: &Device) -> Batch {
-    Seq2SeqBatcher.batch(vec![examples.to_vec()], device)
+    Batch::new(examples, device)
 }
 
 /// The mean cross-entropy over target tokens, their ends included.
@@ -107,7 +98,7 @@ pub(crate) fn step_gradients<M: Module>(module: &M, gradients: GradientsParams) 
     collector.1
 }
 
-/// The numbers of a step that training shows and stops by: loss, exact matches and token errors in percent.
+/// The metrics of a training step: loss, exact matches and token errors in percent.
 pub(crate) fn measured(output: &StepOutput) -> [f64; 3] {
     let metadata = MetricMetadata {
         progress: Progress {
@@ -137,7 +128,7 @@ pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// Every number of `actual` lies within `tolerance` of `expected`, relative to the largest number expected.
+/// Every element of `actual` lies within `tolerance` of `expected`, relative to the largest element expected.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, actual: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(actual.len(), expected.len(), "{what}: length");
@@ -146,7 +137,7 @@ pub(crate) fn assert_close(what: &str, actual: &[f64], expected: &[f64], toleran
     for (at, (a, e)) in actual.iter().zip(expected).enumerate() {
         // Not `>`: a NaN must fail.
         let close = (a - e).abs() <= tolerance * (0.1 + largest);
-        assert!(close, "{what}: number {at}: {a} is not {e}");
+        assert!(close, "{what}: element {at}: {a} is not {e}");
     }
 }
 

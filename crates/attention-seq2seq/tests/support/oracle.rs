@@ -1,8 +1,6 @@
-//! The model by plain loops, one example at a time: what batches, tables and split gates must amount to.
+//! The model by plain loops, one example at a time: the reference for batches, tables and split gates.
 
-use attention_seq2seq::batch::Example;
-use attention_seq2seq::model::Seq2SeqConfig;
-use attention_seq2seq::vocab::Vocab;
+use attention_seq2seq::{Example, Seq2SeqConfig, Vocab};
 use attention_tests::Outcome;
 
 /// The logits of each step of `example`, under teacher forcing.

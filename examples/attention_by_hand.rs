@@ -1,10 +1,10 @@
-//! Attention in four lines of tensor operations, and the same from the library.
+//! Scaled dot-product attention by hand, in four lines of tensor operations, and the same from the library.
 //!
 //! The notebook "Attention Basics", section "Scaled-dot-product Attention". Its letters: B examples, J words of the
-//! target (queries), I words of the source (keys and values), K hidden units.
+//! target (queries), I words of the source (keys and values), feature dimension K.
 //!
 //! ```text
-//! cargo run -p attention-examples --example attention_basics
+//! cargo run -p attention-examples --example attention_by_hand
 //! ```
 
 use std::error::Error;
@@ -13,6 +13,9 @@ use attention_core::{DotProductAttentionConfig, Mask};
 use burn::prelude::*;
 use burn::tensor::Distribution;
 use burn::tensor::activation::softmax;
+
+mod common;
+use common::println;
 
 const B: usize = 3;
 const J: usize = 10;
@@ -24,11 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let random = |rows| Tensor::<3>::random([B, rows, K], Distribution::Default, &device);
     let (q, k, v) = (random(J), random(I), random(I));
 
-    // Each query meets each key: [B, J, K] x [B, K, I] -> [B, J, I]
+    // The dot product of each query with each key: [B, J, K] x [B, K, I] -> [B, J, I]
     let scores = q.clone().matmul(k.clone().transpose());
-    // A product of K terms grows with K; divided by sqrt(K) it does not.
+    // The standard deviation of a sum of K products grows with sqrt(K).
     let scores = scores / (K as f64).sqrt();
-    // For each query, over the keys.
+    // The softmax of each query over the keys.
     let weights = softmax(scores, 2);
     // Weighted sums of values: [B, J, I] x [B, I, K] -> [B, J, K]
     let context = weights.clone().matmul(v.clone());

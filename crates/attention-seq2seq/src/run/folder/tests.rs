@@ -1,8 +1,13 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::tokens::Tokenization::Chars;
-use crate::tsv::Columns;
+use crate::attention::AttentionKind;
+use crate::run::DataSource;
+use crate::tasks::Task;
+use crate::tokens::Tokenization::{self, Chars};
+use crate::train::TrainConfig;
+use crate::tsv::{Columns, TsvOptions};
+use crate::vocab::Vocab;
 
 fn config() -> RunConfig {
     let data = DataSource::Task {
@@ -20,18 +25,30 @@ fn config() -> RunConfig {
     };
     let model = Seq2SeqConfig::new(6, 7).with_hidden_size(8);
     let pairs = data.pairs(1).unwrap().train;
-    RunConfig::new(AttentionKind::Dot, model, train, data, &pairs)
+    RunConfig {
+        attention: AttentionKind::Dot,
+        train,
+        ..RunConfig::new(model, data, &pairs)
+    }
 }
 
 fn vocab(text: &str) -> Vocab {
     Vocab::build([&Chars.split(text)[..]])
 }
 
-/// A run of a source vocabulary of 6 tokens and a target vocabulary of 7.
+/// A source vocabulary of 6 tokens and a target vocabulary of 7.
+fn vocabs() -> Vocabs {
+    Vocabs {
+        source: vocab("ab"),
+        target: vocab("xyz"),
+    }
+}
+
+/// A run with [`vocabs`].
 fn created() -> (TempDir, RunDir) {
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::new(folder.path().join("deep/run"));
-    run.create(&config(), &vocab("ab"), &vocab("xyz")).unwrap();
+    run.create(&config(), &vocabs()).unwrap();
     (folder, run)
 }
 
@@ -67,8 +84,7 @@ fn a_run_is_read_as_it_was_written() {
     );
     let read = run.load_config().unwrap();
     assert_eq!(format!("{read:?}"), format!("{:?}", config()));
-    let vocabs = run.load_vocabs(&read.model).unwrap();
-    assert_eq!(vocabs, (vocab("ab"), vocab("xyz")));
+    assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
     assert!(run.checkpoints().is_empty());
 
     let mut longer = read;
@@ -93,27 +109,8 @@ fn settings_of_a_file_of_pairs_round_trip() {
     run.save_config(&expected).unwrap();
     let read = run.load_config().unwrap();
     assert_eq!(read.data, expected.data);
-    assert_eq!(read.data.tokens(), (Chars, Tokenization::Spaces));
-}
-
-#[test]
-fn outputs_may_be_somewhat_longer_than_any_target() {
-    let pair = |target: &str| Pair {
-        source: Chars.split("a"),
-        target: Chars.split(target),
-    };
-    let config = config();
-    let max_len = |pairs: &[Pair]| {
-        let (model, train, data) = (
-            config.model.clone(),
-            config.train.clone(),
-            config.data.clone(),
-        );
-        RunConfig::new(AttentionKind::Dot, model, train, data, pairs).max_len
-    };
-    assert_eq!(max_len(&[pair("abcdefgh"), pair("b")]), 12);
-    assert_eq!(max_len(&[pair("a")]), 3);
-    assert_eq!(max_len(&[]), 2);
+    assert_eq!(read.data.source_tokens(), Chars);
+    assert_eq!(read.data.target_tokens(), Tokenization::Spaces);
 }
 
 #[test]
@@ -265,84 +262,11 @@ fn what_no_run_has_written_is_not_removed() {
     for name in ["checkpoint", "train", "valid", "model.bpk"] {
         fs::create_dir(folder.path().join(name)).unwrap();
         let expected = format!(
-            "the folder RUN: expected a folder with room for a run (name another with --out), found something else's {name:?} in it"
+            "the folder RUN: expected a folder with room for a run (name another with --out), \
+             found something else's {name:?} in it"
         );
         assert_eq!(line(run.vacate(), &run), expected);
         assert!(folder.path().join(name).exists());
         fs::remove_dir(folder.path().join(name)).unwrap();
     }
-}
-
-#[test]
-fn data_is_the_same_if_the_task_or_the_file_is() {
-    let task = |task, train| DataSource::Task {
-        task,
-        train,
-        valid: 1,
-    };
-    let file = |train: &str, valid: Option<&str>| DataSource::Tsv {
-        train: train.into(),
-        valid: valid.map(PathBuf::from),
-        options: TsvOptions {
-            columns: Columns::default(),
-            source_tokens: Chars,
-            target_tokens: Chars,
-        },
-    };
-    assert!(task(Task::Copy, 1).is_same_data(&task(Task::Copy, 2)));
-    assert!(!task(Task::Copy, 1).is_same_data(&task(Task::Dates, 1)));
-    assert!(file("a", None).is_same_data(&file("a", Some("b"))));
-    assert!(!file("a", None).is_same_data(&file("b", None)));
-    assert!(!file("copy", None).is_same_data(&task(Task::Copy, 1)));
-    assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
-    assert_eq!(file("a/b.tsv", None).to_string(), "file a/b.tsv");
-}
-
-#[test]
-fn data_without_pairs_on_one_side_is_an_error() {
-    for (train, valid, side) in [(0, 3, "training"), (3, 0, "validation")] {
-        let data = DataSource::Task {
-            task: Task::Copy,
-            train,
-            valid,
-        };
-        let line = data.pairs(0).unwrap_err().to_string();
-        let expected = format!("there are no {side} pairs; give at least one pair");
-        assert!(line.starts_with(&expected), "{line}");
-    }
-}
-
-#[test]
-fn pairs_of_a_file_are_split_by_the_seed_unless_validation_has_its_own() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, lines: std::ops::Range<usize>| {
-        let path = folder.path().join(name);
-        let lines: String = lines.map(|at| format!("s{at}\tt{at}\n")).collect();
-        fs::write(&path, lines).unwrap();
-        path
-    };
-    let options = TsvOptions {
-        columns: Columns::default(),
-        source_tokens: Tokenization::Spaces,
-        target_tokens: Tokenization::Spaces,
-    };
-    let train = file("train.tsv", 0..40);
-    let mut data = DataSource::Tsv {
-        train: train.clone(),
-        valid: None,
-        options,
-    };
-    let split = data.pairs(1).unwrap();
-    assert_eq!((split.train.len(), split.valid.len()), (38, 2));
-    assert_eq!(data.pairs(1).unwrap(), split);
-    assert_ne!(data.pairs(2).unwrap(), split);
-
-    data = DataSource::Tsv {
-        train,
-        valid: Some(file("valid.tsv", 40..43)),
-        options,
-    };
-    let pairs = data.pairs(1).unwrap();
-    assert_eq!((pairs.train.len(), pairs.valid.len()), (40, 3));
-    assert_eq!(pairs.valid[0].source, ["s40"]);
 }

@@ -1,10 +1,10 @@
-//! Exercise 1: other keys in the toy example. Do additive and dot-product attention still give the same weights?
+//! Different keys in the toy example: do additive and dot-product attention still give the same weights?
 //!
-//! *Dive into Deep Learning*, "Attention Scoring Functions", section "Exercises". The rows of the picture are the keys
-//! (all the same, or random), its columns the attentions (additive, dot product).
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Exercises", 1. The picture has a heatmap
+//! for each attention, with two examples of equal keys and two of random keys.
 //!
 //! ```text
-//! cargo run -p attention-examples --example exercise_1 [folder for the heatmap]
+//! cargo run -p attention-examples --example different_keys [folder for the heatmap]
 //! ```
 
 use std::error::Error;
@@ -15,7 +15,7 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::{scalar, show_grid};
+use common::{println, scalar, show_grid};
 
 const BATCH: usize = 2;
 const KEYS: usize = 10;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let values = Tensor::<3>::ones([BATCH, KEYS, 1], &device);
     let mask = Mask::valid_lens(Tensor::from_ints([2, 6], &device));
 
-    // Both have the same queries here, of the size of the keys: the dot product could not do otherwise.
+    // Both get the same queries, of the feature dimension of the keys: the dot product needs that.
     let additive = AdditiveAttentionConfig::new(SIZE, SIZE, 8).init(&device);
     let dot = DotProductAttentionConfig::new().init();
     let weights = |query: &Tensor<3>, keys: &Tensor<3>| {
@@ -43,13 +43,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let difference = |[additive, dot]: [Tensor<3>; 2]| scalar((additive - dot).abs().max());
 
-    let shown = [weights(&query, &same), weights(&query, &random)].concat();
-    let shown: Tensor<3> = Tensor::cat(shown, 1).swap_dims(0, 1);
-    let numbers = shown.try_into_vec_as::<f32>()?;
-    let heatmaps = HeatmapGrid::new(numbers, [2, 2, BATCH, KEYS])?
+    // For each attention the examples with equal keys, then those with random keys.
+    let [of_equal, of_random] = [&same, &random].map(|keys| weights(&query, keys));
+    let pairs = of_equal.into_iter().zip(of_random);
+    let shown = pairs.flat_map(|(equal, random)| [equal, random]).collect();
+    let shown: Tensor<3> = Tensor::cat(shown, 0);
+    let heatmaps = HeatmapGrid::new(shown.try_into_vec_as::<f32>()?, [1, 2, 2 * BATCH, KEYS])?
         .with_titles(["additive", "dot product"])?
-        .with_axis_titles("keys", "equal keys above, random keys below");
-    show_grid("exercise_1", &heatmaps)?;
+        .with_axis_titles("keys", "examples")
+        .with_query_labels(["equal 1", "equal 2", "random 1", "random 2"])?;
+    show_grid("different_keys", &heatmaps)?;
 
     let equal_keys = difference(weights(&query, &same))?;
     let random_keys = difference(weights(&query, &random))?;
@@ -58,13 +61,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  random keys  {random_keys:.6}");
     assert!(equal_keys < 1e-6 && random_keys > 0.01);
 
-    // Weights depend on how the scores of one query differ from key to key. A query of zeros makes all dot products 0,
-    // whatever the keys; the additive score still sees the keys through `tanh(W_k k)`.
+    // Weights depend on how the scores of one query differ from key to key. With a query of zeros all dot products are
+    // 0, whatever the keys; the additive score still depends on the keys, through `tanh(W_k k)`.
     let [of_additive, of_dot] = weights(&query.zeros_like(), &random);
-    // Of the first example, which sees two keys.
+    // The difference in the first example, which attends to two keys.
     let spread = |weights: Tensor<3>| {
-        let seen = weights.slice([0..1, 0..1, 0..2]);
-        scalar(seen.clone().max() - seen.min())
+        let attended = weights.slice([0..1, 0..1, 0..2]);
+        scalar(attended.clone().max() - attended.min())
     };
     let (of_additive, of_dot) = (spread(of_additive)?, spread(of_dot)?);
     println!("a query of zeros, random keys: its weights for the two keys differ by");
@@ -73,9 +76,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert!(of_dot < 1e-6 && of_additive > 1e-3);
 
     println!(
-        "\nThey agree as long as all keys of a query get one score, as equal keys do in any scoring function: softmax\n\
-         then shares its weight evenly. As soon as keys differ the two compare them by different rules, and agree no\n\
-         more."
+        "\nThe weights are the same where all keys of a query have the same score, as equal keys do in any scoring\n\
+         function: softmax then gives each the same weight. Where keys differ, the two score them differently."
     );
     Ok(())
 }

@@ -1,12 +1,13 @@
-//! Exercise 3: when queries and keys have the same size, is summing them a better design than their dot product?
+//! Sum or product: when queries and keys have the same feature dimension, is summing them a better design of a score
+//! than their dot product?
 //!
-//! *Dive into Deep Learning*, "Attention Scoring Functions", section "Exercises". Answered by measuring: what scores
-//! look like as vectors grow, what softmax and gradients make of them, how fast both learn, and what both cost.
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Exercises", 3. Answered by measuring: the
+//! variance of the scores as vectors grow, the weights and gradients after softmax, the learning curves, and the time.
 //!
-//! Saves the losses while they learn as curves, as SVG and PNG.
+//! Saves the learning curves as SVG and PNG.
 //!
 //! ```text
-//! cargo run -p attention-examples --example exercise_3 [folder for the pictures]
+//! cargo run -p attention-examples --example sum_or_product [folder for the pictures]
 //! ```
 
 use std::cmp::Ordering;
@@ -25,7 +26,7 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::{save_curves, scalar};
+use common::{print, println, save_curves, scalar};
 
 const KEYS: usize = 16;
 
@@ -56,7 +57,7 @@ impl ScoringFunction for PlainSum {
     }
 }
 
-/// A sum alone cannot attend: `w . q` is the same for all keys, so softmax drops it, and the query with it.
+/// A sum alone is no score: `w . q` is the same for all keys, so the softmax does not depend on the query.
 fn plain_sum(device: &Device) -> Result<(), Box<dyn Error>> {
     let size = 16;
     let value = LinearConfig::new(size, 1).with_bias(false).init(device);
@@ -84,13 +85,13 @@ fn plain_sum(device: &Device) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is measured for one score and one size.
+/// The measurements of one score at one feature dimension.
 #[derive(Clone, Copy)]
 struct Statistics {
     variance: f32,
     /// The mean over queries of their largest weight; `1 / KEYS` is even, 1 is saturated.
     largest: f32,
-    /// The root mean square of the gradient of the weights with respect to the scores: what is left to learn from.
+    /// The root mean square of the gradient of the weights with respect to the scores; near 0, nothing is learned.
     gradient: f32,
 }
 
@@ -101,7 +102,7 @@ impl Statistics {
         device: &Device,
     ) -> Result<Self, Box<dyn Error>> {
         let (batch, queries) = (8, 16);
-        let inputs = [queries, KEYS].map(|rows| normal([batch, 1, rows, size], device));
+        let inputs = [queries, KEYS].map(|len| normal([batch, 1, len, size], device));
         let [queries, keys] = inputs;
         let (queries, keys) = (score.project_queries(queries), score.project_keys(keys));
         let scores = score.score(queries, keys, &Mask::none());
@@ -111,8 +112,8 @@ impl Statistics {
         let scores = scores.detach().require_grad();
         let weights = attention_core::masked_softmax(scores.clone(), &Mask::none());
         let largest = scalar(weights.clone().max_dim(3).mean())?;
-        let received = normal(weights.dims(), device);
-        let gradients = (weights * received).sum().backward();
+        let output_gradients = normal(weights.dims(), device);
+        let gradients = (weights * output_gradients).sum().backward();
         let gradient = scores.grad(&gradients).ok_or("scores have no gradient")?;
         Ok(Self {
             variance,
@@ -122,7 +123,7 @@ impl Statistics {
     }
 }
 
-/// Rows of `[dot, scaled dot, additive]` for growing vectors of unit variance.
+/// Rows of `[dot, scaled dot, additive]` for vectors of unit variance and growing feature dimension.
 fn statistics(device: &Device) -> Result<Vec<[Statistics; 3]>, Box<dyn Error>> {
     let training = device.clone().autodiff();
     println!(
@@ -157,7 +158,7 @@ fn statistics(device: &Device) -> Result<Vec<[Statistics; 3]>, Box<dyn Error>> {
     Ok(rows)
 }
 
-/// `(W_q q) . (W_k k) / sqrt(size)`: with as much to learn as the additive score, but for `w_v`.
+/// `(W_q q) . (W_k k) / sqrt(size)`: the parameters of the additive score, but for `w_v`.
 #[derive(Module, Debug)]
 struct ProjectedDot {
     query: Linear,
@@ -183,7 +184,7 @@ const HIDDENS: usize = 32;
 const CHOICES: usize = 8;
 const STEPS: usize = 200;
 
-/// The losses of both, step by step, while they learn to find the key that a query is a mapped copy of.
+/// The losses of both scores at each step. They learn to attend to the key whose linear transform the query is.
 struct Learned {
     dot: Vec<f32>,
     additive: Vec<f32>,
@@ -196,10 +197,10 @@ impl Learned {
     }
 }
 
-/// What it learns with keys that are always some of the same 16, and with keys that are new every time.
+/// Learns with keys that are always some of the same 16, and with keys that are new in every step.
 fn learning(device: &Device) -> Result<[Learned; 2], Box<dyn Error>> {
     let training = device.clone().autodiff();
-    let map = normal([1, SIZE, SIZE], &training) / (SIZE as f64).sqrt();
+    let transform = normal([1, SIZE, SIZE], &training) / (SIZE as f64).sqrt();
     let known = normal([16, SIZE], &training);
     let choose = || {
         let noise = Tensor::<2>::random([16, 16], Distribution::Default, &training);
@@ -225,8 +226,8 @@ fn learning(device: &Device) -> Result<[Learned; 2], Box<dyn Error>> {
         };
         let additive = AdditiveScoreConfig::new(SIZE, SIZE, HIDDENS).init(&training);
         results.push(Learned {
-            dot: learn(dot, keys, &map)?,
-            additive: learn(additive, keys, &map)?,
+            dot: learn(dot, keys, &transform)?,
+            additive: learn(additive, keys, &transform)?,
         });
     }
     for at in 0..=5 {
@@ -263,22 +264,22 @@ fn draw(results: &[Learned], guessing: f32) -> Result<(), Box<dyn Error>> {
             curves = curves.with_series(name, style, steps, losses.clone())?;
         }
     }
-    save_curves("exercise_3", &curves)
+    save_curves("sum_or_product", &curves)
 }
 
 fn learn<S: ScoringFunction>(
     score: S,
     keys: &dyn Fn() -> Tensor<3>,
-    map: &Tensor<3>,
+    transform: &Tensor<3>,
 ) -> Result<Vec<f32>, Box<dyn Error>> {
-    let right = Tensor::<2>::eye(CHOICES, &map.device()).unsqueeze::<3>();
+    let right = Tensor::<2>::eye(CHOICES, &transform.device()).unsqueeze::<3>();
     let mut attention = Attention::new(score, 0.0);
     let mut adam = AdamConfig::new().init();
     let mut losses = Vec::new();
     for _ in 0..=STEPS {
         let keys = keys();
-        // Query `i` looks for key `i`.
-        let queries = keys.clone().matmul(map.clone());
+        // Query `i` is to attend to key `i`.
+        let queries = keys.clone().matmul(transform.clone());
         let AttentionOutput { weights, .. } =
             attention.forward_with_weights(queries, keys.clone(), keys, &Mask::none());
         let found = (weights * right.clone()).sum_dim(2);
@@ -290,15 +291,15 @@ fn learn<S: ScoringFunction>(
     Ok(losses)
 }
 
-/// How many times longer additive attention takes, without gradients.
+/// The time of additive attention divided by that of dot-product attention, without gradients.
 fn cost(device: &Device) -> Result<f64, Box<dyn Error>> {
     let size = 64;
-    let [queries, keys] = [64, 64].map(|rows| normal([4, rows, size], device));
+    let [queries, keys] = [64, 64].map(|len| normal([4, len, size], device));
     let time = |forward: &dyn Fn() -> Tensor<3>| -> Result<f64, Box<dyn Error>> {
         let mut best = f64::INFINITY;
         for _ in 0..5 {
             let started = Instant::now();
-            // Reading a number waits for the device.
+            // Reading an element waits for the device.
             scalar(forward().sum())?;
             best = best.min(started.elapsed().as_secs_f64());
         }
@@ -316,12 +317,12 @@ fn cost(device: &Device) -> Result<f64, Box<dyn Error>> {
     Ok(additive / dot)
 }
 
-/// Says what the numbers say.
+/// Prints the answer that follows from the measurements.
 fn conclude(grown: &[[Statistics; 3]], [known, new]: &[Learned; 2], cost: f64) {
     let (small, large) = (&grown[0], &grown[grown.len() - 1]);
     let growth = |of: usize| large[of].variance / small[of].variance;
     let [dot, scaled, additive] = large.map(|at| at.largest);
-    println!("\nfrom these numbers:");
+    println!("\nfrom these measurements:");
     println!(
         "- from the smallest size to the largest the variance of scores grows {:.0}-fold for the dot product,\n  \
          {:.1}-fold with its scale and {:.1}-fold for the sum; the largest weight becomes {dot:.2}, {scaled:.2} and \
@@ -341,7 +342,7 @@ fn conclude(grown: &[[Statistics; 3]], [known, new]: &[Learned; 2], cost: f64) {
     let mut better = Vec::new();
     for (task, learned) in tasks {
         let [dot, additive] = learned.last();
-        // Below this both have learned it, and which of them by a little more is chance.
+        // Below this loss both have learned it, and the remaining difference is chance.
         let enough = 0.05 * (CHOICES as f32).ln();
         let order = additive.max(enough).total_cmp(&dot.max(enough));
         let who = match order {
@@ -362,6 +363,6 @@ fn conclude(grown: &[[Statistics; 3]], [known, new]: &[Learned; 2], cost: f64) {
         (false, false) => "cheaper here, but it learns nothing that the dot product does not",
     };
     println!("So for vectors of one size the sum is {verdict}.");
-    // The book's reason for the scale.
+    // D2L's reason for the scale.
     assert!(growth(0) > 20.0 && growth(1) < 3.0 && large[0].gradient < large[1].gradient);
 }

@@ -1,11 +1,11 @@
-//! Exercise 2: a scoring function for queries and keys of different sizes, of matrix products only.
+//! The bilinear score: queries and keys of different feature dimensions, by matrix products only.
 //!
-//! *Dive into Deep Learning*, "Attention Scoring Functions", section "Exercises". The answer is the bilinear score
-//! `q^T M k` (Luong et al. 2015 call it "general"): a matrix takes queries to the size of keys, then they meet in a
-//! dot product. It is written out here, to show how little that takes; the library has it as `BilinearScore`.
+//! *Dive into Deep Learning* (D2L), "Attention Scoring Functions", section "Exercises", 2. The answer is the bilinear
+//! score `q^T M k` (Luong et al. 2015 call it "general"): a matrix takes queries to the feature dimension of keys, and
+//! the score is their dot product. It is written out here, in a few lines; the library has it as `BilinearScore`.
 //!
 //! ```text
-//! cargo run -p attention-examples --example exercise_2 [folder for the heatmap]
+//! cargo run -p attention-examples --example bilinear_score [folder for the heatmap]
 //! ```
 
 use std::error::Error;
@@ -21,7 +21,7 @@ use burn::prelude::*;
 use burn::tensor::Distribution;
 
 mod common;
-use common::{print_matrices, scalar, show_grid};
+use common::{print_matrices, println, scalar, show_grid};
 
 /// `a(q, k) = q^T M k / sqrt(key_size)`.
 #[derive(Module, Debug)]
@@ -30,7 +30,7 @@ struct Bilinear {
     query: Linear,
 }
 
-// A dot product once the queries are mapped: it runs through the dot-product kernel, in training too.
+// A dot product of projected queries: it runs in the dot-product kernel, in training too.
 impl DotFamily for Bilinear {
     fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
         self.query.forward(queries)
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     learn(&device)
 }
 
-/// The toy example of the book, as additive attention has it: queries of 20 numbers, keys of 2.
+/// D2L's toy example of additive attention: queries of feature dimension 20, keys of 2.
 fn toy_example(device: &Device) -> Result<(), Box<dyn Error>> {
     let normal = Distribution::Normal(0.0, 1.0);
     let queries = Tensor::<3>::random([2, 1, 20], normal, device);
@@ -74,13 +74,13 @@ const QUERY_SIZE: usize = 6;
 const KEY_SIZE: usize = 3;
 const KEYS: usize = 8;
 
-/// Queries whose keys are known, by a matrix that the score does not know.
+/// Queries with the key that each should attend to, by a hidden matrix that the score is to learn.
 struct Questions {
     /// `[batch, 1, QUERY_SIZE]`
     queries: Tensor<3>,
     /// `[batch, KEYS, KEY_SIZE]`
     keys: Tensor<3>,
-    /// The key that answers best, `[batch, 1, 1]`.
+    /// The key of the highest true score, `[batch, 1, 1]`.
     answers: Tensor<3, Int>,
 }
 
@@ -106,14 +106,14 @@ impl Questions {
         weights
     }
 
-    /// How often the heaviest weight is the answer's.
+    /// The share of queries whose largest weight is that of the right key.
     fn accuracy(&self, attention: &Attention<Bilinear>) -> Result<f32, Box<dyn Error>> {
         let chosen = self.weights(attention).argmax(2);
         scalar(chosen.equal(self.answers.clone()).float().mean())
     }
 }
 
-/// M is learned from where attention should have looked.
+/// Learns M from the right keys.
 fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
     let training = device.clone().autodiff();
     let normal = Distribution::Normal(0.0, 1.0);
@@ -133,12 +133,12 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
     }
     let attention = attention.valid();
     let after = questions.accuracy(&attention)?;
-    println!("\nlooks at the right one of {KEYS} keys:");
+    println!("\nlargest weight on the right one of {KEYS} keys:");
     println!("  before training  {:.0} %", 100.0 * before);
     println!("  after training   {:.0} %", 100.0 * after);
     assert!(after > 0.9);
 
-    // M may be any multiple of the hidden matrix: the larger, the sharper the weights.
+    // M may be any multiple of the hidden matrix: the larger, the more of the weight is on one key.
     let learned = attention.score.query.weight.val();
     let norm = |matrix: &Tensor<2>| matrix.clone().powf_scalar(2.0).sum().sqrt();
     let product = (learned.clone() * hidden.clone()).sum();
@@ -161,8 +161,8 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
         few.weights(&attention).try_into_vec_as::<f32>()?,
         [1, 1, 6, KEYS],
     )?
-    .with_axis_titles("keys", "queries, each with the number of its key")
+    .with_axis_titles("keys", "queries, by right key")
     .with_query_labels(answers.iter().map(u8::to_string))?
     .with_key_labels((0..KEYS).map(|key| key.to_string()))?;
-    show_grid("exercise_2", &heatmap)
+    show_grid("bilinear_score", &heatmap)
 }

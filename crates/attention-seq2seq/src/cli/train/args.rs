@@ -1,0 +1,114 @@
+//! The arguments of `seq2seq train`.
+
+use std::path::PathBuf;
+
+use attention_seq2seq::{AttentionKind, Columns, Tokenization, TrainConfig};
+use clap::Args;
+
+use crate::cli::Machine;
+
+#[derive(Args)]
+pub(crate) struct TrainArgs {
+    /// The task: dates (human-written dates to ISO 8601), reverse or copy [default: dates].
+    #[arg(conflicts_with = "data")]
+    pub(super) task: Option<String>,
+    /// A file of pairs instead: source TAB target, one pair a line.
+    #[arg(long, value_name = "FILE")]
+    pub(super) data: Option<PathBuf>,
+    // `conflicts_with` too: clap waives `requires` beside a task, because `--data` would conflict with that.
+    /// The pairs to validate on [default: 5 % of the sources of --data].
+    #[arg(long, value_name = "FILE", requires = "data", conflicts_with = "task")]
+    pub(super) valid: Option<PathBuf>,
+    /// The columns of source and target, from 1.
+    #[arg(
+        long,
+        value_name = "SOURCE,TARGET",
+        default_value = "1,2",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    pub(super) columns: Columns,
+    /// The tokens of a source, spaces or chars [default: guessed from the file].
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    pub(super) source_tokens: Option<Tokenization>,
+    /// The tokens of a target, spaces or chars [default: guessed from the file].
+    #[arg(
+        long,
+        value_name = "TOKENS",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    pub(super) target_tokens: Option<Tokenization>,
+    /// The number of pairs of a task generated to learn from.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 24_000,
+        conflicts_with = "data"
+    )]
+    pub(super) train_pairs: usize,
+    /// The number of pairs of a task generated to validate on, of other sources.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000,
+        conflicts_with = "data"
+    )]
+    pub(super) valid_pairs: usize,
+
+    /// The attention of the decoder to the source.
+    #[arg(long, value_enum, default_value = "additive")]
+    pub(super) attention: AttentionKind,
+    /// The feature dimension of a token's embedding.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub(super) embedding: usize,
+    /// The feature dimension of a state of encoder and decoder.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub(super) hidden: usize,
+    /// The number of recurrent layers of encoder and decoder.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) layers: usize,
+    /// Read the source left to right only.
+    #[arg(long)]
+    pub(super) unidirectional: bool,
+    /// The probability to drop an attention weight or an output feature while training.
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    pub(super) dropout: f64,
+
+    /// The number of times that every pair is visited [default: 3 for a task, 6 for a file].
+    #[arg(long, value_name = "N")]
+    pub(super) epochs: Option<usize>,
+    /// The number of pairs in a step.
+    #[arg(long, value_name = "N", default_value_t = TrainConfig::default().batch_size)]
+    pub(super) batch_size: usize,
+    /// Adam's learning rate at the start; it falls along a cosine.
+    #[arg(long, value_name = "RATE", default_value_t = TrainConfig::default().learning_rate)]
+    pub(super) learning_rate: f64,
+    /// The norm to which the gradient of each parameter is clipped.
+    #[arg(long, value_name = "NORM", default_value_t = TrainConfig::default().clip)]
+    pub(super) clip: f32,
+    /// Stop after this many epochs without a lower validation loss.
+    #[arg(long, value_name = "EPOCHS", default_value_t = TrainConfig::default().patience)]
+    pub(super) patience: usize,
+    /// The seed of data, parameters and dropout.
+    #[arg(long, value_name = "N", default_value_t = TrainConfig::default().seed)]
+    pub(super) seed: u64,
+
+    /// The folder of the run [default: runs/TASK, or runs/FILE without its ending].
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Go on with the run in that folder, from its newest checkpoint and with its settings. Only the number of epochs
+    /// may be raised, with --epochs: the learning rate then follows the longer cosine from its last step.
+    #[arg(long, conflicts_with = "overwrite")]
+    pub(super) resume: bool,
+    /// Start anew in a folder that holds a run.
+    #[arg(long)]
+    pub(super) overwrite: bool,
+    #[command(flatten)]
+    pub(super) machine: Machine,
+}

@@ -1,0 +1,251 @@
+//! `seq2seq train`
+
+mod args;
+
+pub(crate) use args::TrainArgs;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use attention_seq2seq::{
+    AnyAttention, DataSource, Error, Pair, Pairs, Result, RunConfig, RunDir, Seq2SeqConfig, Task,
+    TrainConfig, Trained, Training, Translator, TsvOptions, Vocabs, group_by_source,
+};
+use burn::tensor::Device;
+use burn::train::Interrupter;
+
+use super::{attend, describe, eval, note, say};
+
+/// The number of validation pairs on which the checkpoints are compared.
+const COMPARED: usize = 1_000;
+/// The number of translations shown at the end.
+const SHOWN: usize = 8;
+
+/// A run that can begin or go on: settings, pairs and vocabularies.
+struct Prepared {
+    config: RunConfig,
+    pairs: Pairs,
+    vocabs: Vocabs,
+    /// The epoch to go on from.
+    resume_from: Option<usize>,
+}
+
+impl TrainArgs {
+    pub(crate) fn run(self) -> Result<()> {
+        let run = RunDir::new(self.folder());
+        let prepared = if self.resume {
+            self.resume(&run)?
+        } else {
+            self.prepare(&run)?
+        };
+        let device = self.machine.open()?;
+        let config = &prepared.config;
+        device.seed(config.train.seed_after(prepared.resume_from));
+        if prepared.resume_from.is_some() {
+            run.save_config(config)?;
+        } else {
+            run.create(config, &prepared.vocabs)?;
+        }
+        say(format_args!(
+            "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",
+            prepared.pairs.train.len(),
+            prepared.pairs.valid.len(),
+            prepared.vocabs.source.len(),
+            prepared.vocabs.target.len(),
+            describe(self.machine.name(), &device),
+        ))?;
+        let started = Instant::now();
+        let interrupter = Interrupter::new();
+        on_interrupt(&interrupter);
+        let training = prepared.training(&run, interrupter.clone(), &device);
+        let trained = training.launch()?;
+        // From here on Ctrl-C ends the program: there is nothing to stop gently.
+        interrupter.stop(None);
+        say(format_args!(
+            "trained for {:.0} s",
+            started.elapsed().as_secs_f64()
+        ))?;
+        finish(&run, &prepared.pairs.valid, &trained, &device)
+    }
+
+    fn folder(&self) -> PathBuf {
+        if let Some(folder) = &self.out {
+            return folder.clone();
+        }
+        let name = match &self.data {
+            Some(file) => file
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned()),
+            None => self.task.clone(),
+        };
+        PathBuf::from("runs").join(name.unwrap_or_else(|| Task::Dates.to_string()))
+    }
+
+    fn data_source(&self) -> Result<DataSource> {
+        let Some(file) = &self.data else {
+            return Ok(DataSource::Task {
+                task: self.task.as_deref().unwrap_or("dates").parse()?,
+                train: self.train_pairs,
+                valid: self.valid_pairs,
+            });
+        };
+        let mut options = TsvOptions::guess(file, self.columns)?;
+        options.source_tokens = self.source_tokens.unwrap_or(options.source_tokens);
+        options.target_tokens = self.target_tokens.unwrap_or(options.target_tokens);
+        // The model may be evaluated, and the run resumed, from another folder.
+        let absolute = |file: &PathBuf| {
+            std::path::absolute(file).map_err(|source| Error::Io {
+                action: "find",
+                path: file.clone(),
+                source,
+            })
+        };
+        Ok(DataSource::Tsv {
+            train: absolute(file)?,
+            valid: self.valid.as_ref().map(absolute).transpose()?,
+            options,
+        })
+    }
+
+    /// A new run.
+    fn prepare(&self, run: &RunDir) -> Result<Prepared> {
+        if run.exists() && !self.overwrite {
+            return Err(Error::Config {
+                what: format!("the folder {}", run.path().display()),
+                expected: "a folder without a run (name another with --out, or add --resume or --overwrite)"
+                    .to_string(),
+                found: "a run".to_string(),
+            });
+        }
+        let defaults = TrainConfig::default();
+        let epochs = if self.data.is_some() {
+            6
+        } else {
+            defaults.epochs
+        };
+        let train = TrainConfig {
+            epochs: self.epochs.unwrap_or(epochs),
+            batch_size: self.batch_size,
+            learning_rate: self.learning_rate,
+            clip: self.clip,
+            patience: self.patience,
+            seed: self.seed,
+        };
+        let data = self.data_source()?;
+        let pairs = data.pairs(self.seed)?;
+        let vocabs = Vocabs::build(&pairs.train);
+        let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
+            .with_embedding_size(self.embedding)
+            .with_hidden_size(self.hidden)
+            .with_layers(self.layers)
+            .with_bidirectional(!self.unidirectional)
+            .with_dropout(self.dropout);
+        let config = RunConfig {
+            attention: self.attention,
+            train,
+            ..RunConfig::new(model, data, &pairs.train)
+        };
+        config.check()?;
+        Ok(Prepared {
+            config,
+            pairs,
+            vocabs,
+            resume_from: None,
+        })
+    }
+
+    /// A run that was stopped.
+    fn resume(&self, run: &RunDir) -> Result<Prepared> {
+        let mut config = run.load_config()?;
+        if self.task.is_some() || self.data.is_some() {
+            let found = self.data_source()?;
+            if !found.is_same_data(&config.data) {
+                return Err(Error::Config {
+                    what: format!("the run in {}", run.path().display()),
+                    expected: format!("to go on with its {}", config.data),
+                    found: found.to_string(),
+                });
+            }
+        }
+        let vocabs = run.load_vocabs(&config.model)?;
+        config.train.epochs = config.train.epochs.max(self.epochs.unwrap_or(0));
+        Ok(Prepared {
+            pairs: config.data.pairs(config.train.seed)?,
+            config,
+            vocabs,
+            resume_from: run.checkpoints().last().copied(),
+        })
+    }
+}
+
+impl Prepared {
+    fn training(
+        &self,
+        run: &RunDir,
+        interrupter: Interrupter,
+        device: &Device,
+    ) -> Training<AnyAttention> {
+        Training {
+            model: self.config.init_model(&device.clone().autodiff()),
+            train: self.vocabs.encode(&self.pairs.train),
+            valid: self.vocabs.encode(&self.pairs.valid),
+            config: self.config.train.clone(),
+            run: run.clone(),
+            resume_from: self.resume_from,
+            interrupter,
+        }
+    }
+}
+
+/// Ctrl-C stops training after the current step; a second one ends the program at once.
+fn on_interrupt(interrupter: &Interrupter) {
+    let interrupter = interrupter.clone();
+    let handler = move || {
+        if interrupter.should_stop() {
+            std::process::exit(130);
+        }
+        interrupter.stop(Some("Ctrl-C"));
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        note(format_args!(
+            "note: Ctrl-C will end training without keeping a model ({error})"
+        ));
+    }
+}
+
+/// Keeps the best checkpoint as the model, and shows its translations.
+fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> Result<()> {
+    let folder = run.path().display();
+    let compared = &valid[..valid.len().min(COMPARED)];
+    let Some(epoch) = Translator::keep_best(run, compared, device)? else {
+        return say(format_args!(
+            "stopped before the first checkpoint; nothing is left to use in {folder}"
+        ));
+    };
+    if trained.interrupted {
+        say(format_args!(
+            "stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})"
+        ))?;
+    }
+    let translator = Translator::load(run, device)?;
+    say(format_args!(
+        "the model of epoch {epoch}, on the validation pairs:"
+    ))?;
+    eval::report(&translator.errors(valid))?;
+    let groups = group_by_source(valid);
+    let shown = &groups[..groups.len().min(SHOWN)];
+    let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
+    for (group, output) in shown.iter().zip(translator.translate(&sources)) {
+        let right = group.targets.contains(&output.as_slice());
+        let mark = if right { ' ' } else { '!' };
+        let source = translator.source_text(group.source);
+        let output = translator.target_text(&output);
+        say(format_args!("{mark} {source:<32} -> {output}"))?;
+    }
+    say("\nwhat each output attended to:")?;
+    let picture = run.path().join("attention.svg");
+    attend::show(&translator, shown[0].source, Some(&picture))?;
+    say(format_args!(
+        "model, vocabularies and metrics are in {folder}"
+    ))
+}

@@ -1,0 +1,110 @@
+//! The settings of a run.
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use super::DataSource;
+use crate::attention::{AnyAttention, AttentionKind};
+use crate::data::Pair;
+use crate::error::Result;
+use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::train::TrainConfig;
+
+/// The version of the settings file.
+pub(super) const FORMAT: u32 = 1;
+
+/// All settings of a run, as saved beside its model.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunConfig {
+    /// The version of the settings file.
+    pub format: u32,
+    /// The attention.
+    pub attention: AttentionKind,
+    /// The sizes of the model.
+    pub model: Seq2SeqConfig,
+    /// How the model is trained.
+    pub train: TrainConfig,
+    /// The pairs to learn from and to validate on.
+    pub data: DataSource,
+    /// The number of tokens after which an output is cut off.
+    pub max_len: usize,
+}
+
+impl RunConfig {
+    /// The settings of a new run, with additive attention and the defaults of [`TrainConfig`].
+    ///
+    /// Outputs may be a quarter longer than the longest target of `pairs`, plus two tokens.
+    ///
+    /// ```
+    /// use attention_seq2seq::{AttentionKind, DataSource, RunConfig, Seq2SeqConfig, Task, Vocabs};
+    ///
+    /// let data = DataSource::Task { task: Task::Reverse, train: 100, valid: 10 };
+    /// let pairs = data.pairs(1)?;
+    /// let vocabs = Vocabs::build(&pairs.train);
+    /// let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len());
+    /// let config = RunConfig {
+    ///     attention: AttentionKind::Dot,
+    ///     ..RunConfig::new(model, data, &pairs.train)
+    /// };
+    /// config.check()?;
+    /// assert_eq!(config.max_len, 27); // the longest target has 20 letters
+    /// # Ok::<(), attention_seq2seq::Error>(())
+    /// ```
+    pub fn new(model: Seq2SeqConfig, data: DataSource, pairs: &[Pair]) -> Self {
+        let targets = pairs.iter().map(|pair| pair.target.len());
+        let longest = targets.max().unwrap_or(0);
+        Self {
+            format: FORMAT,
+            attention: AttentionKind::Additive,
+            model,
+            train: TrainConfig::default(),
+            data,
+            max_len: longest + longest / 4 + 2,
+        }
+    }
+
+    /// Checks all settings, before anything is trained with them.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) for the first setting that is out of its range.
+    pub fn check(&self) -> Result<()> {
+        self.train.check()?;
+        self.model.check()
+    }
+
+    /// A model of these settings, with new random parameters.
+    ///
+    /// # Panics
+    /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional:
+    /// [`check`](Self::check) reports these as errors.
+    pub fn init_model(&self, device: &Device) -> Seq2Seq<AnyAttention> {
+        let attention = self.attention.init(&self.model, device);
+        self.model.init(attention, device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::Task;
+    use crate::tokens::Tokenization::Chars;
+
+    #[test]
+    fn outputs_may_be_somewhat_longer_than_any_target() {
+        let pair = |target: &str| Pair {
+            source: Chars.split("a"),
+            target: Chars.split(target),
+        };
+        let max_len = |pairs: &[Pair]| {
+            let data = DataSource::Task {
+                task: Task::Reverse,
+                train: 9,
+                valid: 4,
+            };
+            RunConfig::new(Seq2SeqConfig::new(6, 7), data, pairs).max_len
+        };
+        assert_eq!(max_len(&[pair("abcdefgh"), pair("b")]), 12);
+        assert_eq!(max_len(&[pair("a")]), 3);
+        assert_eq!(max_len(&[]), 2);
+    }
+}

@@ -1,0 +1,190 @@
+//! The source of a run's pairs: a task or files.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::{Pairs, check_counts, split_holdout};
+use crate::error::Result;
+use crate::tasks::Task;
+use crate::tokens::Tokenization;
+use crate::tsv::{TsvOptions, load_tsv};
+
+/// The source of a run's pairs: a task or files.
+///
+/// ```
+/// use attention_seq2seq::{DataSource, Task};
+///
+/// let data = DataSource::Task { task: Task::Dates, train: 100, valid: 10 };
+/// let pairs = data.pairs(42)?;
+/// assert_eq!((pairs.train.len(), pairs.valid.len()), (100, 10));
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DataSource {
+    /// A generated task.
+    Task {
+        /// The task.
+        task: Task,
+        /// The number of pairs to learn from.
+        train: usize,
+        /// The number of pairs to validate on, of other sources.
+        valid: usize,
+    },
+    /// Files of pairs.
+    Tsv {
+        /// The file of the pairs to learn from.
+        train: PathBuf,
+        /// The file of the pairs to validate on; without it, 5 % of the sources of `train` are held out.
+        valid: Option<PathBuf>,
+        /// Columns and tokens.
+        options: TsvOptions,
+    },
+}
+
+impl DataSource {
+    /// Generates or reads the pairs. The seed decides which are generated or held out.
+    ///
+    /// # Errors
+    /// If a file is missing, a line of it is not a pair, or there are no pairs to learn from or to validate on.
+    pub fn pairs(&self, seed: u64) -> Result<Pairs> {
+        let pairs = match self {
+            Self::Task { task, train, valid } => task.train_valid(*train, *valid, seed),
+            Self::Tsv {
+                train,
+                valid: Some(valid),
+                options,
+            } => Pairs {
+                train: load_tsv(train, options)?,
+                valid: load_tsv(valid, options)?,
+            },
+            Self::Tsv {
+                train,
+                valid: None,
+                options,
+            } => split_holdout(load_tsv(train, options)?, 0.05, seed)?,
+        };
+        check_counts(pairs.train.len(), pairs.valid.len())?;
+        Ok(pairs)
+    }
+
+    /// Whether both are the same task, or the same file to learn from.
+    pub fn is_same_data(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Task { task, .. }, Self::Task { task: other, .. }) => task == other,
+            (Self::Tsv { train, .. }, Self::Tsv { train: other, .. }) => train == other,
+            _ => false,
+        }
+    }
+
+    /// How a source is split into tokens.
+    pub(crate) fn source_tokens(&self) -> Tokenization {
+        match self {
+            Self::Task { task, .. } => task.tokenization(),
+            Self::Tsv { options, .. } => options.source_tokens,
+        }
+    }
+
+    /// How a target is split into tokens.
+    pub(crate) fn target_tokens(&self) -> Tokenization {
+        match self {
+            Self::Task { task, .. } => task.tokenization(),
+            Self::Tsv { options, .. } => options.target_tokens,
+        }
+    }
+}
+
+impl fmt::Display for DataSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task { task, .. } => write!(f, "task {task}"),
+            Self::Tsv { train, .. } => write!(f, "file {}", train.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::tokens::Tokenization::Chars;
+    use crate::tsv::Columns;
+
+    #[test]
+    fn data_is_the_same_if_the_task_or_the_file_is() {
+        let task = |task, train| DataSource::Task {
+            task,
+            train,
+            valid: 1,
+        };
+        let file = |train: &str, valid: Option<&str>| DataSource::Tsv {
+            train: train.into(),
+            valid: valid.map(PathBuf::from),
+            options: TsvOptions {
+                columns: Columns::default(),
+                source_tokens: Chars,
+                target_tokens: Chars,
+            },
+        };
+        assert!(task(Task::Copy, 1).is_same_data(&task(Task::Copy, 2)));
+        assert!(!task(Task::Copy, 1).is_same_data(&task(Task::Dates, 1)));
+        assert!(file("a", None).is_same_data(&file("a", Some("b"))));
+        assert!(!file("a", None).is_same_data(&file("b", None)));
+        assert!(!file("copy", None).is_same_data(&task(Task::Copy, 1)));
+        assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
+        assert_eq!(file("a/b.tsv", None).to_string(), "file a/b.tsv");
+    }
+
+    #[test]
+    fn data_without_pairs_on_one_side_is_an_error() {
+        for (train, valid, side) in [(0, 3, "training"), (3, 0, "validation")] {
+            let data = DataSource::Task {
+                task: Task::Copy,
+                train,
+                valid,
+            };
+            let line = data.pairs(0).unwrap_err().to_string();
+            let expected = format!("there are no {side} pairs; give at least one pair");
+            assert!(line.starts_with(&expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn pairs_of_a_file_are_split_by_the_seed_unless_validation_has_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, lines: std::ops::Range<usize>| {
+            let path = folder.path().join(name);
+            let lines: String = lines.map(|at| format!("s{at}\tt{at}\n")).collect();
+            fs::write(&path, lines).unwrap();
+            path
+        };
+        let options = TsvOptions {
+            columns: Columns::default(),
+            source_tokens: Tokenization::Spaces,
+            target_tokens: Tokenization::Spaces,
+        };
+        let train = file("train.tsv", 0..40);
+        let mut data = DataSource::Tsv {
+            train: train.clone(),
+            valid: None,
+            options,
+        };
+        let split = data.pairs(1).unwrap();
+        assert_eq!((split.train.len(), split.valid.len()), (38, 2));
+        assert_eq!(data.pairs(1).unwrap(), split);
+        assert_ne!(data.pairs(2).unwrap(), split);
+
+        data = DataSource::Tsv {
+            train,
+            valid: Some(file("valid.tsv", 40..43)),
+            options,
+        };
+        let pairs = data.pairs(1).unwrap();
+        assert_eq!((pairs.train.len(), pairs.valid.len()), (40, 3));
+        assert_eq!(pairs.valid[0].source, ["s40"]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The settings of a training.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The settings of a training. The default is that of the program for a task.
+///
+/// ```
+/// use attention_seq2seq::TrainConfig;
+///
+/// let config = TrainConfig { epochs: 10, seed: 42, ..TrainConfig::default() };
+/// assert_eq!((config.batch_size, config.learning_rate), (64, 0.004));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainConfig {
+    /// The number of times that every example is visited.
+    pub epochs: usize,
+    /// The number of examples in a step.
+    pub batch_size: usize,
+    /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
+    /// resumed with more epochs follows the longer cosine from its last step.
+    pub learning_rate: f64,
+    /// The norm to which the gradient of each parameter is clipped.
+    pub clip: f32,
+    /// The number of epochs without a lower validation loss after which training stops.
+    pub patience: usize,
+    /// The seed of the parameters, of the order of batches and of dropout.
+    pub seed: u64,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            epochs: 3,
+            batch_size: 64,
+            learning_rate: 0.004,
+            clip: 1.0,
+            patience: 3,
+            seed: 0,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// The seed for the epochs after `epoch`, so that a resumed training does not repeat the first ones.
+    pub fn seed_after(&self, epoch: Option<usize>) -> u64 {
+        self.seed.wrapping_add(epoch.unwrap_or(0) as u64)
+    }
+
+    /// Checks that every setting is in its range.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first that is not.
+    pub(crate) fn check(&self) -> Result<()> {
+        let positive = [
+            ("the number of epochs", self.epochs),
+            ("the batch size", self.batch_size),
+            ("the patience", self.patience),
+        ];
+        for (what, number) in positive {
+            if number == 0 {
+                return Err(Error::config(what, "at least 1", number));
+            }
+        }
+        if !(self.learning_rate > 0.0 && self.learning_rate <= 1.0) {
+            let (expected, found) = ("more than 0 and at most 1", self.learning_rate);
+            return Err(Error::config("the learning rate", expected, found));
+        }
+        if !(self.clip > 0.0 && self.clip.is_finite()) {
+            return Err(Error::config("the clipping norm", "more than 0", self.clip));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+use burn::module::Param;
+use burn::tensor::Tensor;
+use tempfile::TempDir;
+
+use super::*;
+use crate::attention::AttentionKind;
+use crate::device::test_device as device;
+use crate::model::Seq2SeqConfig;
+use crate::run::DataSource;
+use crate::tasks::Task;
+use crate::tokens::Tokenization::Chars;
+use crate::vocab::Vocab;
+
+const MAX_LEN: usize = 5;
+
+/// Settings of a model with six source letters and two target letters.
+fn config() -> RunConfig {
+    let data = DataSource::Task {
+        task: Task::Reverse,
+        train: 3,
+        valid: 3,
+    };
+    let model = Seq2SeqConfig::new(10, 6)
+        .with_embedding_size(3)
+        .with_hidden_size(4);
+    RunConfig {
+        max_len: MAX_LEN,
+        ..RunConfig::new(model, data, &[])
+    }
+}
+
+fn created() -> (TempDir, RunDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::new(folder.path().join("run"));
+    let vocab = |letters: &str| Vocab::build([&Chars.split(letters)[..]]);
+    let vocabs = Vocabs {
+        source: vocab("abcdef"),
+        target: vocab("xy"),
+    };
+    run.create(&config(), &vocabs).unwrap();
+    (folder, run)
+}
+
+/// Saves a model with these biases of its logits. With small ones the source decides.
+fn save(file: &Path, bias: [f32; 6]) {
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let device = device();
+    let mut model = config().init_model(&device);
+    let [size, tokens] = model.decoder.output.weight.dims();
+    let normal = burn::tensor::Distribution::Normal(0.0, 1.0);
+    let weight = Tensor::random([size, tokens], normal, &device);
+    model.decoder.output.weight = Param::from_tensor(weight);
+    model.decoder.output.bias = Some(Param::from_tensor(Tensor::from_data(bias, &device)));
+    Trainee::new(model).save_file(file).unwrap();
+}
+
+fn loaded(bias: [f32; 6]) -> (TempDir, Translator) {
+    let (folder, run) = created();
+    save(&run.model_file(), bias);
+    (folder, Translator::load(&run, &device()).unwrap())
+}
+
+const PREDICTS_THE_END: [f32; 6] = [0.0, 0.0, 99.0, 0.0, 0.0, 0.0];
+const PREDICTS_X: [f32; 6] = [0.0, 0.0, 0.0, 0.0, 99.0, 0.0];
+const PREDICTS_PADDING: [f32; 6] = [99.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+const PREDICTS_FROM_THE_SOURCE: [f32; 6] = [-9.0, -9.0, 0.0, 0.0, 0.0, 0.0];
+
+fn line<T>(result: Result<T>) -> String {
+    let line = result.err().unwrap().to_string();
+    assert_eq!(line.lines().count(), 1, "{line}");
+    line
+}
+
+#[test]
+fn outputs_come_in_the_order_of_their_sources() {
+    let texts = ["fade", "a", "bed", "a", "decade", "cab", "f"];
+    let sources = texts.map(|text| Chars.split(text));
+    let sources: Vec<&[String]> = sources.iter().map(Vec::as_slice).collect();
+    // The test needs outputs that differ; now and then a new model gives the same for all sources.
+    let models = (0..100).map(|_| loaded(PREDICTS_FROM_THE_SOURCE));
+    let mut translations = models.map(|(folder, translator)| {
+        let outputs = translator.translate(&sources);
+        (folder, translator, outputs)
+    });
+    let (_folder, translator, outputs) = translations
+        .find(|(_, _, outputs)| outputs.iter().any(|output| *output != outputs[0]))
+        .unwrap();
+    for (source, output) in sources.iter().zip(&outputs) {
+        assert_eq!(&translator.translate(&[source])[0], output);
+        assert_eq!(&translator.attend(source).target[..output.len()], output);
+    }
+    assert!(translator.translate(&[]).is_empty());
+}
+
+#[test]
+fn weights_have_a_row_for_every_token_and_for_the_end() {
+    let source = Chars.split("cab");
+    let check = |bias, target: &[&str]| {
+        let (_folder, translator) = loaded(bias);
+        let attended = translator.attend(&source);
+        assert_eq!(attended.source, source);
+        assert_eq!(attended.target, target);
+        assert_eq!(attended.weights.len(), target.len() * source.len());
+        for row in attended.weights.chunks(source.len()) {
+            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{row:?}");
+        }
+    };
+    check(PREDICTS_THE_END, &["<eos>"]);
+    check(PREDICTS_X, &["x"; MAX_LEN]);
+    // A model that has learned little predicts padding: `attend` shows it, a translation leaves it out.
+    check(PREDICTS_PADDING, &["<pad>"; MAX_LEN]);
+    let (_folder, translator) = loaded(PREDICTS_PADDING);
+    assert_eq!(translator.translate(&[&source]), vec![Vec::<String>::new()]);
+}
+
+#[test]
+fn a_source_is_checked_where_a_user_wrote_it() {
+    let (_folder, translator) = loaded(PREDICTS_X);
+    assert_eq!(
+        line(translator.source_tokens("ab?")),
+        "unknown token \"?\" at position 3; expected one of: \"a\" \"b\" \"c\" \"d\" \"e\" \"f\""
+    );
+    assert_eq!(
+        line(translator.source_tokens("")),
+        "the text to translate: expected at least one token, found none"
+    );
+    // Pairs to validate on may hold any token.
+    let unknown = Chars.split("a?");
+    assert_eq!(translator.translate(&[&unknown])[0], ["x"; MAX_LEN]);
+    assert_eq!(translator.attend(&unknown).source, unknown);
+    assert_eq!(translator.target_text(&Chars.split("xyx")), "xyx");
+}
+
+#[test]
+fn any_of_several_targets_is_right() {
+    let (_folder, translator) = loaded(PREDICTS_X);
+    let pair = |source: &str, target: &str| Pair {
+        source: Chars.split(source),
+        target: Chars.split(target),
+    };
+    let errors = translator.errors(&[
+        pair("a", "xxxxx"),
+        pair("b", "yy"),
+        pair("a", "y"),
+        pair("b", "xxxxx"),
+        pair("c", "xxxy"),
+    ]);
+    assert_eq!(errors.sequences(), 3);
+    assert_eq!(errors.exact_match(), 2.0 / 3.0);
+    assert_eq!(errors.token_error_rate(), 2.0 / 14.0);
+}
+
+#[test]
+fn without_a_model_the_newest_whole_checkpoint_is_loaded() {
+    let (_folder, run) = created();
+    assert_eq!(
+        line(Translator::load(&run, &device()))
+            .split_once(": ")
+            .unwrap()
+            .1,
+        "its training was stopped before the first checkpoint; train again with --resume"
+    );
+    for (epoch, bias) in [
+        (1, PREDICTS_PADDING),
+        (2, PREDICTS_THE_END),
+        (10, PREDICTS_X),
+    ] {
+        save(&run.checkpoint_file("model", epoch), bias);
+    }
+    for part in ["optim", "scheduler"] {
+        for epoch in [1, 2] {
+            std::fs::write(run.checkpoint_file(part, epoch), "").unwrap();
+        }
+    }
+    let target =
+        |translator: Result<Translator>| translator.unwrap().attend(&Chars.split("a")).target;
+    assert_eq!(target(Translator::load(&run, &device())), ["<eos>"]);
+    let first = Translator::from_checkpoint(&run, 1, &device());
+    assert_eq!(target(first), ["<pad>"; MAX_LEN]);
+    save(&run.model_file(), PREDICTS_X);
+    assert_eq!(target(Translator::load(&run, &device())), ["x"; MAX_LEN]);
+}
+
+#[test]
+fn a_model_of_other_sizes_is_an_error() {
+    let (_folder, run) = created();
+    save(&run.model_file(), PREDICTS_X);
+    let mut other = config();
+    for change in [
+        |config: &mut RunConfig| config.model.hidden_size = 6,
+        |config: &mut RunConfig| config.model.layers = 2,
+        |config: &mut RunConfig| config.model.bidirectional = false,
+        |config: &mut RunConfig| config.attention = AttentionKind::Dot,
+    ] {
+        change(&mut other);
+        run.save_config(&other).unwrap();
+        let line = line(Translator::load(&run, &device()));
+        assert!(line.starts_with("cannot use the checkpoint"), "{line}");
+        assert!(line.contains("model.bpk: "), "{line}");
+        other = config();
+    }
+    run.save_config(&other).unwrap();
+    assert!(Translator::load(&run, &device()).is_ok());
+}
+
+#[test]
+fn texts_are_translated_in_order_or_refused_at_the_first_unknown_token() {
+    let (_folder, translator) = loaded(PREDICTS_X);
+    let x = "x".repeat(MAX_LEN);
+    assert_eq!(
+        translator.translate_texts(&["fade", "a"]).unwrap(),
+        [&x[..]; 2]
+    );
+    let refused = line(translator.translate_texts(&["fade", "a?", "!"]));
+    assert!(
+        refused.starts_with("unknown token \"?\" at position 2; "),
+        "{refused}"
+    );
+    assert_eq!(translator.source_text(&Chars.split("fade")), "fade");
+}
+
+#[test]
+fn the_checkpoint_with_the_best_translations_is_kept() {
+    let (_folder, run) = created();
+    let pairs = [Pair {
+        source: Chars.split("a"),
+        target: Chars.split("xxxxx"),
+    }];
+    let keep_best = || Translator::keep_best(&run, &pairs, &device()).unwrap();
+    assert_eq!(keep_best(), None);
+    assert!(!run.model_file().exists());
+    let checkpoint = |epoch, bias| {
+        save(&run.checkpoint_file("model", epoch), bias);
+        for part in ["optim", "scheduler"] {
+            std::fs::write(run.checkpoint_file(part, epoch), "").unwrap();
+        }
+    };
+    checkpoint(1, PREDICTS_X);
+    checkpoint(2, PREDICTS_THE_END);
+    assert_eq!(keep_best(), Some(1));
+    let target = || {
+        Translator::load(&run, &device())
+            .unwrap()
+            .attend(&pairs[0].source)
+            .target
+    };
+    assert_eq!(target(), ["x"; MAX_LEN]);
+    checkpoint(3, PREDICTS_X);
+    assert_eq!(keep_best(), Some(3), "of equals the newest");
+}

@@ -1,0 +1,42 @@
+//! The vocabularies of a model: one for each side.
+
+use crate::batch::Example;
+use crate::data::Pair;
+use crate::vocab::Vocab;
+
+/// The vocabularies of source and target.
+///
+/// ```
+/// use attention_seq2seq::{Pair, Tokenization::{Chars, Spaces}, Vocabs};
+///
+/// let pair = Pair { source: Chars.split("cab"), target: Spaces.split("K AE B") };
+/// let vocabs = Vocabs::build(&[pair.clone()]);
+/// let example = &vocabs.encode(&[pair])[0];
+/// assert_eq!(vocabs.target.decode(&example.target), ["K", "AE", "B"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vocabs {
+    /// The tokens that the encoder reads.
+    pub source: Vocab,
+    /// The tokens that the decoder predicts.
+    pub target: Vocab,
+}
+
+impl Vocabs {
+    /// The vocabularies of all sources and of all targets of these pairs.
+    pub fn build(pairs: &[Pair]) -> Self {
+        Self {
+            source: Vocab::build(pairs.iter().map(|pair| pair.source.as_slice())),
+            target: Vocab::build(pairs.iter().map(|pair| pair.target.as_slice())),
+        }
+    }
+
+    /// The pairs as token ids, unknown tokens as [`Vocab::UNK`].
+    pub fn encode(&self, pairs: &[Pair]) -> Vec<Example> {
+        let example = |pair: &Pair| Example {
+            source: self.source.encode(&pair.source),
+            target: self.target.encode(&pair.target),
+        };
+        pairs.iter().map(example).collect()
+    }
+}
