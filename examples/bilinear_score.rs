@@ -9,9 +9,10 @@
 //! ```
 
 use std::error::Error;
+use std::ops::Range;
 
 use attention_core::{
-    Attention, AttentionOutput, BilinearScoreConfig, DotFamily, Mask, ScoringFunction,
+    Attention, AttentionOutput, BilinearScoreConfig, Mask, ScoreKernel, ScoringFunction,
 };
 use attention_plot::HeatmapGrid;
 use burn::module::Module;
@@ -31,13 +32,13 @@ struct Bilinear {
 }
 
 // A dot product of projected queries: it runs in the dot-product kernel, in training too.
-impl DotFamily for Bilinear {
-    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+impl ScoringFunction for Bilinear {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         self.query.forward(queries)
     }
 
-    fn scale(&self, key_size: usize) -> f64 {
-        1.0 / (key_size as f64).sqrt()
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot { scale: None }
     }
 }
 

@@ -19,7 +19,8 @@ use std::error::Error;
 use std::fmt::Write;
 
 use attention_core::{
-    AdditiveAttentionConfig, Alignment, LocationAttentionConfig, Mask, MonotonicAttentionConfig,
+    AdditiveAttentionConfig, LocationAttentionConfig, Mask, MonotonicAttentionConfig,
+    StatefulAttention,
 };
 use attention_plot::{HeatmapGrid, LinePlot, SeriesStyle};
 use burn::grad_clipping::GradientClippingConfig;
@@ -42,7 +43,7 @@ const STEPS: usize = if cfg!(debug_assertions) { 3 } else { 1000 };
 
 /// An encoder, an attention and a decoder that writes one letter in each step.
 #[derive(Module, Debug)]
-struct Copyist<A: Alignment> {
+struct Copyist<A: StatefulAttention> {
     letters: Embedding,
     encoder: Gru,
     decoder: Gru,
@@ -50,7 +51,7 @@ struct Copyist<A: Alignment> {
     output: Linear,
 }
 
-impl<A: Alignment> Copyist<A> {
+impl<A: StatefulAttention> Copyist<A> {
     fn new(attention: A, device: &Device) -> Self {
         Self {
             letters: EmbeddingConfig::new(LETTERS + 1, HIDDENS).init(device),
@@ -69,9 +70,9 @@ impl<A: Alignment> Copyist<A> {
         let values = self.letters.forward(text.clone());
         // The sum of the letter's embedding and of the encoder's state after it.
         let keys = self.encoder.forward(values.clone(), None) + values.clone();
-        let memory = self.attention.prepare(keys, values, Mask::none());
+        let memory = self.attention.setup(keys, values, Mask::none());
 
-        let mut state = self.attention.start(&memory);
+        let mut state = self.attention.initial_state(&memory);
         let mut hidden = Tensor::zeros([batch, HIDDENS], &device);
         let mut context = Tensor::zeros([batch, 1, HIDDENS], &device);
         let mut written = Tensor::full([batch, 1], LETTERS as i64, &device);
@@ -121,7 +122,10 @@ fn texts(batch: usize, length: usize, device: &Device) -> Tensor<2, Int> {
     steps.cumsum(1).remainder_scalar(LETTERS as i64)
 }
 
-fn train<A: Alignment>(attention: A, device: &Device) -> Result<Copyist<A>, Box<dyn Error>> {
+fn train<A: StatefulAttention>(
+    attention: A,
+    device: &Device,
+) -> Result<Copyist<A>, Box<dyn Error>> {
     let mut model = Copyist::new(attention, device);
     let mut adam = AdamConfig::new()
         .with_grad_clipping(Some(GradientClippingConfig::Norm(1.0)))
@@ -151,7 +155,7 @@ struct Trained {
     weights: Vec<f32>,
 }
 
-fn measure<A: Alignment>(
+fn measure<A: StatefulAttention>(
     name: &'static str,
     attention: A,
     device: &Device,

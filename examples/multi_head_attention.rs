@@ -10,8 +10,8 @@
 use std::error::Error;
 
 use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, Mask, MultiHeadConfig,
-    MultiHeadOutput, Normalizer, Rotary,
+    AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, Mask,
+    MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer, Rotary,
 };
 use burn::nn::RotaryEncodingConfig;
 use burn::prelude::*;
@@ -29,11 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Four heads of queries, two of keys and values: a decoder keeps half as many keys. Each word attends to itself and
     // the words before it, and rotary embedding makes the scores depend on the distance between two words.
-    let config = MultiHeadConfig::new(size, heads).with_num_key_value_heads(Some(2));
+    let config = MultiHeadAttentionConfig::new(size, heads).with_num_key_value_heads(Some(2));
     let encoding = RotaryEncodingConfig::new(words, config.head_size()).init(&device);
     let score = Rotary::new(DotProductScoreConfig::new().init(), encoding);
     let attention = config.init_with(score, &device);
-    let MultiHeadOutput { context, weights } =
+    let MultiHeadAttentionOutput { context, weights } =
         attention.forward_with_weights(text.clone(), text.clone(), text.clone(), &Mask::causal());
     println!("rotary, two heads of keys: context {:?}", context.dims());
     let [first, ..] = [weights.clone().narrow(2, 0, 1).narrow(3, 0, 1)];
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Other positions and another normalizer: ALiBi lowers a score in proportion to the distance of two words, and
     // sparsemax gives weight 0 to distant words.
-    let config = MultiHeadConfig::new(size, heads);
+    let config = MultiHeadAttentionConfig::new(size, heads);
     let alibi = AlibiConfig::new(heads).init();
     let score = Biased::new(DotProductScoreConfig::new().init(), alibi);
     let mut attention = config.init_with(score, &device);

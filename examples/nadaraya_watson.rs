@@ -81,7 +81,7 @@ impl Data {
 /// Attention whose weights are the kernel of the distance, divided by its sum over all keys.
 fn sum_normalized(kernel: Kernel, width: f64) -> Attention<KernelScore> {
     let score = KernelScoreConfig::new(kernel).with_width(width).init();
-    Attention::new(score, 0.0).with_normalizer(Normalizer::Proportional)
+    Attention::new(score, 0.0).with_normalizer(Normalizer::SumNormalized)
 }
 
 /// The same weights for the Gaussian kernel, `exp(-distance^2 / (2 width^2))`: the softmax of its logarithm.

@@ -6,6 +6,7 @@
 //! ```
 
 use std::error::Error;
+use std::ops::Range;
 
 use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
 use attention_plot::HeatmapGrid;
@@ -39,11 +40,11 @@ impl DistanceScore {
 
 // All that attention needs of a score.
 impl ScoringFunction for DistanceScore {
-    fn project_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         self.query.forward(queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         self.key.forward(keys)
     }
 

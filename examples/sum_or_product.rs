@@ -12,10 +12,11 @@
 
 use std::cmp::Ordering;
 use std::error::Error;
+use std::ops::Range;
 use std::time::Instant;
 
 use attention_core::{
-    AdditiveScoreConfig, Attention, AttentionOutput, DotFamily, DotProductScoreConfig, Mask,
+    AdditiveScoreConfig, Attention, AttentionOutput, DotProductScoreConfig, Mask, ScoreKernel,
     ScoringFunction,
 };
 use attention_plot::{LinePlot, SeriesStyle};
@@ -101,10 +102,12 @@ impl Statistics {
         size: usize,
         device: &Device,
     ) -> Result<Self, Box<dyn Error>> {
-        let (batch, queries) = (8, 16);
-        let inputs = [queries, KEYS].map(|len| normal([batch, 1, len, size], device));
+        let (batch, num_queries) = (8, 16);
+        let inputs = [num_queries, KEYS].map(|len| normal([batch, 1, len, size], device));
         let [queries, keys] = inputs;
-        let (queries, keys) = (score.project_queries(queries), score.project_keys(keys));
+        let last = KEYS as i64;
+        let queries = score.project_queries(queries, last - num_queries as i64..last);
+        let keys = score.project_keys(keys, 0..last);
         let scores = score.score(queries, keys, &Mask::none());
         let deviation = scores.clone() - scores.clone().mean_dim(3);
         let variance = scalar(deviation.powf_scalar(2.0).mean())?;
@@ -165,17 +168,17 @@ struct ProjectedDot {
     key: Linear,
 }
 
-impl DotFamily for ProjectedDot {
-    fn map_queries(&self, queries: Tensor<4>) -> Tensor<4> {
+impl ScoringFunction for ProjectedDot {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         self.query.forward(queries)
     }
 
-    fn map_keys(&self, keys: Tensor<4>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         self.key.forward(keys)
     }
 
-    fn scale(&self, size: usize) -> f64 {
-        1.0 / (size as f64).sqrt()
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot { scale: None }
     }
 }
 

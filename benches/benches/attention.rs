@@ -1,20 +1,18 @@
-//! What attention costs: ours, the same composed from Burn's operations, and the rivals' in PyTorch and JAX, side by
+//! What attention costs: ours, the same composed from Burn's operations, and the baselines' in PyTorch and JAX, side by
 //! side in one interleaved run.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench attention`; see benches/README.md.
 
 use std::io;
 
+use attention_benches::baselines::Baselines;
+use attention_benches::compare::{Candidate, Local, Measured, compare};
 use attention_benches::composed;
-use attention_benches::contest::{Contestant, Local, Measured, contest};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
-use attention_benches::rivals::Rivals;
 use attention_benches::tensors::{Call, call, devices, finish, on_host, random};
-use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, ScoringFunction,
-};
+use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Device, Tensor};
@@ -47,7 +45,7 @@ enum Pass {
     Backward,
 }
 
-/// Marks the rivals that project the keys in every decoding step.
+/// Marks the baselines that project the keys in every decoding step.
 const PROJECTING: &str = ", no memory";
 
 const PASSES: [Pass; 2] = [Pass::Forward, Pass::Backward];
@@ -55,21 +53,21 @@ const PASSES: [Pass; 2] = [Pass::Forward, Pass::Backward];
 fn main() -> io::Result<()> {
     let threads = limit_threads();
     let options = Options::from_command_line();
-    let mut rivals = Rivals::start("attention.py", threads);
+    let mut baselines = Baselines::start("attention.py", threads);
     let mut report = Report::start(threads);
-    report.add_rivals(&rivals);
+    report.add_baselines(&baselines);
     let works = works();
     for work in works.iter().filter(|work| options.wants(&work.title())) {
         println!("{}", work.title());
-        let mut contestants = locals(work);
-        let first_rival = contestants.len() / 2;
-        if let Ok(rivals) = &mut rivals {
-            contestants.extend(work.rivals(rivals));
+        let mut candidates = locals(work);
+        let first_baseline = candidates.len() / 2;
+        if let Ok(baselines) = &mut baselines {
+            candidates.extend(work.baselines(baselines));
         }
-        let results = contest(&mut contestants, options.rounds);
-        drop(contestants);
-        if let Ok(rivals) = &mut rivals {
-            rivals.drop_all().map_err(io::Error::other)?;
+        let results = compare(&mut candidates, options.rounds);
+        drop(candidates);
+        if let Ok(baselines) = &mut baselines {
+            baselines.drop_all().map_err(io::Error::other)?;
         }
         let rows: Vec<[&Measured; 2]> = results.chunks(2).map(|row| [&row[0], &row[1]]).collect();
         for row in &rows {
@@ -79,11 +77,11 @@ fn main() -> io::Result<()> {
         }
         print_table(&rows);
         let is_projecting = |row: &&[&Measured; 2]| row[0].name.ends_with(PROJECTING);
-        let (projecting, others) = rows[first_rival..]
+        let (projecting, others) = rows[first_baseline..]
             .iter()
             .partition::<Vec<_>, _>(is_projecting);
-        print_fastest_rivals(rows[0], &others);
-        print_fastest_rivals(rows[0], &projecting);
+        print_fastest_baselines(rows[0], &others);
+        print_fastest_baselines(rows[0], &projecting);
         print_memory(work, rows[0]);
         println!();
     }
@@ -119,7 +117,7 @@ fn works() -> Vec<Work> {
 }
 
 impl Kind {
-    /// As `rivals/attention.py` calls it.
+    /// As `baselines/attention.py` calls it.
     fn name(self) -> &'static str {
         match self {
             Kind::Additive => "additive",
@@ -160,9 +158,9 @@ impl Work {
         }
     }
 
-    /// The rivals at this work, in pairs of forward and backward; says which cannot run.
-    fn rivals(&self, rivals: &mut Rivals) -> Vec<Box<dyn Contestant>> {
-        let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+    /// The baselines at this work, in pairs of forward and backward; says which cannot run.
+    fn baselines(&self, baselines: &mut Baselines) -> Vec<Box<dyn Candidate>> {
+        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
         let libraries = ["PyTorch eager", "torch.compile", "PyTorch SDPA", "JAX jit"];
         let mut rows: Vec<(&str, Kind, &str)> = libraries.map(|name| (name, self.kind, "")).into();
         if self.kind == Kind::Decoding {
@@ -174,21 +172,21 @@ impl Work {
                 continue;
             }
             let label = format!("{name}{suffix}");
-            let set_up = PASSES.map(|pass| rivals.set_up(&label, self.setup(name, kind, pass)));
+            let set_up = PASSES.map(|pass| baselines.set_up(&label, self.setup(name, kind, pass)));
             match set_up {
                 [Ok(forward), Ok(backward)] => {
-                    contestants.push(Box::new(forward));
-                    contestants.push(Box::new(backward));
+                    candidates.push(Box::new(forward));
+                    candidates.push(Box::new(backward));
                 }
                 [Err(reason), _] | [_, Err(reason)] => println!("  skipped: {name}: {reason}"),
             }
         }
-        contestants
+        candidates
     }
 
-    fn setup(&self, contestant: &str, kind: Kind, pass: Pass) -> Value {
+    fn setup(&self, candidate: &str, kind: Kind, pass: Pass) -> Value {
         json!({
-            "contestant": contestant,
+            "candidate": candidate,
             "pass": pass.name(),
             "work": {
                 "kind": kind.name(),
@@ -227,8 +225,8 @@ impl Work {
 }
 
 /// Ours and its composed peers on every backend, in pairs of forward and backward; ours on the first comes first.
-fn locals(work: &Work) -> Vec<Box<dyn Contestant>> {
-    let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+fn locals(work: &Work) -> Vec<Box<dyn Candidate>> {
+    let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
     for (backend, device) in devices() {
         let devices = [device.clone(), device.autodiff()];
         let [forward, backward] = devices.map(|device| match work.kind {
@@ -238,12 +236,12 @@ fn locals(work: &Work) -> Vec<Box<dyn Contestant>> {
         });
         for ((name, forward), (_, backward)) in forward.into_iter().zip(backward) {
             for call in [forward, backward] {
-                let contestant = Local::new(format!("{name}, {backend}"), call);
-                contestants.push(Box::new(contestant.on_host(on_host(backend))));
+                let candidate = Local::new(format!("{name}, {backend}"), call);
+                candidates.push(Box::new(candidate.on_host(on_host(backend))));
             }
         }
     }
-    contestants
+    candidates
 }
 
 fn additive(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
@@ -274,25 +272,20 @@ fn decoding(work: &Work, device: &Device) -> Vec<(&'static str, Call)> {
         .map(|(rows, size)| random([batch, rows, size], device));
     let score = module.score.clone();
     let parameters = [&score.query, &score.value].map(|linear| linear.weight.val());
-    let ours = match device.is_autodiff() {
-        false => {
-            let [queries, _, values] = inputs.clone();
-            let keys = random([batch, keys, size], device);
-            let memory = module.prepare(keys, values, Mask::none());
-            Box::new(move || finish(module.attend(queries.clone(), &memory)))
-        }
+    let ours: Call = if device.is_autodiff() {
         // A memory carries the graph of its projection, which the gradients would go through and use up. So the
-        // projected keys are a leaf here, and this is what `attend` does.
-        true => {
-            let inputs = inputs
-                .clone()
-                .map(|tensor| with_heads(tensor).detach().require_grad());
-            let score = score.clone();
-            call(inputs, &parameters, move |[q, k, v]| {
-                let memory = Memory::of_projected(k, v, Mask::none());
-                score.attend(score.project_queries(q), &memory, 0.0)
-            })
-        }
+        // projected keys are a leaf here.
+        let inputs = inputs
+            .clone()
+            .map(|tensor| with_heads(tensor).detach().require_grad());
+        call(inputs, &parameters, move |[q, k, v]| {
+            module.attend(q, &Memory::of_projected(k, v, Mask::none()))
+        })
+    } else {
+        let [queries, _, values] = inputs.clone();
+        let keys = random([batch, keys, size], device);
+        let memory = module.prepare(keys, values, Mask::none());
+        Box::new(move || finish(module.attend(queries.clone(), &memory)))
     };
     let composed = move |inputs| composed::additive_decoding(inputs, &score);
     vec![
@@ -325,7 +318,7 @@ fn print_table(rows: &[[&Measured; 2]]) {
         "  {:<24}{:>22}{:>20}{:>22}",
         "", "milliseconds", "ratio to ours", "peak extra MiB"
     );
-    print!("  {:<24}", "contestant");
+    print!("  {:<24}", "candidate");
     println!(
         "{0:>11}{1:>11}{0:>10}{1:>10}{0:>11}{1:>11}",
         "forward", "fwd+bwd"
@@ -341,15 +334,15 @@ fn print_table(rows: &[[&Measured; 2]]) {
     }
 }
 
-fn print_fastest_rivals(ours: [&Measured; 2], rivals: &[&[&Measured; 2]]) {
+fn print_fastest_baselines(ours: [&Measured; 2], baselines: &[&[&Measured; 2]]) {
     let fastest = |pass: usize| {
-        let measured = rivals.iter().map(|row| row[pass]);
+        let measured = baselines.iter().map(|row| row[pass]);
         let fastest = measured.min_by_key(|measured| measured.median())?;
         let ratio = fastest.median().as_secs_f64() / ours[pass].median().as_secs_f64();
         Some(format!("{ratio:.2} ({})", fastest.name))
     };
     if let (Some(forward), Some(backward)) = (fastest(0), fastest(1)) {
-        println!("  fastest rival / ours: forward {forward}, forward + backward {backward}");
+        println!("  fastest baseline / ours: forward {forward}, forward + backward {backward}");
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::io;
 
-use attention_benches::contest::{Contestant, Local, Measured, contest, timed};
+use attention_benches::baselines::Baselines;
+use attention_benches::compare::{Candidate, Local, Measured, compare, timed};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
-use attention_benches::rivals::Rivals;
 use attention_benches::tensors::{devices, finish, finish_backward, on_host, random};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
 use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee, Vocab};
@@ -33,28 +33,28 @@ const LEARNING_RATE: f64 = 1e-3;
 fn main() -> io::Result<()> {
     let threads = limit_threads();
     let options = Options::from_command_line();
-    let mut rivals = Rivals::start("seq2seq.py", threads);
+    let mut baselines = Baselines::start("seq2seq.py", threads);
     let mut report = Report::start(threads);
-    report.add_rivals(&rivals);
+    report.add_baselines(&baselines);
     let title = format!(
         "training step b{BATCH} source {SOURCE_LEN} target {TARGET_LEN} embedding {EMBEDDING} hidden {HIDDEN}"
     );
 
     println!("{title}");
-    let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+    let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
     for (backend, device) in devices() {
-        contestants.push(Box::new(whole_step(backend, &device.autodiff())));
+        candidates.push(Box::new(whole_step(backend, &device.autodiff())));
     }
-    if let Ok(rivals) = &mut rivals {
+    if let Ok(baselines) = &mut baselines {
         for name in ["PyTorch eager", "torch.compile"] {
-            match rivals.set_up(name, setup(name)) {
-                Ok(rival) => contestants.push(Box::new(rival)),
+            match baselines.set_up(name, setup(name)) {
+                Ok(baseline) => candidates.push(Box::new(baseline)),
                 Err(reason) => println!("  skipped: {name}: {reason}"),
             }
         }
     }
-    let steps = contest(&mut contestants, options.rounds);
-    drop(contestants);
+    let steps = compare(&mut candidates, options.rounds);
+    drop(candidates);
     print_steps(&steps);
     for step in &steps {
         report.add(&title, "step", step);
@@ -62,13 +62,13 @@ fn main() -> io::Result<()> {
 
     for (backend, device) in devices() {
         println!("\nwhere the time of ours, {backend} goes, in milliseconds");
-        let mut parts: Vec<Box<dyn Contestant>> = Vec::new();
+        let mut parts: Vec<Box<dyn Candidate>> = Vec::new();
         let train = device.clone().autodiff();
         parts.extend(model_parts(&train).map(boxed));
         parts.extend(attention_parts(&train).map(boxed));
         parts.extend(product_parts("matrix products", products(), &device).map(boxed));
         parts.extend(product_parts("projections", projections(), &device).map(boxed));
-        let parts = contest(&mut parts, options.rounds);
+        let parts = compare(&mut parts, options.rounds);
         print_profile(&parts);
         for part in &parts {
             report.add(&title, &format!("part, {backend}"), part);
@@ -77,13 +77,13 @@ fn main() -> io::Result<()> {
     report.write(options.json.as_deref())
 }
 
-fn boxed<'a>(local: Local<'a>) -> Box<dyn Contestant + 'a> {
+fn boxed<'a>(local: Local<'a>) -> Box<dyn Candidate + 'a> {
     Box::new(local)
 }
 
-fn setup(contestant: &str) -> serde_json::Value {
+fn setup(candidate: &str) -> serde_json::Value {
     json!({
-        "contestant": contestant,
+        "candidate": candidate,
         "sizes": {
             "batch": BATCH,
             "embedding": EMBEDDING,
@@ -310,7 +310,7 @@ fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<
 fn print_steps(steps: &[Measured]) {
     println!(
         "  {:<20}{:>10}{:>24}{:>16}{:>16}",
-        "contestant", "ms", "target tokens a second", "ratio to ours", "peak extra MiB"
+        "candidate", "ms", "target tokens a second", "ratio to ours", "peak extra MiB"
     );
     let ours = steps[0].median();
     for step in steps {

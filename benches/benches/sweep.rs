@@ -5,8 +5,8 @@
 
 use std::io;
 
+use attention_benches::compare::{Candidate, Local, compare};
 use attention_benches::composed;
-use attention_benches::contest::{Contestant, Local, contest};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
@@ -19,7 +19,7 @@ const BATCH: usize = 2;
 const SIZE: usize = 64;
 const HEADS: usize = 8;
 
-/// What a composed contestant may take, in bytes.
+/// What a composed candidate may take, in bytes.
 const LIMIT: usize = 1 << 30;
 /// About how often composed attention stores its largest tensor, at the peak.
 const FORWARD_COPIES: usize = 2;
@@ -194,17 +194,17 @@ impl Sweep {
         let work = format!("{}, q{queries} k{keys} size {size}", self.title);
         let elements = (self.rows * queries * keys * size) as f64;
         let mut names = Vec::new();
-        let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
         for pass in passes {
             let calls = [("ours", Some(pass.ours)), ("composed", pass.composed)];
             for (who, call) in calls {
                 let Some(call) = call else { continue };
                 names.push((pass.name, who));
-                let contestant = Local::new(format!("{who}, {backend}"), call);
-                contestants.push(Box::new(contestant.on_host(on_host(backend))));
+                let candidate = Local::new(format!("{who}, {backend}"), call);
+                candidates.push(Box::new(candidate.on_host(on_host(backend))));
             }
         }
-        for ((pass, who), measured) in names.iter().zip(contest(&mut contestants, rounds)) {
+        for ((pass, who), measured) in names.iter().zip(compare(&mut candidates, rounds)) {
             let time = milliseconds(measured.median());
             let each = 1e6 * time / elements;
             let memory = mebibytes(measured.memory);

@@ -1,4 +1,4 @@
-//! What the benches share. A bench sets up contestants, lets [`contest`](contest::contest) time them side by side, and
+//! What the benches share. A bench sets up candidates, lets [`compare`](compare::compare) time them side by side, and
 //! prints what came out.
 //!
 //! Figures are comparable within one run only.
@@ -8,11 +8,11 @@
     allow(deprecated, reason = "Burn deprecates `Device::ndarray`")
 )]
 
+pub mod baselines;
+pub mod compare;
 pub mod composed;
-pub mod contest;
 pub mod machine;
 pub mod memory;
 pub mod options;
 pub mod report;
-pub mod rivals;
 pub mod tensors;

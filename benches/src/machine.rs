@@ -27,7 +27,7 @@ pub fn limit_threads() -> usize {
 }
 
 /// The settings by which glibc keeps freed memory instead of handing it back to the system and asking for it again:
-/// what a call then takes beside its work depends on what other contestants have freed. Rivals run with the same.
+/// what a call then takes beside its work depends on what other candidates have freed. Baselines run with the same.
 pub const KEPT_MEMORY: [(&str, &str); 2] = [
     ("MALLOC_MMAP_THRESHOLD_", "1073741824"),
     ("MALLOC_TRIM_THRESHOLD_", "4294967295"),

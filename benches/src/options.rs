@@ -10,7 +10,7 @@ pub struct Options {
     /// Write the results there too, as JSON.
     #[arg(long, value_name = "PATH")]
     pub json: Option<PathBuf>,
-    /// The number of rounds; slow contestants sit out the last ones.
+    /// The number of rounds; slow candidates sit out the last ones.
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Only the works whose title contains this.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::contest::Measured;
+use crate::baselines::Baselines;
+use crate::compare::Measured;
 use crate::machine::processor;
-use crate::rivals::Rivals;
 
 /// The results of a run, for `--json`.
 pub struct Report(Value);
@@ -18,32 +18,34 @@ impl Report {
     pub fn start(threads: usize) -> Self {
         let processor = processor();
         println!("{processor}, {threads} threads each");
-        Self(json!({ "processor": processor, "threads": threads, "rivals": null, "results": [] }))
+        Self(
+            json!({ "processor": processor, "threads": threads, "baselines": null, "results": [] }),
+        )
     }
 
-    /// Adds and prints which rivals take part.
-    pub fn add_rivals(&mut self, rivals: &Result<Rivals, String>) {
-        match rivals {
-            Ok(rivals) => {
-                let named = rivals.versions.as_object().into_iter().flatten();
+    /// Adds and prints which baselines take part.
+    pub fn add_baselines(&mut self, baselines: &Result<Baselines, String>) {
+        match baselines {
+            Ok(baselines) => {
+                let named = baselines.versions.as_object().into_iter().flatten();
                 let named = named.map(|(name, version)| match version.as_str() {
                     Some(version) => format!("{name} {version}"),
                     None => format!("{name} absent"),
                 });
-                println!("rivals: {}\n", named.collect::<Vec<_>>().join(", "));
-                self.0["rivals"] = rivals.versions.clone();
+                println!("baselines: {}\n", named.collect::<Vec<_>>().join(", "));
+                self.0["baselines"] = baselines.versions.clone();
             }
-            Err(reason) => println!("rivals skipped: {reason}\n"),
+            Err(reason) => println!("baselines skipped: {reason}\n"),
         }
     }
 
-    /// Adds the result of one contestant at one work.
+    /// Adds the result of one candidate at one work.
     pub fn add(&mut self, work: &str, pass: &str, measured: &Measured) {
         let rounds = measured.rounds.iter().copied().map(milliseconds);
         let result = json!({
             "work": work,
             "pass": pass,
-            "contestant": measured.name,
+            "candidate": measured.name,
             "median_ms": milliseconds(measured.median()),
             "rounds_ms": rounds.collect::<Vec<_>>(),
             "peak_extra_bytes": measured.memory,

@@ -30,9 +30,10 @@ pub fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> 
 /// Normally distributed numbers; a leaf that asks for its gradient where the device trains.
 pub fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     let tensor = numbers(shape, device);
-    match device.is_autodiff() {
-        true => tensor.require_grad(),
-        false => tensor,
+    if device.is_autodiff() {
+        tensor.require_grad()
+    } else {
+        tensor
     }
 }
 

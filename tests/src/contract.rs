@@ -302,9 +302,12 @@ pub fn gradients_are_differences<S: ScoringFunction>(
             for (at, (parameter, value)) in parameters.iter().enumerate() {
                 let direction = Array::draw(30 + at as u64, &value.shape);
                 compare(parameter, &direction, &|step| {
-                    let moved = |path: &str, value: Array| match path == parameter {
-                        true => along(&value, &direction, step),
-                        false => value,
+                    let moved = |path: &str, value: Array| {
+                        if path == parameter {
+                            along(&value, &direction, step)
+                        } else {
+                            value
+                        }
                     };
                     let moved = parameters::changed(precise.clone(), moved);
                     loss(&problem, &moved)

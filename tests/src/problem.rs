@@ -126,9 +126,12 @@ impl Problem {
         let mut problem = self.clone();
         let input = &self.inputs[name];
         let rows = input.with_heads();
-        let poisoned = Array::from_fn(&rows.shape, |at| match chosen.at(&at[..3]) != 0.0 {
-            true => number,
-            false => rows.at(at),
+        let poisoned = Array::from_fn(&rows.shape, |at| {
+            if chosen.at(&at[..3]) != 0.0 {
+                number
+            } else {
+                rows.at(at)
+            }
         });
         problem.set(name, poisoned.reshape(&input.shape));
         problem

@@ -97,8 +97,9 @@ fn ours(name: &str) -> &str {
 
 /// PyTorch keeps a linear map as `[out, in]`, Burn as `[in, out]`.
 fn burn_layout(name: &str, array: &Array) -> Array {
-    match name.ends_with(".weight") {
-        true => array.permute(&[1, 0]),
-        false => array.clone(),
+    if name.ends_with(".weight") {
+        array.permute(&[1, 0])
+    } else {
+        array.clone()
     }
 }

@@ -77,9 +77,10 @@ impl Steps {
         }
         let mut expected = case.outputs.clone();
         for (name, array) in &case.gradients {
-            let ours = match steps.parameters.contains_key(name) {
-                true => layout(array),
-                false => array.clone(),
+            let ours = if steps.parameters.contains_key(name) {
+                layout(array)
+            } else {
+                array.clone()
             };
             expected.insert(format!("grad {name}"), ours);
         }
@@ -176,9 +177,10 @@ impl StepsCheck for Run {
     fn check<A: StatefulAttention>(&self, attention: A, steps: &Steps, device: &Device) {
         let inputs = ["queries", "keys", "values"].map(|name| {
             let tensor = steps.input(name, device, self.0);
-            match device.is_autodiff() {
-                true => tensor.require_grad(),
-                false => tensor,
+            if device.is_autodiff() {
+                tensor.require_grad()
+            } else {
+                tensor
             }
         });
         let [queries, keys, values] = inputs.clone();

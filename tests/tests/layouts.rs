@@ -27,9 +27,12 @@ const LAYOUTS: [(&str, Lay); 5] = [
         let shape = [0, 1, 2, 3].map(|axis| array.shape[axis]);
         let around = shape.map(|size| size + 3);
         let inside = |at: &[usize]| (0..4).all(|axis| (1..=shape[axis]).contains(&at[axis]));
-        let whole = Array::from_fn(&around, |at| match inside(at) {
-            true => array.at(&[at[0] - 1, at[1] - 1, at[2] - 1, at[3] - 1]),
-            false => f64::NAN,
+        let whole = Array::from_fn(&around, |at| {
+            if inside(at) {
+                array.at(&[at[0] - 1, at[1] - 1, at[2] - 1, at[3] - 1])
+            } else {
+                f64::NAN
+            }
         });
         let leaf = leaf(&whole, device);
         let [a, b, c, d] = shape.map(|size| 1..size + 1);
@@ -110,9 +113,10 @@ fn view_of(gradient: &Array, array: &Array, lay: Lay, device: &Device) -> Tensor
     let numbers = Array::read(leaf);
     let mut result = Array::full(&array.shape, f64::NAN);
     for (number, gradient) in numbers.data.iter().zip(&gradient.data) {
-        match number.is_nan() {
-            true => assert_eq!(*gradient, 0.0, "a gradient outside the slice"),
-            false => result.data[*number as usize] = *gradient,
+        if number.is_nan() {
+            assert_eq!(*gradient, 0.0, "a gradient outside the slice")
+        } else {
+            result.data[*number as usize] = *gradient
         }
     }
     result.f32(device)

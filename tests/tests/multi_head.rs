@@ -264,9 +264,12 @@ fn padded(inputs: &Inputs, lens: [usize; 2], number: f64) -> Inputs {
     for name in ["keys", "values"] {
         padded.insert(
             name.into(),
-            Array::from_fn(&inputs[name].shape, |at| match at[1] < lens[at[0]] {
-                true => inputs[name].at(at),
-                false => number,
+            Array::from_fn(&inputs[name].shape, |at| {
+                if at[1] < lens[at[0]] {
+                    inputs[name].at(at)
+                } else {
+                    number
+                }
             }),
         );
     }

@@ -22,9 +22,10 @@ fn run(
     let weights = normalizer.weights(scores.clone(), &mask.mask(device));
     assert_eq!(weights.dtype(), dtype);
     let loss = (weights.clone() * received.tensor(device, dtype)).sum();
-    let gradient = match loss.is_tracked() {
-        true => Array::read(scores.grad(&loss.backward()).unwrap()),
-        false => Array::full(&scores.dims(), 0.0),
+    let gradient = if loss.is_tracked() {
+        Array::read(scores.grad(&loss.backward()).unwrap())
+    } else {
+        Array::full(&scores.dims(), 0.0)
     };
     assert_eq!(loss.is_tracked(), normalizer != Normalizer::Hardmax);
     [Array::read(weights), gradient]
@@ -285,9 +286,12 @@ fn a_score_of_minus_infinity_hides_its_key() {
         // The last query of each head sees nothing.
         let keep = |at: &[usize]| at[2] + 1 < SHAPE[2] && !(at[2] + at[3]).is_multiple_of(3);
         let mask = MaskSpec::Keep(Array::from_fn(&SHAPE, |at| f64::from(keep(at))));
-        let infinite = Array::from_fn(&SHAPE, |at| match keep(at) {
-            true => scores.at(at),
-            false => f64::NEG_INFINITY,
+        let infinite = Array::from_fn(&SHAPE, |at| {
+            if keep(at) {
+                scores.at(at)
+            } else {
+                f64::NEG_INFINITY
+            }
         });
         for normalizer in normalizers::ALL {
             let run = |scores, mask| run(normalizer, scores, mask, &received, device, DType::F32);
@@ -315,10 +319,7 @@ fn a_nan_stays_in_its_row() {
                 let in_row = |at: &[usize]| at[..3] == [1, 2, 3];
                 for (clean, dirty) in clean.iter().zip(&dirty) {
                     let others = |array: &Array| {
-                        Array::from_fn(&SHAPE, |at| match in_row(at) {
-                            true => 0.0,
-                            false => array.at(at),
-                        })
+                        Array::from_fn(&SHAPE, |at| if in_row(at) { 0.0 } else { array.at(at) })
                     };
                     assert_same(&what, &others(dirty), &others(clean));
                 }

@@ -43,11 +43,13 @@ fn padding_is_inert_in_every_step() {
             let mut poisoned = steps.clone();
             for name in ["keys", "values"] {
                 let array = &steps.inputs[name];
-                let poison =
-                    Array::from_fn(&array.shape, |at| match (at[1] as i64) < LENS[at[0]] {
-                        true => array.at(at),
-                        false => f64::NAN,
-                    });
+                let poison = Array::from_fn(&array.shape, |at| {
+                    if (at[1] as i64) < LENS[at[0]] {
+                        array.at(at)
+                    } else {
+                        f64::NAN
+                    }
+                });
                 poisoned.inputs.insert(name.into(), poison);
             }
             let outcome = poisoned.run(device, DType::F32);

@@ -6,12 +6,13 @@
 //! case.
 
 use attention_core::{
-    AdditiveScoreConfig, Alignment, AlignmentState, Attention, AttentionOutput, BilinearScore,
+    AdditiveScoreConfig, Attention, AttentionOutput, AttentionState, BilinearScore,
     BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
     CoverageAttention, CoverageAttentionConfig, DotProductScore, DotProductScoreConfig,
     GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, LocationAttention,
-    LocationAttentionConfig, Mask, Memory, MonotonicAttention, MonotonicAttentionConfig, MultiHead,
-    MultiHeadConfig, Normalizer, ProjectedScore, ProjectedScoreConfig, ScoringFunction,
+    LocationAttentionConfig, Mask, Memory, MonotonicAttention, MonotonicAttentionConfig,
+    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ProjectedScore, ProjectedScoreConfig,
+    ScoringFunction, StatefulAttention,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -75,7 +76,7 @@ macro_rules! attentions {
         /// The state that a step of [`AnyAttention`] hands to the next.
         #[derive(Clone, Debug)]
         pub enum AnyState {
-            $($(#[doc = $doc])+ $kind(<$module as Alignment>::State),)+
+            $($(#[doc = $doc])+ $kind(<$module as StatefulAttention>::State),)+
         }
 
         impl Module for AnyAttention {
@@ -124,15 +125,15 @@ macro_rules! attentions {
 
         impl ModuleDisplay for AnyAttention {}
 
-        impl Alignment for AnyAttention {
+        impl StatefulAttention for AnyAttention {
             type State = AnyState;
 
-            fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-                match self { $(Self::$kind(module) => Alignment::prepare(module, keys, values, mask),)+ }
+            fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+                match self { $(Self::$kind(module) => module.setup(keys, values, mask),)+ }
             }
 
-            fn start(&self, memory: &Memory) -> AnyState {
-                match self { $(Self::$kind(module) => start(module, memory, AnyState::$kind),)+ }
+            fn initial_state(&self, memory: &Memory) -> AnyState {
+                match self { $(Self::$kind(module) => initial_state(module, memory, AnyState::$kind),)+ }
             }
 
             fn step(
@@ -187,10 +188,10 @@ macro_rules! attentions {
             }
         }
 
-        impl AlignmentState for AnyState {
+        impl AttentionState for AnyState {
             fn select(&self, indices: Tensor<1, Int>) -> Self {
                 match self {
-                    $(Self::$kind(state) => Self::$kind(AlignmentState::select(state, indices)),)+
+                    $(Self::$kind(state) => Self::$kind(AttentionState::select(state, indices)),)+
                 }
             }
         }
@@ -206,8 +207,12 @@ impl AnyAttention {
     }
 }
 
-fn start<A: Alignment>(module: &A, memory: &Memory, wrap: fn(A::State) -> AnyState) -> AnyState {
-    wrap(module.start(memory))
+fn initial_state<A: StatefulAttention>(
+    module: &A,
+    memory: &Memory,
+    wrap: fn(A::State) -> AnyState,
+) -> AnyState {
+    wrap(module.initial_state(memory))
 }
 
 /// Attention with a scoring function and the dropout of the model.
@@ -263,7 +268,7 @@ attentions! {
         // States whose components are near 1 or -1 are beyond it where more than 18 % of the signs differ.
         let width = 0.85 * (model.hidden_size as f64).sqrt();
         let score = KernelScoreConfig::new(Kernel::Epanechnikov).with_width(width);
-        pooling(score.init(), model).with_normalizer(Normalizer::Proportional)
+        pooling(score.init(), model).with_normalizer(Normalizer::SumNormalized)
     };
     /// `w_v . tanh(W_q q + W_k k)` with sparsemax in place of softmax
     Sparse(attention_core::AdditiveAttention) = |model, device| {
@@ -272,9 +277,9 @@ attentions! {
         pooling(score, model).with_normalizer(Normalizer::Sparsemax)
     };
     /// scaled dot products of 4 heads (2 or 1 where the size does not divide)
-    Heads(MultiHead<DotProductScore>) = |model, device| {
+    Heads(MultiHeadAttention<DotProductScore>) = |model, device| {
         let heads = [4, 2, 1].into_iter().find(|heads| model.hidden_size.is_multiple_of(*heads));
-        MultiHeadConfig::new(model.hidden_size, heads.unwrap_or(1))
+        MultiHeadAttentionConfig::new(model.hidden_size, heads.unwrap_or(1))
             .with_dropout(model.dropout)
             .init(device)
     };
@@ -338,10 +343,11 @@ mod tests {
         let queries = [[0.0, 0.0, 0.0, 0.0], [-1.0, -1.0, 1.0, -1.0]];
         let squares = [[0.0, 2.0, 3.0_f32], [4.0, 10.0, 9.0]];
         let keys = Tensor::<3>::from_floats([keys], &device);
-        let memory = kernel.prepare(keys.clone(), keys, Mask::none());
+        let memory = kernel.setup(keys.clone(), keys, Mask::none());
         for (query, squares) in queries.into_iter().zip(squares) {
             let query = Tensor::<3>::from_floats([[query]], &device);
-            let (output, _) = kernel.step_with_weights(query, &memory, kernel.start(&memory));
+            let (output, _) =
+                kernel.step_with_weights(query, &memory, kernel.initial_state(&memory));
             let values = squares.map(|square| (1.0 - square / (1.7 * 1.7)).max(0.0));
             let sum: f32 = values.iter().sum();
             let weights = output.weights.try_into_vec_as::<f32>().unwrap();
@@ -363,7 +369,7 @@ mod tests {
         let [additive, dot] =
             [AttentionKind::Additive, AttentionKind::Dot].map(|kind| kind.init(&config, &device));
         let ones = |rows| Tensor::<3>::ones([1, rows, 4], &device);
-        let memory = additive.prepare(ones(3), ones(3), Mask::none());
-        additive.step(ones(1), &memory, dot.start(&memory));
+        let memory = additive.setup(ones(3), ones(3), Mask::none());
+        additive.step(ones(1), &memory, dot.initial_state(&memory));
     }
 }

@@ -1,7 +1,5 @@
 //! Text and JSON in files that are either wholly written or not there.
 
-mod atomic;
-
 use std::fs;
 use std::path::Path;
 
@@ -9,13 +7,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Error, Result};
 
-/// Writes a file whole or not at all ([`atomic::write_file`]): all files of this crate are written here.
+/// Writes a file whole or not at all ([`attention_plot::write_file`]): all files of this crate are written here.
 ///
 /// # Errors
 /// [`Error::Io`] if the path has no file name, or the file cannot be created, written or renamed.
 pub(crate) fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let path = path.as_ref();
-    atomic::write_file(path, bytes).map_err(|source| Error::Io {
+    attention_plot::write_file(path, bytes).map_err(|source| Error::Io {
         action: "write",
         path: path.to_path_buf(),
         source,
@@ -66,47 +64,7 @@ pub(crate) fn load_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use std::ffi::OsString;
-
     use super::*;
-
-    fn names(folder: &Path) -> Vec<OsString> {
-        fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect()
-    }
-
-    #[test]
-    fn a_write_replaces_the_file_and_leaves_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.txt");
-        write_atomic(&path, b"a long first version").unwrap();
-        write_atomic(&path, b"second").unwrap();
-        assert_eq!(read_to_string(&path).unwrap(), "second");
-        assert_eq!(names(folder.path()), ["a.txt"]);
-    }
-
-    #[test]
-    fn a_failed_write_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let occupied = folder.path().join("occupied");
-        fs::create_dir(&occupied).unwrap();
-        fs::write(occupied.join("inside"), "").unwrap();
-        // A file cannot be renamed over a folder: this fails after the temporary file is written.
-        let error = write_atomic(&occupied, b"x").unwrap_err();
-        assert!(
-            matches!(
-                error,
-                Error::Io {
-                    action: "write",
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        assert_eq!(names(folder.path()), ["occupied"]);
-    }
 
     #[test]
     fn impossible_places_are_named_in_the_error() {
@@ -119,22 +77,6 @@ mod tests {
                 .to_string()
                 .contains("the path names no file")
         );
-    }
-
-    #[test]
-    fn writers_at_once_do_not_mix() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("shared");
-        std::thread::scope(|scope| {
-            for byte in b'a'..=b'd' {
-                let path = &path;
-                scope
-                    .spawn(move || (0..5).for_each(|_| write_atomic(path, &[byte; 4096]).unwrap()));
-            }
-        });
-        let text = fs::read(&path).unwrap();
-        assert!(text.len() == 4096 && text.iter().all(|byte| *byte == text[0]));
-        assert_eq!(names(folder.path()), ["shared"]);
     }
 
     #[test]

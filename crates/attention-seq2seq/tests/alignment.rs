@@ -7,8 +7,8 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use attention_core::{
-    AdditiveAttention, AdditiveAttentionConfig, Alignment, AlignmentState, AttentionOutput, Mask,
-    Memory,
+    AdditiveAttention, AdditiveAttentionConfig, AttentionOutput, AttentionState, Mask, Memory,
+    StatefulAttention,
 };
 use attention_seq2seq::{AttentionKind, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee};
 use attention_tests::parameters;
@@ -35,7 +35,7 @@ struct Count {
     penalty: Tensor<1>,
 }
 
-impl AlignmentState for Count {
+impl AttentionState for Count {
     fn select(&self, indices: Tensor<1, Int>) -> Self {
         Self {
             steps: self.steps.clone().select(0, indices.clone()),
@@ -44,14 +44,14 @@ impl AlignmentState for Count {
     }
 }
 
-impl Alignment for Counting {
+impl StatefulAttention for Counting {
     type State = Count;
 
-    fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        self.attention.prepare(keys, values, mask)
+    fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
+        self.attention.setup(keys, values, mask)
     }
 
-    fn start(&self, memory: &Memory) -> Count {
+    fn initial_state(&self, memory: &Memory) -> Count {
         let values = memory.values();
         let zeros = Tensor::zeros([values.dims()[0]], (&values.device(), values.dtype()));
         Count {

@@ -1,6 +1,6 @@
 //! The decoder: one target token at a time, each with its own attention to the source.
 
-use attention_core::{Alignment, Memory};
+use attention_core::{Memory, StatefulAttention};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -43,7 +43,7 @@ impl DecoderConfig {
     ///
     /// # Panics
     /// If a size is 0 or `dropout` is not in `[0, 1)`.
-    pub fn init<A: Alignment>(&self, attention: A, device: &Device) -> Decoder<A> {
+    pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Decoder<A> {
         assert!(
             self.layers > 0,
             "DecoderConfig: layers expected at least 1, got 0"
@@ -75,7 +75,7 @@ impl DecoderConfig {
 /// At each step the query is the top layer's state. The context, joined with the embedding of the previous target
 /// token, is the input of the recurrent layers. The new state and the context predict the next token.
 #[derive(Module, Debug)]
-pub struct Decoder<A: Alignment> {
+pub struct Decoder<A: StatefulAttention> {
     /// The embedding of target tokens, `[tokens, embedding_size]`.
     pub embedding: Embedding,
     /// The attention to the source.
@@ -91,7 +91,7 @@ pub struct Decoder<A: Alignment> {
 }
 
 /// A decoder prepared for one pass over a target.
-pub(crate) struct DecoderPass<'a, A: Alignment> {
+pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     decoder: &'a Decoder<A>,
     memory: &'a Memory,
     table: Table,
@@ -101,14 +101,14 @@ pub(crate) struct DecoderPass<'a, A: Alignment> {
 
 /// The state that a step hands to the next.
 #[derive(Clone)]
-pub(crate) struct DecoderState<A: Alignment> {
+pub(crate) struct DecoderState<A: StatefulAttention> {
     /// Of each layer, `[batch, hidden_size]`.
     layers: Vec<Tensor<2>>,
     attention: A::State,
 }
 
 /// The result of a step.
-pub(crate) struct Step<A: Alignment> {
+pub(crate) struct Step<A: StatefulAttention> {
     /// The state and context that predict the token, `[batch, 2 * hidden_size]`.
     pub features: Tensor<2>,
     /// The attention weights, `[batch, source tokens]`, if asked for.
@@ -117,7 +117,7 @@ pub(crate) struct Step<A: Alignment> {
     pub state: DecoderState<A>,
 }
 
-impl<A: Alignment> Decoder<A> {
+impl<A: StatefulAttention> Decoder<A> {
     /// The state before the first token, from the encoder's last ones.
     pub(crate) fn first_state(&self, encoded: Vec<Tensor<2>>, memory: &Memory) -> DecoderState<A> {
         let layers = self.start.iter().zip(encoded);
@@ -125,7 +125,7 @@ impl<A: Alignment> Decoder<A> {
             layers: layers
                 .map(|(start, state)| start.forward(state).tanh())
                 .collect(),
-            attention: self.attention.start(memory),
+            attention: self.attention.initial_state(memory),
         }
     }
 
@@ -154,7 +154,7 @@ impl<A: Alignment> Decoder<A> {
     }
 }
 
-impl<A: Alignment> DecoderPass<'_, A> {
+impl<A: StatefulAttention> DecoderPass<'_, A> {
     /// One step, whose inputs are the previous tokens, `[batch]`.
     pub(crate) fn step(
         &self,

@@ -8,7 +8,7 @@ pub use decoder::{Decoder, DecoderConfig};
 pub use encoder::{Encoded, Encoder, EncoderConfig};
 pub use gru::{Gru, GruConfig};
 
-use attention_core::{Alignment, Mask, Memory};
+use attention_core::{Mask, Memory, StatefulAttention};
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -91,7 +91,7 @@ impl Seq2SeqConfig {
     /// attentions that the program offers; any other will do:
     ///
     /// ```
-    /// use attention_core::{Attention, DotFamily};
+    /// use attention_core::{Attention, ScoreKernel, ScoringFunction};
     /// use attention_seq2seq::Seq2SeqConfig;
     /// use burn::module::Module;
     /// use burn::tensor::Device;
@@ -100,7 +100,11 @@ impl Seq2SeqConfig {
     /// #[derive(Module, Debug)]
     /// struct PlainDot {}
     ///
-    /// impl DotFamily for PlainDot {}
+    /// impl ScoringFunction for PlainDot {
+    ///     fn kernel(&self) -> ScoreKernel {
+    ///         ScoreKernel::Dot { scale: Some(1.0) }
+    ///     }
+    /// }
     ///
     /// let config = Seq2SeqConfig::new(12, 12).with_hidden_size(8);
     /// let model = config.init(Attention::new(PlainDot {}, 0.0), &Device::flex());
@@ -110,7 +114,7 @@ impl Seq2SeqConfig {
     ///
     /// # Panics
     /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
-    pub fn init<A: Alignment>(&self, attention: A, device: &Device) -> Seq2Seq<A> {
+    pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Seq2Seq<A> {
         let encoder = EncoderConfig::new(
             self.source_vocab_size,
             self.embedding_size,
@@ -148,7 +152,7 @@ impl Seq2SeqConfig {
 /// assert_eq!(logits.dims(), [1, 3, 11]); // the target and its end
 /// ```
 #[derive(Module, Debug)]
-pub struct Seq2Seq<A: Alignment> {
+pub struct Seq2Seq<A: StatefulAttention> {
     /// The encoder, from source tokens to states.
     pub encoder: Encoder,
     /// The decoder, from states to target tokens.
@@ -159,7 +163,7 @@ pub struct Seq2Seq<A: Alignment> {
 pub struct ForwardOutput {
     /// The logits of every target token, `[batch, target tokens, target_vocab_size]`.
     pub logits: Tensor<3>,
-    /// The term that attention adds to the loss of each example, `[batch]`, if it has one: [`Alignment::penalty`] after
+    /// The term that attention adds to the loss of each example, `[batch]`, if it has one: [`StatefulAttention::penalty`] after
     /// the last token of the target.
     pub penalty: Option<Tensor<1>>,
 }
@@ -172,7 +176,7 @@ pub struct Translation {
     pub weights: Vec<Tensor<2>>,
 }
 
-impl<A: Alignment> Seq2Seq<A> {
+impl<A: StatefulAttention> Seq2Seq<A> {
     /// The logits of every target token, each predicted from the target's tokens before it (teacher forcing).
     ///
     /// # Shapes
@@ -206,7 +210,7 @@ impl<A: Alignment> Seq2Seq<A> {
             assert_eq!(
                 penalties.len(),
                 steps,
-                "Alignment::penalty expected after every step or after none"
+                "StatefulAttention::penalty expected after every step or after none"
             );
             // The penalty of the steps at padding, after a target's last token, must not count.
             let last = batch.last_steps().unsqueeze_dim::<2>(1);
@@ -259,14 +263,14 @@ impl<A: Alignment> Seq2Seq<A> {
         let encoded = self.encoder.forward(source);
         let mask = Mask::valid_lens(source.valid_lens());
         let states = encoded.states;
-        let memory = self.decoder.attention.prepare(states.clone(), states, mask);
+        let memory = self.decoder.attention.setup(states.clone(), states, mask);
         let state = self.decoder.first_state(encoded.last, &memory);
         Encoding { memory, state }
     }
 }
 
 /// A source, ready for the decoder.
-struct Encoding<A: Alignment> {
+struct Encoding<A: StatefulAttention> {
     memory: Memory,
     /// The state before the first target token.
     state: DecoderState<A>,

@@ -1,6 +1,6 @@
 //! A step of training and a step of validation.
 
-use attention_core::Alignment;
+use attention_core::StatefulAttention;
 use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::tensor::{ExecutionError, Int, Tensor, TensorData};
@@ -36,12 +36,12 @@ use crate::vocab::Vocab;
 /// }
 /// ```
 #[derive(Module, Debug)]
-pub struct Trainee<A: Alignment> {
+pub struct Trainee<A: StatefulAttention> {
     /// The model.
     pub model: Seq2Seq<A>,
 }
 
-impl<A: Alignment> Trainee<A> {
+impl<A: StatefulAttention> Trainee<A> {
     /// A model to train.
     pub fn new(model: Seq2Seq<A>) -> Self {
         Self { model }
@@ -113,7 +113,7 @@ impl Adaptor<ExactMatchInput> for StepOutput {
     }
 }
 
-impl<A: Alignment> TrainStep for Trainee<A> {
+impl<A: StatefulAttention> TrainStep for Trainee<A> {
     type Input = Batch;
     type Output = StepOutput;
 
@@ -133,7 +133,7 @@ impl<A: Alignment> TrainStep for Trainee<A> {
     }
 }
 
-impl<A: Alignment> InferenceStep for Trainee<A> {
+impl<A: StatefulAttention> InferenceStep for Trainee<A> {
     type Input = Batch;
     type Output = StepOutput;
 

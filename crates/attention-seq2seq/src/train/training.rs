@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attention_core::Alignment;
+use attention_core::StatefulAttention;
 use burn::data::dataloader::DataLoaderBuilder;
 use burn::data::dataset::InMemDataset;
 use burn::grad_clipping::GradientClippingConfig;
@@ -32,7 +32,7 @@ use crate::vocab::Vocab;
 
 /// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and metrics in the folder of a run.
 ///
-/// The loss is the mean cross-entropy over target tokens, plus [`Alignment::penalty`] if the attention has one: its sum
+/// The loss is the mean cross-entropy over target tokens, plus [`StatefulAttention::penalty`] if the attention has one: its sum
 /// over examples, divided by the number of target tokens.
 ///
 /// ```
@@ -59,7 +59,7 @@ use crate::vocab::Vocab;
 /// assert!(!training.launch()?.interrupted);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
-pub struct Training<A: Alignment> {
+pub struct Training<A: StatefulAttention> {
     /// The model, on a training device (`device.autodiff()`).
     pub model: Seq2Seq<A>,
     /// The examples to learn from.
@@ -83,7 +83,7 @@ pub struct Trained {
     pub interrupted: bool,
 }
 
-impl<A: Alignment + 'static> Training<A> {
+impl<A: StatefulAttention + 'static> Training<A> {
     /// Trains, and prints a line for each epoch on the standard output.
     ///
     /// A checkpoint is written after each epoch, whole or not at all: the last two and the one with the lowest
@@ -174,7 +174,11 @@ impl<A: Alignment + 'static> Training<A> {
 }
 
 /// `burn-train` panics on a checkpoint that it cannot load.
-fn check_checkpoint<A: Alignment>(trainee: &Trainee<A>, run: &RunDir, epoch: usize) -> Result<()> {
+fn check_checkpoint<A: StatefulAttention>(
+    trainee: &Trainee<A>,
+    run: &RunDir,
+    epoch: usize,
+) -> Result<()> {
     let check = |part: &str, load: &dyn Fn(&Path) -> std::result::Result<(), RecordError>| {
         let file = run.checkpoint_file(part, epoch);
         load(&file).map_err(|error| {

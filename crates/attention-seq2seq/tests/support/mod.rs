@@ -3,7 +3,7 @@
 
 pub(crate) mod oracle;
 
-use attention_core::Alignment;
+use attention_core::StatefulAttention;
 use attention_seq2seq::{
     AnyAttention, AttentionKind, Batch, ExactMatch, Example, Seq2Seq, Seq2SeqConfig, StepOutput,
     Vocab, compiled_in_devices, open_device,
@@ -38,7 +38,7 @@ pub(crate) fn drawn_model(
 }
 
 /// The same model with parameters that depend on `seed` only.
-pub(crate) fn drawn<A: Alignment>(model: Seq2Seq<A>, seed: u64) -> Seq2Seq<A> {
+pub(crate) fn drawn<A: StatefulAttention>(model: Seq2Seq<A>, seed: u64) -> Seq2Seq<A> {
     let mut random = random(seed);
     parameters::changed(model, |_, mut value| {
         value.data.fill_with(|| random.random_range(-0.7..0.7));
@@ -73,7 +73,7 @@ pub(crate) fn batch_on(examples: &[Example], device: &Device) -> Batch {
 }
 
 /// The mean cross-entropy over target tokens, their ends included.
-pub(crate) fn loss<A: Alignment>(model: &Seq2Seq<A>, batch: &Batch) -> Tensor<1> {
+pub(crate) fn loss<A: StatefulAttention>(model: &Seq2Seq<A>, batch: &Batch) -> Tensor<1> {
     let logits = model.forward(batch);
     let [examples, steps, tokens] = logits.dims();
     CrossEntropyLossConfig::new()

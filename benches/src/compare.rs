@@ -1,4 +1,4 @@
-//! Timing that holds up on a noisy machine: every contestant takes its turn in every round, and the median of its
+//! Timing that holds up on a noisy machine: every candidate takes its turn in every round, and the median of its
 //! rounds counts.
 
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use crate::memory::peak_extra;
 
 /// A turn lasts at least about this long: a short call is repeated, and its mean counts.
 const SHORTEST_TURN: Duration = Duration::from_millis(50);
-/// A contestant that has run for this long sits out the rounds after [`FEWEST_ROUNDS`].
+/// A candidate that has run for this long sits out the rounds after [`FEWEST_ROUNDS`].
 const BUDGET: Duration = Duration::from_secs(15);
 const FEWEST_ROUNDS: usize = 3;
 /// Lets the threads of the turn before go to sleep: those of PyTorch spin for 200 ms, waiting for more.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Something to time.
-pub trait Contestant {
+pub trait Candidate {
     /// What it is called in the table.
     fn name(&self) -> &str;
     /// The mean time of `repeats` calls, each finished and read.
@@ -23,7 +23,7 @@ pub trait Contestant {
     fn memory(&mut self) -> Option<u64>;
 }
 
-/// A contestant in this process.
+/// A candidate in this process.
 pub struct Local<'a> {
     name: String,
     call: Box<dyn FnMut() -> Duration + 'a>,
@@ -56,7 +56,7 @@ impl<'a> Local<'a> {
     }
 }
 
-impl Contestant for Local<'_> {
+impl Candidate for Local<'_> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -82,13 +82,13 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (started.elapsed(), result)
 }
 
-/// What a contest says of one contestant.
+/// The measurements of one candidate.
 pub struct Measured {
-    /// The name of the contestant.
+    /// The name of the candidate.
     pub name: String,
     /// The time of a call in each round.
     pub rounds: Vec<Duration>,
-    /// The memory of a call, see [`Contestant::memory`].
+    /// The memory of a call, see [`Candidate::memory`].
     pub memory: Option<u64>,
 }
 
@@ -101,45 +101,46 @@ impl Measured {
     }
 }
 
-/// Times the contestants in turn, `rounds` times after a few calls each to warm up; then measures the memory of each.
+/// Times the candidates in turn, `rounds` times after a few calls each to warm up; then measures the memory of each.
 ///
 /// # Panics
 /// If `rounds` is 0.
-pub fn contest(contestants: &mut [Box<dyn Contestant + '_>], rounds: u32) -> Vec<Measured> {
-    assert!(rounds > 0, "contest: rounds expected at least 1, got 0");
-    let mut turns: Vec<Turns> = contestants
+pub fn compare(candidates: &mut [Box<dyn Candidate + '_>], rounds: u32) -> Vec<Measured> {
+    assert!(rounds > 0, "compare: rounds expected at least 1, got 0");
+    let mut turns: Vec<Turns> = candidates
         .iter_mut()
-        .map(|contestant| Turns::warm(contestant.as_mut()))
+        .map(|candidate| Turns::warm(candidate.as_mut()))
         .collect();
     for _ in 0..rounds {
-        for (contestant, turns) in contestants.iter_mut().zip(&mut turns) {
-            turns.take(contestant.as_mut());
+        for (candidate, turns) in candidates.iter_mut().zip(&mut turns) {
+            turns.take(candidate.as_mut());
         }
     }
-    let measured = contestants.iter_mut().zip(turns);
+    let measured = candidates.iter_mut().zip(turns);
     measured
-        .map(|(contestant, turns)| Measured {
-            name: contestant.name().to_string(),
+        .map(|(candidate, turns)| Measured {
+            name: candidate.name().to_string(),
             rounds: turns.times,
-            memory: contestant.memory(),
+            memory: candidate.memory(),
         })
         .collect()
 }
 
-/// The turns of one contestant.
+/// The turns of one candidate.
 struct Turns {
     repeats: u32,
-    /// By our own clock: with what the contestant does not count.
+    /// By our own clock: with what the candidate does not count.
     spent: Duration,
     times: Vec<Duration>,
 }
 
 impl Turns {
-    fn warm(contestant: &mut dyn Contestant) -> Self {
-        let (first, _) = timed(|| contestant.time(1));
-        let call = match first < SHORTEST_TURN {
-            true => timed(|| contestant.time(3)).0 / 3, // The first one is no measure of the others.
-            false => first,
+    fn warm(candidate: &mut dyn Candidate) -> Self {
+        let (first, _) = timed(|| candidate.time(1));
+        let call = if first < SHORTEST_TURN {
+            timed(|| candidate.time(3)).0 / 3 // The first one is no measure of the others.
+        } else {
+            first
         };
         let repeats = SHORTEST_TURN.as_secs_f64() / call.as_secs_f64().max(1e-6);
         Self {
@@ -149,16 +150,16 @@ impl Turns {
         }
     }
 
-    fn take(&mut self, contestant: &mut dyn Contestant) {
+    fn take(&mut self, candidate: &mut dyn Candidate) {
         if self.times.len() >= FEWEST_ROUNDS && self.spent >= BUDGET {
             return;
         }
         std::thread::sleep(PAUSE);
         if self.repeats > 1 {
             // A core that slept starts slowly.
-            contestant.time(self.repeats / 2);
+            candidate.time(self.repeats / 2);
         }
-        let (spent, time) = timed(|| contestant.time(self.repeats));
+        let (spent, time) = timed(|| candidate.time(self.repeats));
         self.spent += spent;
         self.times.push(time);
     }

@@ -1,4 +1,4 @@
-//! Rivals in Python: a process that answers as `rivals/protocol.py` says.
+//! Baselines in Python: a process that answers as `baselines/protocol.py` says.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::contest::Contestant;
+use crate::compare::Candidate;
 use crate::machine::KEPT_MEMORY;
 
-/// The Python that runs the rivals, from the variable `ATTENTION_PYTHON`.
+/// The Python that runs the baselines, from the variable `ATTENTION_PYTHON`.
 fn python() -> Option<PathBuf> {
     std::env::var_os("ATTENTION_PYTHON").map(PathBuf::from)
 }
 
-/// The rivals of a bench.
-pub struct Rivals {
+/// The baselines of a bench.
+pub struct Baselines {
     clock: Rc<RefCell<Process>>,
     /// Memory is measured apart: its process has an allocator that gives back at once what is freed, so that what is
     /// resident is what is in use. That would slow down the other.
@@ -28,15 +28,15 @@ pub struct Rivals {
     pub versions: Value,
 }
 
-impl Rivals {
-    /// Starts `rivals/<script>`, if the variable `ATTENTION_PYTHON` names a Python, held to `threads` threads.
+impl Baselines {
+    /// Starts `baselines/<script>`, if the variable `ATTENTION_PYTHON` names a Python, held to `threads` threads.
     ///
     /// # Errors
-    /// Why there are no rivals, in a line.
+    /// Why there are no baselines, in a line.
     pub fn start(script: &str, threads: usize) -> Result<Self, String> {
         let python = python().ok_or("set ATTENTION_PYTHON to a Python with torch, jax or both")?;
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("rivals")
+            .join("baselines")
             .join(script);
         let mut clock = Process::start(Command::new(&python).envs(KEPT_MEMORY).arg(&path))?;
         let mut memory = Command::new(&python);
@@ -52,17 +52,17 @@ impl Rivals {
         })
     }
 
-    /// Sets up the contestant that `setup` describes, an object in the script's own terms.
+    /// Sets up the candidate that `setup` describes, an object in the script's own terms.
     ///
     /// # Errors
     /// Why it cannot run, in a line.
-    pub fn set_up(&mut self, name: &str, mut setup: Value) -> Result<Rival, String> {
+    pub fn set_up(&mut self, name: &str, mut setup: Value) -> Result<Baseline, String> {
         setup["id"] = self.set_up.into();
         self.set_up += 1;
         let answer = self.clock.borrow_mut().ask(&json!({ "setup": setup }))?;
         match answer["skipped"].as_str() {
             Some(reason) => Err(reason.to_string()),
-            None => Ok(Rival {
+            None => Ok(Baseline {
                 name: name.to_string(),
                 setup,
                 clock: self.clock.clone(),
@@ -81,15 +81,15 @@ impl Rivals {
     }
 }
 
-/// A contestant in another process.
-pub struct Rival {
+/// A candidate in another process.
+pub struct Baseline {
     name: String,
     setup: Value,
     clock: Rc<RefCell<Process>>,
     memory: Rc<RefCell<Process>>,
 }
 
-impl Contestant for Rival {
+impl Candidate for Baseline {
     fn name(&self) -> &str {
         &self.name
     }
@@ -133,12 +133,13 @@ impl Process {
     }
 
     fn ask(&mut self, command: &Value) -> Result<Value, String> {
-        let ended = |_| "the process of the rivals has ended".to_string();
+        let ended = |_| "the process of the baselines has ended".to_string();
         let commands = self.commands.as_mut().expect("open until dropped");
         writeln!(commands, "{command}").map_err(ended)?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer).map_err(ended)?;
-        serde_json::from_str(&answer).map_err(|_| "the process of the rivals has ended".to_string())
+        serde_json::from_str(&answer)
+            .map_err(|_| "the process of the baselines has ended".to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-"""How a bench and its rivals talk, in JSON: a command a line on the standard input, an answer a line on the standard
+"""How a bench and its baselines talk, in JSON: a command a line on the standard input, an answer a line on the standard
 output.
 
     {"hello": {"threads": 2}}     -> {"torch": "2.15.0", "jax": null}    versions; null where absent
@@ -8,7 +8,7 @@ output.
     {"drop": null}                -> {}                     forgets what was set up
 
 The clock runs around the calls only, so it does not see the pipe. Memory is asked of a second process, whose allocator
-is told to give memory back at once (see rivals.rs).
+is told to give memory back at once (see baselines.rs).
 """
 
 import ctypes
@@ -39,7 +39,7 @@ def answer(command, calls, make):
         case {"setup": setup}:
             try:
                 calls[setup["id"]] = warm(make(setup))
-            except Exception as error:  # Whatever it is, it is why this rival does not run.
+            except Exception as error:  # Whatever it is, it is why this baseline does not run.
                 reason = (str(error).strip() or "no reason given").splitlines()[0]
                 return {"skipped": f"{type(error).__name__}: {reason}"}
             return {}

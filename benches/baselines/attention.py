@@ -1,6 +1,6 @@
 """Attention in PyTorch and JAX, for `cargo bench --bench attention`; the protocol is in protocol.py.
 
-`python attention.py --check` compares all contestants, outputs and gradients, at small sizes.
+`python attention.py --check` compares all candidates, outputs and gradients, at small sizes.
 """
 
 import math
@@ -12,10 +12,10 @@ import protocol
 
 
 def make(setup):
-    """`setup`: contestant, pass (`forward` or `backward`, which is both) and work, with its kind and sizes."""
-    work, contestant = setup["work"], setup["contestant"]
-    library = jax_call if contestant == "JAX jit" else torch_call
-    call = library(contestant, work["kind"], *draw(work))
+    """`setup`: candidate, pass (`forward` or `backward`, which is both) and work, with its kind and sizes."""
+    work, candidate = setup["work"], setup["candidate"]
+    library = jax_call if candidate == "JAX jit" else torch_call
+    call = library(candidate, work["kind"], *draw(work))
     return call(with_gradients=setup["pass"] == "backward")
 
 
@@ -46,7 +46,7 @@ def draw(work):
     return inputs, normal(*inputs[0].shape[:-1], size)
 
 
-def torch_call(contestant, kind, inputs, output_gradient):
+def torch_call(candidate, kind, inputs, output_gradient):
     import torch
     from torch.nn import functional
 
@@ -67,7 +67,7 @@ def torch_call(contestant, kind, inputs, output_gradient):
         return torch.softmax(scores, -1) @ values
 
     attend = {"additive": additive, "decoding": decoding, "dot product": dot_product}[kind]
-    if contestant == "PyTorch SDPA":
+    if candidate == "PyTorch SDPA":
         attend = functional.scaled_dot_product_attention
     inputs, output_gradient = [torch.from_numpy(array) for array in inputs], torch.from_numpy(output_gradient)
 
@@ -76,7 +76,7 @@ def torch_call(contestant, kind, inputs, output_gradient):
 
     def call(with_gradients):
         def wrap(function):
-            if contestant != "torch.compile":
+            if candidate != "torch.compile":
                 return function
             # fullgraph: an error instead of a silent return to eager.
             return torch.compile(function, fullgraph=True, dynamic=False)
@@ -89,7 +89,7 @@ def torch_call(contestant, kind, inputs, output_gradient):
     return call
 
 
-def jax_call(contestant, kind, inputs, output_gradient):
+def jax_call(candidate, kind, inputs, output_gradient):
     import jax
     from jax import numpy as jnp
 
@@ -128,7 +128,7 @@ def check():
         for which in ("forward", "backward"):
             work = {"kind": kind} | sizes
             names = ["PyTorch eager", "torch.compile", "JAX jit"] + ["PyTorch SDPA"] * (kind == "dot product")
-            results = {name: make({"contestant": name, "pass": which, "work": work})() for name in names}
+            results = {name: make({"candidate": name, "pass": which, "work": work})() for name in names}
             expected = results.pop("PyTorch eager")
             for name, result in results.items():
                 for ours, theirs in zip(result, expected, strict=True):

@@ -11,7 +11,7 @@ import protocol
 
 
 def make(setup):
-    """`setup`: contestant, and sizes as the bench names them."""
+    """`setup`: candidate, and sizes as the bench names them."""
     import torch
     from torch import nn
 
@@ -50,7 +50,7 @@ def make(setup):
             return state, torch.cat([state, context], 1)
 
     model = Model()
-    if setup["contestant"] == "torch.compile":
+    if setup["candidate"] == "torch.compile":
         # A step, and not the loop over them: unrolled, it takes minutes to compile.
         model.step = torch.compile(model.step, fullgraph=True, dynamic=False)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

@@ -1,27 +1,28 @@
-//! What the scores of the dot family cost beside the plain dot product, of which each should be little more.
+//! The cost of the scores that are a dot product of projections, beside the plain dot product: each should take little more.
 //!
-//! `cargo bench -p attention-benches --bench dot_family`; see benches/README.md.
+//! `cargo bench -p attention-benches --bench dot_scores`; see benches/README.md.
 
 use std::io;
 
-use attention_benches::contest::{Contestant, Local, Measured, contest};
+use attention_benches::compare::{Candidate, Local, Measured, compare};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, milliseconds};
 use attention_benches::tensors::{Call, call, devices, on_host, random};
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
-    Mask, Memory, ProjectedScoreConfig, ScoringFunction,
+    Mask, ProjectedScoreConfig, ScoreKernel, ScoringFunction,
 };
+use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
-const TITLE: &str = "dot family b2 heads8 q1024 k1024 d64";
+const TITLE: &str = "dot scores b2 heads8 q1024 k1024 d64";
 const SHAPE: [usize; 4] = [2, 8, 1024, 64];
 
 /// What is timed of each score.
 const PASSES: [&str; 4] = [
-    "forward, mapped before",
-    "backward, mapped before",
+    "forward, projected before",
+    "backward, projected before",
     "forward",
     "backward",
 ];
@@ -37,19 +38,19 @@ fn main() -> io::Result<()> {
         println!("{TITLE}, {backend}");
         let scores = scores(&device);
         let training = self::scores(&device.clone().autodiff());
-        let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
         for (forward, backward) in scores.into_iter().zip(training) {
             for call in [
-                forward.mapped,
-                backward.mapped,
+                forward.kernel,
+                backward.kernel,
                 forward.whole,
                 backward.whole,
             ] {
-                let contestant = Local::new(format!("{}, {backend}", forward.name), call);
-                contestants.push(Box::new(contestant.on_host(on_host(backend))));
+                let candidate = Local::new(format!("{}, {backend}", forward.name), call);
+                candidates.push(Box::new(candidate.on_host(on_host(backend))));
             }
         }
-        let results = contest(&mut contestants, options.rounds);
+        let results = compare(&mut candidates, options.rounds);
         let rows: Vec<&[Measured]> = results.chunks(PASSES.len()).collect();
         print_table(&rows);
         for row in rows {
@@ -64,9 +65,9 @@ fn main() -> io::Result<()> {
 /// One score; with gradients on a device that trains.
 struct Score {
     name: &'static str,
-    /// Of queries and keys that are mapped already, as in a memory: what comes on top of the maps.
-    mapped: Call,
-    /// Maps included.
+    /// Of queries and keys that are projected already: what the projections come on top of.
+    kernel: Call,
+    /// Projections included.
     whole: Call,
 }
 
@@ -96,28 +97,54 @@ fn scores(device: &Device) -> [Score; 5] {
     ]
 }
 
-fn score<S: ScoringFunction + 'static>(
+/// A score of queries and keys that it has projected before.
+#[derive(Module, Debug)]
+struct Projected<S: ScoringFunction> {
+    score: S,
+}
+
+impl<S: ScoringFunction> ScoringFunction for Projected<S> {
+    fn kernel(&self) -> ScoreKernel {
+        self.score.kernel()
+    }
+
+    fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
+        self.score.key_bias(keys)
+    }
+}
+
+fn score<S: ScoringFunction>(
     name: &'static str,
     score: S,
     parameters: &[Tensor<2>],
     device: &Device,
 ) -> Score {
     let inputs = || [(); 3].map(|()| random(SHAPE, device));
-    let leaf = |tensor: Tensor<4>| match device.is_autodiff() {
-        true => tensor.detach().require_grad(),
-        false => tensor,
+    let leaf = |tensor: Tensor<4>| {
+        if device.is_autodiff() {
+            tensor.detach().require_grad()
+        } else {
+            tensor
+        }
     };
     let [queries, keys, values] = inputs();
-    let mapped = [
-        leaf(score.project_queries(queries)),
-        leaf(score.project_keys(keys)),
+    let positions = 0..SHAPE[2] as i64;
+    let projected = [
+        leaf(score.project_queries(queries, positions.clone())),
+        leaf(score.project_keys(keys, positions)),
         values,
     ];
-    let attention = Attention::new(score.clone(), 0.0);
+    let kernel = Attention::new(
+        Projected {
+            score: score.clone(),
+        },
+        0.0,
+    );
+    let attention = Attention::new(score, 0.0);
     Score {
         name,
-        mapped: call(mapped, &[], move |[q, k, v]| {
-            score.attend(q, &Memory::of_projected(k, v, Mask::none()), 0.0)
+        kernel: call(projected, &[], move |[q, k, v]| {
+            kernel.forward(q, k, v, &Mask::none())
         }),
         whole: call(inputs(), parameters, move |[q, k, v]| {
             attention.forward(q, k, v, &Mask::none())
@@ -128,7 +155,7 @@ fn score<S: ScoringFunction + 'static>(
 fn print_table(rows: &[&[Measured]]) {
     println!(
         "  {:<24}{:>28}{:>28}",
-        "milliseconds (ratio)", "mapped before", "maps included"
+        "milliseconds (ratio)", "projected before", "projections included"
     );
     print!("  {:<24}", "score");
     println!("{0:>14}{1:>14}{0:>14}{1:>14}", "forward", "fwd+bwd");
