@@ -272,11 +272,11 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
     ) -> Tensor<4> {
         let dropout = self.active_dropout(&queries);
-        let queries = match self.project_queries(queries, heads, memory) {
-            Projected::Queries(queries) => queries,
-            Projected::Nothing(output) => return output.context,
+        let [_, _, num_queries, _] = queries.dims();
+        let Some(queries) = self.project_queries(queries, heads, memory) else {
+            return zeros(heads, num_queries, memory).context;
         };
-        let [_, _, num_queries, size] = queries.dims();
+        let [_, _, _, size] = queries.dims();
         let (device, dtype) = (queries.device(), queries.dtype());
         let of_positions = self
             .score
@@ -312,9 +312,10 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
     ) -> AttentionOutput<4> {
         let dropout = self.active_dropout(&queries);
+        let [_, _, num_queries, _] = queries.dims();
         match self.project_queries(queries, heads, memory) {
-            Projected::Queries(queries) => self.pool(queries, memory, self.score.kernel(), dropout),
-            Projected::Nothing(output) => output,
+            Some(queries) => self.pool(queries, memory, self.score.kernel(), dropout),
+            None => zeros(heads, num_queries, memory),
         }
     }
 
@@ -342,24 +343,25 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to.
+    ///
     /// # Panics
     /// If the memory is not for this score, or for `heads` heads of queries like these.
-    fn project_queries(&self, queries: Tensor<4>, heads: usize, memory: &Memory) -> Projected {
+    fn project_queries(
+        &self,
+        queries: Tensor<4>,
+        heads: usize,
+        memory: &Memory,
+    ) -> Option<Tensor<4>> {
         memory.expect_owner::<S>();
-        let [batch, _, num_keys, value_size] = memory.values.dims();
+        let [batch, _, num_keys, _] = memory.values.dims();
         let [_, _, num_queries, _] = queries.dims();
         assert_shape!(queries, [batch, heads, num_queries, _]);
         assert_dtype("queries", &queries, &memory.values);
-        if batch * heads * num_queries * num_keys == 0 {
-            let options = (&memory.values.device(), memory.values.dtype());
-            return Projected::Nothing(AttentionOutput {
-                context: Tensor::zeros([batch, heads, num_queries, value_size], options),
-                weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
-            });
-        }
         let last = num_keys as i64;
         let positions = last - num_queries as i64..last;
-        Projected::Queries(self.score.project_queries(queries, positions))
+        let is_empty = batch * heads * num_queries * num_keys == 0;
+        (!is_empty).then(|| self.score.project_queries(queries, positions))
     }
 
     /// The dropout probability in force: 0 unless the module trains, on a training device.
@@ -372,10 +374,14 @@ impl<S: ScoringFunction> Attention<S> {
     }
 }
 
-/// Queries for a kernel, or the output where an axis of size 0 leaves nothing to attend to.
-enum Projected {
-    Queries(Tensor<4>),
-    Nothing(AttentionOutput<4>),
+/// The output where there is nothing to attend to.
+fn zeros(heads: usize, num_queries: usize, memory: &Memory) -> AttentionOutput<4> {
+    let [batch, _, num_keys, value_size] = memory.values.dims();
+    let options = (&memory.values.device(), memory.values.dtype());
+    AttentionOutput {
+        context: Tensor::zeros([batch, heads, num_queries, value_size], options),
+        weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
+    }
 }
 
 /// # Panics

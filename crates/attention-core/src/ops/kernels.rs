@@ -18,8 +18,10 @@ pub struct Kernels<B: Backend> {
     pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
     pub(super) pack_additive_keys: Option<fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>>,
     /// The gradient of a tensor, from what its readers deposited.
-    pub(super) sum_deferred: Option<fn(Vec<Deferred<B>>, FloatTensor<B>) -> FloatTensor<B>>,
+    pub(super) sum_deferred: Option<SumDeferred<B>>,
 }
+
+pub(super) type SumDeferred<B> = fn(Vec<Deferred<B>>, FloatTensor<B>) -> FloatTensor<B>;
 
 impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.

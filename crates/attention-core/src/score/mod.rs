@@ -30,6 +30,7 @@ use crate::{Mask, ops};
 
 /// How scores are computed of projected queries and keys. It decides, on every device, what runs them.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
     /// `scale q . k + key_bias(k) + position_bias`, by the fused dot-product attention: neither scores nor weights are stored, in training
     /// either. (The steps of a decoder keep a row of each until their backward pass adds up all gradients at once.)

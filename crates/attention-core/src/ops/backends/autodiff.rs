@@ -14,7 +14,7 @@ use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind, unary};
 
 use super::{TensorMap, TrackedInputs};
 use crate::ops::deferred_gradients::Deferral;
-use crate::ops::kernels::{Gradient, Kernel};
+use crate::ops::kernels::{Gradient, Kernel, SumDeferred};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, Deferred,
     DotProductAttentionInputs, GradientSlot, MaskedSoftmaxInputs, OptionalTensor,
@@ -61,7 +61,11 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
             slot: slot.clone(),
             sum,
         };
-        let tensor = match SumDeferred.prepare::<C>([node]).compute_bound().stateful() {
+        let tensor = match DeferredGradient
+            .prepare::<C>([node])
+            .compute_bound()
+            .stateful()
+        {
             OpsKind::Tracked(prep) => prep.finish(state, tensor),
             OpsKind::UnTracked(prep) => prep.finish(tensor),
         };
@@ -203,16 +207,16 @@ where
 
 /// The gradient of a tensor whose readers may deposit theirs.
 #[derive(Debug)]
-struct SumDeferred;
+struct DeferredGradient;
 
 #[derive(Clone, Debug)]
 struct SumState<B: Backend> {
     tensor: FloatTensor<B>,
     slot: GradientSlot,
-    sum: fn(Vec<Deferred<B>>, FloatTensor<B>) -> FloatTensor<B>,
+    sum: SumDeferred<B>,
 }
 
-impl<B: Backend> Backward<B, 1> for SumDeferred {
+impl<B: Backend> Backward<B, 1> for DeferredGradient {
     type State = SumState<B>;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
