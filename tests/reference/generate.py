@@ -339,6 +339,14 @@ def dot_family_cases():
     fixed = attention("cosine", key_size, cosine, {}, key_size)
     yield "cosine.json", two_masks(one) + [fixed("fixed_4", LENS_1D)]
 
+    def qk_norm(x, see):
+        norm = nn.functional.rms_norm
+        queries, keys = norm(x["queries"], [key_size], x["query"], 1e-6), norm(x["keys"], [key_size], x["key"], 1e-6)
+        return dot_product({"queries": queries, "keys": keys, "values": x["values"]}, see)
+
+    gains = {n: draw(f"qk_norm/{n}", key_size, std=0.5) + 1 for n in ("query", "key")}
+    yield "qk_norm.json", two_masks(attention("qk_norm", key_size, qk_norm, gains, key_size))
+
     def gaussian(x, see):
         inverse_width = x.get("inverse_width", 1 / 1.5)
         scores = -((x["queries"].unsqueeze(-2) - x["keys"].unsqueeze(-3)) * inverse_width).square().sum(-1) / 2

@@ -1,9 +1,9 @@
-//! Bilinear, projected, cosine and Gaussian scores.
+//! Bilinear, projected, cosine and Gaussian scores, and the one with query-key normalization.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
-    Mask, Normalizer, ProjectedScoreConfig, ScoringFunction,
+    Mask, Normalizer, ProjectedScoreConfig, QkNormScoreConfig, ScoringFunction,
 };
 use attention_tests::{
     Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
@@ -91,6 +91,14 @@ fn gaussian_attention_keeps_the_contract() {
 }
 
 #[test]
+fn attention_with_query_key_normalization_keeps_the_contract() {
+    device::each_training(|device| {
+        let score = QkNormScoreConfig::new(4).init(device);
+        contract::check("query-key norm", &attention(score), SIZES, device);
+    });
+}
+
+#[test]
 fn a_normalizer_that_is_no_softmax_gets_whole_scores() {
     device::each_training(|device| {
         let config = GaussianScoreConfig::new().with_learned(true);
@@ -109,6 +117,9 @@ fn records_restore_parameters() {
             attention(config.init(device))
         };
         contract::records_restore("cosine", &cosine(2.0), cosine(5.0), SIZES, device);
+        let qk_norm = || attention(QkNormScoreConfig::new(4).init(device));
+        let drawn = parameters::changed(qk_norm(), |_, gain| Array::draw(9, &gain.shape));
+        contract::records_restore("query-key norm", &drawn, qk_norm(), SIZES, device);
         let gaussian = |width| {
             let config = GaussianScoreConfig::new()
                 .with_width(width)
@@ -206,6 +217,15 @@ fn cosine_attention_is_that_of_pytorch() {
 }
 
 #[test]
+fn attention_with_query_key_normalization_is_that_of_pytorch() {
+    for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
+        let score = |device: &Device| QkNormScoreConfig::new(4).init(device);
+        let gains = [("query", "score.query"), ("key", "score.key")];
+        check_reference("qk_norm", case, score, &gains);
+    }
+}
+
+#[test]
 fn gaussian_attention_is_that_of_pytorch() {
     for case in ["valid_lens_1d", "valid_lens_2d_weights_loss"] {
         let score = |device: &Device| GaussianScoreConfig::new().with_learned(true).init(device);
@@ -288,6 +308,28 @@ fn the_length_of_a_vector_does_not_change_its_cosine() {
 }
 
 #[test]
+fn normalized_queries_and_keys_have_bounded_scores() {
+    device::each(|device| {
+        let score = QkNormScoreConfig::new(SIZES.key_size).init(device);
+        let bound = (SIZES.key_size as f64).sqrt() * (1.0 + 4.0 * device::epsilon(DType::F32));
+        for factor in [0.0, 1e-12, 1.0, 1e12] {
+            let problem = Problem::drawn(SIZES, SIZES.key_size, MaskSpec::None);
+            let [queries, keys] = ["queries", "keys"].map(|name| {
+                let scaled = problem.inputs[name].map(|element| factor * element);
+                scaled.tensor::<4>(device, DType::F32)
+            });
+            let queries = score.project_queries(queries, 2..5);
+            let keys = score.project_keys(keys, 0..5);
+            let scores = Array::read(score.score(queries, keys, &Mask::none()));
+            let largest = scores.data.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
+            assert!(largest <= bound, "{factor}: {largest}");
+            // Vectors far below epsilon are near 0, others reach near the bound.
+            assert_eq!(largest > 0.3 * bound, factor >= 1.0, "{factor}: {largest}");
+        }
+    });
+}
+
+#[test]
 fn norms_in_half_precision_do_not_overflow() {
     device::each(|device| {
         for dtype in [DType::F16, DType::BF16] {
@@ -359,6 +401,8 @@ fn bad_input_says_what_was_expected() {
                     .with_temperature(f64::INFINITY)
                     .init(device)
             }),
+            panic_message(|| QkNormScoreConfig::new(0).init(device)),
+            panic_message(|| QkNormScoreConfig::new(3).with_epsilon(0.0).init(device)),
             panic_message(|| GaussianScoreConfig::new().with_width(0.0).init(device)),
             panic_message(|| GaussianScoreConfig::new().with_width(f64::NAN).init(device)),
         ];
@@ -368,6 +412,8 @@ fn bad_input_says_what_was_expected() {
             "scale",
             "temperature",
             "temperature",
+            "size",
+            "epsilon",
             "width",
             "width",
         ];
@@ -382,6 +428,8 @@ fn bad_input_says_what_was_expected() {
         panic_message(|| gaussian.forward(queries(), keys(), keys(), &Mask::none()));
         let cosine = attention(CosineScoreConfig::new().init(device));
         panic_message(|| cosine.forward(queries(), keys(), keys(), &Mask::none()));
+        let qk_norm = attention(QkNormScoreConfig::new(3).init(device));
+        panic_message(|| qk_norm.forward(queries(), keys(), keys(), &Mask::none()));
         let bilinear = attention(BilinearScoreConfig::new(3, 4).init(device));
         panic_message(|| bilinear.forward(queries(), keys(), keys(), &Mask::none()));
     });

@@ -32,7 +32,7 @@ pub use score::{
     AdditiveScore, AdditiveScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore,
     ConcatScoreConfig, CosineScore, CosineScoreConfig, DotProductScore, DotProductScoreConfig,
     GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, ProjectedScore,
-    ProjectedScoreConfig, ScoreKernel, ScoringFunction,
+    ProjectedScoreConfig, QkNormScore, QkNormScoreConfig, ScoreKernel, ScoringFunction,
 };
 
 pub use position::{

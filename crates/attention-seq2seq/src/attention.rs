@@ -12,7 +12,7 @@ use attention_core::{
     GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, LocationAttention,
     LocationAttentionConfig, Mask, Memory, MonotonicAttention, MonotonicAttentionConfig,
     MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ProjectedScore, ProjectedScoreConfig,
-    ScoringFunction, StatefulAttention,
+    QkNormScore, QkNormScoreConfig, ScoringFunction, StatefulAttention,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -254,6 +254,10 @@ attentions! {
     /// `t cos(q, k)`, `t` learned
     Cosine(Attention<CosineScore>) = |model, device| {
         pooling(CosineScoreConfig::new().init(device), model)
+    };
+    /// `norm(q) . norm(k) / sqrt(size)`, RMS normalization with learned gains
+    QkNorm(Attention<QkNormScore>) = |model, device| {
+        pooling(QkNormScoreConfig::new(model.hidden_size).init(device), model)
     };
     /// `-|q - k|^2 / 2 s^2`, `s` learned
     Gaussian(Attention<GaussianScore>) = |model, device| {

@@ -9,6 +9,7 @@ mod gaussian;
 mod kernel;
 mod norms;
 mod projected;
+mod qk_norm;
 
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
 pub use bilinear::{BilinearScore, BilinearScoreConfig};
@@ -19,6 +20,7 @@ pub use gaussian::{GaussianScore, GaussianScoreConfig};
 pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
 pub(crate) use norms::{smallest_normal, widened};
 pub use projected::{ProjectedScore, ProjectedScoreConfig};
+pub use qk_norm::{QkNormScore, QkNormScoreConfig};
 
 use std::any::type_name;
 use std::ops::Range;

@@ -1,0 +1,92 @@
+//! Query-key normalization.
+
+use std::ops::Range;
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::nn::Initializer;
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use super::norms::{squared_norms, widened};
+use super::{ScoreKernel, ScoringFunction};
+use crate::sizes::{assert_finite, assert_positive};
+
+/// Configuration of [`QkNormScore`].
+#[derive(Config, Debug)]
+pub struct QkNormScoreConfig {
+    /// The feature dimension of queries and keys (of one head).
+    pub size: usize,
+    /// Added to the mean square of a vector: the gradient of a vector of zeros is at most `1 / sqrt(epsilon)` times as large.
+    #[config(default = 1e-6)]
+    pub epsilon: f64,
+}
+
+impl QkNormScoreConfig {
+    /// The score, with gains of 1 on `device`.
+    ///
+    /// # Panics
+    /// If `size` is 0, or `epsilon` is not a positive number.
+    pub fn init(&self, device: &Device) -> QkNormScore {
+        assert_positive("QkNormScoreConfig", &[("size", self.size)]);
+        assert_finite("QkNormScoreConfig", "epsilon", self.epsilon);
+        assert!(
+            self.epsilon > 0.0,
+            "QkNormScoreConfig: epsilon expected above 0, got {}",
+            self.epsilon
+        );
+        let gain = || Initializer::Ones.init([self.size], device);
+        QkNormScore {
+            query: gain(),
+            key: gain(),
+            epsilon: self.epsilon,
+        }
+    }
+}
+
+/// `a(q, k) = norm(q) . norm(k) / sqrt(size)` with `norm(x) = gain * x / sqrt(mean(x^2) + epsilon)`: the scaled dot product
+/// of queries and keys that RMS normalization has brought to one length, each with a learned gain per feature.
+///
+/// Scores stay within `sqrt(size)` times the gains, however large the activations grow: what keeps the softmax of large models
+/// from saturating in training.
+///
+/// Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", section 2, which normalizes by layer
+/// normalization; by the root mean square in OLMo 2, Qwen 3 and Gemma 3.
+///
+/// PyTorch equivalent: `scaled_dot_product_attention(rms_norm(q, [size], query, epsilon), rms_norm(k, [size], key, epsilon), v)`
+/// of `torch.nn.functional`.
+#[derive(Module, Debug)]
+pub struct QkNormScore {
+    /// The gain of each feature of a query, `[size]`.
+    pub query: Param<Tensor<1>>,
+    /// The gain of each feature of a key, `[size]`.
+    pub key: Param<Tensor<1>>,
+    epsilon: f64,
+}
+
+impl QkNormScore {
+    /// Burn's `RmsNorm` (0.22.1) squares in f32, f64 too.
+    fn normalized(&self, vectors: Tensor<4>, gain: &Param<Tensor<1>>) -> Tensor<4> {
+        let dtype = vectors.dtype();
+        let gain = gain.val();
+        let [size] = gain.dims();
+        assert_shape!(vectors, [_, _, _, size]);
+        let vectors = widened(vectors);
+        let mean = squared_norms(vectors.clone()) / size as f64;
+        let gain = gain.reshape([1, 1, 1, size]).cast(vectors.dtype());
+        (vectors / (mean + self.epsilon).sqrt() * gain).cast(dtype)
+    }
+}
+
+impl ScoringFunction for QkNormScore {
+    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+        self.normalized(queries, &self.query)
+    }
+
+    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+        self.normalized(keys, &self.key)
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        ScoreKernel::Dot { scale: None }
+    }
+}
