@@ -1,0 +1,269 @@
+//! The gradients that the steps of a decoder share: none is lost, and none is counted twice, whatever becomes of a memory.
+#![allow(clippy::unwrap_used)]
+
+use std::thread;
+
+use attention_core::{
+    AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, Memory, MultiHeadAttention,
+    MultiHeadAttentionConfig, ScoringFunction,
+};
+use attention_tests::{Array, Outcome, assert_outcomes_close, device, parameters};
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+
+const KEYS: usize = 6;
+const SIZE: usize = 5;
+const CLOSE: f64 = 4e-6;
+
+/// A check of attention with any score.
+trait Check {
+    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device);
+}
+
+/// Both fused kernels.
+fn each_score(check: &impl Check) {
+    device::each_training(|device| {
+        let dot = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        check.check("dot product", &dot, device);
+        let score = AdditiveScoreConfig::new(SIZE, SIZE, 7).init(device);
+        check.check("additive", &Attention::new(score, 0.0), device);
+    });
+}
+
+fn draw(seed: u64, len: usize, device: &Device) -> Tensor<3> {
+    Array::draw(seed, &[2, len, SIZE]).f32(device)
+}
+
+/// Keys and values whose gradients are asked for.
+struct Leaves([Tensor<3>; 2]);
+
+impl Leaves {
+    fn new(seed: u64, device: &Device) -> Self {
+        Self([seed, seed + 1].map(|seed| draw(seed, KEYS, device).require_grad()))
+    }
+
+    fn mask(device: &Device) -> Mask {
+        Mask::valid_lens(Tensor::from_ints([4, KEYS as i64], device))
+    }
+
+    fn memory<S: ScoringFunction>(&self, attention: &Attention<S>, device: &Device) -> Memory {
+        let [keys, values] = self.0.clone();
+        attention.prepare(keys, values, Self::mask(device))
+    }
+
+    /// What a step computes, without a memory.
+    fn whole<S: ScoringFunction>(&self, attention: &Attention<S>, query: Tensor<3>) -> Tensor<3> {
+        let [keys, values] = self.0.clone();
+        let mask = Self::mask(&query.device());
+        attention.forward(query, keys, values, &mask)
+    }
+
+    /// The contexts, and the gradients of the leaves and of the parameters of `module` by the sum of their squares.
+    fn gradients<M: Module>(&self, module: &M, contexts: Vec<Tensor<3>>) -> Outcome {
+        let context = Tensor::cat(contexts, 1);
+        let gradients = context.clone().powi_scalar(2).sum().backward();
+        let mut found = parameters::gradients(module, Some(&gradients));
+        found.insert("context".into(), Array::read(context));
+        for (name, leaf) in ["keys", "values"].into_iter().zip(&self.0) {
+            found.insert(name.into(), Array::read(leaf.grad(&gradients).unwrap()));
+        }
+        found
+    }
+}
+
+/// Some of the steps reach the loss, others do not; one memory is never read, one is gone before the backward pass.
+struct PartlyUsed;
+
+impl Check for PartlyUsed {
+    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+        let leaves = Leaves::new(1, device);
+        let query = |step: u64| draw(10 + step, 1, device);
+        let memory = leaves.memory(attention, device);
+        let _never_read = leaves.memory(attention, device);
+        let dropped = leaves.memory(attention, device);
+        let mut contexts: Vec<_> = (0..4)
+            .map(|step| attention.attend(query(step), &memory))
+            .collect();
+        contexts.push(attention.attend(query(4), &dropped));
+        drop(dropped);
+        let unused = contexts.remove(1);
+        let actual = leaves.gradients(attention, contexts);
+        let steps = [0, 2, 3, 4];
+        let expected = steps.map(|step| leaves.whole(attention, query(step)));
+        let expected = leaves.gradients(attention, expected.to_vec());
+        assert_outcomes_close(name, &actual, &expected, CLOSE);
+
+        // The step that was left out is of the same memory: its own backward pass finds nothing of the one before.
+        let fresh = leaves.memory(attention, device);
+        let alone = leaves.gradients(attention, vec![attention.attend(query(1), &fresh)]);
+        let expected = leaves.gradients(attention, vec![leaves.whole(attention, query(1))]);
+        assert_outcomes_close(name, &alone, &expected, CLOSE);
+        drop(unused);
+    }
+}
+
+#[test]
+fn memories_may_be_used_in_part_or_dropped() {
+    each_score(&PartlyUsed);
+}
+
+/// Steps through one memory from several threads, while other threads train with memories of their own.
+struct Threads;
+
+impl Check for Threads {
+    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+        let leaves = Leaves::new(1, device);
+        let query = |step: u64| draw(20 + step, 1, device);
+        let memory = leaves.memory(attention, device);
+        // The first step joins memory and parameters to one graph. Burn (0.22.1) may lose what a thread adds to a graph while
+        // another thread joins it to an older one.
+        let first = attention.attend(query(0), &memory);
+        let steps = 1..6;
+        let [contexts, others] = thread::scope(|scope| {
+            let attend = |step| {
+                let (query, memory, attention) = (query(step), memory.clone(), attention.clone());
+                scope.spawn(move || vec![attention.attend(query, &memory)])
+            };
+            let train = |seed| {
+                // With parameters of its own: Burn (0.22.1) may deadlock where a thread adds to the graph of which another
+                // runs the backward pass (it takes two locks in either order).
+                let attention = parameters::cast(attention.clone(), DType::F32);
+                let device = device.clone();
+                scope.spawn(move || {
+                    let leaves = Leaves::new(seed, &device);
+                    let memory = leaves.memory(&attention, &device);
+                    let attend = |step: u64| attention.attend(draw(20 + step, 1, &device), &memory);
+                    let gradients = leaves.gradients(&attention, (0..3).map(attend).collect());
+                    let whole = |step: u64| leaves.whole(&attention, draw(20 + step, 1, &device));
+                    let expected = leaves.gradients(&attention, (0..3).map(whole).collect());
+                    assert_outcomes_close("a thread of its own", &gradients, &expected, CLOSE);
+                    Vec::new()
+                })
+            };
+            let others: Vec<_> = [31, 41, 51].map(train).into();
+            let steps: Vec<_> = steps.map(attend).collect();
+            [steps, others].map(|threads| {
+                let results = threads.into_iter().map(|thread| thread.join().unwrap());
+                results.flatten().collect::<Vec<_>>()
+            })
+        });
+        assert!(others.is_empty());
+        let contexts = [vec![first], contexts].concat();
+        let actual = leaves.gradients(attention, contexts);
+        let expected = (0..6).map(|step| leaves.whole(attention, query(step)));
+        let expected = leaves.gradients(attention, expected.collect());
+        assert_outcomes_close(name, &actual, &expected, CLOSE);
+    }
+}
+
+#[test]
+fn a_memory_may_be_read_from_several_threads() {
+    each_score(&Threads);
+}
+
+/// A module inside a module: the second attention's memory holds what the steps of the first computed.
+#[derive(Module, Debug)]
+struct Nested<S: ScoringFunction> {
+    inner: Attention<S>,
+    outer: Layer<S>,
+}
+
+#[derive(Module, Debug)]
+struct Layer<S: ScoringFunction> {
+    attention: Attention<S>,
+}
+
+struct Layers;
+
+impl Check for Layers {
+    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+        let module = Nested {
+            inner: attention.clone(),
+            outer: Layer {
+                attention: attention.clone(),
+            },
+        };
+        let leaves = Leaves::new(1, device);
+        let query = |step: u64| draw(60 + step, 1, device);
+        let contexts = |steps: Vec<Tensor<3>>, by_memory: bool| -> Vec<Tensor<3>> {
+            let rows = Tensor::cat(steps, 1);
+            let outer = &module.outer.attention;
+            let memory = outer.prepare(rows.clone(), rows.clone(), Mask::none());
+            let attend = |step| {
+                if by_memory {
+                    outer.attend(query(step), &memory)
+                } else {
+                    outer.forward(query(step), rows.clone(), rows.clone(), &Mask::none())
+                }
+            };
+            (4..7).map(attend).collect()
+        };
+        let memory = leaves.memory(&module.inner, device);
+        let steps = (0..4).map(|step| module.inner.attend(query(step), &memory));
+        let actual = leaves.gradients(&module, contexts(steps.collect(), true));
+        let steps = (0..4).map(|step| leaves.whole(&module.inner, query(step)));
+        let expected = leaves.gradients(&module, contexts(steps.collect(), false));
+        assert_outcomes_close(name, &actual, &expected, CLOSE);
+    }
+}
+
+#[test]
+fn a_memory_may_hold_what_another_memory_gave() {
+    each_score(&Layers);
+}
+
+/// Queries that were themselves read from the memory.
+struct Chained;
+
+impl Check for Chained {
+    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+        let leaves = Leaves::new(1, device);
+        let first = || draw(70, 1, device);
+        let memory = leaves.memory(attention, device);
+        let run = |step: &dyn Fn(Tensor<3>) -> Tensor<3>| {
+            let contexts = std::iter::successors(Some(first()), |query| Some(step(query.clone())));
+            leaves.gradients(attention, contexts.skip(1).take(4).collect())
+        };
+        let actual = run(&|query| attention.attend(query, &memory));
+        let expected = run(&|query| leaves.whole(attention, query));
+        assert_outcomes_close(name, &actual, &expected, CLOSE);
+    }
+}
+
+#[test]
+fn a_step_may_ask_with_what_the_step_before_read() {
+    each_score(&Chained);
+}
+
+/// Heads that share keys and values share the gradients of their steps, too.
+#[test]
+fn steps_of_grouped_heads_add_up() {
+    device::each_training(|device| {
+        let config = MultiHeadAttentionConfig::new(12, 6).with_num_key_value_heads(Some(2));
+        let dot = config.init(device);
+        let additive = config.init_with(AdditiveScoreConfig::new(2, 2, 5).init(device), device);
+        check_heads("dot product", &dot, device);
+        check_heads("additive", &additive, device);
+    });
+}
+
+fn check_heads<S: ScoringFunction>(name: &str, module: &MultiHeadAttention<S>, device: &Device) {
+    let draw = |seed, len| Array::draw(seed, &[2, len, 12]).f32::<3>(device);
+    let [keys, values] = [1, 2].map(|seed| draw(seed, KEYS).require_grad());
+    let queries = draw(3, 4);
+    let mask = || Leaves::mask(device);
+    let gradients = |contexts: Tensor<3>| {
+        let gradients = contexts.clone().powi_scalar(2).sum().backward();
+        let mut found = parameters::gradients(module, Some(&gradients));
+        found.insert("context".into(), Array::read(contexts));
+        for (name, leaf) in [("keys", &keys), ("values", &values)] {
+            found.insert(name.into(), Array::read(leaf.grad(&gradients).unwrap()));
+        }
+        found
+    };
+    let memory = module.prepare(keys.clone(), values.clone(), mask());
+    let step = |at| module.attend(queries.clone().narrow(1, at, 1), &memory);
+    let actual = gradients(Tensor::cat((0..4).map(step).collect(), 1));
+    let whole = module.forward(queries.clone(), keys.clone(), values.clone(), &mask());
+    assert_outcomes_close(name, &actual, &gradients(whole), 4.0 * CLOSE);
+}
