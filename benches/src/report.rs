@@ -61,10 +61,7 @@ impl Report {
     /// If the file cannot be written.
     pub fn write(&self, path: Option<&Path>) -> io::Result<()> {
         let Some(path) = path else { return Ok(()) };
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".unfinished");
-        std::fs::write(&unfinished, format!("{:#}\n", self.0))?;
-        std::fs::rename(&unfinished, path)?;
+        attention_plot::write_file(path, format!("{:#}\n", self.0).as_bytes())?;
         println!("written: {}", path.display());
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use attention_benches::memory::peak_extra;
 use attention_benches::tensors::{call, devices, finish, numbers, on_host, random};
-use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask};
+use attention_core::{
+    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
+};
 use attention_tests::parameters;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -70,6 +72,41 @@ fn half_precision_is_not_copied(name: &str, device: &Device) {
     }
 }
 
+/// Heads of queries that share one of keys and values read it where it is.
+fn shared_heads_are_not_copied(name: &str, device: &Device) {
+    let module = MultiHeadAttentionConfig::new(64, 16)
+        .with_num_key_value_heads(Some(1))
+        .init(device);
+    let keys_and_values = numbers([2, 4096, 64], device);
+    let memory = module.prepare(
+        keys_and_values.clone(),
+        keys_and_values.clone(),
+        Mask::none(),
+    );
+    let bytes = 4 * [memory.keys(), memory.values()]
+        .map(|tensor| tensor.shape().num_elements())
+        .iter()
+        .sum::<usize>() as u64;
+    let works: [(&str, u64, &dyn Fn()); 2] = [
+        ("a step", bytes / 2, &|| {
+            finish(module.attend(numbers([2, 1, 64], device), &memory));
+        }),
+        // What stays, and the products of the linear layers before they are split into heads.
+        ("preparing", 4 * bytes, &|| {
+            let inputs = (keys_and_values.clone(), keys_and_values.clone());
+            std::hint::black_box(module.prepare(inputs.0, inputs.1, Mask::none()));
+        }),
+    ];
+    for (work, limit, call) in works {
+        call();
+        let peak = peak_extra(call);
+        assert!(
+            peak <= limit,
+            "{name}, {work}: {peak} bytes, of {bytes} of keys and values"
+        );
+    }
+}
+
 /// The only test of this program, which counts what all its threads allocate.
 #[test]
 fn memory_at_the_peak() {
@@ -84,5 +121,6 @@ fn memory_at_the_peak() {
             // ndarray has no half precision.
             half_precision_is_not_copied(name, &device);
         }
+        shared_heads_are_not_copied(name, &device);
     }
 }

@@ -6,10 +6,47 @@ use attention_core::{MultiHeadAttention, ScoringFunction};
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::{Array, MaskSpec, Outcome, Path};
+use crate::{Array, MaskSpec, Outcome, Path, device};
 
 /// Queries, keys, values and `grad_context`, without a heads axis.
 pub type Inputs = BTreeMap<String, Array>;
+
+/// The feature dimension of all heads together.
+pub const HIDDENS: usize = 12;
+/// The number of heads, where a test does not choose it.
+pub const HEADS: usize = 3;
+/// `[batch, heads, queries, keys]`
+pub const SHAPE: [usize; 4] = [2, HEADS, 5, 7];
+
+/// Where and in which type a test runs.
+pub type On<'a> = (&'a Device, DType);
+
+/// Queries, keys, values and the gradient of the context.
+pub fn inputs([query, key, value]: [usize; 3], output: usize) -> Inputs {
+    let [batch, _, queries, keys] = SHAPE;
+    let input =
+        |name: &str, seed, rows, size| (name.to_string(), Array::draw(seed, &[batch, rows, size]));
+    Inputs::from([
+        input("queries", 1, queries, query),
+        input("keys", 2, keys, key),
+        input("values", 3, keys, value),
+        input("grad_context", 4, queries, output),
+    ])
+}
+
+/// Runs a test in f32, and in f64 where there is f64.
+pub fn in_each_type(test: impl Fn(On)) -> impl Fn(&Device) {
+    move |device| {
+        for dtype in device::dtypes(device) {
+            test((device, dtype));
+        }
+    }
+}
+
+/// So many roundings.
+pub fn roundings(count: f64, (_, dtype): On) -> f64 {
+    count * device::epsilon(dtype)
+}
 
 /// Queries, keys and values of type `dtype`.
 pub fn tensors(inputs: &Inputs, (device, dtype): (&Device, DType)) -> [Tensor<3>; 3] {

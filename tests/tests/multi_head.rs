@@ -2,53 +2,19 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
-    AdditiveScore, AdditiveScoreConfig, AlibiConfig, Biased, DotProductScore,
-    DotProductScoreConfig, GaussianScoreConfig, Mask, MultiHeadAttention, MultiHeadAttentionConfig,
-    RelativePositionBiasConfig, ScoringFunction,
+    AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHeadAttention,
+    MultiHeadAttentionConfig, ScoringFunction,
 };
-use attention_tests::heads::{Inputs, run, tensors};
+use attention_tests::heads::{
+    HEADS, HIDDENS, Inputs, On, SHAPE, in_each_type, inputs, roundings, run, tensors,
+};
 use attention_tests::{
     Array, MaskSpec, Path, assert_close, assert_outcomes_close, assert_outcomes_same, assert_same,
     device, masks, panic_message, parameters,
 };
 use burn::module::{Module, Param};
 use burn::nn::Linear;
-use burn::tensor::{DType, Device, Int, Tensor};
-
-const HIDDENS: usize = 12;
-const HEADS: usize = 3;
-/// `[batch, heads, queries, keys]`
-const SHAPE: [usize; 4] = [2, HEADS, 5, 7];
-
-/// Where and in which type a test runs.
-type On<'a> = (&'a Device, DType);
-
-/// Queries, keys, values and the gradient of the context.
-fn inputs([query, key, value]: [usize; 3], output: usize) -> Inputs {
-    let [batch, _, queries, keys] = SHAPE;
-    let input =
-        |name: &str, seed, rows, size| (name.to_string(), Array::draw(seed, &[batch, rows, size]));
-    Inputs::from([
-        input("queries", 1, queries, query),
-        input("keys", 2, keys, key),
-        input("values", 3, keys, value),
-        input("grad_context", 4, queries, output),
-    ])
-}
-
-/// Runs a test in f32, and in f64 where there is f64.
-fn in_each_type(test: impl Fn(On)) -> impl Fn(&Device) {
-    move |device| {
-        for dtype in device::dtypes(device) {
-            test((device, dtype));
-        }
-    }
-}
-
-/// So many roundings.
-fn roundings(count: f64, (_, dtype): On) -> f64 {
-    count * device::epsilon(dtype)
-}
+use burn::tensor::{Int, Tensor};
 
 /// A map that changes nothing.
 fn identity(size: usize, (device, dtype): On) -> Linear {
@@ -151,102 +117,6 @@ fn heads_are_one_attention_each() {
     device::each(in_each_type(|on| {
         equals_one_attention_per_head(&dot(on), on);
         equals_one_attention_per_head(&additive(on), on);
-    }));
-}
-
-/// The columns of `parameter`, `[.., kv_heads * size]`, with each head `group` times.
-fn repeated<const D: usize>(
-    parameter: &Param<Tensor<D>>,
-    kv_heads: usize,
-    group: usize,
-    device: &Device,
-) -> Param<Tensor<D>> {
-    let from = Array::read(parameter.val());
-    let mut shape = from.shape.clone();
-    let size = shape[D - 1] / kv_heads;
-    shape[D - 1] *= group;
-    let repeated = Array::from_fn(&shape, |at| {
-        let mut source = at.to_vec();
-        let column = at[D - 1];
-        source[D - 1] = column / size / group * size + column % size;
-        from.at(&source)
-    });
-    Param::from_tensor(repeated.tensor(device, parameter.dtype()))
-}
-
-/// Compares grouped heads with as many heads of keys and values as of queries, of which those of a group are alike.
-fn equals_repeated_heads<S: ScoringFunction>(
-    name: &str,
-    score: impl Fn(usize) -> S,
-    on @ (device, _): On,
-) {
-    for (heads, kv_heads) in [(4, 2), (3, 1), (6, 2)] {
-        let config = || MultiHeadAttentionConfig::new(HIDDENS, heads).with_bias(true);
-        let grouped = config().with_num_key_value_heads(Some(kv_heads));
-        let grouped = grouped.init_with(score(heads), device);
-        let grouped = parameters::cast(grouped, on.1);
-        let group = heads / kv_heads;
-        let mut full = config().init_with(grouped.attention.score.clone(), device);
-        full.query = grouped.query.clone();
-        full.output = grouped.output.clone();
-        for (to, from) in [
-            (&mut full.key, &grouped.key),
-            (&mut full.value, &grouped.value),
-        ] {
-            to.weight = repeated(&from.weight, kv_heads, group, device);
-            let bias = from.bias.as_ref().unwrap();
-            to.bias = Some(repeated(bias, kv_heads, group, device));
-        }
-        let inputs = inputs([HIDDENS; 3], HIDDENS);
-        let [batch, _, queries, keys] = SHAPE;
-        let of_pairs = MaskSpec::drawn(8, &[batch, heads, queries, keys], 0.7);
-        let of_keys = MaskSpec::drawn(9, &[batch, heads, 1, keys], 0.7);
-        for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal, of_pairs, of_keys] {
-            let has_rows_alike = matches!(&mask, MaskSpec::ValidLens(_))
-                || matches!(&mask, MaskSpec::Keep(keep) if keep.shape[2] == 1);
-            for path in [Path::Forward, Path::AttendWithWeights, Path::Steps] {
-                if matches!(path, Path::Steps) && !has_rows_alike {
-                    continue;
-                }
-                let mut expected = run(&full, &inputs, &mask, path, on);
-                // Those of the repeated heads add up.
-                expected.retain(|name, _| {
-                    !name.starts_with("grad key.") && !name.starts_with("grad value.")
-                });
-                let actual = run(&grouped, &inputs, &mask, path, on);
-                let what = format!("{name}: {kv_heads} of {heads} heads, {path:?}");
-                assert_outcomes_close(&what, &actual, &expected, roundings(24.0, on));
-            }
-        }
-    }
-}
-
-/// Its author has not thought of shared heads.
-#[derive(Module, Debug)]
-struct DistanceScore {}
-
-impl ScoringFunction for DistanceScore {
-    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, _mask: &Mask) -> Tensor<4> {
-        let difference = queries.unsqueeze_dim::<5>(3) - keys.unsqueeze_dim::<5>(2);
-        -difference.powi_scalar(2).sum_dim(4).squeeze_dim::<4>(4)
-    }
-}
-
-#[test]
-fn grouped_heads_are_repeated_heads() {
-    device::each_training(in_each_type(|on @ (device, _)| {
-        let dot = || DotProductScoreConfig::new().init();
-        equals_repeated_heads("dot product", |_| dot(), on);
-        let size = |heads| HIDDENS / heads;
-        let additive = |heads| AdditiveScoreConfig::new(size(heads), size(heads), 5).init(device);
-        equals_repeated_heads("additive", additive, on);
-        let gaussian = || GaussianScoreConfig::new().with_learned(true).init(device);
-        equals_repeated_heads("Gaussian", |_| gaussian(), on);
-        equals_repeated_heads("distance", |_| DistanceScore {}, on);
-        let alibi = |heads| Biased::new(gaussian(), AlibiConfig::new(heads).init());
-        equals_repeated_heads("ALiBi", alibi, on);
-        let relative = |heads| RelativePositionBiasConfig::new(heads).init(device);
-        equals_repeated_heads("T5", |heads| Biased::new(dot(), relative(heads)), on);
     }));
 }
 
