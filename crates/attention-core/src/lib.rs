@@ -17,8 +17,7 @@ mod mask;
 mod memory;
 mod multi_head_attention;
 mod normalizer;
-#[doc(hidden)]
-pub mod ops;
+mod ops;
 mod position;
 mod rank;
 mod score;
@@ -59,3 +58,23 @@ pub use stateful::{
     LocationAttentionConfig, LocationFeatures, LocationState, MonotonicAttention,
     MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
 };
+
+/// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
+///
+/// [`AttentionOps`](backend::AttentionOps) is implemented for all backends whose feature is on. Another one takes part with
+///
+/// ```text
+/// impl AttentionBackend for MyBackend {}
+/// impl AttentionOps for MyBackend {}
+/// ```
+///
+/// Every operation is composed from Burn's then. A kernel is a method of `AttentionOps` that it overrides: it gets all tensors
+/// and options of the operation as one struct, whose mask is resolved.
+pub mod backend {
+    pub use crate::ops::{
+        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps,
+        DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, GradientSlot,
+        HostMask, Intervals, Keep, MaskedSoftmaxInputs, OptionalTensor, PackAdditiveKeysInputs,
+        ResolvedMask, SharedGradients, WeightedSumInputs,
+    };
+}

@@ -9,7 +9,7 @@ use super::masked::{Masked, Split};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
-/// Inputs of [`dot_product_score`].
+/// Inputs of [`AttentionOps::dot_product_score`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct DotProductScoreInputs<B: Backend> {
     /// `[batch, heads, queries, size]`
@@ -31,7 +31,7 @@ pub struct DotProductScoreInputs<B: Backend> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together.
-pub fn dot_product_score(
+pub(crate) fn dot_product_score(
     queries: Tensor<4>,
     keys: Tensor<4>,
     mask: &Mask,

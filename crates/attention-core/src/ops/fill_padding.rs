@@ -8,7 +8,7 @@ use super::masked::{Masked, upload};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
-/// Inputs of [`fill_padding`].
+/// Inputs of [`AttentionOps::fill_padding`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct FillPaddingInputs<B: Backend> {
     /// Keys or values, `[batch, key_heads, keys, size]`; `key_heads` divides the heads of the mask.
@@ -25,7 +25,11 @@ pub struct FillPaddingInputs<B: Backend> {
 ///
 /// # Panics
 /// If the mask does not fit, or `key_heads` does not divide `heads`.
-pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize; 2]) -> Tensor<4> {
+pub(crate) fn fill_padding(
+    tensor: Tensor<4>,
+    mask: &Mask,
+    [heads, num_queries]: [usize; 2],
+) -> Tensor<4> {
     let [batch, key_heads, num_keys, size] = tensor.dims();
     super::key_heads::assert_divides("fill_padding", key_heads, heads);
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());

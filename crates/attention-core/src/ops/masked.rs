@@ -21,7 +21,7 @@ use crate::Mask;
 ///
 /// # Panics
 /// If the mask does not fit.
-pub fn fill_masked(pairs: Tensor<4>, mask: &Mask, value: f64) -> Tensor<4> {
+pub(crate) fn fill_masked(pairs: Tensor<4>, mask: &Mask, value: f64) -> Tensor<4> {
     let mask = mask.resolve(pairs.dims(), &pairs.device());
     if matches!(mask, ResolvedMask::None) || pairs.dims().contains(&0) {
         return pairs;

@@ -11,7 +11,7 @@ use super::mask::WithIndicesOf;
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
-/// Inputs of [`pack_additive_keys`].
+/// Inputs of [`AttentionOps::pack_additive_keys`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct PackAdditiveKeysInputs<B: Backend> {
     /// `[batch, key_heads, keys, num_hiddens]`
@@ -40,7 +40,7 @@ impl<B: Backend> TrackedInputs<B, 1> for PackAdditiveKeysInputs<B> {
 ///
 /// # Shapes
 /// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`
-pub fn pack_additive_keys(
+pub(crate) fn pack_additive_keys(
     keys: Tensor<4>,
     mask: &Mask,
     [heads, num_queries]: [usize; 2],

@@ -9,7 +9,7 @@ use super::masked::{Masked, Split};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
-/// Inputs of [`weighted_sum`].
+/// Inputs of [`AttentionOps::weighted_sum`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct WeightedSumInputs<B: Backend> {
     /// `[batch, heads, queries, keys]`
@@ -29,7 +29,7 @@ pub struct WeightedSumInputs<B: Backend> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together.
-pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tensor<4> {
+pub(crate) fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let [batch, heads, num_queries, num_keys] = weights.dims();
     let [_, key_heads, _, value_size] = values.dims();
     assert_shape!(values, [batch, key_heads, num_keys, value_size]);

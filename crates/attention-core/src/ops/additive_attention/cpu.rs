@@ -7,11 +7,10 @@ use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::AdditiveAttentionInputs;
-use crate::ops::Deferred;
 use crate::ops::backends::cpu::{
     CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, whole, with_real, zeros,
 };
-use crate::ops::deferred_gradients::Deferral;
+use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::cpu::{dropout, output_shapes, outputs, pairs_shape};
 use crate::ops::kernels::{Attended, Gradient};

@@ -15,7 +15,7 @@ use super::mask::WithIndicesOf;
 use super::{AttentionOps, GradientSlot, OptionalTensor, ResolvedMask, SharedGradients};
 use crate::Memory;
 
-/// Inputs of [`additive_attention`].
+/// Inputs of [`AttentionOps::additive_attention`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct AdditiveAttentionInputs<B: Backend> {
     /// `[batch, heads, queries, num_hiddens]`
@@ -26,7 +26,7 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     pub values: FloatTensor<B>,
     /// `[num_hiddens]`
     pub weight: FloatTensor<B>,
-    /// The keys as [`pack_additive_keys`](super::pack_additive_keys) returned them.
+    /// The keys as [`AttentionOps::pack_additive_keys`] returned them.
     #[extension_type]
     pub packed_keys: OptionalTensor<B>,
     /// Which keys each query attends to.
@@ -34,7 +34,7 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
     /// The probability to drop a weight, after softmax; `0.0` when not training.
     pub dropout: f64,
-    /// Of keys and values that went through [`defer_gradients`](super::defer_gradients).
+    /// Of keys and values that went through [`AttentionOps::defer_gradients`].
     pub shared: Option<SharedGradients>,
 }
 
@@ -69,7 +69,7 @@ impl<B: Backend> TrackedInputs<B, 4> for AdditiveAttentionInputs<B> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together, or the dropout is not in `[0, 1)`.
-pub fn additive_attention(
+pub(crate) fn additive_attention(
     queries: Tensor<4>,
     memory: &Memory,
     weight: Tensor<1>,

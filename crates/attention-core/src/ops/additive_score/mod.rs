@@ -15,7 +15,7 @@ use super::mask::WithIndicesOf;
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
-/// Inputs of [`additive_score`].
+/// Inputs of [`AttentionOps::additive_score`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct AdditiveScoreInputs<B: Backend> {
     /// `[batch, heads, queries, num_hiddens]`
@@ -50,7 +50,7 @@ impl<B: Backend> TrackedInputs<B, 3> for AdditiveScoreInputs<B> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together.
-pub fn additive_score(
+pub(crate) fn additive_score(
     queries: Tensor<4>,
     keys: Tensor<4>,
     weight: Tensor<1>,

@@ -13,13 +13,12 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind, unary};
 
 use super::{TensorMap, TrackedInputs};
-use crate::ops::deferred_gradients::Deferral;
+use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::kernels::{Gradient, Kernel, SumDeferred};
 use crate::ops::{
-    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, Deferred,
-    DotProductAttentionInputs, GradientSlot, MaskedSoftmaxInputs, OptionalTensor,
-    PackAdditiveKeysInputs, additive_attention, additive_score, dot_product_attention,
-    masked_softmax,
+    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, DotProductAttentionInputs,
+    GradientSlot, MaskedSoftmaxInputs, OptionalTensor, PackAdditiveKeysInputs, additive_attention,
+    additive_score, dot_product_attention, masked_softmax,
 };
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {

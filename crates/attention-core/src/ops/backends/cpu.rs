@@ -8,9 +8,9 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Element, FloatDType, Shape, TensorData, bf16, f16};
 
 use super::{AttentionBackend, TensorMap, TrackedInputs};
-use crate::ops::kernels::{Gradient, Kernel};
+use crate::ops::kernels::{Gradient, Kernel, Kernels};
 use crate::ops::{
-    Intervals, Keep, Kernels, OptionalTensor, ResolvedMask, additive_attention, additive_score,
+    Intervals, Keep, OptionalTensor, ResolvedMask, additive_attention, additive_score,
     deferred_gradients, dot_product_attention, masked_softmax, pack_additive_keys,
 };
 

@@ -19,7 +19,7 @@ pub(super) use tracked::{TensorMap, TrackedInputs};
 use burn::backend::{Backend, Dispatch, DispatchDevice};
 use burn::tensor::Device;
 
-use super::Kernels;
+use super::kernels::Kernels;
 
 /// A backend, and the kernels that it has. One without kernels says `impl AttentionBackend for .. {}`.
 pub trait AttentionBackend: Backend {

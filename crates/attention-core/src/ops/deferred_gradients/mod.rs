@@ -172,7 +172,7 @@ impl Deferral {
 /// What one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where masked, and not
 /// in half precision.
 #[derive(Clone, Debug)]
-pub enum Deferred<B: Backend> {
+pub(in crate::ops) enum Deferred<B: Backend> {
     /// `gradient[j] = factor sum_i pairs[i, j] queries[i]`: of values, from weights and the gradient of the context in the place
     /// of the queries; of keys that are multiplied with the queries, from the gradients of the scores.
     Products {
@@ -209,7 +209,7 @@ impl<B: Backend> Deferred<B> {
 }
 
 /// The same tensor; in training its gradient may be made at once from what its readers deposit in `slot`, which is new.
-pub fn defer_gradients(tensor: Tensor<4>, slot: &GradientSlot) -> Tensor<4> {
+pub(crate) fn defer_gradients(tensor: Tensor<4>, slot: &GradientSlot) -> Tensor<4> {
     if tensor.dims().contains(&0) {
         return tensor;
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::Memory;
 
-/// Inputs of [`dot_product_attention`].
+/// Inputs of [`AttentionOps::dot_product_attention`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct DotProductAttentionInputs<B: Backend> {
     /// `[batch, heads, queries, size]`
@@ -36,7 +36,7 @@ pub struct DotProductAttentionInputs<B: Backend> {
     pub scale: f64,
     /// The probability to drop a weight, after softmax; `0.0` when not training.
     pub dropout: f64,
-    /// Of keys and values that went through [`defer_gradients`](super::defer_gradients).
+    /// Of keys and values that went through [`AttentionOps::defer_gradients`].
     pub shared: Option<SharedGradients>,
 }
 
@@ -74,7 +74,7 @@ impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together, the scale is not finite, or the dropout is not in `[0, 1)`.
-pub fn dot_product_attention(
+pub(crate) fn dot_product_attention(
     queries: Tensor<4>,
     memory: &Memory,
     scale: f64,

@@ -14,7 +14,7 @@ use super::mask::WithIndicesOf;
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
-/// Inputs of [`masked_softmax`].
+/// Inputs of [`AttentionOps::masked_softmax`].
 #[derive(Clone, Debug, ExtensionType)]
 pub struct MaskedSoftmaxInputs<B: Backend> {
     /// `[batch, heads, queries, keys]`
@@ -43,7 +43,7 @@ impl<B: Backend> TrackedInputs<B, 1> for MaskedSoftmaxInputs<B> {
 ///
 /// # Panics
 /// If the mask does not fit `scores`.
-pub fn masked_softmax(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
+pub(crate) fn masked_softmax(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let mask = mask.resolve(scores.dims(), &scores.device());
     if scores.dims().contains(&0) {
         return scores;
