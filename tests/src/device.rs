@@ -4,18 +4,36 @@ use burn::tensor::{DType, Device};
 
 use crate::Array;
 
-/// Every compiled-in device, without autodiff.
+/// The devices that the tests run on, without autodiff: every compiled-in one, or those that the variable
+/// `ATTENTION_TEST_DEVICES` names (`ndarray,wgpu`).
+///
+/// # Panics
+/// If the variable names a device that is not compiled in.
 pub fn plain() -> Vec<Device> {
-    vec![
+    let compiled_in: Vec<(&str, Device)> = vec![
         #[cfg(feature = "flex")]
-        Device::flex(),
+        ("flex", Device::flex()),
         #[cfg(feature = "ndarray")]
-        Device::ndarray(),
+        ("ndarray", Device::ndarray()),
         #[cfg(feature = "wgpu")]
-        Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        (
+            "wgpu",
+            Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
+        ),
         #[cfg(feature = "cuda")]
-        Device::cuda(0),
-    ]
+        ("cuda", Device::cuda(0)),
+    ];
+    let Ok(chosen) = std::env::var("ATTENTION_TEST_DEVICES") else {
+        return compiled_in.into_iter().map(|(_, device)| device).collect();
+    };
+    let choose = |name: &str| {
+        let found = compiled_in.iter().find(|(known, _)| *known == name);
+        let known: Vec<&str> = compiled_in.iter().map(|(known, _)| *known).collect();
+        found.map(|(_, device)| device.clone()).unwrap_or_else(|| {
+            panic!("ATTENTION_TEST_DEVICES: expected some of {known:?}, got {name:?}")
+        })
+    };
+    chosen.split(',').map(choose).collect()
 }
 
 /// Runs a test on every device, without autodiff.
