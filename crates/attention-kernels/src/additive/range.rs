@@ -114,13 +114,7 @@ impl Magnitude {
 #[inline(always)]
 pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: Row<E>, to: &mut [E]) -> Magnitude {
     match from.in_place() {
-        Some(from) => exponentials_of(simd, to, |part| {
-            if part.len() == S::LANES {
-                simd.load(&from[part])
-            } else {
-                simd.load_partial(&from[part])
-            }
-        }),
+        Some(from) => exponentials_of(simd, to, |part| simd.load_partial(&from[part])),
         None => exponentials_of(simd, to, |part| {
             let mut wide = [E::ZERO; MAX_LANES];
             let len = part.len();

@@ -5,13 +5,13 @@ use std::ops::Range;
 use super::gradient::{All, Operand, ScoreGradients};
 use super::pack::{PackedQueries, UnitWeights, pack_keys, packed_block_len, query_tiles};
 use super::tile::{KeyBlock, Target, tile_scores};
-use super::{AdditiveAttentionInputs, AdditiveScoreInputs};
+use super::{AdditiveAttentionInputs, AdditiveScoreInputs, decode};
 use crate::checks::check_len;
 use crate::heads::Heads;
-use crate::simd::Simd;
+use crate::simd::{Level, Simd};
 use crate::slices::add;
-use crate::stream::{Phase, Sizes, TileScore};
-use crate::tiles::{KEY_LANES, KEY_STRIDE};
+use crate::stream::{Attention, AttentionOutputs, Gradients, Phase, Sizes, TileScore};
+use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
 use crate::{HeadIndex, Real};
 
 /// The score, and what is made of its weights and keys once.
@@ -77,6 +77,7 @@ pub(super) struct Queries<'a, E> {
 
 impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
     const OPERATION: &'static str = "additive attention";
+    const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
 
     type Keys = Keys<'a, E>;
     type Queries = Queries<'a, E>;
@@ -220,5 +221,23 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
     ) {
         keys.operand.add_gradients_to(self.inputs.weight, gradient);
         add(&keys.weight_sums, shared);
+    }
+
+    fn decode_forward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        context: &mut [E],
+        lse: &mut [E],
+    ) {
+        decode::forward(level, attention, context, lse);
+    }
+
+    fn decode_backward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        outputs: &AttentionOutputs<E>,
+        gradients: Gradients<E>,
+    ) {
+        decode::backward(level, attention, outputs, gradients);
     }
 }

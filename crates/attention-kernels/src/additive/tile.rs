@@ -104,12 +104,7 @@ impl<E: Real> Target<'_, E> {
         for (q, sums) in sums.into_iter().enumerate() {
             let row = &mut self.to[q * self.stride..][..self.width];
             for (row, sums) in row.chunks_mut(S::LANES).zip(sums) {
-                let scores = simd.mul(factor, sums);
-                if row.len() == S::LANES {
-                    simd.store(scores, row);
-                } else {
-                    simd.store_partial(scores, row);
-                }
+                simd.store_partial(simd.mul(factor, sums), row);
             }
         }
     }

@@ -91,5 +91,19 @@ macro_rules! registers {
     }};
 }
 
+/// Methods of a token whose bodies are [`registers!`].
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(super) use {registers, token};
+macro_rules! register_methods {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),+) -> $output:ty { $intrinsics:expr })+) => {
+        $(
+            $(#[$doc])*
+            #[inline(always)]
+            fn $name(self, $($argument: $type),+) -> $output {
+                registers!(self, $intrinsics)
+            }
+        )+
+    };
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use {register_methods, registers, token};

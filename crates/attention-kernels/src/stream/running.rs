@@ -150,12 +150,7 @@ impl<E: Real> RunningSoftmax<E> {
             let from = &self.context[i * stride..(i + 1) * stride];
             let to = &mut context[i * value_size..(i + 1) * value_size];
             for (from, to) in from.chunks_exact(S::LANES).zip(to.chunks_mut(S::LANES)) {
-                let context = simd.mul(simd.load(from), factor);
-                if to.len() == S::LANES {
-                    simd.store(context, to);
-                } else {
-                    simd.store_partial(context, to);
-                }
+                simd.store_partial(simd.mul(simd.load(from), factor), to);
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use super::{Attention, AttentionOutputs, Gradients};
 use crate::heads::Heads;
-use crate::simd::Simd;
+use crate::simd::{Level, Simd};
 use crate::{HeadIndex, Real};
 
 /// What is packed for.
@@ -63,9 +64,12 @@ impl Sizes {
 /// [`KEY_TILE`]: crate::tiles::KEY_TILE
 /// [`KEY_PANEL`]: crate::tiles::KEY_PANEL
 /// [`KEY_STRIDE`]: crate::tiles::KEY_STRIDE
-pub(crate) trait TileScore<E: Real>: Sync {
+pub(crate) trait TileScore<E: Real>: Sync + Sized {
     /// What messages call the attention with this score.
     const OPERATION: &'static str;
+
+    /// The most queries of decoding.
+    const DECODE_QUERIES: usize;
 
     /// Packed keys and, backward, the sums of their gradients and of the shared one.
     type Keys: Default + Send + Sync;
@@ -136,5 +140,21 @@ pub(crate) trait TileScore<E: Real>: Sync {
         keys: &Self::Keys,
         gradient: &mut [E],
         shared: &mut [E],
+    );
+
+    /// What the forward pass does instead with few queries, of checked sizes of which none is 0.
+    fn decode_forward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        context: &mut [E],
+        lse: &mut [E],
+    );
+
+    /// What the backward pass does instead with few queries, of checked sizes of which none is 0.
+    fn decode_backward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        outputs: &AttentionOutputs<E>,
+        gradients: Gradients<E>,
     );
 }

@@ -83,8 +83,7 @@ impl Tile {
 
     /// Which columns of the tile are keys whose rows are not finite.
     pub(super) fn non_finite_columns<E: Real>(&self, rows: &FiniteRows<E>) -> Vec<usize> {
-        let keys = rows.non_finite.iter().map(|row| row + rows.range.start);
-        let within = keys.filter(|key| self.keys.contains(key));
+        let within = rows.non_finite().filter(|key| self.keys.contains(key));
         within.map(|key| key - self.keys.start).collect()
     }
 
