@@ -39,8 +39,8 @@ pub(crate) fn add_product<E: Real>(a: &[E], b: &[E], to: &mut [E]) {
     }
 }
 
-/// Sums to which several tasks add: each makes its own, and they are added up in order, whatever the threads. A task that
-/// is alone adds where the sums belong.
+/// Sums to which several tasks add: each makes its own, and they are added up in order, whatever the threads. A task
+/// that is alone adds where the sums belong.
 pub(crate) struct PartialSums<'a, E> {
     to: &'a mut [E],
     /// Tasks that add to the same sums.

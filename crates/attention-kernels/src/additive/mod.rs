@@ -95,7 +95,8 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
     ///
-    /// A query that attends to no key has context 0 and log-sum-exp minus infinity. The number of threads changes no bit.
+    /// A query that attends to no key has context 0 and log-sum-exp minus infinity. The number of threads changes no
+    /// bit.
     ///
     /// # Shapes
     /// - context `[batch, heads, queries, value_size]`
@@ -131,9 +132,10 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     }
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
-    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once, with
-    /// their queries side by side: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
-    /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the values.
+    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
+    /// with their queries side by side: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
+    /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the
+    /// values.
     ///
     /// # Panics
     /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.

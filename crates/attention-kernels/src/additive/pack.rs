@@ -75,8 +75,8 @@ pub(super) fn packed_block_len(units: usize) -> usize {
     (units + 1) * KEY_LANES
 }
 
-/// Packs the keys `block * KEY_LANES..` of one head: `e^(2k)` as `[units][KEY_LANES]`, and a last row whose first element
-/// is the [`Magnitude`] of the block. Keys outside of `attended` become 1 whatever they hold.
+/// Packs the keys `block * KEY_LANES..` of one head: `e^(2k)` as `[units][KEY_LANES]`, and a last row whose first
+/// element is the [`Magnitude`] of the block. Keys outside of `attended` become 1 whatever they hold.
 #[inline(always)]
 pub(super) fn pack_keys<E: Real, S: Simd<E>>(
     simd: S,

@@ -46,7 +46,7 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
     pub(super) fn packed_blocks(&self, at: HeadIndex, blocks: Range<usize>) -> Option<&'a [E]> {
         let [_, _, num_keys, units] = self.inputs.keys.shape();
         let block_len = packed_block_len(units);
-        let first = self.heads.key_position(at) * num_keys.div_ceil(KEY_LANES);
+        let first = at.position(self.heads.key_heads) * num_keys.div_ceil(KEY_LANES);
         let packed = self.packed?;
         Some(&packed[(first + blocks.start) * block_len..(first + blocks.end) * block_len])
     }

@@ -110,8 +110,8 @@ impl<E: Real> Target<'_, E> {
     }
 }
 
-/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m` times
-/// that.
+/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m`
+/// times that.
 ///
 /// What it costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
 /// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.

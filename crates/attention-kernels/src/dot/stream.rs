@@ -1,8 +1,8 @@
 //! The dot product as a score of tiles.
 //!
-//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a product
-//! that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2 logits. From
-//! the gradient `ds` of the score the queries get `scale * ds K` and the keys `r * ds^T (f Q)`.
+//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a
+//! product that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2
+//! logits. From the gradient `ds` of the score the queries get `scale * ds K` and the keys `r * ds^T (f Q)`.
 
 use std::ops::Range;
 

@@ -16,7 +16,7 @@ macro_rules! methods {
     };
 }
 
-/// Implements [`Simd<$float>`](Simd) for a token with arrays. `$mul_add` is `a * b + c`, rounded once where there is an
+/// Implements `Simd<$float>` for a token with arrays. `$mul_add` is `a * b + c`, rounded once where there is an
 /// instruction for it.
 macro_rules! array_simd {
     (

@@ -80,11 +80,11 @@ macro_rules! token {
 macro_rules! registers {
     ($token:expr, $intrinsics:expr) => {{
         $crate::simd::Token::vouch($token);
-        // SAFETY: the token proves that the machine has the instructions, and none of them touches memory.
         #[allow(
             clippy::macro_metavars_in_unsafe,
             reason = "loads and stores stand in blocks of their own"
         )]
+        // SAFETY: the token proves that the machine has the instructions, and none of them touches memory.
         unsafe {
             $intrinsics
         }

@@ -16,8 +16,8 @@ use crate::simd::{Job, Level, Simd};
 use crate::slices::{add_multiple, equal_parts, take};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
-/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`; that of a query
-/// that attends to no key is minus infinity.
+/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`; that of a
+/// query that attends to no key is minus infinity.
 ///
 /// The number of threads changes no bit: what belongs to a query depends on its block alone.
 pub(crate) fn forward<E: Real, T: TileScore<E>>(

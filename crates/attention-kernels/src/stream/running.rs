@@ -51,8 +51,8 @@ impl<E: Real> RunningSoftmax<E> {
         self.context.resize(rows * value_stride, E::ZERO);
     }
 
-    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what the
-    /// growth of the maxima multiplies the earlier sums with: `2^(unit (m before - m))`.
+    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what
+    /// the growth of the maxima multiplies the earlier sums with: `2^(unit (m before - m))`.
     ///
     /// The difference is taken first, exactly where it matters: the product of a large maximum and the unit rounds.
     ///

@@ -106,8 +106,8 @@ impl Tile {
     }
 }
 
-/// Cuts a range of keys at the multiples of [`KEY_TILE`]; the first one starts at a multiple of [`KEY_PANEL`], which may
-/// be before the range.
+/// Cuts a range of keys at the multiples of [`KEY_TILE`]; the first one starts at a multiple of [`KEY_PANEL`], which
+/// may be before the range.
 pub(super) fn tiles(keys: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let start = keys.start - keys.start % KEY_PANEL;
     let firsts = (start - start % KEY_TILE..keys.end).step_by(KEY_TILE);

@@ -81,8 +81,8 @@ fn every_mask() {
     }
 }
 
-/// What a key that no query attends to holds changes no bit, NaN and infinity included; nor does the gradient of a masked
-/// score.
+/// What a key that no query attends to holds changes no bit, NaN and infinity included; nor does the gradient of a
+/// masked score.
 #[test]
 fn padding_is_ignored() {
     for (name, case) in masked() {

@@ -126,8 +126,8 @@ pub(crate) fn run<E: Real>(
     results
 }
 
-/// Deferred gradients agree: those of queries and bias, and those of keys and values that are accumulated with the queries
-/// of each group of heads side by side.
+/// Deferred gradients agree: those of queries and bias, and those of keys and values that are accumulated with the
+/// queries of each group of heads side by side.
 fn assert_deferred_agrees<E: Real>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,

@@ -61,8 +61,8 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         }
     }
 
-    /// The scores of all queries with some blocks of keys, `[queries][stride]`, in place of the weights. Keys outside of
-    /// `span` are masked.
+    /// The scores of all queries with some blocks of keys, `[queries][stride]`, in place of the weights. Keys outside
+    /// of `span` are masked.
     #[inline(always)]
     fn scores<S: Simd<E>>(
         &mut self,

@@ -1,8 +1,8 @@
 //! What the gradients of scores give queries, keys and weight; see `gradient.rs` for the formulas.
 //!
-//! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units, one
-//! query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is read and
-//! written once.
+//! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units,
+//! one query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is
+//! read and written once.
 
 use std::ops::Range;
 

@@ -80,8 +80,8 @@ fn check<E: Real>(inputs: &AdditiveScoreInputs<E>, score_gradients: &Rows<E>, ke
     heads
 }
 
-/// The keys of each key head in parts, as many as there are queries and keys to keep every thread busy; none if there is
-/// nothing to do. By shape only, so that the sums over keys are the same on every machine.
+/// The keys of each key head in parts, as many as there are queries and keys to keep every thread busy; none if there
+/// is nothing to do. By shape only, so that the sums over keys are the same on every machine.
 fn tasks<'a, 'b, E: Real, W>(
     inputs: &'a AdditiveScoreInputs<'a, E>,
     heads: Heads,
@@ -158,7 +158,13 @@ impl<E: Real, W: Wanted> Job<E> for Task<'_, '_, E, W> {
         let (mut query_operand, mut key_operand) = (Operand::default(), Operand::default());
         key_operand.fill_keys(simd, keys, key, range.clone());
         let mut copy = Vec::new();
+        let first = (range.start - self.range.start) * units;
+        let to_keys = &mut self.keys[first..first + range.len() * units];
         for member in 0..self.heads.group() {
+            if member > 0 {
+                // Each head's sum by itself: its rounding grows with the number of terms.
+                key_operand.clear_sums();
+            }
             let at = self.heads.member(key, member);
             query_operand.fill_queries(simd, queries, at, 0..num_queries);
             let in_place = score_gradients.in_place(at, 0..num_queries);
@@ -187,9 +193,7 @@ impl<E: Real, W: Wanted> Job<E> for Task<'_, '_, E, W> {
                 let to = &mut self.queries[member * len..(member + 1) * len];
                 query_operand.add_gradients_to(weight, to);
             }
+            key_operand.add_gradients_to(weight, to_keys);
         }
-        let first = (range.start - self.range.start) * units;
-        let len = range.len() * units;
-        key_operand.add_gradients_to(weight, &mut self.keys[first..first + len]);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn forward<E: Real>(inputs: &AdditiveScoreInputs<E>, level: Level, sc
     let mut tasks = Vec::with_capacity(heads.count() * num_queries.div_ceil(SCORE_QUERIES));
     for (index, scores) in scores.chunks_mut(num_queries * num_keys).enumerate() {
         let head = heads.nth(index);
-        let first = heads.key_position(head.key) * packed_len;
+        let first = head.key.position(heads.key_heads) * packed_len;
         for (task, scores) in scores.chunks_mut(SCORE_QUERIES * num_keys).enumerate() {
             let first_query = task * SCORE_QUERIES;
             tasks.push(Forward {

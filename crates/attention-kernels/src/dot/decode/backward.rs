@@ -93,7 +93,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 if keys.attended.keys.is_empty() {
                     continue;
                 }
-                let lse = outputs.lse[heads.position(at) * num_queries + query];
+                let lse = outputs.lse[at.position(heads.heads) * num_queries + query];
                 keys.weigh(simd, lse);
                 let ScoredKeys {
                     attended,

@@ -158,7 +158,8 @@ fn dropout_is_the_same_forward_and_backward() {
     }
 }
 
-/// NaN in keys and values that no query attends to, and in the gradient of queries that attend to nothing, changes no bit.
+/// NaN in keys and values that no query attends to, and in the gradient of queries that attend to nothing, changes no
+/// bit.
 #[test]
 fn padding_is_ignored() {
     for queries in [1, 3, 9] {

@@ -152,8 +152,9 @@ impl Case {
         }
     }
 
-    /// NaN and infinities in everything that no pair needs but masked ones: keys, values and biases of keys that no query
-    /// attends to, queries that attend to no key and the gradients of what they get, and the gradients of masked scores.
+    /// NaN and infinities in everything that no pair needs but masked ones: keys, values and biases of keys that no
+    /// query attends to, queries that attend to no key and the gradients of what they get, and the gradients of masked
+    /// scores.
     pub(super) fn poisoned(&self) -> Self {
         let Sizes {
             heads,

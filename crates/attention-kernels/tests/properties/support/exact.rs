@@ -25,8 +25,8 @@ pub(super) type Exact = Vec<(&'static str, Vec<Sum>)>;
 /// Results by name.
 pub(super) type Found<E> = Vec<(&'static str, Vec<E>)>;
 
-/// Roundings that an element of the size 1 may be off by. Thousands of cases met 6.3 at most, where a `tanh` saturates and
-/// its derivative is what rounding leaves.
+/// Roundings that an element of the size 1 may be off by. Thousands of cases met 6.3 at most, where a `tanh` saturates
+/// and its derivative is what rounding leaves.
 const ROUNDINGS: f64 = 10.0;
 
 /// Each element is the exact one, but for rounding; infinity must be met.
