@@ -35,7 +35,7 @@ impl<E: Real> AttendedKeys<E> {
 
     /// Multiplies the weights with the factors.
     #[inline(always)]
-    pub(crate) fn drop(&mut self) {
+    pub(crate) fn apply_dropout(&mut self) {
         for (weight, &factor) in self.weights.iter_mut().zip(&self.factors) {
             *weight = *weight * factor;
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::gradient::{All, Operand, ScoreGradients};
-use super::pack::{PackedQueries, UnitWeights, pack_keys, packed_block_len, query_tiles};
+use super::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, query_tiles};
 use super::tile::{KeyBlock, Target, tile_scores};
 use super::{AdditiveAttentionInputs, AdditiveScoreInputs, decode};
 use crate::checks::check_len;
@@ -111,19 +111,14 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         keys.packed = self.packed_blocks(at, blocks.clone());
         if keys.packed.is_none() {
             let block_len = packed_block_len(units);
-            let span = self.inputs.mask.span(at.batch, 0..num_queries, num_keys);
+            let head = HeadKeys {
+                rows: self.inputs.keys,
+                at,
+                attended: self.inputs.mask.span(at.batch, 0..num_queries, num_keys),
+            };
             keys.own.resize(blocks.len() * block_len, E::ZERO);
-            keys.scratch.resize(KEY_LANES * units, E::ZERO);
             for (block, to) in blocks.zip(keys.own.chunks_exact_mut(block_len)) {
-                pack_keys(
-                    simd,
-                    &self.inputs.keys,
-                    at,
-                    block,
-                    &span,
-                    &mut keys.scratch,
-                    to,
-                );
+                head.pack(simd, block, &mut keys.scratch, to);
             }
         }
         if phase == Phase::Backward {

@@ -172,7 +172,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                 let attended = tile.attended_columns(&non_finite, &softmax.tile);
                 softmax.weights(simd, block.len(), keys.len());
                 if let Some(dropout) = attention.dropout {
-                    softmax.drop(simd, &tile, &dropout);
+                    softmax.apply_dropout(simd, &tile, &dropout);
                 }
                 Product {
                     sizes: [block.len(), keys.len(), value_stride],

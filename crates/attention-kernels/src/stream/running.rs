@@ -106,7 +106,7 @@ impl<E: Real> RunningSoftmax<E> {
 
     /// Sets dropped weights to 0. The sums keep them, and the others are scaled at the end.
     #[inline(always)]
-    pub(super) fn drop<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
+    pub(super) fn apply_dropout<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
         let whole = tile.keys.len().next_multiple_of(S::LANES);
         for (row, query) in self
             .tile

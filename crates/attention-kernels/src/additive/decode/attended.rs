@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Group;
 use crate::Real;
-use crate::additive::pack::{PackedQueries, pack_keys, packed_block_len, query_tiles};
+use crate::additive::pack::{HeadKeys, PackedQueries, packed_block_len, query_tiles};
 use crate::additive::tile::{KeyBlock, Target, tile_scores};
 use crate::gather::AttendedKeys;
 use crate::mask::QueryMask;
@@ -45,7 +45,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         self.first = blocks.start * KEY_LANES;
         self.stride = blocks.len() * KEY_LANES;
         self.weights.resize(group.len() * self.stride, E::ZERO);
-        self.scores(simd, group, &span, blocks);
+        self.scores(simd, group, span, blocks);
         self.masks.clear();
         let mask = inputs.mask;
         let of_row = |row| mask.of_query(group.head(row), group.query(row), num_keys);
@@ -68,7 +68,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         &mut self,
         simd: S,
         group: &Group<'a, E>,
-        span: &Range<usize>,
+        span: Range<usize>,
         blocks: Range<usize>,
     ) {
         let score = group.attention.score;
@@ -77,16 +77,19 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         let rows = 0..group.len();
         let queries = rows.map(|row| inputs.queries.row(group.head(row), group.query(row)));
         self.queries.pack(simd, queries, &score.weights);
+        let head = HeadKeys {
+            rows: inputs.keys,
+            at: group.key,
+            attended: span,
+        };
         if score.packed.is_none() {
             self.packed.resize(packed_block_len(units), E::ZERO);
-            self.key_block.resize(KEY_LANES * units, E::ZERO);
         }
         for (column, block) in (0..).step_by(KEY_LANES).zip(blocks) {
             let packed = match score.packed_blocks(group.key, block..block + 1) {
                 Some(packed) => packed,
                 None => {
-                    let (scratch, to) = (&mut self.key_block, &mut self.packed);
-                    pack_keys(simd, &inputs.keys, group.key, block, span, scratch, to);
+                    head.pack(simd, block, &mut self.key_block, &mut self.packed);
                     &self.packed
                 }
             };

@@ -117,7 +117,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             for ((key, weight), gradient) in lines.zip(&*gradient) {
                 to[key - first] = *weight * (*gradient - total);
             }
-            attended.drop();
+            attended.apply_dropout();
             let AttendedKeys { keys, weights, .. } = &*attended;
             match &mut keys_and_values {
                 KeyValueGradients::Added { values, .. } => {

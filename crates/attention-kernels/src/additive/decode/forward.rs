@@ -69,7 +69,7 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
         context.fill(E::ZERO);
         for (row, context) in context.chunks_exact_mut(value_size).enumerate() {
             weights.list(&group, row, attended);
-            attended.drop();
+            attended.apply_dropout();
             let values = attended.rows(values, group.key);
             values.weighted_sum(simd, &attended.weights, E::ONE, context);
         }

@@ -112,7 +112,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 for ((gradient, &weight), &kept) in lines.zip(&attended.factors) {
                     *gradient = weight * (*gradient * kept * scale - dot);
                 }
-                attended.drop();
+                attended.apply_dropout();
                 let to_query = &mut sums.queries[row * size..][..size];
                 let keys = attended.rows(&score.keys, key);
                 keys.weighted_sum(simd, &gradient, score.scale, to_query);

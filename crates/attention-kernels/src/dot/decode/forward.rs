@@ -67,7 +67,7 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
                 *lse = E::from_f64(most.to_f64() + sum.to_f64().ln());
                 let attended = &mut keys.attended;
                 attended.draw(attention.dropout, head.query, query, E::ONE);
-                attended.drop();
+                attended.apply_dropout();
                 let values = attended.rows(&attention.values, head.key);
                 values.weighted_sum(simd, &attended.weights, scale / sum, context);
             }
