@@ -29,21 +29,3 @@ pub(crate) fn check_len<const N: usize>(
         "{operation}: {argument} expected {expected:?}, got {len} elements"
     );
 }
-
-/// Whether an attention is a step of a decoder: at most `most` queries, and no size of queries, keys and values is 0.
-pub(crate) fn is_decode(most: usize, shapes: [[usize; 4]; 3]) -> bool {
-    let [[_, _, num_queries, _], ..] = shapes;
-    num_queries <= most && !shapes.as_flattened().contains(&0)
-}
-
-/// # Panics
-/// If an attention is no step of a decoder.
-#[track_caller]
-pub(crate) fn check_decode(operation: &str, most: usize, shapes: [[usize; 4]; 3]) {
-    let [queries, keys, values] = shapes;
-    assert!(
-        is_decode(most, shapes),
-        "{operation}: deferred gradients expected 1 to {most} queries and no size of 0, got queries {queries:?}, keys \
-         {keys:?}, values {values:?}"
-    );
-}

@@ -39,17 +39,19 @@ impl<E> KeyValueGradients<'_, E> {
     }
 }
 
-/// Adds to each key or value what its pairs with the queries give its gradient, `to[j] += factor * sum_i pairs[i, j]
-/// rows[i]`: what the calls of `backward_deferred` of a decoder's steps have written, with the queries of all steps side
-/// by side.
+/// Adds to each key or value what its pairs with the queries give its gradient.
 ///
-/// For values, `pairs` are the weights, `rows` the gradients of the contexts, and the factor is 1. For keys of a dot
-/// product, `pairs` are the gradients of the scores, `rows` the queries, and the factor is the scale. Pairs of 0 add
-/// nothing, whatever the row holds.
+/// `to[j] += factor * sum_i pairs[i, j] rows[i]`, from what the calls of `backward_deferred` of a decoder's steps have
+/// written, with the queries of all steps side by side:
 ///
-/// Where `group` heads share a key head, the queries of the group are queries of the key head:
-/// `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]` without a copy, and so do the rows
-/// if they are contiguous.
+/// - for values, `pairs` are the weights, `rows` the gradients of the contexts, and the factor is 1;
+/// - for keys of a dot product, `pairs` are the gradients of the scores, `rows` the queries, and the factor is the
+///   scale.
+///
+/// Pairs of 0 add nothing, whatever the row holds.
+///
+/// Where `group` heads share a key head, the queries of the group are queries of the key head: without a copy,
+/// `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]`, and so do contiguous rows.
 ///
 /// # Shapes
 /// - pairs `[batch, key_heads, queries, keys]`, contiguous

@@ -3,7 +3,53 @@
 use crate::rows::{Fetch, Head};
 use crate::simd::Simd;
 use crate::tiles::{GATHER_ROWS, GATHER_VECTORS};
-use crate::{HeadIndex, Real, Rows};
+use crate::{Dropout, HeadIndex, Real, Rows};
+
+/// The keys that one query attends to, and what is known about each.
+#[derive(Default)]
+pub(crate) struct AttendedKeys<E> {
+    pub keys: Vec<usize>,
+    pub weights: Vec<E>,
+    /// What dropout multiplies the weights with.
+    pub factors: Vec<E>,
+    /// The same of all keys between the first and the last.
+    row: Vec<E>,
+}
+
+impl<E: Real> AttendedKeys<E> {
+    /// Draws the factors of dropout: `kept`, or 0 for a dropped weight; 1 without dropout.
+    #[inline(always)]
+    pub(crate) fn draw(&mut self, dropout: Option<Dropout>, at: HeadIndex, query: usize, kept: E) {
+        self.factors.clear();
+        let (Some(dropout), Some(&first), Some(&last)) =
+            (dropout, self.keys.first(), self.keys.last())
+        else {
+            self.factors.resize(self.keys.len(), E::ONE);
+            return;
+        };
+        self.row.resize(last + 1 - first, E::ZERO);
+        dropout.fill(at, query, first, kept, &mut self.row);
+        let factors = self.keys.iter().map(|key| self.row[key - first]);
+        self.factors.extend(factors);
+    }
+
+    /// Multiplies the weights with the factors.
+    #[inline(always)]
+    pub(crate) fn apply_dropout(&mut self) {
+        for (weight, &factor) in self.weights.iter_mut().zip(&self.factors) {
+            *weight = *weight * factor;
+        }
+    }
+
+    /// The rows of the keys, or of their values.
+    pub(crate) fn rows<'a>(&'a self, rows: &Rows<'a, E>, at: HeadIndex) -> Gathered<'a, E> {
+        Gathered {
+            rows: *rows,
+            at,
+            indices: &self.keys,
+        }
+    }
+}
 
 /// Some rows of one head, by their indices.
 pub(crate) struct Gathered<'a, E> {
@@ -123,25 +169,19 @@ pub(crate) fn add_multiples<E: Real, S: Simd<E>>(
     row: &[E],
     out: &mut [E],
 ) {
-    let whole = row.len() - row.len() % S::LANES;
+    let (row, row_rest) = row.split_at(row.len() - row.len() % S::LANES);
+    let size = row.len() + row_rest.len();
     for (&index, &weight) in indices.iter().zip(weights) {
         let weight = simd.splat(weight * factor);
-        let out = &mut out[index * row.len()..(index + 1) * row.len()];
-        let (row, row_rest) = row.split_at(whole);
-        let (out, out_rest) = out.split_at_mut(whole);
-        for (from, to) in row
-            .chunks_exact(S::LANES)
-            .zip(out.chunks_exact_mut(S::LANES))
-        {
+        let out = &mut out[index * size..(index + 1) * size];
+        let (out, out_rest) = out.split_at_mut(row.len());
+        let vectors = row.chunks_exact(S::LANES);
+        for (from, to) in vectors.zip(out.chunks_exact_mut(S::LANES)) {
             simd.store(simd.mul_add(weight, simd.load(from), simd.load(to)), to);
         }
         if !out_rest.is_empty() {
-            let sum = simd.mul_add(
-                weight,
-                simd.load_partial(row_rest),
-                simd.load_partial(out_rest),
-            );
-            simd.store_partial(sum, out_rest);
+            let (from, to) = (simd.load_partial(row_rest), simd.load_partial(out_rest));
+            simd.store_partial(simd.mul_add(weight, from, to), out_rest);
         }
     }
 }

@@ -38,6 +38,12 @@ impl HeadIndex {
             head: index % heads,
         }
     }
+
+    /// The inverse of [`nth`](Self::nth).
+    #[inline(always)]
+    pub(crate) fn position(self, heads: usize) -> usize {
+        self.batch * heads + self.head
+    }
 }
 
 impl Heads {
@@ -88,18 +94,6 @@ impl Heads {
         }
     }
 
-    /// Where a head of the queries stands among those of all examples.
-    #[inline(always)]
-    pub(crate) fn position(self, query: HeadIndex) -> usize {
-        query.batch * self.heads + query.head
-    }
-
-    /// Where a key head stands among those of all examples.
-    #[inline(always)]
-    pub(crate) fn key_position(self, key: HeadIndex) -> usize {
-        key.batch * self.key_heads + key.head
-    }
-
     /// The `member`-th head of the queries that share a key head.
     #[inline(always)]
     pub(crate) fn member(self, key: HeadIndex, member: usize) -> HeadIndex {
@@ -123,7 +117,7 @@ mod tests {
         };
         for index in 0..heads.count() {
             let HeadPair { query, key } = heads.nth(index);
-            assert_eq!(heads.position(query), index);
+            assert_eq!(query.position(heads.heads), index);
             assert_eq!(key.batch, query.batch);
             assert_eq!(key.head, query.head * heads.key_heads / heads.heads);
             assert_eq!(

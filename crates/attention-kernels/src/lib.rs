@@ -8,11 +8,11 @@
 //! | [`masked_softmax()`] | softmax over the keys that each query attends to |
 //!
 //! Axes are `[batch, heads, queries, size]` and `[batch, key_heads, keys, size]`, where `key_heads` divides `heads`.
-//! Inputs are [`Rows`], views that may be strided but for their last axis, in `f32`, `f64` or half precision, of which a
-//! tile at a time is widened; outputs are contiguous slices. A [`Mask`] gives each query an interval of keys, flags, or
-//! both, and masked keys are ignored whatever they hold. Work is shared among rayon's threads; their number changes no
-//! bit. Each kernel is written once, over vectors that have an implementation for AVX-512, AVX2, NEON and plain Rust, and
-//! runs with the one that its [`Level`] names.
+//! Inputs are [`Rows`], views that may be strided but for their last axis, in `f32`, `f64` or half precision, of which
+//! a tile at a time is widened; outputs are contiguous slices. A [`Mask`] gives each query an interval of keys, flags,
+//! or both, and masked keys are ignored whatever they hold. Work is shared among rayon's threads; their number changes
+//! no bit. Each kernel is written once, over vectors that have an implementation for AVX-512, AVX2, NEON and plain
+//! Rust, and runs with the one that its [`Level`] names.
 //!
 //! Fused means that nothing of `[queries, keys]` is stored, forward or backward. The backward pass computes tiles of it
 //! again from the log-sum-exp of each query. Few queries, as a decoder's step has, take kernels of their own; what

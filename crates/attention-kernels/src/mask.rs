@@ -43,8 +43,8 @@ impl<'a> Mask<'a> {
         Self::default()
     }
 
-    /// Query `i` of example `b` attends to the keys `start..end` of `bounds[b, i] = [start, end]`; none if `end <= start`.
-    /// Bounds beyond the keys are cut off.
+    /// Query `i` of example `b` attends to the keys `start..end` of `bounds[b, i] = [start, end]`, and to none if
+    /// `end <= start`. Bounds beyond the keys are cut off.
     ///
     /// # Shapes
     /// - bounds `[batch or 1, queries or 1]`, contiguous, of the sizes `shape`
@@ -112,7 +112,8 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// As [`check`](Self::check), for `[batch, key_heads, queries, keys]`: the mask may be of as many heads as share those.
+    /// As [`check`](Self::check), for `[batch, key_heads, queries, keys]`: the mask may be of as many heads as share
+    /// those.
     pub(crate) fn check_grouped(&self, [batch, key_heads, queries, keys]: [usize; 4]) {
         let heads = self.keep.map_or(key_heads, |keep| keep.shape[1]);
         let is_grouped = key_heads > 0 && heads.is_multiple_of(key_heads);

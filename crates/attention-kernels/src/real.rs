@@ -2,12 +2,11 @@
 
 use crate::additive::{self, score};
 use crate::simd::{Float, Level};
+use crate::stream::Gradients;
 use crate::{
-    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
-    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients,
-    DotProductAttentionInputs, DotProductDeferredGradients, Mask, Rows,
+    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs,
+    DotProductAttentionInputs, Mask, Rows, deferred, dot, softmax,
 };
-use crate::{deferred, dot, softmax};
 
 /// `f32` or `f64`, with the kernels compiled for it.
 #[allow(
@@ -67,14 +66,8 @@ compiled! {
         inputs: &AdditiveAttentionInputs<Self>,
         level: Level,
         outputs: &AttentionOutputs<Self>,
-        gradients: AdditiveAttentionGradients<Self>,
+        gradients: Gradients<Self>,
     ) = additive::backward;
-    fn additive_backward_deferred(
-        inputs: &AdditiveAttentionInputs<Self>,
-        level: Level,
-        outputs: &AttentionOutputs<Self>,
-        gradients: AdditiveDeferredGradients<Self>,
-    ) = additive::backward_deferred;
     fn dot_product_forward(
         inputs: &DotProductAttentionInputs<Self>,
         level: Level,
@@ -85,14 +78,8 @@ compiled! {
         inputs: &DotProductAttentionInputs<Self>,
         level: Level,
         outputs: &AttentionOutputs<Self>,
-        gradients: DotProductAttentionGradients<Self>,
+        gradients: Gradients<Self>,
     ) = dot::backward;
-    fn dot_product_backward_deferred(
-        inputs: &DotProductAttentionInputs<Self>,
-        level: Level,
-        outputs: &AttentionOutputs<Self>,
-        gradients: DotProductDeferredGradients<Self>,
-    ) = dot::backward_deferred;
     fn accumulate_deferred(
         level: Level,
         factor: Self,

@@ -130,18 +130,7 @@ impl<E: Real> Job<E> for Forward<'_, E> {
 /// masked.
 #[inline(always)]
 pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
-    let negative_infinity = simd.splat(-E::INFINITY);
-    let mut largest = negative_infinity;
-    let mut chunks = row.chunks_exact(S::LANES);
-    for chunk in chunks.by_ref() {
-        largest = simd.max(simd.load(chunk), largest);
-    }
-    let mut largest = simd.largest(largest);
-    for x in chunks.remainder() {
-        if *x > largest {
-            largest = *x;
-        }
-    }
+    let largest = largest(simd, row);
     // All are masked, or one is NaN beside masked ones: then the maximum must not be subtracted.
     if largest == -E::INFINITY {
         for x in row {
@@ -172,6 +161,18 @@ pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
     largest + sum.ln()
 }
 
+/// The largest element that is not NaN; minus infinity if there is none.
+#[inline(always)]
+pub(crate) fn largest<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> E {
+    let mut most = simd.splat(-E::INFINITY);
+    let mut chunks = elements.chunks_exact(S::LANES);
+    for chunk in chunks.by_ref() {
+        most = simd.max(simd.load(chunk), most);
+    }
+    let larger = |most, &x| if x > most { x } else { most };
+    chunks.remainder().iter().fold(simd.largest(most), larger)
+}
+
 struct Backward<'a, E> {
     /// The first row.
     first: usize,
@@ -193,14 +194,14 @@ impl<E: Real> Job<E> for Backward<'_, E> {
             let weights = self.weights.row(at, query).read(&mut wide_weights);
             let gradient = self.gradient.row(at, query).read(&mut wide_gradient);
             let (weights, gradient) = (&weights[..to.len()], &gradient[..to.len()]);
-            let chunks = || weights.chunks(S::LANES).zip(gradient.chunks(S::LANES));
             let mut sum = simd.zero();
-            for (weights, gradient) in chunks() {
+            for (weights, gradient) in weights.chunks(S::LANES).zip(gradient.chunks(S::LANES)) {
                 let weights = simd.load_partial(weights);
                 sum = simd.add(sum, product(simd, weights, simd.load_partial(gradient)));
             }
             let sum = simd.splat(simd.sum(sum));
-            for ((weights, gradient), to) in chunks().zip(to.chunks_mut(S::LANES)) {
+            let chunks = weights.chunks(S::LANES).zip(gradient.chunks(S::LANES));
+            for ((weights, gradient), to) in chunks.zip(to.chunks_mut(S::LANES)) {
                 let difference = simd.sub(simd.load_partial(gradient), sum);
                 simd.store_partial(product(simd, simd.load_partial(weights), difference), to);
             }

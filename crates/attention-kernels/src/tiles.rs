@@ -1,25 +1,25 @@
 //! The sizes of tiles: how much each loop takes at a time, what that fits in, and what was traded.
 //!
-//! | size | of | fits in |
+//! | fits in | size | of |
 //! | --- | --- | --- |
-//! | [`QUERY_TILE`] | additive score | registers: a sum for each query and vector of keys or units |
-//! | [`GATHER_ROWS`], [`GATHER_VECTORS`] | decode | registers: a sum for each row, or each vector of a row |
-//! | `BLOCK_ROWS` and `block_vectors` of [`gemm`](crate::simd::gemm) | products | registers: a sum for each row and vector |
-//! | [`KEY_LANES`] | additive score, forward | L1: 16 keys of 256 units are 16 KiB of `f32` |
-//! | [`UNIT_LANES`] | additive score, backward | L1: 16 units of 128 keys and of the sums of their gradients are 16 KiB |
-//! | [`KEY_PANEL`] | products of rows and keys | L1: 64 keys of 64 elements are 16 KiB |
-//! | [`QUERY_BLOCK`], [`KEY_TILE`], [`KEY_STRIDE`] | fused attention | L2: a tile of scores is 27 KiB, two of them backward |
-//! | [`SCORE_QUERIES`] | additive score, forward | L2: 32 queries of 256 units are 32 KiB |
-//! | [`UNIT_CHUNK`] | additive score, forward | precision: the rounding of a sum of 32 terms |
-//! | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`], [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of many queries | cores |
-//! | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | tasks of little work | what handing one out costs |
+//! | registers | [`QUERY_TILE`] | the additive score: a sum for each query and vector of keys or units |
+//! | registers | [`GATHER_ROWS`], [`GATHER_VECTORS`] | decoding: a sum for each row, or each vector of a row |
+//! | registers | `BLOCK_ROWS`, `block_vectors` in `simd::gemm` | products: a sum for each row and vector |
+//! | L1 | [`KEY_LANES`] | the additive score, forward: 16 keys of 256 units are 16 KiB of `f32` |
+//! | L1 | [`UNIT_LANES`] | the additive score, backward: 16 units of 128 keys and of their sums are 16 KiB |
+//! | L1 | [`KEY_PANEL`] | products of queries and keys: 64 keys of 64 elements are 16 KiB |
+//! | L2 | [`QUERY_BLOCK`], [`KEY_TILE`], [`KEY_STRIDE`] | fused attention: a tile of scores is 27 KiB, twice backward |
+//! | L2 | [`SCORE_QUERIES`] | the additive score, forward: 32 queries of 256 units are 32 KiB |
+//! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 32 terms |
+//! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
+//! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
+//! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
-//! The tile size that limits L1 is therefore [`KEY_LANES`] where additive scores are computed, [`UNIT_LANES`] with
-//! [`KEY_TILE`] in their gradients, and [`KEY_PANEL`] in products. None depends on the machine: results are the same on
-//! all of them.
+//! So L1 is limited by [`KEY_LANES`] where additive scores are computed, by [`UNIT_LANES`] times [`KEY_TILE`] in their
+//! gradients, and by [`KEY_PANEL`] in products. No size depends on a machine's caches or cores, and hence no result.
 
-/// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four with two
-/// vectors of keys leave an AVX2 machine's sixteen registers room for the rest; more would spill.
+/// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four
+/// leave an AVX2 machine's sixteen registers room for the rest; fewer would load each key more often.
 pub(crate) const QUERY_TILE: usize = 4;
 
 /// Keys that stand side by side in a packed block of the additive score: one, two or four vectors of every level. More
@@ -41,8 +41,8 @@ pub(crate) const QUERY_BLOCK: usize = 48;
 /// running sums more often.
 pub(crate) const KEY_TILE: usize = 128;
 
-/// Elements from one row of a tile of scores to the next: no power of two, which would put a column into few sets of the
-/// cache.
+/// Elements from one row of a tile of scores to the next: no power of two, which would put a column into few sets of
+/// the cache.
 pub(crate) const KEY_STRIDE: usize = KEY_TILE + 16;
 
 /// Tiles of the fused kernels start at multiples of it: the widest panel of any instruction set.
@@ -63,15 +63,14 @@ pub(crate) const KEY_CHUNK: usize = 2 * KEY_TILE;
 /// of keys.
 pub(crate) const SCORE_QUERIES: usize = 32;
 
-/// The least keys in a task of the additive score's gradients.
+/// The least keys in a task of the additive score's gradients: its queries are exponentiated again for each task.
 pub(crate) const SCORE_KEYS: usize = 4 * KEY_LANES;
 
 /// Tasks of the additive score's gradients at least, where there are so many keys. Each part of the keys beyond the
 /// first costs a copy of the queries' gradient.
 pub(crate) const SCORE_TASKS: usize = 8;
 
-/// The most queries of additive decoding: a tile of queries shares the loads of the keys, so that packing for more
-/// pays only beyond it.
+/// The most queries of additive decoding: one tile, so that each block of keys is read once for all of them.
 pub(crate) const ADDITIVE_DECODE_QUERIES: usize = QUERY_TILE;
 
 /// The most queries of dot-product decoding: up to this many, packing does not pay.
@@ -80,7 +79,7 @@ pub(crate) const DOT_PRODUCT_DECODE_QUERIES: usize = 2;
 /// Heads in a task of additive decoding at least: one takes a few microseconds.
 pub(crate) const DECODE_HEADS: usize = 4;
 
-/// Blocks of keys in a task that packs them at least: one takes about a microsecond.
+/// Blocks of keys in a task that packs them at least: one is little work beside handing it out.
 pub(crate) const PACKED_BLOCKS: usize = 4;
 
 /// Gathered rows that are multiplied at once with another, so that their sums do not wait for each other.

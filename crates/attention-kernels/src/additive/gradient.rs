@@ -130,16 +130,21 @@ impl<'a, E: Real> Operand<'a, E> {
         let [_, _, _, units] = from.shape();
         self.rows.clear();
         self.rows.extend(range.map(|row| from.row(at, row)));
-        self.exponentials.reset(self.rows.len(), units);
-        self.sums.reset(self.rows.len(), units);
+        let blocks = units.div_ceil(UNIT_LANES);
         self.magnitudes.clear();
-        self.magnitudes
-            .resize(units.div_ceil(UNIT_LANES), Magnitude::Near);
+        self.magnitudes.resize(blocks, Magnitude::Near);
+        self.exponentials.reset(self.rows.len(), blocks);
+        self.clear_sums();
         for (index, &row) in self.rows.iter().enumerate() {
             let magnitudes = &mut self.magnitudes;
             self.exponentials
                 .fill_exponentials(simd, index, row, factor, magnitudes);
         }
+    }
+
+    /// Sets the sums to zero.
+    pub(super) fn clear_sums(&mut self) {
+        self.sums.reset(self.rows.len(), self.magnitudes.len());
     }
 
     /// Adds `weight` times the sums to the gradients of the rows, `[rows][units]`.
@@ -152,8 +157,8 @@ impl<'a, E: Real> Operand<'a, E> {
 }
 
 impl<E: Real> ScoreGradients<'_, E> {
-    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums that are wanted, those of the
-    /// weight to `weight`, `[units]`.
+    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums that are wanted, those of
+    /// the weight to `weight`, `[units]`.
     #[inline(always)]
     pub(super) fn add<S: Simd<E>, W: Wanted>(
         &self,

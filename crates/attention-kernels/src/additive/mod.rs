@@ -27,10 +27,9 @@ mod stream;
 mod tanh;
 mod tile;
 
-use crate::checks::{check_decode, is_decode};
 use crate::deferred::KeyValueGradients;
 use crate::simd::Level;
-use crate::stream::{Attention, AttentionOutputs, Gradients, TileScore};
+use crate::stream::{Attention, AttentionOutputs, Gradients};
 use crate::tiles::ADDITIVE_DECODE_QUERIES;
 use crate::{Dropout, Real, Rows};
 use stream::AdditiveScore;
@@ -89,12 +88,15 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
     /// it, and no size is 0.
     pub fn is_decode(&self) -> bool {
-        is_decode(Self::DECODE_QUERIES, self.shapes())
+        let [_, _, num_queries, _] = self.score.queries.shape();
+        let shapes = [self.score.queries, self.score.keys, self.values].map(|rows| rows.shape());
+        num_queries <= Self::DECODE_QUERIES && !shapes.as_flattened().contains(&0)
     }
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
     ///
-    /// A query that attends to no key has context 0 and log-sum-exp minus infinity. The number of threads changes no bit.
+    /// A query that attends to no key has context 0 and log-sum-exp minus infinity. The number of threads changes no
+    /// bit.
     ///
     /// # Shapes
     /// - context `[batch, heads, queries, value_size]`
@@ -119,13 +121,21 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
         outputs: &AttentionOutputs<E>,
         gradients: AdditiveAttentionGradients<E>,
     ) {
+        let AdditiveAttentionGradients { keys, values, .. } = gradients;
+        let gradients = Gradients {
+            queries: gradients.queries,
+            keys_and_values: KeyValueGradients::Added { keys, values },
+            bias: None,
+            shared: gradients.weight,
+        };
         E::additive_backward(self, level, outputs, gradients);
     }
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
-    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once, with
-    /// their queries side by side: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
-    /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the values.
+    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
+    /// with their queries side by side: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
+    /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the
+    /// values.
     ///
     /// # Panics
     /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
@@ -135,12 +145,16 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
         outputs: &AttentionOutputs<E>,
         gradients: AdditiveDeferredGradients<E>,
     ) {
-        E::additive_backward_deferred(self, level, outputs, gradients);
-    }
-
-    fn shapes(&self) -> [[usize; 4]; 3] {
-        let AdditiveScoreInputs { queries, keys, .. } = self.score;
-        [queries.shape(), keys.shape(), self.values.shape()]
+        let AdditiveDeferredGradients {
+            scores, weights, ..
+        } = gradients;
+        let gradients = Gradients {
+            queries: gradients.queries,
+            keys_and_values: KeyValueGradients::Deferred { scores, weights },
+            bias: None,
+            shared: gradients.weight,
+        };
+        E::additive_backward(self, level, outputs, gradients);
     }
 
     fn attention<'b>(
@@ -153,6 +167,7 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
             bias: None,
             mask: &self.score.mask,
             dropout: self.dropout,
+            is_decode: self.is_decode(),
         }
     }
 }
@@ -164,71 +179,15 @@ pub(crate) fn forward<E: Real>(
     lse: &mut [E],
 ) {
     let score = AdditiveScore::new(inputs);
-    let attention = inputs.attention(&score);
-    attention.check_forward(context, lse);
-    if inputs.is_decode() {
-        decode::forward(level, &attention, context, lse);
-    } else {
-        crate::stream::forward(level, &attention, context, lse);
-    }
+    crate::stream::forward(level, &inputs.attention(&score), context, lse);
 }
 
 pub(crate) fn backward<E: Real>(
     inputs: &AdditiveAttentionInputs<E>,
     level: Level,
     outputs: &AttentionOutputs<E>,
-    gradients: AdditiveAttentionGradients<E>,
-) {
-    let AdditiveAttentionGradients {
-        queries,
-        keys,
-        values,
-        weight,
-    } = gradients;
-    let gradients = Gradients {
-        queries,
-        keys_and_values: KeyValueGradients::Added { keys, values },
-        bias: None,
-        shared: weight,
-    };
-    add_gradients(inputs, level, outputs, gradients);
-}
-
-pub(crate) fn backward_deferred<E: Real>(
-    inputs: &AdditiveAttentionInputs<E>,
-    level: Level,
-    outputs: &AttentionOutputs<E>,
-    gradients: AdditiveDeferredGradients<E>,
-) {
-    let operation = AdditiveScore::<E>::OPERATION;
-    check_decode(operation, ADDITIVE_DECODE_QUERIES, inputs.shapes());
-    let AdditiveDeferredGradients {
-        queries,
-        weight,
-        scores,
-        weights,
-    } = gradients;
-    let gradients = Gradients {
-        queries,
-        keys_and_values: KeyValueGradients::Deferred { scores, weights },
-        bias: None,
-        shared: weight,
-    };
-    add_gradients(inputs, level, outputs, gradients);
-}
-
-fn add_gradients<E: Real>(
-    inputs: &AdditiveAttentionInputs<E>,
-    level: Level,
-    outputs: &AttentionOutputs<E>,
     gradients: Gradients<E>,
 ) {
     let score = AdditiveScore::new(inputs);
-    let attention = inputs.attention(&score);
-    attention.check_backward(outputs, &gradients);
-    if inputs.is_decode() {
-        decode::backward(level, &attention, outputs, gradients);
-    } else {
-        crate::stream::backward(level, &attention, outputs, gradients);
-    }
+    crate::stream::backward(level, &inputs.attention(&score), outputs, gradients);
 }

@@ -75,33 +75,43 @@ pub(super) fn packed_block_len(units: usize) -> usize {
     (units + 1) * KEY_LANES
 }
 
-/// Packs the keys `block * KEY_LANES..` of one head: `e^(2k)` as `[units][KEY_LANES]`, and a last row whose first element
-/// is the [`Magnitude`] of the block. Keys outside of `attended` become 1 whatever they hold.
-#[inline(always)]
-pub(super) fn pack_keys<E: Real, S: Simd<E>>(
-    simd: S,
-    keys: &Rows<E>,
-    at: HeadIndex,
-    block: usize,
-    attended: &Range<usize>,
-    scratch: &mut [E],
-    to: &mut [E],
-) {
-    let [_, _, num_keys, units] = keys.shape();
-    let first = block * KEY_LANES;
-    let mut magnitude = Magnitude::Near;
-    for lane in 0..KEY_LANES {
-        let key = first + lane;
-        let row = &mut scratch[lane * units..(lane + 1) * units];
-        if key < num_keys && attended.contains(&key) {
-            magnitude = magnitude.max(exponentials(simd, keys.row(at, key), row));
-        } else {
-            row.fill(E::ONE);
+/// The keys of one head.
+pub(super) struct HeadKeys<'a, E> {
+    pub rows: Rows<'a, E>,
+    pub at: HeadIndex,
+    /// Those that some query attends to.
+    pub attended: Range<usize>,
+}
+
+impl<E: Real> HeadKeys<'_, E> {
+    /// Packs the keys `block * KEY_LANES..`: `e^(2k)` as `[units][KEY_LANES]`, and a last row whose first element is
+    /// the [`Magnitude`] of the block. Keys that no query attends to become 1 whatever they hold.
+    #[inline(always)]
+    pub(super) fn pack<S: Simd<E>>(
+        &self,
+        simd: S,
+        block: usize,
+        scratch: &mut Vec<E>,
+        to: &mut [E],
+    ) {
+        let [_, _, num_keys, units] = self.rows.shape();
+        let first = block * KEY_LANES;
+        let mut magnitude = Magnitude::Near;
+        scratch.resize(KEY_LANES * units, E::ONE);
+        for lane in 0..KEY_LANES {
+            let key = first + lane;
+            let row = &mut scratch[lane * units..(lane + 1) * units];
+            if key < num_keys && self.attended.contains(&key) {
+                let from = self.rows.row(self.at, key);
+                magnitude = magnitude.max(exponentials(simd, from, row));
+            } else {
+                row.fill(E::ONE);
+            }
         }
+        transpose(simd, scratch, units, &mut to[..units * KEY_LANES]);
+        to[units * KEY_LANES..].fill(E::ZERO);
+        to[units * KEY_LANES] = magnitude.to_element();
     }
-    transpose(simd, scratch, units, &mut to[..units * KEY_LANES]);
-    to[units * KEY_LANES..].fill(E::ZERO);
-    to[units * KEY_LANES] = magnitude.to_element();
 }
 
 /// `[KEY_LANES][units]` to `[units][KEY_LANES]`: whole squares of vectors, then the rest of the units.

@@ -7,8 +7,8 @@ use crate::simd::Simd;
 use crate::slices::add_product;
 use crate::tiles::UNIT_LANES;
 
-/// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows lie side by side. In the rows' own order they would
-/// be `units` apart, which for powers of two is the same few sets of a cache.
+/// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows lie side by side. In the rows' own order they
+/// would be `units` apart, which for powers of two is the same few sets of a cache.
 #[derive(Debug, Default)]
 pub(super) struct Panel<E> {
     data: Vec<E>,
@@ -16,11 +16,10 @@ pub(super) struct Panel<E> {
 }
 
 impl<E: Real> Panel<E> {
-    /// Becomes zeros, for rows of `units`.
-    pub(super) fn reset(&mut self, rows: usize, units: usize) {
+    /// Becomes zeros, for rows of some blocks of units.
+    pub(super) fn reset(&mut self, rows: usize, blocks: usize) {
         self.data.clear();
-        self.data
-            .resize(units.div_ceil(UNIT_LANES) * rows * UNIT_LANES, E::ZERO);
+        self.data.resize(blocks * rows * UNIT_LANES, E::ZERO);
         self.rows = rows;
     }
 

@@ -1,13 +1,14 @@
 //! How far from 0 the elements of queries and keys may be, and which evaluation of `tanh` takes them.
 //!
-//! The score multiplies two denominators, `d1 d2` with `d = (m / w) (1 + a c)`, which must stay below the largest element.
-//! Of the 43.6 that `ln d` may reach in `f32`, a weight's `m / w` takes at most 13, and `1 + a c` at most
-//! `2 * 15 + ln 2` where `|2q|` and `|2k|` are within 15. Beyond, each denominator is bounded before they are multiplied,
-//! so that `a` and `c` may be as large as one product alone allows. The backward pass has one product alone.
+//! The score multiplies two denominators, `d1 d2` with `d = (m / w) (1 + a c)`, which must stay below the largest
+//! element. Of the 43.6 that `ln d` may reach in `f32`, a weight's `m / w` takes at most 13, and `1 + a c` at most
+//! `2 * 15 + ln 2` where `|2q|` and `|2k|` are within 15. Beyond, each denominator is bounded before they are
+//! multiplied, so that `a` and `c` may be as large as one product alone allows. The backward pass has one product
+//! alone.
 //!
-//! An element beyond that limit counts as the limit. With an element of the other side that is not [wild](Magnitude::Wild),
-//! their sum is so large that its tanh is 1 either way. What remains, two wild elements and what is not finite, takes
-//! `tanh` of the sum itself.
+//! An element beyond that limit counts as the limit. With an element of the other side that is not
+//! [wild](Magnitude::Wild), their sum is so large that its tanh is 1 either way. What remains, two wild elements and
+//! what is not finite, takes `tanh` of the sum itself.
 
 use std::ops::Range;
 
@@ -53,9 +54,8 @@ pub(super) const NEAR: f64 = 7.5;
 pub(super) const MOST_INVERSE: f64 = 442_413.0;
 
 /// How far from 0 some elements are: the farthest counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Magnitude {
-    #[default]
     Near,
     Far,
     Wild,
@@ -114,13 +114,7 @@ impl Magnitude {
 #[inline(always)]
 pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: Row<E>, to: &mut [E]) -> Magnitude {
     match from.in_place() {
-        Some(from) => exponentials_of(simd, to, |part| {
-            if part.len() == S::LANES {
-                simd.load(&from[part])
-            } else {
-                simd.load_partial(&from[part])
-            }
-        }),
+        Some(from) => exponentials_of(simd, to, |part| simd.load_partial(&from[part])),
         None => exponentials_of(simd, to, |part| {
             let mut wide = [E::ZERO; MAX_LANES];
             let len = part.len();

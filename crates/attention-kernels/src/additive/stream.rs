@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use super::gradient::{All, Operand, ScoreGradients};
-use super::pack::{PackedQueries, UnitWeights, pack_keys, packed_block_len, query_tiles};
+use super::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, query_tiles};
 use super::tile::{KeyBlock, Target, tile_scores};
-use super::{AdditiveAttentionInputs, AdditiveScoreInputs};
+use super::{AdditiveAttentionInputs, AdditiveScoreInputs, decode};
 use crate::checks::check_len;
 use crate::heads::Heads;
-use crate::simd::Simd;
+use crate::simd::{Level, Simd};
 use crate::slices::add;
-use crate::stream::{Phase, Sizes, TileScore};
-use crate::tiles::{KEY_LANES, KEY_STRIDE};
+use crate::stream::{Attention, AttentionOutputs, Gradients, Phase, Sizes, TileScore};
+use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
 use crate::{HeadIndex, Real};
 
 /// The score, and what is made of its weights and keys once.
@@ -46,7 +46,7 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
     pub(super) fn packed_blocks(&self, at: HeadIndex, blocks: Range<usize>) -> Option<&'a [E]> {
         let [_, _, num_keys, units] = self.inputs.keys.shape();
         let block_len = packed_block_len(units);
-        let first = self.heads.key_position(at) * num_keys.div_ceil(KEY_LANES);
+        let first = at.position(self.heads.key_heads) * num_keys.div_ceil(KEY_LANES);
         let packed = self.packed?;
         Some(&packed[(first + blocks.start) * block_len..(first + blocks.end) * block_len])
     }
@@ -77,6 +77,7 @@ pub(super) struct Queries<'a, E> {
 
 impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
     const OPERATION: &'static str = "additive attention";
+    const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
 
     type Keys = Keys<'a, E>;
     type Queries = Queries<'a, E>;
@@ -110,19 +111,14 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         keys.packed = self.packed_blocks(at, blocks.clone());
         if keys.packed.is_none() {
             let block_len = packed_block_len(units);
-            let span = self.inputs.mask.span(at.batch, 0..num_queries, num_keys);
+            let head = HeadKeys {
+                rows: self.inputs.keys,
+                at,
+                attended: self.inputs.mask.span(at.batch, 0..num_queries, num_keys),
+            };
             keys.own.resize(blocks.len() * block_len, E::ZERO);
-            keys.scratch.resize(KEY_LANES * units, E::ZERO);
             for (block, to) in blocks.zip(keys.own.chunks_exact_mut(block_len)) {
-                pack_keys(
-                    simd,
-                    &self.inputs.keys,
-                    at,
-                    block,
-                    &span,
-                    &mut keys.scratch,
-                    to,
-                );
+                head.pack(simd, block, &mut keys.scratch, to);
             }
         }
         if phase == Phase::Backward {
@@ -220,5 +216,23 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
     ) {
         keys.operand.add_gradients_to(self.inputs.weight, gradient);
         add(&keys.weight_sums, shared);
+    }
+
+    fn decode_forward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        context: &mut [E],
+        lse: &mut [E],
+    ) {
+        decode::forward(level, attention, context, lse);
+    }
+
+    fn decode_backward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        outputs: &AttentionOutputs<E>,
+        gradients: Gradients<E>,
+    ) {
+        decode::backward(level, attention, outputs, gradients);
     }
 }

@@ -104,19 +104,14 @@ impl<E: Real> Target<'_, E> {
         for (q, sums) in sums.into_iter().enumerate() {
             let row = &mut self.to[q * self.stride..][..self.width];
             for (row, sums) in row.chunks_mut(S::LANES).zip(sums) {
-                let scores = simd.mul(factor, sums);
-                if row.len() == S::LANES {
-                    simd.store(scores, row);
-                } else {
-                    simd.store_partial(scores, row);
-                }
+                simd.store_partial(simd.mul(factor, sums), row);
             }
         }
     }
 }
 
-/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m` times
-/// that.
+/// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m`
+/// times that.
 ///
 /// What it costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
 /// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.

@@ -3,9 +3,8 @@
 mod decode;
 mod stream;
 
-use crate::checks::{check_decode, is_decode};
 use crate::deferred::KeyValueGradients;
-use crate::stream::{Attention, AttentionOutputs, Gradients, TileScore};
+use crate::stream::{Attention, AttentionOutputs, Gradients};
 use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
 use crate::{Dropout, Level, Mask, Real, Rows};
 use stream::DotProductScore;
@@ -73,7 +72,9 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
     /// it, and no size is 0.
     pub fn is_decode(&self) -> bool {
-        is_decode(Self::DECODE_QUERIES, self.shapes())
+        let [_, _, num_queries, _] = self.queries.shape();
+        let shapes = [self.queries, self.keys, self.values].map(|rows| rows.shape());
+        num_queries <= Self::DECODE_QUERIES && !shapes.as_flattened().contains(&0)
     }
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
@@ -105,13 +106,20 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
         outputs: &AttentionOutputs<E>,
         gradients: DotProductAttentionGradients<E>,
     ) {
+        let DotProductAttentionGradients { keys, values, .. } = gradients;
+        let gradients = Gradients {
+            queries: gradients.queries,
+            keys_and_values: KeyValueGradients::Added { keys, values },
+            bias: gradients.bias,
+            shared: &mut [],
+        };
         E::dot_product_backward(self, level, outputs, gradients);
     }
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
-    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once, with
-    /// their queries side by side: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries, with the
-    /// scale as factor, for the keys, and of `weights` and the gradients of the contexts for the values.
+    /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
+    /// with their queries side by side: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries,
+    /// with the scale as factor, for the keys, and of `weights` and the gradients of the contexts for the values.
     ///
     /// # Panics
     /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
@@ -121,11 +129,16 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
         outputs: &AttentionOutputs<E>,
         gradients: DotProductDeferredGradients<E>,
     ) {
-        E::dot_product_backward_deferred(self, level, outputs, gradients);
-    }
-
-    fn shapes(&self) -> [[usize; 4]; 3] {
-        [self.queries.shape(), self.keys.shape(), self.values.shape()]
+        let DotProductDeferredGradients {
+            scores, weights, ..
+        } = gradients;
+        let gradients = Gradients {
+            queries: gradients.queries,
+            keys_and_values: KeyValueGradients::Deferred { scores, weights },
+            bias: gradients.bias,
+            shared: &mut [],
+        };
+        E::dot_product_backward(self, level, outputs, gradients);
     }
 
     fn attention<'b>(
@@ -138,6 +151,7 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
             bias: self.bias,
             mask: &self.mask,
             dropout: self.dropout,
+            is_decode: self.is_decode(),
         }
     }
 }
@@ -149,74 +163,15 @@ pub(crate) fn forward<E: Real>(
     lse: &mut [E],
 ) {
     let score = DotProductScore::new(inputs);
-    let attention = inputs.attention(&score);
-    attention.check_forward(context, lse);
-    if inputs.is_decode() {
-        decode::forward(level, &attention, context, lse);
-    } else {
-        crate::stream::forward(level, &attention, context, lse);
-    }
+    crate::stream::forward(level, &inputs.attention(&score), context, lse);
 }
 
 pub(crate) fn backward<E: Real>(
     inputs: &DotProductAttentionInputs<E>,
     level: Level,
     outputs: &AttentionOutputs<E>,
-    gradients: DotProductAttentionGradients<E>,
-) {
-    let DotProductAttentionGradients {
-        queries,
-        keys,
-        values,
-        bias,
-    } = gradients;
-    let gradients = Gradients {
-        queries,
-        keys_and_values: KeyValueGradients::Added { keys, values },
-        bias,
-        shared: &mut [],
-    };
-    add_gradients(inputs, level, outputs, gradients);
-}
-
-pub(crate) fn backward_deferred<E: Real>(
-    inputs: &DotProductAttentionInputs<E>,
-    level: Level,
-    outputs: &AttentionOutputs<E>,
-    gradients: DotProductDeferredGradients<E>,
-) {
-    check_decode(
-        DotProductScore::<E>::OPERATION,
-        DOT_PRODUCT_DECODE_QUERIES,
-        inputs.shapes(),
-    );
-    let DotProductDeferredGradients {
-        queries,
-        scores,
-        weights,
-        bias,
-    } = gradients;
-    let gradients = Gradients {
-        queries,
-        keys_and_values: KeyValueGradients::Deferred { scores, weights },
-        bias,
-        shared: &mut [],
-    };
-    add_gradients(inputs, level, outputs, gradients);
-}
-
-fn add_gradients<E: Real>(
-    inputs: &DotProductAttentionInputs<E>,
-    level: Level,
-    outputs: &AttentionOutputs<E>,
     gradients: Gradients<E>,
 ) {
     let score = DotProductScore::new(inputs);
-    let attention = inputs.attention(&score);
-    attention.check_backward(outputs, &gradients);
-    if inputs.is_decode() {
-        decode::backward(level, &attention, outputs, gradients);
-    } else {
-        crate::stream::backward(level, &attention, outputs, gradients);
-    }
+    crate::stream::backward(level, &inputs.attention(&score), outputs, gradients);
 }

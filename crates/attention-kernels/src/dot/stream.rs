@@ -1,18 +1,21 @@
 //! The dot product as a score of tiles.
 //!
-//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a product
-//! that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2 logits. From
-//! the gradient `ds` of the score the queries get `scale * ds K` and the keys `r * ds^T (f Q)`.
+//! Tiles hold `(f q) . k`: the scale is `f r`, where `f` has its sign and is a power of two at most 1, so that a
+//! product that only the scale keeps in range does not overflow before it. The unit `r log2 e` makes them base-2
+//! logits. From the gradient `ds` of the score the queries get `scale * ds K` and the keys `r * ds^T (f Q)`.
 
 use std::ops::Range;
 
-use super::DotProductAttentionInputs;
+use super::{DotProductAttentionInputs, decode};
 use crate::heads::Heads;
-use crate::simd::Simd;
 use crate::simd::gemm::{Product, Start};
+use crate::simd::{Level, Simd};
 use crate::slices::add_multiple;
-use crate::stream::{FiniteRows, PackedRows, Panels, Phase, Sizes, TileScore, padded};
-use crate::tiles::KEY_STRIDE;
+use crate::stream::{
+    Attention, AttentionOutputs, FiniteRows, Gradients, PackedRows, Panels, Phase, Sizes,
+    TileScore, padded,
+};
+use crate::tiles::{DOT_PRODUCT_DECODE_QUERIES, KEY_STRIDE};
 use crate::{HeadIndex, Real, Rows};
 
 /// `scale * (q . k)`
@@ -91,6 +94,7 @@ impl<E: Real> SplitScale<E> {
 
 impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     const OPERATION: &'static str = "dot product attention";
+    const DECODE_QUERIES: usize = DOT_PRODUCT_DECODE_QUERIES;
 
     type Keys = Keys<E>;
     type Queries = Queries<E>;
@@ -177,7 +181,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             sizes: [count, tile.len(), stride],
             left: gradient,
             left_strides: [KEY_STRIDE, 1],
-            right: keys.rows.from::<S>(&self.keys, tile.start),
+            right: keys.rows.from(&self.keys, tile.start),
             right_stride: stride,
             out: &mut queries.gradient,
             out_stride: stride,
@@ -213,6 +217,24 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     ) {
         let [.., size] = self.keys.shape();
         add_rows::<E, S>(self.split.rest, &keys.gradient, size, gradient);
+    }
+
+    fn decode_forward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        context: &mut [E],
+        lse: &mut [E],
+    ) {
+        decode::forward(level, attention, context, lse);
+    }
+
+    fn decode_backward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        outputs: &AttentionOutputs<E>,
+        gradients: Gradients<E>,
+    ) {
+        decode::backward(level, attention, outputs, gradients);
     }
 }
 

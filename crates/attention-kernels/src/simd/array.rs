@@ -4,7 +4,19 @@
 
 use super::{Float, Portable};
 
-/// Implements [`Simd<$float>`](Simd) for a token with arrays. `$mul_add` is `a * b + c`, rounded once where there is an
+/// Methods of a token that are expressions.
+macro_rules! methods {
+    ($(fn $name:ident($($argument:ident: $type:ty),+) -> $output:ty { $body:expr })+) => {
+        $(
+            #[inline(always)]
+            fn $name(self, $($argument: $type),+) -> $output {
+                $body
+            }
+        )+
+    };
+}
+
+/// Implements `Simd<$float>` for a token with arrays. `$mul_add` is `a * b + c`, rounded once where there is an
 /// instruction for it.
 macro_rules! array_simd {
     (
@@ -16,96 +28,46 @@ macro_rules! array_simd {
             const LANES: usize = $lanes;
             const REGISTERS: usize = $registers;
 
-            #[inline(always)]
-            fn splat(self, x: $float) -> Self::V {
-                [x; $lanes]
-            }
-
-            #[inline(always)]
-            fn load(self, from: &[$float]) -> Self::V {
-                let mut v = [0.0; $lanes];
-                v.copy_from_slice(&from[..$lanes]);
-                v
-            }
-
-            #[inline(always)]
-            fn store(self, v: Self::V, to: &mut [$float]) {
-                to[..$lanes].copy_from_slice(&v);
-            }
-
-            #[inline(always)]
-            fn add(self, a: Self::V, b: Self::V) -> Self::V {
-                std::array::from_fn(|lane| a[lane] + b[lane])
-            }
-
-            #[inline(always)]
-            fn sub(self, a: Self::V, b: Self::V) -> Self::V {
-                std::array::from_fn(|lane| a[lane] - b[lane])
-            }
-
-            #[inline(always)]
-            fn mul(self, a: Self::V, b: Self::V) -> Self::V {
-                std::array::from_fn(|lane| a[lane] * b[lane])
-            }
-
-            #[inline(always)]
-            fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-                std::array::from_fn(|lane| $mul_add(a[lane], b[lane], c[lane]))
-            }
-
-            #[inline(always)]
-            fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-                std::array::from_fn(|lane| $mul_add(-a[lane], b[lane], c[lane]))
-            }
-
-            #[inline(always)]
-            fn min(self, a: Self::V, b: Self::V) -> Self::V {
-                std::array::from_fn(|lane| if a[lane] < b[lane] { a[lane] } else { b[lane] })
-            }
-
-            #[inline(always)]
-            fn max(self, a: Self::V, b: Self::V) -> Self::V {
-                std::array::from_fn(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
-            }
-
-            #[inline(always)]
-            fn reciprocal(self, v: Self::V) -> Self::V {
-                v.map(|x| 1.0 / x)
-            }
-
-            #[inline(always)]
-            fn add_reciprocal(self, v: Self::V, sum: Self::V) -> Self::V {
-                std::array::from_fn(|lane| sum[lane] + 1.0 / v[lane])
-            }
-
-            #[inline(always)]
-            fn add_quotient(self, a: Self::V, v: Self::V, sum: Self::V) -> Self::V {
-                std::array::from_fn(|lane| sum[lane] + a[lane] / v[lane])
-            }
-
-            #[inline(always)]
-            fn reciprocal_less_one(self, v: Self::V) -> Self::V {
-                v.map(|x| 1.0 / x - 1.0)
-            }
-
-            #[inline(always)]
-            fn exp(self, v: Self::V) -> Self::V {
-                $crate::simd::exp::array(v)
-            }
-
-            #[inline(always)]
-            fn exp2(self, v: Self::V) -> Self::V {
-                $crate::simd::exp::array2(v)
-            }
-
-            #[inline(always)]
-            fn less(self, a: Self::V, b: Self::V) -> Self::M {
-                std::array::from_fn(|lane| a[lane] < b[lane])
-            }
-
-            #[inline(always)]
-            fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V {
-                std::array::from_fn(|lane| if mask[lane] { a[lane] } else { b[lane] })
+            $crate::simd::array::methods! {
+                fn splat(x: $float) -> Self::V { [x; $lanes] }
+                fn load(from: &[$float]) -> Self::V {{
+                    let mut v = [0.0; $lanes];
+                    v.copy_from_slice(&from[..$lanes]);
+                    v
+                }}
+                fn store(v: Self::V, to: &mut [$float]) -> () { to[..$lanes].copy_from_slice(&v) }
+                fn add(a: Self::V, b: Self::V) -> Self::V { std::array::from_fn(|lane| a[lane] + b[lane]) }
+                fn sub(a: Self::V, b: Self::V) -> Self::V { std::array::from_fn(|lane| a[lane] - b[lane]) }
+                fn mul(a: Self::V, b: Self::V) -> Self::V { std::array::from_fn(|lane| a[lane] * b[lane]) }
+                fn mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+                    std::array::from_fn(|lane| $mul_add(a[lane], b[lane], c[lane]))
+                }
+                fn neg_mul_add(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+                    std::array::from_fn(|lane| $mul_add(-a[lane], b[lane], c[lane]))
+                }
+                fn min(a: Self::V, b: Self::V) -> Self::V {
+                    std::array::from_fn(|lane| if a[lane] < b[lane] { a[lane] } else { b[lane] })
+                }
+                fn max(a: Self::V, b: Self::V) -> Self::V {
+                    std::array::from_fn(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
+                }
+                fn reciprocal(v: Self::V) -> Self::V { v.map(|x| 1.0 / x) }
+                fn add_reciprocal(v: Self::V, sum: Self::V) -> Self::V {
+                    std::array::from_fn(|lane| sum[lane] + 1.0 / v[lane])
+                }
+                fn add_quotient(a: Self::V, v: Self::V, sum: Self::V) -> Self::V {
+                    std::array::from_fn(|lane| sum[lane] + a[lane] / v[lane])
+                }
+                fn reciprocal_less_one(v: Self::V) -> Self::V { v.map(|x| 1.0 / x - 1.0) }
+                fn exp(v: Self::V) -> Self::V { v.map($crate::simd::exp::ArrayExp::array_exp) }
+                fn exp2(v: Self::V) -> Self::V { v.map($crate::simd::exp::ArrayExp::array_exp2) }
+                fn less(a: Self::V, b: Self::V) -> Self::M { std::array::from_fn(|lane| a[lane] < b[lane]) }
+                fn select(mask: Self::M, a: Self::V, b: Self::V) -> Self::V {
+                    std::array::from_fn(|lane| if mask[lane] { a[lane] } else { b[lane] })
+                }
+                fn largest(v: Self::V) -> $float {
+                    v.into_iter().fold($float::NEG_INFINITY, $float::max)
+                }
             }
 
             #[inline(always)]
@@ -120,16 +82,11 @@ macro_rules! array_simd {
                 }
                 v[0]
             }
-
-            #[inline(always)]
-            fn largest(self, v: Self::V) -> $float {
-                v.into_iter().fold($float::NEG_INFINITY, $float::max)
-            }
         }
     };
 }
 
-pub(super) use array_simd;
+pub(super) use {array_simd, methods};
 
 /// `a * b + c`, rounded twice.
 #[inline(always)]

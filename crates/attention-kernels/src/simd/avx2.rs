@@ -4,9 +4,9 @@ use std::arch::x86_64::*;
 
 use super::array::array_simd;
 use super::exp::{
-    COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
+    HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO, bounded, exp_of_rest, polynomial,
 };
-use super::{Simd, registers, square_len, token};
+use super::{Simd, register_methods, registers, square_len, token};
 
 token!(
     /// Proof that the machine has AVX2 and FMA.
@@ -21,9 +21,48 @@ impl Simd<f32> for Avx2 {
     const LANES: usize = 8;
     const REGISTERS: usize = 16;
 
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m256 {
-        registers!(self, _mm256_set1_ps(x))
+    register_methods! {
+        fn splat(x: f32) -> __m256 { _mm256_set1_ps(x) }
+        fn add(a: __m256, b: __m256) -> __m256 { _mm256_add_ps(a, b) }
+        fn sub(a: __m256, b: __m256) -> __m256 { _mm256_sub_ps(a, b) }
+        fn mul(a: __m256, b: __m256) -> __m256 { _mm256_mul_ps(a, b) }
+        fn mul_add(a: __m256, b: __m256, c: __m256) -> __m256 { _mm256_fmadd_ps(a, b, c) }
+        fn neg_mul_add(a: __m256, b: __m256, c: __m256) -> __m256 { _mm256_fnmadd_ps(a, b, c) }
+        fn min(a: __m256, b: __m256) -> __m256 { _mm256_min_ps(a, b) }
+        fn max(a: __m256, b: __m256) -> __m256 { _mm256_max_ps(a, b) }
+        fn less(a: __m256, b: __m256) -> __m256 { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
+        fn select(mask: __m256, a: __m256, b: __m256) -> __m256 { _mm256_blendv_ps(b, a, mask) }
+        fn sum(v: __m256) -> f32 {{
+            let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        }}
+        fn largest(v: __m256) -> f32 {{
+            // `max` returns its second operand where the first is NaN.
+            let v = _mm256_max_ps(v, _mm256_set1_ps(f32::NEG_INFINITY));
+            let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        }}
+        /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, to 1.6 * 10^-7.
+        fn reciprocal(v: __m256) -> __m256 {{
+            let r = _mm256_rcp_ps(v);
+            _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r)
+        }}
+        fn add_reciprocal(v: __m256, sum: __m256) -> __m256 {{
+            let r = _mm256_rcp_ps(v);
+            _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0)), sum)
+        }}
+        fn add_quotient(a: __m256, v: __m256, sum: __m256) -> __m256 {{
+            let r = _mm256_rcp_ps(v);
+            let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
+            _mm256_fmadd_ps(_mm256_mul_ps(a, r), correction, sum)
+        }}
+        fn reciprocal_less_one(v: __m256) -> __m256 {{
+            let r = _mm256_rcp_ps(v);
+            let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
+            _mm256_fmadd_ps(r, correction, _mm256_set1_ps(-1.0))
+        }}
     }
 
     #[inline(always)]
@@ -41,94 +80,15 @@ impl Simd<f32> for Avx2 {
     }
 
     #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        registers!(self, _mm256_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m256, b: __m256) -> __m256 {
-        registers!(self, _mm256_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m256, b: __m256) -> __m256 {
-        registers!(self, _mm256_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        registers!(self, _mm256_fmadd_ps(a, b, c))
-    }
-
-    #[inline(always)]
-    fn neg_mul_add(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        registers!(self, _mm256_fnmadd_ps(a, b, c))
-    }
-
-    #[inline(always)]
-    fn min(self, a: __m256, b: __m256) -> __m256 {
-        registers!(self, _mm256_min_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn max(self, a: __m256, b: __m256) -> __m256 {
-        registers!(self, _mm256_max_ps(a, b))
-    }
-
-    /// The estimate is within 1.5 * 2^-12; a Newton step `r + r (1 - v r)` squares that, to 1.6 * 10^-7.
-    #[inline(always)]
-    fn reciprocal(self, v: __m256) -> __m256 {
-        registers!(self, {
-            let r = _mm256_rcp_ps(v);
-            _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(1.0)), r)
-        })
-    }
-
-    #[inline(always)]
-    fn add_reciprocal(self, v: __m256, sum: __m256) -> __m256 {
-        registers!(self, {
-            let r = _mm256_rcp_ps(v);
-            _mm256_fmadd_ps(r, _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0)), sum)
-        })
-    }
-
-    #[inline(always)]
-    fn add_quotient(self, a: __m256, v: __m256, sum: __m256) -> __m256 {
-        registers!(self, {
-            let r = _mm256_rcp_ps(v);
-            let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
-            _mm256_fmadd_ps(_mm256_mul_ps(a, r), correction, sum)
-        })
-    }
-
-    #[inline(always)]
-    fn reciprocal_less_one(self, v: __m256) -> __m256 {
-        registers!(self, {
-            let r = _mm256_rcp_ps(v);
-            let correction = _mm256_fnmadd_ps(v, r, _mm256_set1_ps(2.0));
-            _mm256_fmadd_ps(r, correction, _mm256_set1_ps(-1.0))
-        })
-    }
-
-    #[inline(always)]
     fn exp(self, v: __m256) -> __m256 {
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+        let x = bounded(self, LOWEST, v, HIGHEST);
+        let n = registers!(
+            self,
+            _mm256_round_ps::<NEAREST>(_mm256_mul_ps(x, _mm256_set1_ps(LOG2_E)))
+        );
+        let p = exp_of_rest(self, x, n);
         registers!(self, {
-            // The bounds come first: `min` and `max` then let NaN pass.
-            let x = _mm256_min_ps(_mm256_set1_ps(HIGHEST), v);
-            let x = _mm256_max_ps(_mm256_set1_ps(LOWEST), x);
-            let n = _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(
-                _mm256_mul_ps(x, _mm256_set1_ps(LOG2_E)),
-            );
-            let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_HIGH), x);
-            let r = _mm256_fnmadd_ps(n, _mm256_set1_ps(LN2_LOW), r);
-            let [c0, c1, c2, c3, c4, c5] = COEFFICIENTS.map(|c| _mm256_set1_ps(c));
-            let p = _mm256_fmadd_ps(c5, r, c4);
-            let p = _mm256_fmadd_ps(p, r, c3);
-            let p = _mm256_fmadd_ps(p, r, c2);
-            let p = _mm256_fmadd_ps(p, r, c1);
-            let p = _mm256_fmadd_ps(p, r, c0);
-            let one_and_r = _mm256_add_ps(r, _mm256_set1_ps(1.0));
-            let p = _mm256_fmadd_ps(p, _mm256_mul_ps(r, r), one_and_r);
             // 2^n in two factors: n may be 128.
             let n = _mm256_cvtps_epi32(n);
             let half = _mm256_srai_epi32::<1>(n);
@@ -150,23 +110,19 @@ impl Simd<f32> for Avx2 {
 
     #[inline(always)]
     fn exp2(self, v: __m256) -> __m256 {
-        registers!(self, {
-            let lowest = _mm256_set1_ps(LOWEST_POWER);
+        let [n, r] = registers!(self, {
             // The bound comes first: `max` then lets NaN pass.
-            let x = _mm256_max_ps(lowest, v);
+            let x = _mm256_max_ps(_mm256_set1_ps(LOWEST_POWER), v);
             let n = _mm256_floor_ps(x);
-            let r = _mm256_sub_ps(x, n);
-            let [c0, c1, c2, c3, c4, c5, c6] = POWER_OF_TWO.map(|c| _mm256_set1_ps(c));
-            let p = _mm256_fmadd_ps(c6, r, c5);
-            let p = _mm256_fmadd_ps(p, r, c4);
-            let p = _mm256_fmadd_ps(p, r, c3);
-            let p = _mm256_fmadd_ps(p, r, c2);
-            let p = _mm256_fmadd_ps(p, r, c1);
-            let p = _mm256_fmadd_ps(p, r, c0);
+            [n, _mm256_sub_ps(x, n)]
+        });
+        let p = polynomial(self, r, POWER_OF_TWO);
+        registers!(self, {
             // Adding to the exponent's bits; for NaN it adds 0.
             let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n));
             let y = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
-            _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(v, lowest), y)
+            let low = _mm256_cmp_ps::<_CMP_LT_OQ>(v, _mm256_set1_ps(LOWEST_POWER));
+            _mm256_andnot_ps(low, y)
         })
     }
 
@@ -210,35 +166,5 @@ impl Simd<f32> for Avx2 {
             // eight columns of eight elements.
             unsafe { _mm256_storeu_ps(to.as_mut_ptr().add(x * to_stride), column) };
         }
-    }
-
-    #[inline(always)]
-    fn less(self, a: __m256, b: __m256) -> __m256 {
-        registers!(self, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b))
-    }
-
-    #[inline(always)]
-    fn select(self, mask: __m256, a: __m256, b: __m256) -> __m256 {
-        registers!(self, _mm256_blendv_ps(b, a, mask))
-    }
-
-    #[inline(always)]
-    fn sum(self, v: __m256) -> f32 {
-        registers!(self, {
-            let four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
-            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
-        })
-    }
-
-    #[inline(always)]
-    fn largest(self, v: __m256) -> f32 {
-        registers!(self, {
-            // `max` returns its second operand where the first is NaN.
-            let v = _mm256_max_ps(v, _mm256_set1_ps(f32::NEG_INFINITY));
-            let four = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
-            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
-        })
     }
 }

@@ -4,9 +4,9 @@ use std::arch::x86_64::*;
 
 use super::array::array_simd;
 use super::exp::{
-    COEFFICIENTS, HIGHEST, LN2_HIGH, LN2_LOW, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO,
+    HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO, bounded, exp_of_rest, polynomial,
 };
-use super::{Simd, registers, square_len, token};
+use super::{Simd, register_methods, registers, square_len, token};
 
 token!(
     /// Proof that the machine has AVX-512 F and DQ, AVX2 and FMA.
@@ -21,9 +21,39 @@ impl Simd<f32> for Avx512 {
     const LANES: usize = 16;
     const REGISTERS: usize = 32;
 
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m512 {
-        registers!(self, _mm512_set1_ps(x))
+    register_methods! {
+        fn splat(x: f32) -> __m512 { _mm512_set1_ps(x) }
+        fn add(a: __m512, b: __m512) -> __m512 { _mm512_add_ps(a, b) }
+        fn sub(a: __m512, b: __m512) -> __m512 { _mm512_sub_ps(a, b) }
+        fn mul(a: __m512, b: __m512) -> __m512 { _mm512_mul_ps(a, b) }
+        fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 { _mm512_fmadd_ps(a, b, c) }
+        fn neg_mul_add(a: __m512, b: __m512, c: __m512) -> __m512 { _mm512_fnmadd_ps(a, b, c) }
+        fn min(a: __m512, b: __m512) -> __m512 { _mm512_min_ps(a, b) }
+        fn max(a: __m512, b: __m512) -> __m512 { _mm512_max_ps(a, b) }
+        fn less(a: __m512, b: __m512) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+        fn select(mask: __mmask16, a: __m512, b: __m512) -> __m512 { _mm512_mask_blend_ps(mask, b, a) }
+        fn sum(v: __m512) -> f32 { _mm512_reduce_add_ps(v) }
+        /// `max` returns its second operand where the first is NaN.
+        fn largest(v: __m512) -> f32 { _mm512_reduce_max_ps(_mm512_max_ps(v, _mm512_set1_ps(f32::NEG_INFINITY))) }
+        /// The estimate is within 2^-14; a Newton step `r (2 - v r)` squares that.
+        fn reciprocal(v: __m512) -> __m512 {{
+            let r = _mm512_rcp14_ps(v);
+            _mm512_mul_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)))
+        }}
+        fn add_reciprocal(v: __m512, sum: __m512) -> __m512 {{
+            let r = _mm512_rcp14_ps(v);
+            _mm512_fmadd_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)), sum)
+        }}
+        fn add_quotient(a: __m512, v: __m512, sum: __m512) -> __m512 {{
+            let r = _mm512_rcp14_ps(v);
+            let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
+            _mm512_fmadd_ps(_mm512_mul_ps(a, r), correction, sum)
+        }}
+        fn reciprocal_less_one(v: __m512) -> __m512 {{
+            let r = _mm512_rcp14_ps(v);
+            let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
+            _mm512_fmadd_ps(r, correction, _mm512_set1_ps(-1.0))
+        }}
     }
 
     #[inline(always)]
@@ -42,6 +72,9 @@ impl Simd<f32> for Avx512 {
 
     #[inline(always)]
     fn load_partial(self, from: &[f32]) -> __m512 {
+        if from.len() == 16 {
+            return self.load(from);
+        }
         let lanes = first_lanes(from.len());
         // SAFETY: the token proves that the instruction is there; it reads only the lanes of the mask, as many as
         // `from` has elements.
@@ -50,6 +83,9 @@ impl Simd<f32> for Avx512 {
 
     #[inline(always)]
     fn store_partial(self, v: __m512, to: &mut [f32]) {
+        if to.len() == 16 {
+            return self.store(v, to);
+        }
         let lanes = first_lanes(to.len());
         // SAFETY: the token proves that the instruction is there; it writes only the lanes of the mask, as many as
         // `to` has elements.
@@ -57,94 +93,15 @@ impl Simd<f32> for Avx512 {
     }
 
     #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        registers!(self, _mm512_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        registers!(self, _mm512_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        registers!(self, _mm512_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        registers!(self, _mm512_fmadd_ps(a, b, c))
-    }
-
-    #[inline(always)]
-    fn neg_mul_add(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        registers!(self, _mm512_fnmadd_ps(a, b, c))
-    }
-
-    #[inline(always)]
-    fn min(self, a: __m512, b: __m512) -> __m512 {
-        registers!(self, _mm512_min_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn max(self, a: __m512, b: __m512) -> __m512 {
-        registers!(self, _mm512_max_ps(a, b))
-    }
-
-    /// The estimate is within 2^-14; a Newton step `r (2 - v r)` squares that.
-    #[inline(always)]
-    fn reciprocal(self, v: __m512) -> __m512 {
-        registers!(self, {
-            let r = _mm512_rcp14_ps(v);
-            _mm512_mul_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)))
-        })
-    }
-
-    #[inline(always)]
-    fn add_reciprocal(self, v: __m512, sum: __m512) -> __m512 {
-        registers!(self, {
-            let r = _mm512_rcp14_ps(v);
-            _mm512_fmadd_ps(r, _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0)), sum)
-        })
-    }
-
-    #[inline(always)]
-    fn add_quotient(self, a: __m512, v: __m512, sum: __m512) -> __m512 {
-        registers!(self, {
-            let r = _mm512_rcp14_ps(v);
-            let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
-            _mm512_fmadd_ps(_mm512_mul_ps(a, r), correction, sum)
-        })
-    }
-
-    #[inline(always)]
-    fn reciprocal_less_one(self, v: __m512) -> __m512 {
-        registers!(self, {
-            let r = _mm512_rcp14_ps(v);
-            let correction = _mm512_fnmadd_ps(v, r, _mm512_set1_ps(2.0));
-            _mm512_fmadd_ps(r, correction, _mm512_set1_ps(-1.0))
-        })
-    }
-
-    #[inline(always)]
     fn exp(self, v: __m512) -> __m512 {
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+        let x = bounded(self, LOWEST - 1.0, v, HIGHEST + 1.0);
+        let n = registers!(self, {
+            let scaled = _mm512_mul_ps(x, _mm512_set1_ps(LOG2_E));
+            _mm512_roundscale_ps::<NEAREST>(scaled)
+        });
+        let p = exp_of_rest(self, x, n);
         registers!(self, {
-            // The bounds come first: `min` and `max` then let NaN pass.
-            let x = _mm512_min_ps(_mm512_set1_ps(HIGHEST + 1.0), v);
-            let x = _mm512_max_ps(_mm512_set1_ps(LOWEST - 1.0), x);
-            let n = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(
-                _mm512_mul_ps(x, _mm512_set1_ps(LOG2_E)),
-            );
-            let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN2_HIGH), x);
-            let r = _mm512_fnmadd_ps(n, _mm512_set1_ps(LN2_LOW), r);
-            let [c0, c1, c2, c3, c4, c5] = COEFFICIENTS.map(|c| _mm512_set1_ps(c));
-            let p = _mm512_fmadd_ps(c5, r, c4);
-            let p = _mm512_fmadd_ps(p, r, c3);
-            let p = _mm512_fmadd_ps(p, r, c2);
-            let p = _mm512_fmadd_ps(p, r, c1);
-            let p = _mm512_fmadd_ps(p, r, c0);
-            let one_and_r = _mm512_add_ps(r, _mm512_set1_ps(1.0));
-            let p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), one_and_r);
             let y = _mm512_scalef_ps(p, n);
             // NaN compares neither way and is kept.
             let low = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(v, _mm512_set1_ps(LOWEST));
@@ -155,15 +112,10 @@ impl Simd<f32> for Avx512 {
     /// `reduce` leaves `v - floor(v)`, and `scalef` takes the floor of its exponent itself.
     #[inline(always)]
     fn exp2(self, v: __m512) -> __m512 {
+        const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+        let r = registers!(self, _mm512_reduce_ps::<DOWN>(v));
+        let p = polynomial(self, r, POWER_OF_TWO);
         registers!(self, {
-            let r = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(v);
-            let [c0, c1, c2, c3, c4, c5, c6] = POWER_OF_TWO.map(|c| _mm512_set1_ps(c));
-            let p = _mm512_fmadd_ps(c6, r, c5);
-            let p = _mm512_fmadd_ps(p, r, c4);
-            let p = _mm512_fmadd_ps(p, r, c3);
-            let p = _mm512_fmadd_ps(p, r, c2);
-            let p = _mm512_fmadd_ps(p, r, c1);
-            let p = _mm512_fmadd_ps(p, r, c0);
             // "Not less" holds for NaN.
             let normal = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(v, _mm512_set1_ps(LOWEST_POWER));
             _mm512_maskz_scalef_ps(normal, p, v)
@@ -216,30 +168,6 @@ impl Simd<f32> for Avx512 {
             // sixteen columns of sixteen elements.
             unsafe { _mm512_storeu_ps(to.as_mut_ptr().add(x * to_stride), column) };
         }
-    }
-
-    #[inline(always)]
-    fn less(self, a: __m512, b: __m512) -> __mmask16 {
-        registers!(self, _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b))
-    }
-
-    #[inline(always)]
-    fn select(self, mask: __mmask16, a: __m512, b: __m512) -> __m512 {
-        registers!(self, _mm512_mask_blend_ps(mask, b, a))
-    }
-
-    #[inline(always)]
-    fn sum(self, v: __m512) -> f32 {
-        registers!(self, _mm512_reduce_add_ps(v))
-    }
-
-    #[inline(always)]
-    fn largest(self, v: __m512) -> f32 {
-        // `max` returns its second operand where the first is NaN.
-        registers!(
-            self,
-            _mm512_reduce_max_ps(_mm512_max_ps(v, _mm512_set1_ps(f32::NEG_INFINITY)))
-        )
     }
 }
 

@@ -3,6 +3,8 @@
 //! `e^x = 2^n e^r` with `n = round(x / ln 2)` and `r = x - n ln 2`, `|r| <= ln 2 / 2`; `ln 2` is subtracted in two
 //! parts so that `r` is exact to rounding. On that interval the polynomial below is within 3e-9 of `e^r`.
 
+use super::Simd;
+
 /// `1 / ln 2`
 pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// `ln 2`, its leading bits: a product with a small integer is exact.
@@ -39,6 +41,29 @@ pub(super) const POWER_OF_TWO: [f32; 7] = [
 ];
 /// Below this `2^x` is taken for 0: it is not a normal element.
 pub(super) const LOWEST_POWER: f32 = -126.0;
+
+/// `c[0] + c[1] r + c[2] r^2 + ...`
+#[inline(always)]
+pub(super) fn polynomial<S: Simd<f32>, const N: usize>(simd: S, r: S::V, c: [f32; N]) -> S::V {
+    let (last, rest) = (c[N - 1], &c[..N - 1]);
+    let add = |sum, c: &f32| simd.mul_add(sum, r, simd.splat(*c));
+    rest.iter().rev().fold(simd.splat(last), add)
+}
+
+/// `v` within bounds, which come first: `min` and `max` then let NaN pass.
+#[inline(always)]
+pub(super) fn bounded<S: Simd<f32>>(simd: S, lowest: f32, v: S::V, highest: f32) -> S::V {
+    simd.max(simd.splat(lowest), simd.min(simd.splat(highest), v))
+}
+
+/// `e^r`, where `x = n ln 2 + r`.
+#[inline(always)]
+pub(super) fn exp_of_rest<S: Simd<f32>>(simd: S, x: S::V, n: S::V) -> S::V {
+    let r = simd.neg_mul_add(n, simd.splat(LN2_HIGH), x);
+    let r = simd.neg_mul_add(n, simd.splat(LN2_LOW), r);
+    let p = polynomial(simd, r, COEFFICIENTS);
+    simd.mul_add(p, simd.mul(r, r), simd.add(r, simd.splat(1.0)))
+}
 
 /// An element with exponentials for arrays.
 pub(super) trait ArrayExp: Copy {
@@ -98,14 +123,4 @@ impl ArrayExp for f64 {
     fn array_exp2(self) -> Self {
         if self < -1022.0 { 0.0 } else { self.exp2() }
     }
-}
-
-#[inline(always)]
-pub(super) fn array<E: ArrayExp, const N: usize>(v: [E; N]) -> [E; N] {
-    v.map(E::array_exp)
-}
-
-#[inline(always)]
-pub(super) fn array2<E: ArrayExp, const N: usize>(v: [E; N]) -> [E; N] {
-    v.map(E::array_exp2)
 }

@@ -161,8 +161,8 @@ struct Block<E, S> {
 impl<E: Float, S: Simd<E>> Block<E, S> {
     /// # Safety
     /// The operands must have all elements of a block of this height and width: `height` rows of `steps` on the left,
-    /// `steps` rows of `width` vectors on the right, `height` rows of `width` vectors in the result, and `height` factors
-    /// if it starts from those.
+    /// `steps` rows of `width` vectors on the right, `height` rows of `width` vectors in the result, and `height`
+    /// factors if it starts from those.
     #[inline(always)]
     unsafe fn compute(self, height: usize, width: usize) {
         // SAFETY: the caller vouches for a block of this height and width.

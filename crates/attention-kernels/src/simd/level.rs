@@ -1,5 +1,6 @@
 //! Which instruction set to use.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 #[cfg(target_arch = "x86_64")]
@@ -11,11 +12,11 @@ use super::neon::Neon;
 use super::token::Portable;
 
 /// An instruction set that this machine has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Level(pub(super) Kind);
 
 /// The tokens: a level is only made of one that was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Portable(Portable),
     #[cfg(target_arch = "x86_64")]
@@ -83,6 +84,12 @@ impl Level {
                 names.join(", ")
             )
         })
+    }
+}
+
+impl fmt::Debug for Level {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Level({})", self.name())
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use token::{Job, Token};
 
 use token::Portable;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use token::{registers, token};
+use token::{register_methods, registers, token};
 
 /// The vectors of one instruction set, with `E` in each lane. The token's existence proves that the machine has it.
 ///
@@ -100,17 +100,23 @@ pub(crate) trait Simd<E: Float>: Token {
         self.splat(E::ZERO)
     }
 
-    /// The first `from.len()` elements, at most [`LANES`](Self::LANES), and zeros.
+    /// All elements of `from`, at most [`LANES`](Self::LANES), and zeros.
     #[inline(always)]
     fn load_partial(self, from: &[E]) -> Self::V {
+        if from.len() == Self::LANES {
+            return self.load(from);
+        }
         let mut padded = [E::ZERO; MAX_LANES];
         padded[..from.len()].copy_from_slice(from);
         self.load(&padded)
     }
 
-    /// Writes `to.len()` elements, at most [`LANES`](Self::LANES).
+    /// Writes all elements of `to`, at most [`LANES`](Self::LANES).
     #[inline(always)]
     fn store_partial(self, v: Self::V, to: &mut [E]) {
+        if to.len() == Self::LANES {
+            return self.store(v, to);
+        }
         let mut padded = [E::ZERO; MAX_LANES];
         self.store(v, &mut padded);
         to.copy_from_slice(&padded[..to.len()]);

@@ -80,16 +80,30 @@ macro_rules! token {
 macro_rules! registers {
     ($token:expr, $intrinsics:expr) => {{
         $crate::simd::Token::vouch($token);
-        // SAFETY: the token proves that the machine has the instructions, and none of them touches memory.
         #[allow(
             clippy::macro_metavars_in_unsafe,
             reason = "loads and stores stand in blocks of their own"
         )]
+        // SAFETY: the token proves that the machine has the instructions, and none of them touches memory.
         unsafe {
             $intrinsics
         }
     }};
 }
 
+/// Methods of a token whose bodies are [`registers!`].
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(super) use {registers, token};
+macro_rules! register_methods {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),+) -> $output:ty { $intrinsics:expr })+) => {
+        $(
+            $(#[$doc])*
+            #[inline(always)]
+            fn $name(self, $($argument: $type),+) -> $output {
+                registers!(self, $intrinsics)
+            }
+        )+
+    };
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use {register_methods, registers, token};

@@ -23,58 +23,43 @@ use crate::Real;
 use crate::deferred::KeyValueGradients;
 use crate::heads::HeadIndex;
 use crate::simd::Level;
-use crate::slices::{add, equal_parts, take};
+use crate::slices::{PartialSums, add, take};
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
 
-/// Adds the gradients of queries, keys, values, bias and what is shared, of checked sizes.
+/// Adds the gradients of queries, bias and what is shared, and adds or defers those of keys and values.
 pub(crate) fn backward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
     outputs: &AttentionOutputs<E>,
     gradients: Gradients<E>,
 ) {
-    let Gradients {
-        queries: query_gradient,
-        keys_and_values,
-        mut bias,
-        shared,
-    } = gradients;
-    let KeyValueGradients::Added {
-        keys: mut key_gradient,
-        values: mut value_gradient,
-    } = keys_and_values
-    else {
-        unreachable!(
-            "{}: gradients are deferred where decoding alone",
-            T::OPERATION
+    attention.check_backward(outputs, &gradients);
+    if attention.is_decode {
+        return T::decode_backward(level, attention, outputs, gradients);
+    }
+    let KeyValueGradients::Added { keys, values } = gradients.keys_and_values else {
+        panic!(
+            "{}: deferred gradients expected 1 to {} queries and no size of 0, got scores {:?} and values {:?}",
+            T::OPERATION,
+            T::DECODE_QUERIES,
+            attention.score.sizes().pairs(),
+            attention.values.shape()
         );
     };
+    let (mut key_gradient, mut value_gradient) = (keys, values);
+    let (shared, mut bias) = (gradients.shared, gradients.bias);
     let sizes = attention.score.sizes();
-    let Sizes {
-        heads,
-        queries,
-        keys,
-        size,
-        ..
-    } = sizes;
-    if heads.count() * queries * keys == 0 {
+    let (heads, keys) = (sizes.heads, sizes.keys);
+    if sizes.pairs().contains(&0) {
         return;
     }
     let [.., value_size] = attention.values.shape();
     let chunks = chunks(&sizes);
-    let count = heads.key_count() * chunks.len();
-    let query_len = heads.group() * queries * size;
-    // With one chunk, what the queries get goes straight to where it belongs.
-    let mut partial_queries = Vec::new();
-    let of_tasks = if chunks.len() == 1 {
-        &mut *query_gradient
-    } else {
-        partial_queries.resize(count * query_len, E::ZERO);
-        &mut partial_queries[..]
-    };
+    let mut query_gradient = PartialSums::new(gradients.queries, chunks.len());
     let scratches = Pool::default();
-    let mut tasks = Vec::with_capacity(count);
-    for (index, queries) in equal_parts(of_tasks, count).into_iter().enumerate() {
+    let mut tasks = Vec::with_capacity(heads.key_count() * chunks.len());
+    let query_gradients = query_gradient.split(heads.key_count()).into_iter();
+    for (index, queries) in query_gradients.enumerate() {
         let chunk = chunks[index % chunks.len()].clone();
         tasks.push(Task {
             attention,
@@ -83,7 +68,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
             scratches: &scratches,
             gradients: GradOutputs {
                 queries,
-                keys: take(&mut key_gradient, chunk.len() * size),
+                keys: take(&mut key_gradient, chunk.len() * sizes.size),
                 values: take(&mut value_gradient, chunk.len() * value_size),
             },
             wants_bias: bias.is_some(),
@@ -92,11 +77,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
     let tasks = tasks.into_par_iter().with_max_len(1);
     let partials: Vec<Partial<E>> = tasks.map(|task| E::dispatch(level, task)).collect();
-    if chunks.len() > 1 && query_len > 0 {
-        let partial = partial_queries.par_chunks(chunks.len() * query_len);
-        let heads = query_gradient.par_chunks_mut(query_len).zip(partial);
-        heads.for_each(|(to, partial)| partial.chunks(query_len).for_each(|from| add(from, to)));
-    }
+    query_gradient.add_up(heads.key_count());
     let bias_heads = attention.bias.map_or(0, |bias| bias.shape()[1]);
     for (index, partial) in partials.iter().enumerate() {
         add(&partial.shared, shared);

@@ -34,7 +34,7 @@ impl<E: Real> ContextGradient<E> {
         self.rows.pack(simd, from, at, queries.clone(), E::ONE);
         self.rows.find_non_finite(simd);
         let stride = self.rows.stride;
-        let first = (at.batch * heads + at.head) * num_queries;
+        let first = at.position(heads) * num_queries;
         let natural = unit.to_f64() * std::f64::consts::LN_2;
         self.lse.clear();
         self.dot.clear();

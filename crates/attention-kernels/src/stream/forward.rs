@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::pool::Pool;
 use super::running::RunningSoftmax;
-use super::score::{Phase, Sizes, TileScore};
+use super::score::{Phase, TileScore};
 use super::tile::{Coverage, Tile, tiles};
 use super::{Attention, FiniteRows, padded};
 use crate::Real;
@@ -16,8 +16,8 @@ use crate::simd::{Job, Level, Simd};
 use crate::slices::{add_multiple, equal_parts, take};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
-/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`, of checked
-/// sizes; that of a query that attends to no key is minus infinity.
+/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`; that of a
+/// query that attends to no key is minus infinity.
 ///
 /// The number of threads changes no bit: what belongs to a query depends on its block alone.
 pub(crate) fn forward<E: Real, T: TileScore<E>>(
@@ -26,12 +26,12 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
     context: &mut [E],
     lse: &mut [E],
 ) {
-    let Sizes {
-        heads,
-        queries,
-        keys,
-        ..
-    } = attention.score.sizes();
+    attention.check_forward(context, lse);
+    if attention.is_decode {
+        return T::decode_forward(level, attention, context, lse);
+    }
+    let sizes = attention.score.sizes();
+    let (heads, queries) = (sizes.heads, sizes.queries);
     let [.., value_size] = attention.values.shape();
     if heads.count() * queries == 0 {
         return;
@@ -42,7 +42,7 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
         .zip(equal_parts(lse, heads.key_count()));
     groups.enumerate().for_each(|(index, (mut context, lse))| {
         let key = HeadIndex::nth(index, heads.key_heads);
-        let span = attention.mask.span(key.batch, 0..queries, keys);
+        let span = attention.mask.span(key.batch, 0..queries, sizes.keys);
         let mut packed = packs.take();
         let pack = Pack {
             attention,
@@ -78,18 +78,10 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
 }
 
 /// The keys and values of one head.
-struct Packed<E: Real, T: TileScore<E>> {
-    keys: T::Keys,
+#[derive(Default)]
+struct Packed<K, E> {
+    keys: K,
     values: FiniteRows<E>,
-}
-
-impl<E: Real, T: TileScore<E>> Default for Packed<E, T> {
-    fn default() -> Self {
-        Self {
-            keys: T::Keys::default(),
-            values: FiniteRows::default(),
-        }
-    }
 }
 
 struct Pack<'a, E: Real, T: TileScore<E>> {
@@ -97,7 +89,7 @@ struct Pack<'a, E: Real, T: TileScore<E>> {
     /// The key head.
     at: HeadIndex,
     range: Range<usize>,
-    packed: &'a mut Packed<E, T>,
+    packed: &'a mut Packed<T::Keys, E>,
 }
 
 impl<E: Real, T: TileScore<E>> Job<E> for Pack<'_, E, T> {
@@ -105,15 +97,10 @@ impl<E: Real, T: TileScore<E>> Job<E> for Pack<'_, E, T> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            attention,
-            at,
-            range,
-            packed: Packed { keys, values },
-        } = self;
-        let score = attention.score;
-        score.pack_keys(simd, at, range.clone(), Phase::Forward, keys);
-        values.pack(simd, &attention.values, at, range);
+        let Packed { keys, values } = self.packed;
+        let (score, range) = (self.attention.score, self.range.clone());
+        score.pack_keys(simd, self.at, range, Phase::Forward, keys);
+        values.pack(simd, &self.attention.values, self.at, self.range);
     }
 }
 
@@ -137,7 +124,7 @@ struct Task<'a, E: Real, T: TileScore<E>> {
     attention: &'a Attention<'a, E, T>,
     head: HeadPair,
     queries: Range<usize>,
-    packed: &'a Packed<E, T>,
+    packed: &'a Packed<T::Keys, E>,
     scratches: &'a Pool<Scratch<E, T>>,
     /// `[queries, value_size]`
     context: &'a mut [E],
@@ -150,16 +137,11 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            attention,
-            head,
-            packed,
-            ..
-        } = self;
+        let (attention, head, packed) = (self.attention, self.head, self.packed);
         let score = attention.score;
         let [_, _, num_keys, value_size] = attention.values.shape();
         let value_stride = padded::<E, S>(value_size);
-        let scale = E::from_f64(attention.dropout.map_or(1.0, |dropout| dropout.scale()));
+        let scale = attention.dropout_scale();
         let mut scratch = self.scratches.take();
         let Scratch { queries, softmax } = &mut scratch;
         let mut context = self.context;
@@ -190,13 +172,13 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                 let attended = tile.attended_columns(&non_finite, &softmax.tile);
                 softmax.weights(simd, block.len(), keys.len());
                 if let Some(dropout) = attention.dropout {
-                    softmax.drop(simd, &tile, &dropout);
+                    softmax.apply_dropout(simd, &tile, &dropout);
                 }
                 Product {
                     sizes: [block.len(), keys.len(), value_stride],
                     left: &softmax.tile,
                     left_strides: [KEY_STRIDE, 1],
-                    right: packed.values.from::<S>(&attention.values, keys.start),
+                    right: packed.values.from(&attention.values, keys.start),
                     right_stride: value_stride,
                     out: &mut softmax.context,
                     out_stride: value_stride,

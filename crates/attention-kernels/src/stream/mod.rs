@@ -58,6 +58,8 @@ pub(crate) struct Attention<'a, E, T> {
     pub bias: Option<Rows<'a, E>>,
     pub mask: &'a Mask<'a>,
     pub dropout: Option<Dropout>,
+    /// Whether the score's kernels for decoding take it.
+    pub is_decode: bool,
 }
 
 impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
@@ -67,6 +69,11 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
             Some(_) => E::from_f64(std::f64::consts::LOG2_E),
             None => self.score.unit(),
         }
+    }
+
+    /// What the weights that dropout keeps are multiplied with.
+    pub(crate) fn dropout_scale(&self) -> E {
+        E::from_f64(self.dropout.map_or(1.0, |dropout| dropout.scale()))
     }
 
     /// # Panics
@@ -88,7 +95,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 
     /// # Panics
     /// If inputs and outputs do not fit together.
-    pub(crate) fn check_forward(&self, context: &[E], lse: &[E]) {
+    fn check_forward(&self, context: &[E], lse: &[E]) {
         self.check();
         let [batch, heads, queries, _] = self.score.sizes().pairs();
         let [.., value_size] = self.values.shape();
@@ -99,7 +106,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 
     /// # Panics
     /// If inputs, outputs and gradients do not fit together.
-    pub(crate) fn check_backward(&self, outputs: &AttentionOutputs<E>, gradients: &Gradients<E>) {
+    fn check_backward(&self, outputs: &AttentionOutputs<E>, gradients: &Gradients<E>) {
         self.check();
         let sizes = self.score.sizes();
         let [batch, heads, queries, keys] = sizes.pairs();

@@ -22,6 +22,7 @@ pub(crate) struct PackedRows<E> {
     pub count: usize,
     /// The same with zeros for rows that are not finite, if there are any.
     finite: Vec<E>,
+    /// The rows that hold an infinity or NaN, in increasing order.
     pub non_finite: Vec<usize>,
 }
 
@@ -38,17 +39,33 @@ impl<E: Real> PackedRows<E> {
         let [.., size] = rows.shape();
         self.stride = padded::<E, S>(size);
         self.count = range.len();
-        pack_rows(simd, rows, at, range, factor, &mut self.data);
+        self.data.resize(self.count * self.stride, E::ZERO);
+        if self.stride == 0 {
+            return;
+        }
+        let factor = simd.splat(factor);
+        for (i, to) in range.zip(self.data.chunks_exact_mut(self.stride)) {
+            rows.row(at, i).copy_to(&mut to[..size]);
+            to[size..].fill(E::ZERO);
+            for to in to.chunks_exact_mut(S::LANES) {
+                simd.store(simd.mul(simd.load(to), factor), to);
+            }
+        }
     }
 
     /// Finds the rows that are not finite.
     #[inline(always)]
     pub(crate) fn find_non_finite<S: Simd<E>>(&mut self, simd: S) {
-        let stride = self.stride;
-        find_non_finite(simd, &self.data, stride, stride, &mut self.non_finite);
-        if !self.non_finite.is_empty() {
-            self.finite.clone_from(&self.data);
-            clear_rows(&mut self.finite, stride, &self.non_finite);
+        self.non_finite.clear();
+        if self.stride == 0 || all_finite(simd, &self.data) {
+            return;
+        }
+        self.finite.clone_from(&self.data);
+        for (r, row) in self.finite.chunks_exact_mut(self.stride).enumerate() {
+            if !all_finite(simd, row) {
+                self.non_finite.push(r);
+                row.fill(E::ZERO);
+            }
         }
     }
 
@@ -63,34 +80,8 @@ impl<E: Real> PackedRows<E> {
     }
 }
 
-/// Copies rows times `factor`, each padded with zeros.
-#[inline(always)]
-fn pack_rows<E: Real, S: Simd<E>>(
-    simd: S,
-    rows: &Rows<E>,
-    at: HeadIndex,
-    range: Range<usize>,
-    factor: E,
-    packed: &mut Vec<E>,
-) {
-    let [.., size] = rows.shape();
-    let stride = padded::<E, S>(size);
-    packed.resize(range.len() * stride, E::ZERO);
-    if stride == 0 {
-        return;
-    }
-    let factor = simd.splat(factor);
-    for (i, to) in range.zip(packed.chunks_exact_mut(stride)) {
-        rows.row(at, i).copy_to(&mut to[..size]);
-        to[size..].fill(E::ZERO);
-        for to in to.chunks_exact_mut(S::LANES) {
-            simd.store(simd.mul(simd.load(to), factor), to);
-        }
-    }
-}
-
-/// Rows transposed into panels: element `x` of row `r` is at `(r / W) * W * size + x * W + r % W`, where `W` is the panel
-/// width of the level. What the last panel lacks in rows is left undefined.
+/// Rows transposed into panels: element `x` of row `r` is at `(r / W) * W * size + x * W + r % W`, where `W` is the
+/// panel width of the level. What the last panel lacks in rows is left undefined.
 #[derive(Debug, Default)]
 pub(crate) struct Panels<E> {
     data: Vec<E>,
@@ -168,30 +159,6 @@ impl<E: Real> Panels<E> {
     }
 }
 
-/// Lists the rows that hold an infinity or NaN, in increasing order.
-#[inline(always)]
-fn find_non_finite<E: Real, S: Simd<E>>(
-    simd: S,
-    data: &[E],
-    stride: usize,
-    size: usize,
-    found: &mut Vec<usize>,
-) {
-    found.clear();
-    if size == 0 || data.is_empty() {
-        return;
-    }
-    // Gaps between the rows may hold anything: the quick look is for contiguous rows.
-    if stride == size && all_finite(simd, data) {
-        return;
-    }
-    for (r, row) in data.chunks(stride).enumerate() {
-        if !all_finite(simd, &row[..size]) {
-            found.push(r);
-        }
-    }
-}
-
 /// A finite element times 0 is 0; the sum of these is NaN if any element is not finite.
 #[inline(always)]
 fn all_finite<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> bool {
@@ -207,24 +174,15 @@ fn all_finite<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> bool {
     simd.sum(simd.add(simd.add(a, b), simd.add(c, d))) + rest == E::ZERO
 }
 
-/// Sets whole rows to 0.
-fn clear_rows<E: Real>(data: &mut [E], stride: usize, rows: &[usize]) {
-    for &row in rows {
-        data[row * stride..][..stride].fill(E::ZERO);
-    }
-}
-
 /// Rows as the right operand of a product whose left operand is 0 where a row is masked: one that is not finite is held
 /// as zeros, since `0 * NaN` is NaN.
 #[derive(Debug, Default)]
 pub(crate) struct FiniteRows<E> {
-    copy: Vec<E>,
-    /// Nothing had to be changed: the rows are used where they are.
+    /// Nothing has to be changed: the rows are used where they are.
     in_place: bool,
-    /// The rows that are not finite, counted from the start of the range.
-    pub(crate) non_finite: Vec<usize>,
-    pub(crate) at: HeadIndex,
-    pub(crate) range: Range<usize>,
+    copy: PackedRows<E>,
+    at: HeadIndex,
+    range: Range<usize>,
 }
 
 impl<E: Real> FiniteRows<E> {
@@ -239,34 +197,34 @@ impl<E: Real> FiniteRows<E> {
         let [.., size] = rows.shape();
         self.at = at;
         self.range = range.clone();
-        self.non_finite.clear();
+        self.copy.non_finite.clear();
         if range.is_empty() {
             return;
         }
-        let in_place = rows
-            .in_place(at, range.clone())
-            .filter(|(_, stride)| *stride == size && size.is_multiple_of(S::LANES));
-        if let Some((data, stride)) = in_place {
-            find_non_finite(simd, data, stride, size, &mut self.non_finite);
-        }
-        self.in_place = in_place.is_some() && self.non_finite.is_empty();
+        self.in_place = size.is_multiple_of(S::LANES)
+            && rows
+                .in_place(at, range.clone())
+                .is_some_and(|(data, stride)| stride == size && all_finite(simd, data));
         if !self.in_place {
-            pack_rows(simd, rows, at, range, E::ONE, &mut self.copy);
-            let stride = padded::<E, S>(size);
-            find_non_finite(simd, &self.copy, stride, stride, &mut self.non_finite);
-            clear_rows(&mut self.copy, stride, &self.non_finite);
+            self.copy.pack(simd, rows, at, range, E::ONE);
+            self.copy.find_non_finite(simd);
         }
+    }
+
+    /// The indices of the rows that are not finite.
+    pub(crate) fn non_finite(&self) -> impl Iterator<Item = usize> {
+        self.copy
+            .non_finite
+            .iter()
+            .map(|row| row + self.range.start)
     }
 
     /// The rows from `first` on, each padded to a whole number of vectors. `rows` are those that were packed.
     #[inline(always)]
-    pub(crate) fn from<'a, S: Simd<E>>(&'a self, rows: &Rows<'a, E>, first: usize) -> &'a [E] {
+    pub(crate) fn from<'a>(&'a self, rows: &Rows<'a, E>, first: usize) -> &'a [E] {
         match rows.in_place(self.at, first..self.range.end) {
             Some((data, _)) if self.in_place => data,
-            _ => {
-                let [.., size] = rows.shape();
-                &self.copy[(first - self.range.start) * padded::<E, S>(size)..]
-            }
+            _ => &self.copy.finite()[(first - self.range.start) * self.copy.stride..],
         }
     }
 }

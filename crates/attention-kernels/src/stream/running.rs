@@ -51,8 +51,8 @@ impl<E: Real> RunningSoftmax<E> {
         self.context.resize(rows * value_stride, E::ZERO);
     }
 
-    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what the
-    /// growth of the maxima multiplies the earlier sums with: `2^(unit (m before - m))`.
+    /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what
+    /// the growth of the maxima multiplies the earlier sums with: `2^(unit (m before - m))`.
     ///
     /// The difference is taken first, exactly where it matters: the product of a large maximum and the unit rounds.
     ///
@@ -106,7 +106,7 @@ impl<E: Real> RunningSoftmax<E> {
 
     /// Sets dropped weights to 0. The sums keep them, and the others are scaled at the end.
     #[inline(always)]
-    pub(super) fn drop<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
+    pub(super) fn apply_dropout<S: Simd<E>>(&mut self, simd: S, tile: &Tile, dropout: &Dropout) {
         let whole = tile.keys.len().next_multiple_of(S::LANES);
         for (row, query) in self
             .tile
@@ -150,12 +150,7 @@ impl<E: Real> RunningSoftmax<E> {
             let from = &self.context[i * stride..(i + 1) * stride];
             let to = &mut context[i * value_size..(i + 1) * value_size];
             for (from, to) in from.chunks_exact(S::LANES).zip(to.chunks_mut(S::LANES)) {
-                let context = simd.mul(simd.load(from), factor);
-                if to.len() == S::LANES {
-                    simd.store(context, to);
-                } else {
-                    simd.store_partial(context, to);
-                }
+                simd.store_partial(simd.mul(simd.load(from), factor), to);
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use super::{Attention, AttentionOutputs, Gradients};
 use crate::heads::Heads;
-use crate::simd::Simd;
+use crate::simd::{Level, Simd};
 use crate::{HeadIndex, Real};
 
 /// What is packed for.
@@ -37,8 +38,8 @@ impl Sizes {
     }
 }
 
-/// A score of queries and keys, computed tile by tile: at most [`QUERY_BLOCK`] queries by at most
-/// [`KEY_TILE`] keys.
+/// A score of queries and keys, computed tile by tile: at most `QUERY_BLOCK` queries by at most `KEY_TILE` keys; see
+/// [`tiles`](crate::tiles).
 ///
 /// **Life of a score.** Forward, for each key head: [`pack_keys`](Self::pack_keys) once, for the range of keys that any
 /// query attends to; then, in parallel, for each block of queries of its heads [`pack_queries`](Self::pack_queries) and
@@ -51,21 +52,19 @@ impl Sizes {
 /// **Units.** What `scores` writes times [`unit`](Self::unit) is a base-2 logit, that is, the score times `log2 e`. The
 /// gradients that `backward` receives are those of the score itself, without any factor.
 ///
-/// **Masked pairs.** The score of a masked pair is computed and thrown away, whatever it is; its gradient is exactly 0. A
-/// query or key that is not finite must not turn that 0 into NaN in a row that does not attend to it: `backward` computes
-/// with 0 (or anything finite) in place of an element that is not. Nothing is lost by that: a pair of such a row that is
-/// not masked has the score NaN or infinity, hence a gradient that is NaN itself (or 0, at -infinity, which counts as
-/// masked).
+/// **Masked pairs.** The score of a masked pair is computed and thrown away, whatever it is; its gradient is exactly 0.
+/// A query or key that is not finite must not turn that 0 into NaN in a row that does not attend to it: `backward`
+/// computes with 0 (or anything finite) in place of an element that is not. Nothing is lost by that: a pair of such a
+/// row that is not masked has the score NaN or infinity, hence a gradient that is NaN itself (or 0, at -infinity, which
+/// counts as masked).
 ///
 /// Every method that takes `simd` is `#[inline(always)]`, and so is what it calls in inner loops.
-///
-/// [`QUERY_BLOCK`]: crate::tiles::QUERY_BLOCK
-/// [`KEY_TILE`]: crate::tiles::KEY_TILE
-/// [`KEY_PANEL`]: crate::tiles::KEY_PANEL
-/// [`KEY_STRIDE`]: crate::tiles::KEY_STRIDE
-pub(crate) trait TileScore<E: Real>: Sync {
+pub(crate) trait TileScore<E: Real>: Sync + Sized {
     /// What messages call the attention with this score.
     const OPERATION: &'static str;
+
+    /// The most queries of decoding.
+    const DECODE_QUERIES: usize;
 
     /// Packed keys and, backward, the sums of their gradients and of the shared one.
     type Keys: Default + Send + Sync;
@@ -80,7 +79,7 @@ pub(crate) trait TileScore<E: Real>: Sync {
         E::ONE
     }
 
-    /// Packs a range of keys of one key head. `keys.start` is a multiple of [`KEY_TILE`].
+    /// Packs a range of keys of one key head. `keys.start` is a multiple of `KEY_TILE`.
     fn pack_keys<S: Simd<E>>(
         &self,
         simd: S,
@@ -90,7 +89,7 @@ pub(crate) trait TileScore<E: Real>: Sync {
         packed: &mut Self::Keys,
     );
 
-    /// Packs a block of queries of one head, at most [`QUERY_BLOCK`] and at least one.
+    /// Packs a block of queries of one head, at most `QUERY_BLOCK` and at least one.
     fn pack_queries<S: Simd<E>>(
         &self,
         simd: S,
@@ -102,8 +101,8 @@ pub(crate) trait TileScore<E: Real>: Sync {
 
     /// Writes the score of packed query `i` and key `tile.start + j` to `out[i * KEY_STRIDE + j]`.
     ///
-    /// `tile` is not empty, lies in the packed range, has at most [`KEY_TILE`] keys and starts at a multiple of
-    /// [`KEY_PANEL`]. Columns from `tile.len()` up to [`KEY_STRIDE`] may be written with anything.
+    /// `tile` is not empty, lies in the packed range, has at most `KEY_TILE` keys and starts at a multiple of
+    /// `KEY_PANEL`. Columns from `tile.len()` up to `KEY_STRIDE` may be written with anything.
     fn scores<S: Simd<E>>(
         &self,
         simd: S,
@@ -136,5 +135,21 @@ pub(crate) trait TileScore<E: Real>: Sync {
         keys: &Self::Keys,
         gradient: &mut [E],
         shared: &mut [E],
+    );
+
+    /// What the forward pass does instead with few queries, of checked sizes of which none is 0.
+    fn decode_forward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        context: &mut [E],
+        lse: &mut [E],
+    );
+
+    /// What the backward pass does instead with few queries, of checked sizes of which none is 0.
+    fn decode_backward(
+        level: Level,
+        attention: &Attention<E, Self>,
+        outputs: &AttentionOutputs<E>,
+        gradients: Gradients<E>,
     );
 }

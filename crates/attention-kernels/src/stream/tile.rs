@@ -83,8 +83,7 @@ impl Tile {
 
     /// Which columns of the tile are keys whose rows are not finite.
     pub(super) fn non_finite_columns<E: Real>(&self, rows: &FiniteRows<E>) -> Vec<usize> {
-        let keys = rows.non_finite.iter().map(|row| row + rows.range.start);
-        let within = keys.filter(|key| self.keys.contains(key));
+        let within = rows.non_finite().filter(|key| self.keys.contains(key));
         within.map(|key| key - self.keys.start).collect()
     }
 
@@ -107,8 +106,8 @@ impl Tile {
     }
 }
 
-/// Cuts a range of keys at the multiples of [`KEY_TILE`]; the first one starts at a multiple of [`KEY_PANEL`], which may
-/// be before the range.
+/// Cuts a range of keys at the multiples of [`KEY_TILE`]; the first one starts at a multiple of [`KEY_PANEL`], which
+/// may be before the range.
 pub(super) fn tiles(keys: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let start = keys.start - keys.start % KEY_PANEL;
     let firsts = (start - start % KEY_TILE..keys.end).step_by(KEY_TILE);

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod attention;
-mod determinism;
-mod gradients;
+mod case;
+mod differences;
 mod masks;
+mod oracle;
 #[path = "../support/owned_mask.rs"]
 mod owned_mask;
 mod precision;
-mod problem;
 mod ranges;
+mod run;
+mod threads;

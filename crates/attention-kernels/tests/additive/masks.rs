@@ -1,17 +1,19 @@
+//! Masks of every kind, and what is masked: it changes nothing.
+
 use attention_kernels::Level;
 
-use crate::problem::{Problem, assert_precise, assert_same};
+use crate::case::Case;
+use crate::oracle::{assert_precise, assert_same};
 
 const SIZES: [usize; 5] = [2, 3, 37, 53, 11];
 
 /// Every kind of mask: lengths per example and per query, causal both ways, windows, flags, and both.
-fn masked() -> Vec<(&'static str, Problem)> {
-    let new = || Problem::new(SIZES);
+fn masked() -> Vec<(&'static str, Case)> {
+    let new = || Case::new(SIZES);
     let causal = |[batch, heads, queries, keys, units]: [usize; 5]| {
-        Problem::new([batch, heads, queries, keys, units])
-            .with_intervals([1, queries], |_, query| {
-                [0, (query + keys + 1).saturating_sub(queries)]
-            })
+        Case::new([batch, heads, queries, keys, units]).with_intervals([1, queries], |_, query| {
+            [0, (query + keys + 1).saturating_sub(queries)]
+        })
     };
     vec![
         (
@@ -19,7 +21,7 @@ fn masked() -> Vec<(&'static str, Problem)> {
             new().with_intervals([2, 1], |batch, _| [0, [16, 33][batch]]),
         ),
         (
-            "an example that sees nothing",
+            "an example that attends to nothing",
             new().with_intervals([2, 1], |batch, _| [0, [0, 48][batch]]),
         ),
         (
@@ -27,7 +29,7 @@ fn masked() -> Vec<(&'static str, Problem)> {
             new().with_intervals([2, 37], |batch, query| [0, (7 * query + batch) % 54]),
         ),
         (
-            "the first tile hidden",
+            "the first tile masked",
             new().with_intervals([2, 1], |batch, _| [[16, 31][batch], 53]),
         ),
         (
@@ -55,6 +57,15 @@ fn masked() -> Vec<(&'static str, Problem)> {
             new().with_keep([1, 3, 37, 1], |[_, h, q, _]| (h + q) % 3 != 0),
         ),
         (
+            "flags of grouped heads",
+            Case::grouped([2, 6, 9, 53, 11], 3)
+                .with_keep([1, 6, 1, 53], |[_, h, _, k]| (h + k) % 5 != 0 && k % 7 != 0),
+        ),
+        (
+            "lengths of grouped heads",
+            Case::grouped([2, 6, 9, 53, 11], 2).with_intervals([2, 1], |b, _| [3, [20, 33][b]]),
+        ),
+        (
             "flags and lengths",
             new()
                 .with_intervals([2, 1], |batch, _| [batch, 40])
@@ -65,69 +76,59 @@ fn masked() -> Vec<(&'static str, Problem)> {
 
 #[test]
 fn every_mask() {
-    for (name, problem) in masked() {
-        assert_precise(name, &problem);
+    for (name, case) in masked() {
+        assert_precise(name, &case);
     }
 }
 
-/// What a key hides that no query sees changes no bit, NaN and infinity included; nor does the gradient of a hidden
-/// score.
+/// What a key that no query attends to holds changes no bit, NaN and infinity included; nor does the gradient of a
+/// masked score.
 #[test]
-fn padding_is_inert() {
-    for (name, problem) in masked() {
-        let [_, heads, queries, keys, units] = problem.sizes;
+fn padding_is_ignored() {
+    for (name, case) in masked() {
+        let [batch, heads, queries, keys, units] = case.sizes;
         for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30] {
-            let mut poisoned = problem.clone();
-            for at in 0..poisoned.grad.len() {
+            let mut poisoned = case.clone();
+            for at in 0..poisoned.gradient.len() {
                 let (key, row) = (at % keys, at / keys);
-                let (query, head) = (row % queries, row / queries);
-                if !problem.mask.sees([head / heads, head % heads, query, key]) {
-                    poisoned.grad[at] = poison;
+                if !case.attends(row / queries, row % queries, key) {
+                    poisoned.gradient[at] = poison;
                 }
             }
             for at in 0..poisoned.keys.len() / units {
-                let (key, head) = (at % keys, at / keys);
-                let is_seen = (0..queries)
-                    .any(|query| problem.mask.sees([head / heads, head % heads, query, key]));
-                if !is_seen {
+                let (key, key_head) = (at % keys, at / keys);
+                let mut group = (0..batch * heads).filter(|head| case.key_head(*head) == key_head);
+                if !group.any(|head| (0..queries).any(|query| case.attends(head, query, key))) {
                     poisoned.keys[at * units..(at + 1) * units].fill(poison);
                 }
             }
             for level in Level::available() {
                 let what = format!("{name}: {poison} on {level:?}");
-                assert_same(
-                    &what,
-                    &poisoned.run::<f32>(level),
-                    &problem.run::<f32>(level),
-                );
-                assert_same(
-                    &what,
-                    &poisoned.run::<f64>(level),
-                    &problem.run::<f64>(level),
-                );
+                assert_same(&what, &poisoned.run::<f32>(level), &case.run::<f32>(level));
+                assert_same(&what, &poisoned.run::<f64>(level), &case.run::<f64>(level));
             }
         }
     }
 }
 
-/// A key that some queries see and others do not reaches the scores of those that see it, and no other's.
+/// A key that some queries attend to and others do not reaches the scores of those that do, and no other's.
 #[test]
-fn a_key_reaches_only_the_queries_that_see_it() {
-    let problem = Problem::new([1, 1, 6, 21, 5]).with_intervals([1, 6], |_, query| [0, 16 + query]);
+fn a_key_reaches_only_the_queries_that_attend_to_it() {
+    let case = Case::new([1, 1, 6, 21, 5]).with_intervals([1, 6], |_, query| [0, 16 + query]);
     for poison in [f64::NAN, 1e6] {
-        let mut poisoned = problem.clone();
+        let mut poisoned = case.clone();
         poisoned.keys[18 * 5 + 2] = poison;
         for level in Level::available() {
-            let (clean, dirty) = (problem.run::<f32>(level), poisoned.run::<f32>(level));
+            let (clean, dirty) = (case.run::<f32>(level), poisoned.run::<f32>(level));
             for (at, (clean, dirty)) in clean.scores.iter().zip(&dirty.scores).enumerate() {
-                let is_reached = at % 21 == 18 && problem.mask.sees([0, 0, at / 21, 18]);
+                let is_reached = at % 21 == 18 && case.mask.attends([0, 0, at / 21, 18]);
                 assert_eq!(
                     clean.to_bits() != dirty.to_bits(),
                     is_reached,
                     "{level:?}: {poison}: score {at}"
                 );
             }
-            // Queries 0 to 2 see the keys up to 16, 17 and 18.
+            // Queries 0 to 2 attend to the keys up to 16, 17 and 18.
             assert_eq!(
                 clean.queries[..15],
                 dirty.queries[..15],

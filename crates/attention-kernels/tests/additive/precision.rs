@@ -1,8 +1,11 @@
-use crate::problem::{Problem, assert_precise};
+//! As precise as plain loops, around the edges of all tiles.
+
+use crate::case::Case;
+use crate::oracle::assert_precise;
 
 #[test]
 fn prime_sizes() {
-    assert_precise("prime", &Problem::new([2, 3, 5, 7, 11]));
+    assert_precise("prime", &Case::new([2, 3, 5, 7, 11]));
 }
 
 #[test]
@@ -10,7 +13,7 @@ fn every_axis_of_size_one() {
     for axis in 0..5 {
         let mut sizes = [2, 3, 5, 7, 11];
         sizes[axis] = 1;
-        assert_precise(&format!("{sizes:?}"), &Problem::new(sizes));
+        assert_precise(&format!("{sizes:?}"), &Case::new(sizes));
     }
 }
 
@@ -19,10 +22,10 @@ fn every_axis_of_size_zero() {
     for axis in 0..5 {
         let mut sizes = [2, 3, 5, 7, 11];
         sizes[axis] = 0;
-        let problem = Problem::new(sizes);
+        let case = Case::new(sizes);
         assert_eq!(
-            problem.run::<f32>(attention_kernels::Level::current()),
-            problem.solve::<f32>()
+            case.run::<f32>(attention_kernels::Level::current()),
+            case.solve::<f32>()
         );
     }
 }
@@ -34,11 +37,11 @@ fn around_every_tile() {
     for queries in [3, 4, 5, 31, 32, 33] {
         assert_precise(
             &format!("{queries} queries"),
-            &Problem::new([1, 2, queries, 7, 11]),
+            &Case::new([1, 2, queries, 7, 11]),
         );
     }
     for keys in [around(16), around(32)].concat() {
-        assert_precise(&format!("{keys} keys"), &Problem::new([1, 2, 5, keys, 11]));
+        assert_precise(&format!("{keys} keys"), &Case::new([1, 2, 5, keys, 11]));
     }
     for units in [
         vec![2, 3],
@@ -48,23 +51,35 @@ fn around_every_tile() {
     ]
     .concat()
     {
-        assert_precise(
-            &format!("{units} units"),
-            &Problem::new([1, 2, 5, 7, units]),
-        );
+        assert_precise(&format!("{units} units"), &Case::new([1, 2, 5, 7, units]));
+    }
+}
+
+/// Two, three and all heads of a key head, and so few key heads that their keys are cut into parts.
+#[test]
+fn heads_that_share_keys() {
+    for (heads, key_heads) in [(6, 3), (6, 2), (6, 1), (2, 1)] {
+        for sizes in [
+            [2, heads, 1, 7, 19],
+            [2, heads, 5, 37, 19],
+            [1, heads, 13, 130, 19],
+        ] {
+            let what = format!("{sizes:?}, {key_heads} key heads");
+            assert_precise(&what, &Case::grouped(sizes, key_heads));
+        }
     }
 }
 
 /// Few heads and many keys: the gradients of the queries are made of parts.
 #[test]
 fn one_head_of_many_keys() {
-    assert_precise("one head", &Problem::new([1, 1, 37, 333, 19]));
+    assert_precise("one head", &Case::new([1, 1, 37, 333, 19]));
 }
 
 /// The terms of the sum have one sign, the scores are near 0: the worst case for a sum of `w r`.
 #[test]
 fn weights_of_one_sign() {
-    let mut problem = Problem::new([1, 2, 9, 17, 256]);
-    problem.weight.iter_mut().for_each(|w| *w = w.abs() + 0.1);
-    assert_precise("one sign", &problem);
+    let mut case = Case::new([1, 2, 9, 17, 256]);
+    case.weight.iter_mut().for_each(|w| *w = w.abs() + 0.1);
+    assert_precise("one sign", &case);
 }

@@ -1,6 +1,9 @@
+//! Elements and weights of any magnitude.
+
 use attention_kernels::Level;
 
-use crate::problem::{Problem, assert_precise};
+use crate::case::Case;
+use crate::oracle::assert_precise;
 
 /// Hidden units far outside of where the exponentials are finite, with equal and with opposite signs, beside
 /// ordinary ones.
@@ -9,26 +12,22 @@ fn units_of_any_size() {
     let of_f32 = [7.4, 7.5, 7.6, 11.4, 11.6, 21.4, 21.6, 45.0];
     let of_f64 = [129.0, 131.0, 149.0, 151.0, 360.0];
     for magnitude in of_f32.into_iter().chain(of_f64).chain([1e4, 1e30]) {
-        let mut problem = Problem::new([2, 1, 9, 35, 13]);
+        let mut case = Case::new([2, 1, 9, 35, 13]);
         for query in [1, 6, 7] {
-            problem.queries[query * 13 + 4] = magnitude;
-            problem.queries[query * 13 + 5] = -magnitude;
+            case.queries[query * 13 + 4] = magnitude;
+            case.queries[query * 13 + 5] = -magnitude;
         }
         for key in [0, 20, 34] {
-            problem.keys[key * 13 + 4] = -magnitude;
-            problem.keys[key * 13 + 5] = -magnitude * 0.5;
-            problem.keys[key * 13 + 12] = magnitude;
+            case.keys[key * 13 + 4] = -magnitude;
+            case.keys[key * 13 + 5] = -magnitude * 0.5;
+            case.keys[key * 13 + 12] = magnitude;
         }
         // Sums of large numbers round to `f32` before their tanh, in the plain loops too.
-        problem
-            .queries
+        case.queries
             .iter_mut()
             .for_each(|x| *x = f64::from(*x as f32));
-        problem
-            .keys
-            .iter_mut()
-            .for_each(|x| *x = f64::from(*x as f32));
-        assert_precise(&format!("{magnitude}"), &problem);
+        case.keys.iter_mut().for_each(|x| *x = f64::from(*x as f32));
+        assert_precise(&format!("{magnitude}"), &case);
     }
 }
 
@@ -36,11 +35,11 @@ fn units_of_any_size() {
 #[test]
 fn an_element_far_out_leaves_the_others_alone() {
     let [queries, keys, units] = [9, 35, 13];
-    let problem = Problem::new([1, 1, queries, keys, units]);
+    let case = Case::new([1, 1, queries, keys, units]);
     for level in Level::available() {
-        let plain = problem.run::<f32>(level);
+        let plain = case.run::<f32>(level);
         for magnitude in [8.0, 15.0, 30.0, 1e4, f64::INFINITY, f64::NAN] {
-            let mut changed = problem.clone();
+            let mut changed = case.clone();
             changed.queries[4 * units + 6] = magnitude;
             let found = changed.run::<f32>(level);
             for (query, key) in (0..queries * keys).map(|at| (at / keys, at % keys)) {
@@ -70,12 +69,12 @@ fn an_element_far_out_leaves_the_others_alone() {
 
 #[test]
 fn infinities_saturate_and_their_difference_is_not_a_number() {
-    let mut problem = Problem::new([1, 1, 2, 3, 1]);
-    problem.queries = vec![f64::INFINITY, f64::NEG_INFINITY];
-    problem.keys = vec![0.5, f64::INFINITY, f64::NEG_INFINITY];
-    problem.weight = vec![0.75];
+    let mut case = Case::new([1, 1, 2, 3, 1]);
+    case.queries = vec![f64::INFINITY, f64::NEG_INFINITY];
+    case.keys = vec![0.5, f64::INFINITY, f64::NEG_INFINITY];
+    case.weight = vec![0.75];
     for level in Level::available() {
-        let scores = problem.run::<f32>(level).scores;
+        let scores = case.run::<f32>(level).scores;
         assert_eq!(scores[..2], [0.75, 0.75], "{level:?}");
         assert!(
             scores[2].is_nan() && scores[4].is_nan(),
@@ -88,12 +87,12 @@ fn infinities_saturate_and_their_difference_is_not_a_number() {
 #[test]
 fn saturated_units_pass_no_gradient() {
     for magnitude in [19.0, 30.0, 1e4] {
-        let mut problem = Problem::new([1, 1, 5, 20, 7]);
-        for (at, query) in problem.queries.iter_mut().enumerate() {
+        let mut case = Case::new([1, 1, 5, 20, 7]);
+        for (at, query) in case.queries.iter_mut().enumerate() {
             *query = if at % 2 == 0 { magnitude } else { -magnitude };
         }
         for level in Level::available() {
-            let solution = problem.run::<f32>(level);
+            let solution = case.run::<f32>(level);
             for gradient in solution.queries.iter().chain(&solution.keys) {
                 assert_eq!(*gradient, 0.0, "{level:?}, {magnitude}");
             }
@@ -104,26 +103,25 @@ fn saturated_units_pass_no_gradient() {
 /// Weights of every size: zero, far below the largest, and none but zero.
 #[test]
 fn weights_of_any_size() {
-    let mut problem = Problem::new([1, 2, 7, 19, 9]);
-    problem.weight[..6].copy_from_slice(&[0.0, 1e-3, 1e-5, 1e-9, 1e-30, -1e-7]);
-    problem
-        .weight
+    let mut case = Case::new([1, 2, 7, 19, 9]);
+    case.weight[..6].copy_from_slice(&[0.0, 1e-3, 1e-5, 1e-9, 1e-30, -1e-7]);
+    case.weight
         .iter_mut()
         .for_each(|x| *x = f64::from(*x as f32));
-    assert_precise("small", &problem);
-    let huge: Vec<f64> = problem
+    assert_precise("small", &case);
+    let huge: Vec<f64> = case
         .weight
         .iter()
         .map(|w| f64::from((w * 1e20) as f32))
         .collect();
-    let large = Problem {
+    let large = Case {
         weight: huge,
-        ..problem.clone()
+        ..case.clone()
     };
     assert_precise("large", &large);
-    let nothing = Problem {
+    let nothing = Case {
         weight: vec![0.0; 9],
-        ..problem
+        ..case
     };
     for level in Level::available() {
         let solution = nothing.run::<f32>(level);
@@ -133,11 +131,11 @@ fn weights_of_any_size() {
 }
 
 #[test]
-fn a_nan_in_a_visible_key_reaches_its_scores_and_gradients() {
-    let mut problem = Problem::new([1, 1, 3, 20, 5]);
-    problem.keys[17 * 5 + 3] = f64::NAN;
+fn a_nan_in_a_key_reaches_its_scores_and_gradients() {
+    let mut case = Case::new([1, 1, 3, 20, 5]);
+    case.keys[17 * 5 + 3] = f64::NAN;
     for level in Level::available() {
-        let solution = problem.run::<f32>(level);
+        let solution = case.run::<f32>(level);
         for (at, score) in solution.scores.iter().enumerate() {
             assert_eq!(score.is_nan(), at % 20 == 17, "{level:?}: {at}");
         }

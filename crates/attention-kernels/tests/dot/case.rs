@@ -1,6 +1,8 @@
-//! Sizes, and numbers to compute with.
+//! Sizes, and elements to compute with.
 
 use attention_kernels::{Dropout, Real};
+
+use crate::random::Random;
 
 /// Sizes and what else matters.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +61,8 @@ impl Case {
             value_size,
             ..
         } = self;
-        let mut numbers = Numbers(seed);
-        let mut draw = |count: usize| (0..count).map(|_| numbers.normal()).collect::<Vec<E>>();
+        let mut random = Random::new(seed);
+        let mut draw = |count: usize| (0..count).map(|_| random.normal()).collect::<Vec<E>>();
         Inputs {
             queries: draw(batch * heads * queries * size),
             keys: draw(batch * key_heads * keys * size),
@@ -68,29 +70,6 @@ impl Case {
             bias: draw(batch * self.bias_heads * keys),
             context_gradient: draw(batch * heads * queries * value_size),
         }
-    }
-}
-
-/// Repeatable numbers.
-pub(crate) struct Numbers(pub u64);
-
-impl Numbers {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A sum of uniform numbers, rounded to `f32` so that all types compute with the same.
-    pub(crate) fn normal<E: Real>(&mut self) -> E {
-        let sum: f64 = (0..12).map(|_| self.uniform()).sum();
-        E::from_f64(f64::from((sum - 6.0) as f32))
     }
 }
 

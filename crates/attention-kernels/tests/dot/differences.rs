@@ -52,7 +52,7 @@ fn check(case: &Case, mask: Mask) {
 }
 
 #[test]
-fn gradients_are_the_slopes() {
+fn gradients_are_the_differences() {
     if cfg!(miri) {
         return;
     }

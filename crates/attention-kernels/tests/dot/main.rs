@@ -4,13 +4,15 @@
 
 mod case;
 mod differences;
-mod masked;
+mod masked_cases;
 mod masks;
+mod non_finite;
 mod oracle;
 #[path = "../support/owned_mask.rs"]
 mod owned_mask;
 mod precision;
-mod reach;
+#[path = "../support/random.rs"]
+mod random;
 mod run;
 mod sizes;
 mod threads;

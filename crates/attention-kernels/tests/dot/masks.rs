@@ -1,9 +1,9 @@
-//! What hidden keys and rows without keys do to the context and its gradients: nothing.
+//! What masked keys and queries without keys do to the context and its gradients: nothing.
 
 use attention_kernels::{Dropout, Level, Mask, Real};
 
 use crate::case::{Case, Inputs};
-use crate::masked::{Named, cases, masks};
+use crate::masked_cases::{Named, cases, masks};
 use crate::oracle::assert_precise;
 use crate::owned_mask::OwnedMask;
 use crate::run::kernels;
@@ -17,7 +17,7 @@ fn masked<E: Real>() {
                 let what = format!("{level:?} {name} {case:?}");
                 got.assert_finite(true);
                 assert_precise(&what, &case, &got, &inputs, &|b, h, i, j| {
-                    mask.sees([b, h, i, j])
+                    mask.attends([b, h, i, j])
                 });
             }
         }
@@ -32,7 +32,7 @@ fn masks_agree_with_plain_loops() {
     }
 }
 
-/// Rows of keys and of queries that nobody sees, or that see nobody, hold NaN and infinities.
+/// Keys that no query attends to, and queries that attend to no key, hold NaN and infinities.
 fn poison<E: Real>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<E> {
     let &Case {
         batch,
@@ -53,7 +53,7 @@ fn poison<E: Real>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<
             for j in 0..keys {
                 let members = (0..heads).filter(|h| h * key_heads / heads == kh);
                 let mut pairs = members.flat_map(|h| (0..queries).map(move |i| (h, i)));
-                if pairs.any(|(h, i)| mask.sees([b, h, i, j])) {
+                if pairs.any(|(h, i)| mask.attends([b, h, i, j])) {
                     continue;
                 }
                 let row = (b * key_heads + kh) * keys + j;
@@ -67,7 +67,7 @@ fn poison<E: Real>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<
         }
         for h in 0..heads {
             for i in 0..queries {
-                if (0..keys).any(|j| mask.sees([b, h, i, j])) {
+                if (0..keys).any(|j| mask.attends([b, h, i, j])) {
                     continue;
                 }
                 let row = (b * heads + h) * queries + i;
@@ -83,7 +83,7 @@ fn poison<E: Real>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<
             for j in 0..keys {
                 let sharing = (0..heads).filter(|other| bias_heads == 1 || *other == h);
                 let mut pairs = sharing.flat_map(|h| (0..queries).map(move |i| (h, i)));
-                if !pairs.any(|(h, i)| mask.sees([b, h, i, j])) {
+                if !pairs.any(|(h, i)| mask.attends([b, h, i, j])) {
                     poisoned.bias[(b * bias_heads + h) * keys + j] = poisons[j % 3];
                 }
             }
@@ -93,7 +93,7 @@ fn poison<E: Real>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<
 }
 
 #[test]
-fn what_nobody_sees_changes_no_bit() {
+fn what_is_masked_changes_no_bit() {
     for case in cases() {
         for dropout in [None, Some(Dropout::new(0.2, 1))] {
             let case = Case { dropout, ..case };
@@ -118,9 +118,9 @@ fn what_nobody_sees_changes_no_bit() {
     }
 }
 
-/// Minus infinity as the bias of a key hides it, NaN values and all.
+/// Minus infinity as the bias of a key masks it, NaN values and all.
 #[test]
-fn a_bias_of_minus_infinity_hides_a_key() {
+fn a_bias_of_minus_infinity_masks_a_key() {
     let case = Case {
         bias_heads: 1,
         ..Case::SMALL
@@ -143,14 +143,14 @@ fn a_bias_of_minus_infinity_hides_a_key() {
         ..
     } = &case;
     let mut inputs = case.inputs::<f32>(8);
-    let hidden = |j: usize| j % 3 == 1 || j < keys / 2;
+    let masked = |j: usize| j % 3 == 1 || j < keys / 2;
     for b in 0..batch {
-        for j in (0..keys).filter(|&j| hidden(j)) {
+        for j in (0..keys).filter(|&j| masked(j)) {
             inputs.bias[b * keys + j] = f32::NEG_INFINITY;
         }
     }
     let mut poisoned = inputs.clone();
-    for row in (0..batch * key_heads * keys).filter(|row| hidden(row % keys)) {
+    for row in (0..batch * key_heads * keys).filter(|row| masked(row % keys)) {
         poisoned.keys[row * size] = f32::NAN;
         poisoned.values[row * value_size] = f32::INFINITY;
     }
@@ -163,7 +163,7 @@ fn a_bias_of_minus_infinity_hides_a_key() {
             .bias
             .iter_mut()
             .for_each(|bias| *bias = bias.max(-1e30));
-        assert_precise(&what, &case, &clean, &finite, &|_, _, _, j| !hidden(j));
+        assert_precise(&what, &case, &clean, &finite, &|_, _, _, j| !masked(j));
         assert_eq!(
             kernels(level, &case, &poisoned, Mask::none()).bits(),
             clean.bits(),
@@ -174,13 +174,13 @@ fn a_bias_of_minus_infinity_hides_a_key() {
     inputs.bias.fill(f32::NEG_INFINITY);
     for level in Level::available() {
         let got = kernels(level, &case, &inputs, Mask::none());
-        for (name, numbers) in got.fields() {
+        for (name, elements) in got.fields() {
             let expected = if name == "lse" {
                 f32::NEG_INFINITY
             } else {
                 0.0
             };
-            assert!(numbers.iter().all(|&x| x == expected), "{level:?}: {name}");
+            assert!(elements.iter().all(|&x| x == expected), "{level:?}: {name}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::run::Results;
 fn plain<E: Real>(
     case: &Case,
     inputs: &Inputs<E>,
-    sees: &dyn Fn(usize, usize, usize, usize) -> bool,
+    attends: &dyn Fn(usize, usize, usize, usize) -> bool,
 ) -> Results<E> {
     let &Case {
         batch,
@@ -45,7 +45,7 @@ fn plain<E: Real>(
                 let key = |j: usize| (kh * keys + j) * size..(kh * keys + j + 1) * size;
                 let value =
                     |j: usize| (kh * keys + j) * value_size..(kh * keys + j + 1) * value_size;
-                let mut seen: Vec<usize> = (0..keys).filter(|&j| sees(b, h, i, j)).collect();
+                let mut attended: Vec<usize> = (0..keys).filter(|&j| attends(b, h, i, j)).collect();
                 let score = |j: usize| {
                     let dot: E = q
                         .iter()
@@ -59,18 +59,18 @@ fn plain<E: Real>(
                             E::ZERO
                         }
                 };
-                seen.retain(|&j| score(j) != -E::INFINITY);
-                if seen.is_empty() {
+                attended.retain(|&j| score(j) != -E::INFINITY);
+                if attended.is_empty() {
                     continue;
                 }
-                let scores: Vec<E> = seen.iter().map(|&j| score(j)).collect();
+                let scores: Vec<E> = attended.iter().map(|&j| score(j)).collect();
                 let most = scores
                     .iter()
                     .fold(-E::INFINITY, |m, &s| if s > m { s } else { m });
                 let powers: Vec<E> = scores.iter().map(|&s| (s - most).exp()).collect();
                 let sum: E = powers.iter().copied().sum();
                 r.lse[row] = most + sum.ln();
-                let kept: Vec<E> = seen
+                let kept: Vec<E> = attended
                     .iter()
                     .map(|&j| {
                         let mut factor = [E::ONE];
@@ -82,7 +82,7 @@ fn plain<E: Real>(
                     .collect();
                 let gradient = &inputs.context_gradient[row * value_size..][..value_size];
                 let mut weight_gradients = Vec::new();
-                for (n, &j) in seen.iter().enumerate() {
+                for (n, &j) in attended.iter().enumerate() {
                     let weight = powers[n] / sum * kept[n];
                     let mut dot = E::ZERO;
                     for (x, at) in value(j).enumerate() {
@@ -92,10 +92,10 @@ fn plain<E: Real>(
                     }
                     weight_gradients.push(dot * kept[n]);
                 }
-                let mean: E = (0..seen.len())
+                let mean: E = (0..attended.len())
                     .map(|n| powers[n] / sum * weight_gradients[n])
                     .sum();
-                for (n, &j) in seen.iter().enumerate() {
+                for (n, &j) in attended.iter().enumerate() {
                     let ds = powers[n] / sum * (weight_gradients[n] - mean);
                     if bias_heads > 0 {
                         r.bias[bias_row + j] += ds;
@@ -133,9 +133,9 @@ pub(crate) fn assert_precise<E: Real>(
     case: &Case,
     got: &Results<E>,
     inputs: &Inputs<E>,
-    sees: &dyn Fn(usize, usize, usize, usize) -> bool,
+    attends: &dyn Fn(usize, usize, usize, usize) -> bool,
 ) {
-    let widen = |numbers: &[E]| numbers.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
+    let widen = |elements: &[E]| elements.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
     let wide = Inputs {
         queries: widen(&inputs.queries),
         keys: widen(&inputs.keys),
@@ -146,8 +146,8 @@ pub(crate) fn assert_precise<E: Real>(
     let mut exact = *case;
     // The kernels' scale, whatever it was rounded to.
     exact.spread = E::from_f64(case.scale()).to_f64() * (case.size.max(1) as f64).sqrt();
-    let oracle = plain(&exact, &wide, sees);
-    let composition = plain(case, inputs, sees);
+    let oracle = plain(&exact, &wide, attends);
+    let composition = plain(case, inputs, attends);
     let oracle_lse = &oracle.lse;
     let fields = got
         .fields()

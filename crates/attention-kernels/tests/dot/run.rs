@@ -29,20 +29,20 @@ impl<E: Real> Results<E> {
         ]
     }
 
-    /// Every bit of every number.
+    /// Every bit of every element.
     pub(crate) fn bits(&self) -> Vec<u64> {
         let fields = self.fields();
         fields
             .iter()
-            .flat_map(|(_, numbers)| numbers.iter().map(|x| x.to_f64().to_bits()))
+            .flat_map(|(_, elements)| elements.iter().map(|x| x.to_f64().to_bits()))
             .collect()
     }
 
     pub(crate) fn assert_finite(&self, except_lse: bool) {
-        for (name, numbers) in self.fields() {
+        for (name, elements) in self.fields() {
             if !(except_lse && name == "lse") {
                 assert!(
-                    numbers.iter().all(|x| x.is_finite()),
+                    elements.iter().all(|x| x.is_finite()),
                     "{name} is not finite"
                 );
             }
@@ -68,7 +68,7 @@ pub(crate) fn kernels<E: Real>(
         bias_heads,
         ..
     } = case;
-    let problem = DotProductAttentionInputs {
+    let attention = DotProductAttentionInputs {
         queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
         keys: Rows::contiguous(&inputs.keys, [batch, key_heads, keys, size]),
         values: Rows::contiguous(&inputs.values, [batch, key_heads, keys, value_size]),
@@ -78,24 +78,23 @@ pub(crate) fn kernels<E: Real>(
         scale: E::from_f64(case.scale()),
         dropout: case.dropout,
     };
-    run(
-        level,
-        &problem,
-        Rows::contiguous(
-            &inputs.context_gradient,
-            [batch, heads, queries, value_size],
-        ),
-    )
+    let gradient = [batch, heads, queries, value_size];
+    let gradient = Rows::contiguous(&inputs.context_gradient, gradient);
+    let results = run(level, &attention, gradient);
+    if attention.is_decode() {
+        assert_deferred_agrees(level, &attention, inputs, &results);
+    }
+    results
 }
 
 /// Forward, then backward into zeros.
 pub(crate) fn run<E: Real>(
     level: Level,
-    problem: &DotProductAttentionInputs<E>,
+    attention: &DotProductAttentionInputs<E>,
     context_gradient: Rows<E>,
 ) -> Results<E> {
-    let [batch, heads, queries, size] = problem.queries.shape();
-    let [_, key_heads, keys, value_size] = problem.values.shape();
+    let [batch, heads, queries, size] = attention.queries.shape();
+    let [_, key_heads, keys, value_size] = attention.values.shape();
     let poison = E::from_f64(f64::NAN);
     let mut results = Results {
         context: vec![poison; batch * heads * queries * value_size],
@@ -105,82 +104,80 @@ pub(crate) fn run<E: Real>(
         values: vec![E::ZERO; batch * key_heads * keys * value_size],
         bias: vec![
             E::ZERO;
-            problem
+            attention
                 .bias
                 .map_or(0, |bias| batch * bias.shape()[1] * keys)
         ],
     };
     let Results { context, lse, .. } = &mut results;
-    problem.forward(level, context, lse);
+    attention.forward(level, context, lse);
     let gradients = DotProductAttentionGradients {
         queries: &mut results.queries,
         keys: &mut results.keys,
         values: &mut results.values,
-        bias: problem.bias.is_some().then_some(&mut results.bias[..]),
+        bias: attention.bias.is_some().then_some(&mut results.bias[..]),
     };
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&results.context, context_gradient.shape()),
         lse: &results.lse,
         context_gradient,
     };
-    problem.backward(level, &outputs, gradients);
-    if problem.is_decode() {
-        assert_step_agrees(level, problem, context_gradient, &results);
-    }
+    attention.backward(level, &outputs, gradients);
     results
 }
 
-/// A step's queries and bias get the same gradients, and those of keys and values can be made from what it leaves.
-fn assert_step_agrees<E: Real>(
+/// Deferred gradients agree: those of queries and bias, and those of keys and values that are accumulated with the
+/// queries of each group of heads side by side.
+fn assert_deferred_agrees<E: Real>(
     level: Level,
-    problem: &DotProductAttentionInputs<E>,
-    context_gradient: Rows<E>,
+    attention: &DotProductAttentionInputs<E>,
+    inputs: &Inputs<E>,
     whole: &Results<E>,
 ) {
-    let [batch, heads, queries, _] = problem.queries.shape();
-    let [_, key_heads, keys, _] = problem.values.shape();
+    let [batch, heads, queries, size] = attention.queries.shape();
+    let [_, key_heads, keys, value_size] = attention.values.shape();
     let mut scores = vec![E::ZERO; batch * heads * queries * keys];
     let mut weights = scores.clone();
     let mut of_queries = vec![E::ZERO; whole.queries.len()];
     let mut of_bias = vec![E::ZERO; whole.bias.len()];
-    let step = DotProductDeferredGradients {
+    let gradients = DotProductDeferredGradients {
         queries: &mut of_queries,
         scores: &mut scores,
         weights: &mut weights,
-        bias: problem.bias.is_some().then_some(&mut of_bias[..]),
+        bias: attention.bias.is_some().then_some(&mut of_bias[..]),
     };
-    let Results { context, lse, .. } = whole;
+    let shape = [batch, heads, queries, value_size];
     let outputs = AttentionOutputs {
-        context: Rows::contiguous(context, context_gradient.shape()),
-        lse,
-        context_gradient,
+        context: Rows::contiguous(&whole.context, shape),
+        lse: &whole.lse,
+        context_gradient: Rows::contiguous(&inputs.context_gradient, shape),
     };
-    problem.backward_deferred(level, &outputs, step);
+    attention.backward_deferred(level, &outputs, gradients);
     let mut of_keys = vec![E::ZERO; whole.keys.len()];
     let mut of_values = vec![E::ZERO; whole.values.len()];
-    if key_heads == heads {
-        accumulate_deferred(level, problem.scale, &scores, problem.queries, &mut of_keys);
-        accumulate_deferred(level, E::ONE, &weights, context_gradient, &mut of_values);
-    } else {
-        of_keys.clone_from(&whole.keys);
-        of_values.clone_from(&whole.values);
-    }
+    let grouped = |size| [batch, key_heads, heads / key_heads * queries, size];
+    let rows = Rows::contiguous(&inputs.queries, grouped(size));
+    accumulate_deferred(level, attention.scale, &scores, rows, &mut of_keys);
+    let rows = Rows::contiguous(&inputs.context_gradient, grouped(value_size));
+    accumulate_deferred(level, E::ONE, &weights, rows, &mut of_values);
     let pairs = [
         ("queries", &of_queries, &whole.queries),
         ("bias", &of_bias, &whole.bias),
         ("keys", &of_keys, &whole.keys),
         ("values", &of_values, &whole.values),
     ];
-    for (name, step, whole) in pairs {
+    for (name, deferred, whole) in pairs {
         let finite = whole.iter().map(|x| x.to_f64().abs());
         let magnitude = finite.filter(|x| x.is_finite()).fold(0.0, f64::max);
         let bound = if size_of::<E>() == 4 { 2e-6 } else { 4e-15 } * magnitude;
-        for (step, whole) in step.iter().zip(whole) {
-            let (step, whole) = (step.to_f64(), whole.to_f64());
-            let agrees = (step - whole).abs() <= bound || step.to_bits() == whole.to_bits();
+        for (deferred, whole) in deferred.iter().zip(whole) {
+            let (deferred, whole) = (deferred.to_f64(), whole.to_f64());
+            let is_near = (deferred - whole).abs() <= bound;
             assert!(
-                agrees || step.is_nan() && whole.is_nan(),
-                "a step's {name}: {step:e}, not {whole:e}"
+                is_near
+                    || deferred.to_bits() == whole.to_bits()
+                    || deferred.is_nan() && whole.is_nan(),
+                "deferred {name}: {deferred:e}, not {whole:e}"
             );
         }
     }

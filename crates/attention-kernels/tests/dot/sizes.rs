@@ -106,7 +106,7 @@ fn strides_do_not_matter() {
             Rows::strided(&copies[n], shapes[n], strides)
         };
         for level in Level::available() {
-            let problem = DotProductAttentionInputs {
+            let attention = DotProductAttentionInputs {
                 queries: view(0),
                 keys: view(1),
                 values: view(2),
@@ -115,7 +115,7 @@ fn strides_do_not_matter() {
                 scale: case.scale() as f32,
                 dropout: None,
             };
-            let got = run(level, &problem, view(3));
+            let got = run(level, &attention, view(3));
             assert_eq!(
                 got,
                 kernels(level, &case, &inputs, Mask::none()),
@@ -161,7 +161,7 @@ fn expanded_axes() {
     });
     let key_strides = |size| [heads * keys * size, 0, 0];
     for level in Level::available() {
-        let problem = DotProductAttentionInputs {
+        let attention = DotProductAttentionInputs {
             queries: Rows::strided(
                 &inputs.queries,
                 [batch, heads, queries, size],
@@ -182,7 +182,7 @@ fn expanded_axes() {
             &inputs.context_gradient,
             [batch, heads, queries, value_size],
         );
-        let got = run(level, &problem, gradient);
+        let got = run(level, &attention, gradient);
         assert_eq!(
             got,
             kernels(level, &case, &inputs, Mask::none()),
@@ -192,12 +192,12 @@ fn expanded_axes() {
 }
 
 #[test]
-fn pairs_are_added_without_leaving_the_range() {
+fn deferred_pairs_are_added_without_leaving_the_range() {
     let rows = [3e38_f32, -3e38, 3e38, 3e38];
     let rows = Rows::contiguous(&rows, [1, 1, 2, 2]);
     for level in Level::available() {
         let mut sums = [1.0; 4];
-        // The second key is hidden from the second query.
+        // The second key is masked for the second query.
         accumulate_deferred(level, 1e-38, &[2.0, 4.0, 2.0, 0.0], rows, &mut sums);
         let expected = [13.0, 1.0, 13.0, -11.0];
         for (sum, expected) in sums.iter().zip(expected) {
@@ -225,7 +225,7 @@ fn gradients_are_added() {
     let inputs = case.inputs::<f32>(3);
     for level in Level::available() {
         let once = kernels(level, &case, &inputs, Mask::none());
-        let problem = DotProductAttentionInputs {
+        let attention = DotProductAttentionInputs {
             queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
             keys: Rows::contiguous(&inputs.keys, [batch, key_heads, keys, size]),
             values: Rows::contiguous(&inputs.values, [batch, key_heads, keys, value_size]),
@@ -250,7 +250,7 @@ fn gradients_are_added() {
             lse: &once.lse,
             context_gradient: gradient,
         };
-        problem.backward(level, &outputs, gradients);
+        attention.backward(level, &outputs, gradients);
         for ((name, twice), (_, once)) in twice.fields().into_iter().zip(once.fields()).skip(2) {
             let close = twice
                 .iter()
@@ -265,7 +265,7 @@ fn gradients_are_added() {
 #[should_panic(expected = "values expected [2, 3, 7, 13], got [2, 3, 6, 13]")]
 fn values_must_fit_the_keys() {
     let (queries, keys, values) = (vec![0.0; 330], vec![0.0; 462], vec![0.0; 468]);
-    let problem = DotProductAttentionInputs {
+    let attention = DotProductAttentionInputs {
         queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
         keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
         values: Rows::contiguous(&values, [2, 3, 6, 13]),
@@ -275,5 +275,5 @@ fn values_must_fit_the_keys() {
         dropout: None,
     };
     let (mut context, mut lse) = (vec![0.0; 390], vec![0.0; 30]);
-    problem.forward(Level::PORTABLE, &mut context, &mut lse);
+    attention.forward(Level::PORTABLE, &mut context, &mut lse);
 }

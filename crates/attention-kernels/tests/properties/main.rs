@@ -1,4 +1,4 @@
-//! What holds of every problem, tried on random ones.
+//! What holds of all inputs, tried on random ones.
 
 mod fuzz;
 mod support;
@@ -35,12 +35,12 @@ proptest! {
     }
 }
 
-/// One example, two heads, 5 queries, 9 keys, rows of 3 and 5 numbers, lengths and flags: Miri has the time for it.
+/// One example, two heads, 5 queries, 9 keys, rows of 3 and 5 elements, lengths and flags: Miri has the time for it.
 #[test]
-fn a_small_problem_of_each_kernel() {
-    let problem = [0, 1, 4, 2, 0, 2, 1, 4, 0, 0, 3];
-    check_kind(&problem, Kind::AdditiveScore);
-    check_kind(&problem, Kind::AdditiveAttention);
-    check_kind(&problem, Kind::DotProduct);
+fn a_small_case_of_each_kernel() {
+    let case = [0, 1, 4, 2, 0, 2, 1, 4, 0, 0, 3];
+    check_kind(&case, Kind::AdditiveScore);
+    check_kind(&case, Kind::AdditiveAttention);
+    check_kind(&case, Kind::DotProduct);
     check_softmax(&[0, 1, 1, 4, 4, 0, 0, 3]);
 }

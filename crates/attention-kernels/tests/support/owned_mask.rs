@@ -23,7 +23,8 @@ impl OwnedMask {
         mask
     }
 
-    pub(crate) fn sees(&self, [batch, head, query, key]: [usize; 4]) -> bool {
+    /// Whether a query attends to a key.
+    pub(crate) fn attends(&self, [batch, head, query, key]: [usize; 4]) -> bool {
         let index = |shape: &[usize], at: &[usize]| {
             shape.iter().zip(at).fold(0, |index, (size, at)| {
                 index * size + if *size == 1 { 0 } else { *at }

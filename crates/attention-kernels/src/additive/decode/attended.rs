@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::Group;
-use crate::additive::pack::{PackedQueries, pack_keys, packed_block_len, query_tiles};
+use crate::Real;
+use crate::additive::pack::{HeadKeys, PackedQueries, packed_block_len, query_tiles};
 use crate::additive::tile::{KeyBlock, Target, tile_scores};
-use crate::gather::Gathered;
+use crate::gather::AttendedKeys;
 use crate::mask::QueryMask;
 use crate::simd::Simd;
 use crate::softmax::softmax;
 use crate::tiles::KEY_LANES;
-use crate::{HeadIndex, Real, Rows};
 
 /// The weights of all queries of a group, and what it takes to compute them.
 #[derive(Default)]
@@ -38,29 +38,22 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         mut lse: Option<&mut [E]>,
     ) {
         let inputs = &group.attention.score.inputs;
-        let [_, _, num_queries, _] = inputs.queries.shape();
         let [_, _, num_keys, _] = inputs.keys.shape();
-        let span = inputs.mask.span(group.key.batch, 0..num_queries, num_keys);
+        let queries = 0..group.num_queries;
+        let span = inputs.mask.span(group.key.batch, queries, num_keys);
         let blocks = span.start / KEY_LANES..span.end.div_ceil(KEY_LANES);
         self.first = blocks.start * KEY_LANES;
         self.stride = blocks.len() * KEY_LANES;
         self.weights.resize(group.len() * self.stride, E::ZERO);
-        self.scores(simd, group, &span, blocks);
+        self.scores(simd, group, span, blocks);
         self.masks.clear();
-        let rows = 0..group.len();
-        let masks = rows.map(|row| {
-            inputs
-                .mask
-                .of_query(group.head(row), group.query(row), num_keys)
-        });
-        self.masks.extend(masks);
+        let mask = inputs.mask;
+        let of_row = |row| mask.of_query(group.head(row), group.query(row), num_keys);
+        self.masks.extend((0..group.len()).map(of_row));
+        let keys = self.first..self.first + self.stride;
         for (row, mask) in self.masks.iter().enumerate() {
             let weights = &mut self.weights[row * self.stride..(row + 1) * self.stride];
-            mask.fill(
-                &(self.first..self.first + self.stride),
-                weights,
-                -E::INFINITY,
-            );
+            mask.fill(&keys, weights, -E::INFINITY);
             let sum = softmax(simd, weights);
             if let Some(lse) = &mut lse {
                 lse[row] = sum;
@@ -68,14 +61,14 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         }
     }
 
-    /// The scores of all queries with some blocks of keys, `[queries][stride]`, in place of the weights. Keys outside of
-    /// `span` are masked.
+    /// The scores of all queries with some blocks of keys, `[queries][stride]`, in place of the weights. Keys outside
+    /// of `span` are masked.
     #[inline(always)]
     fn scores<S: Simd<E>>(
         &mut self,
         simd: S,
         group: &Group<'a, E>,
-        span: &Range<usize>,
+        span: Range<usize>,
         blocks: Range<usize>,
     ) {
         let score = group.attention.score;
@@ -84,16 +77,19 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         let rows = 0..group.len();
         let queries = rows.map(|row| inputs.queries.row(group.head(row), group.query(row)));
         self.queries.pack(simd, queries, &score.weights);
+        let head = HeadKeys {
+            rows: inputs.keys,
+            at: group.key,
+            attended: span,
+        };
         if score.packed.is_none() {
             self.packed.resize(packed_block_len(units), E::ZERO);
-            self.key_block.resize(KEY_LANES * units, E::ZERO);
         }
         for (column, block) in (0..).step_by(KEY_LANES).zip(blocks) {
             let packed = match score.packed_blocks(group.key, block..block + 1) {
                 Some(packed) => packed,
                 None => {
-                    let (scratch, to) = (&mut self.key_block, &mut self.packed);
-                    pack_keys(simd, &inputs.keys, group.key, block, span, scratch, to);
+                    head.pack(simd, block, &mut self.key_block, &mut self.packed);
                     &self.packed
                 }
             };
@@ -111,63 +107,19 @@ impl<'a, E: Real> GroupWeights<'a, E> {
     }
 }
 
-/// The keys that one query attends to, and an element of each kind for each of them.
-#[derive(Default)]
-pub(super) struct AttendedKeys<E> {
-    pub keys: Vec<usize>,
-    pub weights: Vec<E>,
-    /// What dropout multiplies the weights with.
-    pub factors: Vec<E>,
-    /// The gradients of the weights.
-    pub gradients: Vec<E>,
-    /// Factors of masked keys too.
-    row: Vec<E>,
-}
-
-impl<E: Real> AttendedKeys<E> {
-    /// Lists the keys that a query attends to, their weights and factors.
+impl<E: Real> GroupWeights<'_, E> {
+    /// Lists the keys that a query attends to, their weights and what dropout multiplies those with.
     #[inline(always)]
-    pub(super) fn list(&mut self, group: &Group<E>, weights: &GroupWeights<E>, row: usize) {
-        let GroupWeights { first, stride, .. } = *weights;
-        let mask = &weights.masks[row];
-        self.keys.clear();
+    pub(super) fn list(&self, group: &Group<E>, row: usize, attended: &mut AttendedKeys<E>) {
+        let (mask, weights) = (&self.masks[row], &self.weights[row * self.stride..]);
+        attended.keys.clear();
         let keys = mask.range.clone().filter(|key| mask.attends(*key));
-        self.keys.extend(keys);
-        let pick = |from: &[E], to: &mut Vec<E>| {
-            to.clear();
-            to.extend(self.keys.iter().map(|key| from[key - first]));
-        };
-        pick(
-            &weights.weights[row * stride..(row + 1) * stride],
-            &mut self.weights,
-        );
-        match group.attention.dropout {
-            None => {
-                self.factors.clear();
-                self.factors.resize(self.keys.len(), E::ONE);
-            }
-            Some(dropout) => {
-                self.row.resize(stride, E::ZERO);
-                dropout.factors(group.head(row), group.query(row), first, &mut self.row);
-                pick(&self.row, &mut self.factors);
-            }
-        }
-    }
-
-    /// Multiplies the weights with the factors.
-    #[inline(always)]
-    pub(super) fn drop(&mut self) {
-        for (weight, factor) in self.weights.iter_mut().zip(&self.factors) {
-            *weight = *weight * *factor;
-        }
-    }
-
-    /// The rows of the keys' values.
-    pub(super) fn rows<'a>(&'a self, rows: &Rows<'a, E>, at: HeadIndex) -> Gathered<'a, E> {
-        Gathered {
-            rows: *rows,
-            at,
-            indices: &self.keys,
-        }
+        attended.keys.extend(keys);
+        attended.weights.clear();
+        let weights = attended.keys.iter().map(|key| weights[key - self.first]);
+        attended.weights.extend(weights);
+        let scale = group.attention.dropout_scale();
+        let (head, query) = (group.head(row), group.query(row));
+        attended.draw(group.attention.dropout, head, query, scale);
     }
 }

@@ -2,17 +2,17 @@
 
 use rayon::prelude::*;
 
-use super::attended::{AttendedKeys, GroupWeights};
+use super::attended::GroupWeights;
 use super::score_gradients::{self, GradOutputs};
 use super::{Decode, Group};
 use crate::additive::gradient::{All, QueriesOnly, ScoreGradients};
 use crate::deferred::KeyValueGradients;
-use crate::gather::{Gathered, add_multiples};
+use crate::gather::{AttendedKeys, add_multiples};
 use crate::simd::{Job, Level, Simd};
 use crate::slices::add;
 use crate::stream::{AttentionOutputs, Gradients};
 use crate::tiles::DECODE_HEADS;
-use crate::{HeadIndex, Real, Rows};
+use crate::{Real, Rows};
 
 /// Adds the gradients of queries and weight, and adds or writes those of keys and values, of checked sizes.
 pub(in crate::additive) fn backward<E: Real>(
@@ -34,9 +34,8 @@ pub(in crate::additive) fn backward<E: Real>(
         .for_each_init(
             Scratch::default,
             |scratch, (index, ((queries, keys_and_values), weight))| {
-                let key = HeadIndex::nth(index, heads.key_heads);
                 let job = Backward {
-                    group: Group { attention, key },
+                    group: Group::nth(attention, index),
                     context_gradient: outputs.context_gradient,
                     scratch,
                     queries,
@@ -56,6 +55,8 @@ pub(in crate::additive) fn backward<E: Real>(
 struct Scratch<'a, E> {
     weights: GroupWeights<'a, E>,
     attended: AttendedKeys<E>,
+    /// The gradients of the weights of a query.
+    gradient: Vec<E>,
     sums: score_gradients::Scratch<E>,
     /// A row of the context's gradient, if it has to be widened.
     wide: Vec<E>,
@@ -88,6 +89,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         let Scratch {
             weights: group_weights,
             attended,
+            gradient,
             sums,
             wide,
         } = scratch;
@@ -99,16 +101,12 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         for row in 0..group.len() {
             let upstream = context_gradient.row(group.head(row), group.query(row));
             let upstream = upstream.read(wide);
-            attended.list(&group, group_weights, row);
-            attended.gradients.resize(attended.keys.len(), E::ZERO);
-            let gathered = Gathered {
-                rows: *values,
-                at: group.key,
-                indices: &attended.keys,
-            };
-            gathered.dots(simd, upstream, &mut attended.gradients);
+            group_weights.list(&group, row, attended);
+            gradient.resize(attended.keys.len(), E::ZERO);
+            let values = attended.rows(values, group.key);
+            values.dots(simd, upstream, gradient);
             let mut total = E::ZERO;
-            let lines = attended.gradients.iter_mut().zip(&attended.factors);
+            let lines = gradient.iter_mut().zip(&attended.factors);
             for ((gradient, factor), weight) in lines.zip(&attended.weights) {
                 *gradient = *gradient * *factor;
                 total += *weight * *gradient;
@@ -116,10 +114,10 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             let to = &mut group_weights.weights[row * stride..(row + 1) * stride];
             to.fill(E::ZERO);
             let lines = attended.keys.iter().zip(&attended.weights);
-            for ((key, weight), gradient) in lines.zip(&attended.gradients) {
+            for ((key, weight), gradient) in lines.zip(&*gradient) {
                 to[key - first] = *weight * (*gradient - total);
             }
-            attended.drop();
+            attended.apply_dropout();
             let AttendedKeys { keys, weights, .. } = &*attended;
             match &mut keys_and_values {
                 KeyValueGradients::Added { values, .. } => {

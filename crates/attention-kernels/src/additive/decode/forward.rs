@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::attended::{AttendedKeys, GroupWeights};
+use super::attended::GroupWeights;
 use super::{Decode, Group};
+use crate::Real;
+use crate::gather::AttendedKeys;
 use crate::simd::{Job, Level, Simd};
 use crate::tiles::DECODE_HEADS;
-use crate::{HeadIndex, Real};
 
 /// Writes context and log-sum-exp, of checked sizes.
 pub(in crate::additive) fn forward<E: Real>(
@@ -25,9 +26,8 @@ pub(in crate::additive) fn forward<E: Real>(
         .enumerate()
         .with_min_len(DECODE_HEADS.div_ceil(heads.group()))
         .for_each_init(Scratch::default, |scratch, (index, (context, lse))| {
-            let key = HeadIndex::nth(index, heads.key_heads);
             let job = Forward {
-                group: Group { attention, key },
+                group: Group::nth(attention, index),
                 scratch,
                 context,
                 lse,
@@ -68,8 +68,8 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
         weights.compute(simd, &group, Some(lse));
         context.fill(E::ZERO);
         for (row, context) in context.chunks_exact_mut(value_size).enumerate() {
-            attended.list(&group, weights, row);
-            attended.drop();
+            weights.list(&group, row, attended);
+            attended.apply_dropout();
             let values = attended.rows(values, group.key);
             values.weighted_sum(simd, &attended.weights, E::ONE, context);
         }

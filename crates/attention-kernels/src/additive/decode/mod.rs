@@ -22,29 +22,36 @@ type Decode<'a, E> = Attention<'a, E, AdditiveScore<'a, E>>;
 struct Group<'a, E> {
     attention: &'a Decode<'a, E>,
     key: HeadIndex,
+    /// Of each head.
+    num_queries: usize,
 }
 
-impl<E: Real> Group<'_, E> {
+impl<'a, E: Real> Group<'a, E> {
+    /// The `index`-th of all examples.
+    fn nth(attention: &'a Decode<'a, E>, index: usize) -> Self {
+        let [_, _, num_queries, _] = attention.score.inputs.queries.shape();
+        Self {
+            attention,
+            key: HeadIndex::nth(index, attention.score.heads.key_heads),
+            num_queries,
+        }
+    }
+
     /// How many queries there are.
     fn len(&self) -> usize {
-        let [_, _, num_queries, _] = self.attention.score.inputs.queries.shape();
-        self.attention.score.heads.group() * num_queries
+        self.attention.score.heads.group() * self.num_queries
     }
 
     /// The head of a query.
     #[inline(always)]
     fn head(&self, row: usize) -> HeadIndex {
-        let [_, _, num_queries, _] = self.attention.score.inputs.queries.shape();
-        self.attention
-            .score
-            .heads
-            .member(self.key, row / num_queries)
+        let heads = self.attention.score.heads;
+        heads.member(self.key, row / self.num_queries)
     }
 
     /// Which one of its head a query is.
     #[inline(always)]
     fn query(&self, row: usize) -> usize {
-        let [_, _, num_queries, _] = self.attention.score.inputs.queries.shape();
-        row % num_queries
+        row % self.num_queries
     }
 }

@@ -1,8 +1,8 @@
 //! What the gradients of scores give queries, keys and weight; see `gradient.rs` for the formulas.
 //!
-//! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units, one
-//! query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is read and
-//! written once.
+//! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units,
+//! one query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is
+//! read and written once.
 
 use std::ops::Range;
 
@@ -140,8 +140,9 @@ impl<E: Real> Scratch<E> {
                 weight_sum = simd.add(weight_sum, terms.weight);
                 if W::KEYS {
                     let row = (first_key + lane) * units;
-                    let to = &mut to_keys[row + unit..row + units];
-                    add_vector(simd, weight, terms.row, to);
+                    let to = &mut to_keys[row + unit..row + units.min(unit + S::LANES)];
+                    let sum = simd.mul_add(weight, terms.row, simd.load_partial(to));
+                    simd.store_partial(sum, to);
                 }
             }
             simd.store(query_sum, &mut self.query_sums[at..]);
@@ -184,15 +185,5 @@ impl<E: Real> Scratch<E> {
             }
         }
         Magnitude::from_element(packed[units * KEY_LANES])
-    }
-}
-
-/// `to += a * b`, for as many elements as `to` has.
-#[inline(always)]
-fn add_vector<E: Real, S: Simd<E>>(simd: S, a: S::V, b: S::V, to: &mut [E]) {
-    if to.len() >= S::LANES {
-        simd.store(simd.mul_add(a, b, simd.load(to)), to);
-    } else {
-        simd.store_partial(simd.mul_add(a, b, simd.load_partial(to)), to);
     }
 }

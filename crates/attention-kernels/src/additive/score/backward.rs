@@ -10,7 +10,7 @@ use crate::additive::gradient::{All, KeysOnly, Operand, ScoreGradients, Wanted};
 use crate::checks::{check_len, check_shape};
 use crate::heads::Heads;
 use crate::simd::{Job, Level, Simd};
-use crate::slices::add;
+use crate::slices::{PartialSums, add};
 use crate::tiles::{KEY_LANES, SCORE_KEYS, SCORE_TASKS};
 use crate::{HeadIndex, Real, Rows};
 
@@ -27,7 +27,7 @@ pub(crate) fn backward<E: Real>(
         weight,
     } = gradients;
     let heads = check(inputs, &score_gradients, keys);
-    let [.., num_queries, units] = inputs.queries.shape();
+    let [.., units] = inputs.queries.shape();
     check_len(
         OPERATION,
         "query gradient",
@@ -35,41 +35,22 @@ pub(crate) fn backward<E: Real>(
         queries.len(),
     );
     check_len(OPERATION, "weight gradient", [units], weight.len());
-    let tasks = tasks(inputs, heads, &score_gradients, keys);
+    let mut tasks: Vec<Task<E, All>> = tasks(inputs, heads, &score_gradients, keys);
     if tasks.is_empty() {
         return;
     }
-    let parts = tasks.len() / heads.key_count();
-    let query_len = heads.group() * num_queries * units;
-    // With one part in each head, what its queries get goes straight to where it belongs.
-    let mut partial_queries = Vec::new();
-    let query_slices = if parts == 1 {
-        queries.par_chunks_mut(query_len)
-    } else {
-        partial_queries.resize(tasks.len() * query_len, E::ZERO);
-        partial_queries.par_chunks_mut(query_len)
-    };
+    let mut queries = PartialSums::new(queries, tasks.len() / heads.key_count());
     let mut partial_weights = vec![E::ZERO; tasks.len() * units];
-    tasks
-        .into_par_iter()
-        .zip(query_slices)
-        .zip(partial_weights.par_chunks_mut(units))
-        .for_each(|((task, queries), weight)| {
-            let job = Backward {
-                task,
-                queries,
-                weight,
-                wanted: PhantomData::<All>,
-            };
-            E::dispatch(level, job);
-        });
+    let slices = queries.split(heads.key_count()).into_iter();
+    let slices = slices.zip(partial_weights.chunks_exact_mut(units));
+    for (task, (queries, weight)) in tasks.iter_mut().zip(slices) {
+        (task.queries, task.weight_sums) = (queries, weight);
+    }
+    let tasks = tasks.into_par_iter();
+    tasks.for_each(|task| E::dispatch(level, task));
+    queries.add_up(heads.key_count());
     for partial in partial_weights.chunks_exact(units) {
         add(partial, weight);
-    }
-    if parts > 1 {
-        let partial = partial_queries.par_chunks(parts * query_len);
-        let heads = queries.par_chunks_mut(query_len).zip(partial);
-        heads.for_each(|(to, partial)| partial.chunks(query_len).for_each(|from| add(from, to)));
     }
 }
 
@@ -81,16 +62,9 @@ pub(crate) fn backward_keys<E: Real>(
     keys: &mut [E],
 ) {
     let heads = check(inputs, &score_gradients, keys);
-    let tasks = tasks(inputs, heads, &score_gradients, keys);
-    tasks.into_par_iter().for_each(|task| {
-        let job = Backward {
-            task,
-            queries: &mut [],
-            weight: &mut [],
-            wanted: PhantomData::<KeysOnly>,
-        };
-        E::dispatch(level, job);
-    });
+    let tasks: Vec<Task<E, KeysOnly>> = tasks(inputs, heads, &score_gradients, keys);
+    let tasks = tasks.into_par_iter();
+    tasks.for_each(|task| E::dispatch(level, task));
 }
 
 /// # Panics
@@ -106,14 +80,14 @@ fn check<E: Real>(inputs: &AdditiveScoreInputs<E>, score_gradients: &Rows<E>, ke
     heads
 }
 
-/// The keys of each key head in parts, as many as there are queries and keys to keep every thread busy; none if there is
-/// nothing to do. By shape only, so that the sums over keys are the same on every machine.
-fn tasks<'a, 'b, E: Real>(
+/// The keys of each key head in parts, as many as there are queries and keys to keep every thread busy; none if there
+/// is nothing to do. By shape only, so that the sums over keys are the same on every machine.
+fn tasks<'a, 'b, E: Real, W>(
     inputs: &'a AdditiveScoreInputs<'a, E>,
     heads: Heads,
     score_gradients: &'a Rows<'a, E>,
     keys: &'b mut [E],
-) -> Vec<Task<'a, 'b, E>> {
+) -> Vec<Task<'a, 'b, E, W>> {
     let [_, _, num_queries, units] = inputs.queries.shape();
     let [_, _, num_keys, _] = inputs.keys.shape();
     if heads.count() * num_queries * num_keys * units == 0 {
@@ -132,6 +106,9 @@ fn tasks<'a, 'b, E: Real>(
                 key: HeadIndex::nth(index, heads.key_heads),
                 range: first..first + keys.len() / units,
                 keys,
+                queries: &mut [],
+                weight_sums: &mut [],
+                wanted: PhantomData,
             });
         }
     }
@@ -139,7 +116,7 @@ fn tasks<'a, 'b, E: Real>(
 }
 
 /// Some keys of one head.
-struct Task<'a, 'b, E> {
+struct Task<'a, 'b, E, W> {
     inputs: &'a AdditiveScoreInputs<'a, E>,
     heads: Heads,
     score_gradients: &'a Rows<'a, E>,
@@ -147,50 +124,48 @@ struct Task<'a, 'b, E> {
     range: Range<usize>,
     /// Where their gradients are added, `[keys of the range, units]`.
     keys: &'b mut [E],
-}
-
-/// The gradients of a task that are wanted.
-struct Backward<'a, 'b, 'c, E, W> {
-    task: Task<'a, 'b, E>,
-    /// `[group, queries, units]`, or empty.
-    queries: &'c mut [E],
-    /// `[units]`, or empty.
-    weight: &'c mut [E],
+    /// Where those of the queries are added, `[group, queries, units]`; empty if they are not wanted.
+    queries: &'b mut [E],
+    /// Where that of the weight is added, `[units]`; empty if it is not wanted.
+    weight_sums: &'b mut [E],
     wanted: PhantomData<W>,
 }
 
-impl<E: Real, W: Wanted> Job<E> for Backward<'_, '_, '_, E, W> {
+impl<E: Real, W: Wanted> Job<E> for Task<'_, '_, E, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Task {
-            inputs,
-            heads,
+        let Self {
             score_gradients,
             key,
-            range: of_task,
-            keys: to_keys,
-        } = self.task;
+            ..
+        } = self;
         let AdditiveScoreInputs {
             queries,
             keys,
             weight,
             mask,
-        } = inputs;
+        } = self.inputs;
         let [_, _, num_queries, units] = queries.shape();
         let [_, _, num_keys, _] = keys.shape();
         // Keys that no query attends to are not looked at.
         let span = mask.span(key.batch, 0..num_queries, num_keys);
-        let range = of_task.start.max(span.start)..of_task.end.min(span.end);
+        let range = self.range.start.max(span.start)..self.range.end.min(span.end);
         if range.is_empty() {
             return;
         }
         let (mut query_operand, mut key_operand) = (Operand::default(), Operand::default());
         key_operand.fill_keys(simd, keys, key, range.clone());
         let mut copy = Vec::new();
-        for member in 0..heads.group() {
-            let at = heads.member(key, member);
+        let first = (range.start - self.range.start) * units;
+        let to_keys = &mut self.keys[first..first + range.len() * units];
+        for member in 0..self.heads.group() {
+            if member > 0 {
+                // Each head's sum by itself: its rounding grows with the number of terms.
+                key_operand.clear_sums();
+            }
+            let at = self.heads.member(key, member);
             query_operand.fill_queries(simd, queries, at, 0..num_queries);
             let in_place = score_gradients.in_place(at, 0..num_queries);
             let (gradient, stride) = match in_place.filter(|_| mask.is_none()) {
@@ -211,15 +186,14 @@ impl<E: Real, W: Wanted> Job<E> for Backward<'_, '_, '_, E, W> {
                 gradient,
                 stride,
             };
-            scores.add::<S, W>(simd, &mut query_operand, &mut key_operand, self.weight);
+            let weight_sums = &mut *self.weight_sums;
+            scores.add::<S, W>(simd, &mut query_operand, &mut key_operand, weight_sums);
             if W::QUERIES {
                 let len = num_queries * units;
                 let to = &mut self.queries[member * len..(member + 1) * len];
                 query_operand.add_gradients_to(weight, to);
             }
+            key_operand.add_gradients_to(weight, to_keys);
         }
-        let first = (range.start - of_task.start) * units;
-        let len = range.len() * units;
-        key_operand.add_gradients_to(weight, &mut to_keys[first..first + len]);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{AdditiveScoreInputs, OPERATION};
-use crate::additive::pack::{PackedQueries, UnitWeights, pack_keys, packed_block_len, query_tiles};
+use crate::additive::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, query_tiles};
 use crate::additive::tile::{KeyBlock, Target, tile_scores};
 use crate::checks::check_len;
 use crate::heads::HeadPair;
@@ -31,7 +31,7 @@ pub(crate) fn forward<E: Real>(inputs: &AdditiveScoreInputs<E>, level: Level, sc
     let mut tasks = Vec::with_capacity(heads.count() * num_queries.div_ceil(SCORE_QUERIES));
     for (index, scores) in scores.chunks_mut(num_queries * num_keys).enumerate() {
         let head = heads.nth(index);
-        let first = heads.key_position(head.key) * packed_len;
+        let first = head.key.position(heads.key_heads) * packed_len;
         for (task, scores) in scores.chunks_mut(SCORE_QUERIES * num_keys).enumerate() {
             let first_query = task * SCORE_QUERIES;
             tasks.push(Forward {
@@ -60,31 +60,30 @@ pub(crate) fn packed_keys<E: Real>(
     let blocks = num_keys.div_ceil(KEY_LANES);
     let mut packed = vec![E::ZERO; batch * key_heads * blocks * packed_block_len(units)];
     let tasks = packed.par_chunks_mut(packed_block_len(units)).enumerate();
-    tasks.with_min_len(PACKED_BLOCKS).for_each_init(
-        || vec![E::ZERO; KEY_LANES * units],
-        |scratch, (index, to)| {
+    tasks
+        .with_min_len(PACKED_BLOCKS)
+        .for_each_init(Vec::new, |scratch, (index, to)| {
             let at = HeadIndex::nth(index / blocks, key_heads);
             let pack = Pack {
-                keys: &keys,
-                at,
+                keys: HeadKeys {
+                    rows: keys,
+                    at,
+                    attended: mask.span(at.batch, 0..num_queries, num_keys),
+                },
                 block: index % blocks,
-                attended: mask.span(at.batch, 0..num_queries, num_keys),
                 scratch,
                 to,
             };
             E::dispatch(level, pack);
-        },
-    );
+        });
     packed
 }
 
 /// A block of keys.
 struct Pack<'a, E> {
-    keys: &'a Rows<'a, E>,
-    at: HeadIndex,
+    keys: HeadKeys<'a, E>,
     block: usize,
-    attended: Range<usize>,
-    scratch: &'a mut [E],
+    scratch: &'a mut Vec<E>,
     to: &'a mut [E],
 }
 
@@ -93,15 +92,7 @@ impl<E: Real> Job<E> for Pack<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            keys,
-            at,
-            block,
-            attended,
-            scratch,
-            to,
-        } = self;
-        pack_keys(simd, keys, at, block, &attended, scratch, to);
+        self.keys.pack(simd, self.block, self.scratch, self.to);
     }
 }
 

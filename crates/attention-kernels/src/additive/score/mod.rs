@@ -13,8 +13,8 @@ use crate::simd::Level;
 use crate::tiles::KEY_LANES;
 use crate::{Mask, Real, Rows};
 
-/// Additive scores to compute, `score[b,h,i,j] = sum_u weight[u] tanh(queries[b,h,i,u] + keys[b,n,j,u])`, and 0 for pairs
-/// that are masked.
+/// Additive scores to compute, `score[b,h,i,j] = sum_u weight[u] tanh(queries[b,h,i,u] + keys[b,n,j,u])`, and 0 for
+/// pairs that are masked.
 ///
 /// Fewer key heads than heads are grouped: head `h` attends to the key head `n = h * key_heads / heads`.
 ///
@@ -77,12 +77,12 @@ impl<'a, E: Real> AdditiveScoreInputs<'a, E> {
     }
 
     /// As [`backward`](Self::backward), of the keys alone: for the steps of a decoder, whose gradients of the scores
-    /// [`AdditiveAttentionInputs::backward_deferred`](crate::AdditiveAttentionInputs::backward_deferred) has written, with
-    /// the queries of all steps side by side.
+    /// [`AdditiveAttentionInputs::backward_deferred`](crate::AdditiveAttentionInputs::backward_deferred) has written,
+    /// with the queries of all steps side by side.
     ///
-    /// Where `group` heads share a key head, they may be heads here too, or the queries of the group queries of the key
-    /// head: `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]` without a copy, and so do
-    /// the queries if they are contiguous.
+    /// Where `group` heads share a key head, they may be heads here too. Or the queries of the group are queries of the
+    /// key head: without a copy, `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]`,
+    /// and so do contiguous queries.
     ///
     /// # Shapes
     /// - score_gradients `[batch, heads, queries, keys]`

@@ -1,12 +1,10 @@
 //! The gradients of few queries.
 
-use rayon::prelude::*;
-
-use super::attended::AttendedKeys;
-use super::{Decode, key_heads_per_task};
+use super::attended::ScoredKeys;
+use super::{Decode, run_tasks};
 use crate::Real;
 use crate::deferred::KeyValueGradients;
-use crate::gather::add_multiples;
+use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::{Job, Level, Simd};
 use crate::slices::{add, equal_parts};
@@ -31,29 +29,21 @@ pub(in crate::dot) fn backward<E: Real>(
         .into_iter()
         .zip(gradients.keys_and_values.split(count))
         .zip(equal_parts(&mut bias, count));
-    let mut sums: Vec<Sums<E>> = slices
-        .enumerate()
-        .map(|(index, ((queries, keys_and_values), bias))| Sums {
-            key: HeadIndex::nth(index, heads.key_heads),
-            queries,
-            keys_and_values,
-            bias,
-        })
-        .collect();
-    let run = |sums: &mut [Sums<E>]| {
+    let sums = slices.enumerate();
+    let sums = sums.map(|(index, ((queries, keys_and_values), bias))| Sums {
+        key: HeadIndex::nth(index, heads.key_heads),
+        queries,
+        keys_and_values,
+        bias,
+    });
+    run_tasks(attention, 1, sums.collect(), |sums| {
         let job = Backward {
             attention,
             outputs,
             sums,
         };
         E::dispatch(level, job);
-    };
-    let per_task = key_heads_per_task(attention);
-    if sums.len() <= per_task {
-        run(&mut sums);
-    } else {
-        sums.par_chunks_mut(per_task).for_each(run);
-    }
+    });
     if let Some(to) = gradients.bias {
         let is_shared = to.len() < bias.len();
         for (row, from) in bias.chunks(num_keys).enumerate() {
@@ -85,59 +75,55 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let Self {
-            attention,
-            outputs,
-            sums,
-        } = self;
-        let AttentionOutputs {
-            context,
-            lse,
-            context_gradient,
-        } = outputs;
+        let (attention, outputs) = (self.attention, self.outputs);
         let score = attention.score;
         let [_, _, num_queries, size] = score.queries.shape();
         let [_, _, num_keys, _] = score.keys.shape();
         let heads = score.heads;
-        let scale = E::from_f64(attention.dropout.map_or(1.0, |dropout| dropout.scale()));
-        let mut attended = AttendedKeys::default();
+        let scale = attention.dropout_scale();
+        let mut keys = ScoredKeys::default();
         let mut gradient = Vec::new();
         let [wide_context, wide_gradient] = &mut [Vec::new(), Vec::new()];
-        for sums in sums {
+        for sums in self.sums {
             let key = sums.key;
             for row in 0..heads.group() * num_queries {
                 let (member, query) = (row / num_queries, row % num_queries);
                 let at = heads.member(key, member);
-                attended.score(simd, attention, HeadPair { query: at, key }, query);
-                if attended.keys.is_empty() {
+                keys.score(simd, attention, HeadPair { query: at, key }, query);
+                if keys.attended.keys.is_empty() {
                     continue;
                 }
-                let lse = lse[heads.position(at) * num_queries + query];
-                attended.weigh(simd, lse);
-                attended.draw(attention, at, query);
-                let upstream = context_gradient.row(at, query).read(wide_gradient);
-                let context = context.row(at, query).read(wide_context);
+                let lse = outputs.lse[at.position(heads.heads) * num_queries + query];
+                keys.weigh(simd, lse);
+                let ScoredKeys {
+                    attended,
+                    query: scaled_query,
+                    ..
+                } = &mut keys;
+                attended.draw(attention.dropout, at, query, E::ONE);
+                let upstream = outputs.context_gradient.row(at, query).read(wide_gradient);
+                let context = outputs.context.row(at, query).read(wide_context);
                 let dot: E = context.iter().zip(upstream).map(|(&c, &g)| c * g).sum();
                 gradient.clear();
                 gradient.resize(attended.keys.len(), E::ZERO);
                 let values = attended.rows(&attention.values, key);
                 values.dots(simd, upstream, &mut gradient);
                 let lines = gradient.iter_mut().zip(&attended.weights);
-                for ((gradient, &weight), &kept) in lines.zip(&attended.kept) {
+                for ((gradient, &weight), &kept) in lines.zip(&attended.factors) {
                     *gradient = weight * (*gradient * kept * scale - dot);
                 }
-                attended.drop();
+                attended.apply_dropout();
                 let to_query = &mut sums.queries[row * size..][..size];
                 let keys = attended.rows(&score.keys, key);
                 keys.weighted_sum(simd, &gradient, score.scale, to_query);
-                let AttendedKeys { keys, weights, .. } = &attended;
+                let AttendedKeys { keys, weights, .. } = &*attended;
                 match &mut sums.keys_and_values {
                     KeyValueGradients::Added {
                         keys: to_keys,
                         values: to_values,
                     } => {
                         let rest = score.split.rest;
-                        add_multiples(simd, keys, &gradient, rest, &attended.query, to_keys);
+                        add_multiples(simd, keys, &gradient, rest, scaled_query, to_keys);
                         add_multiples(simd, keys, weights, scale, upstream, to_values);
                     }
                     KeyValueGradients::Deferred {

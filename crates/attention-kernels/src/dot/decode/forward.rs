@@ -1,13 +1,12 @@
 //! Context and log-sum-exp of few queries.
 
-use rayon::prelude::*;
-
-use super::attended::{AttendedKeys, largest};
-use super::{Decode, key_heads_per_task};
+use super::attended::ScoredKeys;
+use super::{Decode, run_tasks};
 use crate::Real;
 use crate::heads::HeadPair;
 use crate::simd::{Job, Level, Simd};
 use crate::slices::equal_parts;
+use crate::softmax::largest;
 use crate::stream::TileScore;
 
 /// Writes context and log-sum-exp, of checked sizes.
@@ -20,21 +19,14 @@ pub(in crate::dot) fn forward<E: Real>(
     let heads = attention.score.sizes().heads;
     let context = equal_parts(context, heads.count());
     let slices = context.into_iter().zip(equal_parts(lse, heads.count()));
-    let mut outputs: Vec<Output<E>> = slices
-        .enumerate()
-        .map(|(index, (context, lse))| Output {
-            head: heads.nth(index),
-            context,
-            lse,
-        })
-        .collect();
-    let run = |outputs: &mut [Output<E>]| E::dispatch(level, Forward { attention, outputs });
-    let per_task = key_heads_per_task(attention) * heads.group();
-    if outputs.len() <= per_task {
-        run(&mut outputs);
-    } else {
-        outputs.par_chunks_mut(per_task).for_each(run);
-    }
+    let outputs = slices.enumerate().map(|(index, (context, lse))| Output {
+        head: heads.nth(index),
+        context,
+        lse,
+    });
+    run_tasks(attention, heads.group(), outputs.collect(), |outputs| {
+        E::dispatch(level, Forward { attention, outputs });
+    });
 }
 
 /// What is written of one head.
@@ -59,22 +51,23 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
     fn run<S: Simd<E>>(self, simd: S) {
         let Self { attention, outputs } = self;
         let [.., value_size] = attention.values.shape();
-        let scale = E::from_f64(attention.dropout.map_or(1.0, |dropout| dropout.scale()));
-        let mut attended = AttendedKeys::default();
+        let scale = attention.dropout_scale();
+        let mut keys = ScoredKeys::default();
         for Output { head, context, lse } in outputs {
             let rows = context.chunks_exact_mut(value_size).zip(lse.iter_mut());
             for (query, (context, lse)) in rows.enumerate() {
-                attended.score(simd, attention, *head, query);
-                let most = largest(simd, &attended.scores);
-                let sum = attended.weigh(simd, most);
+                keys.score(simd, attention, *head, query);
+                let most = largest(simd, &keys.scores);
+                let sum = keys.weigh(simd, most);
                 context.fill(E::ZERO);
                 if sum == E::ZERO {
                     *lse = -E::INFINITY;
                     continue;
                 }
                 *lse = E::from_f64(most.to_f64() + sum.to_f64().ln());
-                attended.draw(attention, head.query, query);
-                attended.drop();
+                let attended = &mut keys.attended;
+                attended.draw(attention.dropout, head.query, query, E::ONE);
+                attended.apply_dropout();
                 let values = attended.rows(&attention.values, head.key);
                 values.weighted_sum(simd, &attended.weights, scale / sum, context);
             }

@@ -8,9 +8,11 @@ mod attended;
 mod backward;
 mod forward;
 
+use rayon::prelude::*;
+
 use super::stream::DotProductScore;
 use crate::Real;
-use crate::stream::{Attention, Sizes, TileScore};
+use crate::stream::{Attention, TileScore};
 use crate::tiles::TASK_PRODUCTS;
 
 pub(super) use backward::backward;
@@ -19,16 +21,20 @@ pub(super) use forward::forward;
 /// The attention that decodes.
 type Decode<'a, E> = Attention<'a, E, DotProductScore<'a, E>>;
 
-/// How many key heads make a task.
-fn key_heads_per_task<E: Real>(attention: &Decode<E>) -> usize {
-    let Sizes {
-        heads,
-        queries,
-        keys,
-        size,
-        ..
-    } = attention.score.sizes();
+/// Runs `run` on the items of all heads, `group` for each key head, in as many tasks as are worth it.
+fn run_tasks<E: Real, T: Send>(
+    attention: &Decode<E>,
+    group: usize,
+    mut items: Vec<T>,
+    run: impl Fn(&mut [T]) + Send + Sync,
+) {
+    let sizes = attention.score.sizes();
     let [.., value_size] = attention.values.shape();
-    let work = heads.group() * queries * keys * (size + value_size);
-    TASK_PRODUCTS.div_ceil(work)
+    let work = sizes.heads.group() * sizes.queries * sizes.keys * (sizes.size + value_size);
+    let per_task = TASK_PRODUCTS.div_ceil(work) * group;
+    if items.len() <= per_task {
+        run(&mut items);
+    } else {
+        items.par_chunks_mut(per_task).for_each(run);
+    }
 }

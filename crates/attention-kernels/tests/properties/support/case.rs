@@ -1,11 +1,12 @@
-//! A problem of attention, for either score.
+//! Inputs of attention, for either score.
 
 use std::fmt;
 
 use attention_kernels::Dropout;
 
-use super::bytes::{Bytes, Numbers};
+use super::bytes::Bytes;
 use super::owned_mask::OwnedMask;
+use super::random::Random;
 use super::sizes::Sizes;
 use super::tensor::{Storage, Tensor};
 
@@ -43,7 +44,7 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn from_bytes(bytes: &[u8], kind: Kind) -> Self {
         let bytes = &mut Bytes::new(bytes);
-        let sizes = Sizes::from_bytes(bytes, kind);
+        let sizes = Sizes::from_bytes(bytes);
         let Sizes {
             batch,
             heads,
@@ -62,7 +63,7 @@ impl Case {
         let keys = tensor(bytes, [key_heads, keys, size], amplitude);
         let values = tensor(bytes, [key_heads, sizes.keys, value_size], 1.0);
         let context_gradient = tensor(bytes, [heads, sizes.queries, value_size], 1.0);
-        let mut numbers = Numbers::new(bytes.next());
+        let mut random = Random::new(bytes.next() as u64);
         let bias_heads = match kind {
             Kind::DotProduct => bytes.one_of(&[None, Some(1), Some(heads)]),
             _ => None,
@@ -70,11 +71,11 @@ impl Case {
         let bias = bias_heads.map(|heads| {
             let mut bias = tensor(bytes, [heads, 1, sizes.keys], 2.0);
             if bytes.next() % 2 == 1 {
-                for number in &mut bias.data {
-                    *number = if numbers.below(9) == 0 {
+                for element in &mut bias.data {
+                    *element = if random.below(9) == 0 {
                         f64::NEG_INFINITY
                     } else {
-                        *number
+                        *element
                     };
                 }
             }
@@ -83,13 +84,13 @@ impl Case {
         let dropout = bytes.one_of(&[None, None, Some(0.0), Some(0.3), Some(1.0)]);
         let mut order: Vec<usize> = (0..batch).collect();
         for at in 1..batch {
-            order.swap(at, numbers.below(at + 1));
+            order.swap(at, random.below(at + 1));
         }
         let some_are_small = bytes.next() % 2 == 1;
-        let weight = |numbers: &mut Numbers| match some_are_small.then(|| numbers.below(4)) {
+        let weight = |random: &mut Random| match some_are_small.then(|| random.below(4)) {
             Some(0) => 0.0,
-            Some(1) => f64::from((numbers.number() * 1e-7) as f32),
-            _ => numbers.number(),
+            Some(1) => f64::from((random.element() * 1e-7) as f32),
+            _ => random.element(),
         };
         let scale = f64::from(1.0 / (size.max(1) as f32).sqrt());
         Self {
@@ -101,7 +102,7 @@ impl Case {
             bias,
             context_gradient,
             score_gradient: Tensor::from_bytes(bytes, sizes.scores(), 1.0),
-            weight: (0..size).map(|_| weight(&mut numbers)).collect(),
+            weight: (0..size).map(|_| weight(&mut random)).collect(),
             scale: bytes.one_of(&[scale, -scale, 0.0]),
             mask,
             dropout: dropout.map(|probability| Dropout::new(probability, 17)),
@@ -109,7 +110,7 @@ impl Case {
         }
     }
 
-    /// How many numbers context and log-sum-exp have.
+    /// How many elements context and log-sum-exp have.
     pub(super) fn output_lens(&self) -> [usize; 2] {
         let Sizes {
             batch,
@@ -138,7 +139,7 @@ impl Case {
         }
     }
 
-    /// A copy whose tensors hold numbers of `storage`.
+    /// A copy whose tensors hold elements of `storage`.
     pub(super) fn rounded(&self, storage: Storage) -> Self {
         Self {
             queries: self.queries.rounded(storage),
@@ -151,8 +152,9 @@ impl Case {
         }
     }
 
-    /// NaN and infinities in everything that no visible pair needs: keys, values and biases of keys that no query
-    /// sees, queries that see no key and the gradients of what they get, and the gradients of hidden scores.
+    /// NaN and infinities in everything that no pair needs but masked ones: keys, values and biases of keys that no
+    /// query attends to, queries that attend to no key and the gradients of what they get, and the gradients of masked
+    /// scores.
     pub(super) fn poisoned(&self) -> Self {
         let Sizes {
             heads,
@@ -160,11 +162,11 @@ impl Case {
             keys,
             ..
         } = self.sizes;
-        let sees = |at| self.mask.sees(at);
-        let query = |[b, h, i, _]: [usize; 4]| (0..keys).any(|j| sees([b, h, i, j]));
+        let attends = |at| self.mask.attends(at);
+        let query = |[b, h, i, _]: [usize; 4]| (0..keys).any(|j| attends([b, h, i, j]));
         let key = |b, j, is_of: &dyn Fn(usize) -> bool| {
             let mut heads = (0..heads).filter(|head| is_of(*head));
-            heads.any(|h| (0..queries).any(|i| sees([b, h, i, j])))
+            heads.any(|h| (0..queries).any(|i| attends([b, h, i, j])))
         };
         let group = |[b, key_head, j, _]: [usize; 4]| {
             key(b, j, &|head| self.sizes.key_head(head) == key_head)
@@ -179,13 +181,13 @@ impl Case {
             values: self.values.poisoned(group),
             bias,
             context_gradient: self.context_gradient.poisoned(query),
-            score_gradient: self.score_gradient.poisoned(sees),
+            score_gradient: self.score_gradient.poisoned(attends),
             ..self.clone()
         }
     }
 }
 
-/// Without the numbers, which are many.
+/// Without the elements, which are many.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Self {

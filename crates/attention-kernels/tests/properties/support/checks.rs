@@ -1,4 +1,4 @@
-//! What must hold of every problem.
+//! What must hold of every case.
 
 use attention_kernels::{HeadIndex, Level, Real};
 
@@ -9,7 +9,7 @@ use super::plain;
 use super::sizes::Sizes;
 use super::tensor::{Storage, reordered};
 
-/// The kernels compute what the definition says; what is hidden changes no bit of it, and neither do the layouts of
+/// The kernels compute what the definition says; what is masked changes no bit of it, and neither do the layouts of
 /// the inputs, nor the order of the examples that of each.
 pub(super) fn check<E: Real>(case: &Case, level: Level) {
     let what = |property| {
@@ -19,18 +19,18 @@ pub(super) fn check<E: Real>(case: &Case, level: Level) {
             level.name()
         )
     };
-    assert_seen_keys(case);
+    assert_attended_keys(case);
     let found = run::<E>(case, level, false);
     assert_close(&what("as defined"), &found, &plain::solve(case));
     assert_same(
-        &what("hidden"),
+        &what("masked"),
         &run(&case.poisoned(), level, false),
         &found,
     );
     if case.kind == Kind::AdditiveAttention {
         assert_same(&what("packed keys"), &run(case, level, true), &found);
         assert_same(
-            &what("packed keys, hidden"),
+            &what("packed keys, masked"),
             &run(&case.poisoned(), level, true),
             &found,
         );
@@ -69,22 +69,28 @@ pub(super) fn check<E: Real>(case: &Case, level: Level) {
     }
 }
 
-/// The mask knows which keys some query sees.
-fn assert_seen_keys(case: &Case) {
+/// The mask knows which keys of a key head some query attends to.
+fn assert_attended_keys(case: &Case) {
     let Sizes {
         batch,
         heads,
+        key_heads,
         queries,
         keys,
         ..
     } = case.sizes;
-    for [b, h] in (0..batch * heads).map(|at| [at / heads, at % heads]) {
-        let is_seen = |j| (0..queries).any(|i| case.mask.sees([b, h, i, j]));
-        let expected: Vec<bool> = (0..keys).map(is_seen).collect();
-        let found =
-            case.mask
-                .mask()
-                .attended_keys(HeadIndex { batch: b, head: h }, 1, queries, keys);
-        assert_eq!(found, expected, "example {b}, head {h}: {case:?}");
+    let group = heads / key_heads.max(1);
+    for at in 0..batch * key_heads {
+        let at = HeadIndex {
+            batch: at / key_heads,
+            head: at % key_heads,
+        };
+        let is_attended = |key| {
+            let mut group = (0..heads).filter(|head| case.sizes.key_head(*head) == at.head);
+            group.any(|h| (0..queries).any(|i| case.mask.attends([at.batch, h, i, key])))
+        };
+        let expected: Vec<bool> = (0..keys).map(is_attended).collect();
+        let found = case.mask.mask().attended_keys(at, group, queries, keys);
+        assert_eq!(found, expected, "{at:?}: {case:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use attention_kernels::Real;
 
-/// A number, and the magnitude of what it is made of: rounding is relative to that.
+/// An element, and the magnitude of what it is made of: rounding is relative to that.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
     pub(super) value: f64,
@@ -25,13 +25,13 @@ pub(super) type Exact = Vec<(&'static str, Vec<Sum>)>;
 /// Results by name.
 pub(super) type Found<E> = Vec<(&'static str, Vec<E>)>;
 
-/// Roundings that a number of the size 1 may be off by. Thousands of problems met 6.3 at most, where a `tanh`
-/// saturates and its slope is what rounding leaves.
+/// Roundings that an element of the size 1 may be off by. Thousands of cases met 6.3 at most, where a `tanh` saturates
+/// and its derivative is what rounding leaves.
 const ROUNDINGS: f64 = 10.0;
 
-/// Each number is the exact one, but for rounding; infinity must be met.
+/// Each element is the exact one, but for rounding; infinity must be met.
 pub(super) fn assert_close<E: Real>(what: &str, found: &Found<E>, exact: &Exact) {
-    // Below that, products of numbers that are there may vanish.
+    // Below that, products of elements that are there may vanish.
     let (epsilon, smallest) = match size_of::<E>() {
         4 => (f64::from(f32::EPSILON), 1e-30),
         _ => (f64::EPSILON, 1e-280),

@@ -11,7 +11,7 @@ use super::exact::Found;
 use super::sizes::Sizes;
 use super::tensor::{Storage, Stored};
 
-/// The numbers of a case in type `E`.
+/// The elements of a case in type `E`.
 pub(super) struct Inputs<'a, E> {
     pub(super) case: &'a Case,
     queries: Stored<E>,
@@ -23,7 +23,7 @@ pub(super) struct Inputs<'a, E> {
     pub(super) weight: Vec<E>,
 }
 
-/// Slices of this many numbers, for what kernels write: NaN shows what they do not write.
+/// Slices of this many elements, for what kernels write: NaN shows what they do not write.
 pub(super) fn outputs<E: Real>(len: usize) -> Vec<E> {
     vec![E::from_f64(f64::NAN); len]
 }
@@ -66,7 +66,7 @@ impl<'a, E: Real> Inputs<'a, E> {
             queries: self.case.queries.view(&self.queries),
             keys: self.case.keys.view(&self.keys),
             values: self.case.values.view(&self.values),
-            bias: bias.map(|(tensor, numbers)| tensor.view(numbers)),
+            bias: bias.map(|(tensor, elements)| tensor.view(elements)),
             mask: self.case.mask.mask(),
             scale: E::from_f64(self.case.scale),
             dropout: self.case.dropout,

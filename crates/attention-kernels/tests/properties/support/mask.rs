@@ -1,7 +1,8 @@
 //! Masks from bytes.
 
-use super::bytes::{Bytes, Numbers};
+use super::bytes::Bytes;
 use super::owned_mask::OwnedMask;
+use super::random::Random;
 use super::tensor::reordered;
 
 impl OwnedMask {
@@ -45,18 +46,18 @@ fn intervals(bytes: &mut Bytes, shape: [usize; 4]) -> (Vec<[usize; 2]>, [usize; 
     let [batch, _, queries, keys] = shape;
     let shape = broadcast(bytes, [batch, queries]);
     let kind = bytes.next() % 5;
-    let mut numbers = Numbers::new(bytes.next());
+    let mut random = Random::new(bytes.next() as u64);
     let mut interval = |query: usize| match kind {
         // Lengths.
-        0 => [0, numbers.below(keys + 1)],
+        0 => [0, random.below(keys + 1)],
         // Causal, from the last query back.
         1 => [0, (query + keys + 1).saturating_sub(queries)],
         // A window, beyond the keys at its end.
         2 => [query.saturating_sub(2), query + 3],
         // Anything: empty, backwards, beyond the keys.
-        3 => [numbers.below(keys + 3), numbers.below(keys + 9)],
-        // The first keys hidden.
-        _ => [numbers.below(keys + 1), usize::MAX],
+        3 => [random.below(keys + 3), random.below(keys + 9)],
+        // The first keys masked.
+        _ => [random.below(keys + 1), usize::MAX],
     };
     let bounds = (0..shape[0] * shape[1]).map(|at| interval(at % shape[1]));
     (bounds.collect(), shape)
@@ -65,7 +66,7 @@ fn intervals(bytes: &mut Bytes, shape: [usize; 4]) -> (Vec<[usize; 2]>, [usize; 
 fn keep(bytes: &mut Bytes, shape: [usize; 4]) -> (Vec<bool>, [usize; 4]) {
     let shape = broadcast(bytes, shape);
     let eighths = bytes.one_of(&[7, 4, 1, 0, 8]);
-    let mut numbers = Numbers::new(bytes.next());
-    let flags = (0..shape.iter().product()).map(|_| numbers.below(8) < eighths);
+    let mut random = Random::new(bytes.next() as u64);
+    let flags = (0..shape.iter().product()).map(|_| random.below(8) < eighths);
     (flags.collect(), shape)
 }

@@ -79,15 +79,15 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
 fn views<E: Real>(case: &Case, level: Level) {
     let shape = case.sizes.scores();
     let len: usize = shape.iter().product();
-    let numbers = outputs::<E>(len + 1);
+    let elements = outputs::<E>(len + 1);
     assert_refused("a longer tensor", case, || {
-        Rows::contiguous(&numbers, shape);
+        Rows::contiguous(&elements, shape);
     });
     if len > 0 {
         assert_refused("a tensor that ends before its last row", case, || {
             let [_, heads, queries, keys] = shape;
             Rows::strided(
-                &numbers[..len - 1],
+                &elements[..len - 1],
                 shape,
                 [heads * queries * keys, queries * keys, keys],
             );
@@ -105,7 +105,7 @@ fn views<E: Real>(case: &Case, level: Level) {
         Dropout::new(1.5, 0);
     });
     assert_refused("weights of another shape", case, || {
-        let scores = Rows::contiguous(&numbers[..len], shape);
+        let scores = Rows::contiguous(&elements[..len], shape);
         masked_softmax(level, &Mask::none(), scores, &mut outputs(len + 1));
     });
 }
@@ -129,30 +129,43 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
     refused("more scores", score, len + 1);
     let [batch, heads, keys, units] = score.keys.shape();
     let shape = [batch + 1, heads, keys, units];
-    let numbers = outputs(shape.iter().product());
+    let elements = outputs(shape.iter().product());
     refused(
         "keys of another batch",
         AdditiveScoreInputs {
-            keys: Rows::contiguous(&numbers, shape),
+            keys: Rows::contiguous(&elements, shape),
             ..score
         },
         len,
     );
     let shape = [batch, heads, keys, units + 1];
-    let numbers = outputs(shape.iter().product());
+    let elements = outputs(shape.iter().product());
     refused(
         "keys of more units",
         AdditiveScoreInputs {
-            keys: Rows::contiguous(&numbers, shape),
+            keys: Rows::contiguous(&elements, shape),
             ..score
         },
         len,
     );
+    if case.sizes.heads > 0 {
+        // One more than the heads divides nothing.
+        let shape = [batch, case.sizes.heads + 1, keys, units];
+        let elements = outputs(shape.iter().product());
+        refused(
+            "more key heads than heads",
+            AdditiveScoreInputs {
+                keys: Rows::contiguous(&elements, shape),
+                ..score
+            },
+            len,
+        );
+    }
     assert_refused("a gradient of another shape", case, || {
         let [batch, heads, queries, keys] = case.sizes.scores();
         let longer = [batch + 1, heads, queries, keys];
-        let numbers = outputs(longer.iter().product());
-        let gradient = Rows::contiguous(&numbers, longer);
+        let elements = outputs(longer.iter().product());
+        let gradient = Rows::contiguous(&elements, longer);
         let of = |rows: &Rows<E>| outputs(rows.shape().iter().product());
         let gradients = AdditiveScoreGradients {
             queries: &mut of(&score.queries),
@@ -176,11 +189,11 @@ fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
     refused("a longer log-sum-exp", attention, [lens[0], lens[1] + 1]);
     let [batch, heads, keys, size] = attention.values.shape();
     let shape = [batch, heads, keys + 1, size];
-    let numbers = outputs(shape.iter().product());
+    let elements = outputs(shape.iter().product());
     refused(
         "more values",
         AdditiveAttentionInputs {
-            values: Rows::contiguous(&numbers, shape),
+            values: Rows::contiguous(&elements, shape),
             ..attention
         },
         lens,
@@ -211,31 +224,31 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
     refused("a longer log-sum-exp", attention, [lens[0], lens[1] + 1]);
     let [batch, heads, keys, size] = attention.keys.shape();
     let shape = [batch, heads, keys, size + 1];
-    let numbers = outputs(shape.iter().product());
+    let elements = outputs(shape.iter().product());
     refused(
         "longer keys",
         DotProductAttentionInputs {
-            keys: Rows::contiguous(&numbers, shape),
+            keys: Rows::contiguous(&elements, shape),
             ..attention
         },
         lens,
     );
     let shape = [batch, heads, keys + 1, size];
-    let numbers = outputs(shape.iter().product());
+    let elements = outputs(shape.iter().product());
     refused(
         "more values",
         DotProductAttentionInputs {
-            values: Rows::contiguous(&numbers, shape),
+            values: Rows::contiguous(&elements, shape),
             ..attention
         },
         lens,
     );
     let shape = [batch, 1, 1, keys + 1];
-    let numbers = outputs(shape.iter().product());
+    let elements = outputs(shape.iter().product());
     refused(
         "a longer bias",
         DotProductAttentionInputs {
-            bias: Some(Rows::contiguous(&numbers, shape)),
+            bias: Some(Rows::contiguous(&elements, shape)),
             ..attention
         },
         lens,

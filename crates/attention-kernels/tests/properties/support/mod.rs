@@ -1,6 +1,6 @@
-//! Random problems, what the kernels make of them, and what they must make of them.
+//! Random inputs, what the kernels make of them, and what they must make of them.
 //!
-//! A string of bytes is a problem: the tests of this folder draw such strings, and so does the fuzzer of `fuzz/`.
+//! A string of bytes is a case: the tests of this folder draw such strings, and so does the fuzzer of `fuzz/`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "the fuzzer calls a part")]
@@ -15,6 +15,8 @@ mod misfits;
 #[path = "../../support/owned_mask.rs"]
 mod owned_mask;
 mod plain;
+#[path = "../../support/random.rs"]
+mod random;
 mod sizes;
 mod softmax;
 mod tensor;
@@ -25,7 +27,7 @@ use case::Case;
 
 pub(crate) use case::Kind;
 
-/// Every check of the problem that `bytes` describe, with the kernel, level and type that they choose.
+/// Every check of the case that `bytes` describe, with the kernel, level and type that they choose.
 pub(crate) fn check_bytes(bytes: &[u8]) {
     let (choice, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let choice = usize::from(*choice);

@@ -26,7 +26,7 @@ pub(super) fn solve(case: &Case) -> Exact {
         ];
     }
     let attended = attend(case, &scores);
-    let scored = score_gradients(case, &attended.slopes);
+    let scored = score_gradients(case, &attended.scores);
     vec![
         ("context", attended.context),
         ("log-sum-exp", attended.lse),
@@ -40,7 +40,7 @@ pub(super) fn solve(case: &Case) -> Exact {
     ]
 }
 
-/// The scores `[batch, heads, queries, keys]`; none where the mask or a bias of minus infinity hides the key.
+/// The scores `[batch, heads, queries, keys]`; none where the mask or a bias of minus infinity masks the key.
 fn scores(case: &Case) -> Vec<Option<Sum>> {
     let sizes = case.sizes;
     let count = sizes.scores().iter().product();
@@ -57,12 +57,12 @@ fn scores(case: &Case) -> Vec<Option<Sum>> {
             let bias = bias.row([b, h % bias.shape[1], 0])[j];
             sum.add(bias, bias.abs());
         }
-        (case.mask.sees([b, h, i, j]) && sum.value != f64::NEG_INFINITY).then_some(sum)
+        (case.mask.attends([b, h, i, j]) && sum.value != f64::NEG_INFINITY).then_some(sum)
     };
     (0..count).map(score).collect()
 }
 
-/// The numbers of a query and a key.
+/// The elements of a query and a key.
 fn pair(case: &Case, [b, h, i, j]: [usize; 4]) -> impl Iterator<Item = (f64, f64)> {
     let query = case.queries.row([b, h, i]);
     let key = case.keys.row([b, case.sizes.key_head(h), j]);
@@ -75,7 +75,7 @@ struct Attended {
     /// The gradient of the values.
     values: Vec<Sum>,
     /// The gradient of the scores.
-    slopes: Vec<Sum>,
+    scores: Vec<Sum>,
 }
 
 fn attend(case: &Case, scores: &[Option<Sum>]) -> Attended {
@@ -93,22 +93,24 @@ fn attend(case: &Case, scores: &[Option<Sum>]) -> Attended {
         context: vec![Sum::default(); rows * value_size],
         lse: vec![Sum::new(f64::NEG_INFINITY, 0.0); rows],
         values: vec![Sum::default(); batch * key_heads * keys * value_size],
-        slopes: vec![Sum::default(); rows * keys],
+        scores: vec![Sum::default(); rows * keys],
     };
     for row in 0..rows {
         let [b, h, i] = [row / queries / heads, row / queries % heads, row % queries];
-        let visible = || (0..keys).filter_map(|j| scores[row * keys + j].map(|score| (j, score)));
-        let largest = visible().fold(f64::NEG_INFINITY, |largest, (_, score)| {
+        let attended_keys =
+            || (0..keys).filter_map(|j| scores[row * keys + j].map(|score| (j, score)));
+        let largest = attended_keys().fold(f64::NEG_INFINITY, |largest, (_, score)| {
             largest.max(score.value)
         });
         if largest == f64::NEG_INFINITY {
             continue;
         }
-        let sum: f64 = visible()
+        let sum: f64 = attended_keys()
             .map(|(_, score)| (score.value - largest).exp())
             .sum();
         // A weight is as precise as the score and the log-sum-exp.
-        let factor = 8.0 + 2.0 * visible().fold(0.0, |most: f64, (_, score)| most.max(score.size));
+        let factor =
+            8.0 + 2.0 * attended_keys().fold(0.0, |most: f64, (_, score)| most.max(score.size));
         attended.lse[row] = Sum::new(largest + sum.ln(), factor);
         let mut kept = vec![1.0; keys];
         if let Some(dropout) = case.dropout {
@@ -118,28 +120,32 @@ fn attend(case: &Case, scores: &[Option<Sum>]) -> Attended {
         let key_head = case.sizes.key_head(h);
         let gradient = case.context_gradient.row([b, h, i]);
         let context = &mut attended.context[row * value_size..][..value_size];
-        let mut slopes = Vec::new();
+        let mut weight_gradients = Vec::new();
         let mut mean = Sum::default();
-        for (j, score) in visible() {
+        for (j, score) in attended_keys() {
             let weight = (score.value - largest).exp() / sum;
             let dropped = weight * kept[j];
             let first = ((b * key_heads + key_head) * keys + j) * value_size;
-            let mut slope = Sum::default();
+            let mut weight_gradient = Sum::default();
             for (x, value) in case.values.row([b, key_head, j]).iter().enumerate() {
                 context[x].add(dropped * value, dropped * value.abs() * factor);
                 attended.values[first + x]
                     .add(dropped * gradient[x], dropped * gradient[x].abs() * factor);
-                slope.add(
+                weight_gradient.add(
                     kept[j] * gradient[x] * value,
                     (kept[j] * gradient[x] * value).abs(),
                 );
             }
-            mean.add(weight * slope.value, weight * slope.size);
-            slopes.push((j, weight, slope));
+            mean.add(
+                weight * weight_gradient.value,
+                weight * weight_gradient.size,
+            );
+            weight_gradients.push((j, weight, weight_gradient));
         }
-        for (j, weight, slope) in slopes {
-            let size = weight * (slope.size + mean.size) * factor;
-            attended.slopes[row * keys + j] = Sum::new(weight * (slope.value - mean.value), size);
+        for (j, weight, gradient) in weight_gradients {
+            let size = weight * (gradient.size + mean.size) * factor;
+            attended.scores[row * keys + j] =
+                Sum::new(weight * (gradient.value - mean.value), size);
         }
     }
     attended
@@ -153,7 +159,7 @@ struct ScoreGradients {
 }
 
 /// What the gradient of the scores makes of queries, keys, weight and bias.
-fn score_gradients(case: &Case, slopes: &[Sum]) -> ScoreGradients {
+fn score_gradients(case: &Case, gradients_of_scores: &[Sum]) -> ScoreGradients {
     let Sizes {
         batch,
         heads,
@@ -173,16 +179,16 @@ fn score_gradients(case: &Case, slopes: &[Sum]) -> ScoreGradients {
         keys: vec![Sum::default(); batch * key_heads * keys * size],
         shared: vec![Sum::default(); shared],
     };
-    for (at, slope) in slopes.iter().enumerate() {
+    for (at, gradient) in gradients_of_scores.iter().enumerate() {
         let [b, h, i, j] = case.sizes.pair(at);
-        if !case.mask.sees([b, h, i, j]) {
+        if !case.mask.attends([b, h, i, j]) {
             continue;
         }
         let query = ((b * heads + h) * queries + i) * size;
         let key = ((b * key_heads + case.sizes.key_head(h)) * keys + j) * size;
         if case.kind == Kind::DotProduct && bias_heads > 0 {
             gradients.shared[(b * bias_heads + h % bias_heads) * keys + j]
-                .add(slope.value, slope.size);
+                .add(gradient.value, gradient.size);
         }
         for (unit, (q, k)) in pair(case, [b, h, i, j]).enumerate() {
             let (to_query, to_key) = (
@@ -191,19 +197,19 @@ fn score_gradients(case: &Case, slopes: &[Sum]) -> ScoreGradients {
             );
             if case.kind == Kind::DotProduct {
                 to_query.add(
-                    slope.value * case.scale * k,
-                    slope.size * (case.scale * k).abs(),
+                    gradient.value * case.scale * k,
+                    gradient.size * (case.scale * k).abs(),
                 );
                 to_key.add(
-                    slope.value * case.scale * q,
-                    slope.size * (case.scale * q).abs(),
+                    gradient.value * case.scale * q,
+                    gradient.size * (case.scale * q).abs(),
                 );
             } else {
                 let (weight, tanh) = (case.weight[unit], (q + k).tanh());
-                let by_unit = slope.value * weight * (1.0 - tanh * tanh);
-                to_query.add(by_unit, slope.size * weight.abs());
-                to_key.add(by_unit, slope.size * weight.abs());
-                gradients.shared[unit].add(slope.value * tanh, slope.size);
+                let by_unit = gradient.value * weight * (1.0 - tanh * tanh);
+                to_query.add(by_unit, gradient.size * weight.abs());
+                to_key.add(by_unit, gradient.size * weight.abs());
+                gradients.shared[unit].add(gradient.value * tanh, gradient.size);
             }
         }
     }

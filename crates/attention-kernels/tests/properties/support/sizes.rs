@@ -1,16 +1,15 @@
-//! The sizes of a problem.
+//! Sizes of inputs.
 
 use super::bytes::Bytes;
-use super::case::Kind;
 
-/// Pairs of numbers that a problem multiplies at most: it is cut down to that.
+/// Pairs of elements that a case multiplies at most: it is cut down to that.
 const LARGEST: usize = 150_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) batch: usize,
     pub(super) heads: usize,
-    /// A divisor of `heads`; as many as they, but for the dot product.
+    /// A divisor of `heads`.
     pub(super) key_heads: usize,
     pub(super) queries: usize,
     pub(super) keys: usize,
@@ -19,7 +18,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn from_bytes(bytes: &mut Bytes, kind: Kind) -> Self {
+    pub(super) fn from_bytes(bytes: &mut Bytes) -> Self {
         let small = |bytes: &mut Bytes| [1, 2, 3, 4, 5, 0][bytes.next() % 6];
         let (batch, heads) = (small(bytes), small(bytes));
         let queries = match bytes.next() {
@@ -56,15 +55,10 @@ impl Sizes {
             .rev()
             .filter(|n| heads.is_multiple_of(*n))
             .collect();
-        let key_heads = if heads == 0 {
+        sizes.key_heads = if heads == 0 {
             0
         } else {
             bytes.one_of(&divisors)
-        };
-        sizes.key_heads = if kind == Kind::DotProduct {
-            key_heads
-        } else {
-            heads
         };
         sizes
     }

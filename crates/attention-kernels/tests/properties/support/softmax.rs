@@ -2,22 +2,23 @@
 
 use attention_kernels::{Level, Real, Rows, masked_softmax, masked_softmax_backward};
 
-use super::bytes::{Bytes, Numbers};
+use super::bytes::Bytes;
 use super::exact::{Exact, Found, Sum, assert_close, assert_same};
 use super::kernels::outputs;
 use super::owned_mask::OwnedMask;
+use super::random::Random;
 use super::tensor::{Storage, Tensor};
 
 /// Scores to take the softmax of.
 #[derive(Clone, Debug)]
-struct Problem {
+struct Case {
     shape: [usize; 4],
     mask: OwnedMask,
     scores: Vec<f64>,
     gradient: Vec<f64>,
 }
 
-impl Problem {
+impl Case {
     fn from_bytes(bytes: &[u8]) -> Self {
         let bytes = &mut Bytes::new(bytes);
         let [batch, heads, queries] = [0; 3].map(|_: usize| [1, 2, 3, 4, 5, 0][bytes.next() % 6]);
@@ -28,14 +29,17 @@ impl Problem {
         let shape = [batch, heads, queries, keys];
         let mask = OwnedMask::from_bytes(bytes, shape);
         let amplitude = bytes.one_of(&[1.0, 8.0, 100.0, 1e30]);
-        let hidden = bytes.next() % 2;
-        let mut numbers = Numbers::new(bytes.next());
-        let scores = (0..shape.iter().product()).map(|_| match numbers.below(16) < hidden {
-            true => f64::NEG_INFINITY,
-            false => f64::from((numbers.number() * amplitude) as f32),
+        let masked = bytes.next() % 2;
+        let mut random = Random::new(bytes.next() as u64);
+        let scores = (0..shape.iter().product()).map(|_| {
+            if random.below(16) < masked {
+                f64::NEG_INFINITY
+            } else {
+                f64::from((random.element() * amplitude) as f32)
+            }
         });
         let scores: Vec<f64> = scores.collect();
-        let gradient = scores.iter().map(|_| numbers.number()).collect();
+        let gradient = scores.iter().map(|_| random.element()).collect();
         Self {
             shape,
             mask,
@@ -44,10 +48,10 @@ impl Problem {
         }
     }
 
-    fn is_visible(&self, at: usize) -> bool {
+    fn is_attended(&self, at: usize) -> bool {
         let [_, heads, queries, keys] = self.shape;
         let (row, key) = (at / keys, at % keys);
-        self.mask.sees([
+        self.mask.attends([
             row / queries / heads,
             row / queries % heads,
             row % queries,
@@ -59,19 +63,19 @@ impl Problem {
     fn solve(&self) -> Exact {
         let [.., keys] = self.shape;
         let mut weights = vec![Sum::default(); self.scores.len()];
-        let mut slopes = weights.clone();
+        let mut score_gradients = weights.clone();
         for first in (0..self.scores.len()).step_by(keys.max(1)) {
             let row = first..first + keys;
-            let visible: Vec<usize> = row
-                .filter(|at| self.is_visible(*at) && self.scores[*at] != f64::NEG_INFINITY)
+            let attended: Vec<usize> = row
+                .filter(|at| self.is_attended(*at) && self.scores[*at] != f64::NEG_INFINITY)
                 .collect();
-            let largest = visible.iter().fold(f64::NEG_INFINITY, |largest, at| {
+            let largest = attended.iter().fold(f64::NEG_INFINITY, |largest, at| {
                 largest.max(self.scores[*at])
             });
             let power = |at: &usize| (self.scores[*at] - largest).exp();
-            let sum: f64 = visible.iter().map(power).sum();
+            let sum: f64 = attended.iter().map(power).sum();
             let mut mean = Sum::default();
-            for at in &visible {
+            for at in &attended {
                 let weight = power(at) / sum;
                 weights[*at] = Sum::new(weight, weight * (8.0 + largest - self.scores[*at]));
                 mean.add(
@@ -79,62 +83,65 @@ impl Problem {
                     weights[*at].size * self.gradient[*at].abs(),
                 );
             }
-            for at in &visible {
+            for at in &attended {
                 let Sum { value, size } = weights[*at];
                 let difference = self.gradient[*at] - mean.value;
-                slopes[*at] = Sum::new(
+                score_gradients[*at] = Sum::new(
                     value * difference,
                     size * (self.gradient[*at].abs() + mean.size),
                 );
             }
         }
-        vec![("weights", weights), ("gradient", slopes)]
+        vec![("weights", weights), ("gradient", score_gradients)]
     }
 
-    /// By the kernels; what is hidden holds `hidden` if there is one.
-    fn run<E: Real>(&self, level: Level, storage: Storage, hidden: Option<f64>) -> Found<E> {
-        let tensor = |numbers: &[f64]| {
-            let number =
-                |(at, x): (usize, &f64)| hidden.filter(|_| !self.is_visible(at)).unwrap_or(*x);
-            Tensor::contiguous(self.shape, numbers.iter().enumerate().map(number).collect())
+    /// By the kernels; what is masked holds `masked` if there is one.
+    fn run<E: Real>(&self, level: Level, storage: Storage, masked: Option<f64>) -> Found<E> {
+        let tensor = |elements: &[f64]| {
+            let element =
+                |(at, x): (usize, &f64)| masked.filter(|_| !self.is_attended(at)).unwrap_or(*x);
+            Tensor::contiguous(
+                self.shape,
+                elements.iter().enumerate().map(element).collect(),
+            )
         };
         let (scores, gradient) = (tensor(&self.scores), tensor(&self.gradient));
-        let [mut weights, mut slopes] = [0; 2].map(|_: usize| outputs(scores.data.len()));
+        let [mut weights, mut score_gradients] = [0; 2].map(|_: usize| outputs(scores.data.len()));
         let stored = scores.stored(storage);
         masked_softmax(level, &self.mask.mask(), scores.view(&stored), &mut weights);
         let rows = Rows::contiguous(&weights, self.shape);
         let stored = gradient.stored(storage);
-        masked_softmax_backward(level, rows, gradient.view(&stored), &mut slopes);
-        vec![("weights", weights), ("gradient", slopes)]
+        masked_softmax_backward(level, rows, gradient.view(&stored), &mut score_gradients);
+        vec![("weights", weights), ("gradient", score_gradients)]
     }
 }
 
-/// The kernels compute what the definition says, rows sum to 1 or are 0, and what is hidden changes no bit.
+/// The kernels compute what the definition says, rows sum to 1 or are 0, and what is masked changes no bit.
 pub(super) fn check<E: Real>(bytes: &[u8], level: Level) {
-    let problem = Problem::from_bytes(bytes);
+    let case = Case::from_bytes(bytes);
     let what = format!(
         "{} on {}: {:?}, {:?}",
         std::any::type_name::<E>(),
         level.name(),
-        problem.shape,
-        problem.mask
+        case.shape,
+        case.mask
     );
-    let found = problem.run::<E>(level, Storage::Whole, None);
-    let exact = problem.solve();
+    let found = case.run::<E>(level, Storage::Whole, None);
+    let exact = case.solve();
     assert_close(&what, &found, &exact);
-    for hidden in [f64::NAN, f64::INFINITY, 1e30] {
+    for masked in [f64::NAN, f64::INFINITY, 1e30] {
         assert_same(
-            &format!("{hidden}, {what}"),
-            &problem.run(level, Storage::Whole, Some(hidden)),
+            &format!("{masked}, {what}"),
+            &case.run(level, Storage::Whole, Some(masked)),
             &found,
         );
     }
     for storage in [Storage::F16, Storage::Bf16] {
-        let round = |numbers: &[f64]| numbers.iter().map(|x| storage.round(*x)).collect();
-        let rounded = Problem {
-            scores: round(&problem.scores),
-            gradient: round(&problem.gradient),
-            ..problem.clone()
+        let round = |elements: &[f64]| elements.iter().map(|x| storage.round(*x)).collect();
+        let rounded = Case {
+            scores: round(&case.scores),
+            gradient: round(&case.gradient),
+            ..case.clone()
         };
         assert_same(
             &format!("half precision, {what}"),
@@ -142,7 +149,7 @@ pub(super) fn check<E: Real>(bytes: &[u8], level: Level) {
             &rounded.run(level, Storage::Whole, None),
         );
     }
-    let keys = problem.shape[3].max(1);
+    let keys = case.shape[3].max(1);
     for (row, (weights, exact)) in found[0]
         .1
         .chunks(keys)
@@ -163,7 +170,7 @@ pub(super) fn check<E: Real>(bytes: &[u8], level: Level) {
         for (weight, exact) in weights.iter().zip(exact) {
             assert!(
                 exact.value != 0.0 || *weight == E::ZERO,
-                "{what}: row {row}: a hidden weight is {weight}"
+                "{what}: row {row}: a masked weight is {weight}"
             );
         }
     }

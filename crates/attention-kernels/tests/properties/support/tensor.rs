@@ -3,9 +3,10 @@
 use attention_kernels::{Half, Real, Rows};
 use half::{bf16, f16};
 
-use super::bytes::{Bytes, Numbers};
+use super::bytes::Bytes;
+use super::random::Random;
 
-/// How numbers lie in memory.
+/// How elements lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Storage {
     /// In the type that kernels compute with.
@@ -15,7 +16,7 @@ pub(super) enum Storage {
 }
 
 impl Storage {
-    /// The nearest number, of a finite one the nearest finite one.
+    /// The nearest element, of a finite one the nearest finite one.
     pub(super) fn round(self, x: f64) -> f64 {
         let largest = f16::MAX.to_f64();
         match self {
@@ -27,14 +28,14 @@ impl Storage {
     }
 }
 
-/// Numbers in memory.
+/// Elements in memory.
 pub(super) enum Stored<E> {
     Whole(Vec<E>),
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
 }
 
-/// Numbers of a tensor `[batch, heads, rows, size]` whose last axis is contiguous. NaN stands where no row is.
+/// Elements of a tensor `[batch, heads, rows, size]` whose last axis is contiguous. NaN stands where no row is.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     pub(super) shape: [usize; 4],
@@ -43,7 +44,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// Numbers in `-amplitude..amplitude`, laid out as `bytes` say: in order, heads behind rows, with gaps, with
+    /// Elements in `-amplitude..amplitude`, laid out as `bytes` say: in order, heads behind rows, with gaps, with
     /// axes that are expanded, or with any strides, so that rows overlap.
     pub(super) fn from_bytes(bytes: &mut Bytes, shape: [usize; 4], amplitude: f64) -> Self {
         let [_, heads, rows, size] = shape;
@@ -62,7 +63,7 @@ impl Tensor {
         if layout & 0x20 != 0 {
             strides[bytes.next() % 3] = 0;
         }
-        let mut numbers = Numbers::new(bytes.next());
+        let mut random = Random::new(bytes.next() as u64);
         let mut tensor = Self {
             shape,
             strides,
@@ -71,8 +72,8 @@ impl Tensor {
         let end = tensor.starts().iter().map(|start| start + size).max();
         tensor.data = vec![f64::NAN; end.unwrap_or(0)];
         for start in tensor.starts() {
-            for number in &mut tensor.data[start..start + size] {
-                *number = numbers.number() * amplitude;
+            for element in &mut tensor.data[start..start + size] {
+                *element = random.element() * amplitude;
             }
         }
         tensor
@@ -109,7 +110,7 @@ impl Tensor {
         &self.data[self.start(at)..][..self.shape[3]]
     }
 
-    /// The numbers as `storage` holds them, to be seen through [`view`](Self::view).
+    /// The elements as `storage` holds them, to be seen through [`view`](Self::view).
     pub(super) fn stored<E: Real>(&self, storage: Storage) -> Stored<E> {
         match storage {
             Storage::Whole => Stored::Whole(self.data.iter().map(|x| E::from_f64(*x)).collect()),
@@ -118,15 +119,15 @@ impl Tensor {
         }
     }
 
-    pub(super) fn view<'a, E>(&self, numbers: &'a Stored<E>) -> Rows<'a, E> {
-        match numbers {
-            Stored::Whole(numbers) => Rows::strided(numbers, self.shape, self.strides),
-            Stored::F16(numbers) => Rows::half(Half::F16(numbers), self.shape, self.strides),
-            Stored::Bf16(numbers) => Rows::half(Half::Bf16(numbers), self.shape, self.strides),
+    pub(super) fn view<'a, E>(&self, elements: &'a Stored<E>) -> Rows<'a, E> {
+        match elements {
+            Stored::Whole(elements) => Rows::strided(elements, self.shape, self.strides),
+            Stored::F16(elements) => Rows::half(Half::F16(elements), self.shape, self.strides),
+            Stored::Bf16(elements) => Rows::half(Half::Bf16(elements), self.shape, self.strides),
         }
     }
 
-    /// A copy whose numbers are among those of `storage`.
+    /// A copy whose elements are among those of `storage`.
     pub(super) fn rounded(&self, storage: Storage) -> Self {
         Self {
             data: self.data.iter().map(|x| storage.round(*x)).collect(),
@@ -144,14 +145,14 @@ impl Tensor {
         Self::contiguous(self.shape, reordered(&rows, order).concat())
     }
 
-    /// The numbers of all rows, one after the other.
+    /// The elements of all rows, one after the other.
     pub(super) fn in_order(&self) -> Vec<f64> {
         let rows = self.starts().into_iter();
         rows.flat_map(|start| self.data[start..][..self.shape[3]].to_vec())
             .collect()
     }
 
-    /// A copy with NaN, infinities and large numbers wherever no number is for which `is_read` holds.
+    /// A copy with NaN, infinities and large elements wherever no element is for which `is_read` holds.
     pub(super) fn poisoned(&self, is_read: impl Fn([usize; 4]) -> bool) -> Self {
         let [batch, heads, rows, size] = self.shape;
         let mut poisoned = self.clone();
@@ -164,8 +165,8 @@ impl Tensor {
             1e30,
             -12.0,
         ];
-        for (at, number) in poisoned.data.iter_mut().enumerate() {
-            *number = poison[at % poison.len()];
+        for (at, element) in poisoned.data.iter_mut().enumerate() {
+            *element = poison[at % poison.len()];
         }
         for at in 0..batch * heads * rows * size {
             let (row, x) = (at / size, at % size);
@@ -180,10 +181,10 @@ impl Tensor {
 }
 
 /// What belongs to each example, in another order.
-pub(super) fn reordered<T: Clone>(numbers: &[T], order: &[usize]) -> Vec<T> {
-    let len = numbers.len() / order.len().max(1);
+pub(super) fn reordered<T: Clone>(elements: &[T], order: &[usize]) -> Vec<T> {
+    let len = elements.len() / order.len().max(1);
     let examples = order
         .iter()
-        .flat_map(|example| &numbers[example * len..(example + 1) * len]);
+        .flat_map(|example| &elements[example * len..(example + 1) * len]);
     examples.cloned().collect()
 }

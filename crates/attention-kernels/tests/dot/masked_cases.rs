@@ -1,7 +1,8 @@
 //! Masks, and cases to try them on.
 
-use crate::case::{Case, Numbers};
+use crate::case::Case;
 use crate::owned_mask::OwnedMask;
+use crate::random::Random;
 
 /// A mask and what it is called.
 #[derive(Clone, Debug)]
@@ -29,10 +30,10 @@ pub(crate) fn masks(case: &Case) -> Vec<Named> {
         };
         Named { name, mask }
     };
-    let mut numbers = Numbers(77);
+    let mut random = Random::new(77);
     let mut keep = |name, shape: [usize; 4], fraction: f64| {
         let count = shape.iter().product();
-        let flags = (0..count).map(|_| numbers.uniform() < fraction).collect();
+        let flags = (0..count).map(|_| random.uniform() < fraction).collect();
         let mask = OwnedMask {
             intervals: None,
             keep: Some((flags, shape)),
@@ -52,13 +53,17 @@ pub(crate) fn masks(case: &Case) -> Vec<Named> {
         intervals("window", [batch, queries], &|b, i| {
             [(i + b).saturating_sub(2), (i + 3).min(keys)]
         }),
-        intervals("the first keys hidden", [1, 1], &|_, _| [late, keys]),
+        intervals("the first keys masked", [1, 1], &|_, _| [late, keys]),
         intervals("first for some only", [1, queries], &|_, i| {
             [late * (i % 2), keys - i % 3]
         }),
-        intervals("some rows see nothing", [batch, queries], &|b, i| {
-            if (i + b) % 3 == 0 { [4, 2] } else { [1, keys] }
-        }),
+        intervals(
+            "some queries attend to nothing",
+            [batch, queries],
+            &|b, i| {
+                if (i + b) % 3 == 0 { [4, 2] } else { [1, keys] }
+            },
+        ),
         intervals("nothing", [1, 1], &|_, _| [0, 0]),
         keep("flags", [batch, heads, queries, keys], 0.5),
         keep("flags of each head", [1, heads, 1, keys], 0.6),
@@ -73,7 +78,12 @@ pub(crate) fn masks(case: &Case) -> Vec<Named> {
     all.push(both);
     if cfg!(miri) {
         all.retain(|named| {
-            ["window", "some rows see nothing", "intervals and flags"].contains(&named.name)
+            [
+                "window",
+                "some queries attend to nothing",
+                "intervals and flags",
+            ]
+            .contains(&named.name)
         });
     }
     all

@@ -1,19 +1,19 @@
-//! What is not finite reaches those who see it and nobody else.
+//! What is not finite reaches what depends on it through pairs that are not masked, and nothing else.
 
 use attention_kernels::Level;
 
 use crate::case::Case;
-use crate::masked::{Named, masks};
+use crate::masked_cases::{Named, masks};
 use crate::run::kernels;
 
-/// A key that holds NaN reaches exactly the queries that see it; all other rows keep every bit.
+/// A key that holds NaN reaches exactly the queries that attend to it; all others keep every bit.
 #[test]
-fn what_some_see_reaches_only_them() {
-    reaches_only_those_who_see(if cfg!(miri) { 5 } else { 61 });
-    reaches_only_those_who_see(3);
+fn a_key_reaches_only_the_queries_that_attend_to_it() {
+    reaches_only_those_that_attend(if cfg!(miri) { 5 } else { 61 });
+    reaches_only_those_that_attend(3);
 }
 
-fn reaches_only_those_who_see(queries: usize) {
+fn reaches_only_those_that_attend(queries: usize) {
     let keys = if cfg!(miri) { 9 } else { 150 };
     let case = Case {
         batch: 1,
@@ -29,11 +29,11 @@ fn reaches_only_those_who_see(queries: usize) {
             let clean = kernels(level, &case, &inputs, mask.mask());
             for (which, bad) in [(0, 3), (0, keys - 2), (1, 3), (1, keys - 2)] {
                 let mut poisoned = inputs.clone();
-                let (numbers, size) = match which {
+                let (elements, size) = match which {
                     0 => (&mut poisoned.keys, case.size),
                     _ => (&mut poisoned.values, case.value_size),
                 };
-                numbers[bad * size + 1] = f32::NAN;
+                elements[bad * size + 1] = f32::NAN;
                 let got = kernels(level, &case, &poisoned, mask.mask());
                 let what = format!("{level:?} {name} {which} {bad}");
                 let same = |got: &[f32], clean: &[f32]| {
@@ -45,7 +45,7 @@ fn reaches_only_those_who_see(queries: usize) {
                     let (h, i) = (row / queries, row % queries);
                     let context = row * case.value_size..(row + 1) * case.value_size;
                     let query = row * case.size..(row + 1) * case.size;
-                    if mask.sees([0, h, i, bad]) {
+                    if mask.attends([0, h, i, bad]) {
                         let nan = |x: &f32| x.is_nan();
                         assert!(got.context[context.start + 1].is_nan(), "{what}: {row}");
                         assert_eq!(
@@ -68,8 +68,8 @@ fn reaches_only_those_who_see(queries: usize) {
                 // A key that shares no query with the bad one keeps its gradients.
                 for j in 0..keys {
                     let mut pairs = (0..2 * queries).map(|row| (row / queries, row % queries));
-                    let met =
-                        pairs.any(|(h, i)| mask.sees([0, h, i, bad]) && mask.sees([0, h, i, j]));
+                    let met = pairs
+                        .any(|(h, i)| mask.attends([0, h, i, bad]) && mask.attends([0, h, i, j]));
                     let key = j * case.size..(j + 1) * case.size;
                     let value = j * case.value_size..(j + 1) * case.value_size;
                     if met {
@@ -90,9 +90,9 @@ fn reaches_only_those_who_see(queries: usize) {
     }
 }
 
-/// A query or an upstream gradient that holds NaN reaches only the keys that the query sees.
+/// A query or an upstream gradient that holds NaN reaches only the keys that the query attends to.
 #[test]
-fn a_bad_query_reaches_only_the_keys_it_sees() {
+fn a_bad_query_reaches_only_the_keys_it_attends_to() {
     bad_query(if cfg!(miri) { 5 } else { 51 });
     bad_query(3);
 }
@@ -123,7 +123,7 @@ fn bad_query(queries: usize) {
                 for j in 0..case.keys {
                     let key = j * case.size..(j + 1) * case.size;
                     let value = j * case.value_size..(j + 1) * case.value_size;
-                    if mask.sees([0, 0, bad, j]) {
+                    if mask.attends([0, 0, bad, j]) {
                         assert!(got.keys[key].iter().all(|x| !x.is_finite()), "{what}: {j}");
                         let values = &got.values[value];
                         assert!(!values[2].is_finite(), "{what}: {j}");

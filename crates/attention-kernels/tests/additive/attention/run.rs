@@ -1,0 +1,136 @@
+//! Additive attention by the kernels.
+
+use attention_kernels::{
+    AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
+    AdditiveScoreInputs, AttentionOutputs, Level, Mask, Real, Rows, accumulate_deferred,
+};
+
+use super::case::{Attention, Outcome};
+use crate::oracle::{error, from_f64, to_f64};
+
+/// The gradients of [`AdditiveAttentionInputs`].
+struct Gradients<E> {
+    queries: Vec<E>,
+    keys: Vec<E>,
+    values: Vec<E>,
+    weight: Vec<E>,
+}
+
+impl<E: Real> Gradients<E> {
+    fn zeros(attention: &AdditiveAttentionInputs<E>) -> Self {
+        let AdditiveScoreInputs {
+            queries,
+            keys,
+            weight,
+            ..
+        } = attention.score;
+        let zeros = |rows: Rows<E>| vec![E::ZERO; rows.shape().iter().product()];
+        Self {
+            queries: zeros(queries),
+            keys: zeros(keys),
+            values: zeros(attention.values),
+            weight: vec![E::ZERO; weight.len()],
+        }
+    }
+
+    fn parts(&self) -> [(&'static str, &[E]); 4] {
+        [
+            ("gradient of queries", &self.queries),
+            ("gradient of keys", &self.keys),
+            ("gradient of values", &self.values),
+            ("gradient of weight", &self.weight),
+        ]
+    }
+}
+
+/// The deferred gradients, those of keys and values accumulated with the queries of each group side by side.
+fn deferred<E: Real>(
+    attention: &AdditiveAttentionInputs<E>,
+    level: Level,
+    outputs: &AttentionOutputs<E>,
+    queries: &[E],
+    context_gradient: &[E],
+) -> Gradients<E> {
+    let [batch, heads, num_queries, units] = attention.score.queries.shape();
+    let [_, key_heads, num_keys, size] = attention.values.shape();
+    let mut gradients = Gradients::zeros(attention);
+    let mut scores = vec![E::ZERO; batch * heads * num_queries * num_keys];
+    let mut weights = scores.clone();
+    let to = AdditiveDeferredGradients {
+        queries: &mut gradients.queries,
+        weight: &mut gradients.weight,
+        scores: &mut scores,
+        weights: &mut weights,
+    };
+    attention.backward_deferred(level, outputs, to);
+    let grouped = [batch, key_heads, heads / key_heads * num_queries];
+    let shape = |size| [grouped[0], grouped[1], grouped[2], size];
+    let rows = Rows::contiguous(context_gradient, shape(size));
+    accumulate_deferred(level, E::ONE, &weights, rows, &mut gradients.values);
+    // Masked pairs are 0 there, so that no mask is needed.
+    let score = AdditiveScoreInputs {
+        queries: Rows::contiguous(queries, shape(units)),
+        mask: Mask::none(),
+        ..attention.score
+    };
+    let scores = Rows::contiguous(&scores, shape(num_keys));
+    score.backward_keys(level, scores, &mut gradients.keys);
+    gradients
+}
+
+impl Attention {
+    /// With keys packed before or not.
+    pub(super) fn run<E: Real>(&self, level: Level, packed: bool) -> Outcome {
+        let case = &self.case;
+        let [batch, heads, num_queries, num_keys, units] = case.sizes;
+        let (queries, keys) = (from_f64::<E>(&case.queries), from_f64::<E>(&case.keys));
+        let (weight, values) = (from_f64::<E>(&case.weight), from_f64::<E>(&self.values));
+        let gradient = from_f64::<E>(&self.context_gradient);
+        let mask = case.mask.mask();
+        let of_keys = |size| [batch, case.key_heads, num_keys, size];
+        let key_rows = Rows::contiguous(&keys, of_keys(units));
+        let packed =
+            packed.then(|| AdditiveScoreInputs::packed_keys(key_rows, mask, num_queries, level));
+        let attention = AdditiveAttentionInputs {
+            score: AdditiveScoreInputs {
+                queries: Rows::contiguous(&queries, [batch, heads, num_queries, units]),
+                keys: key_rows,
+                weight: &weight,
+                mask,
+            },
+            values: Rows::contiguous(&values, of_keys(self.value_size)),
+            packed_keys: packed.as_deref(),
+            dropout: self.dropout,
+        };
+        let nan = E::from_f64(f64::NAN);
+        let mut context = vec![nan; gradient.len()];
+        let mut lse = vec![nan; batch * heads * num_queries];
+        attention.forward(level, &mut context, &mut lse);
+        let shape = [batch, heads, num_queries, self.value_size];
+        let outputs = AttentionOutputs {
+            context: Rows::contiguous(&context, shape),
+            lse: &lse,
+            context_gradient: Rows::contiguous(&gradient, shape),
+        };
+        let mut gradients = Gradients::zeros(&attention);
+        let to = AdditiveAttentionGradients {
+            queries: &mut gradients.queries,
+            keys: &mut gradients.keys,
+            values: &mut gradients.values,
+            weight: &mut gradients.weight,
+        };
+        attention.backward(level, &outputs, to);
+        if attention.is_decode() {
+            let deferred = deferred(&attention, level, &outputs, &queries, &gradient);
+            for ((name, deferred), (_, whole)) in deferred.parts().iter().zip(gradients.parts()) {
+                let (found, magnitude) = error(&to_f64(deferred), &to_f64(whole));
+                let bound = if size_of::<E>() == 4 { 2e-6 } else { 4e-15 } * magnitude;
+                assert!(found <= bound, "deferred {name}: {found:e} above {bound:e}");
+            }
+        }
+        let gradients = gradients.parts();
+        let mut outcome = vec![("context", to_f64(&context)), ("log-sum-exp", to_f64(&lse))];
+        outcome.extend(gradients.map(|(name, elements)| (name, to_f64(elements))));
+        outcome
+    }
+}
