@@ -151,6 +151,21 @@ impl<'a> Mask<'a> {
         QueryMask { range, keep }
     }
 
+    /// The sizes that the mask tells apart, `[batch or 1, heads or 1, queries or 1]`.
+    pub fn shape(&self) -> [usize; 3] {
+        let [batch, queries] = self.intervals.map_or([1; 2], |intervals| intervals.shape);
+        let [keep_batch, heads, keep_queries, _] = self.keep.map_or([1; 4], |keep| keep.shape);
+        [batch.max(keep_batch), heads, queries.max(keep_queries)]
+    }
+
+    /// Writes for each key of `masked` whether it is masked for one query of one head.
+    pub fn masked_keys(&self, at: HeadIndex, query: usize, masked: &mut [bool]) {
+        let keys = 0..masked.len();
+        masked.fill(false);
+        self.of_query(at, query, keys.len())
+            .fill(&keys, masked, true);
+    }
+
     /// Whether each of `num_keys` keys of the key head `key` is attended to: by one of the `num_queries` queries of one
     /// of the `group` heads that share it, which are `key.head * group ..`.
     ///
@@ -328,6 +343,25 @@ mod tests {
         let attended = |head| mask.attended_keys(at(0, head), 2, 5, 3);
         assert_eq!(attended(0), [true, true, false]);
         assert_eq!(attended(1), [false, true, true]);
+    }
+
+    #[test]
+    fn masked_keys_lie_outside_of_the_interval_or_are_not_kept() {
+        let bounds = [[1, 3], [0, 9], [2, 1], [0, 1]];
+        let keep = [true, true, false];
+        let mask = Mask::none()
+            .with_intervals(&bounds, [2, 2])
+            .with_keep(&keep, [1, 1, 1, 3]);
+        assert_eq!(mask.shape(), [2, 1, 2]);
+        let masked = |batch, query| {
+            let mut masked = [true, false, true];
+            mask.masked_keys(at(batch, 5), query, &mut masked);
+            masked
+        };
+        assert_eq!(masked(0, 0), [true, false, true]);
+        assert_eq!(masked(0, 1), [false, false, true]);
+        assert_eq!(masked(1, 0), [true, true, true]);
+        assert_eq!(masked(1, 1), [false, true, true]);
     }
 
     #[test]

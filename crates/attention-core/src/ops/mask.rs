@@ -1,8 +1,8 @@
 //! A mask, resolved for the scores of one call.
 
-use std::ops::Range;
 use std::sync::Arc;
 
+use attention_kernels as kernels;
 use burn::backend::tensor::{BoolTensor, IntTensor};
 use burn::backend::{Backend, BackendTypes, ExtensionType};
 
@@ -108,111 +108,55 @@ pub struct Keep {
 }
 
 impl HostMask {
-    /// The keys of one row of pairs, of `num_keys`.
-    fn row(&self, [batch, head, query]: [usize; 3], num_keys: usize) -> MaskRow<'_> {
-        let keys = match &self.intervals {
-            Some(Intervals { bounds, shape }) => {
-                let [start, end] = bounds[broadcast_index(*shape, [batch, query])];
-                let end = end.min(num_keys);
-                start.min(end)..end
-            }
-            None => 0..num_keys,
-        };
-        let keep = self.keep.as_ref().map(|Keep { flags, shape }| {
-            let first = broadcast_index(*shape, [batch, head, query, 0]);
-            &flags[first..first + shape[3]]
-        });
-        MaskRow { keys, keep }
-    }
-
-    /// The sizes that the mask tells apart: `[batch or 1, heads or 1, queries or 1]`.
-    fn shape(&self) -> [usize; 3] {
-        let intervals = self.intervals.as_ref();
-        let [batch, queries] = intervals.map_or([1, 1], |intervals| intervals.shape);
-        let [keep_batch, heads, keep_queries, _] =
-            self.keep.as_ref().map_or([1; 4], |keep| keep.shape);
-        [batch.max(keep_batch), heads, queries.max(keep_queries)]
+    /// What the kernels read.
+    pub(super) fn view(&self) -> kernels::Mask<'_> {
+        let mut mask = kernels::Mask::none();
+        if let Some(Intervals { bounds, shape }) = &self.intervals {
+            mask = mask.with_intervals(bounds, *shape);
+        }
+        if let Some(Keep { flags, shape }) = &self.keep {
+            mask = mask.with_keep(flags, *shape);
+        }
+        mask
     }
 
     /// The masked pairs, true where masked, and their shape `[batch or 1, heads or 1, queries or 1, num_keys]`.
     pub(super) fn masked_pairs(&self, num_keys: usize) -> (Vec<bool>, [usize; 4]) {
-        let [batch, heads, queries] = self.shape();
-        let mut masked = vec![true; batch * heads * queries * num_keys];
+        let mask = self.view();
+        let [batch, heads, queries] = mask.shape();
+        let mut masked = vec![false; batch * heads * queries * num_keys];
         for (index, masked) in masked.chunks_exact_mut(num_keys.max(1)).enumerate() {
-            let (head, query) = (index / queries, index % queries);
-            let row = self.row([head / heads, head % heads, query], num_keys);
-            row.for_each_key(|key| masked[key] = false);
+            mask.masked_keys(head(index / queries, heads), index % queries, masked);
         }
         (masked, [batch, heads, queries, num_keys])
     }
 
     /// The padding, true for a key that no query of any head which reads it attends to, and its shape
-    /// `[batch or 1, key_heads or 1, num_keys]`; `None` if there is none. The time grows with queries + keys if there are
-    /// no flags, and with their product if there are.
+    /// `[batch or 1, key_heads or 1, num_keys]`; `None` if there is none.
     pub(super) fn padding(
         &self,
         key_heads: usize,
         num_keys: usize,
     ) -> Option<(Vec<bool>, [usize; 3])> {
-        let [batch, heads, queries] = self.shape();
+        let mask = self.view();
+        let [batch, heads, queries] = mask.shape();
         let key_heads = key_heads.min(heads);
-        let group = heads / key_heads;
-        let mut padding = vec![true; batch * key_heads * num_keys];
-        for (index, padding) in padding.chunks_exact_mut(num_keys.max(1)).enumerate() {
-            let (batch, key_head) = (index / key_heads, index % key_heads);
-            let readers = key_head * group..(key_head + 1) * group;
-            let rows = readers.flat_map(|head| (0..queries).map(move |query| (head, query)));
-            let rows = rows.map(|(head, query)| self.row([batch, head, query], num_keys));
-            match &self.keep {
-                Some(_) => rows.for_each(|row| row.for_each_key(|key| padding[key] = false)),
-                None => clear_ranges(rows.map(|row| row.keys), padding),
-            }
-        }
+        let attended = (0..batch * key_heads).flat_map(|index| {
+            mask.attended_keys(head(index, key_heads), heads / key_heads, queries, num_keys)
+        });
+        let padding: Vec<bool> = attended.map(|attended| !attended).collect();
         padding
             .contains(&true)
             .then_some((padding, [batch, key_heads, num_keys]))
     }
 }
 
-/// The keys that one query attends to.
-struct MaskRow<'a> {
-    /// None outside of it.
-    keys: Range<usize>,
-    /// A flag for each key, or one for all.
-    keep: Option<&'a [bool]>,
-}
-
-impl MaskRow<'_> {
-    fn for_each_key(self, mut f: impl FnMut(usize)) {
-        let keeps = |key: usize| match self.keep {
-            Some([flag]) => *flag,
-            Some(flags) => flags[key],
-            None => true,
-        };
-        self.keys.filter(|key| keeps(*key)).for_each(&mut f);
+/// The `index`-th head of all examples, of `heads` each.
+fn head(index: usize, heads: usize) -> kernels::HeadIndex {
+    kernels::HeadIndex {
+        batch: index / heads,
+        head: index % heads,
     }
-}
-
-/// Sets what lies in one of the ranges to false, in time that grows with their number and that of the flags.
-fn clear_ranges(ranges: impl Iterator<Item = Range<usize>>, flags: &mut [bool]) {
-    // The number of ranges that start at a flag, less those that end there.
-    let mut steps = vec![0_isize; flags.len() + 1];
-    for range in ranges.filter(|range| !range.is_empty()) {
-        steps[range.start] += 1;
-        steps[range.end] -= 1;
-    }
-    let mut depth = 0;
-    for (flag, step) in flags.iter_mut().zip(steps) {
-        depth += step;
-        *flag = *flag && depth == 0;
-    }
-}
-
-/// Where an element lies in a contiguous array whose axes of size 1 are broadcast.
-fn broadcast_index<const N: usize>(shape: [usize; N], at: [usize; N]) -> usize {
-    shape.iter().zip(at).fold(0, |index, (&size, at)| {
-        index * size + if size == 1 { 0 } else { at }
-    })
 }
 
 #[cfg(test)]
@@ -259,21 +203,5 @@ mod tests {
         let padding = vec![false, true, false, true, false, true];
         assert_eq!(mask.padding(2, 3), Some((padding, [1, 2, 3])));
         assert_eq!(mask.padding(1, 3), None);
-    }
-
-    #[test]
-    fn masked_pairs_lie_outside_of_an_interval_or_are_not_kept() {
-        let mut mask = intervals(&[[1, 3], [0, 9], [2, 1], [0, 1]], [2, 2]);
-        let flags = vec![true, true, false];
-        let shape = [1, 1, 1, 3];
-        mask.keep = Some(Keep { flags, shape });
-        let kept = [[1], [0], [9], [0]]; // of each row, beside key 1 of the second
-        let (masked, shape) = mask.masked_pairs(3);
-        assert_eq!(shape, [2, 1, 2, 3]);
-        let expected: Vec<bool> = (0..4)
-            .flat_map(|row| (0..3).map(move |key| (row, key)))
-            .map(|(row, key)| !(kept[row].contains(&key) || (row, key) == (1, 1)))
-            .collect();
-        assert_eq!(masked, expected);
     }
 }

@@ -10,8 +10,8 @@ use burn::tensor::{DType, Element, FloatDType, Shape, TensorData, bf16, f16};
 use super::{AttentionBackend, TensorMap, TrackedInputs};
 use crate::ops::kernels::{Gradient, Kernel, Kernels};
 use crate::ops::{
-    Intervals, Keep, OptionalTensor, ResolvedMask, additive_attention, additive_score,
-    deferred_gradients, dot_product_attention, masked_softmax, pack_additive_keys,
+    OptionalTensor, ResolvedMask, additive_attention, additive_score, deferred_gradients,
+    dot_product_attention, masked_softmax, pack_additive_keys,
 };
 
 /// The kernels, a line for each operation.
@@ -217,17 +217,9 @@ pub(in crate::ops) fn zeros<E: CpuReal>(shape: &Shape) -> Vec<E> {
 /// # Panics
 /// If it lies on a device.
 pub(in crate::ops) fn on_host<B: Backend>(mask: &ResolvedMask<B>) -> Mask<'_> {
-    let host = match mask {
-        ResolvedMask::None => return Mask::none(),
-        ResolvedMask::Host { mask } => mask,
+    match mask {
+        ResolvedMask::None => Mask::none(),
+        ResolvedMask::Host { mask } => mask.view(),
         _ => panic!("expected a mask that was resolved on the host, got one on a device"),
-    };
-    let mut mask = Mask::none();
-    if let Some(Intervals { bounds, shape }) = &host.intervals {
-        mask = mask.with_intervals(bounds, *shape);
     }
-    if let Some(Keep { flags, shape }) = &host.keep {
-        mask = mask.with_keep(flags, *shape);
-    }
-    mask
 }
