@@ -17,7 +17,9 @@ mod mask;
 mod memory;
 mod multi_head_attention;
 mod normalizer;
-mod ops;
+/// Public for the tests of this repository alone; [`backend`] has what others need of it.
+#[doc(hidden)]
+pub mod ops;
 mod position;
 mod rank;
 mod score;

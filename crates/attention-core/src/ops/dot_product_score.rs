@@ -31,7 +31,7 @@ pub struct DotProductScoreInputs<B: Backend> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together.
-pub(crate) fn dot_product_score(
+pub fn dot_product_score(
     queries: Tensor<4>,
     keys: Tensor<4>,
     mask: &Mask,

@@ -25,11 +25,7 @@ pub struct FillPaddingInputs<B: Backend> {
 ///
 /// # Panics
 /// If the mask does not fit, or `key_heads` does not divide `heads`.
-pub(crate) fn fill_padding(
-    tensor: Tensor<4>,
-    mask: &Mask,
-    [heads, num_queries]: [usize; 2],
-) -> Tensor<4> {
+pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize; 2]) -> Tensor<4> {
     let [batch, key_heads, num_keys, size] = tensor.dims();
     super::key_heads::assert_divides("fill_padding", key_heads, heads);
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());

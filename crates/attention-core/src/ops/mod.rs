@@ -33,19 +33,19 @@ mod optional;
 mod pack_additive_keys;
 mod weighted_sum;
 
-pub(crate) use additive_attention::additive_attention;
-pub(crate) use additive_score::additive_score;
+pub use additive_attention::additive_attention;
+pub use additive_score::additive_score;
 pub(crate) use backends::is_in_host_memory;
 pub(crate) use deferred_gradients::defer_gradients;
-pub(crate) use dot_product_attention::dot_product_attention;
-pub(crate) use dot_product_score::dot_product_score;
+pub use dot_product_attention::dot_product_attention;
+pub use dot_product_score::dot_product_score;
 pub(crate) use dropout::drop_weights;
-pub(crate) use fill_padding::fill_padding;
+pub use fill_padding::fill_padding;
 pub(crate) use key_heads::repeat_key_heads;
 pub(crate) use masked::{fill_masked, lowest};
-pub(crate) use masked_softmax::masked_softmax;
+pub use masked_softmax::masked_softmax;
 pub(crate) use pack_additive_keys::pack_additive_keys;
-pub(crate) use weighted_sum::weighted_sum;
+pub use weighted_sum::weighted_sum;
 
 pub use additive_attention::AdditiveAttentionInputs;
 pub use additive_score::AdditiveScoreInputs;

@@ -29,7 +29,7 @@ pub struct WeightedSumInputs<B: Backend> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together.
-pub(crate) fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tensor<4> {
+pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let [batch, heads, num_queries, num_keys] = weights.dims();
     let [_, key_heads, _, value_size] = values.dims();
     assert_shape!(values, [batch, key_heads, num_keys, value_size]);

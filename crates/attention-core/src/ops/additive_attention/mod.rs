@@ -69,7 +69,7 @@ impl<B: Backend> TrackedInputs<B, 4> for AdditiveAttentionInputs<B> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together, or the dropout is not in `[0, 1)`.
-pub(crate) fn additive_attention(
+pub fn additive_attention(
     queries: Tensor<4>,
     memory: &Memory,
     weight: Tensor<1>,

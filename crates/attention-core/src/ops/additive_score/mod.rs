@@ -50,7 +50,7 @@ impl<B: Backend> TrackedInputs<B, 3> for AdditiveScoreInputs<B> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together.
-pub(crate) fn additive_score(
+pub fn additive_score(
     queries: Tensor<4>,
     keys: Tensor<4>,
     weight: Tensor<1>,

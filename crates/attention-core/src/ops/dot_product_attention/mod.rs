@@ -74,7 +74,7 @@ impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
 ///
 /// # Panics
 /// If the shapes or the mask do not fit together, the scale is not finite, or the dropout is not in `[0, 1)`.
-pub(crate) fn dot_product_attention(
+pub fn dot_product_attention(
     queries: Tensor<4>,
     memory: &Memory,
     scale: f64,

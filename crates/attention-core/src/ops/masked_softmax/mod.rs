@@ -43,7 +43,7 @@ impl<B: Backend> TrackedInputs<B, 1> for MaskedSoftmaxInputs<B> {
 ///
 /// # Panics
 /// If the mask does not fit `scores`.
-pub(crate) fn masked_softmax(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
+pub fn masked_softmax(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let mask = mask.resolve(scores.dims(), &scores.device());
     if scores.dims().contains(&0) {
         return scores;
