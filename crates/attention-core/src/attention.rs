@@ -17,7 +17,8 @@ use crate::{
 /// Attention pooling with any scoring function:
 /// `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the keys that the mask shows.
 ///
-/// Queries, keys and values all have three axes, `[batch, queries or keys, size]`, or all four, with the heads after the batch.
+/// Queries, keys and values all have three axes, `[batch, queries or keys, size]`, or all four, with the heads after
+/// the batch.
 #[derive(Module, Debug)]
 pub struct Attention<S: ScoringFunction> {
     /// The scoring function, with its parameters.
@@ -99,7 +100,7 @@ impl DotProductAttentionConfig {
 pub struct AttentionOutput<const D: usize> {
     /// `[batch, queries, value_size]` or `[batch, heads, queries, value_size]`.
     pub context: Tensor<D>,
-    /// The attention weights before dropout. With softmax each row sums to 1, or to 0 where a query sees no key:
+    /// The attention weights before dropout. With softmax each row sums to 1, or to 0 where a query attends to no key:
     /// `[batch, queries, keys]` or `[batch, heads, queries, keys]`.
     pub weights: Tensor<D>,
 }
@@ -182,8 +183,8 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the queries, the type of their elements or the mask do not fit the memory, or it was prepared for a score of another
-    /// type.
+    /// If the queries, the type of their elements or the mask do not fit the memory, or it was prepared for a score of
+    /// another type.
     pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
         let [_, heads, _, _] = memory.keys.dims();
         from_four_axes(self.attend_heads(to_four_axes(queries), heads, memory))
@@ -206,8 +207,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may hold
-    /// anything.
+    /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may
+    /// hold anything.
     fn memory<const D: usize>(
         &self,
         keys: Tensor<D>,

@@ -63,15 +63,16 @@ pub use stateful::{
 
 /// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
 ///
-/// [`AttentionOps`](backend::AttentionOps) is implemented for all backends whose feature is on. Another one takes part with
+/// [`AttentionOps`](backend::AttentionOps) is implemented for all backends whose feature is on. Another one takes part
+/// with
 ///
 /// ```text
 /// impl AttentionBackend for MyBackend {}
 /// impl AttentionOps for MyBackend {}
 /// ```
 ///
-/// Every operation is composed from Burn's then. A kernel is a method of `AttentionOps` that it overrides: it gets all tensors
-/// and options of the operation as one struct, whose mask is resolved.
+/// Every operation is composed from Burn's then. A kernel is a method of `AttentionOps` that it overrides: it gets all
+/// tensors and options of the operation as one struct, whose mask is resolved.
 pub mod backend {
     pub use crate::ops::{
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps,

@@ -11,12 +11,12 @@ use crate::rank::reshape;
 
 /// Which keys each query attends to.
 ///
-/// Valid lengths, causal and window masks say that query `i` attends to the keys `start_i .. end_i`. They stay two integers per
-/// query until a kernel walks them; only [`keep`](Self::keep) and [`drop`](Self::drop) are dense. `&` combines masks: a key
-/// must be visible in both.
+/// Valid lengths, causal and window masks say that query `i` attends to the keys `start_i .. end_i`. They stay two
+/// integers per query until a kernel walks them; only [`keep`](Self::keep) and [`drop`](Self::drop) are dense. `&`
+/// combines masks: a query attends to a key where both say so.
 ///
-/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query that
-/// attends to no key at all gets weights, context and gradients of exactly zero.
+/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query
+/// that attends to no key at all gets weights, context and gradients of exactly zero.
 ///
 /// ```
 /// use attention_core::Mask;
@@ -84,9 +84,9 @@ impl Mask {
 
     /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`.
     ///
-    /// The positions are those of the queries in a call: what a window alone masks for all of them is known in `forward`, but
-    /// not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be finite wherever a gradient
-    /// of their projection is wanted.
+    /// The positions are those of the queries in a call: what a window alone masks for all of them is known in
+    /// `forward`, but not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be finite
+    /// wherever a gradient of their projection is wanted.
     pub fn window(before: usize, after: usize) -> Self {
         Self::from_window(Some(before), Some(after))
     }
@@ -199,8 +199,8 @@ impl Mask {
         }
     }
 
-    /// The same mask, which remembers what it is for scores of `shape`, `[batch, heads, queries, keys]`: all operations of a
-    /// call then read it once.
+    /// The same mask, which remembers what it is for scores of `shape`, `[batch, heads, queries, keys]`: all operations
+    /// of a call then read it once.
     ///
     /// # Panics
     /// If an axis of the mask is neither 1 nor that of `shape`.
@@ -337,7 +337,7 @@ impl Mask {
 }
 
 impl Window {
-    /// The first visible key and one past the last, per query, clamped to the keys.
+    /// The first key that a query attends to and one past the last, per query, clamped to the keys.
     fn bounds(self, num_queries: usize, num_keys: usize) -> Vec<[usize; 2]> {
         let (queries, keys) = (num_queries as i64, num_keys as i64);
         let reach = |limit: Option<usize>| {
@@ -361,7 +361,7 @@ impl Window {
     }
 }
 
-/// A key is visible where both masks show it.
+/// A query attends to a key where both masks say so.
 ///
 /// # Panics
 /// If both are valid lengths or both are dense and an axis differs without being 1.

@@ -68,11 +68,11 @@ impl PreparedKeys {
     }
 }
 
-/// The type for which a memory was prepared: a scoring function, or a [`StatefulAttention`](crate::StatefulAttention) with a
-/// score of its own.
+/// The type for which a memory was prepared: a scoring function, or a [`StatefulAttention`](crate::StatefulAttention)
+/// with a score of its own.
 ///
-/// It is checked at run time. A type parameter of [`Memory`] would tell at compile time, but a model that chooses its attention
-/// by a setting would need an enum of memories beside its enum of attentions.
+/// It is checked at run time. A type parameter of [`Memory`] would tell at compile time, but a model that chooses its
+/// attention by a setting would need an enum of memories beside its enum of attentions.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     id: TypeId,

@@ -18,8 +18,8 @@ pub struct MultiHeadAttentionConfig {
     pub num_hiddens: usize,
     /// The number of heads.
     pub num_heads: usize,
-    /// The number of heads of keys and values, each shared by `num_heads / num_key_value_heads` heads of queries; by default
-    /// `num_heads`.
+    /// The number of heads of keys and values, each shared by `num_heads / num_key_value_heads` heads of queries; by
+    /// default `num_heads`.
     #[config(default = "None")]
     pub num_key_value_heads: Option<usize>,
     /// The size of a query; by default `num_hiddens`.
@@ -127,17 +127,18 @@ impl MultiHeadAttentionConfig {
 /// Multi-head attention around any scoring function:
 /// `W_o [head_1; ..; head_n]`, where `head_h = attention(W_q q, W_k k, W_v v)` on the `h`-th part of each projection.
 ///
-/// With fewer heads of keys and values than of queries, neighbouring heads share theirs (grouped-query attention; with one,
-/// multi-query attention). The kernels read shared keys and values where they are: none is repeated.
+/// With fewer heads of keys and values than of queries, neighbouring heads share theirs (grouped-query attention; with
+/// one, multi-query attention). The kernels read shared keys and values where they are: none is repeated.
 ///
-/// A query that attends to no key has a context of 0 in each head, so that the result is the bias of the output projection.
+/// A query that attends to no key has a context of 0 in each head, so that the result is the bias of the output
+/// projection.
 ///
-/// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; groups: Ainslie et al. 2023, "GQA: Training Generalized
-/// Multi-Query Transformer Models from Multi-Head Checkpoints", section 2.2.
+/// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; groups: Ainslie et al. 2023, "GQA: Training
+/// Generalized Multi-Query Transformer Models from Multi-Head Checkpoints", section 2.2.
 ///
 /// D2L's `MultiHeadAttention`. Burn's `MultiHeadAttention` and this have the same record, with
-/// [`bias`](MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`; for its parameters and
-/// D2L's, see [`import`](crate::import::load_multi_head_attention).
+/// [`bias`](MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`; for
+/// its parameters and D2L's, see [`import`](crate::import::load_multi_head_attention).
 ///
 /// ```
 /// use attention_core::{Mask, MultiHeadAttentionConfig};
@@ -254,8 +255,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         }
     }
 
-    /// Keys and values of their heads. Padding is cleared before it is projected: the gradient of a projection multiplies by
-    /// its input, and padding may hold anything.
+    /// Keys and values of their heads. Padding is cleared before it is projected: the gradient of a projection
+    /// multiplies by its input, and padding may hold anything.
     fn memory(
         &self,
         keys: Tensor<3>,

@@ -12,9 +12,9 @@ use crate::{AdditiveAttention, AdditiveScore};
 /// `"decoder.attention."` for one of a larger model, whose other tensors are left alone.
 ///
 /// # Errors
-/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, one of
-/// the tensors is missing or of another shape than `attention` was configured for, the file has a bias that `attention` has not,
-/// or `attention` normalises w_v, which D2L's does not.
+/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, one of the
+/// tensors is missing or of another shape than `attention` was configured for, the file has a bias that `attention` has
+/// not, or `attention` normalises w_v, which D2L's does not.
 ///
 /// ```no_run
 /// use attention_core::AdditiveAttentionConfig;

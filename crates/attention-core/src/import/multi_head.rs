@@ -6,16 +6,17 @@ use super::ImportError;
 use super::state_dict::{Place, StateDict};
 use crate::{MultiHeadAttention, ScoringFunction};
 
-/// Loads a PyTorch state dict of multi-head attention into `attention`: of D2L's `MultiHeadAttention` (`W_q.weight`, ..,
-/// `W_o.weight`) or of `torch.nn.MultiheadAttention` (`in_proj_weight`, or `q_proj_weight`, `k_proj_weight` and
-/// `v_proj_weight` where the sizes differ; `out_proj.weight`). Biases (`W_q.bias`, ..; `in_proj_bias`, `out_proj.bias`) are
-/// loaded if `attention` has them.
+/// Loads a PyTorch state dict of multi-head attention into `attention`: of D2L's `MultiHeadAttention` (`W_q.weight`,
+/// .., `W_o.weight`) or of `torch.nn.MultiheadAttention` (`in_proj_weight`, or `q_proj_weight`, `k_proj_weight` and
+/// `v_proj_weight` where the sizes differ; `out_proj.weight`). Biases (`W_q.bias`, ..; `in_proj_bias`, `out_proj.bias`)
+/// are loaded if `attention` has them.
 ///
 /// `prefix` is what stands before these names in the file: `""` for a state dict of the attention alone.
 ///
 /// # Errors
-/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, a tensor is missing or
-/// of another shape than `attention` was configured for, or the file has a bias or an output projection that `attention` has not.
+/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, a tensor is
+/// missing or of another shape than `attention` was configured for, or the file has a bias or an output projection that
+/// `attention` has not.
 ///
 /// ```no_run
 /// use attention_core::MultiHeadAttentionConfig;

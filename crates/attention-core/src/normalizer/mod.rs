@@ -10,11 +10,12 @@ use crate::ops::{fill_masked, lowest};
 use crate::sigmoid::sigmoid;
 use crate::{Mask, masked_softmax};
 
-/// What makes attention weights of scores: the second arrow of the pipeline, whatever the scoring function and the mask.
-/// Weights of masked pairs are 0, and so are all of a query that attends to no key.
+/// What makes attention weights of scores: the second arrow of the pipeline, whatever the scoring function and the
+/// mask. Weights of masked pairs are 0, and so are all of a query that attends to no key.
 ///
-/// A score of `-inf` gets the weight 0. A NaN that is not masked reaches its own query (with [`Sigmoid`](Self::Sigmoid) its own
-/// weight) and no other; so does `+inf` where a query's scores are divided or shifted by it, with [`Softmax`](Self::Softmax),
+/// A score of `-inf` gets the weight 0. A NaN that is not masked reaches its own query (with [`Sigmoid`](Self::Sigmoid)
+/// its own weight) and no other; so does `+inf` where a query's scores are divided or shifted by it, with
+/// [`Softmax`](Self::Softmax),
 /// [`Sparsemax`](Self::Sparsemax) and [`SumNormalized`](Self::SumNormalized).
 ///
 /// ```
@@ -40,18 +41,19 @@ pub enum Normalizer {
     /// `max(score - tau, 0)`, with the `tau` of each query that makes its weights sum to 1: the nearest point of the
     /// simplex, where keys well below the best one get exactly 0.
     ///
-    /// Scores that are a constant apart from each other give the same weights. Needs no sorting, so a GPU does it without
-    /// reading anything back.
+    /// Scores that are a constant apart from each other give the same weights. Needs no sorting, so a GPU does it
+    /// without reading anything back.
     ///
     /// Martins & Astudillo 2016, "From Softmax to Sparsemax", section 2.
     Sparsemax,
-    /// 1 for the key of the largest score, the first of equal ones, and 0 for all others: for inference, to look at one
-    /// key only.
+    /// 1 for the key of the largest score, the first of equal ones, and 0 for all others: for inference, to attend to
+    /// one key only.
     ///
     /// Its derivative is 0 wherever there is one. So while training, values learn through the weights, and scores
     /// (queries, keys, parameters of the score) get no gradient.
     Hardmax,
-    /// The score, divided by the sum of its query's scores that are not masked. For scores that are not negative, such as a
+    /// The score, divided by the sum of its query's scores that are not masked. For scores that are not negative, such
+    /// as a
     /// [`KernelScore`](crate::KernelScore)'s; a query whose scores are all 0 (or no normal numbers) has weights 0.
     SumNormalized,
 }
@@ -78,8 +80,8 @@ impl Normalizer {
     }
 }
 
-/// Scores whose masked pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so. They
-/// are not in half precision: of f32, that number lies below any score.
+/// Scores whose masked pairs, and those of `-inf`, hold the lowest finite number instead; and true where that is so.
+/// They are not in half precision: of f32, that number lies below any score.
 fn lower_masked(scores: Tensor<4>, mask: &Mask) -> (Tensor<4>, Tensor<4, Bool>) {
     let lowest = lowest(scores.dtype());
     let scores = fill_masked(scores, mask, f64::NEG_INFINITY);

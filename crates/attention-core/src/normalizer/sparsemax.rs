@@ -1,10 +1,11 @@
 //! Sparsemax: the projection of scores onto the simplex.
 //!
-//! `tau` is the root of `f(t) = sum_j max(z_j - t, 0) - 1`, which is convex, falls, and is linear between scores. Newton's
-//! steps from the left never pass the root, and a step is easy to say: the mean over the scores above `t`, less `1 / count`.
-//! With `g = -f'`, the count of scores above `t`, convexity gives `f_next / f + g_next / g <= 1`, hence
-//! `f_next g_next <= f g / 4`: the number of steps is known beforehand, and nothing is read back to see whether they
-//! suffice. Sorting would need a cumulative sum as well, and on most GPU backends of Burn a sort happens on the host.
+//! `tau` is the root of `f(t) = sum_j max(z_j - t, 0) - 1`, which is convex, falls, and is linear between scores.
+//! Newton's steps from the left never pass the root, and a step is easy to say: the mean over the scores above `t`,
+//! less `1 / count`. With `g = -f'`, the count of scores above `t`, convexity gives `f_next / f + g_next / g <= 1`,
+//! hence `f_next g_next <= f g / 4`: the number of steps is known beforehand, and nothing is read back to see whether
+//! they suffice. Sorting would need a cumulative sum as well, and on most GPU backends of Burn a sort happens on the
+//! host.
 
 use burn::tensor::{Bool, DType, Tensor};
 
@@ -41,7 +42,7 @@ struct Support {
 }
 
 impl Support {
-    /// The support of rows whose largest number is 0; `shifted` is detached.
+    /// The support of rows whose largest element is 0; `shifted` is detached.
     fn find(shifted: Tensor<4>) -> Self {
         let ones = shifted.ones_like();
         let mut support = Self::of(shifted.clone().lower_equal_elem(-1.0), &ones);
@@ -74,8 +75,8 @@ fn above(shifted: Tensor<4>, threshold: Tensor<4>) -> Tensor<4> {
     distance.mask_fill(outside, 0.0)
 }
 
-/// How many steps find the support: each but the last drops a score, and `f g`, at most `keys^2` when they begin, falls by
-/// a factor of 4 until `f` is below the rounding of 1.
+/// How many steps find the support: each but the last drops a score, and `f g`, at most `keys^2` when they begin, falls
+/// by a factor of 4 until `f` is below the rounding of 1.
 fn steps(num_keys: usize, dtype: DType) -> usize {
     let rounding_bits = match dtype {
         DType::F64 => f64::MANTISSA_DIGITS,

@@ -68,8 +68,8 @@ pub(super) fn composed<B: Backend>(inputs: DotProductScoreInputs<B>) -> FloatTen
     let keys = masked.fill_padding(repeated::<B>(keys, heads));
     let queries = B::float_mul_scalar(queries, scale.into());
     let scores = if masked.differs_per_query() {
-        // A key that is not finite gets its scores from the keys as they are, without a gradient: the weights of the queries
-        // that attend to it carry what it holds to theirs.
+        // A key that is not finite gets its scores from the keys as they are, without a gradient: the weights of the
+        // queries that attend to it carry what it holds to theirs.
         let raw = B::float_matmul(
             B::float_detach(queries.clone()),
             B::float_transpose(B::float_detach(keys.clone())),

@@ -39,7 +39,8 @@ impl<B: Backend> Kernels<B> {
 pub(super) struct Kernel<B: Backend, I, S, const N: usize> {
     /// The result, and what the backward pass needs.
     pub(super) forward: fn(I) -> (FloatTensor<B>, S),
-    /// The gradients, from what was saved and the gradient of the result; in the order in which the inputs name their tensors.
+    /// The gradients, from what was saved and the gradient of the result; in the order in which the inputs name their
+    /// tensors.
     pub(super) backward: fn(S, FloatTensor<B>, Deferral) -> [Gradient<B>; N],
 }
 

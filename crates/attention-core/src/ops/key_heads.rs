@@ -15,8 +15,8 @@ pub(super) fn assert_divides(operation: &str, key_heads: usize, heads: usize) {
     );
 }
 
-/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, side by side: what the definitions compute
-/// with.
+/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, side by side: what the definitions
+/// compute with.
 pub(super) fn repeated<B: Backend>(tensor: FloatTensor<B>, heads: usize) -> FloatTensor<B> {
     let [batch, key_heads, keys, size] = tensor.shape().dims();
     if key_heads == heads {

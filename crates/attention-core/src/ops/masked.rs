@@ -1,11 +1,11 @@
 //! Masked pairs and padding in the definitions.
 //!
-//! Two things keep a masked key from leaking. A forward pass would leak through `0 * NaN` in the weighted sum, a backward pass
-//! through `0 * NaN` in the gradients. So whatever is masked is replaced by a finite element *before* the product that would
-//! multiply it by zero: `mask_fill` has gradient 0 where it fills.
+//! Two things keep a masked key from leaking. A forward pass would leak through `0 * NaN` in the weighted sum, a
+//! backward pass through `0 * NaN` in the gradients. So whatever is masked is replaced by a finite element *before* the
+//! product that would multiply it by zero: `mask_fill` has gradient 0 where it fills.
 //!
-//! A key that no query attends to (padding) is simply filled. A key that some queries attend to and others do not (causal
-//! masks) must reach exactly those that do, see [`Split`].
+//! A key that no query attends to (padding) is simply filled. A key that some queries attend to and others do not
+//! (causal masks) must reach exactly those that do, see [`Split`].
 
 use burn::backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, TensorMetadata, get_device_settings};
@@ -119,7 +119,8 @@ impl<B: Backend> Masked<B> {
         B::float_mask_fill(tensor, padding, 0.0.into())
     }
 
-    /// For flags on `[batch, heads, keys, size]`: whether a query attends to a flagged key, `[batch, heads, queries, size]`.
+    /// For flags on `[batch, heads, keys, size]`: whether a query attends to a flagged key, `[batch, heads, queries,
+    /// size]`.
     pub(super) fn reached_by(&self, flags: BoolTensor<B>) -> BoolTensor<B> {
         let [batch, heads, num_keys, _] = flags.shape().dims();
         let settings = get_device_settings::<B>(&flags.device());
@@ -139,8 +140,8 @@ impl<B: Backend> Masked<B> {
     }
 }
 
-/// A tensor's finite part, and where the rest is. Multiplying by the finite part is safe where a masked factor is 0; the rest
-/// is brought in by selections, which do not mix queries.
+/// A tensor's finite part, and where the rest is. Multiplying by the finite part is safe where a masked factor is 0;
+/// the rest is brought in by selections, which do not mix queries.
 pub(super) struct Split<B: Backend> {
     pub(super) finite: FloatTensor<B>,
     pub(super) is_not_finite: BoolTensor<B>,

@@ -1,19 +1,19 @@
 //! The operations of attention, and what runs them on each backend.
 //!
-//! [`AttentionOps`] is a Burn backend extension, and this file its list of operations. Each operation has a folder, or a
-//! file where there is little of it:
+//! [`AttentionOps`] is a Burn backend extension, and this file its list of operations. Each operation has a folder, or
+//! a file where there is little of it:
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | inputs struct | all tensors and options by name, the mask resolved; every layer below passes it on unchanged |
-//! | checked function | from [`Tensor`](burn::tensor::Tensor)s to the inputs struct: checks shapes, answers sizes of 0, dispatches |
-//! | `composed` | the definition, made of Burn's own operations: runs everywhere, and is the oracle of the kernels |
+//! | inputs struct | tensors and options by name, the mask resolved; every layer below passes it on unchanged |
+//! | checked function | from `Tensor`s to the inputs struct: checks shapes, answers sizes of 0, dispatches |
+//! | `composed` | the definition, made of Burn's own operations; it runs everywhere, and kernels are tested against it |
 //! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, what it saves, backward |
 //!
 //! [`backends`] says which backend has which kernels, and makes kernels differentiable.
 //!
-//! To add an operation: its folder, a method here, and a line in the tables of `backends` if it has a kernel. Axes are always
-//! `[batch, heads, queries, keys]`.
+//! To add an operation: its folder, a method here, and a line in the tables of `backends` if it has a kernel. Axes are
+//! always `[batch, heads, queries, keys]`.
 
 mod additive_attention;
 mod additive_score;
@@ -141,8 +141,8 @@ pub trait AttentionOps: AttentionBackend {
         )
     }
 
-    /// The keys as the kernel of [`additive_attention`](Self::additive_attention) reads them, once for many calls. Gradients
-    /// go to the keys, not to this. Without a kernel they stay as they are.
+    /// The keys as the kernel of [`additive_attention`](Self::additive_attention) reads them, once for many calls.
+    /// Gradients go to the keys, not to this. Without a kernel they stay as they are.
     #[fusion(default)]
     fn pack_additive_keys(
         #[extension_type] inputs: PackAdditiveKeysInputs<Self>,

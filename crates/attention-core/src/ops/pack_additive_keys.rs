@@ -35,8 +35,8 @@ impl<B: Backend> TrackedInputs<B, 1> for PackAdditiveKeysInputs<B> {
     }
 }
 
-/// The keys as the kernel of [`additive_attention`](super::additive_attention) reads them: made once for many calls, for keys of
-/// which `mask` tells what it can without the queries' positions. `None` if there are no elements.
+/// The keys as the kernel of [`additive_attention`](super::additive_attention) reads them: made once for many calls,
+/// for keys of which `mask` tells what it can without the queries' positions. `None` if there are no elements.
 ///
 /// # Shapes
 /// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`

@@ -35,13 +35,15 @@ impl AlibiConfig {
 /// `bias(i, j) = -slope_h (position_i - j)`: the farther back a key, the lower its score, at another rate in each head.
 /// Nothing is learned, and nothing limits the length.
 ///
-/// Head `h` of `n`, counted from 1, has the slope `2^(-8 h / n)` where `n` is a power of two. Otherwise the heads up to the
-/// next lower power of two have its slopes, and the rest every other slope of the next higher one.
+/// Head `h` of `n`, counted from 1, has the slope `2^(-8 h / n)` where `n` is a power of two. Otherwise the heads up to
+/// the next lower power of two have its slopes, and the rest every other slope of the next higher one.
 ///
-/// For one query the bias is `slope_h j` plus a constant, so that around a dot product, with softmax, it goes through the fused
-/// kernel as a bias per key; the bidirectional one does for one query at a time. There a score is rounded as a number of the size of `slope_h keys` is.
+/// For one query the bias is `slope_h j` plus a constant, so that around a dot product, with softmax, it goes through
+/// the fused kernel as a bias per key; the bidirectional one does for one query at a time. There a score is rounded as
+/// a number of the size of `slope_h keys` is.
 ///
-/// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation", section 3.
+/// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation",
+/// section 3.
 #[derive(Module, Debug)]
 pub struct Alibi {
     num_heads: usize,

@@ -17,9 +17,9 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
     fn bias(&self, num_queries: usize, num_keys: usize, device: &Device, dtype: DType)
     -> Tensor<4>;
 
-    /// A bias per key that differs from [`bias`](Self::bias) by a constant per query and head, where there is one: softmax
-    /// cannot tell the two apart, and a score with [`ScoreKernel::Dot`] keeps its fused kernel for many queries too. It may be more
-    /// precise than `dtype`, the type of queries and keys.
+    /// A bias per key that differs from [`bias`](Self::bias) by a constant per query and head, where there is one:
+    /// softmax cannot tell the two apart, and a score with [`ScoreKernel::Dot`] keeps its fused kernel for many queries
+    /// too. It may be more precise than `dtype`, the type of queries and keys.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, 1, num_keys]`, on `device`

@@ -19,8 +19,8 @@ pub struct RelativePositionBiasConfig {
     /// The distance from which on all keys share a bucket.
     #[config(default = 128)]
     pub max_distance: usize,
-    /// Whether half of the buckets are for keys after the query, as in an encoder; otherwise such keys count as the query's
-    /// own position, and a causal mask is expected to hide them.
+    /// Whether half of the buckets are for keys after the query, as in an encoder; otherwise such keys count as the
+    /// query's own position, and a causal mask is expected to hide them.
     #[config(default = true)]
     pub bidirectional: bool,
 }
@@ -62,10 +62,11 @@ impl RelativePositionBiasConfig {
 
 /// `bias(i, j) = embedding[bucket(j - position_i), head]`, learned.
 ///
-/// With `n` buckets for a direction, distances below `n / 2` have one each; the others share the rest, in steps that grow
-/// with the logarithm up to `max_distance`.
+/// With `n` buckets for a direction, distances below `n / 2` have one each; the others share the rest, in steps that
+/// grow with the logarithm up to `max_distance`.
 ///
-/// Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section 2.1.
+/// Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer", section
+/// 2.1.
 ///
 /// PyTorch equivalent: `relative_attention_bias` of the first layer of `transformers`' T5, whose weight is of the same
 /// layout. (T5 does not scale its dot product: `DotProductScoreConfig::new().with_scale(Some(1.0))`.)
@@ -90,7 +91,8 @@ impl RelativePositionBias {
         if distance < exact {
             return first + distance;
         }
-        // In f32, as where the published weights were trained: a distance on the edge of a bucket falls on the same side.
+        // In f32, as where the published weights were trained: a distance on the edge of a bucket falls on the same
+        // side.
         let exact_f32 = exact as f32;
         let share = (distance as f32 / exact_f32).ln()
             / (self.max_distance as f64 / exact as f64).ln() as f32;
@@ -135,8 +137,8 @@ impl PositionBias for RelativePositionBias {
 
 /// The matrices whose diagonals are constant: `matrix[h, i, j] = diagonals[h, j - i + queries - 1]`.
 ///
-/// Of `queries` copies of a row of `n` elements, laid end to end and cut anew into rows of `n - 1`, each starts one element
-/// earlier in its copy than the one above: no index per pair is made, and gradients are sums.
+/// Of `queries` copies of a row of `n` elements, laid end to end and cut anew into rows of `n - 1`, each starts one
+/// element earlier in its copy than the one above: no index per pair is made, and gradients are sums.
 ///
 /// # Shapes
 /// - diagonals `[heads, queries + keys - 1]`, result `[1, heads, queries, keys]`

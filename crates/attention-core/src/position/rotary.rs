@@ -11,8 +11,8 @@ use crate::{Mask, ScoreKernel, ScoringFunction};
 /// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of elements of a row by an angle in
 /// proportion to `p`: a dot product then depends on the distance of the two alone. Values are not turned.
 ///
-/// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a decoder's step.
-/// There may therefore be no more queries than keys.
+/// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a
+/// decoder's step. There may therefore be no more queries than keys.
 ///
 /// The turn is computed in the type of the encoding, f32 unless the device says otherwise.
 ///

@@ -62,9 +62,9 @@ impl KernelScoreConfig {
 /// `f(q) = sum_j v_j K(q, k_j) / sum_j K(q, k_j)`, for any kernel. It stores scores and weights; a Gaussian kernel that
 /// streams is [`GaussianScore`](crate::GaussianScore) with softmax.
 ///
-/// A Gaussian kernel vanishes in f32 some 13 widths out, and a query that far from all keys has weights 0; the score with
-/// softmax has no such end. Distances of up to 8 components are taken by differences, others as `|q|^2 + |k|^2 - 2 q . k`, which is wrong
-/// by about the rounding of its terms.
+/// A Gaussian kernel vanishes in f32 some 13 widths out, and a query that far from all keys has weights 0; the score
+/// with softmax has no such end. Distances of up to 8 components are taken by differences, others as `|q|^2 + |k|^2 - 2
+/// q . k`, which is wrong by about the rounding of its terms.
 ///
 /// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; *Dive into Deep Learning*,
 /// section 11.2.

@@ -34,8 +34,9 @@ use crate::{Mask, ops};
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
-    /// `scale q . k + key_bias(k) + position_bias`, by the fused dot-product attention: neither scores nor weights are stored, in training
-    /// either. (The steps of a decoder keep a row of each until their backward pass adds up all gradients at once.)
+    /// `scale q . k + key_bias(k) + position_bias`, by the fused dot-product attention: neither scores nor weights are
+    /// stored, in training either. (The steps of a decoder keep a row of each until their backward pass adds up all
+    /// gradients at once.)
     Dot {
         /// The factor on the products; `1 / sqrt(size)` if `None`.
         scale: Option<f64>,
@@ -51,7 +52,8 @@ pub enum ScoreKernel {
 
 /// A scoring function `a(query, key)`: the first arrow of the pipeline, and all that differs between attentions.
 ///
-/// [`Attention`](crate::Attention) adds masks, softmax, dropout, the weighted sum and [`Memory`](crate::Memory). Implement one of
+/// [`Attention`](crate::Attention) adds masks, softmax, dropout, the weighted sum and [`Memory`](crate::Memory).
+/// Implement one of
 ///
 /// - [`score`](Self::score), for whatever tensors can express;
 /// - [`kernel`](Self::kernel), where the score is a dot product or an additive one once queries and keys are projected.
@@ -100,8 +102,8 @@ pub enum ScoreKernel {
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// What can be computed from the queries alone.
     ///
-    /// `positions` are those of the queries, counted as the keys' are, the last query at the last key; they begin below 0
-    /// if there are more queries than keys.
+    /// `positions` are those of the queries, counted as the keys' are, the last query at the last key; they begin below
+    /// 0 if there are more queries than keys.
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, size]`
@@ -122,8 +124,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         ScoreKernel::Custom
     }
 
-    /// What [`ScoreKernel::Dot`] adds to the scores of each projected key, if anything; [`Memory`](crate::Memory) keeps it.
-    /// What all keys of a query share may be left out: softmax ignores it.
+    /// What [`ScoreKernel::Dot`] adds to the scores of each projected key, if anything; [`Memory`](crate::Memory) keeps
+    /// it. What all keys of a query share may be left out: softmax ignores it.
     ///
     /// # Shapes
     /// - keys `[batch, key_heads, keys, size]`, result `[batch or 1, heads, key_heads or 1, 1, keys]`
@@ -131,8 +133,9 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         None
     }
 
-    /// What positions alone add to the scores of [`ScoreKernel::Dot`], if anything, where softmax follows: a constant per query
-    /// may be left out. A single row, for one query or the same for all, stays in the fused kernel; with more rows
+    /// What positions alone add to the scores of [`ScoreKernel::Dot`], if anything, where softmax follows: a constant
+    /// per query may be left out. A single row, for one query or the same for all, stays in the fused kernel; with more
+    /// rows
     /// [`score`](Self::score), which adds the bias itself, is called instead.
     ///
     /// # Shapes
@@ -147,8 +150,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         None
     }
 
-    /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) says. It is called where
-    /// weights are asked for, where the normalizer is not softmax, and always for [`ScoreKernel::Custom`].
+    /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) says. It is
+    /// called where weights are asked for, where the normalizer is not softmax, and always for [`ScoreKernel::Custom`].
     ///
     /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
     ///
@@ -157,8 +160,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     ///   [`Custom`](ScoreKernel::Custom) there may be fewer heads of keys, shared by neighbouring heads of queries
     /// - result `[batch, heads, queries, keys]`
     ///
-    /// A score of `-inf` hides a key from the softmax. Only the mask makes its value ignored as well: a NaN in the value of a key
-    /// that is hidden by its score alone reaches the context.
+    /// A score of `-inf` hides a key from the softmax. Only the mask makes its value ignored as well: a NaN in the
+    /// value of a key that is hidden by its score alone reaches the context.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         match self.kernel() {
             ScoreKernel::Dot { scale } => {

@@ -42,8 +42,8 @@ impl ProjectedScoreConfig {
     }
 }
 
-/// `a(q, k) = (W_q q) . (W_k k) / sqrt(num_hiddens)`, for queries and keys of any two sizes: the score of a Transformer's
-/// head, and a [`BilinearScore`](crate::BilinearScore) whose matrix has rank `num_hiddens` at most.
+/// `a(q, k) = (W_q q) . (W_k k) / sqrt(num_hiddens)`, for queries and keys of any two sizes: the score of a
+/// Transformer's head, and a [`BilinearScore`](crate::BilinearScore) whose matrix has rank `num_hiddens` at most.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2.
 ///

@@ -16,7 +16,8 @@ use crate::sizes::{assert_finite, assert_positive};
 pub struct QkNormScoreConfig {
     /// The feature dimension of queries and keys (of one head).
     pub size: usize,
-    /// Added to the mean square of a vector: the gradient of a vector of zeros is at most `1 / sqrt(epsilon)` times as large.
+    /// Added to the mean square of a vector: the gradient of a vector of zeros is at most `1 / sqrt(epsilon)` times as
+    /// large.
     #[config(default = 1e-6)]
     pub epsilon: f64,
 }
@@ -43,17 +44,17 @@ impl QkNormScoreConfig {
     }
 }
 
-/// `a(q, k) = norm(q) . norm(k) / sqrt(size)` with `norm(x) = gain * x / sqrt(mean(x^2) + epsilon)`: the scaled dot product
-/// of queries and keys that RMS normalization has brought to one length, each with a learned gain per feature.
+/// `a(q, k) = norm(q) . norm(k) / sqrt(size)` with `norm(x) = gain * x / sqrt(mean(x^2) + epsilon)`: the scaled dot
+/// product of queries and keys that RMS normalization has brought to one length, each with a learned gain per feature.
 ///
-/// Scores stay within `sqrt(size)` times the gains, however large the activations grow: what keeps the softmax of large models
-/// from saturating in training.
+/// Scores stay within `sqrt(size)` times the gains, however large the activations grow: what keeps the softmax of large
+/// models from saturating in training.
 ///
 /// Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", section 2, which normalizes by layer
 /// normalization; by the root mean square in OLMo 2, Qwen 3 and Gemma 3.
 ///
-/// PyTorch equivalent: `scaled_dot_product_attention(rms_norm(q, [size], query, epsilon), rms_norm(k, [size], key, epsilon), v)`
-/// of `torch.nn.functional`.
+/// PyTorch equivalent: `scaled_dot_product_attention(rms_norm(q, [size], query, epsilon), rms_norm(k, [size], key,
+/// epsilon), v)` of `torch.nn.functional`.
 #[derive(Module, Debug)]
 pub struct QkNormScore {
     /// The gain of each feature of a query, `[size]`.

@@ -46,8 +46,8 @@ impl CoverageAttentionConfig {
 /// Attention with coverage: `e_ij = v . tanh(W_h h_j + W_s s_i + w_c c_ij + b)`, where the coverage
 /// `c_i = sum_{t<i} a_t` is the sum of the weights of all steps before and `a_i = softmax_j(e_ij)`.
 ///
-/// [`penalty`](StatefulAttention::penalty) is the coverage loss `sum_i sum_j min(a_ij, c_ij)`, summed over the steps up to the
-/// state: attending again to the same keys costs. Where the targets of a batch end at different steps, what a
+/// [`penalty`](StatefulAttention::penalty) is the coverage loss `sum_i sum_j min(a_ij, c_ij)`, summed over the steps up
+/// to the state: attending again to the same keys costs. Where the targets of a batch end at different steps, what a
 /// step adds is the difference of the penalties after and before it.
 ///
 /// See, Liu and Manning 2017, "Get To The Point: Summarization with Pointer-Generator Networks", section 2.3,

@@ -7,11 +7,11 @@ use burn::tensor::{Tensor, assert_shape};
 ///
 /// `alpha_j = p_j q_j`, where `q_j = (1 - p_{j-1}) q_{j-1} + previous_j` is the probability to reach key `j`.
 ///
-/// Raffel et al. 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments", section 2.3.
-/// The paper computes it in parallel as `p cumprod(1 - p) cumsum(previous / cumprod(1 - p))`, whose divisor
-/// vanishes after a few sure stops and has to be clamped. Here it is a scan by doubling: in `log2(keys)` rounds, each key
-/// takes over what the keys `1, 2, 4, ..` before it have gathered, times the probability to get from there to it. All
-/// numbers are probabilities and nothing is divided, so neither 0 nor 1 needs care, in gradients either.
+/// Raffel et al. 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments", section 2.3. The paper
+/// computes it in parallel as `p cumprod(1 - p) cumsum(previous / cumprod(1 - p))`, whose divisor vanishes after a few
+/// sure stops and has to be clamped. Here it is a scan by doubling: in `log2(keys)` rounds, each key takes over what
+/// the keys `1, 2, 4, ..` before it have gathered, times the probability to get from there to it. All numbers are
+/// probabilities and nothing is divided, so neither 0 nor 1 needs care, in gradients either.
 ///
 /// With `p` of 0 and 1 only and one beginning, all is 0 or 1: the hard walk.
 ///

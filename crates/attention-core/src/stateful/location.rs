@@ -128,8 +128,8 @@ pub struct LocationAttention {
     pub dropout: Dropout,
 }
 
-/// What the steps of a [`LocationAttention`] attended to. Before the first step, nothing: zeros, as in implementations of
-/// Tacotron 2. (Others begin with the same weight on each key; the paper does not say.)
+/// What the steps of a [`LocationAttention`] attended to. Before the first step, nothing: zeros, as in implementations
+/// of Tacotron 2. (Others begin with the same weight on each key; the paper does not say.)
 #[derive(Clone, Debug)]
 pub struct LocationState {
     /// The weights of the step before, `[batch, keys]`.

@@ -21,7 +21,8 @@ use crate::{
     ScoringFunction,
 };
 
-/// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the module.
+/// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the
+/// module.
 ///
 /// [`Attention`] with any scoring function is one whose steps know nothing of each other; [`LocationAttention`],
 /// [`CoverageAttention`] and [`MonotonicAttention`] know what the steps before attended to.
@@ -83,8 +84,8 @@ pub trait StatefulAttention: Module + ModuleDisplay {
         state: Self::State,
     ) -> (AttentionOutput<3>, Self::State);
 
-    /// What the steps up to `state` add to the loss of each example, `[batch]`, if anything: their sum, beside the sum of
-    /// the steps' own losses.
+    /// What the steps up to `state` add to the loss of each example, `[batch]`, if anything: their sum, beside the sum
+    /// of the steps' own losses.
     fn penalty(&self, _state: &Self::State) -> Option<Tensor<1>> {
         None
     }

@@ -63,12 +63,13 @@ impl MonotonicAttentionConfig {
 /// at key `j` with probability `p_ij = sigmoid(e_ij)`, `e_ij = g v/|v| . tanh(W s_i + V h_j + b) + r`.
 ///
 /// - [`step_soft`](Self::step_soft) takes the expectation over all walks, [`expected_alignment`], which has gradients.
-/// - [`step_hard`](Self::step_hard) stops at the first key with `p_ij >= 1/2`. It scores all keys at once, which suits a
-///   device better than the paper's walk that scores no key twice.
+/// - [`step_hard`](Self::step_hard) stops at the first key with `p_ij >= 1/2`. It scores all keys at once, which suits
+///   a device better than the paper's walk that scores no key twice.
 ///
-/// [`StatefulAttention::step`] is soft while the module trains, on a training device, and hard otherwise, as dropout is active
-/// or not. A masked key is walked over. A walk that passes the last key stops nowhere: its share of the weights, which
-/// then sum to less than 1, is gone for all steps that follow (in hard steps all of it: weights and contexts are 0).
+/// [`StatefulAttention::step`] is soft while the module trains, on a training device, and hard otherwise, as dropout is
+/// active or not. A masked key is walked over. A walk that passes the last key stops nowhere: its share of the weights,
+/// which then sum to less than 1, is gone for all steps that follow (in hard steps all of it: weights and contexts are
+/// 0).
 ///
 /// Raffel, Luong, Liu, Weiss and Eck 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments",
 /// sections 2.2 to 2.5.

@@ -45,7 +45,8 @@ impl<B: Backend> TrackedInputs<B, 3> for AdditiveScoreInputs<B> {
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
 ///
 /// # Shapes
-/// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, weight `[num_hiddens]`
+/// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, weight
+///   `[num_hiddens]`
 /// - result `[batch, heads, queries, keys]`
 ///
 /// # Panics

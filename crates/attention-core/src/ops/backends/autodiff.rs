@@ -1,5 +1,5 @@
-//! Training: an operation with a kernel is one node of the graph, with the kernel's gradient; one without is composed, and
-//! differentiated operation by operation.
+//! Training: an operation with a kernel is one node of the graph, with the kernel's gradient; one without is composed,
+//! and differentiated operation by operation.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;

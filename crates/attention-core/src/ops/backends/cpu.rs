@@ -1,6 +1,7 @@
 //! Backends whose tensors lie in this process's memory: from tensors to the slices of `attention-kernels`, and back.
 //!
-//! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are rounded once.
+//! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are
+//! rounded once.
 
 use attention_kernels::{Half, Mask, Real, Rows};
 use burn::backend::tensor::FloatTensor;

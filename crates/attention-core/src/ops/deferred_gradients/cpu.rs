@@ -37,7 +37,8 @@ fn go_together<B: CpuBackend, E: CpuReal>(a: &Deferred<B>, b: &Deferred<B>) -> b
     }
 }
 
-/// Adds deposits that go together. Where several heads of queries share one of keys, they are queries side by side, too.
+/// Adds deposits that go together. Where several heads of queries share one of keys, they are queries side by side,
+/// too.
 fn add_group<B: CpuBackend, E: CpuReal>(
     group: Vec<Deferred<B>>,
     shared: &FloatTensor<B>,

@@ -1,27 +1,28 @@
 //! Gradients of keys and values that the steps of a decoder share.
 //!
-//! All steps read the same keys. Burn adds up the gradients of a tensor with many readers by an addition of the whole tensor for
-//! each of them. Here a step may leave something much smaller instead, a row of score gradients and its query, and the gradient
-//! of all steps is made of these at once.
+//! All steps read the same keys. Burn adds up the gradients of a tensor with many readers by an addition of the whole
+//! tensor for each of them. Here a step may leave something much smaller instead, a row of score gradients and its
+//! query, and the gradient of all steps is made of these at once.
 //!
 //! # The invariant
 //!
 //! A [`GradientSlot`] belongs to one node of the graph, and **what is in it is exactly what is missing from that node's
 //! gradient.** It holds since
 //!
-//! 1. *Who opens*: [`AttentionOps::defer_gradients`](super::AttentionOps::defer_gradients), once, when it makes the node. A slot
-//!    is never opened twice, so its node never changes.
-//! 2. *Who deposits*: the backward pass of an operation whose parent that node is (it compares ids, see [`Deferral`]). It registers
-//!    no gradient there, but a [marker](Deferred::marker), a single 0, with the first deposit: the node has a gradient then, and
-//!    Burn calls its backward pass. An operation that does not find its own parent in the slot registers whole gradients.
+//! 1. *Who opens*: [`AttentionOps::defer_gradients`](super::AttentionOps::defer_gradients), once, when it makes the
+//!    node. A slot is never opened twice, so its node never changes.
+//! 2. *Who deposits*: the backward pass of an operation whose parent that node is (it compares ids, see [`Deferral`]).
+//!    It registers no gradient there, but a [marker](Deferred::marker), a single 0, with the first deposit: the node
+//!    has a gradient then, and Burn calls its backward pass. An operation that does not find its own parent in the slot
+//!    registers whole gradients.
 //! 3. *Who takes*: the backward pass of the node itself, all at once, and adds what other readers have registered.
-//! 4. *When*: Burn runs a backward pass in the order of decreasing depth. A reader is deeper than the node, its parent, so all
-//!    readers that take part have deposited before the node takes. A reader that takes part has the node among its ancestors, so the
-//!    node takes part, too, and nothing stays behind. Burn locks the graph for the pass, hence no other thread deposits meanwhile,
-//!    and consumes the node's step, hence it takes once.
+//! 4. *When*: Burn runs a backward pass in the order of decreasing depth. A reader is deeper than the node, its parent,
+//!    so all readers that take part have deposited before the node takes. A reader that takes part has the node among
+//!    its ancestors, so the node takes part, too, and nothing stays behind. Burn locks the graph for the pass, hence no
+//!    other thread deposits meanwhile, and consumes the node's step, hence it takes once.
 //!
-//! A deposit of another type than the slot was opened for (another backend's) or for another node is a panic that names both,
-//! as is a node that takes from a slot which is not its own.
+//! A deposit of another type than the slot was opened for (another backend's) or for another node is a panic that names
+//! both, as is a node that takes from a slot which is not its own.
 
 pub(super) mod cpu;
 
@@ -169,12 +170,12 @@ impl Deferral {
     }
 }
 
-/// What one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where masked, and not
-/// in half precision.
+/// What one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where masked,
+/// and not in half precision.
 #[derive(Clone, Debug)]
 pub(in crate::ops) enum Deferred<B: Backend> {
-    /// `gradient[j] = factor sum_i pairs[i, j] queries[i]`: of values, from weights and the gradient of the context in the place
-    /// of the queries; of keys that are multiplied with the queries, from the gradients of the scores.
+    /// `gradient[j] = factor sum_i pairs[i, j] queries[i]`: of values, from weights and the gradient of the context in
+    /// the place of the queries; of keys that are multiplied with the queries, from the gradients of the scores.
     Products {
         /// The factor.
         factor: f64,

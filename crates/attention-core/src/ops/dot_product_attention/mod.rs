@@ -64,8 +64,8 @@ impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
 /// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:] + bias[b,n,0,j]`, and dropout on the weights.
 ///
-/// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`, except that a query without any key has the context 0
-/// and that causal masks are aligned bottom-right.
+/// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`, except that a query without any key has the
+/// context 0 and that causal masks are aligned bottom-right.
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, size]`, keys of the memory `[batch, key_heads, keys, size]`

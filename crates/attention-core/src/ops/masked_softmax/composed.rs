@@ -17,8 +17,8 @@ pub(in crate::ops) fn composed<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> Fl
     }
     let [_, _, _, num_keys] = scores.shape().dims();
     let masked = Masked::<B>::new(mask, num_keys, &scores);
-    // The most negative finite number stands for a masked score: it is finite, so the maximum of a row without any key stays
-    // finite too. A user's own `-inf` is below it and counts as masked.
+    // The most negative finite number stands for a masked score: it is finite, so the maximum of a row without any key
+    // stays finite too. A user's own `-inf` is below it and counts as masked.
     let lowest = lowest(scores.dtype());
     let minus_infinity =
         B::float_lower_elem(scores.clone(), lowest.into(), bool_dtype::<B>(&scores));

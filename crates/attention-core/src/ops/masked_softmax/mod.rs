@@ -35,8 +35,8 @@ impl<B: Backend> TrackedInputs<B, 1> for MaskedSoftmaxInputs<B> {
     }
 }
 
-/// Softmax over the keys that each query attends to: masked weights are 0, and so is a row without any key. A score of `-inf`
-/// counts as masked.
+/// Softmax over the keys that each query attends to: masked weights are 0, and so is a row without any key. A score of
+/// `-inf` counts as masked.
 ///
 /// # Shapes
 /// - scores and result `[batch, heads, queries, keys]`
