@@ -32,7 +32,7 @@ pub struct Attention<S: ScoringFunction> {
 
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
 ///
-/// D2L's `AdditiveAttention`; see [`import`](crate::import) to load its PyTorch parameters.
+/// D2L's `AdditiveAttention`; the module `import` (feature `pytorch`) loads its PyTorch parameters.
 pub type AdditiveAttention = Attention<AdditiveScore>;
 
 /// Scaled dot-product attention, `score = q . k / sqrt(query_size)` (Vaswani et al. 2017).

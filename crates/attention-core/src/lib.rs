@@ -17,7 +17,7 @@ mod mask;
 mod memory;
 mod multi_head_attention;
 mod normalizer;
-/// Public for the tests of this repository alone; [`backend`] has what others need of it.
+// Public for the tests of this repository alone; `backend` has what others need of it.
 #[doc(hidden)]
 pub mod ops;
 mod position;

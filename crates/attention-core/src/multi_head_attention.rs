@@ -137,8 +137,8 @@ impl MultiHeadAttentionConfig {
 /// Generalized Multi-Query Transformer Models from Multi-Head Checkpoints", section 2.2.
 ///
 /// D2L's `MultiHeadAttention`. Burn's `MultiHeadAttention` and this have the same record, with
-/// [`bias`](MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`; for
-/// its parameters and D2L's, see [`import`](crate::import::load_multi_head_attention).
+/// [`bias`](MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`. The
+/// module `import` (feature `pytorch`) loads the parameters of D2L's and PyTorch's.
 ///
 /// ```
 /// use attention_core::{Mask, MultiHeadAttentionConfig};

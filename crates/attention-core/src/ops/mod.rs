@@ -10,7 +10,7 @@
 //! | `composed` | the definition, made of Burn's own operations; it runs everywhere, and kernels are tested against it |
 //! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, what it saves, backward |
 //!
-//! [`backends`] says which backend has which kernels, and makes kernels differentiable.
+//! `backends` says which backend has which kernels, and makes kernels differentiable.
 //!
 //! To add an operation: its folder, a method here, and a line in the tables of `backends` if it has a kernel. Axes are
 //! always `[batch, heads, queries, keys]`.
