@@ -20,6 +20,9 @@ const SLOTS: usize = 16;
 /// `1 / (1 - probability)`.
 ///
 /// Whether a weight is kept depends on the seed and on its example, head, query and key alone.
+///
+/// Srivastava et al. 2014, "Dropout"; the random numbers are of Salmon et al. 2011, "Parallel Random Numbers: As Easy
+/// as 1, 2, 3". PyTorch: `dropout_p` of `F.scaled_dot_product_attention`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     probability: f64,

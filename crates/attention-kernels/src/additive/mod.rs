@@ -29,7 +29,7 @@ mod tile;
 
 use crate::deferred::KeyValueGradients;
 use crate::simd::Level;
-use crate::stream::{Attention, AttentionOutputs, Gradients};
+use crate::stream::{Attention, AttentionOutputs, Gradients, is_decode};
 use crate::tiles::ADDITIVE_DECODE_QUERIES;
 use crate::{Dropout, Real, Rows};
 use stream::AdditiveScore;
@@ -88,9 +88,8 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
     /// it, and no size is 0.
     pub fn is_decode(&self) -> bool {
-        let [_, _, num_queries, _] = self.score.queries.shape();
-        let shapes = [self.score.queries, self.score.keys, self.values].map(|rows| rows.shape());
-        num_queries <= Self::DECODE_QUERIES && !shapes.as_flattened().contains(&0)
+        let AdditiveScoreInputs { queries, keys, .. } = self.score;
+        is_decode(Self::DECODE_QUERIES, [queries, keys, self.values])
     }
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.

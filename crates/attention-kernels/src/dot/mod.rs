@@ -4,7 +4,7 @@ mod decode;
 mod stream;
 
 use crate::deferred::KeyValueGradients;
-use crate::stream::{Attention, AttentionOutputs, Gradients};
+use crate::stream::{Attention, AttentionOutputs, Gradients, is_decode};
 use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
 use crate::{Dropout, Level, Mask, Real, Rows};
 use stream::DotProductScore;
@@ -72,9 +72,7 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
     /// it, and no size is 0.
     pub fn is_decode(&self) -> bool {
-        let [_, _, num_queries, _] = self.queries.shape();
-        let shapes = [self.queries, self.keys, self.values].map(|rows| rows.shape());
-        num_queries <= Self::DECODE_QUERIES && !shapes.as_flattened().contains(&0)
+        is_decode(Self::DECODE_QUERIES, [self.queries, self.keys, self.values])
     }
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.

@@ -18,6 +18,8 @@ use crate::{Mask, Real, Rows};
 ///
 /// Fewer key heads than heads are grouped: head `h` attends to the key head `n = h * key_heads / heads`.
 ///
+/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate".
+///
 /// # Shapes
 /// - queries `[batch, heads, queries, units]`
 /// - keys `[batch, key_heads, keys, units]`
