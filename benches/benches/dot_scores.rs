@@ -1,4 +1,5 @@
-//! The cost of the scores that are a dot product of projections, beside the plain dot product: each should take little more.
+//! The cost of the scores that are a dot product of projections, beside the plain dot product: each should take little
+//! more.
 //!
 //! `cargo bench -p attention-benches --bench dot_scores`; see benches/README.md.
 

@@ -1,5 +1,5 @@
-//! Grouped-query attention: heads of queries that share heads of keys and values, read in place, beside the same with keys
-//! and values repeated for each head of queries.
+//! Grouped-query attention: heads of queries that share heads of keys and values, read in place, beside the same with
+//! keys and values repeated for each head of queries.
 //!
 //! `cargo bench -p attention-benches --bench grouped_heads`; see benches/README.md.
 

@@ -1,14 +1,14 @@
-//! Softmax over the keys that a query may see.
+//! Softmax over the keys that a query attends to.
 
 use burn::tensor::Tensor;
 
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::{Mask, ops};
 
-/// Softmax over the last axis, restricted to the keys that `mask` shows.
+/// Softmax over the last axis, restricted to the keys that `mask` leaves.
 ///
-/// A masked weight is exactly 0 and the weights of a row with at least one visible key sum to 1. A row without
-/// one is all 0; so are its gradients. (The book's `masked_softmax` fills with `-1e6` and would give such a row
+/// A masked weight is exactly 0 and the weights of a row with at least one unmasked key sum to 1. A fully masked
+/// row is all 0; so are its gradients. (D2L's `masked_softmax` fills with `-1e6` and would give such a row
 /// uniform weights.) A score of `-inf` counts as masked.
 ///
 /// *Dive into Deep Learning*, "Attention Scoring Functions", Masked Softmax Operation.

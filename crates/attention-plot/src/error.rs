@@ -72,7 +72,7 @@ pub enum PlotError {
 
     /// The picture would be larger than viewers can show.
     #[error(
-        "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries, keys or series at once"
+        "the picture would be {width} x {height} pixels, but {limit}; plot fewer panels, queries, keys or series"
     )]
     TooLarge {
         /// The width of the picture in pixels.

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | inputs struct | tensors and options by name, the mask resolved; every layer below passes it on unchanged |
 //! | checked function | from `Tensor`s to the inputs struct: checks shapes, answers sizes of 0, dispatches |
-//! | `composed` | the definition, made of Burn's own operations; it runs everywhere, and kernels are tested against it |
+//! | `composed` | the definition, in Burn's own operations; it runs everywhere, and kernels are tested against it |
 //! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, what it saves, backward |
 //!
 //! `backends` says which backend has which kernels, and makes kernels differentiable.

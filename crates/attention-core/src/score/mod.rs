@@ -160,8 +160,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     ///   [`Custom`](ScoreKernel::Custom) there may be fewer heads of keys, shared by neighbouring heads of queries
     /// - result `[batch, heads, queries, keys]`
     ///
-    /// A score of `-inf` hides a key from the softmax. Only the mask makes its value ignored as well: a NaN in the
-    /// value of a key that is hidden by its score alone reaches the context.
+    /// A score of `-inf` masks a key in the softmax. Only the mask makes its value ignored as well: a NaN in the
+    /// value of a key that is masked by its score alone reaches the context.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         match self.kernel() {
             ScoreKernel::Dot { scale } => {

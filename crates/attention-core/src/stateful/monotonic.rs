@@ -21,7 +21,7 @@ pub struct MonotonicAttentionConfig {
     pub key_size: usize,
     /// The number of hidden units in which the two are compared.
     pub num_hiddens: usize,
-    /// The first value of r. Negative: a new model must let through enough to see beyond the first keys, the more of
+    /// The first value of r. Negative: a new model must let through enough to attend beyond the first keys, the more of
     /// them the longer the input.
     #[config(default = "-4.0")]
     pub offset: f64,

@@ -50,7 +50,7 @@ impl<'a, E: Real> KeyBlock<'a, E> {
     }
 }
 
-/// A few queries.
+/// The queries of one tile.
 pub(super) struct QueryTile<'a, E, const Q: usize> {
     /// `(m / w) e^(2q)`, `[units][Q]`.
     pub packed: &'a [E],

@@ -153,8 +153,8 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 
 /// Whether queries, keys and values are those of a decoder's step: at most `most` queries, and no size is 0.
 pub(crate) fn is_decode<E>(most: usize, inputs: [Rows<E>; 3]) -> bool {
-    let [[_, _, num_queries, _], ..] = inputs.map(|rows| rows.shape());
-    num_queries <= most && inputs.iter().all(|rows| !rows.shape().contains(&0))
+    let shapes = inputs.map(|rows| rows.shape());
+    shapes[0][2] <= most && !shapes.as_flattened().contains(&0)
 }
 
 /// The bias of the keys for one head, `[keys]`.

@@ -137,7 +137,7 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
         shared: &mut [E],
     );
 
-    /// What the forward pass does instead with few queries, of checked sizes of which none is 0.
+    /// The forward pass of a decoding step; sizes are checked, none is 0.
     fn decode_forward(
         level: Level,
         attention: &Attention<E, Self>,
@@ -145,7 +145,7 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
         lse: &mut [E],
     );
 
-    /// What the backward pass does instead with few queries, of checked sizes of which none is 0.
+    /// The backward pass of a decoding step; sizes are checked, none is 0.
     fn decode_backward(
         level: Level,
         attention: &Attention<E, Self>,

@@ -26,7 +26,7 @@ pub(super) enum Coverage {
 }
 
 impl Tile {
-    /// Looks at the mask.
+    /// How much of the tile the mask leaves.
     pub(super) fn coverage<E: Real, T>(&self, attention: &Attention<E, T>) -> Coverage {
         let mask = attention.mask;
         if mask.is_none() {

@@ -163,8 +163,8 @@ pub struct Seq2Seq<A: StatefulAttention> {
 pub struct ForwardOutput {
     /// The logits of every target token, `[batch, target tokens, target_vocab_size]`.
     pub logits: Tensor<3>,
-    /// The term that attention adds to the loss of each example, `[batch]`, if it has one: [`StatefulAttention::penalty`] after
-    /// the last token of the target.
+    /// The term that attention adds to the loss of each example, `[batch]`, if it has one:
+    /// [`StatefulAttention::penalty`] after the last token of the target.
     pub penalty: Option<Tensor<1>>,
 }
 

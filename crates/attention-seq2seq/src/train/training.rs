@@ -32,8 +32,8 @@ use crate::vocab::Vocab;
 
 /// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and metrics in the folder of a run.
 ///
-/// The loss is the mean cross-entropy over target tokens, plus [`StatefulAttention::penalty`] if the attention has one: its sum
-/// over examples, divided by the number of target tokens.
+/// The loss is the mean cross-entropy over target tokens, plus [`StatefulAttention::penalty`] if the attention has one:
+/// its sum over examples, divided by the number of target tokens.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;

@@ -1,4 +1,4 @@
-//! The gradients of few queries.
+//! The gradients of a decoding step.
 
 use rayon::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Decoding: few queries per head, as the steps of a decoder have.
 //!
-//! Every key and value is read once, nothing is packed that is not packed already, and gradients go straight to where
-//! they belong. The heads that share a key head are taken together.
+//! Every key and value is read once, nothing is packed that is not packed already, and gradients are added where they
+//! belong. The heads that share a key head are taken together.
 
 mod attended;
 mod backward;

@@ -1,4 +1,4 @@
-//! Context and log-sum-exp of few queries.
+//! Context and log-sum-exp of a decoding step.
 
 use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};

@@ -2,7 +2,7 @@
 //!
 //! Each row of keys and values is then read only a few times, and packing it for the products of the streaming kernels
 //! would cost as much as computing with it. Here a query takes the keys that it attends to row by row, where they are:
-//! what a masked row holds is never looked at.
+//! a masked row is never read.
 
 mod attended;
 mod backward;
