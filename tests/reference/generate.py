@@ -1,9 +1,10 @@
-"""Writes the reference numbers that the Rust tests compare against (see README.md in this folder).
+"""Writes the reference files that the Rust tests compare against (see README.md in this folder).
 
     pip install torch numpy safetensors && python tests/reference/generate.py
 
-Everything is computed in float64, except state_dict, which records a float32 module. A drawn number is a multiple of 1/64 in
-[-4, 4], so it is the same in f64, f32, f16 and bf16. A draw depends on nothing but its name: adding a case changes no other.
+Everything is computed in float64, except state_dict, which records a float32 module. A drawn element is a multiple of
+1/64 in [-4, 4], so it is the same in f64, f32, f16 and bf16. A draw depends on nothing but its name: adding a case
+changes no other.
 """
 
 import json
@@ -24,13 +25,13 @@ QUERY_SIZE, KEY_SIZE, HIDDEN, VALUE_SIZE = 11, 13, 17, 19
 # ---- inputs
 
 def draw(name, *shape, std=1.0):
-    """Normal numbers on the grid of 1/64, seeded by `name`."""
+    """Normally distributed elements on the grid of 1/64, seeded by `name`."""
     rng = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     x = torch.randn(*shape, generator=rng, dtype=torch.float64) * std
     return (x * 64).round().clamp(-256, 256) / 64
 
 
-# ---- masks: each is the JSON object that a case carries; `visible` turns it into booleans
+# ---- masks: each is the JSON object that a case carries; `attended` turns it into booleans
 
 NONE, CAUSAL, WINDOW = {"kind": "none"}, {"kind": "causal"}, {"kind": "window", "before": 1, "after": 2}
 
@@ -45,49 +46,49 @@ LENS_1D_EMPTY = integers("valid_lens", [0, 7])
 LENS_2D = integers("valid_lens", [[1, 3, 0, 7, 5], [2, 7, 4, 0, 6]])
 
 
-def visible(mask, shape):
-    """True where a query sees a key, for scores of `shape` [batch, ..., queries, keys]."""
+def attended(mask, shape):
+    """True where a query attends to a key, for scores of `shape` [batch, ..., queries, keys]."""
     *lead, queries, keys = shape
     kind = mask["kind"]
     query, key = torch.arange(queries)[:, None], torch.arange(keys)
     diagonal = query + keys - queries  # bottom-right aligned: the last query stands at the last key
     if kind == "none":
-        see = torch.ones(queries, keys, dtype=torch.bool)
+        keep = torch.ones(queries, keys, dtype=torch.bool)
     elif kind == "causal":
-        see = key <= diagonal
+        keep = key <= diagonal
     elif kind == "window":
-        see = (key >= diagonal - mask["before"]) & (key <= diagonal + mask["after"])
+        keep = (key >= diagonal - mask["before"]) & (key <= diagonal + mask["after"])
     else:
         data = torch.tensor(mask["data"]).reshape(mask["shape"])
         if kind == "valid_lens":  # [batch] or [batch, queries], the same for every head
             per_query = data if data.dim() == 2 else data[:, None]
             heads = [1] * (len(lead) - 1)
-            see = key < per_query.reshape(lead[0], *heads, per_query.shape[1], 1)
+            keep = key < per_query.reshape(lead[0], *heads, per_query.shape[1], 1)
         else:
             assert kind == "keep"
-            see = data.bool()
-    return see.expand(shape)
+            keep = data.bool()
+    return keep.expand(shape)
 
 
 # ---- the formulas
 
-def masked_softmax(scores, see):
-    """Softmax over the visible keys. A masked weight is exactly 0, and a row without a visible key is all 0 with gradient 0."""
-    any_key = see.any(-1, keepdim=True)
-    top = scores.detach().masked_fill(~see, -math.inf).amax(-1, keepdim=True)
+def masked_softmax(scores, keep):
+    """Softmax over the keys attended to. A masked weight is 0; a fully masked query has weights and gradients of 0."""
+    any_key = keep.any(-1, keepdim=True)
+    top = scores.detach().masked_fill(~keep, -math.inf).amax(-1, keepdim=True)
     top = torch.where(any_key, top, 0.0)
     # Masked scores are replaced before the exponential, so no infinity ever meets a zero in the backward pass.
-    e = torch.where(see, (torch.where(see, scores, top) - top).exp(), 0.0)
+    e = torch.where(keep, (torch.where(keep, scores, top) - top).exp(), 0.0)
     weights = e / torch.where(any_key, e.sum(-1, keepdim=True), 1.0)
 
-    assert (weights[~see] == 0).all()
+    assert (weights[~keep] == 0).all()
     close(weights.sum(-1), any_key[..., 0].to(weights.dtype))
-    close(weights, scores.masked_fill(~see, -math.inf).softmax(-1).nan_to_num(0.0))
+    close(weights, scores.masked_fill(~keep, -math.inf).softmax(-1).nan_to_num(0.0))
     return weights
 
 
-def attend(scores, values, see):
-    weights = masked_softmax(scores, see)
+def attend(scores, values, keep):
+    weights = masked_softmax(scores, keep)
     return {"scores": scores, "weights": weights, "context": weights @ values}
 
 
@@ -112,9 +113,9 @@ class AdditiveAttention(nn.Module):
         both = torch.cat([self.W_q.weight, self.W_k.weight], dim=1)
         return (torch.cat([q, k], dim=-1) @ both.T).tanh() @ self.w_v.weight[0]
 
-    def forward(self, x, see):
+    def forward(self, x, keep):
         queries, keys, values = (x[n].to(self.w_v.weight.dtype) for n in ("queries", "keys", "values"))
-        out = attend(self.score(queries, keys), values, see)
+        out = attend(self.score(queries, keys), values, keep)
         assert not self.training
         close(out["scores"], self.score_by_concatenation(queries, keys))
         return out
@@ -128,20 +129,22 @@ def close(a, b):
 
 
 def to_json(t, exact):
-    """Inputs are written exactly, and are f32 numbers; results to 10 significant digits. Adding 0.0 turns -0.0 into 0.0."""
+    """Inputs are written exactly and are f32; results have 10 significant digits. `+ 0.0` turns -0.0 into 0.0."""
     t = t.detach().double()
     assert t.isfinite().all() and (not exact or t.equal(t.float().double()))
     return {"shape": list(t.shape), "data": [(x if exact else float(f"{x:.10g}")) + 0.0 for x in t.flatten().tolist()]}
 
 
 def case(name, leaves, forward, cotangents, **options):
-    """`forward(leaves)`, and the gradients of loss = sum of outputs[NAME] * grad_NAME over the cotangents `grad_NAME`."""
+    """`forward(leaves)`, and the gradients of loss = sum of outputs[NAME] * grad_NAME over the cotangents."""
     leaves = {n: t if isinstance(t, nn.Parameter) else t.clone().requires_grad_() for n, t in leaves.items()}
     outputs = forward(leaves)
     loss = sum((outputs[n.removeprefix("grad_")] * g).sum() for n, g in cotangents.items())
     gradients = dict(zip(leaves, torch.autograd.grad(loss, leaves.values()))) if cotangents else {}
     groups = {"inputs": leaves | cotangents, "outputs": outputs, "gradients": gradients}
-    encoded = {group: {n: to_json(t, group == "inputs") for n, t in tensors.items()} for group, tensors in groups.items()}
+    encoded = {
+        group: {n: to_json(t, group == "inputs") for n, t in tensors.items()} for group, tensors in groups.items()
+    }
     return {"name": name, **options, **encoded}
 
 
@@ -160,10 +163,14 @@ def softmax_cases():
     def one(name, mask, shape=(BATCH, QUERIES, KEYS), scores=None):
         scores = draw(f"softmax/scores{shape}", *shape, std=1.5) if scores is None else scores
         cotangents = {"grad_weights": draw(f"softmax/grad{shape}", *shape)}
-        see = visible(mask, shape)
-        return case(name, {"scores": scores}, lambda x: {"weights": masked_softmax(x["scores"], see)}, cotangents, mask=mask)
+        keep = attended(mask, shape)
 
-    # Row by row: a large offset up, one down, a large scale, the late keys far above the early ones, and an ordinary row.
+        def forward(x):
+            return {"weights": masked_softmax(x["scores"], keep)}
+
+        return case(name, {"scores": scores}, forward, cotangents, mask=mask)
+
+    # Query by query: a large offset up, one down, a large scale, the late keys far above the early ones, and no change.
     large = draw("softmax/large", BATCH, QUERIES, KEYS)
     large[:, 0] += 1e4
     large[:, 1] -= 1e4
@@ -172,7 +179,7 @@ def softmax_cases():
 
     four = (BATCH, HEADS, QUERIES, KEYS)
     keep = draw("softmax/keep", BATCH, 1, QUERIES, KEYS) > -0.3
-    keep[0, 0, 2] = False  # a query that sees nothing
+    keep[0, 0, 2] = False  # a fully masked query
     yield "masked_softmax.json", [
         one("no_mask", NONE),
         one("valid_lens_1d", LENS_1D),
@@ -189,7 +196,7 @@ def softmax_cases():
 
 
 def attention(group, key_size, forward, parameters, query_size=QUERY_SIZE):
-    """The function that makes a case of one kind of attention; tensors are drawn by `group`, queries and keys times `factor`."""
+    """Makes a function that makes a case. Tensors are drawn by `group`; queries and keys are multiplied by `factor`."""
 
     def one(name, mask, factor=1.0, loss=("context",), queries=QUERIES, keys=KEYS, lead=(BATCH,), **options):
         inputs = {
@@ -199,8 +206,8 @@ def attention(group, key_size, forward, parameters, query_size=QUERY_SIZE):
         }
         last = {"context": VALUE_SIZE, "weights": keys}
         cotangents = {f"grad_{n}": draw(f"{group}/grad_{n}", *lead, queries, last[n]) for n in loss}
-        see = visible(mask, (*lead, queries, keys))
-        return case(name, inputs | parameters, lambda x: forward(x, see, **options), cotangents, mask=mask, **options)
+        keep = attended(mask, (*lead, queries, keys))
+        return case(name, inputs | parameters, lambda x: forward(x, keep, **options), cotangents, mask=mask, **options)
 
     return one
 
@@ -236,12 +243,12 @@ class NormalizedAttention(nn.Module):
         self.W_k = nn.Linear(KEY_SIZE, HIDDEN, bias=False)
         self.w_v = nn.utils.parametrizations.weight_norm(nn.Linear(HIDDEN, 1, bias=False))
 
-    def forward(self, x, see):
+    def forward(self, x, keep):
         pairs = self.W_q(x["queries"]).unsqueeze(-2) + self.W_k(x["keys"]).unsqueeze(-3)
         weight = self.w_v.parametrizations.weight
         direction = weight.original1 / weight.original1.norm()
         close(self.w_v.weight, weight.original0 * direction)
-        return attend(self.w_v(pairs.tanh()).squeeze(-1), x["values"], see)
+        return attend(self.w_v(pairs.tanh()).squeeze(-1), x["values"], keep)
 
 
 class ConcatAttention(nn.Module):
@@ -252,11 +259,11 @@ class ConcatAttention(nn.Module):
         self.hidden = nn.Linear(QUERY_SIZE + KEY_SIZE, HIDDEN, bias=bias)
         self.value = nn.Linear(HIDDEN, 1, bias=False)
 
-    def forward(self, x, see):
+    def forward(self, x, keep):
         q = x["queries"].unsqueeze(-2).repeat_interleave(x["keys"].shape[-2], -2)
         k = x["keys"].unsqueeze(-3).repeat_interleave(x["queries"].shape[-2], -3)
         scores = self.value(self.hidden(torch.cat([q, k], dim=-1)).tanh())
-        return attend(scores.squeeze(-1), x["values"], see)
+        return attend(scores.squeeze(-1), x["values"], keep)
 
 
 def additive_family_cases():
@@ -281,15 +288,17 @@ def additive_family_cases():
     ]
 
 
-def dot_product(x, see, scale=None):
+def dot_product(x, keep, scale=None):
     """Dot-product attention, checked against PyTorch's own, forward and backward."""
     q, k, v = x["queries"], x["keys"], x["values"]
     factor = q.shape[-1] ** -0.5 if scale is None else scale
-    out = attend(q @ k.transpose(-1, -2) * factor, v, see)
-    theirs = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=see, scale=scale)
+    out = attend(q @ k.transpose(-1, -2) * factor, v, keep)
+    theirs = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=keep, scale=scale)
     close(out["context"], theirs)
     upstream = draw("dot_product/check", *theirs.shape)
-    for ours, other in zip(*(torch.autograd.grad(y, (q, k, v), upstream, retain_graph=True) for y in (out["context"], theirs))):
+    contexts = (out["context"], theirs)
+    gradients = (torch.autograd.grad(y, (q, k, v), upstream, retain_graph=True) for y in contexts)
+    for ours, other in zip(*gradients):
         close(ours, other)
     return out
 
@@ -309,7 +318,7 @@ def dot_family_cases():
     def two_masks(one):
         return [one("valid_lens_1d", LENS_1D), one("valid_lens_2d_weights_loss", LENS_2D, loss=("context", "weights"))]
 
-    def bilinear(x, see):
+    def bilinear(x, keep):
         scores = x["queries"] @ x["query.weight"].T @ x["keys"].transpose(-1, -2)
         pairs = (BATCH, QUERIES, KEYS)
         theirs = nn.functional.bilinear(
@@ -318,39 +327,41 @@ def dot_family_cases():
             x["query.weight"].T[None],
         )
         close(scores, theirs[..., 0])
-        return attend(scores, x["values"], see)
+        return attend(scores, x["values"], keep)
 
-    # The `weight` of a linear map from queries to keys: the transpose of the M in q^T M k.
+    # The `weight` of a linear layer from queries to keys: the transpose of the M in q^T M k.
     matrix = {"query.weight": draw("bilinear/query", key_size, query_size, std=0.4)}
     yield "bilinear.json", two_masks(attention("bilinear", key_size, bilinear, matrix, query_size))
 
-    def projected(x, see):
-        queries, keys = (nn.functional.linear(x[n], x[w]) for n, w in (("queries", "query.weight"), ("keys", "key.weight")))
-        return dot_product({"queries": queries, "keys": keys, "values": x["values"]}, see)
+    def projected(x, keep):
+        names = ("queries", "query.weight"), ("keys", "key.weight")
+        queries, keys = (nn.functional.linear(x[n], x[w]) for n, w in names)
+        return dot_product({"queries": queries, "keys": keys, "values": x["values"]}, keep)
 
-    maps = {f"{n}.weight": draw(f"projected/{n}", 5, size, std=0.6) for n, size in (("query", query_size), ("key", key_size))}
-    yield "projected.json", two_masks(attention("projected", key_size, projected, maps, query_size))
+    sizes = ("query", query_size), ("key", key_size)
+    weights = {f"{n}.weight": draw(f"projected/{n}", 5, size, std=0.6) for n, size in sizes}
+    yield "projected.json", two_masks(attention("projected", key_size, projected, weights, query_size))
 
-    def cosine(x, see):
+    def cosine(x, keep):
         cosines = nn.functional.cosine_similarity(x["queries"].unsqueeze(-2), x["keys"].unsqueeze(-3), dim=-1)
-        return attend(x.get("temperature", 4.0) * cosines, x["values"], see)
+        return attend(x.get("temperature", 4.0) * cosines, x["values"], keep)
 
     one = attention("cosine", key_size, cosine, {"temperature": torch.tensor([2.5]).double()}, key_size)
     fixed = attention("cosine", key_size, cosine, {}, key_size)
     yield "cosine.json", two_masks(one) + [fixed("fixed_4", LENS_1D)]
 
-    def qk_norm(x, see):
+    def qk_norm(x, keep):
         norm = nn.functional.rms_norm
         queries, keys = norm(x["queries"], [key_size], x["query"], 1e-6), norm(x["keys"], [key_size], x["key"], 1e-6)
-        return dot_product({"queries": queries, "keys": keys, "values": x["values"]}, see)
+        return dot_product({"queries": queries, "keys": keys, "values": x["values"]}, keep)
 
     gains = {n: draw(f"qk_norm/{n}", key_size, std=0.5) + 1 for n in ("query", "key")}
     yield "qk_norm.json", two_masks(attention("qk_norm", key_size, qk_norm, gains, key_size))
 
-    def gaussian(x, see):
+    def gaussian(x, keep):
         inverse_width = x.get("inverse_width", 1 / 1.5)
         scores = -((x["queries"].unsqueeze(-2) - x["keys"].unsqueeze(-3)) * inverse_width).square().sum(-1) / 2
-        return attend(scores, x["values"], see)
+        return attend(scores, x["values"], keep)
 
     one = attention("gaussian", key_size, gaussian, {"inverse_width": torch.tensor([0.75]).double()}, key_size)
     fixed = attention("gaussian", key_size, gaussian, {}, key_size)
@@ -358,7 +369,7 @@ def dot_family_cases():
 
 
 def kernel_smoothing_cases():
-    """Weights are the kernel's values, divided by their sum over the visible keys; 0 where that is 0. The width is 1.5."""
+    """Weights are the kernel's values over their sum on the keys attended to; 0 where that is 0. The width is 1.5."""
     kernels = {  # as in Dive into Deep Learning, which calls the triangular one "epanechikov"
         "gaussian": lambda x: torch.exp(-(x**2) / 2),
         "box": lambda x: (x < 1.0).to(x.dtype) + 0 * x,
@@ -368,13 +379,13 @@ def kernel_smoothing_cases():
     }
 
     def smooth(kernel):
-        def forward(x, see):
+        def forward(x, keep):
             distances = torch.linalg.vector_norm(x["queries"].unsqueeze(-2) - x["keys"].unsqueeze(-3), dim=-1) / 1.5
             assert (distances > 0).all()  # where the norm has no gradient
             scores = kernels[kernel](distances)
-            shown = torch.where(see, scores, 0.0)
-            total = shown.sum(-1, keepdim=True)
-            weights = shown / torch.where(total > 0, total, 1.0)
+            kept = torch.where(keep, scores, 0.0)
+            total = kept.sum(-1, keepdim=True)
+            weights = kept / torch.where(total > 0, total, 1.0)
             return {"scores": scores, "weights": weights, "context": weights @ x["values"]}
 
         return forward
@@ -437,7 +448,7 @@ MULTI_HIDDEN, MULTI_HEADS = 12, 3
 
 
 class MultiHeadAttention(nn.Module):
-    """The book's: four linear maps, and scaled dot-product attention of each head's part."""
+    """D2L's: four linear layers, and scaled dot-product attention of each head's part."""
 
     def __init__(self, query_size, key_size, value_size, bias=False):
         super().__init__()
@@ -446,10 +457,10 @@ class MultiHeadAttention(nn.Module):
         self.W_v = nn.Linear(value_size, MULTI_HIDDEN, bias=bias)
         self.W_o = nn.Linear(MULTI_HIDDEN, MULTI_HIDDEN, bias=bias)
 
-    def forward(self, x, see):
+    def forward(self, x, keep):
         q, k, v = (w(x[n]).unflatten(-1, (MULTI_HEADS, -1)).transpose(1, 2)
                    for w, n in ((self.W_q, "queries"), (self.W_k, "keys"), (self.W_v, "values")))
-        out = attend(q @ k.mT / q.shape[-1] ** 0.5, v, see)
+        out = attend(q @ k.mT / q.shape[-1] ** 0.5, v, keep)
         return {"weights": out["weights"], "context": self.W_o(out["context"].transpose(1, 2).flatten(2))}
 
 
@@ -460,23 +471,25 @@ class TorchMultiHead(nn.Module):
         super().__init__()
         self.inner = nn.MultiheadAttention(MULTI_HIDDEN, MULTI_HEADS, kdim=key_size, vdim=value_size, batch_first=True)
 
-    def forward(self, x, see):
-        hidden = ~see.flatten(0, 1)
-        context, weights = self.inner(x["queries"], x["keys"], x["values"], attn_mask=hidden, average_attn_weights=False)
+    def forward(self, x, keep):
+        masked = ~keep.flatten(0, 1)
+        inputs = x["queries"], x["keys"], x["values"]
+        context, weights = self.inner(*inputs, attn_mask=masked, average_attn_weights=False)
         return {"weights": weights, "context": context}
 
 
 def multi_head_cases():
     def one(name, module, sizes, mask, save, queries=5, keys=7):
         module = module.double().eval()
-        module.load_state_dict({n: draw(f"multi_head/{n}{list(p.shape)}", *p.shape, std=0.3) for n, p in module.named_parameters()})
+        parameters = {n: p.shape for n, p in module.named_parameters()}
+        module.load_state_dict({n: draw(f"multi_head/{n}{list(s)}", *s, std=0.3) for n, s in parameters.items()})
         save({n: t.float().contiguous() for n, t in module.state_dict().items()})
-        rows = {"queries": queries, "keys": keys, "values": keys}
-        inputs = {n: draw(f"multi_head/{n}{size}", BATCH, rows[n], size) for n, size in zip(rows, sizes)}
-        see = visible(mask, (BATCH, MULTI_HEADS, queries, keys))
+        lengths = {"queries": queries, "keys": keys, "values": keys}
+        inputs = {n: draw(f"multi_head/{n}{size}", BATCH, lengths[n], size) for n, size in zip(lengths, sizes)}
+        keep = attended(mask, (BATCH, MULTI_HEADS, queries, keys))
         grad = {"grad_context": draw("multi_head/grad", BATCH, queries, MULTI_HIDDEN)}
         leaves = inputs | dict(module.named_parameters())
-        return case(name, leaves, lambda x: module(x, see), grad, mask=mask)
+        return case(name, leaves, lambda x: module(x, keep), grad, mask=mask)
 
     def inner(state):
         return {n.removeprefix("inner."): t for n, t in state.items()}
@@ -487,12 +500,15 @@ def multi_head_cases():
 
     some = integers("valid_lens", [[1, 3, 7, 7, 5], [2, 7, 4, 1, 6]])
     yield "multi_head.json", [
-        one("book", MultiHeadAttention(5, 7, 4), (5, 7, 4), LENS_1D, lambda s: torch.save(s, HERE / "multi_head_book.pt")),
-        one("book_bias", MultiHeadAttention(12, 12, 12, bias=True), (12, 12, 12), LENS_2D,
-            lambda s: save_file(s, HERE / "multi_head_book_bias.safetensors")),
+        one("d2l", MultiHeadAttention(5, 7, 4), (5, 7, 4), LENS_1D,
+            lambda s: torch.save(s, HERE / "multi_head_d2l.pt")),
+        one("d2l_bias", MultiHeadAttention(12, 12, 12, bias=True), (12, 12, 12), LENS_2D,
+            lambda s: save_file(s, HERE / "multi_head_d2l_bias.safetensors")),
         one("torch", TorchMultiHead(), (12, 12, 12), CAUSAL,
-            lambda s: (torch.save(nested(s), HERE / "multi_head_nested.pt"), save_file(inner(s), HERE / "multi_head.safetensors"))),
-        one("torch_sizes", TorchMultiHead(7, 4), (12, 7, 4), some, lambda s: torch.save(inner(s), HERE / "multi_head_sizes.pt")),
+            lambda s: (torch.save(nested(s), HERE / "multi_head_nested.pt"),
+                       save_file(inner(s), HERE / "multi_head.safetensors"))),
+        one("torch_sizes", TorchMultiHead(7, 4), (12, 7, 4), some,
+            lambda s: torch.save(inner(s), HERE / "multi_head_sizes.pt")),
     ]
 
 
@@ -501,7 +517,8 @@ def t5_bucket(ahead, bidirectional, buckets, max_distance):
     buckets, start = (buckets // 2, (ahead > 0) * (buckets // 2)) if bidirectional else (buckets, 0 * ahead)
     distance = ahead.abs() if bidirectional else (-ahead).clamp(min=0)
     exact = buckets // 2
-    far = exact + ((distance.clamp(min=1).float() / exact).log() / math.log(max_distance / exact) * (buckets - exact)).long()
+    logarithm = (distance.clamp(min=1).float() / exact).log() / math.log(max_distance / exact)
+    far = exact + (logarithm * (buckets - exact)).long()
     return start + torch.where(distance < exact, distance, far.clamp(max=buckets - 1))
 
 
@@ -510,13 +527,14 @@ def position_cases():
     offset = torch.arange(KEYS)[None, :] - (torch.arange(QUERIES)[:, None] + KEYS - QUERIES)
 
     def one(name, mask, bias, parameters={}):
-        inputs = {n: draw(f"positions/{n}", BATCH, heads, rows, 6) for n, rows in (("queries", QUERIES), ("keys", KEYS), ("values", KEYS))}
-        see = visible(mask, (BATCH, heads, QUERIES, KEYS))
+        lengths = {"queries": QUERIES, "keys": KEYS, "values": KEYS}
+        inputs = {n: draw(f"positions/{n}", BATCH, heads, length, 6) for n, length in lengths.items()}
+        keep = attended(mask, (BATCH, heads, QUERIES, KEYS))
 
         def forward(x):
-            out = attend(x["queries"] @ x["keys"].mT / 6 ** 0.5 + bias(x), x["values"], see)
+            out = attend(x["queries"] @ x["keys"].mT / 6 ** 0.5 + bias(x), x["values"], keep)
             theirs = nn.functional.scaled_dot_product_attention(
-                x["queries"], x["keys"], x["values"], attn_mask=torch.where(see, bias(x), -math.inf))
+                x["queries"], x["keys"], x["values"], attn_mask=torch.where(keep, bias(x), -math.inf))
             close(out["context"], theirs)
             return {n: out[n] for n in ("weights", "context")}
 
@@ -536,22 +554,23 @@ def position_cases():
         shape = {"options": torch.tensor([float(bidirectional), buckets, distance])}
         return case(f"buckets_{bidirectional}_{buckets}_{distance}", shape, lambda _: {"buckets": found}, {}, mask=NONE)
 
+    tables = (True, 32, 128), (False, 32, 128), (True, 8, 6), (False, 10, 50), (True, 64, 100)
     yield "positions.json", [
         one("alibi", CAUSAL, lambda x: slopes * offset),
         one("alibi_bidirectional", LENS_2D, lambda x: -slopes * offset.abs()),
         one("t5", LENS_1D, t5(True), embedding),
         one("t5_causal", CAUSAL, t5(False), embedding),
-        *(table(*options) for options in ((True, 32, 128), (False, 32, 128), (True, 8, 6), (False, 10, 50), (True, 64, 100))),
+        *(table(*options) for options in tables),
     ]
 
 
 # ---- alignment
 
 def alignment_cases():
-    """Attention of a decoder's steps that know where the steps before looked: written out step by step."""
+    """Attention of a decoder's steps that know which keys the steps before attended to: written out step by step."""
     steps, keys, query_size, key_size, hidden, value_size, filters, kernel = 4, 6, 3, 5, 7, 4, 2, 3
     lens = integers("valid_lens", [4, 6])
-    see = visible(lens, (BATCH, 1, keys))[:, 0]
+    keep = attended(lens, (BATCH, 1, keys))[:, 0]
 
     inputs = {
         "queries": draw("alignment/queries", BATCH, steps, query_size),
@@ -581,10 +600,11 @@ def alignment_cases():
             previous = cumulative = torch.zeros(BATCH, keys, dtype=torch.float64)
             weights = []
             for step in range(steps):
-                seen = torch.stack({"previous": [previous], "cumulative": [cumulative], "both": [previous, cumulative]}[channels], 1)
-                f = nn.functional.conv1d(seen, x["filters.weight"], padding=kernel // 2).transpose(1, 2)
+                known = {"previous": [previous], "cumulative": [cumulative], "both": [previous, cumulative]}
+                features = torch.stack(known[channels], 1)
+                f = nn.functional.conv1d(features, x["filters.weight"], padding=kernel // 2).transpose(1, 2)
                 pairs = hidden_of(x, step) + f @ x["location.weight"].T
-                previous = masked_softmax(pairs.tanh() @ x["value.weight"][0], see)
+                previous = masked_softmax(pairs.tanh() @ x["value.weight"][0], keep)
                 cumulative = cumulative + previous
                 weights.append(previous)
             return outputs(x, weights)
@@ -602,7 +622,7 @@ def alignment_cases():
         weights = []
         for step in range(steps):
             pairs = hidden_of(x, step) + covered[..., None] @ x["coverage.weight"].T
-            now = masked_softmax(pairs.tanh() @ x["value.weight"][0], see)
+            now = masked_softmax(pairs.tanh() @ x["value.weight"][0], keep)
             penalty = penalty + torch.minimum(now, covered).sum(-1)
             covered = covered + now
             weights.append(now)
@@ -614,7 +634,7 @@ def alignment_cases():
         before = nn.functional.one_hot(torch.zeros(BATCH, dtype=torch.long), keys).double()
         weights = []
         for step in range(steps):
-            p = torch.where(see, (hidden_of(x, step).tanh() @ v + x["offset"]).sigmoid(), 0.0)
+            p = torch.where(keep, (hidden_of(x, step).tanh() @ v + x["offset"]).sigmoid(), 0.0)
             reach, now = torch.zeros(BATCH, dtype=torch.float64), []
             for j in range(keys):
                 reach = (reach * (1 - p[:, j - 1]) if j else reach) + before[:, j]

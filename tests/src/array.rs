@@ -1,20 +1,20 @@
-//! Numbers on the host.
+//! Arrays on the host.
 
 use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use serde::Deserialize;
 
-/// Row-major numbers with a shape.
+/// Row-major elements with a shape.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Array {
     /// The size of each axis.
     pub shape: Vec<usize>,
-    /// The numbers, the last axis fastest.
+    /// The elements, the last axis fastest.
     pub data: Vec<f64>,
 }
 
 impl Array {
-    /// An array of `shape`, filled by `number(index)`.
-    pub fn from_fn(shape: &[usize], mut number: impl FnMut(&[usize]) -> f64) -> Self {
+    /// An array of `shape`, filled by `element(index)`.
+    pub fn from_fn(shape: &[usize], mut element: impl FnMut(&[usize]) -> f64) -> Self {
         let mut index = vec![0; shape.len()];
         let data = (0..shape.iter().product())
             .map(|flat| {
@@ -23,7 +23,7 @@ impl Array {
                     index[axis] = rest % shape[axis];
                     rest /= shape[axis];
                 }
-                number(&index)
+                element(&index)
             })
             .collect();
         Self {
@@ -32,7 +32,7 @@ impl Array {
         }
     }
 
-    /// Numbers in `[-2, 2)`, multiples of 1/64 (exact in every float type), that depend on `seed` and position only.
+    /// Elements in `[-2, 2)`, multiples of 1/64 (exact in every float type), that depend on `seed` and position only.
     pub fn draw(seed: u64, shape: &[usize]) -> Self {
         let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self::from_fn(shape, |_| {
@@ -46,24 +46,24 @@ impl Array {
         })
     }
 
-    /// The same number everywhere.
-    pub fn full(shape: &[usize], number: f64) -> Self {
-        Self::from_fn(shape, |_| number)
+    /// `value` in every element.
+    pub fn full(shape: &[usize], value: f64) -> Self {
+        Self::from_fn(shape, |_| value)
     }
 
     /// Reads a tensor back, whatever its float type.
     pub fn read<const D: usize>(tensor: Tensor<D>) -> Self {
         let data = tensor.into_data();
-        let numbers: Vec<f64> = data.iter::<f64>().collect();
+        let elements: Vec<f64> = data.iter::<f64>().collect();
         let shape = data.shape().to_vec();
         assert_eq!(
-            numbers.len(),
+            elements.len(),
             shape.iter().product::<usize>(),
             "the tensor was not read"
         );
         Self {
             shape,
-            data: numbers,
+            data: elements,
         }
     }
 
@@ -82,32 +82,32 @@ impl Array {
 
     /// An integer tensor of the device's default type.
     pub fn int<const D: usize>(&self, device: &Device) -> Tensor<D, Int> {
-        let data = self.data.iter().map(|&number| number as i64).collect();
+        let data = self.data.iter().map(|&element| element as i64).collect();
         Tensor::from_data(TensorData::new(data, self.shape.clone()), device)
     }
 
-    /// A boolean tensor, true where the number is not 0.
+    /// A boolean tensor, true where the element is not 0.
     pub fn bool<const D: usize>(&self, device: &Device) -> Tensor<D, Bool> {
-        let data: Vec<bool> = self.data.iter().map(|&number| number != 0.0).collect();
+        let data: Vec<bool> = self.data.iter().map(|&element| element != 0.0).collect();
         Tensor::from_data(TensorData::new(data, self.shape.clone()), device)
     }
 
-    /// The number at `index`.
+    /// The element at `index`.
     pub fn at(&self, index: &[usize]) -> f64 {
         self.data[self.flat(index)]
     }
 
-    /// The number at `index`, to write to.
+    /// The element at `index`, to write to.
     pub fn at_mut(&mut self, index: &[usize]) -> &mut f64 {
         let flat = self.flat(index);
         &mut self.data[flat]
     }
 
-    /// Each number changed by `change`.
+    /// Each element changed by `change`.
     pub fn map(&self, change: impl Fn(f64) -> f64) -> Self {
         Self {
             shape: self.shape.clone(),
-            data: self.data.iter().map(|&number| change(number)).collect(),
+            data: self.data.iter().map(|&element| change(element)).collect(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Array {
         })
     }
 
-    /// The same numbers in another shape.
+    /// The same elements in another shape.
     pub fn reshape(&self, shape: &[usize]) -> Self {
         assert_eq!(shape.iter().product::<usize>(), self.data.len());
         Self {
@@ -146,11 +146,11 @@ impl Array {
         self.data.iter().zip(&other.data).map(|(a, b)| a * b).sum()
     }
 
-    /// The largest absolute number.
+    /// The largest absolute value of an element.
     pub fn magnitude(&self) -> f64 {
         self.data
             .iter()
-            .fold(0.0, |largest, number| largest.max(number.abs()))
+            .fold(0.0, |largest, element| largest.max(element.abs()))
     }
 
     fn flat(&self, index: &[usize]) -> usize {

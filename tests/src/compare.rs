@@ -2,7 +2,7 @@
 
 use crate::{Array, Outcome};
 
-/// Every number of `actual` lies within `tolerance` of `expected`, relative to the largest number expected.
+/// Every element of `actual` lies within `tolerance` of `expected`, relative to the largest element expected.
 pub fn assert_close(what: &str, actual: &Array, expected: &Array, tolerance: f64) {
     assert_eq!(actual.shape, expected.shape, "{what}: shape");
     assert!(

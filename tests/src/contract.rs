@@ -1,4 +1,4 @@
-//! What must hold for any attention, whatever its scoring function: a test calls [`check`] with its own.
+//! Properties of any attention, whatever its scoring function: a test calls [`check`] with its own.
 //!
 //! Attention is given with f32 parameters on a training device. Sizes should be small.
 
@@ -26,8 +26,8 @@ pub fn check<S: ScoringFunction>(
         "{name}: a device that trains expected"
     );
     paths_agree(name, attention, sizes, device);
-    hidden_is_inert(name, attention, sizes, device);
-    a_key_reaches_only_those_who_see_it(name, attention, sizes, device);
+    padding_is_ignored(name, attention, sizes, device);
+    a_key_reaches_only_the_queries_that_attend_to_it(name, attention, sizes, device);
     steps_are_one_call(name, attention, sizes, device);
     selecting_is_selecting_inputs(name, attention, sizes, device);
     if computes(device, DType::F64) {
@@ -36,7 +36,7 @@ pub fn check<S: ScoringFunction>(
     }
 }
 
-/// Some of [`masks`]: each kind of mask, and one with an example that sees nothing.
+/// Some of [`masks`]: each kind of mask, and one with a fully masked example.
 fn some_masks(sizes: Sizes) -> Vec<(&'static str, MaskSpec)> {
     let chosen = [
         "none",
@@ -72,14 +72,14 @@ fn assert_all_close(what: &str, actual: &Outcome, expected: &Outcome, tolerance:
 }
 
 /// `forward`, `forward_with_weights`, and `prepare` with `attend` or `attend_with_weights` agree in context and all
-/// gradients; hidden weights and the rows of queries that see nothing are 0; the context is the weighted sum.
+/// gradients; masked weights and the results of fully masked queries are 0; the context is the weighted sum.
 pub fn paths_agree<S: ScoringFunction>(
     name: &str,
     attention: &Attention<S>,
     sizes: Sizes,
     device: &Device,
 ) {
-    let mut sees_something = false;
+    let mut attends_to_something = false;
     for (mask_name, mask) in some_masks(sizes) {
         let what = format!("{name}: {mask_name}");
         let problem = problem(sizes, &mask);
@@ -90,28 +90,33 @@ pub fn paths_agree<S: ScoringFunction>(
         }
 
         let weights = expected["weights"].with_heads();
-        let visible = mask.table(shape(sizes));
-        let hidden = Array::from_fn(&weights.shape, |at| weights.at(at) * (1.0 - visible.at(at)));
-        assert_zero(&format!("{what}: hidden weights"), &hidden);
+        let attended = mask.table(shape(sizes));
+        let masked = Array::from_fn(&weights.shape, |at| {
+            weights.at(at) * (1.0 - attended.at(at))
+        });
+        assert_zero(&format!("{what}: masked weights"), &masked);
         let context = expected["context"].with_heads();
         let sum = oracle::weighted_sum(&weights, &problem.inputs["values"].with_heads());
         assert_close(&format!("{what}: weighted sum"), &context, &sum, CLOSE);
         let rows = [&context, &weights].map(|array| {
-            let sees = |at: &[usize]| {
-                (0..sizes.keys).any(|key| visible.at(&[at[0], at[1], at[2], key]) != 0.0)
+            let attends = |at: &[usize]| {
+                (0..sizes.keys).any(|key| attended.at(&[at[0], at[1], at[2], key]) != 0.0)
             };
-            Array::from_fn(&array.shape, |at| if sees(at) { 0.0 } else { array.at(at) })
+            Array::from_fn(
+                &array.shape,
+                |at| if attends(at) { 0.0 } else { array.at(at) },
+            )
         });
         for row in &rows {
-            assert_zero(&format!("{what}: a query that sees nothing"), row);
+            assert_zero(&format!("{what}: a fully masked query"), row);
         }
-        sees_something |= context.magnitude() > 0.0;
+        attends_to_something |= context.magnitude() > 0.0;
     }
-    assert!(sees_something, "{name}: every context is 0");
+    assert!(attends_to_something, "{name}: every context is 0");
 }
 
-/// What padding (keys that no query sees) and its values hold changes no bit of an output or gradient.
-pub fn hidden_is_inert<S: ScoringFunction>(
+/// Padding (keys that no query attends to) and its values change no bit of an output or gradient.
+pub fn padding_is_ignored<S: ScoringFunction>(
     name: &str,
     attention: &Attention<S>,
     sizes: Sizes,
@@ -137,8 +142,8 @@ pub fn hidden_is_inert<S: ScoringFunction>(
     assert!(has_padding, "{name}: no mask has padding");
 }
 
-/// A NaN in a key and its value that some queries see changes no bit of the context of others, nor of their gradients.
-pub fn a_key_reaches_only_those_who_see_it<S: ScoringFunction>(
+/// A NaN in a key and its value changes no bit of the context and gradients of queries that do not attend to the key.
+pub fn a_key_reaches_only_the_queries_that_attend_to_it<S: ScoringFunction>(
     name: &str,
     attention: &Attention<S>,
     sizes: Sizes,
@@ -147,7 +152,7 @@ pub fn a_key_reaches_only_those_who_see_it<S: ScoringFunction>(
     let shape = shape(sizes);
     for (mask_name, mask) in some_masks(sizes) {
         let problem = problem(sizes, &mask);
-        // The last key: under a causal mask, one query sees it.
+        // The last key: under a causal mask, one query attends to it.
         let place = [sizes.batch - 1, 0, sizes.keys - 1];
         let rows = [shape[0], shape[1], shape[3]];
         let chosen = Array::from_fn(&rows, |at| f64::from(at == place));
@@ -162,14 +167,17 @@ pub fn a_key_reaches_only_those_who_see_it<S: ScoringFunction>(
                     })),
             ];
             for output in ["context", "grad queries"] {
-                // Of the queries that do not see the key.
+                // Of the queries that do not attend to the key.
                 let others = |outcome: &Outcome| {
                     let array = outcome[output].with_heads();
-                    let sees = |at: &[usize]| {
+                    let attends = |at: &[usize]| {
                         at[..2] == place[..2]
-                            && mask.visible(shape, [at[0], at[1], at[2], place[2]])
+                            && mask.attends(shape, [at[0], at[1], at[2], place[2]])
                     };
-                    Array::from_fn(&array.shape, |at| if sees(at) { 0.0 } else { array.at(at) })
+                    Array::from_fn(
+                        &array.shape,
+                        |at| if attends(at) { 0.0 } else { array.at(at) },
+                    )
                 };
                 let what = format!("{name}: {mask_name}: {path:?}: NaN: {output}");
                 assert_same(&what, &others(&dirty), &others(&clean));
@@ -187,7 +195,7 @@ pub fn steps_are_one_call<S: ScoringFunction>(
 ) {
     let chosen = ["none", "lens: an empty and a full example"];
     for (mask_name, mask) in some_masks(sizes) {
-        // The others say different things of each query.
+        // The others differ from query to query.
         if chosen.contains(&mask_name) {
             let problem = problem(sizes, &mask);
             let run = |path| problem.run_with(attention, device, DType::F32, path);
@@ -285,10 +293,10 @@ pub fn gradients_are_differences<S: ScoringFunction>(
             let gradients = problem.run_with(&precise, device, DType::F64, path);
             let compare = |of: &str, direction: &Array, loss: &dyn Fn(f64) -> f64| {
                 let difference = (loss(STEP) - loss(-STEP)) / (2.0 * STEP);
-                let slope = gradients[&format!("grad {of}")].dot(direction);
+                let derivative = gradients[&format!("grad {of}")].dot(direction);
                 let [actual, expected] =
-                    [slope, difference].map(|number| Array::full(&[1], number));
-                let what = format!("{name}: {mask_name}: {path:?}: slope in {of}");
+                    [derivative, difference].map(|number| Array::full(&[1], number));
+                let what = format!("{name}: {mask_name}: {path:?}: derivative in {of}");
                 assert_close(&what, &actual, &expected, 1e-6);
             };
             for (at, (input, value)) in problem.inputs.iter().enumerate() {

@@ -53,14 +53,19 @@ pub fn tensors(inputs: &Inputs, (device, dtype): (&Device, DType)) -> [Tensor<3>
     ["queries", "keys", "values"].map(|name| inputs[name].tensor(device, dtype))
 }
 
-fn maps<S: ScoringFunction>(module: &MultiHeadAttention<S>) -> Vec<(&'static str, &Linear)> {
-    let maps = [("query", &module.query), ("key", &module.key)];
+fn projections<S: ScoringFunction>(module: &MultiHeadAttention<S>) -> Vec<(&'static str, &Linear)> {
+    let projections = [("query", &module.query), ("key", &module.key)];
     let value = ("value", &module.value);
     let output = module.output.iter().map(|output| ("output", output));
-    maps.into_iter().chain([value]).chain(output).collect()
+    projections
+        .into_iter()
+        .chain([value])
+        .chain(output)
+        .collect()
 }
 
-/// Context, weights where there are any, and all gradients of inputs and maps. The parameters are of type `dtype`.
+/// Context, weights where there are any, and all gradients of inputs and projections. The parameters are of type
+/// `dtype`.
 ///
 /// # Panics
 /// If a gradient is missing.
@@ -102,10 +107,10 @@ pub fn run<S: ScoringFunction>(
         let gradient = Array::read(leaf.grad(&gradients).unwrap());
         outcome.insert(format!("grad {name}"), gradient);
     }
-    for (name, map) in maps(module) {
-        let gradient = Array::read(map.weight.val().grad(&gradients).unwrap());
+    for (name, projection) in projections(module) {
+        let gradient = Array::read(projection.weight.val().grad(&gradients).unwrap());
         outcome.insert(format!("grad {name}.weight"), gradient);
-        if let Some(bias) = &map.bias {
+        if let Some(bias) = &projection.bias {
             let gradient = Array::read(bias.val().grad(&gradients).unwrap());
             outcome.insert(format!("grad {name}.bias"), gradient);
         }

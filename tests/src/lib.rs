@@ -1,6 +1,6 @@
 //! Shared by the tests: devices, references, comparisons and oracles.
 //!
-//! A test speaks of [`Array`]s (numbers on the host, in f64), [`MaskSpec`]s (masks of which a plain loop knows
+//! A test speaks of [`Array`]s (elements on the host, in f64), [`MaskSpec`]s (masks of which a plain loop knows
 //! the answer) and [`Problem`]s (everything that goes into one attention), runs them on every compiled-in
 //! [`device`](mod@device) and compares what comes back.
 

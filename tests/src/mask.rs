@@ -10,7 +10,7 @@ use crate::Array;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MaskSpec {
-    /// Every query sees every key.
+    /// Every query attends to every key.
     None,
     /// The keys up to the query's own position.
     Causal,
@@ -44,7 +44,7 @@ impl MaskSpec {
         }))
     }
 
-    /// A dense mask that shows about `share` of the pairs.
+    /// A dense mask that keeps about `share` of the pairs.
     pub fn drawn(seed: u64, shape: &[usize], share: f64) -> Self {
         Self::Keep(Array::draw(seed, shape).map(|number| f64::from(number < 4.0 * share - 2.0)))
     }
@@ -74,8 +74,8 @@ impl MaskSpec {
         }
     }
 
-    /// Whether query `i` sees key `j`, of scores of `shape`.
-    pub fn visible(&self, shape: [usize; 4], [b, h, i, j]: [usize; 4]) -> bool {
+    /// Whether query `i` attends to key `j`, of scores of `shape`.
+    pub fn attends(&self, shape: [usize; 4], [b, h, i, j]: [usize; 4]) -> bool {
         let [_, _, queries, keys] = shape.map(|size| size as i64);
         let limit = |distance: usize| i64::try_from(distance).unwrap_or(i64::MAX);
         let (query, key) = (i as i64, j as i64);
@@ -103,23 +103,24 @@ impl MaskSpec {
                 }
                 keep.at(&from) != 0.0
             }
-            Self::And(both) => both.iter().all(|mask| mask.visible(shape, [b, h, i, j])),
+            Self::And(both) => both.iter().all(|mask| mask.attends(shape, [b, h, i, j])),
         }
     }
 
-    /// 1 where visible, of `shape`.
+    /// 1 where a query attends to a key, of `shape`.
     pub fn table(&self, shape: [usize; 4]) -> Array {
         Array::from_fn(&shape, |at| {
-            f64::from(self.visible(shape, [at[0], at[1], at[2], at[3]]))
+            f64::from(self.attends(shape, [at[0], at[1], at[2], at[3]]))
         })
     }
 
-    /// 1 for keys that no query sees, `[batch, heads, keys]`.
+    /// 1 for keys that no query attends to, `[batch, heads, keys]`.
     pub fn padding(&self, shape: [usize; 4]) -> Array {
         let [batch, heads, queries, keys] = shape;
         Array::from_fn(&[batch, heads, keys], |at| {
-            let seen = (0..queries).any(|query| self.visible(shape, [at[0], at[1], query, at[2]]));
-            f64::from(!seen)
+            let attended =
+                (0..queries).any(|query| self.attends(shape, [at[0], at[1], query, at[2]]));
+            f64::from(!attended)
         })
     }
 }

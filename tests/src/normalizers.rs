@@ -1,4 +1,4 @@
-//! What makes weights of scores, in f64 and plain loops.
+//! Normalizers, in f64 and plain loops.
 
 use attention_core::Normalizer;
 
@@ -12,7 +12,7 @@ pub const ALL: [Normalizer; 4] = [
     Normalizer::Hardmax,
 ];
 
-/// The weights of one row of visible scores, as the papers have them.
+/// The weights of one row of unmasked scores, as the papers have them.
 fn row_weights(normalizer: Normalizer, row: &[f64]) -> Vec<f64> {
     let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     match normalizer {
@@ -71,7 +71,7 @@ fn row_gradient(normalizer: Normalizer, weights: &[f64], received: &[f64]) -> Ve
     }
 }
 
-/// Row by row over the visible pairs of `[batch, heads, queries, keys]`, 0 elsewhere.
+/// Row by row over the unmasked pairs of `[batch, heads, queries, keys]`, 0 elsewhere.
 fn by_rows(arrays: &[&Array], mask: &MaskSpec, row: impl Fn(&[Vec<f64>]) -> Vec<f64>) -> Array {
     let shape = [0, 1, 2, 3].map(|axis| arrays[0].shape[axis]);
     let mut result = Array::full(&shape, 0.0);
@@ -82,18 +82,18 @@ fn by_rows(arrays: &[&Array], mask: &MaskSpec, row: impl Fn(&[Vec<f64>]) -> Vec<
             flat / queries % heads,
             flat % queries,
         ];
-        let visible: Vec<[usize; 4]> = (0..keys)
+        let attended: Vec<[usize; 4]> = (0..keys)
             .map(|j| [b, h, i, j])
-            .filter(|&at| mask.visible(shape, at))
+            .filter(|&at| mask.attends(shape, at))
             .collect();
-        if visible.is_empty() {
+        if attended.is_empty() {
             continue;
         }
         let rows: Vec<Vec<f64>> = arrays
             .iter()
-            .map(|array| visible.iter().map(|at| array.at(at)).collect())
+            .map(|array| attended.iter().map(|at| array.at(at)).collect())
             .collect();
-        for (at, number) in visible.iter().zip(row(&rows)) {
+        for (at, number) in attended.iter().zip(row(&rows)) {
             *result.at_mut(at) = number;
         }
     }

@@ -38,7 +38,7 @@ pub fn dot_product_scores(queries: &Array, keys: &Array, scale: f64) -> Array {
     })
 }
 
-/// Softmax over the visible keys; 0 elsewhere. A score of `-inf` counts as hidden.
+/// Softmax over the keys attended to; 0 elsewhere. A score of `-inf` counts as masked.
 pub fn masked_softmax(scores: &Array, mask: &MaskSpec) -> Array {
     let shape = [
         scores.shape[0],
@@ -46,15 +46,15 @@ pub fn masked_softmax(scores: &Array, mask: &MaskSpec) -> Array {
         scores.shape[2],
         scores.shape[3],
     ];
-    let visible = |at: [usize; 4]| mask.visible(shape, at) && scores.at(&at) != f64::NEG_INFINITY;
+    let attends = |at: [usize; 4]| mask.attends(shape, at) && scores.at(&at) != f64::NEG_INFINITY;
     Array::from_fn(&shape, |at| {
         let [b, h, i, j] = [at[0], at[1], at[2], at[3]];
         let row = || {
             (0..shape[3])
-                .filter(|&j| visible([b, h, i, j]))
+                .filter(|&j| attends([b, h, i, j]))
                 .map(|j| scores.at(&[b, h, i, j]))
         };
-        if !visible([b, h, i, j]) {
+        if !attends([b, h, i, j]) {
             return 0.0;
         }
         let max = row().fold(f64::NEG_INFINITY, f64::max);
@@ -79,7 +79,7 @@ pub fn weighted_sum(weights: &Array, values: &Array) -> Array {
     })
 }
 
-/// The derivative of `loss` in each number of `point`, by central differences.
+/// The derivative of `loss` in each element of `point`, by central differences.
 pub fn differences(point: &Array, step: f64, loss: impl Fn(&Array) -> f64) -> Array {
     let mut moved = point.clone();
     let data = (0..point.data.len())

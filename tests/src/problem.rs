@@ -1,4 +1,4 @@
-//! Everything that goes into one attention, and what a plain loop makes of it.
+//! Everything that goes into one attention, and its results by plain loops.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub struct Problem {
     pub inputs: BTreeMap<String, Array>,
     /// The factor on dot products, where it is not the default.
     pub scale: Option<f64>,
-    /// Which keys queries see.
+    /// The keys that queries attend to.
     pub mask: MaskSpec,
     /// The gradient that the context receives; ones by default.
     pub grad_context: Option<Array>,
@@ -50,7 +50,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Additive attention on drawn numbers.
+    /// Additive attention on drawn inputs.
     pub fn additive(sizes: Sizes, mask: MaskSpec) -> Self {
         let mut problem = Self::drawn(sizes, sizes.key_size, mask);
         // Small enough that tanh is not flat.
@@ -62,7 +62,7 @@ impl Problem {
         problem
     }
 
-    /// Dot-product attention on drawn numbers; the keys are of `query_size`.
+    /// Dot-product attention on drawn inputs; the keys are of `query_size`.
     pub fn dot_product(sizes: Sizes, mask: MaskSpec) -> Self {
         Self::drawn(sizes, sizes.query_size, mask)
     }
@@ -77,9 +77,9 @@ impl Problem {
 
     /// Drawn queries, keys of `key_size` and values, for an attention of any kind.
     pub fn drawn(sizes: Sizes, key_size: usize, mask: MaskSpec) -> Self {
-        let shape = |rows, size| match sizes.heads {
-            0 => vec![sizes.batch, rows, size],
-            heads => vec![sizes.batch, heads, rows, size],
+        let shape = |len, size| match sizes.heads {
+            0 => vec![sizes.batch, len, size],
+            heads => vec![sizes.batch, heads, len, size],
         };
         let mut problem = Self {
             inputs: BTreeMap::new(),
@@ -121,7 +121,7 @@ impl Problem {
         [queries[0], queries[1], queries[2], keys[2]]
     }
 
-    /// Replaces the rows of `name` (keys or values) where `chosen`, `[batch, heads, keys]`, is not 0.
+    /// Replaces the keys or values, `name`, where `chosen`, `[batch, heads, keys]`, is not 0.
     pub fn with_rows(&self, name: &str, chosen: &Array, number: f64) -> Self {
         let mut problem = self.clone();
         let input = &self.inputs[name];

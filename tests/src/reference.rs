@@ -1,4 +1,4 @@
-//! What PyTorch computed: `tests/reference`.
+//! PyTorch's results: `tests/reference`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::{Array, MaskSpec, Problem};
 pub struct Case {
     /// The name of the case.
     pub name: String,
-    /// Which keys queries see.
+    /// The keys that queries attend to.
     pub mask: MaskSpec,
     /// The factor on dot products, where it is not the default.
     pub scale: Option<f64>,
@@ -32,7 +32,7 @@ struct File {
 /// The cases of `tests/reference/<name>.json`, all finite.
 ///
 /// # Panics
-/// If the file is missing, malformed or empty, or holds a number that is not finite.
+/// If the file is missing, malformed or empty, or holds an element that is not finite.
 pub fn reference(name: &str) -> Vec<Case> {
     let path = reference_path(&format!("{name}.json"));
     let text = std::fs::read_to_string(&path)
@@ -67,7 +67,7 @@ pub fn reference_path(name: &str) -> PathBuf {
 }
 
 impl Case {
-    /// The case as a problem of the library, and what it must compute.
+    /// The case as a problem of the library, and the results that it must have.
     pub fn problem(&self) -> (Problem, BTreeMap<String, Array>) {
         let mut inputs = BTreeMap::new();
         let mut expected = self.outputs.clone();
@@ -95,7 +95,7 @@ fn ours(name: &str) -> &str {
     name.trim_end_matches(".weight")
 }
 
-/// PyTorch keeps a linear map as `[out, in]`, Burn as `[in, out]`.
+/// PyTorch keeps the weight of a linear layer as `[out, in]`, Burn as `[in, out]`.
 fn burn_layout(name: &str, array: &Array) -> Array {
     if name.ends_with(".weight") {
         array.permute(&[1, 0])

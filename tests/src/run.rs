@@ -30,7 +30,7 @@ pub enum Path {
     /// `prepare`, then `attend_with_weights`.
     AttendWithWeights,
     /// `prepare`, then one call for each query as a decoder makes them, every third one `attend_with_weights`. A mask
-    /// with one row for all queries means the same as in one call.
+    /// that is the same for all queries means the same as in one call.
     Steps,
 }
 
@@ -87,7 +87,7 @@ impl Path {
 }
 
 impl Problem {
-    /// What the library computes, with gradients if `device` trains.
+    /// The library's results, with gradients if `device` trains.
     pub fn run(&self, device: &Device, dtype: DType, path: Path) -> Outcome {
         if self.inputs.contains_key("W_q") {
             let attention = Attention::new(self.additive_score(device, dtype), 0.0);
@@ -110,7 +110,7 @@ impl Problem {
         }
     }
 
-    /// What `attention`, with parameters of type `dtype`, computes of this problem's queries, keys and values; if
+    /// The results of `attention`, with parameters of type `dtype`, for this problem's queries, keys and values; if
     /// `device` trains, with their gradients and those of the parameters, `grad <path in the module>`.
     pub fn run_with<S: ScoringFunction>(
         &self,

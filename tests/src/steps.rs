@@ -11,7 +11,7 @@ use burn::tensor::{DType, Device, Gradients, Tensor};
 
 use crate::{Array, Case, MaskSpec, Outcome, reference};
 
-/// Queries that visit keys and values one after the other, and the parameters of the alignment.
+/// Queries that attend to keys and values one after the other, and the parameters of the alignment.
 #[derive(Clone, Debug)]
 pub struct Steps {
     /// The name of the alignment, as in [`Steps::NAMES`].
@@ -22,7 +22,7 @@ pub struct Steps {
     pub parameters: BTreeMap<String, Array>,
     /// The gradients that `context`, `weights` and perhaps `penalty` receive.
     pub received: BTreeMap<String, Array>,
-    /// Which keys queries see.
+    /// The keys that queries attend to.
     pub mask: MaskSpec,
 }
 
@@ -42,7 +42,7 @@ impl Steps {
         "monotonic",
     ];
 
-    /// What PyTorch was given, and what it computed.
+    /// PyTorch's inputs and results.
     pub fn references() -> Vec<(Self, Outcome)> {
         reference("alignment").iter().map(Self::of_case).collect()
     }
@@ -139,8 +139,8 @@ impl Steps {
         check.check(attention, self, device);
     }
 
-    /// `context` and `weights` of all steps, `penalty` if there is one, and on a training device the gradients of inputs
-    /// and parameters.
+    /// `context` and `weights` of all steps, `penalty` if there is one, and on a training device the gradients of
+    /// inputs and parameters.
     pub fn run(&self, device: &Device, dtype: DType) -> Outcome {
         let run = Run(dtype, std::cell::RefCell::default());
         self.with_attention(device, dtype, &run);
@@ -159,7 +159,7 @@ impl Steps {
     }
 }
 
-/// PyTorch keeps a linear map as `[out, in]`, Burn as `[in, out]`.
+/// PyTorch keeps the weight of a linear layer as `[out, in]`, Burn as `[in, out]`.
 fn layout(array: &Array) -> Array {
     match array.shape.len() {
         2 => array.permute(&[1, 0]),

@@ -15,7 +15,7 @@ fn is_the_formula_under_every_mask() {
         let problem = Problem::additive(SIZES, mask);
         let mut expected = problem.solve();
         if expected["context"].magnitude() == 0.0 {
-            continue; // Nothing visible: the subject of empty_rows.rs.
+            continue; // All keys masked: the subject of fully_masked_queries.rs.
         }
         device::each(|device| {
             for dtype in device::dtypes(device) {
@@ -118,7 +118,7 @@ fn saturated_units_pass_no_gradient_and_no_nan() {
 }
 
 #[test]
-fn hidden_scores_are_zero() {
+fn masked_scores_are_zero() {
     let shape = [2, 3, 5, 7];
     device::each(|device| {
         for (name, mask) in masks(shape) {
@@ -136,8 +136,8 @@ fn hidden_scores_are_zero() {
             let one = Array::from_fn(&[11, 11], |at| f64::from(at[0] == at[1]));
             let expected =
                 oracle::additive_scores(&queries, &keys, &one, &one, &weight.reshape(&[11, 1]));
-            let visible = mask.table(shape);
-            let expected = Array::from_fn(&shape, |at| expected.at(at) * visible.at(at));
+            let attended = mask.table(shape);
+            let expected = Array::from_fn(&shape, |at| expected.at(at) * attended.at(at));
             assert_close(name, &Array::read(scores), &expected, 2e-6);
         }
     });

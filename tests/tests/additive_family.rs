@@ -1,4 +1,4 @@
-//! Additive attention with bias and normalised weight, and concat attention: what they compute.
+//! Additive attention with bias and normalised weight, and concat attention: results and gradients.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{AdditiveScore, Attention, ConcatScore, ConcatScoreConfig, ScoringFunction};
@@ -134,7 +134,7 @@ fn run<S: Family, const D: usize>(
     outcome
 }
 
-/// The reference case `name`: PyTorch's g is a matrix of one number.
+/// The reference case `name`: PyTorch's g is a matrix of one element.
 fn case(name: &str) -> (Problem, Outcome) {
     let cases = reference("additive_family");
     let case = cases.iter().find(|case| case.name == name).unwrap();

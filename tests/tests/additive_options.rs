@@ -64,7 +64,7 @@ fn only_the_direction_of_a_normalised_weight_counts() {
     });
 }
 
-/// What additive scores were before they had options.
+/// Additive scores as they were before they had options.
 #[derive(Module, Debug)]
 struct Before {
     query: Linear,
@@ -115,7 +115,7 @@ fn records_load_where_their_parameters_have_a_place() {
         let score = AdditiveScoreConfig::new(3, 5, 16).init(device);
         let loaded = Attention::new(score.try_load_file(&path).unwrap(), 0.0);
         assert_same("before", &context(&loaded, device), &expected);
-        // What the record lacks is not made up, and what it has more is not left out.
+        // A parameter that the record lacks is not made up, and one too many is not left out.
         let normalised = config().with_normalize(true).init(device);
         normalised
             .score
@@ -149,7 +149,7 @@ fn a_pytorch_state_dict_with_a_bias_needs_a_place_for_it() {
     // Two biases in the file, where there is a place for one or none.
     for bias in [false, true] {
         let config = AdditiveAttentionConfig::new(12, 12, 12).with_bias(bias);
-        let path = reference_path("multi_head_book_bias.safetensors");
+        let path = reference_path("multi_head_d2l_bias.safetensors");
         let error = load_additive_attention(config.init(device), path, "").unwrap_err();
         assert!(error.to_string().contains(".bias`"), "{error}");
     }

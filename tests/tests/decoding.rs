@@ -1,4 +1,4 @@
-//! A decoder's steps through one memory: what they compute, and how their gradients add up.
+//! A decoder's steps through one memory: their results, and how their gradients add up.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
@@ -8,7 +8,7 @@ use attention_tests::{
 };
 use burn::tensor::{DType, Int, Tensor};
 
-/// Masks with one row for all queries.
+/// Masks that are the same for all queries.
 fn masks() -> Vec<MaskSpec> {
     let keep = Array::from_fn(&[2, 1, 1, SIZES.keys], |at| {
         f64::from((at[0] + at[3]) % 3 != 1)
@@ -37,7 +37,7 @@ fn steps_add_up_to_one_call_gradients_too() {
     });
 }
 
-/// More keys and units than any tile, and steps that all take the path for few queries.
+/// More keys and units than any tile, and steps that all take the path of decoding.
 #[test]
 fn many_steps_through_many_keys() {
     let sizes = Sizes {
@@ -57,7 +57,7 @@ fn many_steps_through_many_keys() {
 }
 
 #[test]
-fn padding_is_inert_in_every_step() {
+fn padding_is_ignored_in_every_step() {
     device::each_training(|device| {
         for (kind, problem) in Problem::both(SIZES, &MaskSpec::lens(&[3, 5])) {
             let clean = problem.run(device, DType::F32, Path::Steps);

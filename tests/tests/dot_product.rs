@@ -17,7 +17,7 @@ fn is_the_formula_under_every_mask() {
             problem.scale = scale;
             let mut expected = problem.solve();
             if expected["context"].magnitude() == 0.0 {
-                continue; // Nothing visible: the subject of empty_rows.rs.
+                continue; // All keys masked: the subject of fully_masked_queries.rs.
             }
             for path in [Path::ForwardWithWeights, Path::Forward] {
                 if path == Path::Forward {
@@ -36,7 +36,7 @@ fn is_the_formula_under_every_mask() {
 }
 
 #[test]
-fn a_scale_of_zero_weighs_all_visible_keys_alike() {
+fn a_scale_of_zero_weighs_all_unmasked_keys_alike() {
     device::each(|device| {
         let attention = DotProductAttentionConfig::new()
             .with_scale(Some(0.0))
@@ -87,7 +87,7 @@ fn results_stay_right_above_every_tile() {
 }
 
 #[test]
-fn hidden_scores_are_zero() {
+fn masked_scores_are_zero() {
     let shape = [2, 3, 5, 7];
     device::each(|device| {
         for (name, mask) in masks(shape) {
@@ -99,15 +99,15 @@ fn hidden_scores_are_zero() {
             let scores =
                 ops::dot_product_score(queries.f32(device), keys.f32(device), &mask_tensors, 0.5);
             let expected = oracle::dot_product_scores(&queries, &keys, 0.5);
-            let visible = mask.table(shape);
-            let expected = Array::from_fn(&shape, |at| expected.at(at) * visible.at(at));
+            let attended = mask.table(shape);
+            let expected = Array::from_fn(&shape, |at| expected.at(at) * attended.at(at));
             assert_close(name, &Array::read(scores), &expected, 2e-6);
         }
     });
 }
 
 #[test]
-fn queries_and_keys_without_components_weigh_all_visible_keys_alike() {
+fn queries_and_keys_without_components_weigh_all_unmasked_keys_alike() {
     device::each(|device| {
         let queries = Tensor::<4>::zeros([2, 3, 5, 0], device);
         let keys = Tensor::<4>::zeros([2, 3, 7, 0], device);

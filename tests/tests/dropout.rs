@@ -143,15 +143,15 @@ impl Check for DropsItsShare {
     ) {
         device.seed(7);
         let clean = &problem.solve()["weights"];
-        let visible = problem.mask.table(problem.scores_shape());
+        let attended = problem.mask.table(problem.scores_shape());
         let [context, weights] = with_weights(&attention, problem, device);
-        // What is returned is before dropout.
+        // The weights returned are those before dropout.
         assert_close("weights", &weights, clean, 4e-6);
         for dropped in [context, forward(&attention, problem, device)] {
             let scaled = clean.map(|weight| weight / (1.0 - PROBABILITY));
             let (mut count, mut total) = (0.0, 0.0);
             for (at, &number) in dropped.data.iter().enumerate() {
-                if visible.data[at] == 0.0 {
+                if attended.data[at] == 0.0 {
                     assert_eq!(number, 0.0);
                     continue;
                 }
@@ -264,7 +264,7 @@ fn drops_the_same_forward_and_backward() {
 }
 
 #[test]
-fn leaves_hidden_rows_zero() {
+fn leaves_fully_masked_queries_zero() {
     let _alone = alone();
     device::each_training(|device| {
         let attention = DotProductAttentionConfig::new()
@@ -277,10 +277,10 @@ fn leaves_hidden_rows_zero() {
             &problem.with_rows("keys", &padding, f64::NAN),
             device,
         );
-        let (hidden, visible) = context.data.split_at(context.data.len() / 2);
-        assert!(hidden.iter().all(|&number| number == 0.0));
-        assert!(visible.iter().all(|number| number.is_finite()));
-        assert!(visible.iter().any(|&number| number != 0.0));
+        let (masked, attended) = context.data.split_at(context.data.len() / 2);
+        assert!(masked.iter().all(|&number| number == 0.0));
+        assert!(attended.iter().all(|number| number.is_finite()));
+        assert!(attended.iter().any(|&number| number != 0.0));
     });
 }
 

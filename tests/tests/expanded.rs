@@ -1,4 +1,4 @@
-//! Inputs that are one tensor shown many times, with strides of 0.
+//! Inputs that are one tensor repeated many times, with strides of 0.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction};

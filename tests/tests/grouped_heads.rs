@@ -77,7 +77,7 @@ fn equals_repeated_heads<S: ScoringFunction>(
     }
 }
 
-/// Its author has not thought of shared heads.
+/// A score whose author has not thought of shared heads.
 #[derive(Module, Debug)]
 struct DistanceScore {}
 

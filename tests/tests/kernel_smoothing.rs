@@ -1,4 +1,4 @@
-//! Kernels of the distance with proportional weights: Nadaraya-Watson regression.
+//! Kernels of the distance with sum-normalized weights: Nadaraya-Watson regression.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
@@ -49,8 +49,8 @@ fn smoothing_in_few_dimensions_keeps_the_contract() {
     device::each_training(|device| {
         // All but the constant one, which has no distance.
         for (name, kernel) in &KERNELS[..4] {
-            // No drawn distance is the width, where kernels have an edge and no derivative. The triangular one has none at
-            // 0 either, where queries of one component happen to lie.
+            // No drawn distance is the width, where kernels have an edge and no derivative. The triangular one has
+            // none at 0 either, where queries of one component happen to lie.
             let size = if *kernel == Kernel::Triangular { 2 } else { 1 };
             let sizes = Sizes {
                 query_size: size,
@@ -65,7 +65,7 @@ fn smoothing_in_few_dimensions_keeps_the_contract() {
 #[test]
 fn smoothing_in_many_dimensions_keeps_the_contract() {
     device::each_training(|device| {
-        // What they share is the distance: one kernel of its square, one of its root.
+        // They share the distance: one kernel of its square, one of its root.
         for kernel in [Kernel::Gaussian, Kernel::Triangular] {
             let name = format!("{kernel:?}");
             contract::check(&name, &smoothing(kernel, 4.7), WIDE, device);
@@ -186,7 +186,7 @@ fn a_query_out_of_reach_of_all_keys_has_weights_0() {
 #[test]
 fn a_query_far_out_on_the_tail_has_weights_and_gradients() {
     device::each_training(|device| {
-        // Scores of about 1e-32, whose square is no number of f32.
+        // Scores of about 1e-32, whose square no f32 holds.
         let outcome = at(
             &smoothing(Kernel::Gaussian, 1.0),
             12.25,
@@ -251,7 +251,7 @@ fn distances_of_few_components_do_not_cancel_far_from_the_origin() {
 }
 
 #[test]
-fn proportional_weights_are_shares_of_what_is_visible() {
+fn sum_normalized_weights_are_shares_of_the_unmasked_scores() {
     device::each(|device| {
         let scores = Array {
             shape: vec![1, 1, 3, 4],
@@ -279,8 +279,8 @@ fn proportional_weights_are_shares_of_what_is_visible() {
             ],
         };
         assert_close("shares", &Array::read(weights), &expected, 1e-6);
-        let hidden = Tensor::<4>::from_data([[[[1.0, f32::NEG_INFINITY, 3.0]]]], device);
-        let weights = Normalizer::SumNormalized.weights(hidden, &Mask::none());
+        let scores = Tensor::<4>::from_data([[[[1.0, f32::NEG_INFINITY, 3.0]]]], device);
+        let weights = Normalizer::SumNormalized.weights(scores, &Mask::none());
         let expected = Array {
             shape: vec![1, 1, 1, 3],
             data: vec![0.25, 0.0, 0.75],
@@ -325,15 +325,15 @@ fn bad_input_says_what_was_expected() {
 }
 
 #[test]
-fn the_gradient_of_a_hidden_weight_reaches_no_score() {
+fn the_gradient_of_a_masked_weight_reaches_no_score() {
     device::each_training(|device| {
         let mask = MaskSpec::lens(&[2]).mask(device);
-        let run = |hidden: f64| {
+        let run = |masked: f64| {
             let scores = Array::draw(1, &[1, 1, 2, 3]).map(f64::abs);
             let scores = scores.f32::<4>(device).require_grad();
             let weights = Normalizer::SumNormalized.weights(scores.clone(), &mask);
             let received = Array::from_fn(&[1, 1, 2, 3], |at| match at[3] {
-                2 => hidden,
+                2 => masked,
                 key => key as f64,
             });
             let loss = (weights * received.f32(device)).sum();

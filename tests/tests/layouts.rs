@@ -9,13 +9,13 @@ use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
 type Lay = fn(&Array, &Device) -> (Tensor<4>, Tensor<4>);
 
-/// A leaf, and the numbers of the array as a view of the leaf.
+/// A leaf, and the elements of the array as a view of the leaf.
 const LAYOUTS: [(&str, Lay); 5] = [
-    ("rows and sizes swapped", |array, device| {
+    ("sequence and features swapped", |array, device| {
         let leaf = leaf(&array.permute(&[0, 1, 3, 2]), device);
         (leaf.clone(), leaf.swap_dims(2, 3))
     }),
-    ("heads behind rows", |array, device| {
+    ("heads behind the sequence", |array, device| {
         let leaf = leaf(&array.permute(&[0, 2, 1, 3]), device);
         (leaf.clone(), leaf.swap_dims(1, 2))
     }),
@@ -105,18 +105,18 @@ fn view_of(gradient: &Array, array: &Array, lay: Lay, device: &Device) -> Tensor
             .zip(&array.shape)
             .fold(0, |flat, (&at, &size)| flat * size + at) as f64
     };
-    // Lay out the numbers of the elements, and look up the gradient of each.
+    // Lay out the indices of the elements, and look up the gradient of each.
     let (leaf, _) = lay(
         &Array::from_fn(&array.shape, number),
         &device.clone().autodiff(),
     );
-    let numbers = Array::read(leaf);
+    let indices = Array::read(leaf);
     let mut result = Array::full(&array.shape, f64::NAN);
-    for (number, gradient) in numbers.data.iter().zip(&gradient.data) {
-        if number.is_nan() {
+    for (index, gradient) in indices.data.iter().zip(&gradient.data) {
+        if index.is_nan() {
             assert_eq!(*gradient, 0.0, "a gradient outside the slice")
         } else {
-            result.data[*number as usize] = *gradient
+            result.data[*index as usize] = *gradient
         }
     }
     result.f32(device)

@@ -66,7 +66,7 @@ fn is_that_of_pytorch_forward_and_backward() {
 }
 
 #[test]
-fn hidden_weights_are_exactly_zero_and_rows_sum_to_one() {
+fn masked_weights_are_exactly_zero_and_rows_sum_to_one() {
     device::each(|device| {
         for (name, mask) in masks(SHAPE) {
             let scores = Array::draw(1, &SHAPE);
@@ -77,21 +77,21 @@ fn hidden_weights_are_exactly_zero_and_rows_sum_to_one() {
                 &oracle::masked_softmax(&scores, &mask),
                 1e-6,
             );
-            let visible = mask.table(SHAPE);
+            let attended = mask.table(SHAPE);
             let rows = weights
                 .data
                 .chunks(SHAPE[3])
-                .zip(visible.data.chunks(SHAPE[3]));
-            for (row, visible) in rows {
-                let seen = visible.contains(&1.0);
+                .zip(attended.data.chunks(SHAPE[3]));
+            for (row, attended) in rows {
+                let any = attended.contains(&1.0);
                 let sum: f64 = row.iter().sum();
                 assert!(
-                    (sum - f64::from(seen)).abs() < 1e-6,
+                    (sum - f64::from(any)).abs() < 1e-6,
                     "{name}: a row sums to {sum}"
                 );
-                for (weight, visible) in row.iter().zip(visible) {
-                    // An exact zero where hidden, something above it where visible.
-                    assert_eq!(*weight > 0.0, *visible == 1.0, "{name}: {weight}");
+                for (weight, attended) in row.iter().zip(attended) {
+                    // An exact zero where masked, something above it elsewhere.
+                    assert_eq!(*weight > 0.0, *attended == 1.0, "{name}: {weight}");
                 }
             }
         }
@@ -99,13 +99,13 @@ fn hidden_weights_are_exactly_zero_and_rows_sum_to_one() {
 }
 
 #[test]
-fn hidden_scores_reach_neither_weights_nor_gradients() {
+fn masked_scores_reach_neither_weights_nor_gradients() {
     device::each_training(|device| {
         for (name, mask) in masks(SHAPE) {
-            let visible = mask.table(SHAPE);
-            let hide = |array: &Array, number: f64| {
+            let attended = mask.table(SHAPE);
+            let fill = |array: &Array, number: f64| {
                 Array::from_fn(&SHAPE, |at| {
-                    if visible.at(at) == 0.0 {
+                    if attended.at(at) == 0.0 {
                         number
                     } else {
                         array.at(at)
@@ -115,7 +115,7 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
             let (scores, gradient) = (Array::draw(1, &SHAPE), Array::draw(2, &SHAPE));
             let clean = run(&scores, &mask, &gradient, device, DType::F32);
             for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38, -3e38] {
-                let dirty = run(&hide(&scores, poison), &mask, &gradient, device, DType::F32);
+                let dirty = run(&fill(&scores, poison), &mask, &gradient, device, DType::F32);
                 assert_same(
                     &format!("{name}: weights, {poison} in scores"),
                     &dirty.0,
@@ -126,8 +126,8 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
                     &dirty.1,
                     &clean.1,
                 );
-                // What comes back for a hidden weight counts as little.
-                let dirty = run(&scores, &mask, &hide(&gradient, poison), device, DType::F32);
+                // The gradient of a masked weight counts as little.
+                let dirty = run(&scores, &mask, &fill(&gradient, poison), device, DType::F32);
                 assert_same(
                     &format!("{name}: gradient, {poison} received"),
                     &dirty.1,
@@ -139,7 +139,7 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
 }
 
 #[test]
-fn a_row_that_sees_nothing_is_zero_and_so_is_its_gradient() {
+fn a_fully_masked_query_has_weights_and_gradients_of_zero() {
     device::each_training(|device| {
         let masks = [
             MaskSpec::lens(&[0, 0]),
@@ -163,7 +163,7 @@ fn a_score_of_minus_infinity_is_a_masked_key() {
         let keep = Array::draw(3, &SHAPE).map(|number| f64::from(number < 0.5));
         let mut keep = keep;
         for key in 0..SHAPE[3] {
-            *keep.at_mut(&[1, 2, 3, key]) = 0.0; // A row of nothing but -inf.
+            *keep.at_mut(&[1, 2, 3, key]) = 0.0; // All scores of this query are -inf.
         }
         let scores = Array::draw(1, &SHAPE);
         let infinite = Array::from_fn(&SHAPE, |at| match keep.at(at) {
@@ -182,7 +182,7 @@ fn a_score_of_minus_infinity_is_a_masked_key() {
 }
 
 #[test]
-fn a_visible_nan_stays_in_its_row() {
+fn an_unmasked_nan_stays_with_its_query() {
     device::each(|device| {
         let mut scores = Array::draw(1, &SHAPE);
         let mask = MaskSpec::lens(&[4, 6]);

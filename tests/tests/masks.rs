@@ -4,16 +4,16 @@ use attention_core::{Mask, masked_softmax};
 use attention_tests::{Array, MaskSpec, assert_same, device};
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
-/// Which pairs `mask` shows: with equal scores, those with a weight.
-fn shown(mask: &Mask, shape: [usize; 4], device: &Device) -> Array {
+/// The pairs that `mask` keeps: with equal scores, those with a weight.
+fn kept(mask: &Mask, shape: [usize; 4], device: &Device) -> Array {
     let weights = masked_softmax(Tensor::<4>::zeros(shape, device), mask);
     Array::read(weights).map(|weight| f64::from(weight > 0.0))
 }
 
 fn check(what: &str, spec: &MaskSpec, shape: [usize; 4]) {
     device::each_both_ways(|device| {
-        let shown = shown(&spec.mask(device), shape, device);
-        assert_same(&format!("{what} {shape:?}"), &shown, &spec.table(shape));
+        let kept = kept(&spec.mask(device), shape, device);
+        assert_same(&format!("{what} {shape:?}"), &kept, &spec.table(shape));
     });
 }
 
@@ -28,7 +28,7 @@ fn causal_is_aligned_bottom_right_whether_queries_or_keys_are_more() {
     ] {
         let expected = Array::from_fn(&shape, |at| f64::from(at[3] + shape[2] <= at[2] + shape[3]));
         device::each(|device| {
-            assert_same("causal", &shown(&Mask::causal(), shape, device), &expected);
+            assert_same("causal", &kept(&Mask::causal(), shape, device), &expected);
         });
     }
 }
@@ -99,7 +99,7 @@ fn dense_masks_broadcast_over_every_axis() {
         shape,
     );
     check(
-        "dense, three axes, one row",
+        "dense, three axes, one query",
         &MaskSpec::drawn(21, &[2, 1, 7], 0.6),
         shape,
     );
@@ -114,17 +114,17 @@ fn drop_is_the_opposite_of_keep() {
         unreachable!()
     };
     device::each(|device| {
-        let hidden: Tensor<4, Bool> = keep.map(|keep| 1.0 - keep).bool(device);
+        let masked: Tensor<4, Bool> = keep.map(|keep| 1.0 - keep).bool(device);
         assert_same(
             "drop",
-            &shown(&Mask::drop(hidden), shape, device),
+            &kept(&Mask::drop(masked), shape, device),
             &spec.table(shape),
         );
     });
 }
 
 #[test]
-fn a_key_is_visible_where_all_combined_masks_show_it() {
+fn combined_masks_keep_the_keys_that_all_of_them_keep() {
     let shape = [2, 3, 5, 7];
     let masks = [
         MaskSpec::None,
@@ -187,8 +187,8 @@ fn lengths_may_have_any_integer_type() {
             let lens = Tensor::<1, Int>::from_data([100, 3], (device, dtype));
             let mask = Mask::valid_lens(lens);
             let what = format!("{dtype:?}");
-            assert_same(&what, &shown(&mask, shape, device), &spec.table(shape));
-            let both = shown(&(mask & Mask::window(260, 20)), shape, device);
+            assert_same(&what, &kept(&mask, shape, device), &spec.table(shape));
+            let both = kept(&(mask & Mask::window(260, 20)), shape, device);
             assert_same(&what, &both, &spec.clone().and(window.clone()).table(shape));
         }
     });
@@ -206,19 +206,19 @@ fn a_mask_may_be_made_with_autodiff_or_without() {
     device::each(|plain| {
         let training = plain.clone().autodiff();
         for (of_mask, of_scores) in [(plain, &training), (&training, plain)] {
-            let shown = shown(&spec.mask(of_mask), shape, of_scores);
-            assert_same("mask of another context", &shown, &spec.table(shape));
+            let kept = kept(&spec.mask(of_mask), shape, of_scores);
+            assert_same("mask of another context", &kept, &spec.table(shape));
         }
     });
 }
 
 #[test]
-fn the_first_keys_may_be_hidden_and_later_ones_not() {
+fn the_first_keys_may_be_masked_and_later_ones_not() {
     // On and off the edges that tiles of 8, 16, 32 and 64 keys would have.
     let shape = [1, 1, 2, 67];
     for first in [1, 7, 8, 9, 16, 17, 31, 32, 33, 64, 65, 66] {
         let keep = Array::from_fn(&[1, 67], |at| f64::from(at[1] >= first));
-        check("first keys hidden", &MaskSpec::Keep(keep), shape);
+        check("first keys masked", &MaskSpec::Keep(keep), shape);
         let hole = Array::from_fn(&[1, 67], |at| f64::from(at[1] < 3 || at[1] >= first));
         check("a hole", &MaskSpec::Keep(hole), shape);
         check(

@@ -63,10 +63,10 @@ fn memory<S: ScoringFunction>(
     attention.prepare(keys, values, problem.mask.mask(device))
 }
 
-/// The examples `chosen` of a problem, with a mask that says the same of each.
+/// The examples `chosen` of a problem, with a mask that is the same for each.
 fn examples(problem: &Problem, chosen: &[usize]) -> Problem {
     let shape = problem.scores_shape();
-    let visible = problem.mask.table(shape);
+    let attended = problem.mask.table(shape);
     let pick = |array: &Array| {
         let mut shape = array.shape.clone();
         shape[0] = chosen.len();
@@ -80,7 +80,7 @@ fn examples(problem: &Problem, chosen: &[usize]) -> Problem {
     for name in ["queries", "keys", "values"] {
         picked.set(name, pick(&problem.inputs[name]));
     }
-    picked.mask = MaskSpec::Keep(pick(&visible));
+    picked.mask = MaskSpec::Keep(pick(&attended));
     picked
 }
 
@@ -296,7 +296,7 @@ impl ScoringFunction for Distance {
 
 /// A module, with two examples that it prepared.
 struct Reader {
-    /// What its panics call it.
+    /// Its name in panics.
     name: &'static str,
     memory: Memory,
     read: Box<dyn Fn(&Memory)>,

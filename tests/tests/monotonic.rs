@@ -81,7 +81,7 @@ fn its_gradients_are_those_of_the_recursion() {
             let loss = expected_alignment(p.clone(), a.clone()) * received.tensor(device, dtype);
             let gradients = loss.sum().backward();
             // The recursion is linear in each single probability, so a difference is exact.
-            let slope = |choose: &Array, previous: &Array, at: &[usize], of_p: bool| {
+            let derivative = |choose: &Array, previous: &Array, at: &[usize], of_p: bool| {
                 let at_number = |number: f64| {
                     let (mut choose, mut previous) = (choose.clone(), previous.clone());
                     let array = if of_p { &mut choose } else { &mut previous };
@@ -91,10 +91,12 @@ fn its_gradients_are_those_of_the_recursion() {
                 at_number(1.0) - at_number(0.0)
             };
             let tolerance = 1e3 * f64::EPSILON + 16.0 * device::epsilon(dtype);
-            let of_p = Array::from_fn(&choose.shape, |at| slope(&choose, &previous, at, true));
+            let of_p = Array::from_fn(&choose.shape, |at| derivative(&choose, &previous, at, true));
             let actual = Array::read(p.grad(&gradients).unwrap());
             assert_close("choose", &actual, &of_p, tolerance);
-            let of_a = Array::from_fn(&choose.shape, |at| slope(&choose, &previous, at, false));
+            let of_a = Array::from_fn(&choose.shape, |at| {
+                derivative(&choose, &previous, at, false)
+            });
             let actual = Array::read(a.grad(&gradients).unwrap());
             assert_close("previous", &actual, &of_a, tolerance);
         }

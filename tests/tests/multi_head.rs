@@ -16,7 +16,7 @@ use burn::module::{Module, Param};
 use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
 
-/// A map that changes nothing.
+/// A projection that changes nothing.
 fn identity(size: usize, (device, dtype): On) -> Linear {
     let weight = Array::from_fn(&[size, size], |at| f64::from(at[0] == at[1]));
     Linear {
@@ -26,14 +26,14 @@ fn identity(size: usize, (device, dtype): On) -> Linear {
 }
 
 #[test]
-fn one_head_of_the_rows_themselves_is_plain_attention() {
+fn one_head_with_identity_projections_is_plain_attention() {
     device::each(in_each_type(|on @ (device, _)| {
         let inputs = inputs([HIDDENS; 3], HIDDENS);
         let mut module = MultiHeadAttentionConfig::new(HIDDENS, 1)
             .with_output(false)
             .init(device);
-        for map in [&mut module.query, &mut module.key, &mut module.value] {
-            *map = identity(HIDDENS, on);
+        for projection in [&mut module.query, &mut module.key, &mut module.value] {
+            *projection = identity(HIDDENS, on);
         }
         let [batch, _, queries, keys] = SHAPE;
         for (name, mask) in masks([batch, 1, queries, keys]) {
@@ -160,8 +160,8 @@ fn every_parameter_is_trained() {
         let [q, k, v] = tensors(&inputs, on);
         let gradients = module.forward(q, k, v, &Mask::none()).sum().backward();
         let score = &module.attention.score;
-        for map in [&score.query, &score.key, &score.value] {
-            let gradient = Array::read(map.weight.val().grad(&gradients).unwrap());
+        for projection in [&score.query, &score.key, &score.value] {
+            let gradient = Array::read(projection.weight.val().grad(&gradients).unwrap());
             assert!(gradient.magnitude() > 1e-6, "the score is not trained");
         }
     }));
@@ -186,13 +186,13 @@ fn padded(inputs: &Inputs, lens: [usize; 2], number: f64) -> Inputs {
 }
 
 #[test]
-fn padding_is_inert_whatever_it_holds() {
+fn padding_is_ignored_whatever_it_holds() {
     device::each_training(in_each_type(|on @ (device, _)| {
         let grouped = config().with_num_key_value_heads(Some(1));
         let grouped = parameters::cast(grouped.init(device), on.1);
         let inputs = inputs([4, 5, 6], 8);
         let [batch, heads, _, keys] = SHAPE;
-        // Seen by no head, though each head has a mask of its own.
+        // Masked in every head, though each head has a mask of its own.
         let dense = Array::from_fn(&[batch, heads, 1, keys], |at| {
             f64::from(at[3] < [3, 6][at[0]] && at[3] != at[1])
         });
@@ -213,7 +213,7 @@ fn padding_is_inert_whatever_it_holds() {
 }
 
 #[test]
-fn a_query_that_sees_nothing_gets_the_bias_of_the_output() {
+fn a_fully_masked_query_gets_the_bias_of_the_output() {
     device::each(in_each_type(|on @ (device, _)| {
         let module = dot(on);
         let inputs = inputs([4, 5, 6], 8);

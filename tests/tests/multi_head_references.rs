@@ -1,4 +1,4 @@
-//! Heads with the parameters of PyTorch's and Burn's modules compute what those do.
+//! Heads with the parameters of PyTorch's and Burn's modules have the results of those.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::MultiHeadAttentionConfig;
@@ -26,7 +26,7 @@ fn third(array: &Array, at: usize) -> Array {
     }
 }
 
-/// What PyTorch computed, under our names and in our layout.
+/// PyTorch's results, under our names and in our layout.
 fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
     let mut expected = outputs.clone();
     let mut insert = |name: &str, kind: &str, array: Array| {
@@ -36,7 +36,7 @@ fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
         };
         expected.insert(format!("grad {name}.{kind}"), array);
     };
-    let maps = [("q", "query"), ("k", "key"), ("v", "value")];
+    let projections = [("q", "query"), ("k", "key"), ("v", "value")];
     for (theirs, gradient) in gradients {
         let theirs = theirs.trim_start_matches("inner.");
         let kind = if theirs.ends_with("bias") {
@@ -45,12 +45,12 @@ fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
             "weight"
         };
         if theirs.starts_with("in_proj") {
-            for (at, (_, ours)) in maps.into_iter().enumerate() {
+            for (at, (_, ours)) in projections.into_iter().enumerate() {
                 insert(ours, kind, third(gradient, at));
             }
         } else if theirs.starts_with("out_proj") || theirs.starts_with("W_o") {
             insert("output", kind, gradient.clone());
-        } else if let Some((_, ours)) = maps.into_iter().find(|(letter, _)| {
+        } else if let Some((_, ours)) = projections.into_iter().find(|(letter, _)| {
             theirs.starts_with(&format!("W_{letter}")) || theirs == format!("{letter}_proj_weight")
         }) {
             insert(ours, kind, gradient.clone());
@@ -66,8 +66,8 @@ fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
 fn loaded_parameters_compute_what_pytorch_did() {
     let config = || MultiHeadAttentionConfig::new(HIDDENS, HEADS);
     let files = [
-        ("book", "multi_head_book.pt", ""),
-        ("book_bias", "multi_head_book_bias.safetensors", ""),
+        ("d2l", "multi_head_d2l.pt", ""),
+        ("d2l_bias", "multi_head_d2l_bias.safetensors", ""),
         ("torch", "multi_head_nested.pt", "layers.2.self_attn."),
         ("torch", "multi_head.safetensors", ""),
         ("torch_sizes", "multi_head_sizes.pt", ""),
@@ -81,12 +81,12 @@ fn loaded_parameters_compute_what_pytorch_did() {
                 .with_query_size(sizes[0])
                 .with_key_size(sizes[1])
                 .with_value_size(sizes[2])
-                .with_bias(name != "book")
+                .with_bias(name != "d2l")
                 .init(device);
             let module = load_multi_head_attention(module, reference_path(file), prefix).unwrap();
             let expected = expected(&case.outputs, &case.gradients);
-            let numbers = if name == "book" { 9 } else { 13 };
-            assert_eq!(expected.len(), numbers, "{name}");
+            let count = if name == "d2l" { 9 } else { 13 };
+            assert_eq!(expected.len(), count, "{name}");
             for dtype in device::dtypes(device) {
                 // Ten digits are in the file.
                 let tolerance = match dtype {
@@ -153,19 +153,19 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
         &["`out_proj.weight`", "no output projection"],
     );
     says(
-        error(config().with_query_size(Some(5)), "multi_head_book.pt", ""),
+        error(config().with_query_size(Some(5)), "multi_head_d2l.pt", ""),
         &["W_k.weight", "[12, 12]", "[12, 7]"],
     );
     says(
-        error(biased(), "multi_head_book.pt", ""),
+        error(biased(), "multi_head_d2l.pt", ""),
         &["W_q.weight", "[12, 12]", "[12, 5]"],
     );
-    let book = biased()
+    let d2l = biased()
         .with_query_size(Some(5))
         .with_key_size(Some(7))
         .with_value_size(Some(4));
     says(
-        error(book, "multi_head_book.pt", ""),
+        error(d2l, "multi_head_d2l.pt", ""),
         &["`W_q.bias`", "found only"],
     );
 }
@@ -193,12 +193,12 @@ fn a_record_of_burns_module_loads() {
             .into();
         for mask in [MaskSpec::lens(&[3, 6]), MaskSpec::Causal] {
             let [q, k, v] = tensors(&inputs, (device, DType::F32));
-            let visible = mask.table([batch, 1, queries, keys]);
-            let hidden = visible
+            let attended = mask.table([batch, 1, queries, keys]);
+            let masked = attended
                 .map(|see| 1.0 - see)
                 .reshape(&[batch, queries, keys]);
             let input = MhaInput::new(q.clone(), k.clone(), v.clone());
-            let expected = theirs.forward(input.mask_attn(hidden.bool(device)));
+            let expected = theirs.forward(input.mask_attn(masked.bool(device)));
             let output = ours.forward_with_weights(q, k, v, &mask.mask(device));
             let pairs = [
                 (Array::read(output.context), Array::read(expected.context)),

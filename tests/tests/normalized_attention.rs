@@ -78,7 +78,7 @@ fn attention_with_each_normalizer() {
     });
 }
 
-/// The steps of a decoder give the rows of one call.
+/// The steps of a decoder give the results of one call.
 struct Decoding(Normalizer);
 
 impl Check for Decoding {
@@ -145,7 +145,7 @@ fn a_normalizer_stays_with_its_module_and_out_of_records() {
         assert_eq!(sparse.valid().normalizer, Normalizer::Sparsemax);
         assert_eq!(sparse.clone().no_grad().normalizer, Normalizer::Sparsemax);
 
-        // A record says nothing of the normalizer: what loads it keeps its own.
+        // A record does not hold the normalizer: a module that loads it keeps its own.
         let path = folder.path().join("attention");
         sparse.clone().save_file(&path).unwrap();
         let soft = Attention::new(new(), 0.0);

@@ -1,4 +1,4 @@
-//! What makes weights of scores: each normalizer against a plain loop.
+//! Each normalizer against a plain loop.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{Mask, Normalizer};
@@ -69,23 +69,23 @@ fn weights_and_gradients_are_those_of_the_loops_under_every_mask() {
 }
 
 #[test]
-fn hidden_weights_are_zero_and_rows_sum_to_one() {
+fn masked_weights_are_zero_and_rows_sum_to_one() {
     device::each(|device| {
         let scores = Array::draw(3, &SHAPE);
         for (name, mask) in masks(SHAPE) {
-            let visible = mask.table(SHAPE);
+            let attended = mask.table(SHAPE);
             for normalizer in normalizers::ALL {
                 let weights = normalizer.weights(scores.f32(device), &mask.mask(device));
                 let weights = Array::read(weights);
-                let hidden = Array::from_fn(&SHAPE, |at| (1.0 - visible.at(at)) * weights.at(at));
-                assert_zero(name, &hidden);
+                let masked = Array::from_fn(&SHAPE, |at| (1.0 - attended.at(at)) * weights.at(at));
+                assert_zero(name, &masked);
                 if normalizer == Normalizer::Sigmoid {
                     continue;
                 }
                 let rows = weights.data.chunks(SHAPE[3]);
-                for (row, visible) in rows.zip(visible.data.chunks(SHAPE[3])) {
+                for (row, attended) in rows.zip(attended.data.chunks(SHAPE[3])) {
                     assert!(row.iter().all(|weight| *weight >= 0.0));
-                    let error = row.iter().sum::<f64>() - f64::from(visible.contains(&1.0));
+                    let error = row.iter().sum::<f64>() - f64::from(attended.contains(&1.0));
                     assert!(error.abs() < 1e-6, "{normalizer:?}: {name}: {row:?}");
                 }
             }
@@ -112,8 +112,9 @@ fn sparsemax_is_exact_however_many_keys_are_in_the_support() {
     });
 }
 
-/// Scores on which a search for the support from below takes one step for each of `sizes`, the first of them all, the last
-/// the support: those that a step drops lie just above the threshold before it, where they delay it most.
+/// Scores for which a search for the support from below takes one step for each of `sizes`. The first size is that of
+/// all scores, the last that of the support. The scores that a step drops lie just above the threshold before it, where
+/// they delay it most.
 fn slow_scores(sizes: &[usize]) -> Vec<f64> {
     // Thresholds are -1 + t * excess, where `excess` is what the first one leaves above the sum of 1.
     let (mut t, mut excess) = (0.0, 1.0);
@@ -145,7 +146,7 @@ fn sparsemax_finds_a_support_that_takes_many_steps() {
         support.retain(|score| *score > threshold);
     }
     device::each_training(|device| {
-        // Forwards in one row, backwards in another.
+        // Forwards for one query, backwards for the other.
         let scores = Array::from_fn(&[1, 1, 2, 64], |at| match at[2] {
             0 => row[at[3]],
             _ => row[63 - at[3]],
@@ -243,7 +244,7 @@ fn equal_scores_share_in_sparsemax_and_the_first_wins_in_hardmax() {
 }
 
 #[test]
-fn hidden_scores_reach_neither_weights_nor_gradients() {
+fn masked_scores_reach_neither_weights_nor_gradients() {
     device::each_training(|device| {
         let (scores, received) = (Array::draw(1, &SHAPE), Array::draw(2, &SHAPE));
         for mask in [
@@ -251,9 +252,9 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
             MaskSpec::Causal,
             MaskSpec::drawn(5, &SHAPE, 0.6),
         ] {
-            let visible = mask.table(SHAPE);
-            let hide = |array: &Array, number: f64| {
-                Array::from_fn(&SHAPE, |at| match visible.at(at) {
+            let attended = mask.table(SHAPE);
+            let fill = |array: &Array, number: f64| {
+                Array::from_fn(&SHAPE, |at| match attended.at(at) {
                     0.0 => number,
                     _ => array.at(at),
                 })
@@ -266,8 +267,8 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
                 for poison in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38, -3e38] {
                     let what = format!("{normalizer:?}: {mask:?}: {poison}");
                     for dirty in [
-                        run(&hide(&scores, poison), &received),
-                        run(&scores, &hide(&received, poison)),
+                        run(&fill(&scores, poison), &received),
+                        run(&scores, &fill(&received, poison)),
                     ] {
                         assert_same(&what, &dirty[0], &clean[0]);
                         assert_same(&format!("{what}: gradient"), &dirty[1], &clean[1]);
@@ -279,11 +280,11 @@ fn hidden_scores_reach_neither_weights_nor_gradients() {
 }
 
 #[test]
-fn a_score_of_minus_infinity_hides_its_key() {
+fn a_score_of_minus_infinity_masks_its_key() {
     device::each_training(|device| {
         let scores = Array::draw(1, &SHAPE);
         let received = Array::draw(2, &SHAPE);
-        // The last query of each head sees nothing.
+        // The last query of each head is fully masked.
         let keep = |at: &[usize]| at[2] + 1 < SHAPE[2] && !(at[2] + at[3]).is_multiple_of(3);
         let mask = MaskSpec::Keep(Array::from_fn(&SHAPE, |at| f64::from(keep(at))));
         let infinite = Array::from_fn(&SHAPE, |at| {
@@ -304,7 +305,7 @@ fn a_score_of_minus_infinity_hides_its_key() {
 }
 
 #[test]
-fn a_nan_stays_in_its_row() {
+fn a_nan_stays_with_its_query() {
     device::each_training(|device| {
         let scores = Array::draw(1, &SHAPE);
         let received = Array::draw(2, &SHAPE);
@@ -329,7 +330,7 @@ fn a_nan_stays_in_its_row() {
                 let expected = match (normalizer, poison.is_nan()) {
                     (Normalizer::Sigmoid, true) => vec![1],
                     (Normalizer::Sigmoid | Normalizer::Hardmax, false) => vec![],
-                    // The last key is hidden.
+                    // The last key is masked.
                     _ => vec![0, 1, 2, 3, 4, 5],
                 };
                 let nan: Vec<usize> = (0..SHAPE[3]).filter(|&key| row[key].is_nan()).collect();

@@ -1,4 +1,4 @@
-//! Padding is inert: whatever a hidden key, value or score holds changes no bit of an output or gradient.
+//! Padding is ignored: a masked key, value or score changes no bit of an output or gradient, whatever it holds.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{Attention, Mask, ScoringFunction, ops};
@@ -13,7 +13,7 @@ const POISONS: [f64; 4] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 3e38];
 
 const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
 
-/// Masks with padding: keys that no query sees.
+/// Masks with padding: keys that no query attends to.
 fn padded() -> Vec<(&'static str, MaskSpec)> {
     let short = MaskSpec::lens_per_query(2, &[1, 3, 0, 5, 2, 2, 4, 4, 0, 6]);
     let mut masks = masks(SHAPE);
@@ -80,17 +80,17 @@ fn reaches_no_output_and_no_gradient_of_prepared_keys() {
     check(&[Path::Attend, Path::AttendWithWeights], &known);
 }
 
-/// The rows of `output`, `[batch, heads, queries, _]`, of the queries that see key `key` of example `b`, head `h`,
-/// replaced by zeros.
+/// `output`, `[batch, heads, queries, _]`, with zeros for the queries that attend to key `key` of example `b`, head
+/// `h`.
 fn without_witnesses(output: &Array, mask: &MaskSpec, [b, h, key]: [usize; 3]) -> Array {
     Array::from_fn(&output.shape, |at| {
-        let witness = at[0] == b && at[1] == h && mask.visible(SHAPE, [b, h, at[2], key]);
+        let witness = at[0] == b && at[1] == h && mask.attends(SHAPE, [b, h, at[2], key]);
         if witness { 0.0 } else { output.at(at) }
     })
 }
 
 #[test]
-fn a_key_seen_by_some_queries_reaches_no_other() {
+fn a_key_reaches_only_the_queries_that_attend_to_it() {
     device::each(|device| {
         for (name, mask) in masks(SHAPE) {
             for (kind, problem) in Problem::both(SIZES, &mask) {
@@ -127,7 +127,7 @@ fn a_key_seen_by_some_queries_reaches_no_other() {
 const SHAPE_OF_ROWS: [usize; 3] = [SIZES.batch, SIZES.heads, SIZES.keys];
 
 #[test]
-fn a_visible_nan_reaches_every_query_that_sees_it() {
+fn a_nan_reaches_every_query_that_attends_to_it() {
     device::each(|device| {
         for (name, mask) in masks(SHAPE) {
             for (kind, problem) in Problem::both(SIZES, &mask) {
@@ -142,12 +142,12 @@ fn a_visible_nan_reaches_every_query_that_sees_it() {
                         );
                         let context = &dirty["context"];
                         for query in 0..SIZES.queries {
-                            let sees = mask.visible(SHAPE, [1, 2, query, 2]);
+                            let attends = mask.attends(SHAPE, [1, 2, query, 2]);
                             for component in 0..SIZES.value_size {
                                 let number = context.at(&[1, 2, query, component]);
                                 let what =
                                     format!("{kind}: {name}: {path:?}: {input}: query {query}");
-                                assert_eq!(number.is_nan(), sees, "{what}: {number}");
+                                assert_eq!(number.is_nan(), attends, "{what}: {number}");
                             }
                         }
                     }
@@ -192,9 +192,9 @@ impl ScoringFunction for HalfNan {
 }
 
 #[test]
-fn nan_scores_of_hidden_pairs_reach_nothing() {
-    // Query i holds i + 2.5 and key j holds j: NaN is where j > i + 2, which is hidden.
-    let line = |rows, offset| Array::from_fn(&[2, rows, 3], |at| at[1] as f64 + offset);
+fn nan_scores_of_masked_pairs_reach_nothing() {
+    // Query i holds i + 2.5 and key j holds j: NaN is where j > i + 2, which is masked.
+    let line = |len, offset| Array::from_fn(&[2, len, 3], |at| at[1] as f64 + offset);
     device::each_training(|device| {
         let attention = Attention::new(HalfNan {}, 0.0);
         let queries = line(5, 2.5).f32::<3>(device).require_grad();
@@ -218,7 +218,7 @@ fn nan_scores_of_hidden_pairs_reach_nothing() {
                 "{gradient:?}"
             );
         }
-        // Without the mask they are seen.
+        // Without the mask they reach the context.
         let context = Array::read(attention.forward(
             line(5, 2.5).f32::<3>(device),
             line(7, 0.0).f32::<3>(device),

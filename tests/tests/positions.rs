@@ -119,7 +119,7 @@ fn encoding(size: usize, device: &Device) -> RotaryEncoding {
     RotaryEncodingConfig::new(8, size).init(device)
 }
 
-/// Two ways to the same context: scores that are stored and those that are not; and NaN where the mask hides.
+/// The context is the same with stored scores, without them, and with NaN in masked keys and values.
 fn agrees<S: ScoringFunction>(what: &str, score: S, problem: &Problem, device: &Device) {
     let attention = Attention::new(score, 0.0);
     let on = (device, DType::F32);
@@ -135,9 +135,9 @@ fn agrees<S: ScoringFunction>(what: &str, score: S, problem: &Problem, device: &
         let actual = problem.run_with(&attention, on.0, on.1, Path::Forward);
         assert_outcomes_close(&what, &actual, &expected, 4e-6);
 
-        let hidden = problem.mask.padding(SHAPE);
-        let nans = problem.with_rows("keys", &hidden, f64::NAN);
-        let nans = nans.with_rows("values", &hidden, f64::NAN);
+        let padding = problem.mask.padding(SHAPE);
+        let nans = problem.with_rows("keys", &padding, f64::NAN);
+        let nans = nans.with_rows("values", &padding, f64::NAN);
         let poisoned = nans.run_with(&attention, on.0, on.1, Path::Forward);
         assert_same(&what, &poisoned["context"], &actual["context"]);
         let gradient = &poisoned["grad queries"];
@@ -264,10 +264,10 @@ fn dropout_is_applied_under_a_bias() {
 }
 
 #[test]
-fn another_normalizer_sees_the_whole_bias() {
+fn another_normalizer_gets_the_whole_bias() {
     device::each(|device| {
         let [q, k, v] = [(1, 5), (2, 7), (3, 7)]
-            .map(|(seed, rows)| Array::draw(seed, &[2, 3, rows, 6]).f32::<4>(device));
+            .map(|(seed, len)| Array::draw(seed, &[2, 3, len, 6]).f32::<4>(device));
         let attention = Attention::new(Biased::new(dot(), alibi(3)), 0.0);
         let attention = attention.with_normalizer(Normalizer::Sigmoid);
         let scores = q.clone().matmul(k.clone().swap_dims(2, 3)) / 6f64.sqrt();

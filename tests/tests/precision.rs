@@ -16,7 +16,7 @@ fn each_half(test: impl Fn(&Device, DType)) {
     });
 }
 
-/// The largest difference, of finite numbers.
+/// The largest difference, of finite elements.
 fn error(actual: &Array, expected: &Array) -> f64 {
     assert_eq!(actual.shape, expected.shape);
     let differences = actual
@@ -30,7 +30,7 @@ fn error(actual: &Array, expected: &Array) -> f64 {
     })
 }
 
-/// What a user would write with Burn's operations, without a mask; gradients included.
+/// Attention composed from Burn's operations, without a mask; gradients included.
 fn plain(problem: &Problem, device: &Device, dtype: DType) -> Outcome {
     fn leaf<const D: usize>(array: &Array, device: &Device, dtype: DType) -> Tensor<D> {
         array.tensor::<D>(device, dtype).require_grad()
@@ -91,7 +91,7 @@ fn half_precision_errs_at_most_twice_as_much_as_the_plain_composition() {
                 let factor = if result == "context" { 2.0 } else { 3.0 };
                 let of_plain = error(plain, &oracle[result]);
                 let ours = error(&outcome[result], &oracle[result]);
-                // One rounding of the largest number is nobody's fault.
+                // One rounding of the largest element is nobody's fault.
                 let bound = factor * of_plain + device::epsilon(dtype) * oracle[result].magnitude();
                 assert!(
                     ours <= bound,
@@ -122,11 +122,12 @@ fn half_precision_masks_as_f32_does() {
                         "{kind}: {name}: {dtype:?}: {result}: {ours:e} > {bound:e}"
                     );
                 }
-                for (weight, visible) in outcome["weights"].data.iter().zip(&mask.table(shape).data)
+                for (weight, attended) in
+                    outcome["weights"].data.iter().zip(&mask.table(shape).data)
                 {
                     assert!(
-                        *visible == 1.0 || *weight == 0.0,
-                        "{kind}: {name}: a hidden weight of {weight}"
+                        *attended == 1.0 || *weight == 0.0,
+                        "{kind}: {name}: a masked weight of {weight}"
                     );
                 }
                 let padding = mask.padding(shape);

@@ -233,9 +233,9 @@ fn safetensors(folder: &FilePath, tensors: &[(&str, [usize; 2])]) -> PathBuf {
     let mut data = Vec::new();
     for (name, shape) in tensors {
         let start = data.len();
-        let numbers = Array::draw(1, shape).data;
+        let elements = Array::draw(1, shape).data;
         data.extend(
-            numbers
+            elements
                 .iter()
                 .flat_map(|&number| (number as f32).to_le_bytes()),
         );

@@ -1,4 +1,4 @@
-//! PyTorch's numbers: outputs and gradients of every reference case.
+//! PyTorch's results: outputs and gradients of every reference case.
 
 use attention_tests::{Path, assert_outcomes_close, device, reference};
 use burn::tensor::DType;

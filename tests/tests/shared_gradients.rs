@@ -1,4 +1,5 @@
-//! The gradients that the steps of a decoder share: none is lost, and none is counted twice, whatever becomes of a memory.
+//! The gradients that the steps of a decoder share: none is lost and none is counted twice, whatever becomes of a
+//! memory.
 #![allow(clippy::unwrap_used)]
 
 use std::thread;
@@ -51,7 +52,7 @@ impl Leaves {
         attention.prepare(keys, values, Self::mask(device))
     }
 
-    /// What a step computes, without a memory.
+    /// The context of a step, without a memory.
     fn whole<S: ScoringFunction>(&self, attention: &Attention<S>, query: Tensor<3>) -> Tensor<3> {
         let [keys, values] = self.0.clone();
         let mask = Self::mask(&query.device());
@@ -115,8 +116,8 @@ impl Check for Threads {
         let leaves = Leaves::new(1, device);
         let query = |step: u64| draw(20 + step, 1, device);
         let memory = leaves.memory(attention, device);
-        // The first step joins memory and parameters to one graph. Burn (0.22.1) may lose what a thread adds to a graph while
-        // another thread joins it to an older one.
+        // The first step joins memory and parameters to one graph. Burn (0.22.1) may lose what a thread adds to a graph
+        // while another thread joins it to an older one.
         let first = attention.attend(query(0), &memory);
         let steps = 1..6;
         let [contexts, others] = thread::scope(|scope| {
@@ -125,8 +126,8 @@ impl Check for Threads {
                 scope.spawn(move || vec![attention.attend(query, &memory)])
             };
             let train = |seed| {
-                // With parameters of its own: Burn (0.22.1) may deadlock where a thread adds to the graph of which another
-                // runs the backward pass (it takes two locks in either order).
+                // With parameters of its own: Burn (0.22.1) may deadlock where a thread adds to the graph of which
+                // another runs the backward pass (it takes two locks in either order).
                 let attention = parameters::cast(attention.clone(), DType::F32);
                 let device = device.clone();
                 scope.spawn(move || {

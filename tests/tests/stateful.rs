@@ -1,4 +1,4 @@
-//! Alignments: steps that know where the steps before looked.
+//! Alignments: steps that know which keys the steps before attended to.
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
@@ -36,7 +36,7 @@ fn steps_and_their_gradients_are_those_of_pytorch() {
 }
 
 #[test]
-fn padding_is_inert_in_every_step() {
+fn padding_is_ignored_in_every_step() {
     device::each_both_ways(|device| {
         for steps in Steps::all(&MaskSpec::lens(&LENS)) {
             let clean = steps.run(device, DType::F32);
@@ -61,26 +61,26 @@ fn padding_is_inert_in_every_step() {
 #[test]
 fn masked_keys_may_lie_between_others() {
     device::each_training(|device| {
-        // Keys 0 and 3 are hidden from both examples.
+        // Keys 0 and 3 are masked in both examples.
         let keep = Array::from_fn(&[1, 1, 6], |at| f64::from(at[2] % 3 != 0));
         for steps in Steps::all(&MaskSpec::Keep(keep)) {
             let outcome = steps.run(device, DType::F32);
-            let hidden = |array: &Array, axis: usize| {
+            let masked = |array: &Array, axis: usize| {
                 Array::from_fn(&array.shape, |at| match at[axis] % 3 {
                     0 => array.at(at),
                     _ => 0.0,
                 })
             };
-            assert_zero(&steps.name, &hidden(&outcome["weights"], 2));
-            assert_zero(&steps.name, &hidden(&outcome["grad keys"], 1));
-            assert_zero(&steps.name, &hidden(&outcome["grad values"], 1));
+            assert_zero(&steps.name, &masked(&outcome["weights"], 2));
+            assert_zero(&steps.name, &masked(&outcome["grad keys"], 1));
+            assert_zero(&steps.name, &masked(&outcome["grad values"], 1));
             assert!(outcome["context"].magnitude() > 0.0, "{}", steps.name);
         }
     });
 }
 
 #[test]
-fn an_example_without_a_visible_key_gives_zeros() {
+fn a_fully_masked_example_gives_zeros() {
     device::each_training(|device| {
         let whole = Steps::all(&MaskSpec::lens(&LENS));
         for (steps, whole) in Steps::all(&MaskSpec::lens(&[0, 6])).iter().zip(whole) {
@@ -230,7 +230,7 @@ impl StepsCheck for Empty {
 }
 
 #[test]
-fn nothing_to_look_at_gives_zeros() {
+fn nothing_to_attend_to_gives_zeros() {
     device::each(|device| {
         for steps in Steps::all(&MaskSpec::None) {
             steps.with_attention(device, DType::F32, &Empty);
@@ -247,8 +247,8 @@ fn descent_lowers_the_loss() {
             for _ in 0..4 {
                 for (name, parameter) in &mut steps.parameters {
                     let gradient = &outcome[&format!("grad {name}")];
-                    for (number, slope) in parameter.data.iter_mut().zip(&gradient.data) {
-                        *number -= 0.01 * slope;
+                    for (number, derivative) in parameter.data.iter_mut().zip(&gradient.data) {
+                        *number -= 0.01 * derivative;
                     }
                 }
                 outcome = steps.run(device, DType::F32);

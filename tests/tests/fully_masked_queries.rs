@@ -1,14 +1,14 @@
-//! Rows without a visible key.
+//! Queries whose keys are all masked.
 
 use attention_tests::{Array, MaskSpec, Path, Problem, SIZES, assert_same, assert_zero, device};
 use burn::tensor::DType;
 
-/// Masks under which query 2 of example 1 sees nothing, and other queries see something.
+/// Masks under which query 2 of example 1 is fully masked, and others are not.
 fn masks() -> Vec<(&'static str, MaskSpec)> {
     let [batch, heads, queries, keys] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
     let row = |at: &[usize]| f64::from(!(at[0] == 1 && at[2] == 2));
     let dense = Array::from_fn(&[batch, heads, queries, keys], row);
-    let one_hidden = Array::from_fn(&[1, keys], |at| f64::from(at[1] > 0));
+    let one_masked = Array::from_fn(&[1, keys], |at| f64::from(at[1] > 0));
     vec![
         ("lens", MaskSpec::lens(&[3, 0])),
         (
@@ -19,7 +19,7 @@ fn masks() -> Vec<(&'static str, MaskSpec)> {
         (
             "disjoint",
             MaskSpec::lens_per_query(2, &[2, 3, 2, 7, 5, 2, 7, 1, 4, 6])
-                .and(MaskSpec::Keep(one_hidden)),
+                .and(MaskSpec::Keep(one_masked)),
         ),
     ]
 }
@@ -56,8 +56,8 @@ fn are_zero_in_outputs_and_gradients() {
 }
 
 #[test]
-fn are_zero_where_no_query_sees_anything() {
-    let nothing = [
+fn are_zero_where_every_query_is_fully_masked() {
+    let masks = [
         MaskSpec::lens(&[0, 0]),
         MaskSpec::lens(&[-1, -7]),
         MaskSpec::lens_per_query(2, &[0; 10]),
@@ -65,7 +65,7 @@ fn are_zero_where_no_query_sees_anything() {
         MaskSpec::lens(&[0, 0]).and(MaskSpec::Causal),
     ];
     device::each_training(|device| {
-        for mask in &nothing {
+        for mask in &masks {
             for (kind, problem) in Problem::both(SIZES, mask) {
                 for path in Path::ALL {
                     let dirty = Array::full(&[SIZES.batch, SIZES.heads, SIZES.keys], 1.0);
@@ -87,7 +87,7 @@ fn are_zero_where_no_query_sees_anything() {
 }
 
 #[test]
-fn other_rows_are_as_without_them() {
+fn other_queries_are_as_without_them() {
     device::each(|device| {
         for (kind, problem) in Problem::both(SIZES, &MaskSpec::lens(&[4, 6])) {
             for path in Path::ALL {
