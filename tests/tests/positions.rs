@@ -1,10 +1,12 @@
 //! Biases of positions and rotations: the same as PyTorch computes, around any scoring function, on every path.
 #![allow(clippy::unwrap_used)]
 
+use std::ops::Range;
+
 use attention_core::{
     AdditiveScore, Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig,
-    Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, RelativePositionBias,
-    RelativePositionBiasConfig, Rotary, ScoringFunction,
+    Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, PositionTerm, RelativePositionBias,
+    RelativePositionBiasConfig, Rotary, ScoreKernel, ScoringFunction,
 };
 use attention_tests::{
     Array, Case, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_same,
@@ -189,6 +191,77 @@ fn positions_are_aligned_as_causal_masks_are() {
             assert_same("t5", &Array::read(bias), &expected);
         }
     });
+}
+
+/// A score with a kernel, and a term of positions that differs from key to key, of a type of its own.
+#[derive(Module, Debug)]
+struct Falling<S: ScoringFunction> {
+    score: S,
+    #[module(skip)]
+    bias: DType,
+}
+
+impl<S: ScoringFunction> ScoringFunction for Falling<S> {
+    fn project_queries(&self, queries: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+        self.score.project_queries(queries, positions)
+    }
+
+    fn project_keys(&self, keys: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+        self.score.project_keys(keys, positions)
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        self.score.kernel()
+    }
+
+    fn position_term(&self, _: usize, keys: usize, device: &Device, _: DType) -> PositionTerm {
+        let bias = Array::from_fn(&[1, 1, 1, keys], |at| -(at[3] as f64) / 4.0);
+        PositionTerm::PerKey(bias.tensor(device, self.bias))
+    }
+}
+
+#[test]
+fn a_users_term_of_positions_counts_on_every_path() {
+    device::each_training(|device| {
+        let falls = |score, bias| Falling { score, bias };
+        let problem = Problem::dot_product(SIZES, MaskSpec::None);
+        agrees("a term", falls(dot(), DType::F32), &problem, device);
+        if device::dtypes(device).contains(&DType::F64) {
+            agrees("an f64 term", falls(dot(), DType::F64), &problem, device);
+        }
+        let with_term = Attention::new(falls(dot(), DType::F32), 0.0);
+        let without = Attention::new(dot(), 0.0);
+        let [with_term, without] = [
+            problem.run_with(&with_term, device, DType::F32, Path::Forward),
+            problem.run_with(&without, device, DType::F32, Path::Forward),
+        ];
+        assert_ne!(with_term["context"], without["context"]);
+        let problem = Problem::additive(SIZES, MaskSpec::None);
+        let score = Falling {
+            score: problem.additive_score(device, DType::F32),
+            bias: DType::F32,
+        };
+        agrees("an additive score's term", score, &problem, device);
+    });
+}
+
+/// A bias of as many heads as the keys have does not fit the heads of the queries that share them.
+#[test]
+fn a_bias_of_the_heads_of_keys_is_refused() {
+    let device = &device::plain()[0];
+    let config = MultiHeadAttentionConfig::new(16, 4).with_num_key_value_heads(Some(2));
+    let module = config.init_with(Biased::new(dot(), alibi(2)), device);
+    let rows = || Array::draw(1, &[2, 3, 16]).f32::<3>(device);
+    let none = || Mask::none();
+    for message in [
+        panic_message(|| module.forward(rows(), rows(), rows(), &none())),
+        panic_message(|| module.forward_with_weights(rows(), rows(), rows(), &none())),
+        panic_message(|| module.attend(rows(), &module.prepare(rows(), rows(), none()))),
+    ] {
+        for part in ["4 heads expected for", "got one of 2"] {
+            assert!(message.contains(part), "`{message}` does not say `{part}`");
+        }
+    }
 }
 
 /// The last query of several is the same as that query alone.

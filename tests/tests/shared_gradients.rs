@@ -267,4 +267,19 @@ fn check_heads<S: ScoringFunction>(name: &str, module: &MultiHeadAttention<S>, d
     let actual = gradients(Tensor::cat((0..4).map(step).collect(), 1));
     let whole = module.forward(queries.clone(), keys.clone(), values.clone(), &mask());
     assert_outcomes_close(name, &actual, &gradients(whole), 4.0 * CLOSE);
+
+    // The attention inside reads the same memory, with a head of queries for each of keys.
+    let inner = || Array::draw(4, &[2, 2, 1, 2]).f32::<4>(device);
+    let of_inner = |memory: &Memory| {
+        let context = module.attention.attend(inner(), memory);
+        context.swap_dims(1, 2).reshape([2, 1, 4])
+    };
+    let both = |memories: [&Memory; 2]| {
+        let outer = module.attend(queries.clone().narrow(1, 0, 1), memories[0]);
+        gradients(Tensor::cat(vec![outer, of_inner(memories[1])], 2))
+    };
+    let memory = || module.prepare(keys.clone(), values.clone(), mask());
+    let (one, other) = (memory(), memory());
+    let (shared, apart) = (both([&one, &one]), both([&memory(), &other]));
+    assert_outcomes_close(name, &shared, &apart, CLOSE);
 }

@@ -8,10 +8,10 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use crate::memory::PreparedKeys;
 use crate::ops::{self, SharedGradients, drop_weights, repeat_key_heads};
 use crate::rank::{from_four_axes, to_four_axes};
-use crate::score::{default_scale, per_head, widened};
+use crate::score::{checked_heads, default_scale, per_head, sum_of_biases};
 use crate::{
     AdditiveScore, AdditiveScoreConfig, DotProductScore, DotProductScoreConfig, Mask, Memory,
-    Normalizer, ScoreKernel, ScoringFunction,
+    Normalizer, PositionTerm, ScoreKernel, ScoringFunction,
 };
 
 /// Attention pooling with any scoring function:
@@ -281,27 +281,34 @@ impl<S: ScoringFunction> Attention<S> {
         let (device, dtype) = (queries.device(), queries.dtype());
         let of_positions = self
             .score
-            .position_bias(num_queries, memory.num_keys(), &device, dtype);
-        let rows = of_positions.as_ref().map_or(0, |bias| bias.dims()[2]);
-        match (self.normalizer, self.score.kernel()) {
-            (Normalizer::Softmax, ScoreKernel::Dot { scale }) if rows <= 1 => {
+            .position_term(num_queries, memory.num_keys(), &device, dtype);
+        let is_softmax = self.normalizer == Normalizer::Softmax;
+        match (self.score.kernel(), of_positions) {
+            (ScoreKernel::Dot { scale }, term @ (PositionTerm::None | PositionTerm::PerKey(_)))
+                if is_softmax =>
+            {
                 let of_keys = match &memory.prepared {
                     PreparedKeys::Bias(bias) => Some(bias.clone()),
                     _ => self.score.key_bias(&memory.keys),
                 };
-                let bias = match (of_keys, of_positions) {
-                    (Some(of_keys), Some(of_positions)) => {
-                        Some(widened(per_head(of_keys, heads)) + widened(of_positions))
+                let of_keys = of_keys.map(|bias| per_head(bias, heads));
+                let bias = match (of_keys, term) {
+                    (of_keys, PositionTerm::PerKey(bias)) => {
+                        let of_positions = checked_heads(bias, heads);
+                        Some(match of_keys {
+                            Some(of_keys) => sum_of_biases(of_keys, of_positions),
+                            None => of_positions,
+                        })
                     }
-                    (of_keys, of_positions) => of_keys.or(of_positions),
+                    (of_keys, _) => of_keys,
                 };
                 let scale = scale.unwrap_or_else(|| default_scale(size));
                 ops::dot_product_attention(queries, memory, scale, bias, dropout)
             }
-            (Normalizer::Softmax, ScoreKernel::Additive { weight }) if rows == 0 => {
+            (ScoreKernel::Additive { weight }, PositionTerm::None) if is_softmax => {
                 ops::additive_attention(queries, memory, weight, dropout)
             }
-            (_, kernel) => self.pool(queries, memory, kernel, dropout).context,
+            (kernel, _) => self.pool(queries, memory, kernel, dropout).context,
         }
     }
 

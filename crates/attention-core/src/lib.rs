@@ -32,8 +32,9 @@ mod stateful;
 pub use score::{
     AdditiveScore, AdditiveScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore,
     ConcatScoreConfig, CosineScore, CosineScoreConfig, DotProductScore, DotProductScoreConfig,
-    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, ProjectedScore,
-    ProjectedScoreConfig, QkNormScore, QkNormScoreConfig, ScoreKernel, ScoringFunction,
+    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, PositionTerm,
+    ProjectedScore, ProjectedScoreConfig, QkNormScore, QkNormScoreConfig, ScoreKernel,
+    ScoringFunction,
 };
 
 pub use position::{
@@ -71,8 +72,10 @@ pub use stateful::{
 /// impl AttentionOps for MyBackend {}
 /// ```
 ///
-/// Every operation is composed from Burn's then. A kernel is a method of `AttentionOps` that it overrides: it gets all
-/// tensors and options of the operation as one struct, whose mask is resolved.
+/// Every operation is composed from Burn's then, and differentiated with them. A kernel is a method of `AttentionOps`
+/// that it overrides: it gets all tensors and options of the operation as one struct, whose mask is resolved. Such a
+/// method runs without autodiff; in training the operation stays composed, because the gradients of kernels are known
+/// to this crate's own backends only.
 pub mod backend {
     pub use crate::ops::{
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps,

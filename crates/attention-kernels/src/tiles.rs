@@ -6,24 +6,29 @@
 //! | registers | [`GATHER_ROWS`], [`GATHER_VECTORS`] | decoding: a sum for each row, or each vector of a row |
 //! | registers | `BLOCK_ROWS`, `block_vectors` in `simd::gemm` | products: a sum for each row and vector |
 //! | L1 | [`KEY_LANES`] | the additive score, forward: 16 keys of 256 units are 16 KiB of `f32` |
-//! | L1 | [`UNIT_LANES`] | the additive score, backward: 16 units of 128 keys and of their sums are 16 KiB |
-//! | L1 | [`KEY_PANEL`] | products of queries and keys: 64 keys of 64 elements are 16 KiB |
+//! | L1 | [`UNIT_LANES`] | additive attention, backward: 16 units of 128 keys and of their sums are 16 KiB |
+//! | L1 | `panel_width` in `simd::gemm` | products: at most 64 keys of 64 elements are 16 KiB |
 //! | L2 | [`QUERY_BLOCK`], [`KEY_TILE`], [`KEY_STRIDE`] | fused attention: a tile of scores is 27 KiB, twice backward |
+//! | panels | [`KEY_PANEL`] | a tile of fused attention starts with a panel of products |
 //! | L2 | [`SCORE_QUERIES`] | the additive score, forward: 32 queries of 256 units are 32 KiB |
 //! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 32 terms |
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
+//! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: up to so many queries it does not pay |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
-//! So L1 is limited by [`KEY_LANES`] where additive scores are computed, by [`UNIT_LANES`] times [`KEY_TILE`] in their
-//! gradients, and by [`KEY_PANEL`] in products. No size depends on a machine's caches or cores, and hence no result.
+//! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
+//! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in products. The gradients of the score alone
+//! go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size depends on a
+//! machine's caches or cores, and hence no result.
 
 /// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four
 /// leave an AVX2 machine's sixteen registers room for the rest; fewer would load each key more often.
 pub(crate) const QUERY_TILE: usize = 4;
 
-/// Keys that stand side by side in a packed block of the additive score: one, two or four vectors of every level. More
-/// would keep more queries' sums from the registers.
+/// Keys that stand side by side in a packed block of the additive score: one, two or four vectors of every level. A
+/// block is read once for each tile of queries and stays in L1; more keys would push it out, and would leave fewer
+/// registers for the sums of the queries.
 pub(crate) const KEY_LANES: usize = 16;
 
 /// Hidden units that stand side by side in the gradients of the additive score: whole vectors of every level. A column

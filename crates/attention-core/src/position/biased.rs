@@ -5,8 +5,8 @@ use std::ops::Range;
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::score::widened;
-use crate::{Mask, ScoreKernel, ScoringFunction};
+use crate::score::checked_heads;
+use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 
 /// What is added to a score for the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
@@ -76,22 +76,24 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         self.score.key_bias(keys)
     }
 
-    fn position_bias(
+    fn position_term(
         &self,
         num_queries: usize,
         num_keys: usize,
         device: &Device,
         dtype: DType,
-    ) -> Option<Tensor<4>> {
-        let own = self.position.key_bias(num_keys, device, dtype);
-        let own = own.unwrap_or_else(|| self.position.bias(num_queries, num_keys, device, dtype));
+    ) -> PositionTerm {
+        let own = match self.position.key_bias(num_keys, device, dtype) {
+            Some(bias) => PositionTerm::PerKey(bias),
+            None if num_queries == 1 => {
+                PositionTerm::PerKey(self.position.bias(1, num_keys, device, dtype))
+            }
+            None => PositionTerm::PerPair,
+        };
         let of_score = self
             .score
-            .position_bias(num_queries, num_keys, device, dtype);
-        Some(match of_score {
-            Some(bias) => widened(own) + widened(bias),
-            None => own,
-        })
+            .position_term(num_queries, num_keys, device, dtype);
+        own.and(of_score)
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
@@ -99,11 +101,6 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         let [_, heads, num_queries, num_keys] = scores.dims();
         let (device, dtype) = (scores.device(), scores.dtype());
         let bias = self.position.bias(num_queries, num_keys, &device, dtype);
-        let [_, bias_heads, ..] = bias.dims();
-        assert!(
-            bias_heads == 1 || bias_heads == heads,
-            "Biased: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
-        );
-        scores + bias
+        scores + checked_heads(bias, heads)
     }
 }

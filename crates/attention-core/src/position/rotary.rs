@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::nn::RotaryEncoding;
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::{Mask, ScoreKernel, ScoringFunction};
+use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 
 /// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of elements of a row by an angle in
 /// proportion to `p`: a dot product then depends on the distance of the two alone. Values are not turned.
@@ -79,15 +79,15 @@ impl<S: ScoringFunction> ScoringFunction for Rotary<S> {
         self.score.key_bias(keys)
     }
 
-    fn position_bias(
+    fn position_term(
         &self,
         num_queries: usize,
         num_keys: usize,
         device: &Device,
         dtype: DType,
-    ) -> Option<Tensor<4>> {
+    ) -> PositionTerm {
         self.score
-            .position_bias(num_queries, num_keys, device, dtype)
+            .position_term(num_queries, num_keys, device, dtype)
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {

@@ -34,7 +34,7 @@ use crate::{Mask, ops};
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
-    /// `scale q . k + key_bias(k) + position_bias`, by the fused dot-product attention: neither scores nor weights are
+    /// `scale q . k + key_bias(k)` and a [`PositionTerm`] per key, by the fused dot-product attention: neither scores nor weights are
     /// stored, in training either. (The steps of a decoder keep a row of each until their backward pass adds up all
     /// gradients at once.)
     Dot {
@@ -48,6 +48,30 @@ pub enum ScoreKernel {
     },
     /// By [`ScoringFunction::score`], composed from tensor operations.
     Custom,
+}
+
+/// What the positions of query and key add to a score, whatever they hold.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a call")]
+pub enum PositionTerm {
+    /// Nothing.
+    None,
+    /// The same for all queries, up to a constant per query and head, which softmax ignores: a bias per key, `[1, heads
+    /// or 1, 1, keys]`, of the type of the queries or a more precise one. The kernels of scores add it.
+    PerKey(Tensor<4>),
+    /// Something else for each pair, which [`ScoringFunction::score`] adds.
+    PerPair,
+}
+
+impl PositionTerm {
+    /// Both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::None, term) | (term, Self::None) => term,
+            (Self::PerKey(a), Self::PerKey(b)) => Self::PerKey(sum_of_biases(a, b)),
+            _ => Self::PerPair,
+        }
+    }
 }
 
 /// A scoring function `a(query, key)`: the first arrow of the pipeline, and all that differs between attentions.
@@ -128,30 +152,25 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// it. What all keys of a query share may be left out: softmax ignores it.
     ///
     /// # Shapes
-    /// - keys `[batch, key_heads, keys, size]`, result `[batch or 1, heads, key_heads or 1, 1, keys]`
+    /// - keys `[batch, key_heads, keys, size]`, result `[batch or 1, n, 1, keys]`, where `n` is heads, key_heads or 1
     fn key_bias(&self, _keys: &Tensor<4>) -> Option<Tensor<4>> {
         None
     }
 
-    /// What positions alone add to the scores of [`ScoreKernel::Dot`], if anything, where softmax follows: a constant
-    /// per query may be left out. A single row, for one query or the same for all, stays in the fused kernel; with more
-    /// rows
-    /// [`score`](Self::score), which adds the bias itself, is called instead.
-    ///
-    /// # Shapes
-    /// - result `[1, heads or 1, num_queries or 1, num_keys]`, on `device`, of type `dtype` or a more precise one
-    fn position_bias(
+    /// What positions add to the scores of `num_queries` queries of type `dtype`, the last of which stands at the last
+    /// key. [`PerKey`](PositionTerm::PerKey) stays in the fused kernel of [`ScoreKernel::Dot`].
+    fn position_term(
         &self,
         _num_queries: usize,
         _num_keys: usize,
         _device: &Device,
         _dtype: DType,
-    ) -> Option<Tensor<4>> {
-        None
+    ) -> PositionTerm {
+        PositionTerm::None
     }
 
-    /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) says. It is
-    /// called where weights are asked for, where the normalizer is not softmax, and always for [`ScoreKernel::Custom`].
+    /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) and
+    /// [`position_term`](Self::position_term) say. It is called where weights are asked for, where the normalizer is not softmax, and always for [`ScoreKernel::Custom`].
     ///
     /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
     ///
@@ -161,31 +180,64 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// - result `[batch, heads, queries, keys]`
     ///
     /// A score of `-inf` masks a key in the softmax. Only the mask makes its value ignored as well: a NaN in the
-    /// value of a key that is masked by its score alone reaches the context.
+    /// value of a key that is masked by its score alone may reach the context.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-        match self.kernel() {
+        let [_, heads, num_queries, size] = queries.dims();
+        let [_, _, num_keys, _] = keys.dims();
+        let (device, dtype) = (queries.device(), queries.dtype());
+        let (of_keys, scores) = match self.kernel() {
             ScoreKernel::Dot { scale } => {
-                let [_, heads, _, size] = queries.dims();
-                let bias = self.key_bias(&keys);
+                let bias = self.key_bias(&keys).map(|bias| per_head(bias, heads));
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                let scores = ops::dot_product_score(queries, keys, mask, scale);
-                match bias {
-                    Some(bias) => scores.clone() + per_head(bias, heads).cast(scores.dtype()),
-                    None => scores,
-                }
+                (bias, ops::dot_product_score(queries, keys, mask, scale))
             }
-            ScoreKernel::Additive { weight } => ops::additive_score(queries, keys, weight, mask),
+            ScoreKernel::Additive { weight } => {
+                (None, ops::additive_score(queries, keys, weight, mask))
+            }
             ScoreKernel::Custom => panic!(
                 "{}: expected a ScoringFunction with `score`, or with a `kernel` other than Custom",
                 type_name::<Self>()
             ),
-        }
+        };
+        let of_positions = match self.position_term(num_queries, num_keys, &device, dtype) {
+            PositionTerm::None => None,
+            PositionTerm::PerKey(bias) => Some(checked_heads(bias, heads)),
+            PositionTerm::PerPair => panic!(
+                "{}: expected a ScoringFunction with `score`, which adds the term of positions per pair",
+                type_name::<Self>()
+            ),
+        };
+        let biases = of_keys.into_iter().chain(of_positions);
+        biases.fold(scores, |scores, bias| scores + bias.cast(dtype))
     }
 }
 
 /// `1 / sqrt(size)`: it keeps the variance of a dot product at one, whatever the size.
 pub(crate) fn default_scale(size: usize) -> f64 {
     1.0 / (size.max(1) as f64).sqrt()
+}
+
+/// The sum of two biases, in `f32` at least.
+pub(crate) fn sum_of_biases(a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
+    let [a, b] = [widened(a), widened(b)];
+    match (a.dtype(), b.dtype()) {
+        (DType::F64, DType::F32) => a + b.cast(DType::F64),
+        (DType::F32, DType::F64) => a.cast(DType::F64) + b,
+        _ => a + b,
+    }
+}
+
+/// The bias of positions itself.
+///
+/// # Panics
+/// If it has neither 1 nor `heads` heads.
+pub(crate) fn checked_heads(bias: Tensor<4>, heads: usize) -> Tensor<4> {
+    let [_, bias_heads, ..] = bias.dims();
+    assert!(
+        bias_heads == 1 || bias_heads == heads,
+        "PositionBias: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
+    );
+    bias
 }
 
 /// A bias of key heads, `[_, key_heads, ..]`, for as many heads of queries; one head serves all.

@@ -6,6 +6,10 @@
 //! dq[i,u] = w[u] sum_j g (1 - t^2)     dk[j,u] = w[u] sum_i g (1 - t^2)     dw[u] = sum_ij g t
 //! ```
 //!
+//! The fused backward pass (`stream.rs`), that of the score alone (`score/backward.rs`) and the sum over deferred steps
+//! (`backward_keys` there) all end in [`ScoreGradients::add`]; a decoding step has loops of its own
+//! (`decode/gradient.rs`).
+//!
 //! `-t = 1/x - 1` with `x = (1 + a c) / 2`, one multiply-add from `a / 2`. The hidden units are the lanes here: both
 //! sums run over rows and stay in registers (over keys) or in the first-level cache (over queries).
 
@@ -20,7 +24,8 @@ use crate::simd::Simd;
 use crate::tiles::{QUERY_TILE, UNIT_LANES};
 use crate::{HeadIndex, Real, Rows};
 
-/// Which gradients are wanted.
+/// Which gradients are wanted. A loop need not ask for all: one that many queries share always sums those of the keys,
+/// a decoding step always those of its queries.
 pub(super) trait Wanted {
     /// Those of the queries and the weight.
     const QUERIES: bool;
@@ -54,6 +59,7 @@ impl Wanted for QueriesOnly {
 
 /// The gradients of the scores of some queries and keys.
 pub(super) struct ScoreGradients<'a, E> {
+    /// Among the keys of the [`Operand`], or in a decoding step of the head.
     pub keys: Range<usize>,
     /// `[queries][stride]`, the first column is that of key `keys.start`; 0 for masked pairs.
     pub gradient: &'a [E],

@@ -79,7 +79,7 @@ pub(super) fn packed_block_len(units: usize) -> usize {
 pub(super) struct HeadKeys<'a, E> {
     pub rows: Rows<'a, E>,
     pub at: HeadIndex,
-    /// Those that some query attends to.
+    /// From the first that some query attends to, to the last.
     pub attended: Range<usize>,
 }
 

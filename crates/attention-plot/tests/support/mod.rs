@@ -4,6 +4,8 @@
 
 use std::{fs, path::Path};
 
+use attention_plot::{HeatmapGrid, PlotError};
+
 /// The names of the files in a folder, in order.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder)
@@ -37,4 +39,30 @@ pub(crate) fn decode(bytes: &[u8]) -> (usize, usize, Vec<[u8; 3]>) {
 pub(crate) fn number(tag: &str, name: &str) -> usize {
     let start = tag.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
     tag[start..].split('"').next().unwrap().parse().unwrap()
+}
+
+/// `[rows, columns, queries, keys]` with distinct weights, the largest last.
+pub(crate) fn grid(shape: [usize; 4]) -> HeatmapGrid {
+    let size: usize = shape.iter().product();
+    let weights = (0..size).map(|index| index as f32 / size as f32).collect();
+    HeatmapGrid::new(weights, shape).unwrap()
+}
+
+/// The frames of the panels and, last, of the colour bar: left, top, right and bottom, in pixels of the bitmap.
+pub(crate) fn frames(svg: &str) -> Vec<[usize; 4]> {
+    svg.lines()
+        .filter(|line| line.starts_with("<rect") && line.contains("fill=\"none\""))
+        .map(|line| {
+            let [x, y, width, height] =
+                ["x", "y", "width", "height"].map(|name| number(line, name));
+            [x, y, x + width, y + height].map(|edge| 2 * edge)
+        })
+        .collect()
+}
+
+/// Columns and rows of the pixels that are not paper.
+pub(crate) fn ink(picture: &HeatmapGrid) -> Result<Vec<(usize, usize)>, PlotError> {
+    let (width, _, pixels) = decode(&picture.to_png()?);
+    let places = (0..pixels.len()).filter(|at| pixels[*at] != [255, 255, 255]);
+    Ok(places.map(|at| (at % width, at / width)).collect())
 }

@@ -55,14 +55,12 @@ impl RunDir {
         self.config_file().exists()
     }
 
-    /// Begins a run: makes the folder, removes what an earlier run left in it and nothing else, and saves settings and
-    /// vocabularies.
+    /// Makes the folder, and saves settings and vocabularies. What an earlier run left is removed by
+    /// [`vacate`](Self::vacate).
     ///
     /// # Errors
-    /// [`Error::Config`] if the folder holds no run, but something of a name that a run needs; [`Error::Io`] if the
-    /// file system refuses.
+    /// [`Error::Io`] if the file system refuses.
     pub fn create(&self, config: &RunConfig, vocabs: &Vocabs) -> Result<()> {
-        self.vacate()?;
         fs::create_dir_all(&self.0).map_err(|error| self.io("create", error))?;
         vocabs.source.save(self.vocab_file("source"))?;
         vocabs.target.save(self.vocab_file("target"))?;
@@ -77,8 +75,12 @@ impl RunDir {
         save_json(self.config_file(), config)
     }
 
-    /// Removes what an earlier run left in the folder, and nothing else.
-    fn vacate(&self) -> Result<()> {
+    /// Makes room for a new run: removes what an earlier run left in the folder, and nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the folder holds no run, but something of a name that a run needs; [`Error::Io`] if the
+    /// file system refuses.
+    pub fn vacate(&self) -> Result<()> {
         if !self.exists() {
             let foreign = ["checkpoint", "train", "valid", "model.bpk"]
                 .into_iter()

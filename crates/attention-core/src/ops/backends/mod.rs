@@ -1,4 +1,5 @@
-//! Which backends take part, and with which kernels. What depends on enabled backends is decided in this file alone.
+//! Which backends take part, and with which kernels. What depends on enabled backends is decided in this file, and in
+//! the attribute of `AttentionOps` for Burn's dispatch.
 //!
 //! | backend | runs |
 //! | --- | --- |

@@ -28,6 +28,12 @@ pub(in crate::ops) fn sum<B: CpuBackend>(
 
 /// Whether the two can be added with their queries side by side.
 fn go_together<B: CpuBackend, E: CpuReal>(a: &Deferred<B>, b: &Deferred<B>) -> bool {
+    let heads = |deferred: &Deferred<B>| match deferred {
+        Deferred::Products { pairs, .. } | Deferred::Additive { pairs, .. } => pairs.shape()[1],
+    };
+    if heads(a) != heads(b) {
+        return false; // One is of a module whose heads share keys, the other of the attention inside it.
+    }
     match (a, b) {
         (Deferred::Products { factor: a, .. }, Deferred::Products { factor: b, .. }) => a == b,
         (Deferred::Additive { weight: a, .. }, Deferred::Additive { weight: b, .. }) => {

@@ -7,14 +7,12 @@ pub(super) use composed::composed;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType};
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::{DType, Tensor, assert_shape};
 
 use super::backends::{TensorMap, TrackedInputs};
 use super::fused::{context_without_pairs, scores_shape};
 use super::mask::WithIndicesOf;
-use super::{
-    AttentionOps, GradientSlot, OptionalTensor, ResolvedMask, SharedGradients, repeat_key_heads,
-};
+use super::{AttentionOps, GradientSlot, OptionalTensor, ResolvedMask, SharedGradients};
 use crate::Memory;
 
 /// Inputs of [`AttentionOps::dot_product_attention`].
@@ -69,7 +67,7 @@ impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, size]`, keys of the memory `[batch, key_heads, keys, size]`
-/// - bias `[batch or 1, heads, key_heads or 1, 1, keys]`
+/// - bias `[batch or 1, heads or 1, 1, keys]`, of the type of the queries or a more precise one
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
@@ -90,7 +88,7 @@ pub fn dot_product_attention(
         return context;
     }
     let shape = scores_shape(&queries, memory);
-    let bias = bias.map(|bias| fit_bias(bias, shape, memory));
+    let bias = bias.map(|bias| fit_bias(bias, shape, queries.dtype()));
     let mask = memory.mask.resolve(shape, &queries.device());
     // Products of vectors without elements are 0, as those of one element 0 are.
     let with_elements = |tensor: Tensor<4>| match tensor.dims() {
@@ -112,10 +110,9 @@ pub fn dot_product_attention(
     Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_attention(inputs))
 }
 
-/// The bias of each key, `[batch, heads or 1, 1, keys]`.
-fn fit_bias(bias: Tensor<4>, shape: [usize; 4], memory: &Memory) -> Tensor<4> {
+/// The bias of each key, `[batch, heads or 1, 1, keys]`, of a type that goes with queries of type `dtype`.
+fn fit_bias(bias: Tensor<4>, shape: [usize; 4], dtype: DType) -> Tensor<4> {
     let [batch, heads, _, num_keys] = shape;
-    let [_, key_heads, _, _] = memory.keys.dims();
     let [bias_batch, bias_heads, ..] = bias.dims();
     assert_shape!(bias, [bias_batch, bias_heads, 1, num_keys]);
     assert!(
@@ -123,11 +120,16 @@ fn fit_bias(bias: Tensor<4>, shape: [usize; 4], memory: &Memory) -> Tensor<4> {
         "dot_product_attention: a bias of {batch} examples or 1 expected, got one of {bias_batch}"
     );
     assert!(
-        [1, key_heads, heads].contains(&bias_heads),
+        [1, heads].contains(&bias_heads),
         "dot_product_attention: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
     );
-    if bias_heads == 1 {
-        return bias.expand([batch, 1, 1, num_keys]);
-    }
-    repeat_key_heads(bias, heads).expand([batch, heads, 1, num_keys])
+    let bias = match (dtype, bias.dtype()) {
+        (DType::F64, DType::F64) => bias,
+        (DType::F64, _) => bias.cast(DType::F64),
+        (DType::F32, DType::F32) => bias,
+        (DType::F32, _) | (_, DType::F64) => bias.cast(DType::F32),
+        // Half precision may have a bias of its own type or in f32.
+        _ => bias,
+    };
+    bias.expand([batch, bias_heads, 1, num_keys])
 }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::attended::GroupWeights;
-use super::score_gradients::{self, GradOutputs};
+use super::gradient::{self, GradOutputs};
 use super::{Decode, Group};
 use crate::additive::gradient::{All, QueriesOnly, ScoreGradients};
 use crate::deferred::KeyValueGradients;
@@ -57,7 +57,7 @@ struct Scratch<'a, E> {
     attended: AttendedKeys<E>,
     /// The gradients of the weights of a query.
     gradient: Vec<E>,
-    sums: score_gradients::Scratch<E>,
+    sums: gradient::Scratch<E>,
     /// A row of the context's gradient, if it has to be widened.
     wide: Vec<E>,
 }

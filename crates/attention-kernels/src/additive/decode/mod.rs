@@ -6,7 +6,7 @@
 mod attended;
 mod backward;
 mod forward;
-mod score_gradients;
+mod gradient;
 
 use super::stream::AdditiveScore;
 use crate::stream::Attention;

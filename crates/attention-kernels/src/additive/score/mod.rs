@@ -103,8 +103,8 @@ impl<'a, E: Real> AdditiveScoreInputs<'a, E> {
         [batch, key_heads, len / KEY_LANES, KEY_LANES]
     }
 
-    /// The keys as the forward kernel reads them: exponentiated, in blocks, transposed. For keys that many calls will
-    /// visit; neither queries nor weight matter, but the number of queries, which the mask is about.
+    /// The keys as the forward kernel reads them: exponentiated, in blocks, transposed. For keys of many
+    /// calls. Of the queries only the number matters, for the mask.
     ///
     /// # Panics
     /// If the mask does not fit the keys.

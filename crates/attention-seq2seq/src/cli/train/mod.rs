@@ -44,6 +44,7 @@ impl TrainArgs {
         if prepared.resume_from.is_some() {
             run.save_config(config)?;
         } else {
+            run.vacate()?;
             run.create(config, &prepared.vocabs)?;
         }
         say(format_args!(

@@ -1,13 +1,14 @@
 //! Which keys a query attends to.
 
+mod resolve;
+
 use std::ops::BitAnd;
 use std::sync::Arc;
 
-use burn::backend::Dispatch;
-use burn::tensor::{Bool, DType, Device, Int, IntDType, Shape, Tensor, TensorData};
+use burn::tensor::{Bool, DType, Int, IntDType, Shape, Tensor};
 
-use crate::ops::{HostMask, Intervals, Keep, ResolvedMask, is_in_host_memory};
 use crate::rank::reshape;
+use resolve::Resolved;
 
 /// Which keys each query attends to.
 ///
@@ -43,13 +44,6 @@ pub struct Mask {
 struct Window {
     before: Option<usize>,
     after: Option<usize>,
-}
-
-/// A mask, resolved for scores `[_, _, queries, keys]`.
-#[derive(Debug)]
-struct Resolved {
-    pairs: [usize; 2],
-    mask: ResolvedMask<Dispatch>,
 }
 
 impl Mask {
@@ -198,161 +192,9 @@ impl Mask {
             ..Self::default()
         }
     }
-
-    /// The same mask, which remembers what it is for scores of `shape`, `[batch, heads, queries, keys]`: all operations
-    /// of a call then read it once.
-    ///
-    /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`.
-    pub(crate) fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
-        let [_, _, queries, keys] = shape;
-        let resolved = Resolved {
-            pairs: [queries, keys],
-            mask: self.resolve(shape, device),
-        };
-        Self {
-            resolved: Some(Arc::new(resolved)),
-            ..self.clone()
-        }
-    }
-
-    /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
-    ///
-    /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`.
-    pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
-        if let Some(keep) = &self.keep {
-            check_axes("Mask::keep", keep.dims(), shape);
-        }
-        if let Some(lens) = &self.lens {
-            let [batch, queries] = lens.dims();
-            check_axes("valid lengths", [batch, 1, queries, 1], shape);
-        }
-        let [_, _, queries, keys] = shape;
-        match &self.resolved {
-            Some(resolved) if resolved.pairs == [queries, keys] => resolved.mask.clone(),
-            _ if self.is_none() => ResolvedMask::None,
-            _ if is_in_host_memory(device) => ResolvedMask::Host {
-                mask: Arc::new(self.on_host(queries, keys)),
-            },
-            _ => self.on_device(queries, keys, device),
-        }
-    }
-
-    fn is_none(&self) -> bool {
-        self.lens.is_none() && self.window.is_none() && self.keep.is_none()
-    }
-
-    fn on_host(&self, num_queries: usize, num_keys: usize) -> HostMask {
-        let lens = self.lens.as_ref().map(|lens| {
-            let clamped = |len: i64| usize::try_from(len).unwrap_or(0).min(num_keys);
-            let data = lens.clone().into_data();
-            let clamped: Vec<usize> = data.iter::<i64>().map(clamped).collect();
-            (clamped, lens.dims())
-        });
-        let window = self
-            .window
-            .map(|window| window.bounds(num_queries, num_keys));
-        let intervals = match (lens, window) {
-            (None, None) => None,
-            (Some((lens, shape)), None) => Some(Intervals {
-                bounds: lens.into_iter().map(|end| [0, end]).collect(),
-                shape,
-            }),
-            (None, Some(bounds)) => Some(Intervals {
-                bounds,
-                shape: [1, num_queries],
-            }),
-            (Some((lens, [batch, queries])), Some(bounds)) => {
-                let len =
-                    |batch, query| lens[batch * queries + if queries == 1 { 0 } else { query }];
-                let within = |batch, (query, &[start, end]): (usize, &[usize; 2])| {
-                    [start, end.min(len(batch, query))]
-                };
-                let of_example = |batch| bounds.iter().enumerate().map(move |at| within(batch, at));
-                Some(Intervals {
-                    bounds: (0..batch).flat_map(of_example).collect(),
-                    shape: [batch, num_queries],
-                })
-            }
-        };
-        let keep = self.keep.as_ref().map(|keep| Keep {
-            flags: keep.clone().into_data().iter::<bool>().collect(),
-            shape: keep.dims(),
-        });
-        HostMask { intervals, keep }
-    }
-
-    fn on_device(
-        &self,
-        num_queries: usize,
-        num_keys: usize,
-        device: &Device,
-    ) -> ResolvedMask<Dispatch> {
-        let keep = self.keep.clone().map(Tensor::into_dispatch);
-        match (self.bounds_on_device(num_queries, num_keys, device), keep) {
-            (None, None) => ResolvedMask::None,
-            (Some([start, end]), None) => ResolvedMask::Intervals {
-                start: start.into_dispatch(),
-                end: end.into_dispatch(),
-            },
-            (None, Some(keep)) => ResolvedMask::Dense { keep },
-            (Some([start, end]), Some(keep)) => ResolvedMask::IntervalsAndDense {
-                start: start.into_dispatch(),
-                end: end.into_dispatch(),
-                keep,
-            },
-        }
-    }
-
-    /// `start_i` and `end_i`, each `[batch or 1, 1, queries or 1, 1]`.
-    fn bounds_on_device(
-        &self,
-        num_queries: usize,
-        num_keys: usize,
-        device: &Device,
-    ) -> Option<[Tensor<4, Int>; 2]> {
-        let lens = self.lens.clone().map(|lens| {
-            let [batch, queries] = lens.dims();
-            reshape(lens.clamp(0, num_keys as i64), [batch, 1, queries, 1])
-        });
-        let Some(window) = self.window else {
-            return lens.map(|end| [end.zeros_like(), end]);
-        };
-        let bounds = window.bounds(num_queries, num_keys);
-        let options = match &lens {
-            Some(lens) => (device, lens.dtype()).into(),
-            None => burn::tensor::TensorCreationOptions::new(device.clone()),
-        };
-        let [start, end] = [0, 1].map(|side| {
-            let bounds: Vec<i64> = bounds.iter().map(|bounds| bounds[side] as i64).collect();
-            let data = TensorData::new(bounds, [1, 1, num_queries, 1]);
-            Tensor::<4, Int>::from_data(data, options.clone())
-        });
-        Some(match lens {
-            Some(lens) => [start, minimum(lens, end)],
-            None => [start, end],
-        })
-    }
 }
 
 impl Window {
-    /// The first key that a query attends to and one past the last, per query, clamped to the keys.
-    fn bounds(self, num_queries: usize, num_keys: usize) -> Vec<[usize; 2]> {
-        let (queries, keys) = (num_queries as i64, num_keys as i64);
-        let reach = |limit: Option<usize>| {
-            let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-            limit.min(queries + keys)
-        };
-        let (before, after) = (reach(self.before), reach(self.after));
-        let bounds = |query: i64| {
-            let position = query + keys - queries;
-            let within = |bound: i64| bound.clamp(0, keys) as usize;
-            [within(position - before), within(position + after + 1)]
-        };
-        (0..queries).map(bounds).collect()
-    }
-
     fn intersect(self, other: Self) -> Self {
         Self {
             before: both(self.before, other.before, usize::min),
@@ -409,18 +251,4 @@ fn expand_to_common<const D: usize, K: burn::tensor::kind::Basic>(
         if a == 1 { b } else { a }
     });
     (a.expand(Shape::from(shape)), b.expand(Shape::from(shape)))
-}
-
-/// Panics unless every axis of a mask is 1 or that of the scores.
-fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
-    const AXES: [&str; 4] = ["batch", "heads", "queries", "keys"];
-    for axis in 0..4 {
-        assert!(
-            mask[axis] == 1 || mask[axis] == scores[axis],
-            "{what}: axis `{}` expected {} or 1, got {} (scores are [batch, heads, queries, keys] = {scores:?})",
-            AXES[axis],
-            scores[axis],
-            mask[axis],
-        );
-    }
 }

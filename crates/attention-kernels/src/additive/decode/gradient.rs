@@ -1,4 +1,4 @@
-//! From the gradients of scores to those of queries, keys and weight; see `gradient.rs` for the formulas.
+//! From the gradients of scores to those of queries, keys and weight; see `additive/gradient.rs` for the formulas.
 //!
 //! The loops are the other way round there, where many queries share the packed keys. Here it is one vector of units,
 //! one query and one block of keys at a time: the sums over keys stay in registers, and the gradient of each key is
