@@ -287,21 +287,16 @@ impl<S: ScoringFunction> Attention<S> {
             (ScoreKernel::Dot { scale }, term @ (PositionTerm::None | PositionTerm::PerKey(_)))
                 if is_softmax =>
             {
-                let of_keys = match &memory.prepared {
-                    PreparedKeys::Bias(bias) => Some(bias.clone()),
-                    _ => self.score.key_bias(&memory.keys),
+                let of_keys = memory
+                    .key_bias()
+                    .or_else(|| self.score.key_bias(&memory.keys))
+                    .map(|bias| per_head(bias, heads));
+                let of_positions = match term {
+                    PositionTerm::PerKey(bias) => Some(checked_heads(bias, heads)),
+                    _ => None,
                 };
-                let of_keys = of_keys.map(|bias| per_head(bias, heads));
-                let bias = match (of_keys, term) {
-                    (of_keys, PositionTerm::PerKey(bias)) => {
-                        let of_positions = checked_heads(bias, heads);
-                        Some(match of_keys {
-                            Some(of_keys) => sum_of_biases(of_keys, of_positions),
-                            None => of_positions,
-                        })
-                    }
-                    (of_keys, _) => of_keys,
-                };
+                let biases = of_keys.into_iter().chain(of_positions);
+                let bias = biases.reduce(sum_of_biases);
                 let scale = scale.unwrap_or_else(|| default_scale(size));
                 ops::dot_product_attention(queries, memory, scale, bias, dropout)
             }

@@ -186,6 +186,13 @@ impl Memory {
         &self.mask
     }
 
+    pub(crate) fn key_bias(&self) -> Option<Tensor<4>> {
+        match &self.prepared {
+            PreparedKeys::Bias(bias) => Some(bias.clone()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn packed_keys(&self) -> Option<Tensor<4>> {
         match &self.prepared {
             PreparedKeys::Packed(packed) => Some(packed.clone()),

@@ -1,0 +1,82 @@
+//! Bad biases of positions and bad rotations are refused, in words that name them.
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{
+    Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig, Mask,
+    MultiHeadAttentionConfig, RelativePositionBiasConfig, Rotary,
+};
+use attention_tests::{Array, device, panic_message};
+use burn::nn::{RotaryEncoding, RotaryEncodingConfig};
+use burn::tensor::{Device, Tensor};
+
+fn dot() -> DotProductScore {
+    DotProductScoreConfig::new().init()
+}
+
+fn alibi(num_heads: usize) -> Alibi {
+    AlibiConfig::new(num_heads).init()
+}
+
+fn encoding(size: usize, device: &Device) -> RotaryEncoding {
+    RotaryEncodingConfig::new(8, size).init(device)
+}
+
+#[test]
+fn bad_input_is_named() {
+    let device = &device::plain()[0];
+    let bias = || RelativePositionBiasConfig::new(2);
+    let init = |config: RelativePositionBiasConfig| panic_message(|| config.init(device));
+    let rows = |heads, rows| Tensor::<4>::ones([1, heads, rows, 6], device);
+    let attend = |queries, keys| {
+        let attention = Attention::new(Rotary::new(dot(), encoding(6, device)), 0.0);
+        let (queries, keys) = (rows(1, queries), rows(1, keys));
+        panic_message(|| attention.forward(queries, keys.clone(), keys, &Mask::none()))
+    };
+    let heads = panic_message(|| {
+        let attention = Attention::new(Biased::new(dot(), alibi(3)), 0.0);
+        attention.forward(rows(2, 4), rows(2, 4), rows(2, 4), &Mask::none())
+    });
+    for (message, parts) in [
+        (panic_message(|| alibi(0)), ["num_heads", "got 0"]),
+        (
+            init(RelativePositionBiasConfig::new(0)),
+            ["num_heads", "got 0"],
+        ),
+        (
+            init(bias().with_num_buckets(7)),
+            ["an even number", "got 7"],
+        ),
+        (init(bias().with_num_buckets(2)), ["at least 4", "got 2"]),
+        (
+            init(bias().with_bidirectional(false).with_num_buckets(1)),
+            ["at least 2", "got 1"],
+        ),
+        (init(bias().with_max_distance(8)), ["above 8", "got 8"]),
+        (attend(6, 5), ["as many queries as keys", "got 6"]),
+        (attend(5, 9), ["at most 8 positions", "got 9"]),
+        (heads, ["2 heads expected for", "got one of 3"]),
+    ] {
+        for part in parts {
+            assert!(message.contains(part), "`{message}` does not say `{part}`");
+        }
+    }
+}
+
+/// A bias of as many heads as the keys have does not fit the heads of the queries that share them.
+#[test]
+fn a_bias_of_the_heads_of_keys_is_refused() {
+    let device = &device::plain()[0];
+    let config = MultiHeadAttentionConfig::new(16, 4).with_num_key_value_heads(Some(2));
+    let module = config.init_with(Biased::new(dot(), alibi(2)), device);
+    let rows = || Array::draw(1, &[2, 3, 16]).f32::<3>(device);
+    let none = || Mask::none();
+    for message in [
+        panic_message(|| module.forward(rows(), rows(), rows(), &none())),
+        panic_message(|| module.forward_with_weights(rows(), rows(), rows(), &none())),
+        panic_message(|| module.attend(rows(), &module.prepare(rows(), rows(), none()))),
+    ] {
+        for part in ["4 heads expected for", "got one of 2"] {
+            assert!(message.contains(part), "`{message}` does not say `{part}`");
+        }
+    }
+}
