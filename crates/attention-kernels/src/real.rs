@@ -1,11 +1,12 @@
 //! `f32` and `f64`, with the kernels compiled for them.
 
-use crate::additive::{self, score};
+use crate::additive::{AdditiveScore, score};
+use crate::dot::DotProductScore;
 use crate::simd::{Float, Level};
-use crate::stream::Gradients;
+use crate::stream::{Attention, Gradients};
 use crate::{
-    AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs,
-    DotProductAttentionInputs, Mask, Rows, deferred, dot, softmax,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, Mask, Rows, deferred, softmax,
+    stream,
 };
 
 /// `f32` or `f64`, with the kernels compiled for it.
@@ -57,29 +58,29 @@ compiled! {
     ) = score::backward_keys;
     fn packed_keys(keys: Rows<Self>, mask: Mask, num_queries: usize, level: Level) -> Vec<Self> = score::packed_keys;
     fn additive_forward(
-        inputs: &AdditiveAttentionInputs<Self>,
         level: Level,
+        attention: &Attention<Self, AdditiveScore<Self>>,
         context: &mut [Self],
         lse: &mut [Self],
-    ) = additive::forward;
+    ) = stream::forward;
     fn additive_backward(
-        inputs: &AdditiveAttentionInputs<Self>,
         level: Level,
+        attention: &Attention<Self, AdditiveScore<Self>>,
         outputs: &AttentionOutputs<Self>,
         gradients: Gradients<Self>,
-    ) = additive::backward;
+    ) = stream::backward;
     fn dot_product_forward(
-        inputs: &DotProductAttentionInputs<Self>,
         level: Level,
+        attention: &Attention<Self, DotProductScore<Self>>,
         context: &mut [Self],
         lse: &mut [Self],
-    ) = dot::forward;
+    ) = stream::forward;
     fn dot_product_backward(
-        inputs: &DotProductAttentionInputs<Self>,
         level: Level,
+        attention: &Attention<Self, DotProductScore<Self>>,
         outputs: &AttentionOutputs<Self>,
         gradients: Gradients<Self>,
-    ) = dot::backward;
+    ) = stream::backward;
     fn accumulate_deferred(
         level: Level,
         factor: Self,

@@ -69,18 +69,3 @@ pub(super) enum Gradient<B: Backend> {
     /// What it will be made of, for the tensor's [`GradientSlot`](super::GradientSlot).
     Deferred(Deferred<B>),
 }
-
-/// Runs the kernel if there is one, and else the definition.
-pub(super) fn run<B: Backend, I, S, const N: usize>(
-    kernel: Option<Kernel<B, I, S, N>>,
-    inputs: I,
-    composed: fn(I) -> FloatTensor<B>,
-) -> FloatTensor<B> {
-    match kernel {
-        Some(kernel) => {
-            let (output, _) = (kernel.forward)(inputs);
-            output
-        }
-        None => composed(inputs),
-    }
-}

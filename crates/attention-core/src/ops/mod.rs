@@ -86,11 +86,10 @@ pub trait AttentionOps: AttentionBackend {
     /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
     #[fusion(default)]
     fn additive_score(#[extension_type] inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
-        kernels::run(
-            Self::KERNELS.additive_score,
-            inputs,
-            additive_score::composed,
-        )
+        match Self::KERNELS.additive_score {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => additive_score::composed(inputs),
+        }
     }
 
     /// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.
@@ -104,11 +103,10 @@ pub trait AttentionOps: AttentionBackend {
     /// Softmax over the keys that each query attends to; masked weights are 0, and so is a row without any key.
     #[fusion(default)]
     fn masked_softmax(#[extension_type] inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
-        kernels::run(
-            Self::KERNELS.masked_softmax,
-            inputs,
-            masked_softmax::composed,
-        )
+        match Self::KERNELS.masked_softmax {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => masked_softmax::composed(inputs),
+        }
     }
 
     /// `context[b,n,i,:] = sum_j weights[b,n,i,j] values[b,n,j,:]` over the keys that are not masked.
@@ -122,11 +120,10 @@ pub trait AttentionOps: AttentionBackend {
     fn dot_product_attention(
         #[extension_type] inputs: DotProductAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        kernels::run(
-            Self::KERNELS.dot_product_attention,
-            inputs,
-            dot_product_attention::composed,
-        )
+        match Self::KERNELS.dot_product_attention {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => dot_product_attention::composed(inputs),
+        }
     }
 
     /// Additive attention, fused: the score, softmax, dropout and weighted sum.
@@ -134,11 +131,10 @@ pub trait AttentionOps: AttentionBackend {
     fn additive_attention(
         #[extension_type] inputs: AdditiveAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        kernels::run(
-            Self::KERNELS.additive_attention,
-            inputs,
-            additive_attention::composed,
-        )
+        match Self::KERNELS.additive_attention {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => additive_attention::composed(inputs),
+        }
     }
 
     /// The keys as the kernel of [`additive_attention`](Self::additive_attention) reads them, once for many calls.

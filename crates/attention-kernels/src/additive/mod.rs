@@ -32,7 +32,7 @@ use crate::simd::Level;
 use crate::stream::{Attention, AttentionOutputs, Gradients, is_decode};
 use crate::tiles::ADDITIVE_DECODE_QUERIES;
 use crate::{Dropout, Real, Rows};
-use stream::AdditiveScore;
+pub(crate) use stream::AdditiveScore;
 
 pub use score::{AdditiveScoreGradients, AdditiveScoreInputs};
 
@@ -104,7 +104,8 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     /// # Panics
     /// If the shapes do not fit together.
     pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
-        E::additive_forward(self, level, context, lse);
+        let score = AdditiveScore::new(self);
+        E::additive_forward(level, &self.attention(&score), context, lse);
     }
 
     /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.
@@ -127,7 +128,8 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
             bias: None,
             shared: gradients.weight,
         };
-        E::additive_backward(self, level, outputs, gradients);
+        let score = AdditiveScore::new(self);
+        E::additive_backward(level, &self.attention(&score), outputs, gradients);
     }
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
@@ -153,7 +155,8 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
             bias: None,
             shared: gradients.weight,
         };
-        E::additive_backward(self, level, outputs, gradients);
+        let score = AdditiveScore::new(self);
+        E::additive_backward(level, &self.attention(&score), outputs, gradients);
     }
 
     fn attention<'b>(
@@ -169,24 +172,4 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
             is_decode: self.is_decode(),
         }
     }
-}
-
-pub(crate) fn forward<E: Real>(
-    inputs: &AdditiveAttentionInputs<E>,
-    level: Level,
-    context: &mut [E],
-    lse: &mut [E],
-) {
-    let score = AdditiveScore::new(inputs);
-    crate::stream::forward(level, &inputs.attention(&score), context, lse);
-}
-
-pub(crate) fn backward<E: Real>(
-    inputs: &AdditiveAttentionInputs<E>,
-    level: Level,
-    outputs: &AttentionOutputs<E>,
-    gradients: Gradients<E>,
-) {
-    let score = AdditiveScore::new(inputs);
-    crate::stream::backward(level, &inputs.attention(&score), outputs, gradients);
 }

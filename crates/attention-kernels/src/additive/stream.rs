@@ -15,10 +15,10 @@ use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
 use crate::{HeadIndex, Real};
 
 /// The score, and what is made of its weights and keys once.
-pub(super) struct AdditiveScore<'a, E> {
+pub(crate) struct AdditiveScore<'a, E> {
     pub inputs: AdditiveScoreInputs<'a, E>,
     pub heads: Heads,
-    pub weights: UnitWeights<E>,
+    pub(super) weights: UnitWeights<E>,
     /// The keys of all heads as [`AdditiveScoreInputs::packed_keys`] returns them, if they are there already.
     pub packed: Option<&'a [E]>,
 }
@@ -54,7 +54,7 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
 
 /// Some keys of one head.
 #[derive(Default)]
-pub(super) struct Keys<'a, E> {
+pub(crate) struct Keys<'a, E> {
     at: HeadIndex,
     /// The keys, from a multiple of [`KEY_LANES`] on.
     range: Range<usize>,
@@ -69,7 +69,7 @@ pub(super) struct Keys<'a, E> {
 
 /// A block of queries.
 #[derive(Default)]
-pub(super) struct Queries<'a, E> {
+pub(crate) struct Queries<'a, E> {
     packed: PackedQueries<'a, E>,
     /// Backward only.
     operand: Operand<'a, E>,

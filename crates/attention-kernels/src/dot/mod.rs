@@ -7,7 +7,7 @@ use crate::deferred::KeyValueGradients;
 use crate::stream::{Attention, AttentionOutputs, Gradients, is_decode};
 use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
 use crate::{Dropout, Level, Mask, Real, Rows};
-use stream::DotProductScore;
+pub(crate) use stream::DotProductScore;
 
 /// Attention with scaled dot products: `softmax(scale * Q K^T + bias) V` over the keys that each query attends to.
 ///
@@ -87,7 +87,8 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
     /// # Panics
     /// If the shapes do not fit together.
     pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
-        E::dot_product_forward(self, level, context, lse);
+        let score = DotProductScore::new(self);
+        E::dot_product_forward(level, &self.attention(&score), context, lse);
     }
 
     /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.
@@ -111,7 +112,8 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
             bias: gradients.bias,
             shared: &mut [],
         };
-        E::dot_product_backward(self, level, outputs, gradients);
+        let score = DotProductScore::new(self);
+        E::dot_product_backward(level, &self.attention(&score), outputs, gradients);
     }
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
@@ -136,7 +138,8 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
             bias: gradients.bias,
             shared: &mut [],
         };
-        E::dot_product_backward(self, level, outputs, gradients);
+        let score = DotProductScore::new(self);
+        E::dot_product_backward(level, &self.attention(&score), outputs, gradients);
     }
 
     fn attention<'b>(
@@ -152,24 +155,4 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
             is_decode: self.is_decode(),
         }
     }
-}
-
-pub(crate) fn forward<E: Real>(
-    inputs: &DotProductAttentionInputs<E>,
-    level: Level,
-    context: &mut [E],
-    lse: &mut [E],
-) {
-    let score = DotProductScore::new(inputs);
-    crate::stream::forward(level, &inputs.attention(&score), context, lse);
-}
-
-pub(crate) fn backward<E: Real>(
-    inputs: &DotProductAttentionInputs<E>,
-    level: Level,
-    outputs: &AttentionOutputs<E>,
-    gradients: Gradients<E>,
-) {
-    let score = DotProductScore::new(inputs);
-    crate::stream::backward(level, &inputs.attention(&score), outputs, gradients);
 }

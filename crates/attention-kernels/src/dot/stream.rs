@@ -20,12 +20,12 @@ use crate::{HeadIndex, Real, Rows};
 
 /// `scale * (q . k)`
 #[derive(Debug)]
-pub(super) struct DotProductScore<'a, E> {
+pub(crate) struct DotProductScore<'a, E> {
     pub queries: Rows<'a, E>,
     pub keys: Rows<'a, E>,
     pub heads: Heads,
     pub scale: E,
-    pub split: SplitScale<E>,
+    pub(super) split: SplitScale<E>,
 }
 
 /// The scale as a product. Of a scale of 0, both are 0.
@@ -38,7 +38,7 @@ pub(super) struct SplitScale<E> {
 
 /// Some keys of one head.
 #[derive(Debug, Default)]
-pub(super) struct Keys<E> {
+pub(crate) struct Keys<E> {
     panels: Panels<E>,
     /// Backward only.
     rows: FiniteRows<E>,
@@ -50,7 +50,7 @@ pub(super) struct Keys<E> {
 
 /// A block of queries.
 #[derive(Debug, Default)]
-pub(super) struct Queries<E> {
+pub(crate) struct Queries<E> {
     /// `f q`
     rows: PackedRows<E>,
     /// `[queries, padded key_size]`, backward only.
@@ -177,7 +177,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         gradient: &[E],
     ) {
         let PackedRows { count, stride, .. } = queries.rows;
-        Product {
+        simd.call(Product {
             sizes: [count, tile.len(), stride],
             left: gradient,
             left_strides: [KEY_STRIDE, 1],
@@ -186,9 +186,8 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             out: &mut queries.gradient,
             out_stride: stride,
             start: Start::Sum,
-        }
-        .compute(simd);
-        Product {
+        });
+        simd.call(Product {
             sizes: [tile.len(), count, stride],
             left: gradient,
             left_strides: [1, KEY_STRIDE],
@@ -197,8 +196,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             out: &mut keys.gradient[(tile.start - keys.first) * stride..],
             out_stride: stride,
             start: Start::Sum,
-        }
-        .compute(simd);
+        });
     }
 
     #[inline(always)]

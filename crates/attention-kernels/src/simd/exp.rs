@@ -45,9 +45,11 @@ pub(super) const LOWEST_POWER: f32 = -126.0;
 /// `c[0] + c[1] r + c[2] r^2 + ...`
 #[inline(always)]
 pub(super) fn polynomial<S: Simd<f32>, const N: usize>(simd: S, r: S::V, c: [f32; N]) -> S::V {
-    let (last, rest) = (c[N - 1], &c[..N - 1]);
-    let add = |sum, c: &f32| simd.mul_add(sum, r, simd.splat(*c));
-    rest.iter().rev().fold(simd.splat(last), add)
+    let mut sum = simd.splat(c[N - 1]);
+    for &c in c[..N - 1].iter().rev() {
+        sum = simd.mul_add(sum, r, simd.splat(c));
+    }
+    sum
 }
 
 /// `v` within bounds, which come first: `min` and `max` then let NaN pass.

@@ -53,14 +53,7 @@ pub(crate) struct Product<'a, E> {
     pub start: Start<'a, E>,
 }
 
-impl<E: Float> Product<'_, E> {
-    /// Computes it, in a function of its own: the register blocks are compiled once for each instruction set.
-    #[inline(always)]
-    pub(crate) fn compute<S: Simd<E>>(self, simd: S) {
-        simd.call(self);
-    }
-}
-
+/// To be [called](Simd::call): the register blocks are then compiled once for each instruction set.
 impl<E: Float> Job<E> for Product<'_, E> {
     type Output = ();
 
@@ -165,31 +158,26 @@ impl<E: Float, S: Simd<E>> Block<E, S> {
     /// factors if it starts from those.
     #[inline(always)]
     unsafe fn compute(self, height: usize, width: usize) {
+        macro_rules! of_width {
+            ($width:literal) => {
+                match height {
+                    1 => self.of_size::<1, $width>(),
+                    2 => self.of_size::<2, $width>(),
+                    3 => self.of_size::<3, $width>(),
+                    4 => self.of_size::<4, $width>(),
+                    5 => self.of_size::<5, $width>(),
+                    _ => self.of_size::<BLOCK_ROWS, $width>(),
+                }
+            };
+        }
         // SAFETY: the caller vouches for a block of this height and width.
         unsafe {
             match width {
-                1 => self.of_width::<1>(height),
-                2 => self.of_width::<2>(height),
-                3 if block_vectors::<E, S>() > 2 => self.of_width::<3>(height),
-                _ if block_vectors::<E, S>() > 2 => self.of_width::<4>(height),
+                1 => of_width!(1),
+                2 => of_width!(2),
+                3 if block_vectors::<E, S>() > 2 => of_width!(3),
+                _ if block_vectors::<E, S>() > 2 => of_width!(4),
                 _ => unreachable!("a block is at most as wide as the registers allow"),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for `compute`, with the width `V`.
-    #[inline(always)]
-    unsafe fn of_width<const V: usize>(self, height: usize) {
-        // SAFETY: the caller vouches for a block of this height and the width `V`.
-        unsafe {
-            match height {
-                1 => self.of_size::<1, V>(),
-                2 => self.of_size::<2, V>(),
-                3 => self.of_size::<3, V>(),
-                4 => self.of_size::<4, V>(),
-                5 => self.of_size::<5, V>(),
-                _ => self.of_size::<BLOCK_ROWS, V>(),
             }
         }
     }

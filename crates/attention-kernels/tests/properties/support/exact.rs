@@ -7,15 +7,29 @@ use attention_kernels::Real;
 pub(super) struct Sum {
     pub(super) value: f64,
     pub(super) size: f64,
+    /// What rounding has cut off `value`: over thousands of terms it would be more than that of a kernel in `f64`.
+    rest: f64,
 }
 
 impl Sum {
     pub(super) fn new(value: f64, size: f64) -> Self {
-        Self { value, size }
+        Self {
+            value,
+            size,
+            rest: 0.0,
+        }
     }
 
     pub(super) fn add(&mut self, value: f64, size: f64) {
-        self.value += value;
+        // Kahan's sum; infinity has no rest.
+        let term = value + self.rest;
+        let sum = self.value + term;
+        self.rest = if sum.is_finite() {
+            term - (sum - self.value)
+        } else {
+            0.0
+        };
+        self.value = sum;
         self.size += size;
     }
 }

@@ -84,7 +84,7 @@ impl Case {
                 );
             }
             for at in &attended {
-                let Sum { value, size } = weights[*at];
+                let Sum { value, size, .. } = weights[*at];
                 let difference = self.gradient[*at] - mean.value;
                 score_gradients[*at] = Sum::new(
                     value * difference,
