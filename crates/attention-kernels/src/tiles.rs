@@ -14,13 +14,13 @@
 //! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 32 terms |
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
-//! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: up to so many queries it does not pay |
+//! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
 //! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
-//! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in products. The gradients of the score alone
-//! go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size depends on a
-//! machine's caches or cores, and hence no result.
+//! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in products. The gradients of the score
+//! alone go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size depends on
+//! a machine's caches or cores, and hence no result.
 
 /// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four
 /// leave an AVX2 machine's sixteen registers room for the rest; fewer would load each key more often.

@@ -34,9 +34,9 @@ use crate::{Mask, ops};
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
-    /// `scale q . k + key_bias(k)` and a [`PositionTerm`] per key, by the fused dot-product attention: neither scores nor weights are
-    /// stored, in training either. (The steps of a decoder keep a row of each until their backward pass adds up all
-    /// gradients at once.)
+    /// `scale q . k + key_bias(k)` and a [`PositionTerm`] per key, by the fused dot-product attention: neither scores
+    /// nor weights are stored, in training either. (The steps of a decoder keep a row of each until their backward pass
+    /// adds up all gradients at once.)
     Dot {
         /// The factor on the products; `1 / sqrt(size)` if `None`.
         scale: Option<f64>,
@@ -170,7 +170,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     }
 
     /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) and
-    /// [`position_term`](Self::position_term) say. It is called where weights are asked for, where the normalizer is not softmax, and always for [`ScoreKernel::Custom`].
+    /// [`position_term`](Self::position_term) say. It is called where weights are asked for, where the normalizer is
+    /// not softmax, and always for [`ScoreKernel::Custom`].
     ///
     /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
     ///
