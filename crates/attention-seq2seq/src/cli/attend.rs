@@ -41,12 +41,14 @@ pub(crate) fn show(
     } else {
         TerminalColor::None
     };
-    say(heatmap.to_terminal(color))?;
     if let Some(file) = output {
         heatmap.save(file).map_err(plot_error)?;
-        say(format_args!("saved {}", file.display()))?;
     }
-    Ok(())
+    say(heatmap.to_terminal(color))?;
+    match output {
+        Some(file) => say(format_args!("saved {}", file.display())),
+        None => Ok(()),
+    }
 }
 
 fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {
