@@ -1,8 +1,11 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 #![cfg_attr(
-    not(any(feature = "flex", feature = "ndarray")),
-    allow(dead_code, reason = "the CPU kernels are for flex and ndarray")
+    not(all(feature = "autodiff", feature = "flex")),
+    allow(
+        dead_code,
+        reason = "kernels are for the CPU, their gradients for autodiff, half precision for flex"
+    )
 )]
 #![cfg_attr(
     not(any(feature = "flex", feature = "ndarray", feature = "cubecl-backend")),
