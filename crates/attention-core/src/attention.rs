@@ -279,14 +279,15 @@ impl<S: ScoringFunction> Attention<S> {
         };
         let [_, _, _, size] = queries.dims();
         let (device, dtype) = (queries.device(), queries.dtype());
+        let kernel = self.score.kernel();
+        if self.normalizer != Normalizer::Softmax || matches!(kernel, ScoreKernel::Custom) {
+            return self.pool(queries, memory, kernel, dropout).context;
+        }
         let of_positions = self
             .score
             .position_term(num_queries, memory.num_keys(), &device, dtype);
-        let is_softmax = self.normalizer == Normalizer::Softmax;
-        match (self.score.kernel(), of_positions) {
-            (ScoreKernel::Dot { scale }, term @ (PositionTerm::None | PositionTerm::PerKey(_)))
-                if is_softmax =>
-            {
+        match (kernel, of_positions) {
+            (ScoreKernel::Dot { scale }, term @ (PositionTerm::None | PositionTerm::PerKey(_))) => {
                 let of_keys = memory
                     .key_bias()
                     .or_else(|| self.score.key_bias(&memory.keys))
@@ -300,7 +301,7 @@ impl<S: ScoringFunction> Attention<S> {
                 let scale = scale.unwrap_or_else(|| default_scale(size));
                 ops::dot_product_attention(queries, memory, scale, bias, dropout)
             }
-            (ScoreKernel::Additive { weight }, PositionTerm::None) if is_softmax => {
+            (ScoreKernel::Additive { weight }, PositionTerm::None) => {
                 ops::additive_attention(queries, memory, weight, dropout)
             }
             (kernel, _) => self.pool(queries, memory, kernel, dropout).context,

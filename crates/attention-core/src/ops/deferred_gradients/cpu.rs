@@ -28,9 +28,7 @@ pub(in crate::ops) fn sum<B: CpuBackend>(
 
 /// Whether the two can be added with their queries side by side.
 fn go_together<B: CpuBackend, E: CpuReal>(a: &Deferred<B>, b: &Deferred<B>) -> bool {
-    let heads = |deferred: &Deferred<B>| match deferred {
-        Deferred::Products { pairs, .. } | Deferred::Additive { pairs, .. } => pairs.shape()[1],
-    };
+    let heads = |deferred: &Deferred<B>| deferred.queries().shape()[1];
     if heads(a) != heads(b) {
         return false; // One is of a module whose heads share keys, the other of the attention inside it.
     }

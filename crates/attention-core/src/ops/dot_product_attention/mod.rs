@@ -123,13 +123,11 @@ fn fit_bias(bias: Tensor<4>, shape: [usize; 4], dtype: DType) -> Tensor<4> {
         [1, heads].contains(&bias_heads),
         "dot_product_attention: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
     );
-    let bias = match (dtype, bias.dtype()) {
-        (DType::F64, DType::F64) => bias,
-        (DType::F64, _) => bias.cast(DType::F64),
-        (DType::F32, DType::F32) => bias,
-        (DType::F32, _) | (_, DType::F64) => bias.cast(DType::F32),
+    let wanted = match (dtype, bias.dtype()) {
+        (DType::F64, _) => DType::F64,
+        (DType::F32, _) | (_, DType::F64) => DType::F32,
         // Half precision may have a bias of its own type or in f32.
-        _ => bias,
+        (_, own) => own,
     };
-    bias.expand([batch, bias_heads, 1, num_keys])
+    bias.cast(wanted).expand([batch, bias_heads, 1, num_keys])
 }
