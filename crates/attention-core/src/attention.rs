@@ -140,7 +140,8 @@ impl<S: ScoringFunction> Attention<S> {
         mask: &Mask,
     ) -> Tensor<D> {
         let memory = self.memory(keys, values, mask, queries.dims()[D - 2]);
-        self.attend(queries, &memory)
+        let [_, heads, _, _] = memory.keys.dims();
+        from_four_axes(self.attend_heads(to_four_axes(queries), heads, &memory))
     }
 
     /// [`forward`](Self::forward), and the weights that led to the context.

@@ -43,15 +43,6 @@ impl<'a, E: Real> Row<'a, E> {
         })
     }
 
-    /// The elements where they are; `None` in half precision.
-    #[inline(always)]
-    pub(crate) fn in_place(self) -> Option<&'a [E]> {
-        match self.0 {
-            Elements::Whole(elements) => Some(elements),
-            Elements::Half(_) => None,
-        }
-    }
-
     /// Copies all to `to`, of the same length.
     #[inline(always)]
     pub(crate) fn copy_to(self, to: &mut [E]) {

@@ -141,10 +141,11 @@ impl<'a, E: Real> Operand<'a, E> {
         self.magnitudes.resize(blocks, Magnitude::Near);
         self.exponentials.reset(self.rows.len(), blocks);
         self.clear_sums();
-        for (index, &row) in self.rows.iter().enumerate() {
-            let magnitudes = &mut self.magnitudes;
+        let mut wide = Vec::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            let (from, magnitudes) = (row.read(&mut wide), &mut self.magnitudes);
             self.exponentials
-                .fill_exponentials(simd, index, row, factor, magnitudes);
+                .fill_exponentials(simd, index, from, factor, magnitudes);
         }
     }
 

@@ -97,39 +97,43 @@ impl<E: Real> HeadKeys<'_, E> {
         let [_, _, num_keys, units] = self.rows.shape();
         let first = block * KEY_LANES;
         let mut magnitude = Magnitude::Near;
-        scratch.resize(KEY_LANES * units, E::ONE);
+        let mut wide = Vec::new();
+        let padded = units.next_multiple_of(S::LANES);
+        scratch.resize(KEY_LANES * padded, E::ONE);
         for lane in 0..KEY_LANES {
             let key = first + lane;
-            let row = &mut scratch[lane * units..(lane + 1) * units];
+            let row = &mut scratch[lane * padded..(lane + 1) * padded];
             if key < num_keys && self.attended.contains(&key) {
-                let from = self.rows.row(self.at, key);
+                let from = self.rows.row(self.at, key).read(&mut wide);
                 magnitude = magnitude.max(exponentials(simd, from, row));
             } else {
                 row.fill(E::ONE);
             }
         }
-        transpose(simd, scratch, units, &mut to[..units * KEY_LANES]);
+        transpose(simd, scratch, padded, &mut to[..units * KEY_LANES]);
         to[units * KEY_LANES..].fill(E::ZERO);
         to[units * KEY_LANES] = magnitude.to_element();
     }
 }
 
-/// `[KEY_LANES][units]` to `[units][KEY_LANES]`: whole squares of vectors, then the rest of the units.
+/// `[KEY_LANES][stride]`, of which `units` are meant, to `[units][KEY_LANES]`: whole squares of vectors, then the rest
+/// of the units.
 #[inline(always)]
-fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], units: usize, to: &mut [E]) {
+fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], stride: usize, to: &mut [E]) {
+    let units = to.len() / KEY_LANES;
     let whole = units - units % S::LANES;
     for unit in (0..whole).step_by(S::LANES) {
         for lane in (0..KEY_LANES).step_by(S::LANES) {
             let (from, to) = (
-                &from[lane * units + unit..],
+                &from[lane * stride + unit..],
                 &mut to[unit * KEY_LANES + lane..],
             );
-            simd.transpose(from, units, to, KEY_LANES);
+            simd.transpose(from, stride, to, KEY_LANES);
         }
     }
     for unit in whole..units {
         for lane in 0..KEY_LANES {
-            to[unit * KEY_LANES + lane] = from[lane * units + unit];
+            to[unit * KEY_LANES + lane] = from[lane * stride + unit];
         }
     }
 }
@@ -158,12 +162,14 @@ impl<'a, E: Real> PackedQueries<'a, E> {
         self.rows.clear();
         self.rows.extend(queries);
         self.packed.resize(self.rows.len() * units, E::ZERO);
-        self.scratch.resize(units, E::ZERO);
+        self.scratch
+            .resize(units.next_multiple_of(S::LANES), E::ZERO);
         self.magnitudes.clear();
+        let mut wide = Vec::new();
         for tile in query_tiles(self.rows.len()) {
             let to = &mut self.packed[tile.start * units..tile.end * units];
             for (q, row) in self.rows[tile.clone()].iter().enumerate() {
-                let magnitude = exponentials(simd, *row, &mut self.scratch);
+                let magnitude = exponentials(simd, row.read(&mut wide), &mut self.scratch);
                 self.magnitudes.push(magnitude);
                 let pairs = self.scratch.iter().zip(&weights.inverse);
                 for (to, (e, inverse)) in to.chunks_exact_mut(tile.len()).zip(pairs) {

@@ -2,7 +2,6 @@
 
 use super::range::{Magnitude, exponentials};
 use crate::Real;
-use crate::rows::Row;
 use crate::simd::Simd;
 use crate::slices::add_product;
 use crate::tiles::UNIT_LANES;
@@ -30,16 +29,19 @@ impl<E: Real> Panel<E> {
         &mut self,
         simd: S,
         row: usize,
-        from: Row<E>,
+        from: &[E],
         factor: E,
         magnitudes: &mut [Magnitude],
     ) {
         let columns = self.data.chunks_exact_mut(self.rows * UNIT_LANES);
         for (block, (column, magnitude)) in columns.zip(magnitudes).enumerate() {
             let units = block * UNIT_LANES..from.len().min((block + 1) * UNIT_LANES);
-            let to = &mut column[row * UNIT_LANES..][..units.len()];
-            *magnitude = (*magnitude).max(exponentials(simd, from.part(units), to));
+            let to = &mut column[row * UNIT_LANES..(row + 1) * UNIT_LANES];
+            let from = &from[units];
+            *magnitude = (*magnitude).max(exponentials(simd, from, to));
+            let (to, beyond) = to.split_at_mut(from.len());
             to.iter_mut().for_each(|to| *to = factor * *to);
+            beyond.fill(E::ZERO);
         }
     }
 

@@ -10,11 +10,8 @@
 //! [wild](Magnitude::Wild), their sum is so large that its tanh is 1 either way. What remains, two wild elements and
 //! what is not finite, takes `tanh` of the sum itself.
 
-use std::ops::Range;
-
 use crate::Real;
-use crate::rows::Row;
-use crate::simd::{MAX_LANES, Simd};
+use crate::simd::Simd;
 
 /// The bounds for one type of element.
 #[derive(Clone, Copy, Debug)]
@@ -111,63 +108,24 @@ impl Magnitude {
 }
 
 /// `e^(2x)` of bounded elements, and 1 where one is not finite. Returns the magnitude of all.
+///
+/// `to` has whole vectors, as many as hold `from`; what is left of the last becomes 1.
 #[inline(always)]
-pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: Row<E>, to: &mut [E]) -> Magnitude {
-    match from.in_place() {
-        Some(from) => exponentials_of(simd, to, |part| simd.load_partial(&from[part])),
-        None => exponentials_of(simd, to, |part| {
-            let mut wide = [E::ZERO; MAX_LANES];
-            let len = part.len();
-            from.part(part).copy_to(&mut wide[..len]);
-            simd.load(&wide)
-        }),
-    }
-}
-
-/// Of elements that `load` loads a vector at a time, the last one filled with zeros.
-#[inline(always)]
-fn exponentials_of<E: Real, S: Simd<E>>(
-    simd: S,
-    to: &mut [E],
-    load: impl Fn(Range<usize>) -> S::V,
-) -> Magnitude {
-    let (mut largest, mut finite) = (simd.zero(), simd.splat(E::ONE));
-    let len = to.len();
-    let mut chunks = to.chunks_exact_mut(S::LANES);
-    let mut first = 0;
-    for to in chunks.by_ref() {
-        let x = load(first..first + S::LANES);
-        simd.store(exponential(simd, x, &mut largest, &mut finite), to);
-        first += S::LANES;
-    }
-    if first < len {
-        let x = load(first..len);
-        let e = exponential(simd, x, &mut largest, &mut finite);
-        simd.store_partial(e, chunks.into_remainder());
-    }
-    if simd.sum(finite) == E::from_f64(S::LANES as f64) {
-        Magnitude::of(simd.largest(largest))
-    } else {
-        Magnitude::NotFinite
-    }
-}
-
-/// Raises the magnitudes in `largest`, and sets `finite` to 0 where `x` is not.
-#[inline(always)]
-fn exponential<E: Real, S: Simd<E>>(
-    simd: S,
-    x: S::V,
-    largest: &mut S::V,
-    finite: &mut S::V,
-) -> S::V {
+pub(super) fn exponentials<E: Real, S: Simd<E>>(simd: S, from: &[E], to: &mut [E]) -> Magnitude {
     let (zero, one) = (simd.zero(), simd.splat(E::ONE));
-    let magnitude = simd.max(simd.sub(zero, x), x);
-    // NaN compares false.
-    let is_finite = simd.less(magnitude, simd.splat(E::INFINITY));
-    *finite = simd.min(*finite, simd.select(is_finite, one, zero));
-    *largest = simd.max(simd.select(is_finite, magnitude, zero), *largest);
-    let bounded = bounded(simd, x, Bounds::of::<E>().limit);
-    simd.select(is_finite, simd.exp(simd.add(bounded, bounded)), one)
+    let infinity = simd.splat(E::INFINITY);
+    let mut largest = zero;
+    for (from, to) in from.chunks(S::LANES).zip(to.chunks_exact_mut(S::LANES)) {
+        let x = simd.load_partial(from);
+        let magnitude = simd.max(simd.sub(zero, x), x);
+        // NaN compares false.
+        let is_finite = simd.less(magnitude, infinity);
+        largest = simd.max(simd.select(is_finite, magnitude, infinity), largest);
+        let bounded = bounded(simd, x, Bounds::of::<E>().limit);
+        let e = simd.exp(simd.add(bounded, bounded));
+        simd.store(simd.select(is_finite, e, one), to);
+    }
+    Magnitude::of(simd.largest(largest))
 }
 
 /// `x` within `-limit..=limit`.

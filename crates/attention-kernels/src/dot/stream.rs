@@ -177,7 +177,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         gradient: &[E],
     ) {
         let PackedRows { count, stride, .. } = queries.rows;
-        simd.call(Product {
+        Product {
             sizes: [count, tile.len(), stride],
             left: gradient,
             left_strides: [KEY_STRIDE, 1],
@@ -186,8 +186,9 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             out: &mut queries.gradient,
             out_stride: stride,
             start: Start::Sum,
-        });
-        simd.call(Product {
+        }
+        .compute(simd);
+        Product {
             sizes: [tile.len(), count, stride],
             left: gradient,
             left_strides: [1, KEY_STRIDE],
@@ -196,7 +197,8 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             out: &mut keys.gradient[(tile.start - keys.first) * stride..],
             out_stride: stride,
             start: Start::Sum,
-        });
+        }
+        .compute(simd);
     }
 
     #[inline(always)]

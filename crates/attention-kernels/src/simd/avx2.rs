@@ -3,9 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::array::array_simd;
-use super::exp::{
-    HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO, bounded, exp_of_rest, polynomial,
-};
+use super::exp::{HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, bounded, exp_of_rest, exp2_of_rest};
 use super::{Simd, register_methods, registers, square_len, token};
 
 token!(
@@ -116,7 +114,7 @@ impl Simd<f32> for Avx2 {
             let n = _mm256_floor_ps(x);
             [n, _mm256_sub_ps(x, n)]
         });
-        let p = polynomial(self, r, POWER_OF_TWO);
+        let p = exp2_of_rest(self, r);
         registers!(self, {
             // Adding to the exponent's bits; for NaN it adds 0.
             let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n));

@@ -3,9 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::array::array_simd;
-use super::exp::{
-    HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO, bounded, exp_of_rest, polynomial,
-};
+use super::exp::{HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, bounded, exp_of_rest, exp2_of_rest};
 use super::{Simd, register_methods, registers, square_len, token};
 
 token!(
@@ -114,7 +112,7 @@ impl Simd<f32> for Avx512 {
     fn exp2(self, v: __m512) -> __m512 {
         const DOWN: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
         let r = registers!(self, _mm512_reduce_ps::<DOWN>(v));
-        let p = polynomial(self, r, POWER_OF_TWO);
+        let p = exp2_of_rest(self, r);
         registers!(self, {
             // "Not less" holds for NaN.
             let normal = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(v, _mm512_set1_ps(LOWEST_POWER));

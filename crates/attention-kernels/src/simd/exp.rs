@@ -9,9 +9,9 @@ use super::Simd;
 pub(super) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// `ln 2`, its leading bits: a product with a small integer is exact.
 #[allow(clippy::excessive_precision, reason = "all its digits")]
-pub(super) const LN2_HIGH: f32 = 0.693_359_375;
+const LN2_HIGH: f32 = 0.693_359_375;
 /// `ln 2 - LN2_HIGH`
-pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
+const LN2_LOW: f32 = -2.121_944_4e-4;
 /// Above this the result is infinite.
 pub(super) const HIGHEST: f32 = 88.722_84;
 /// Below this the result is not a normal element.
@@ -19,7 +19,7 @@ pub(super) const LOWEST: f32 = -87.336_54;
 
 /// `e^r = 1 + r + r^2 (C[0] + C[1] r + ... )`, a minimax fit in the form of Cephes' `expf`.
 #[allow(clippy::excessive_precision, reason = "as published")]
-pub(super) const COEFFICIENTS: [f32; 6] = [
+const COEFFICIENTS: [f32; 6] = [
     5.000_000_1e-1,
     1.666_666_6e-1,
     4.166_579_6e-2,
@@ -30,7 +30,7 @@ pub(super) const COEFFICIENTS: [f32; 6] = [
 
 /// `2^r` on `0..1` is `C[0] + C[1] r + ...` within 2e-9, a minimax fit of the relative error.
 #[allow(clippy::approx_constant, reason = "the fit's own")]
-pub(super) const POWER_OF_TWO: [f32; 7] = [
+const POWER_OF_TWO: [f32; 7] = [
     1.0,
     6.931_47e-1,
     2.402_298_3e-1,
@@ -41,16 +41,6 @@ pub(super) const POWER_OF_TWO: [f32; 7] = [
 ];
 /// Below this `2^x` is taken for 0: it is not a normal element.
 pub(super) const LOWEST_POWER: f32 = -126.0;
-
-/// `c[0] + c[1] r + c[2] r^2 + ...`
-#[inline(always)]
-pub(super) fn polynomial<S: Simd<f32>, const N: usize>(simd: S, r: S::V, c: [f32; N]) -> S::V {
-    let mut sum = simd.splat(c[N - 1]);
-    for &c in c[..N - 1].iter().rev() {
-        sum = simd.mul_add(sum, r, simd.splat(c));
-    }
-    sum
-}
 
 /// `v` within bounds, which come first: `min` and `max` then let NaN pass.
 #[inline(always)]
@@ -63,8 +53,23 @@ pub(super) fn bounded<S: Simd<f32>>(simd: S, lowest: f32, v: S::V, highest: f32)
 pub(super) fn exp_of_rest<S: Simd<f32>>(simd: S, x: S::V, n: S::V) -> S::V {
     let r = simd.neg_mul_add(n, simd.splat(LN2_HIGH), x);
     let r = simd.neg_mul_add(n, simd.splat(LN2_LOW), r);
-    let p = polynomial(simd, r, COEFFICIENTS);
+    let [first @ .., last] = COEFFICIENTS;
+    let mut p = simd.splat(last);
+    for c in first.into_iter().rev() {
+        p = simd.mul_add(p, r, simd.splat(c));
+    }
     simd.mul_add(p, simd.mul(r, r), simd.add(r, simd.splat(1.0)))
+}
+
+/// `2^r` for `r` in `0..1`.
+#[inline(always)]
+pub(super) fn exp2_of_rest<S: Simd<f32>>(simd: S, r: S::V) -> S::V {
+    let [first @ .., last] = POWER_OF_TWO;
+    let mut p = simd.splat(last);
+    for c in first.into_iter().rev() {
+        p = simd.mul_add(p, r, simd.splat(c));
+    }
+    p
 }
 
 /// An element with exponentials for arrays.

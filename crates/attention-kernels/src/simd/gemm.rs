@@ -53,7 +53,15 @@ pub(crate) struct Product<'a, E> {
     pub start: Start<'a, E>,
 }
 
-/// To be [called](Simd::call): the register blocks are then compiled once for each instruction set.
+impl<E: Float> Product<'_, E> {
+    /// Computes it in a function of its own: the register blocks are compiled once for each instruction set.
+    #[inline(always)]
+    pub(crate) fn compute<S: Simd<E>>(self, simd: S) {
+        // SAFETY: the token is only made where its instruction set was detected.
+        unsafe { simd.call(self) };
+    }
+}
+
 impl<E: Float> Job<E> for Product<'_, E> {
     type Output = ();
 

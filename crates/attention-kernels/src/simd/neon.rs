@@ -3,9 +3,7 @@
 use std::arch::aarch64::*;
 
 use super::array::array_simd;
-use super::exp::{
-    HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, POWER_OF_TWO, bounded, exp_of_rest, polynomial,
-};
+use super::exp::{HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, bounded, exp_of_rest, exp2_of_rest};
 use super::{Simd, register_methods, registers, token};
 
 token!(
@@ -100,7 +98,7 @@ impl Simd<f32> for Neon {
         let lowest = Simd::<f32>::splat(self, LOWEST_POWER);
         let x = Simd::<f32>::max(self, lowest, v);
         let n = registers!(self, vrndmq_f32(x));
-        let p = polynomial(self, registers!(self, vsubq_f32(x, n)), POWER_OF_TWO);
+        let p = exp2_of_rest(self, registers!(self, vsubq_f32(x, n)));
         registers!(self, {
             // Adding to the exponent's bits; for NaN it adds 0.
             let n = vshlq_n_s32::<23>(vcvtq_s32_f32(n));

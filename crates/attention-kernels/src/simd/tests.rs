@@ -277,7 +277,7 @@ impl<E: Float> Job<E> for Products<E> {
                     for left_strides in [[steps, 1], [1, rows]] {
                         for start in [Start::Zero, Start::Sum, Start::Scaled(&factors[..])] {
                             let mut out = before.clone();
-                            simd.call(Product {
+                            Product {
                                 sizes: [rows, steps, columns],
                                 left: &left,
                                 left_strides,
@@ -286,7 +286,8 @@ impl<E: Float> Job<E> for Products<E> {
                                 out: &mut out,
                                 out_stride,
                                 start,
-                            });
+                            }
+                            .compute(simd);
                             for r in 0..rows {
                                 for c in 0..columns {
                                     let sum: E = (0..steps)

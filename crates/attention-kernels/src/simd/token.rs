@@ -13,7 +13,11 @@ pub(crate) trait Job<E: Float> {
 /// Proof that the machine has an instruction set.
 pub(crate) trait Token: Copy + Send + Sync + 'static {
     /// Does the work in a function of its own, which is compiled once for each job and instruction set.
-    fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
+    ///
+    /// # Safety
+    /// The machine must have the instruction set, as it has for whoever holds the token. The signature asks once more,
+    /// because only a function that is unsafe to call may be compiled for instructions in an implementation of a trait.
+    unsafe fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
     where
         Self: Simd<E>;
 
@@ -28,7 +32,7 @@ pub(crate) struct Portable;
 
 impl Token for Portable {
     #[inline(never)]
-    fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
+    unsafe fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
     where
         Self: Simd<E>,
     {
@@ -53,23 +57,13 @@ macro_rules! token {
         }
 
         impl $crate::simd::Token for $token {
-            #[inline(always)]
-            fn call<E: $crate::simd::Float, J: $crate::simd::Job<E>>(self, job: J) -> J::Output
+            #[inline(never)]
+            $(#[target_feature(enable = $feature)])+
+            unsafe fn call<E: $crate::simd::Float, J: $crate::simd::Job<E>>(self, job: J) -> J::Output
             where
                 Self: Simd<E>,
             {
-                #[inline(never)]
-                $(#[target_feature(enable = $feature)])+
-                fn run<E, S, J>(simd: S, job: J) -> J::Output
-                where
-                    E: $crate::simd::Float,
-                    S: Simd<E>,
-                    J: $crate::simd::Job<E>,
-                {
-                    job.run(simd)
-                }
-                // SAFETY: the token is only made where all of these features were detected.
-                unsafe { run(self, job) }
+                job.run(self)
             }
         }
     };

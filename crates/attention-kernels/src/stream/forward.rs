@@ -174,7 +174,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                 if let Some(dropout) = attention.dropout {
                     softmax.apply_dropout(simd, &tile, &dropout);
                 }
-                simd.call(Product {
+                Product {
                     sizes: [block.len(), keys.len(), value_stride],
                     left: &softmax.tile,
                     left_strides: [KEY_STRIDE, 1],
@@ -183,7 +183,8 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                     out: &mut softmax.context,
                     out_stride: value_stride,
                     start: Start::Scaled(&softmax.factors),
-                });
+                }
+                .compute(simd);
                 // What the product left out.
                 let mut wide = Vec::new();
                 for (&key, attended) in non_finite.iter().zip(attended.chunks(block.len())) {

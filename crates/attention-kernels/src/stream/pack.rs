@@ -144,7 +144,7 @@ impl<E: Real> Panels<E> {
         let width = panel_width::<E, S>();
         for first in range.clone().step_by(width) {
             let columns = width.min(range.end - first).next_multiple_of(S::LANES);
-            simd.call(Product {
+            Product {
                 sizes: [left.count, self.size, columns],
                 left: &left.data,
                 left_strides: [left.stride, 1],
@@ -153,7 +153,8 @@ impl<E: Real> Panels<E> {
                 out: &mut out[first - range.start..],
                 out_stride: KEY_STRIDE,
                 start: Start::Zero,
-            });
+            }
+            .compute(simd);
         }
     }
 }

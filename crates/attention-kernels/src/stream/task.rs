@@ -229,7 +229,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             .multiply(simd, from_above, within.clone(), &mut self.gradient);
         self.score_gradient(simd, attention, tile);
         let from_above = &self.context_gradient.rows;
-        simd.call(Product {
+        Product {
             sizes: [keys.len(), tile.queries.len(), value_stride],
             left: &self.weights,
             left_strides: [1, KEY_STRIDE],
@@ -238,7 +238,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             out: &mut self.value_gradient[first * value_stride..within.end * value_stride],
             out_stride: value_stride,
             start: Start::Sum,
-        });
+        }
+        .compute(simd);
         // What the product left out.
         for (&row, attended) in from_above
             .non_finite

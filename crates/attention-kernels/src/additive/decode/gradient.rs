@@ -60,9 +60,10 @@ impl<E: Real> Scratch<E> {
         let padded = units.next_multiple_of(S::LANES);
         self.queries.resize(group.len() * padded, E::ONE);
         self.query_magnitudes.clear();
+        let mut wide = Vec::new();
         for (row, to) in self.queries.chunks_exact_mut(padded).enumerate() {
             let from = inputs.queries.row(group.head(row), group.query(row));
-            let magnitude = exponentials(simd, from, &mut to[..units]);
+            let magnitude = exponentials(simd, from.read(&mut wide), to);
             self.query_magnitudes.push(magnitude);
             let half = E::from_f64(0.5);
             to[..units].iter_mut().for_each(|x| *x = *x * half);
@@ -165,9 +166,10 @@ impl<E: Real> Scratch<E> {
         let block = keys.start / KEY_LANES;
         let Some(packed) = score.packed_blocks(group.key, block..block + 1) else {
             let mut magnitude = Magnitude::Near;
+            let mut wide = Vec::new();
             for (key, to) in keys.zip(self.keys.chunks_exact_mut(padded)) {
-                let row = score.inputs.keys.row(group.key, key);
-                magnitude = magnitude.max(exponentials(simd, row, &mut to[..units]));
+                let from = score.inputs.keys.row(group.key, key).read(&mut wide);
+                magnitude = magnitude.max(exponentials(simd, from, to));
             }
             return magnitude;
         };
