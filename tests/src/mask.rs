@@ -191,7 +191,12 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
         ),
         (
             "dense over batch and heads",
-            MaskSpec::drawn(7, &[queries, keys], 0.6),
+            // Two axes that could be examples and keys are refused.
+            if batch == queries {
+                MaskSpec::drawn(7, &[1, queries, keys], 0.6)
+            } else {
+                MaskSpec::drawn(7, &[queries, keys], 0.6)
+            },
         ),
         (
             "dense over queries",

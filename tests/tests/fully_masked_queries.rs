@@ -1,6 +1,9 @@
 //! Queries whose keys are all masked.
 
-use attention_tests::{Array, MaskSpec, Path, Problem, SIZES, assert_same, assert_zero, device};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_outcomes_same, assert_same, assert_zero,
+    device,
+};
 use burn::tensor::DType;
 
 /// Masks under which query 2 of example 1 is fully masked, and others are not.
@@ -101,6 +104,64 @@ fn other_queries_are_as_without_them() {
                     };
                     let what = format!("{kind}: {path:?}: {result}");
                     assert_same(&what, &example(&outcome[result]), &example(array));
+                }
+            }
+        }
+    });
+}
+
+/// Sets the rows of query 2 of example 1 to NaN.
+fn poisoned(array: &Array) -> Array {
+    Array::from_fn(&array.shape, |at| {
+        if at[0] == 1 && at[2] == 2 {
+            f64::NAN
+        } else {
+            array.at(at)
+        }
+    })
+}
+
+#[test]
+fn pass_on_nothing_that_is_not_finite() {
+    device::each_training(|device| {
+        for (name, mask) in masks() {
+            for (kind, problem) in Problem::both(SIZES, &mask) {
+                let clean = problem.with_grad_weights(7);
+                let mut dirty = clean.clone();
+                dirty.set("queries", poisoned(&clean.inputs["queries"]));
+                dirty.grad_context = clean.grad_context.as_ref().map(poisoned);
+                dirty.grad_weights = clean.grad_weights.as_ref().map(poisoned);
+                for path in Path::ALL {
+                    let what = format!("{kind}: {name}: {path:?}");
+                    let run = |problem: &Problem| problem.run(device, DType::F32, path);
+                    assert_outcomes_same(&what, &run(&dirty), &run(&clean));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn are_zero_with_a_weight_that_is_not_finite() {
+    device::each_training(|device| {
+        for (queries, weight) in [
+            (1, f64::NAN),
+            (2, f64::INFINITY),
+            (3, f64::NAN),
+            (9, f64::NAN),
+        ] {
+            let sizes = Sizes { queries, ..SIZES };
+            let mut problem = Problem::additive(sizes, MaskSpec::lens(&[3, 0]));
+            let mut weights = problem.inputs["w_v"].clone();
+            weights.data[4] = weight;
+            problem.set("w_v", weights);
+            for path in Path::ALL {
+                let outcome = problem.run(device, DType::F32, path);
+                for result in ["context", "grad queries", "grad keys", "grad values"] {
+                    let array = &outcome[result];
+                    let masked =
+                        Array::from_fn(&array.shape[1..], |at| array.at(&[1, at[0], at[1], at[2]]));
+                    assert_zero(&format!("{queries} queries: {path:?}: {result}"), &masked);
                 }
             }
         }

@@ -124,6 +124,24 @@ fn drop_is_the_opposite_of_keep() {
 }
 
 #[test]
+fn padding_is_of_the_keys_of_each_example() {
+    // As many examples as queries, and more.
+    for shape in [[5, 2, 5, 7], [3, 2, 5, 7]] {
+        let [batch, _, _, keys] = shape;
+        let table = Array::draw(3, &[batch, keys]).map(|x| f64::from(x > 0.0));
+        let expected = Array::from_fn(&shape, |at| table.at(&[at[0], at[3]]));
+        device::each(|device| {
+            let keep = table.bool::<2>(device);
+            let not_padding = Mask::not_padding(keep.clone());
+            let padding = Mask::padding(keep.bool_not());
+            for mask in [not_padding, padding] {
+                assert_same("padding", &kept(&mask, shape, device), &expected);
+            }
+        });
+    }
+}
+
+#[test]
 fn combined_masks_keep_the_keys_that_all_of_them_keep() {
     let shape = [2, 3, 5, 7];
     let masks = [

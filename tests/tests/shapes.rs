@@ -1,7 +1,8 @@
 //! Every mismatch panics at the call, and says which axis, what was expected and what came.
 
 use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, masked_softmax, ops,
+    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, MultiHeadAttentionConfig,
+    masked_softmax, ops,
 };
 use attention_tests::{MaskSpec, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
@@ -75,7 +76,7 @@ fn queries_must_fit_keys() {
         let (keys, values) = (zeros([2, 3, 7, 11], device), zeros([2, 3, 7, 13], device));
         let memory = attention.prepare(keys.clone(), values.clone(), Mask::none());
         let cases = [
-            ([4, 3, 5, 11], "axis 0 expected 2, got 4"),
+            ([4, 3, 5, 11], "queries of 4 examples and keys of 2"),
             ([2, 1, 5, 11], "axis 1 expected 3, got 1"),
         ];
         for (shape, expected) in cases {
@@ -188,6 +189,71 @@ fn masks_must_fit_the_scores() {
                 additive.attend(inputs().0, &memory)
             });
         }
+    });
+}
+
+#[test]
+fn a_mask_of_two_axes_has_one_meaning() {
+    device::each_both_ways(|device| {
+        let attention = DotProductAttentionConfig::new().init();
+        let forward = |[batch, queries]: [usize; 2], mask: &Mask| {
+            let rows = |len| zeros([batch, 2, len, 11], device);
+            attention.forward(rows(queries), rows(7), rows(7), mask)
+        };
+        let flags = |rows| Tensor::<2>::zeros([rows, 7], device).bool();
+        refuses(
+            &["Mask::drop", "4 examples and 4 queries", "Mask::padding"],
+            || forward([4, 4], &Mask::drop(flags(4))),
+        );
+        refuses(&["Mask::keep", "[4, 7]", "Mask::not_padding"], || {
+            forward([4, 4], &Mask::keep(flags(4)))
+        });
+        refuses(
+            &["Mask::drop", "with 5 queries, got [4, 7]", "Mask::padding"],
+            || forward([4, 5], &Mask::drop(flags(4))),
+        );
+        refuses(
+            &["Mask::padding", "axis `batch` expected 4 or 1, got 5"],
+            || forward([4, 5], &Mask::padding(flags(5))),
+        );
+        let one_meaning = [
+            ([4, 4], Mask::padding(flags(4))),
+            ([4, 4], Mask::drop(flags(4).unsqueeze::<3>())),
+            ([4, 4], Mask::drop(flags(1))),
+            ([1, 1], Mask::drop(flags(1))),
+            ([4, 5], Mask::drop(flags(5))),
+        ];
+        for (sizes, mask) in one_meaning {
+            forward(sizes, &mask);
+        }
+    });
+}
+
+#[test]
+fn messages_name_the_argument() {
+    device::each_both_ways(|device| {
+        let attention = AdditiveAttentionConfig::new(11, 13, 17).init(device);
+        let heads = MultiHeadAttentionConfig::new(12, 3).init(device);
+        let none = Mask::none();
+        let rows = |batch, len, size| zeros([batch, len, size], device);
+        refuses(&["keys: axis 3 expected 13, got 12"], || {
+            attention.forward(rows(2, 5, 11), rows(2, 7, 12), rows(2, 7, 19), &none)
+        });
+        refuses(&["values: axis 3 expected 12, got 10"], || {
+            heads.forward(rows(2, 5, 12), rows(2, 7, 12), rows(2, 7, 10), &none)
+        });
+        refuses(
+            &["one batch", "queries of 2 examples and keys of 3"],
+            || heads.forward(rows(2, 5, 12), rows(3, 7, 12), rows(3, 7, 12), &none),
+        );
+        refuses(
+            &["keys expected of type F32, as the parameters, got F64"],
+            || {
+                let [queries, keys, values] = [(5, 11), (7, 13), (7, 19)]
+                    .map(|(len, size)| rows(2, len, size).cast(DType::F64));
+                attention.forward(queries, keys, values, &none)
+            },
+        );
     });
 }
 

@@ -5,6 +5,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
+use crate::checks::{assert_batch, assert_dtype};
 use crate::memory::PreparedKeys;
 use crate::ops::{self, SharedGradients, drop_weights, repeat_key_heads};
 use crate::rank::{from_four_axes, to_four_axes};
@@ -233,7 +234,7 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<4>,
         mask: Mask,
     ) -> Memory {
-        assert_dtype("keys", &keys, &values);
+        assert_dtype("keys", &keys, "values", values.dtype());
         let [batch, heads, num_keys, _] = keys.dims();
         let keys = if batch * heads * num_keys == 0 {
             keys
@@ -256,7 +257,7 @@ impl<S: ScoringFunction> Attention<S> {
             ScoreKernel::Custom => None,
         };
         let mask = if mask.depends_on_positions() {
-            mask
+            mask.settled()
         } else {
             memory.mask
         };
@@ -361,12 +362,16 @@ impl<S: ScoringFunction> Attention<S> {
         memory.expect_owner::<S>();
         let [batch, _, num_keys, _] = memory.values.dims();
         let [_, _, num_queries, _] = queries.dims();
+        assert_batch(&queries, &memory.values);
         assert_shape!(queries, [batch, heads, num_queries, _]);
-        assert_dtype("queries", &queries, &memory.values);
+        assert_dtype("queries", &queries, "values", memory.values.dtype());
         let last = num_keys as i64;
         let positions = last - num_queries as i64..last;
         let is_empty = batch * heads * num_queries * num_keys == 0;
-        (!is_empty).then(|| self.score.project_queries(queries, positions))
+        (!is_empty).then(|| {
+            let queries = ops::fill_keyless(queries, &memory.mask, [heads, num_keys]);
+            self.score.project_queries(queries, positions)
+        })
     }
 
     /// The dropout probability in force: 0 unless the module trains, on a training device.
@@ -387,14 +392,4 @@ fn zeros(heads: usize, num_queries: usize, memory: &Memory) -> AttentionOutput<4
         context: Tensor::zeros([batch, heads, num_queries, value_size], options),
         weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
     }
-}
-
-/// # Panics
-/// If the type is not that of the values.
-fn assert_dtype(name: &str, tensor: &Tensor<4>, values: &Tensor<4>) {
-    let (expected, got) = (values.dtype(), tensor.dtype());
-    assert!(
-        got == expected,
-        "{name} expected of type {expected:?}, as the values, got {got:?}"
-    );
 }

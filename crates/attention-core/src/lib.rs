@@ -21,13 +21,13 @@ mod memory;
 mod multi_head_attention;
 mod normalizer;
 // Public for the tests of this repository alone; `backend` has what others need of it.
+mod checks;
 #[doc(hidden)]
 pub mod ops;
 mod position;
 mod rank;
 mod score;
 mod sigmoid;
-mod sizes;
 mod softmax;
 mod stateful;
 

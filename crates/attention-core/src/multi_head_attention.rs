@@ -5,8 +5,9 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
+use crate::checks::assert_batch;
 use crate::linear::project;
-use crate::rank::reshape;
+use crate::rank::{reshape, to_four_axes};
 use crate::{
     Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, ops,
 };
@@ -233,7 +234,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// # Panics
     /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
     pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
-        let queries = split(&self.query, queries, self.num_heads);
+        let queries = self.project_queries(queries, memory);
         self.join(self.attention.attend_heads(queries, self.num_heads, memory))
     }
 
@@ -246,13 +247,21 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         queries: Tensor<3>,
         memory: &Memory,
     ) -> MultiHeadAttentionOutput {
-        let queries = split(&self.query, queries, self.num_heads);
+        let queries = self.project_queries(queries, memory);
         let attention = &self.attention;
         let output = attention.attend_heads_with_weights(queries, self.num_heads, memory);
         MultiHeadAttentionOutput {
             context: self.join(output.context),
             weights: output.weights,
         }
+    }
+
+    /// The queries of each head. Those that attend to no key are cleared first, as padding is.
+    fn project_queries(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<4> {
+        let (queries, num_keys) = (to_four_axes(queries), memory.num_keys());
+        assert_batch(&queries, &memory.values);
+        let queries = ops::fill_keyless(queries, memory.mask(), [self.num_heads, num_keys]);
+        split("queries", &self.query, queries, self.num_heads)
     }
 
     /// Keys and values of their heads. Padding is cleared before it is projected: the gradient of a projection
@@ -268,12 +277,11 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         assert_shape!(values, [batch, num_keys, _]);
         let scores = [batch, self.num_heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
-        let [keys, values] = [(&self.key, keys), (&self.value, values)].map(|(layer, rows)| {
-            let [_, _, size] = rows.dims();
-            let rows = reshape(rows, [batch, 1, num_keys, size]);
+        let inputs = [("keys", &self.key, keys), ("values", &self.value, values)];
+        let [keys, values] = inputs.map(|(name, layer, rows)| {
+            let rows = to_four_axes(rows);
             let rows = ops::fill_padding(rows, &mask, [self.num_heads, num_queries]);
-            let rows = reshape(rows, [batch, num_keys, size]);
-            split(layer, rows, self.num_key_value_heads)
+            split(name, layer, rows, self.num_key_value_heads)
         });
         self.attention.memory_of_cleared(keys, values, mask)
     }
@@ -283,7 +291,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let [batch, num_heads, queries, size] = heads.dims();
         let joined = reshape(heads.swap_dims(1, 2), [batch, 1, queries, num_heads * size]);
         let output = match &self.output {
-            Some(output) => project_any(output, joined),
+            Some(output) => project("contexts", output, joined),
             None => joined,
         };
         let [_, _, _, size] = output.dims();
@@ -291,21 +299,9 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 }
 
-/// `[batch, rows, size]`, projected, as `[batch, heads, rows, head_size]`.
-fn split(layer: &Linear, rows: Tensor<3>, heads: usize) -> Tensor<4> {
-    let [batch, num_rows, size] = rows.dims();
-    let projected = project_any(layer, reshape(rows, [batch, 1, num_rows, size]));
-    let [_, _, _, size] = projected.dims();
+/// `[batch, 1, rows, size]`, projected, as `[batch, heads, rows, head_size]`.
+fn split(name: &str, layer: &Linear, rows: Tensor<4>, heads: usize) -> Tensor<4> {
+    let projected = project(name, layer, rows);
+    let [batch, _, num_rows, size] = projected.dims();
     reshape(projected, [batch, num_rows, heads, size / heads]).swap_dims(1, 2)
-}
-
-/// `layer` of rows, of which there may be none.
-fn project_any(layer: &Linear, rows: Tensor<4>) -> Tensor<4> {
-    let [from, to] = layer.weight.shape().dims();
-    let [batch, _, num_rows, size] = rows.dims();
-    assert_shape!(rows, [batch, 1, num_rows, from]);
-    if batch * num_rows * size == 0 {
-        return Tensor::zeros([batch, 1, num_rows, to], (&rows.device(), rows.dtype()));
-    }
-    project(layer, rows)
 }

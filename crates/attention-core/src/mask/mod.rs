@@ -13,11 +13,13 @@ use resolve::Resolved;
 /// Which keys each query attends to.
 ///
 /// Valid lengths, causal and window masks say that query `i` attends to the keys `start_i .. end_i`. They stay two
-/// integers per query until a kernel walks them; only [`keep`](Self::keep) and [`drop`](Self::drop) are dense. `&`
-/// combines masks: a query attends to a key where both say so.
+/// integers per query until a kernel walks them; masks of flags are dense: [`padding`](Self::padding) and
+/// [`not_padding`](Self::not_padding) of keys, [`keep`](Self::keep) and [`drop`](Self::drop) of pairs. `&` combines
+/// masks: a query attends to a key where both say so.
 ///
 /// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query
-/// that attends to no key at all gets weights, context and gradients of exactly zero.
+/// that attends to no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as
+/// the gradient of its context.
 ///
 /// ```
 /// use attention_core::Mask;
@@ -33,10 +35,34 @@ pub struct Mask {
     /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
     lens: Option<Tensor<2, Int>>,
     window: Option<Window>,
-    /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key.
-    keep: Option<Tensor<4, Bool>>,
+    flags: Option<Flags>,
     /// What [`resolve`](Self::resolve) found for scores of one size.
     resolved: Option<Arc<Resolved>>,
+}
+
+/// A dense mask.
+#[derive(Clone, Debug)]
+struct Flags {
+    /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key.
+    keep: Tensor<4, Bool>,
+    /// The function that made it.
+    maker: &'static str,
+    /// The size of the first of two axes, which is taken for the queries.
+    taken_for_queries: Option<usize>,
+}
+
+impl Flags {
+    /// The same of other examples, which `f` takes along the batch; one example stands for all.
+    fn map(&self, f: impl FnOnce(Tensor<4, Bool>) -> Tensor<4, Bool>) -> Self {
+        let keep = match self.keep.dims() {
+            [1, ..] => self.keep.clone(),
+            _ => f(self.keep.clone()),
+        };
+        Self {
+            keep,
+            ..self.clone()
+        }
+    }
 }
 
 /// Keys at most `before` before and `after` after the query's own position; `None` is unlimited.
@@ -85,12 +111,51 @@ impl Mask {
         Self::from_window(Some(before), Some(after))
     }
 
+    /// No query attends to a key where `padding` is true; PyTorch's `key_padding_mask`.
+    ///
+    /// # Shapes
+    /// - padding `[batch, keys]`
+    pub fn padding(padding: Tensor<2, Bool>) -> Self {
+        Self::of_keys("Mask::padding", padding.bool_not())
+    }
+
+    /// Every query attends to the keys where `keys` is true; Hugging Face's `attention_mask`.
+    ///
+    /// # Shapes
+    /// - keys `[batch, keys]`
+    pub fn not_padding(keys: Tensor<2, Bool>) -> Self {
+        Self::of_keys("Mask::not_padding", keys)
+    }
+
     /// A query attends to a key where `keep` is true.
+    ///
+    /// Two axes are queries and keys. Where there are as many examples as queries they could as well be examples and
+    /// keys, and the mask is refused by what it is given to: [`not_padding`](Self::not_padding) takes `[batch, keys]`,
+    /// and `keep.unsqueeze::<3>()` is `[1, queries, keys]` beyond doubt.
     ///
     /// # Shapes
     /// - keep `[queries, keys]`, `[batch, queries, keys]` or `[batch, heads, queries, keys]`; an axis of size 1
-    ///   is broadcast. (A mask of keys alone, `[batch, keys]`, is `keep.unsqueeze_dim::<3>(1)`.)
+    ///   is broadcast
     pub fn keep<const D: usize>(keep: Tensor<D, Bool>) -> Self {
+        Self::of_pairs("Mask::keep", keep)
+    }
+
+    /// A query does not attend to a key where `drop` is true. Shapes as for [`keep`](Self::keep); a mask of keys alone
+    /// is a [`padding`](Self::padding).
+    pub fn drop<const D: usize>(drop: Tensor<D, Bool>) -> Self {
+        Self::of_pairs("Mask::drop", drop.bool_not())
+    }
+
+    fn of_keys(maker: &'static str, keep: Tensor<2, Bool>) -> Self {
+        let [batch, keys] = keep.dims();
+        Self::of_flags(Flags {
+            keep: reshape(keep, [batch, 1, 1, keys]),
+            maker,
+            taken_for_queries: None,
+        })
+    }
+
+    fn of_pairs<const D: usize>(maker: &'static str, keep: Tensor<D, Bool>) -> Self {
         const { assert!(D >= 2 && D <= 4, "a dense mask has two, three or four axes") };
         let dims = keep.dims();
         let shape = match D {
@@ -98,15 +163,18 @@ impl Mask {
             3 => [dims[0], 1, dims[1], dims[2]],
             _ => [dims[0], dims[1], dims[2], dims[3]],
         };
-        Self {
-            keep: Some(reshape(keep, shape)),
-            ..Self::default()
-        }
+        Self::of_flags(Flags {
+            keep: reshape(keep, shape),
+            maker,
+            taken_for_queries: (D == 2).then_some(dims[0]),
+        })
     }
 
-    /// A query does not attend to a key where `drop` is true. Shapes as for [`keep`](Self::keep).
-    pub fn drop<const D: usize>(drop: Tensor<D, Bool>) -> Self {
-        Self::keep(drop.bool_not())
+    fn of_flags(flags: Flags) -> Self {
+        Self {
+            flags: Some(flags),
+            ..Self::default()
+        }
     }
 
     /// The mask of the examples `indices`, in that order.
@@ -120,11 +188,11 @@ impl Mask {
                 _ => lens.select(0, indices.clone()),
             }),
             window: self.window,
-            keep: self.keep.clone().map(|keep| match keep.dims() {
-                [1, ..] => keep,
-                // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
-                _ => keep.int().select(0, indices).bool(),
-            }),
+            // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
+            flags: self
+                .flags
+                .as_ref()
+                .map(|flags| flags.map(|keep| keep.int().select(0, indices).bool())),
             resolved: None,
         }
     }
@@ -140,12 +208,12 @@ impl Mask {
                 }
             }),
             window: self.window,
-            keep: self.keep.clone().map(|keep| match keep.dims() {
-                [1, ..] => keep,
-                [batch, heads, queries, keys] => {
+            flags: self.flags.as_ref().map(|flags| {
+                flags.map(|keep| {
+                    let [batch, heads, queries, keys] = keep.dims();
                     let keep = reshape(keep, [batch, 1, heads, queries, keys]).repeat_dim(1, times);
                     reshape(keep, [batch * times, heads, queries, keys])
-                }
+                })
             }),
             resolved: None,
         }
@@ -155,7 +223,7 @@ impl Mask {
     /// number of queries it speaks of.
     pub(crate) fn without_positions(&self) -> (Self, usize) {
         let lens = self.lens.as_ref().map_or(1, |lens| lens.dims()[1]);
-        let keep = self.keep.as_ref().map_or(1, |keep| keep.dims()[2]);
+        let flags = self.flags.as_ref().map_or(1, |flags| flags.keep.dims()[2]);
         let mask = if self.depends_on_positions() {
             Self {
                 window: None,
@@ -165,12 +233,20 @@ impl Mask {
         } else {
             self.clone()
         };
-        (mask, if lens == 1 { keep } else { lens })
+        (mask, if lens == 1 { flags } else { lens })
     }
 
     /// Whether it says something else for other positions of the queries.
     pub(crate) fn depends_on_positions(&self) -> bool {
         self.window.is_some()
+    }
+
+    /// The same, after it was found to fit: what other examples a beam search selects says nothing of its axes.
+    pub(crate) fn settled(mut self) -> Self {
+        if let Some(flags) = &mut self.flags {
+            flags.taken_for_queries = None;
+        }
+        self
     }
 
     fn from_lens(lens: Tensor<2, Int>) -> Self {
@@ -214,9 +290,13 @@ impl BitAnd for Mask {
         Self {
             lens: both(self.lens, other.lens, minimum),
             window: both(self.window, other.window, Window::intersect),
-            keep: both(self.keep, other.keep, |a, b| {
-                let (a, b) = expand_to_common("Mask::keep", a, b);
-                a.bool_and(b)
+            flags: both(self.flags, other.flags, |a, b| {
+                let (keep, other) = expand_to_common(b.maker, a.keep, b.keep);
+                Flags {
+                    keep: keep.bool_and(other),
+                    maker: a.maker,
+                    taken_for_queries: a.taken_for_queries.or(b.taken_for_queries),
+                }
             }),
             resolved: None,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::backend::Dispatch;
 use burn::tensor::{Device, Int, Tensor, TensorCreationOptions, TensorData};
 
-use super::{Mask, Window, minimum};
+use super::{Flags, Mask, Window, minimum};
 use crate::ops::{HostMask, Intervals, Keep, ResolvedMask, is_in_host_memory};
 use crate::rank::reshape;
 
@@ -29,17 +29,17 @@ impl Mask {
         };
         Self {
             resolved: Some(Arc::new(resolved)),
-            ..self.clone()
+            ..self.clone().settled()
         }
     }
 
     /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`.
+    /// If an axis of the mask is neither 1 nor that of `shape`, or one could be examples or queries.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
-        if let Some(keep) = &self.keep {
-            check_axes("Mask::keep", keep.dims(), shape);
+        if let Some(flags) = &self.flags {
+            flags.check(shape);
         }
         if let Some(lens) = &self.lens {
             let [batch, queries] = lens.dims();
@@ -57,7 +57,7 @@ impl Mask {
     }
 
     fn is_none(&self) -> bool {
-        self.lens.is_none() && self.window.is_none() && self.keep.is_none()
+        self.lens.is_none() && self.window.is_none() && self.flags.is_none()
     }
 
     fn on_host(&self, num_queries: usize, num_keys: usize) -> HostMask {
@@ -93,7 +93,7 @@ impl Mask {
                 })
             }
         };
-        let keep = self.keep.as_ref().map(|keep| Keep {
+        let keep = self.flags.as_ref().map(|Flags { keep, .. }| Keep {
             flags: keep.clone().into_data().iter::<bool>().collect(),
             shape: keep.dims(),
         });
@@ -106,7 +106,7 @@ impl Mask {
         num_keys: usize,
         device: &Device,
     ) -> ResolvedMask<Dispatch> {
-        let keep = self.keep.clone().map(Tensor::into_dispatch);
+        let keep = self.flags.clone().map(|flags| flags.keep.into_dispatch());
         match (self.bounds_on_device(num_queries, num_keys, device), keep) {
             (None, None) => ResolvedMask::None,
             (Some([start, end]), None) => ResolvedMask::Intervals {
@@ -168,6 +168,35 @@ impl Window {
             [within(position - before), within(position + after + 1)]
         };
         (0..queries).map(bounds).collect()
+    }
+}
+
+impl Flags {
+    /// # Panics
+    /// If they do not fit scores of `shape`, or fit them in two ways.
+    fn check(&self, shape: [usize; 4]) {
+        let [batch, _, queries, _] = shape;
+        let maker = self.maker;
+        if let Some(rows) = self
+            .taken_for_queries
+            .filter(|rows| *rows == batch && batch > 1)
+        {
+            let [.., keys] = self.keep.dims();
+            let of_keys = match maker {
+                "Mask::drop" => "Mask::padding",
+                _ => "Mask::not_padding",
+            };
+            assert!(
+                rows != queries,
+                "{maker}: expected one meaning, got [{rows}, {keys}] for {batch} examples and {queries} queries: \
+                 {of_keys} takes [batch, keys], and three axes [1, queries, keys] say queries"
+            );
+            panic!(
+                "{maker}: expected [queries, keys] with {queries} queries, got [{rows}, {keys}]; {of_keys} takes \
+                 [batch, keys]"
+            );
+        }
+        check_axes(maker, self.keep.dims(), shape);
     }
 }
 

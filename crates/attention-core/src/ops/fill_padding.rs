@@ -1,4 +1,4 @@
-//! Padding cleared: what it holds must not reach a gradient through a product.
+//! Padding cleared, and queries that attend to no key: what they hold must not reach a gradient through a product.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
@@ -38,6 +38,38 @@ pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize
         mask,
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::fill_padding(inputs))
+}
+
+/// Zeros for the queries that attend to no key in any head, before a projection whose gradient would multiply by what
+/// they hold.
+///
+/// # Shapes
+/// - queries and result `[batch, heads or 1, queries, size]`, for `heads` heads of `num_keys` keys
+///
+/// # Panics
+/// If the mask does not fit.
+pub(crate) fn fill_keyless(
+    queries: Tensor<4>,
+    mask: &Mask,
+    [heads, num_keys]: [usize; 2],
+) -> Tensor<4> {
+    let [batch, own_heads, num_queries, size] = queries.dims();
+    let mask = mask.resolve([batch, heads, num_queries, num_keys], &queries.device());
+    let is_empty = batch * heads * num_queries * num_keys * size == 0;
+    let is_needed = match &mask {
+        ResolvedMask::None => false,
+        ResolvedMask::Host { mask } => mask.leaves_a_query_without_key(num_keys),
+        _ => true,
+    };
+    if is_empty || !is_needed {
+        return queries;
+    }
+    let queries = queries.into_dispatch();
+    let mut masked = Masked::<Dispatch>::new(mask, num_keys, &queries);
+    if own_heads < heads {
+        masked = masked.of_all_heads();
+    }
+    Tensor::from_dispatch(masked.fill_keyless(queries))
 }
 
 /// The definition. A mask on the host is walked there.

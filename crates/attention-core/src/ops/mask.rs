@@ -131,6 +131,18 @@ impl HostMask {
         (masked, [batch, heads, queries, num_keys])
     }
 
+    /// Whether there is a query that attends to none of `num_keys` keys, in some head.
+    pub(super) fn leaves_a_query_without_key(&self, num_keys: usize) -> bool {
+        if self.keep.is_none() {
+            let is_empty = |&[start, end]: &[usize; 2]| end.min(num_keys) <= start;
+            let intervals = self.intervals.as_ref();
+            return intervals.is_some_and(|intervals| intervals.bounds.iter().any(is_empty));
+        }
+        let (masked, _) = self.masked_pairs(num_keys);
+        let mut rows = masked.chunks_exact(num_keys.max(1));
+        rows.any(|row| !row.contains(&false))
+    }
+
     /// The padding, true for a key that no query of any head which reads it attends to, and its shape
     /// `[batch or 1, key_heads or 1, num_keys]`; `None` if there is none.
     pub(super) fn padding(

@@ -119,6 +119,24 @@ impl<B: Backend> Masked<B> {
         B::float_mask_fill(tensor, padding, 0.0.into())
     }
 
+    /// Fills the rows of queries that attend to no key, `[batch, heads, queries, size]`: what is there, or comes from
+    /// above as a gradient, goes nowhere.
+    pub(super) fn fill_keyless(&self, rows: FloatTensor<B>) -> FloatTensor<B> {
+        match &self.0 {
+            Some(masked) => {
+                let keyless = B::bool_all_dim(masked.clone(), 3);
+                let keyless = B::bool_expand(keyless, rows.shape());
+                B::float_mask_fill(rows, keyless, 0.0.into())
+            }
+            None => rows,
+        }
+    }
+
+    /// The pairs that are masked in every head, `[batch or 1, 1, queries or 1, keys]`.
+    pub(super) fn of_all_heads(self) -> Self {
+        Self(self.0.map(|masked| B::bool_all_dim(masked, 1)))
+    }
+
     /// For flags on `[batch, heads, keys, size]`: whether a query attends to a flagged key, `[batch, heads, queries,
     /// size]`.
     pub(super) fn reached_by(&self, flags: BoolTensor<B>) -> BoolTensor<B> {

@@ -40,6 +40,7 @@ pub(crate) use deferred_gradients::defer_gradients;
 pub use dot_product_attention::dot_product_attention;
 pub use dot_product_score::dot_product_score;
 pub(crate) use dropout::drop_weights;
+pub(crate) use fill_padding::fill_keyless;
 pub use fill_padding::fill_padding;
 pub(crate) use key_heads::repeat_key_heads;
 pub(crate) use masked::{fill_masked, lowest};

@@ -57,7 +57,7 @@ pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<
     let masked = Masked::<B>::new(mask, num_keys, &weights);
     let values = masked.fill_padding(repeated::<B>(values, heads));
     if !masked.differs_per_query() {
-        return B::float_matmul(weights, values);
+        return masked.fill_keyless(B::float_matmul(weights, values));
     }
     // The product of the finite part serves every query that attends to finite values only; the others take the product
     // of the values as they are.
@@ -66,5 +66,5 @@ pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<
     let reached = masked.reached_by(split.is_not_finite);
     let clean = B::float_matmul(weights.clone(), split.finite);
     let raw = B::float_matmul(weights, values);
-    B::float_mask_where(clean, reached, raw)
+    masked.fill_keyless(B::float_mask_where(clean, reached, raw))
 }

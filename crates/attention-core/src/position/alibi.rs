@@ -5,7 +5,7 @@ use burn::module::Module;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::PositionBias;
-use crate::sizes::assert_positive;
+use crate::checks::assert_positive;
 
 /// Configuration of [`Alibi`].
 #[derive(Config, Debug)]

@@ -6,7 +6,7 @@ use burn::nn::{Embedding, EmbeddingConfig};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::PositionBias;
-use crate::sizes::assert_positive;
+use crate::checks::assert_positive;
 
 /// Configuration of [`RelativePositionBias`].
 #[derive(Config, Debug)]

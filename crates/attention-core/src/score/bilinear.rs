@@ -8,8 +8,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::checks::{assert_finite, assert_positive};
 use crate::linear::project;
-use crate::sizes::{assert_finite, assert_positive};
 
 /// Configuration of [`BilinearScore`].
 #[derive(Config, Debug)]
@@ -70,7 +70,7 @@ pub struct BilinearScore {
 
 impl ScoringFunction for BilinearScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        project(&self.query, queries)
+        project("queries", &self.query, queries)
     }
 
     fn kernel(&self) -> ScoreKernel {

@@ -5,11 +5,11 @@ use std::ops::Range;
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::checks::assert_positive;
 use crate::linear::{column, project_by};
-use crate::sizes::assert_positive;
 
 /// Configuration of [`ConcatScore`].
 #[derive(Config, Debug)]
@@ -79,17 +79,14 @@ pub struct ConcatScore {
 
 impl ScoringFunction for ConcatScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        let size = self.query_size;
-        assert_shape!(queries, [_, _, _, size]);
         let bias = self.hidden.bias.as_ref().map(|bias| bias.val());
-        project_by(self.weights(0, size), bias, queries)
+        project_by("queries", self.weights(0, self.query_size), bias, queries)
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let [both, _] = self.hidden.weight.dims();
         let size = both - self.query_size;
-        assert_shape!(keys, [_, _, _, size]);
-        project_by(self.weights(self.query_size, size), None, keys)
+        project_by("keys", self.weights(self.query_size, size), None, keys)
     }
 
     fn kernel(&self) -> ScoreKernel {

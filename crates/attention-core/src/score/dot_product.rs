@@ -4,7 +4,7 @@ use burn::config::Config;
 use burn::module::Module;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::sizes::assert_finite;
+use crate::checks::assert_finite;
 
 /// Configuration of [`DotProductScore`].
 #[derive(Config, Debug)]

@@ -8,8 +8,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::checks::assert_positive;
 use crate::linear::project;
-use crate::sizes::assert_positive;
 
 /// Configuration of [`ProjectedScore`].
 #[derive(Config, Debug)]
@@ -70,11 +70,11 @@ pub struct ProjectedScore {
 
 impl ScoringFunction for ProjectedScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        project(&self.query, queries)
+        project("queries", &self.query, queries)
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        project(&self.key, keys)
+        project("keys", &self.key, keys)
     }
 
     fn kernel(&self) -> ScoreKernel {

@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
-use crate::sizes::{assert_finite, assert_positive};
+use crate::checks::{assert_finite, assert_positive};
 
 /// Configuration of [`QkNormScore`].
 #[derive(Config, Debug)]

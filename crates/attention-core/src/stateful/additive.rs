@@ -3,9 +3,9 @@
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
+use crate::checks::assert_positive;
 use crate::linear::project;
 use crate::rank::{from_four_axes, reshape, to_four_axes};
-use crate::sizes::assert_positive;
 use crate::{AttentionOutput, Mask, Memory, ops};
 
 /// The linear layers of a score: W without bias, V with b, w without bias.
@@ -39,20 +39,13 @@ pub(super) fn setup<A: 'static>(
     mask: Mask,
 ) -> Memory {
     let [batch, num_keys, _] = keys.dims();
-    let [key_size, num_hiddens] = key.weight.dims();
-    assert_shape!(keys, [batch, num_keys, key_size]);
     assert_shape!(values, [batch, num_keys, _]);
     let (known, num_queries) = mask.without_positions();
     let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
     let keys = ops::fill_padding(to_four_axes(keys), &known, [1, num_queries]);
-    let keys = if batch * num_keys == 0 {
-        let shape = [batch, 1, num_keys, num_hiddens];
-        Tensor::zeros(shape, (&keys.device(), keys.dtype()))
-    } else {
-        project(key, keys)
-    };
+    let keys = project("keys", key, keys);
     let mask = if mask.depends_on_positions() {
-        mask
+        mask.settled()
     } else {
         known
     };
@@ -86,7 +79,7 @@ pub(super) fn project_query<A: 'static>(
          begin with `initial_state`, and `select` from memory and state alike",
         state.dims()
     );
-    (batch * num_keys > 0).then(|| project(linear, to_four_axes(query)))
+    (batch * num_keys > 0).then(|| project("query", linear, to_four_axes(query)))
 }
 
 /// `[batch, keys]` of one number, of the memory's type.

@@ -7,8 +7,8 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig1d};
 use burn::tensor::{Device, Int, Tensor};
 
 use super::{AttentionState, StatefulAttention, additive};
+use crate::checks::assert_positive;
 use crate::linear::column;
-use crate::sizes::assert_positive;
 use crate::{AttentionOutput, Mask, Memory, ops};
 
 /// Which weights of earlier steps the filters of [`LocationAttention`] run over.

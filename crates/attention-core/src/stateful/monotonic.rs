@@ -7,9 +7,9 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, additive};
+use crate::checks::assert_finite;
 use crate::linear::normalized_column;
 use crate::sigmoid::sigmoid;
-use crate::sizes::assert_finite;
 use crate::{AttentionOutput, Mask, Memory, ops};
 
 /// Configuration of [`MonotonicAttention`].

@@ -3,7 +3,7 @@
 use super::range::{Magnitude, exponentials};
 use crate::Real;
 use crate::simd::Simd;
-use crate::slices::add_product;
+use crate::slices::add_weighted;
 use crate::tiles::UNIT_LANES;
 
 /// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows lie side by side. In the rows' own order they
@@ -66,7 +66,7 @@ impl<E: Real> Panel<E> {
             .zip(to.chunks_mut(UNIT_LANES))
         {
             let from = &column[row * UNIT_LANES..(row + 1) * UNIT_LANES];
-            add_product(weight, from, to);
+            add_weighted(weight, from, to);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{AttentionOutputs, PackedRows};
 use crate::simd::Simd;
+use crate::slices::precise_dot;
 use crate::{HeadIndex, Real};
 
 /// The gradient of the context of a block of queries, and what else the backward pass knows of each.
@@ -13,7 +14,7 @@ pub(super) struct ContextGradient<E> {
     /// `[QUERY_BLOCK]`: the log-sum-exp in the unit of the scores, rounded, and what rounding cut off. It may be large
     /// beside its differences to the scores, which are what counts.
     pub lse: Vec<[E; 2]>,
-    /// `[QUERY_BLOCK]`: `D`.
+    /// `[QUERY_BLOCK]`: `D`, rounded once: its error is common to a row, and does not cancel in the row's sum.
     pub dot: Vec<E>,
     scratch: Vec<E>,
 }
@@ -46,14 +47,7 @@ impl<E: Real> ContextGradient<E> {
             self.lse.push([high, low]);
             let context = outputs.context.row(at, query).read(&mut self.scratch);
             let gradient = &self.rows.data[i * stride..(i + 1) * stride];
-            let mut sum = simd.zero();
-            for (context, gradient) in context
-                .chunks(S::LANES)
-                .zip(gradient.chunks_exact(S::LANES))
-            {
-                sum = simd.mul_add(simd.load_partial(context), simd.load(gradient), sum);
-            }
-            self.dot.push(simd.sum(sum));
+            self.dot.push(E::from_f64(precise_dot(context, gradient)));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::additive::gradient::{All, QueriesOnly, ScoreGradients};
 use crate::deferred::KeyValueGradients;
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::simd::{Job, Level, Simd};
-use crate::slices::add;
+use crate::slices::{add, softmax_gradient};
 use crate::stream::{AttentionOutputs, Gradients};
 use crate::tiles::DECODE_HEADS;
 use crate::{Real, Rows};
@@ -97,7 +97,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         let [_, _, num_keys, _] = values.shape();
         group_weights.compute(simd, &group, None);
         let (first, stride) = (group_weights.first, group_weights.stride);
-        // In place of the weights, the gradients of the scores: ds = p (f dw - D), D = sum p f dw, dw = dC . v.
+        // In place of the weights, the gradients of the scores: ds = p (f dw - D), dw = dC . v.
         for row in 0..group.len() {
             let upstream = context_gradient.row(group.head(row), group.query(row));
             let upstream = upstream.read(wide);
@@ -105,17 +105,14 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             gradient.resize(attended.keys.len(), E::ZERO);
             let values = attended.rows(values, group.key);
             values.dots(simd, upstream, gradient);
-            let mut total = E::ZERO;
-            let lines = gradient.iter_mut().zip(&attended.factors);
-            for ((gradient, factor), weight) in lines.zip(&attended.weights) {
+            for (gradient, factor) in gradient.iter_mut().zip(&attended.factors) {
                 *gradient = *gradient * *factor;
-                total += *weight * *gradient;
             }
+            softmax_gradient(&attended.weights, gradient);
             let to = &mut group_weights.weights[row * stride..(row + 1) * stride];
             to.fill(E::ZERO);
-            let lines = attended.keys.iter().zip(&attended.weights);
-            for ((key, weight), gradient) in lines.zip(&*gradient) {
-                to[key - first] = *weight * (*gradient - total);
+            for (key, gradient) in attended.keys.iter().zip(&*gradient) {
+                to[key - first] = *gradient;
             }
             attended.apply_dropout();
             let AttendedKeys { keys, weights, .. } = &*attended;

@@ -12,7 +12,7 @@ use crate::additive::gradient::{ScoreGradients, Terms, Wanted};
 use crate::additive::range::{Evaluation, Magnitude, exponentials};
 use crate::additive::tanh::{Bounded, Exact, Near, Tanh, Units};
 use crate::simd::Simd;
-use crate::slices::add_product;
+use crate::slices::add_weighted;
 use crate::tiles::KEY_LANES;
 
 /// Where the gradients of a group are added.
@@ -96,7 +96,7 @@ impl<E: Real> Scratch<E> {
         }
         let rows = to.queries.chunks_exact_mut(units);
         for (to, sums) in rows.zip(self.query_sums.chunks_exact(padded)) {
-            add_product(inputs.weight, sums, to);
+            add_weighted(inputs.weight, sums, to);
         }
         for (to, sum) in to.weight.iter_mut().zip(&self.weight_sums) {
             *to += -*sum;

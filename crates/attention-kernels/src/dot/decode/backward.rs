@@ -7,7 +7,7 @@ use crate::deferred::KeyValueGradients;
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::{Job, Level, Simd};
-use crate::slices::{add, equal_parts};
+use crate::slices::{add, equal_parts, softmax_gradient};
 use crate::stream::{AttentionOutputs, Gradients, TileScore};
 
 /// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.
@@ -83,7 +83,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         let scale = attention.dropout_scale();
         let mut keys = ScoredKeys::default();
         let mut gradient = Vec::new();
-        let [wide_context, wide_gradient] = &mut [Vec::new(), Vec::new()];
+        let mut wide = Vec::new();
         for sums in self.sums {
             let key = sums.key;
             for row in 0..heads.group() * num_queries {
@@ -101,17 +101,15 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                     ..
                 } = &mut keys;
                 attended.draw(attention.dropout, at, query, E::ONE);
-                let upstream = outputs.context_gradient.row(at, query).read(wide_gradient);
-                let context = outputs.context.row(at, query).read(wide_context);
-                let dot: E = context.iter().zip(upstream).map(|(&c, &g)| c * g).sum();
+                let upstream = outputs.context_gradient.row(at, query).read(&mut wide);
                 gradient.clear();
                 gradient.resize(attended.keys.len(), E::ZERO);
                 let values = attended.rows(&attention.values, key);
                 values.dots(simd, upstream, &mut gradient);
-                let lines = gradient.iter_mut().zip(&attended.weights);
-                for ((gradient, &weight), &kept) in lines.zip(&attended.factors) {
-                    *gradient = weight * (*gradient * kept * scale - dot);
+                for (gradient, &kept) in gradient.iter_mut().zip(&attended.factors) {
+                    *gradient = *gradient * kept * scale;
                 }
+                softmax_gradient(&attended.weights, &mut gradient);
                 attended.apply_dropout();
                 let to_query = &mut sums.queries[row * size..][..size];
                 let keys = attended.rows(&score.keys, key);

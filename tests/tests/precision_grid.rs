@@ -1,0 +1,183 @@
+//! How often a result errs by more than the plain composition of Burn's operations in the same precision: by more than
+//! twice as much, a gradient by more than three times, and by more than 1e-6 of the largest element.
+//!
+//! Errors are random: the plain composition itself, with its keys and hidden units in reverse order, breaks the rule
+//! now and then. What counts is how often.
+#![allow(clippy::unwrap_used)]
+
+use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, Sizes, device};
+use burn::tensor::{DType, Device, Tensor, activation};
+
+const SEEDS: u64 = 4;
+
+/// What is varied.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    queries: usize,
+    hiddens: usize,
+    /// The standard deviation of queries and keys, as the hidden units get them.
+    spread: f64,
+    /// The standard deviation of `w_v`.
+    weight: f64,
+    mean_of_values: f64,
+    seed: u64,
+}
+
+impl Point {
+    fn all(weights: &[f64], means: &[f64]) -> Vec<Self> {
+        let mut points = Vec::new();
+        for queries in [1, 3, 12, 33] {
+            for hiddens in [3, 24] {
+                for spread in [0.1, 1.0, 8.0] {
+                    for &weight in weights {
+                        for &mean_of_values in means {
+                            points.extend((0..SEEDS).map(|seed| Self {
+                                queries,
+                                hiddens,
+                                spread,
+                                weight,
+                                mean_of_values,
+                                seed: 100 * seed,
+                            }));
+                        }
+                    }
+                }
+            }
+        }
+        points
+    }
+
+    /// Queries and keys are the hidden units' own: the projections are the identity.
+    fn problem(&self) -> Problem {
+        let size = self.hiddens;
+        let sizes = Sizes {
+            batch: 1,
+            heads: 2,
+            queries: self.queries,
+            keys: 21,
+            query_size: size,
+            key_size: size,
+            hiddens: size,
+            value_size: 8,
+        };
+        let mut problem = Problem::additive(sizes, MaskSpec::None);
+        // `draw` is uniform in -2..2.
+        let draw = |seed, shape: &[usize], spread: f64| {
+            Array::draw(self.seed + seed, shape).map(|x| rounded(x * spread * 0.75_f64.sqrt()))
+        };
+        problem.set("queries", draw(1, &[1, 2, self.queries, size], self.spread));
+        problem.set("keys", draw(2, &[1, 2, 21, size], self.spread));
+        let values = draw(3, &[1, 2, 21, 8], 1.0);
+        problem.set("values", values.map(|x| rounded(x + self.mean_of_values)));
+        problem.set("w_v", draw(4, &[size, 1], self.weight));
+        let identity = Array::from_fn(&[size, size], |at| f64::from(at[0] == at[1]));
+        problem.set("W_q", identity.clone());
+        problem.set("W_k", identity);
+        problem.grad_context = Some(draw(5, &[1, 2, self.queries, 8], 1.0));
+        problem
+    }
+}
+
+/// The nearest `f32`.
+fn rounded(x: f64) -> f64 {
+    f64::from(x as f32)
+}
+
+/// Additive attention composed from Burn's operations, with keys and hidden units in reverse order or not.
+fn plain(problem: &Problem, device: &Device, is_reversed: bool) -> Outcome {
+    let input = |name: &str| problem.inputs[name].f32::<4>(device).require_grad();
+    let [queries, keys, values] = ["queries", "keys", "values"].map(input);
+    let weight = problem.inputs["w_v"].f32::<2>(device).require_grad();
+    let flip = |tensor: Tensor<4>, axis: usize| {
+        if is_reversed {
+            tensor.flip([axis])
+        } else {
+            tensor
+        }
+    };
+    let q = flip(queries.clone(), 3).unsqueeze_dim::<5>(3);
+    let k = flip(flip(keys.clone(), 2), 3).unsqueeze_dim::<5>(2);
+    let features = (q + k).tanh();
+    let [batch, heads, rows, columns, hiddens] = features.dims();
+    let w = flip(weight.clone().reshape([1, 1, hiddens, 1]), 2).reshape([hiddens, 1]);
+    let flat = features.reshape([batch * heads * rows * columns, hiddens]);
+    let scores = flat.matmul(w).reshape([batch, heads, rows, columns]);
+    let context = activation::softmax(scores, 3).matmul(flip(values.clone(), 2));
+    let received = problem.grad_context.as_ref().unwrap().f32::<4>(device);
+    let mut outcome = Outcome::from([("context".to_string(), Array::read(context.clone()))]);
+    let gradients = (context * received).sum().backward();
+    for (name, tensor) in [("queries", queries), ("keys", keys), ("values", values)] {
+        outcome.insert(
+            format!("grad {name}"),
+            Array::read(tensor.grad(&gradients).unwrap()),
+        );
+    }
+    outcome.insert(
+        "grad w_v".to_string(),
+        Array::read(weight.grad(&gradients).unwrap()),
+    );
+    outcome
+}
+
+fn error(actual: &Array, expected: &Array) -> f64 {
+    let pairs = actual.data.iter().zip(&expected.data);
+    pairs.map(|(a, e)| (a - e).abs()).fold(0.0, f64::max)
+}
+
+/// How many results break the rule, and by how much the worst of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Breaches {
+    of: usize,
+    count: usize,
+    worst: f64,
+}
+
+impl Breaches {
+    fn add(&mut self, outcome: &Outcome, plain: &Outcome, oracle: &Outcome) {
+        for (result, plain) in plain {
+            let expected = &oracle[result];
+            let factor = if result == "context" { 2.0 } else { 3.0 };
+            let bound = (factor * error(plain, expected)).max(1e-6 * expected.magnitude());
+            let excess = error(&outcome[result], expected) / bound;
+            self.of += 1;
+            self.count += usize::from(excess > 1.0);
+            self.worst = self.worst.max(excess);
+        }
+    }
+}
+
+/// Ours, and those of the plain composition in reverse order.
+fn breaches(device: &Device, points: &[Point]) -> [Breaches; 2] {
+    let exact = device::plain()[0].clone().autodiff();
+    let mut found = [Breaches::default(); 2];
+    for point in points {
+        let problem = point.problem();
+        let oracle = problem.run(&exact, DType::F64, Path::Forward);
+        let plain_outcome = plain(&problem, device, false);
+        let ours = problem.run(device, DType::F32, Path::Forward);
+        found[0].add(&ours, &plain_outcome, &oracle);
+        found[1].add(&plain(&problem, device, true), &plain_outcome, &oracle);
+    }
+    found
+}
+
+#[test]
+fn values_with_a_mean_cost_no_precision() {
+    device::each_training(|device| {
+        let [ours, reversed] = breaches(device, &Point::all(&[0.1, 0.5], &[0.0, 3.0]));
+        assert!(
+            ours.count <= reversed.count && ours.worst < 3.0,
+            "{ours:?}; the plain composition in reverse order: {reversed:?}"
+        );
+    });
+}
+
+/// Where weights are large and hidden units small, the kernels err more: they add `w (1/2 - r)`, with `r` near 1/2,
+/// where the plain composition adds `w tanh`, which is small and as precise as it is small.
+#[test]
+fn large_weights_cost_precision_within_bounds() {
+    device::each_training(|device| {
+        let [ours, _] = breaches(device, &Point::all(&[1.0, 2.0, 4.0], &[0.0]));
+        assert!(10 * ours.count <= ours.of && ours.worst < 6.0, "{ours:?}");
+    });
+}
