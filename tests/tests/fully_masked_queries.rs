@@ -1,10 +1,12 @@
 //! Queries whose keys are all masked.
+#![allow(clippy::unwrap_used)]
 
+use attention_core::{LocationAttentionConfig, Mask, MultiHeadAttentionConfig, StatefulAttention};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_outcomes_same, assert_same, assert_zero,
-    device,
+    device, parameters,
 };
-use burn::tensor::DType;
+use burn::tensor::{DType, Tensor};
 
 /// Masks under which query 2 of example 1 is fully masked, and others are not.
 fn masks() -> Vec<(&'static str, MaskSpec)> {
@@ -165,5 +167,71 @@ fn are_zero_with_a_weight_that_is_not_finite() {
                 }
             }
         }
+    });
+}
+
+/// In grouped heads, where another query attends to no key in one head alone.
+#[test]
+fn in_heads_pass_on_nothing_that_is_not_finite() {
+    device::each_training(|device| {
+        let config = MultiHeadAttentionConfig::new(12, 6).with_num_key_value_heads(Some(2));
+        let module = config.init(device);
+        let flags = Array::from_fn(&[2, 6, 4, 7], |at| {
+            let is_keyless = (at[0], at[2]) == (1, 2) || at[..3] == [0, 0, 1];
+            f64::from(!is_keyless && (at[1] + at[3]) % 3 > 0)
+        });
+        let mask = Mask::keep(flags.bool::<4>(device));
+        let clean = Array::draw(1, &[2, 4, 12]);
+        let dirty = Array::from_fn(&clean.shape, |at| {
+            if at[..2] == [1, 2] {
+                f64::NAN
+            } else {
+                clean.at(at)
+            }
+        });
+        let keys = Array::draw(2, &[2, 7, 12]).f32::<3>(device);
+        let run = |queries: &Array, by_memory: bool| {
+            let queries = queries.f32::<3>(device).require_grad();
+            let context = if by_memory {
+                let memory = module.prepare(keys.clone(), keys.clone(), mask.clone());
+                module.attend(queries.clone(), &memory)
+            } else {
+                module
+                    .forward_with_weights(queries.clone(), keys.clone(), keys.clone(), &mask)
+                    .context
+            };
+            let gradients = (context.clone() * context.clone()).sum().backward();
+            let mut found = parameters::gradients(&module, Some(&gradients));
+            found.insert(
+                "queries".into(),
+                Array::read(queries.grad(&gradients).unwrap()),
+            );
+            found.insert("context".into(), Array::read(context));
+            found
+        };
+        for by_memory in [true, false] {
+            assert_outcomes_same("heads", &run(&dirty, by_memory), &run(&clean, by_memory));
+        }
+    });
+}
+
+#[test]
+fn in_steps_with_a_state_pass_on_nothing_that_is_not_finite() {
+    device::each_training(|device| {
+        let module = LocationAttentionConfig::new(4, 5, 3).init(device);
+        let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device);
+        let mask = Mask::valid_lens(Tensor::from_ints([6, 0], device));
+        let clean = Array::draw(2, &[2, 1, 4]);
+        let dirty = Array::from_fn(&clean.shape, |at| {
+            if at[0] == 1 { f64::NAN } else { clean.at(at) }
+        });
+        let run = |query: &Array| {
+            let memory = module.setup(keys.clone(), keys.clone(), mask.clone());
+            let state = module.initial_state(&memory);
+            let (context, _) = module.step(query.f32::<3>(device), &memory, state);
+            let gradients = context.powi_scalar(2).sum().backward();
+            parameters::gradients(&module, Some(&gradients))
+        };
+        assert_outcomes_same("location", &run(&dirty), &run(&clean));
     });
 }

@@ -1,6 +1,6 @@
 //! Masks against plain loops, through `Mask`'s own constructors and combinators.
 
-use attention_core::{Mask, masked_softmax};
+use attention_core::{Attention, DotProductScoreConfig, Mask, Memory, masked_softmax};
 use attention_tests::{Array, MaskSpec, assert_same, device};
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
@@ -281,5 +281,23 @@ fn masks_are_selected_and_expanded_like_memories() {
             &soft(&chosen),
             &soft(&MaskSpec::lens(&[3, 1, 5]).mask(device)),
         );
+    });
+}
+
+/// A mask that was accepted stays accepted, however many examples there are later.
+#[test]
+fn a_mask_of_two_axes_is_read_once() {
+    device::each(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let rows = |batch, len| Array::draw(1, &[batch, 2, len, 4]).f32::<4>(device);
+        let mask = || Mask::keep(Array::draw(2, &[3, 7]).map(f64::abs).bool::<2>(device));
+        for memory in [
+            attention.prepare(rows(1, 7), rows(1, 7), mask()),
+            Memory::of_projected(rows(1, 7), rows(1, 7), mask()),
+            attention.prepare(rows(1, 7), rows(1, 7), mask() & Mask::causal()),
+        ] {
+            let context = attention.attend(rows(3, 3), &memory.expand(3));
+            assert_eq!(context.dims(), [3, 2, 3, 4]);
+        }
     });
 }

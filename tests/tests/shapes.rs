@@ -216,6 +216,16 @@ fn a_mask_of_two_axes_has_one_meaning() {
             &["Mask::padding", "axis `batch` expected 4 or 1, got 5"],
             || forward([4, 5], &Mask::padding(flags(5))),
         );
+        for mask in [
+            Mask::keep(flags(1)) & Mask::drop(flags(4)),
+            Mask::drop(flags(4)) & Mask::keep(flags(1)),
+            Mask::padding(flags(4)) & Mask::drop(flags(4)),
+        ] {
+            refuses(
+                &["Mask::drop: expected one meaning", "Mask::padding takes"],
+                || forward([4, 4], &mask),
+            );
+        }
         let one_meaning = [
             ([4, 4], Mask::padding(flags(4))),
             ([4, 4], Mask::drop(flags(4).unsqueeze::<3>())),
@@ -236,10 +246,10 @@ fn messages_name_the_argument() {
         let heads = MultiHeadAttentionConfig::new(12, 3).init(device);
         let none = Mask::none();
         let rows = |batch, len, size| zeros([batch, len, size], device);
-        refuses(&["keys: axis 3 expected 13, got 12"], || {
+        refuses(&["keys: last axis expected 13, got 12"], || {
             attention.forward(rows(2, 5, 11), rows(2, 7, 12), rows(2, 7, 19), &none)
         });
-        refuses(&["values: axis 3 expected 12, got 10"], || {
+        refuses(&["values: last axis expected 12, got 10"], || {
             heads.forward(rows(2, 5, 12), rows(2, 7, 12), rows(2, 7, 10), &none)
         });
         refuses(

@@ -46,7 +46,7 @@ pub(crate) fn assert_fits(name: &str, rows: &Tensor<4>, weight: &Tensor<2>) {
     let [expected, _] = weight.dims();
     assert!(
         got == expected,
-        "{name}: axis 3 expected {expected}, got {got} ([batch, heads, rows, size] is {dims:?})"
+        "{name}: last axis expected {expected}, got {got} ([batch, heads, rows, size] is {dims:?})"
     );
     if !matches!(weight.dtype(), DType::QFloat(_)) {
         assert_dtype(name, rows, "parameters", weight.dtype());

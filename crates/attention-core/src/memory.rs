@@ -102,7 +102,7 @@ impl Memory {
         assert_shape!(values, [batch, heads, num_keys, _]);
         let (known, num_queries) = mask.without_positions();
         let keys = ops::fill_padding(keys, &known, [heads, num_queries]);
-        Self::of_cleared(keys, values, mask)
+        Self::of_cleared(keys, values, mask.settled())
     }
 
     /// [`of_projected`](Self::of_projected), where padding was cleared before the projection.

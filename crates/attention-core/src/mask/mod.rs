@@ -45,10 +45,10 @@ pub struct Mask {
 struct Flags {
     /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key.
     keep: Tensor<4, Bool>,
-    /// The function that made it.
-    maker: &'static str,
-    /// The size of the first of two axes, which is taken for the queries.
-    taken_for_queries: Option<usize>,
+    /// Which functions made it.
+    makers: String,
+    /// The size of the first of two axes, which is taken for the queries, and who took it so.
+    taken_for_queries: Option<(usize, &'static str)>,
 }
 
 impl Flags {
@@ -150,7 +150,7 @@ impl Mask {
         let [batch, keys] = keep.dims();
         Self::of_flags(Flags {
             keep: reshape(keep, [batch, 1, 1, keys]),
-            maker,
+            makers: maker.to_string(),
             taken_for_queries: None,
         })
     }
@@ -165,8 +165,8 @@ impl Mask {
         };
         Self::of_flags(Flags {
             keep: reshape(keep, shape),
-            maker,
-            taken_for_queries: (D == 2).then_some(dims[0]),
+            makers: maker.to_string(),
+            taken_for_queries: (D == 2 && dims[0] > 1).then_some((dims[0], maker)),
         })
     }
 
@@ -291,10 +291,10 @@ impl BitAnd for Mask {
             lens: both(self.lens, other.lens, minimum),
             window: both(self.window, other.window, Window::intersect),
             flags: both(self.flags, other.flags, |a, b| {
-                let (keep, other) = expand_to_common(b.maker, a.keep, b.keep);
+                let (keep, other) = expand_to_common(&b.makers, a.keep, b.keep);
                 Flags {
                     keep: keep.bool_and(other),
-                    maker: a.maker,
+                    makers: format!("{} & {}", a.makers, b.makers),
                     taken_for_queries: a.taken_for_queries.or(b.taken_for_queries),
                 }
             }),

@@ -176,11 +176,8 @@ impl Flags {
     /// If they do not fit scores of `shape`, or fit them in two ways.
     fn check(&self, shape: [usize; 4]) {
         let [batch, _, queries, _] = shape;
-        let maker = self.maker;
-        if let Some(rows) = self
-            .taken_for_queries
-            .filter(|rows| *rows == batch && batch > 1)
-        {
+        let taken = self.taken_for_queries;
+        if let Some((rows, maker)) = taken.filter(|(rows, _)| *rows == batch) {
             let [.., keys] = self.keep.dims();
             let of_keys = match maker {
                 "Mask::drop" => "Mask::padding",
@@ -196,7 +193,7 @@ impl Flags {
                  [batch, keys]"
             );
         }
-        check_axes(maker, self.keep.dims(), shape);
+        check_axes(&self.makers, self.keep.dims(), shape);
     }
 }
 

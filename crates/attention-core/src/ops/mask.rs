@@ -131,16 +131,25 @@ impl HostMask {
         (masked, [batch, heads, queries, num_keys])
     }
 
-    /// Whether there is a query that attends to none of `num_keys` keys, in some head.
-    pub(super) fn leaves_a_query_without_key(&self, num_keys: usize) -> bool {
-        if self.keep.is_none() {
-            let is_empty = |&[start, end]: &[usize; 2]| end.min(num_keys) <= start;
-            let intervals = self.intervals.as_ref();
-            return intervals.is_some_and(|intervals| intervals.bounds.iter().any(is_empty));
-        }
-        let (masked, _) = self.masked_pairs(num_keys);
-        let mut rows = masked.chunks_exact(num_keys.max(1));
-        rows.any(|row| !row.contains(&false))
+    /// True for a query that attends to none of `num_keys` keys, and the shape `[batch or 1, heads or 1, queries or 1,
+    /// 1]`; `None` if there is none.
+    pub(super) fn keyless(&self, num_keys: usize) -> Option<(Vec<bool>, [usize; 4])> {
+        let (flags, shape): (Vec<bool>, _) = match (&self.keep, &self.intervals) {
+            (None, None) => return None,
+            (None, Some(Intervals { bounds, shape })) => {
+                let is_empty = |&[start, end]: &[usize; 2]| end.min(num_keys) <= start;
+                let [batch, queries] = *shape;
+                let flags = bounds.iter().map(is_empty).collect();
+                (flags, [batch, 1, queries, 1])
+            }
+            (Some(_), _) => {
+                let (masked, [batch, heads, queries, _]) = self.masked_pairs(num_keys);
+                let rows = masked.chunks_exact(num_keys.max(1));
+                let flags = rows.map(|row| !row.contains(&false)).collect();
+                (flags, [batch, heads, queries, 1])
+            }
+        };
+        flags.contains(&true).then_some((flags, shape))
     }
 
     /// The padding, true for a key that no query of any head which reads it attends to, and its shape

@@ -119,22 +119,22 @@ impl<B: Backend> Masked<B> {
         B::float_mask_fill(tensor, padding, 0.0.into())
     }
 
-    /// Fills the rows of queries that attend to no key, `[batch, heads, queries, size]`: what is there, or comes from
-    /// above as a gradient, goes nowhere.
+    /// True for queries that attend to no key, `[batch or 1, heads or 1, queries or 1, 1]`.
+    pub(super) fn keyless(&self) -> Option<BoolTensor<B>> {
+        let masked = self.0.clone()?;
+        Some(B::bool_all_dim(masked, 3))
+    }
+
+    /// Fills the rows of those queries, `[batch, heads, queries, size]`: what is there, or comes from above as a
+    /// gradient, goes nowhere.
     pub(super) fn fill_keyless(&self, rows: FloatTensor<B>) -> FloatTensor<B> {
-        match &self.0 {
-            Some(masked) => {
-                let keyless = B::bool_all_dim(masked.clone(), 3);
+        match self.keyless() {
+            Some(keyless) => {
                 let keyless = B::bool_expand(keyless, rows.shape());
                 B::float_mask_fill(rows, keyless, 0.0.into())
             }
             None => rows,
         }
-    }
-
-    /// The pairs that are masked in every head, `[batch or 1, 1, queries or 1, keys]`.
-    pub(super) fn of_all_heads(self) -> Self {
-        Self(self.0.map(|masked| B::bool_all_dim(masked, 1)))
     }
 
     /// For flags on `[batch, heads, keys, size]`: whether a query attends to a flagged key, `[batch, heads, queries,

@@ -79,7 +79,10 @@ pub(super) fn project_query<A: 'static>(
          begin with `initial_state`, and `select` from memory and state alike",
         state.dims()
     );
-    (batch * num_keys > 0).then(|| project("query", linear, to_four_axes(query)))
+    (batch * num_keys > 0).then(|| {
+        let query = ops::fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]);
+        project("query", linear, query)
+    })
 }
 
 /// `[batch, keys]` of one number, of the memory's type.
