@@ -1,11 +1,11 @@
 //! Padding cleared, and queries that attend to no key: what they hold must not reach a gradient through a product.
 
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::backend::tensor::{BoolTensor, FloatTensor};
+use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
+use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
 use burn::tensor::Tensor;
 
-use super::masked::{Masked, bool_dtype, upload};
+use super::masked::{Masked, upload};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
@@ -42,7 +42,7 @@ pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize
 }
 
 /// Zeros for the queries that attend to no key in any head, before a projection whose gradient would multiply by what
-/// they hold.
+/// they hold. A mask on a device is not walked: such queries must be finite there.
 ///
 /// # Shapes
 /// - queries and result `[batch, heads or 1, queries, size]`, for `heads` heads of `num_keys` keys
@@ -56,45 +56,20 @@ pub(crate) fn fill_keyless(
 ) -> Tensor<4> {
     let [batch, own_heads, num_queries, size] = queries.dims();
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &queries.device());
-    if batch * heads * num_queries * num_keys * size == 0 {
+    let ResolvedMask::Host { mask } = mask else {
         return queries;
-    }
-    let queries = queries.into_dispatch();
-    Tensor::from_dispatch(
-        match keyless(mask, num_keys, own_heads == heads, &queries) {
-            Some(keyless) => {
-                let keyless = Dispatch::bool_expand(keyless, queries.shape());
-                Dispatch::float_mask_fill(queries, keyless, 0.0.into())
-            }
-            None => queries,
-        },
-    )
-}
-
-/// True for queries that attend to no key, `[batch or 1, heads or 1, queries or 1, 1]`: in each head, or else in all.
-/// `None` if there is none. Intervals stay intervals.
-fn keyless(
-    mask: ResolvedMask<Dispatch>,
-    num_keys: usize,
-    of_each_head: bool,
-    like: &FloatTensor<Dispatch>,
-) -> Option<BoolTensor<Dispatch>> {
-    let flags = match mask {
-        ResolvedMask::None => return None,
-        ResolvedMask::Host { mask } => {
-            let (flags, shape) = mask.keyless(num_keys)?;
-            upload::<Dispatch>(flags, shape, &like.device())
-        }
-        ResolvedMask::Intervals { start, end } => {
-            Dispatch::int_lower_equal(end, start, bool_dtype::<Dispatch>(like))
-        }
-        mask => Masked::<Dispatch>::new(mask, num_keys, like).keyless()?,
     };
-    if of_each_head {
-        Some(flags)
-    } else {
-        Some(Dispatch::bool_all_dim(flags, 1))
+    let is_empty = batch * heads * num_queries * num_keys * size == 0;
+    let Some((keyless, shape)) = mask.keyless(num_keys).filter(|_| !is_empty) else {
+        return queries;
+    };
+    let queries = queries.into_dispatch();
+    let mut keyless = upload::<Dispatch>(keyless, shape, &queries.device());
+    if own_heads < heads {
+        keyless = Dispatch::bool_all_dim(keyless, 1);
     }
+    let keyless = Dispatch::bool_expand(keyless, queries.shape());
+    Tensor::from_dispatch(Dispatch::float_mask_fill(queries, keyless, 0.0.into()))
 }
 
 /// The definition. A mask on the host is walked there.

@@ -119,24 +119,6 @@ impl<B: Backend> Masked<B> {
         B::float_mask_fill(tensor, padding, 0.0.into())
     }
 
-    /// True for queries that attend to no key, `[batch or 1, heads or 1, queries or 1, 1]`.
-    pub(super) fn keyless(&self) -> Option<BoolTensor<B>> {
-        let masked = self.0.clone()?;
-        Some(B::bool_all_dim(masked, 3))
-    }
-
-    /// Fills the rows of those queries, `[batch, heads, queries, size]`: what is there, or comes from above as a
-    /// gradient, goes nowhere.
-    pub(super) fn fill_keyless(&self, rows: FloatTensor<B>) -> FloatTensor<B> {
-        match self.keyless() {
-            Some(keyless) => {
-                let keyless = B::bool_expand(keyless, rows.shape());
-                B::float_mask_fill(rows, keyless, 0.0.into())
-            }
-            None => rows,
-        }
-    }
-
     /// For flags on `[batch, heads, keys, size]`: whether a query attends to a flagged key, `[batch, heads, queries,
     /// size]`.
     pub(super) fn reached_by(&self, flags: BoolTensor<B>) -> BoolTensor<B> {

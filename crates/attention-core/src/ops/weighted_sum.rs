@@ -5,7 +5,7 @@ use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
 use burn::tensor::{Tensor, assert_shape};
 
 use super::key_heads::{assert_divides, repeated};
-use super::masked::{Masked, Split};
+use super::masked::{Masked, Split, upload};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
@@ -54,10 +54,23 @@ pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<
         mask,
     } = inputs;
     let [_, heads, _, num_keys] = weights.shape().dims();
+    // What comes from above as the gradient of a query without a key goes nowhere, where the mask is on the host.
+    let keyless = match &mask {
+        ResolvedMask::Host { mask } => mask.keyless(num_keys),
+        _ => None,
+    };
+    let fill = |context: FloatTensor<B>| match keyless {
+        Some((keyless, shape)) => {
+            let keyless = upload::<B>(keyless, shape, &context.device());
+            let keyless = B::bool_expand(keyless, context.shape());
+            B::float_mask_fill(context, keyless, 0.0.into())
+        }
+        None => context,
+    };
     let masked = Masked::<B>::new(mask, num_keys, &weights);
     let values = masked.fill_padding(repeated::<B>(values, heads));
     if !masked.differs_per_query() {
-        return masked.fill_keyless(B::float_matmul(weights, values));
+        return fill(B::float_matmul(weights, values));
     }
     // The product of the finite part serves every query that attends to finite values only; the others take the product
     // of the values as they are.
@@ -66,5 +79,5 @@ pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<
     let reached = masked.reached_by(split.is_not_finite);
     let clean = B::float_matmul(weights.clone(), split.finite);
     let raw = B::float_matmul(weights, values);
-    masked.fill_keyless(B::float_mask_where(clean, reached, raw))
+    fill(B::float_mask_where(clean, reached, raw))
 }
