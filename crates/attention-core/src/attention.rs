@@ -257,7 +257,7 @@ impl<S: ScoringFunction> Attention<S> {
             ScoreKernel::Custom => None,
         };
         let mask = if mask.depends_on_positions() {
-            mask.settled()
+            mask
         } else {
             memory.mask
         };

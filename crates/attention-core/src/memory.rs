@@ -102,15 +102,15 @@ impl Memory {
         assert_shape!(values, [batch, heads, num_keys, _]);
         let (known, num_queries) = mask.without_positions();
         let keys = ops::fill_padding(keys, &known, [heads, num_queries]);
-        Self::of_cleared(keys, values, mask.settled())
+        Self::of_cleared(keys, values, mask)
     }
 
-    /// [`of_projected`](Self::of_projected), where padding was cleared before the projection.
+    /// [`of_projected`](Self::of_projected), where padding was cleared before the projection, and the mask found to fit.
     pub(crate) fn of_cleared(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         Self {
             keys,
             values,
-            mask,
+            mask: mask.settled(),
             prepared: PreparedKeys::None,
             shared: None,
             owner: None,

@@ -29,7 +29,7 @@ impl Mask {
         };
         Self {
             resolved: Some(Arc::new(resolved)),
-            ..self.clone().settled()
+            ..self.clone()
         }
     }
 

@@ -1,6 +1,5 @@
 //! Padding cleared, and queries that attend to no key: what they hold must not reach a gradient through a product.
 
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
 use burn::tensor::Tensor;
@@ -54,22 +53,38 @@ pub(crate) fn fill_keyless(
     mask: &Mask,
     [heads, num_keys]: [usize; 2],
 ) -> Tensor<4> {
-    let [batch, own_heads, num_queries, size] = queries.dims();
+    let [batch, _, num_queries, size] = queries.dims();
     let mask = mask.resolve([batch, heads, num_queries, num_keys], &queries.device());
-    let ResolvedMask::Host { mask } = mask else {
+    if batch * heads * num_queries * num_keys * size == 0 {
         return queries;
-    };
-    let is_empty = batch * heads * num_queries * num_keys * size == 0;
-    let Some((keyless, shape)) = mask.keyless(num_keys).filter(|_| !is_empty) else {
-        return queries;
-    };
-    let queries = queries.into_dispatch();
-    let mut keyless = upload::<Dispatch>(keyless, shape, &queries.device());
-    if own_heads < heads {
-        keyless = Dispatch::bool_all_dim(keyless, 1);
     }
-    let keyless = Dispatch::bool_expand(keyless, queries.shape());
-    Tensor::from_dispatch(Dispatch::float_mask_fill(queries, keyless, 0.0.into()))
+    let queries = fill_rows_without_key::<Dispatch>(queries.into_dispatch(), &mask, num_keys);
+    Tensor::from_dispatch(queries)
+}
+
+/// Zeros for the rows of queries that attend to none of `num_keys` keys, in the row's head or, where the rows have but
+/// one, in any: what they hold, or receive as a gradient, goes nowhere. Only a mask on the host is walked.
+///
+/// # Shapes
+/// - rows and result `[batch, heads or 1, queries, size]`
+pub(super) fn fill_rows_without_key<B: Backend>(
+    rows: FloatTensor<B>,
+    mask: &ResolvedMask<B>,
+    num_keys: usize,
+) -> FloatTensor<B> {
+    let ResolvedMask::Host { mask } = mask else {
+        return rows;
+    };
+    let Some((keyless, shape)) = mask.keyless(num_keys) else {
+        return rows;
+    };
+    let mut keyless = upload::<B>(keyless, shape, &rows.device());
+    let [_, heads, ..] = shape;
+    if heads > rows.shape()[1] {
+        keyless = B::bool_all_dim(keyless, 1);
+    }
+    let keyless = B::bool_expand(keyless, rows.shape());
+    B::float_mask_fill(rows, keyless, 0.0.into())
 }
 
 /// The definition. A mask on the host is walked there.

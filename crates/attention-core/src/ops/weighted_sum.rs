@@ -4,8 +4,9 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
 use burn::tensor::{Tensor, assert_shape};
 
+use super::fill_padding::fill_rows_without_key;
 use super::key_heads::{assert_divides, repeated};
-use super::masked::{Masked, Split, upload};
+use super::masked::{Masked, Split};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
@@ -54,23 +55,10 @@ pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<
         mask,
     } = inputs;
     let [_, heads, _, num_keys] = weights.shape().dims();
-    // What comes from above as the gradient of a query without a key goes nowhere, where the mask is on the host.
-    let keyless = match &mask {
-        ResolvedMask::Host { mask } => mask.keyless(num_keys),
-        _ => None,
-    };
-    let fill = |context: FloatTensor<B>| match keyless {
-        Some((keyless, shape)) => {
-            let keyless = upload::<B>(keyless, shape, &context.device());
-            let keyless = B::bool_expand(keyless, context.shape());
-            B::float_mask_fill(context, keyless, 0.0.into())
-        }
-        None => context,
-    };
-    let masked = Masked::<B>::new(mask, num_keys, &weights);
+    let masked = Masked::<B>::new(mask.clone(), num_keys, &weights);
     let values = masked.fill_padding(repeated::<B>(values, heads));
     if !masked.differs_per_query() {
-        return fill(B::float_matmul(weights, values));
+        return fill_rows_without_key::<B>(B::float_matmul(weights, values), &mask, num_keys);
     }
     // The product of the finite part serves every query that attends to finite values only; the others take the product
     // of the values as they are.
@@ -79,5 +67,5 @@ pub(super) fn composed<B: Backend>(inputs: WeightedSumInputs<B>) -> FloatTensor<
     let reached = masked.reached_by(split.is_not_finite);
     let clean = B::float_matmul(weights.clone(), split.finite);
     let raw = B::float_matmul(weights, values);
-    fill(B::float_mask_where(clean, reached, raw))
+    fill_rows_without_key::<B>(B::float_mask_where(clean, reached, raw), &mask, num_keys)
 }

@@ -45,7 +45,7 @@ pub(super) fn setup<A: 'static>(
     let keys = ops::fill_padding(to_four_axes(keys), &known, [1, num_queries]);
     let keys = project("keys", key, keys);
     let mask = if mask.depends_on_positions() {
-        mask.settled()
+        mask
     } else {
         known
     };
