@@ -189,7 +189,8 @@ impl<S: ScoringFunction> Attention<S> {
     /// another type.
     pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
         let [_, heads, _, _] = memory.keys.dims();
-        from_four_axes(self.attend_heads(to_four_axes(queries), heads, memory))
+        let memory = memory.for_queries([heads, queries.dims()[D - 2]]);
+        from_four_axes(self.attend_heads(to_four_axes(queries), heads, &memory))
     }
 
     /// [`attend`](Self::attend), and the weights that led to the context.
@@ -202,7 +203,8 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
     ) -> AttentionOutput<D> {
         let [_, heads, _, _] = memory.keys.dims();
-        let output = self.attend_heads_with_weights(to_four_axes(queries), heads, memory);
+        let memory = memory.for_queries([heads, queries.dims()[D - 2]]);
+        let output = self.attend_heads_with_weights(to_four_axes(queries), heads, &memory);
         AttentionOutput {
             context: from_four_axes(output.context),
             weights: from_four_axes(output.weights),

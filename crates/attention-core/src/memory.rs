@@ -1,6 +1,7 @@
 //! Keys and values that many queries attend to.
 
 use std::any::{TypeId, type_name};
+use std::borrow::Cow;
 
 use burn::tensor::{Int, Tensor, assert_shape};
 
@@ -136,6 +137,23 @@ impl Memory {
             expected.name,
             got.name
         );
+    }
+
+    /// The same, with a mask that all operations of a call with `heads` heads of `num_queries` queries read once.
+    ///
+    /// # Panics
+    /// If the mask does not fit.
+    pub(crate) fn for_queries(&self, [heads, num_queries]: [usize; 2]) -> Cow<'_, Self> {
+        let num_keys = self.num_keys();
+        if self.mask.is_resolved_for([num_queries, num_keys]) {
+            return Cow::Borrowed(self);
+        }
+        let scores = [self.batch_size(), heads, num_queries, num_keys];
+        let mask = self.mask.resolved_for(scores, &self.values.device());
+        Cow::Owned(Self {
+            mask,
+            ..self.clone()
+        })
     }
 
     /// The memory of the examples `indices`, in that order: what a beam search keeps after a step.

@@ -234,8 +234,12 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// # Panics
     /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
     pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
-        let queries = self.project_queries(queries, memory);
-        self.join(self.attention.attend_heads(queries, self.num_heads, memory))
+        let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
+        let queries = self.project_queries(queries, &memory);
+        self.join(
+            self.attention
+                .attend_heads(queries, self.num_heads, &memory),
+        )
     }
 
     /// [`attend`](Self::attend), and the weights of each head that led to the context.
@@ -247,9 +251,10 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         queries: Tensor<3>,
         memory: &Memory,
     ) -> MultiHeadAttentionOutput {
-        let queries = self.project_queries(queries, memory);
+        let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
+        let queries = self.project_queries(queries, &memory);
         let attention = &self.attention;
-        let output = attention.attend_heads_with_weights(queries, self.num_heads, memory);
+        let output = attention.attend_heads_with_weights(queries, self.num_heads, &memory);
         MultiHeadAttentionOutput {
             context: self.join(output.context),
             weights: output.weights,

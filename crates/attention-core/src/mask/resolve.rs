@@ -20,7 +20,7 @@ impl Mask {
     /// of a call then read it once.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`.
+    /// If an axis of the mask is neither 1 nor that of `shape`, or one could be examples or queries.
     pub(crate) fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
         let [_, _, queries, keys] = shape;
         let resolved = Resolved {
@@ -54,6 +54,12 @@ impl Mask {
             },
             _ => self.on_device(queries, keys, device),
         }
+    }
+
+    /// Whether [`resolve`](Self::resolve) has nothing to find for scores `[_, _, queries, keys]`.
+    pub(crate) fn is_resolved_for(&self, pairs: [usize; 2]) -> bool {
+        let resolved = self.resolved.as_ref();
+        self.is_none() || resolved.is_some_and(|resolved| resolved.pairs == pairs)
     }
 
     fn is_none(&self) -> bool {
