@@ -5,10 +5,10 @@
 use std::thread;
 
 use attention_core::{
-    AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, Memory, MultiHeadAttention,
-    MultiHeadAttentionConfig, ScoringFunction,
+    AdditiveScoreConfig, Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Memory,
+    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ScoringFunction,
 };
-use attention_tests::{Array, Outcome, assert_outcomes_close, device, parameters};
+use attention_tests::{Array, Outcome, assert_close, assert_outcomes_close, device, parameters};
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -234,6 +234,84 @@ impl Check for Chained {
 #[test]
 fn a_step_may_ask_with_what_the_step_before_read() {
     each_score(&Chained);
+}
+
+/// Leaves that a dot product reads as they are: any number of backward passes, whatever the order in which graphs are
+/// made and used, as for the leaves themselves.
+struct SeveralPasses;
+
+impl Check for SeveralPasses {
+    fn check<S: ScoringFunction>(&self, name: &str, attention: &Attention<S>, device: &Device) {
+        let leaves = Leaves::new(1, device);
+        let memory = leaves.memory(attention, device);
+        let steps = |from: u64, whole: bool| {
+            let step = |at: u64| {
+                let query = draw(from + at, 1, device);
+                match (whole, at % 3) {
+                    (true, _) => leaves.whole(attention, query),
+                    (_, 1) => attention.attend_with_weights(query, &memory).context,
+                    _ => attention.attend(query, &memory),
+                }
+            };
+            (0..4).map(step).collect::<Vec<_>>()
+        };
+        let check = |contexts, from| {
+            let actual = leaves.gradients(attention, contexts);
+            let expected = leaves.gradients(attention, steps(from, true));
+            assert_outcomes_close(name, &actual, &expected, CLOSE);
+        };
+        // One after the other, and two graphs at once, the later first.
+        check(steps(100, false), 100);
+        let [second, third] = [200, 300].map(|from| steps(from, false));
+        check(third, 300);
+        check(second, 200);
+        // Queries of one call, not those of a decoder.
+        let rows = || draw(400, KEYS, device);
+        for _ in 0..2 {
+            let actual = leaves.gradients(attention, vec![attention.attend(rows(), &memory)]);
+            let expected = leaves.gradients(attention, vec![leaves.whole(attention, rows())]);
+            assert_outcomes_close(name, &actual, &expected, CLOSE);
+        }
+    }
+}
+
+#[test]
+fn a_memory_of_leaves_takes_several_backward_passes() {
+    device::each_training(|device| {
+        let dot = DotProductScoreConfig::new().init();
+        SeveralPasses.check("dot product", &Attention::new(dot, 0.0), device);
+        // Its key bias is computed of the keys.
+        let gaussian = GaussianScoreConfig::new().with_width(1.5).init(device);
+        SeveralPasses.check("Gaussian", &Attention::new(gaussian, 0.0), device);
+        let sparse = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let sparse = sparse.with_normalizer(Normalizer::Sparsemax);
+        SeveralPasses.check("sparsemax", &sparse, device);
+    });
+}
+
+/// The gradients of leaves with three axes and with four, and of what was computed of them, are the same.
+#[test]
+fn leaves_and_what_is_computed_of_them_get_the_same_gradients() {
+    device::each_training(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let draw = |seed, len| Array::draw(seed, &[2, 3, len, SIZE]).f32::<4>(device);
+        let gradients = |is_leaf: bool| {
+            let leaves = [1, 2].map(|seed| draw(seed, KEYS).require_grad());
+            let [keys, values] = leaves.clone().map(|leaf| match is_leaf {
+                true => leaf,
+                false => leaf * 1.0,
+            });
+            let memory = attention.prepare(keys, values, Leaves::mask(device));
+            let step = |at: u64| attention.attend(draw(10 + at, 1), &memory);
+            let context = Tensor::cat((0..3).map(step).collect(), 2);
+            let gradients = context.powi_scalar(2).sum().backward();
+            leaves.map(|leaf| Array::read(leaf.grad(&gradients).unwrap()))
+        };
+        let [leaves, computed] = [gradients(true), gradients(false)];
+        for (of_leaf, of_computed) in leaves.iter().zip(&computed) {
+            assert_close("gradient", of_leaf, of_computed, CLOSE);
+        }
+    });
 }
 
 /// Heads that share keys and values share the gradients of their steps, too.

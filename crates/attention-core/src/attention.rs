@@ -1,18 +1,17 @@
 //! Attention pooling: score, masked softmax, dropout, weighted sum.
 
-use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{Tensor, assert_shape};
 
 use crate::checks::{assert_batch, assert_dtype};
-use crate::memory::PreparedKeys;
-use crate::ops::{self, SharedGradients, drop_weights, repeat_key_heads};
+use crate::memory::{PreparedKeys, SharedMemory};
+use crate::ops::{self, SharedTensor, drop_weights, repeat_key_heads};
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{checked_heads, default_scale, per_head, sum_of_biases};
 use crate::{
-    AdditiveScore, AdditiveScoreConfig, DotProductScore, DotProductScoreConfig, Mask, Memory,
-    Normalizer, PositionTerm, ScoreKernel, ScoringFunction,
+    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, PositionTerm, ScoreKernel,
+    ScoringFunction,
 };
 
 /// Attention pooling with any scoring function:
@@ -40,61 +39,6 @@ pub type AdditiveAttention = Attention<AdditiveScore>;
 ///
 /// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`.
 pub type DotProductAttention = Attention<DotProductScore>;
-
-/// Configuration of [`AdditiveAttention`].
-#[derive(Config, Debug)]
-pub struct AdditiveAttentionConfig {
-    /// The size of a query.
-    pub query_size: usize,
-    /// The size of a key; it may differ from `query_size`.
-    pub key_size: usize,
-    /// The number of hidden units in which the two are compared.
-    pub num_hiddens: usize,
-    /// Whether the hidden units have a bias; see [`AdditiveScore`].
-    #[config(default = false)]
-    pub bias: bool,
-    /// Whether w_v is normalised, with a bias; see [`AdditiveScore`].
-    #[config(default = false)]
-    pub normalize: bool,
-    /// The probability to drop a weight while training.
-    #[config(default = 0.0)]
-    pub dropout: f64,
-}
-
-impl AdditiveAttentionConfig {
-    /// Attention with new random parameters on `device`.
-    ///
-    /// # Panics
-    /// If a size is 0 or `dropout` is not in `[0, 1)`.
-    pub fn init(&self, device: &Device) -> AdditiveAttention {
-        let score = AdditiveScoreConfig::new(self.query_size, self.key_size, self.num_hiddens)
-            .with_bias(self.bias)
-            .with_normalize(self.normalize);
-        Attention::new(score.init(device), self.dropout)
-    }
-}
-
-/// Configuration of [`DotProductAttention`].
-#[derive(Config, Debug)]
-pub struct DotProductAttentionConfig {
-    /// The factor on the dot product; by default `1 / sqrt(query_size)`.
-    #[config(default = "None")]
-    pub scale: Option<f64>,
-    /// The probability to drop a weight while training.
-    #[config(default = 0.0)]
-    pub dropout: f64,
-}
-
-impl DotProductAttentionConfig {
-    /// Attention; it has no parameters, and runs on the device of its inputs.
-    ///
-    /// # Panics
-    /// If `scale` is not finite or `dropout` is not in `[0, 1)`.
-    pub fn init(&self) -> DotProductAttention {
-        let score = DotProductScoreConfig::new().with_scale(self.scale);
-        Attention::new(score.init(), self.dropout)
-    }
-}
 
 /// What [`Attention::forward_with_weights`] returns.
 #[derive(Clone, Debug)]
@@ -159,6 +103,9 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// Projects keys once, for many calls of [`attend`](Self::attend).
     ///
+    /// In training, what is projected takes one backward pass, as any tensor that was computed. Leaves of the graph
+    /// that are read as they are (values; keys of a dot product) take any number.
+    ///
     /// # Shapes
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`, or with heads
     ///
@@ -171,9 +118,16 @@ impl<S: ScoringFunction> Attention<S> {
         mask: Mask,
     ) -> Memory {
         let (known, num_queries) = mask.without_positions();
-        let memory = self.memory(keys, values, &known, num_queries);
+        let memory = self.memory(keys.clone(), values.clone(), &known, num_queries);
         let [_, heads, _, _] = memory.keys.dims();
-        self.prepared(memory, mask, [heads, num_queries])
+        let mut shared = SharedMemory::of(&memory);
+        if keys.is_require_grad() && self.reads_keys_as_given(&keys) {
+            shared.keys = SharedTensor::of_leaf(keys, memory.keys());
+        }
+        if values.is_require_grad() {
+            shared.values = SharedTensor::of_leaf(values, memory.values());
+        }
+        self.prepared(memory, shared, mask, [heads, num_queries])
     }
 
     /// The context of each query, from prepared keys and values.
@@ -247,14 +201,19 @@ impl<S: ScoringFunction> Attention<S> {
     }
 
     /// A memory for many calls, which come with `mask`; `[heads, num_queries]` of them are known so far.
-    pub(crate) fn prepared(&self, memory: Memory, mask: Mask, known: [usize; 2]) -> Memory {
-        let shared = SharedGradients::default();
-        let keys = ops::defer_gradients(memory.keys, &shared.keys);
-        let values = ops::defer_gradients(memory.values, &shared.values);
+    pub(crate) fn prepared(
+        &self,
+        memory: Memory,
+        shared: SharedMemory,
+        mask: Mask,
+        known: [usize; 2],
+    ) -> Memory {
+        let keys = memory.keys();
         let prepared = match self.score.kernel() {
+            ScoreKernel::Dot { .. } if shared.keys.is_leaf() => None,
             ScoreKernel::Dot { .. } => self.score.key_bias(&keys).map(PreparedKeys::Bias),
             ScoreKernel::Additive { .. } => {
-                ops::pack_additive_keys(keys.clone(), &memory.mask, known).map(PreparedKeys::Packed)
+                ops::pack_additive_keys(keys, &memory.mask, known).map(PreparedKeys::Packed)
             }
             ScoreKernel::Custom => None,
         };
@@ -263,10 +222,19 @@ impl<S: ScoringFunction> Attention<S> {
         } else {
             memory.mask
         };
-        let mut memory = Memory::of_cleared(keys, values, mask).owned_by::<S>();
+        let mut memory = Memory::of_cleared(memory.keys, memory.values, mask).owned_by::<S>();
         memory.prepared = prepared.unwrap_or(PreparedKeys::None);
         memory.shared = Some(shared);
         memory
+    }
+
+    /// Whether nothing is computed of keys like these, `[.., size]`, before a kernel reads them.
+    fn reads_keys_as_given<const D: usize>(&self, keys: &Tensor<D>) -> bool {
+        let size = keys.dims()[D - 1];
+        let options = (&keys.device(), keys.dtype());
+        let leaf = Tensor::zeros([1, 1, 1, size], options).require_grad();
+        let is_same = self.score.project_keys(leaf, 0..1).is_require_grad();
+        is_same && !matches!(self.score.kernel(), ScoreKernel::Custom)
     }
 
     /// The context of `heads` heads of queries.
@@ -294,7 +262,7 @@ impl<S: ScoringFunction> Attention<S> {
             (ScoreKernel::Dot { scale }, term @ (PositionTerm::None | PositionTerm::PerKey(_))) => {
                 let of_keys = memory
                     .key_bias()
-                    .or_else(|| self.score.key_bias(&memory.keys))
+                    .or_else(|| self.score.key_bias(&memory.unprepared_keys()?))
                     .map(|bias| per_head(bias, heads));
                 let of_positions = match term {
                     PositionTerm::PerKey(bias) => Some(checked_heads(bias, heads)),
@@ -339,14 +307,14 @@ impl<S: ScoringFunction> Attention<S> {
         let [_, heads, _, _] = queries.dims();
         let keys = match kernel {
             // Its author need not think of shared heads.
-            ScoreKernel::Custom => repeat_key_heads(memory.keys(), heads),
-            _ => memory.keys(),
+            ScoreKernel::Custom => repeat_key_heads(memory.read_keys(), heads),
+            _ => memory.read_keys(),
         };
         let scores = self.score.score(queries, keys, mask);
         let weights = self.normalizer.weights(scores, mask);
         let dropped = drop_weights(weights.clone(), dropout);
         AttentionOutput {
-            context: ops::weighted_sum(dropped, memory.values(), mask),
+            context: ops::weighted_sum(dropped, memory.read_values(), mask),
             weights,
         }
     }

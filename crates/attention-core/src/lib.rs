@@ -13,6 +13,7 @@
 )]
 
 mod attention;
+mod attention_config;
 #[cfg(feature = "pytorch")]
 pub mod import;
 mod linear;
@@ -50,10 +51,8 @@ pub use mask::Mask;
 pub use normalizer::Normalizer;
 pub use softmax::masked_softmax;
 
-pub use attention::{
-    AdditiveAttention, AdditiveAttentionConfig, Attention, AttentionOutput, DotProductAttention,
-    DotProductAttentionConfig,
-};
+pub use attention::{AdditiveAttention, Attention, AttentionOutput, DotProductAttention};
+pub use attention_config::{AdditiveAttentionConfig, DotProductAttentionConfig};
 pub use memory::Memory;
 pub use multi_head_attention::{
     MultiHeadAttention, MultiHeadAttentionConfig, MultiHeadAttentionOutput,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::Mask;
-use crate::ops::{self, SharedGradients};
+use crate::ops::{self, SharedGradients, SharedTensor};
 use crate::rank::reshape;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and read by many
@@ -39,10 +39,27 @@ pub struct Memory {
     pub(crate) values: Tensor<4>,
     pub(crate) mask: Mask,
     pub(crate) prepared: PreparedKeys,
-    /// Of keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
-    pub(crate) shared: Option<SharedGradients>,
+    /// Keys and values as they were prepared: what is selected from them adds up its gradients in the usual way.
+    pub(crate) shared: Option<SharedMemory>,
     /// Who may read it; anyone, if it is nobody's.
     owner: Option<Owner>,
+}
+
+/// Keys and values that many calls read.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedMemory {
+    pub(crate) keys: SharedTensor,
+    pub(crate) values: SharedTensor,
+}
+
+impl SharedMemory {
+    /// Those of `memory`.
+    pub(crate) fn of(memory: &Memory) -> Self {
+        Self {
+            keys: SharedTensor::new(memory.keys()),
+            values: SharedTensor::new(memory.values()),
+        }
+    }
 }
 
 /// What else is known of the keys, for the kernel of their score.
@@ -197,6 +214,34 @@ impl Memory {
     /// The values, `[batch, key_heads, keys, value_size]`.
     pub fn values(&self) -> Tensor<4> {
         self.values.clone()
+    }
+
+    /// The keys, where nothing that depends on them was prepared.
+    pub(crate) fn unprepared_keys(&self) -> Option<Tensor<4>> {
+        match &self.shared {
+            Some(shared) if !shared.keys.is_leaf() => None,
+            _ => Some(self.read_keys()),
+        }
+    }
+
+    /// The keys for one call that reads them.
+    pub(crate) fn read_keys(&self) -> Tensor<4> {
+        let shared = self.shared.as_ref();
+        shared.map_or_else(|| self.keys(), |shared| shared.keys.read())
+    }
+
+    /// The values for one call that reads them.
+    pub(crate) fn read_values(&self) -> Tensor<4> {
+        let shared = self.shared.as_ref();
+        shared.map_or_else(|| self.values(), |shared| shared.values.read())
+    }
+
+    /// Where a call may deposit the gradients of what it has read.
+    pub(crate) fn shared_gradients(&self) -> Option<SharedGradients> {
+        self.shared.as_ref().map(|shared| SharedGradients {
+            keys: shared.keys.slot(),
+            values: shared.values.slot(),
+        })
     }
 
     /// Which keys each query attends to.

@@ -7,6 +7,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 
 use crate::checks::assert_batch;
 use crate::linear::project;
+use crate::memory::SharedMemory;
 use crate::rank::{reshape, to_four_axes};
 use crate::{
     Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, ops,
@@ -222,8 +223,9 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     pub fn prepare(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
         let (known, num_queries) = mask.without_positions();
         let memory = self.memory(keys, values, &known, num_queries);
-        self.attention
-            .prepared(memory, mask, [self.num_heads, num_queries])
+        let shared = SharedMemory::of(&memory);
+        let known = [self.num_heads, num_queries];
+        self.attention.prepared(memory, shared, mask, known)
     }
 
     /// The context of each query, from prepared keys and values.

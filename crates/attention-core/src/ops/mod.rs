@@ -36,7 +36,7 @@ mod weighted_sum;
 pub use additive_attention::additive_attention;
 pub use additive_score::additive_score;
 pub(crate) use backends::is_in_host_memory;
-pub(crate) use deferred_gradients::defer_gradients;
+pub(crate) use deferred_gradients::SharedTensor;
 pub use dot_product_attention::dot_product_attention;
 pub use dot_product_score::dot_product_score;
 pub(crate) use dropout::drop_weights;
@@ -150,9 +150,14 @@ pub trait AttentionOps: AttentionBackend {
         }
     }
 
-    /// The same tensor; in training its gradient may be made at once from what its readers deposit in `slot`.
+    /// `rows` for one reader of several. In training its gradient goes to `source`, of which `rows` is a view of
+    /// another shape, or a copy with padding cleared; it may be made from what readers deposit in `slot`.
     #[fusion(default)]
-    fn defer_gradients(tensor: FloatTensor<Self>, _slot: GradientSlot) -> FloatTensor<Self> {
-        tensor
+    fn read_shared(
+        _source: FloatTensor<Self>,
+        rows: FloatTensor<Self>,
+        _slot: GradientSlot,
+    ) -> FloatTensor<Self> {
+        rows
     }
 }

@@ -34,7 +34,7 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
     /// The probability to drop a weight, after softmax; `0.0` when not training.
     pub dropout: f64,
-    /// Of keys and values that went through [`AttentionOps::defer_gradients`].
+    /// Of keys and values that went through [`AttentionOps::read_shared`].
     pub shared: Option<SharedGradients>,
 }
 
@@ -88,12 +88,12 @@ pub fn additive_attention(
     let inputs = AdditiveAttentionInputs {
         mask: memory.mask.resolve(shape, &queries.device()),
         queries: queries.into_dispatch(),
-        keys: memory.keys().into_dispatch(),
-        values: memory.values().into_dispatch(),
+        keys: memory.read_keys().into_dispatch(),
+        values: memory.read_values().into_dispatch(),
         weight: weight.into_dispatch(),
         packed_keys: OptionalTensor::of(memory.packed_keys()),
         dropout,
-        shared: memory.shared.clone(),
+        shared: memory.shared_gradients(),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_attention(inputs))
 }

@@ -10,7 +10,7 @@ use burn::tensor::Shape;
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
-use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind, unary};
+use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
 use super::{TensorMap, TrackedInputs};
 use crate::ops::deferred_gradients::{Deferral, Deferred};
@@ -50,26 +50,31 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         }
     }
 
-    fn defer_gradients(tensor: FloatTensor<Self>, slot: GradientSlot) -> FloatTensor<Self> {
-        let Some(sum) = B::KERNELS.sum_deferred else {
-            return tensor;
-        };
-        let (tensor, node) = tensor.into_parts();
-        let state = SumState {
-            tensor: tensor.clone(),
+    fn read_shared(
+        source: FloatTensor<Self>,
+        rows: FloatTensor<Self>,
+        slot: GradientSlot,
+    ) -> FloatTensor<Self> {
+        let (source, node) = source.into_parts();
+        let rows = rows.into_primitive();
+        let state = SharedState {
+            source: source.shape(),
+            rows: rows.clone(),
             slot: slot.clone(),
-            sum,
+            sum: B::KERNELS.sum_deferred,
         };
-        let tensor = match DeferredGradient
+        match SharedGradient
             .prepare::<C>([node])
             .compute_bound()
             .stateful()
         {
-            OpsKind::Tracked(prep) => prep.finish(state, tensor),
-            OpsKind::UnTracked(prep) => prep.finish(tensor),
-        };
-        slot.open::<Deferred<B>>(tensor.id().value);
-        tensor
+            OpsKind::Tracked(prep) => {
+                let rows = prep.finish(state, rows);
+                slot.open::<Deferred<B>>(rows.id().value);
+                rows
+            }
+            OpsKind::UnTracked(prep) => prep.finish(rows),
+        }
     }
 }
 
@@ -191,10 +196,8 @@ where
                 (Gradient::Absent, _) => {}
                 (Gradient::Whole(gradient), _) => grads.register::<B>(parent, gradient),
                 (Gradient::Deferred(deferred), Some(slot)) => {
-                    let marker = deferred.marker();
-                    if slot.deposit(parent.value, deferred) {
-                        grads.register::<B>(parent, marker);
-                    }
+                    grads.register::<B>(parent, deferred.marker());
+                    slot.deposit(parent.value, deferred);
                 }
                 (Gradient::Deferred(_), None) => {
                     unreachable!("gradients are deferred only for tensors with a slot")
@@ -204,36 +207,47 @@ where
     }
 }
 
-/// The gradient of a tensor whose readers may deposit theirs.
+/// The gradient of a tensor with several readers, which may deposit theirs.
 #[derive(Debug)]
-struct DeferredGradient;
+struct SharedGradient;
 
 #[derive(Clone, Debug)]
-struct SumState<B: Backend> {
-    tensor: FloatTensor<B>,
+struct SharedState<B: Backend> {
+    /// The shape of the source.
+    source: Shape,
+    rows: FloatTensor<B>,
     slot: GradientSlot,
-    sum: SumDeferred<B>,
+    /// `None` where nothing is ever deposited.
+    sum: Option<SumDeferred<B>>,
 }
 
-impl<B: Backend> Backward<B, 1> for DeferredGradient {
-    type State = SumState<B>;
+impl<B: Backend> Backward<B, 1> for SharedGradient {
+    type State = SharedState<B>;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let SumState { tensor, slot, sum } = ops.state;
+        let SharedState {
+            source,
+            rows,
+            slot,
+            sum,
+        } = ops.state;
+        let [parent] = ops.parents;
+        let gradient = grads.consume::<B>(&ops.node);
+        // Otherwise a marker stands alone.
+        let whole = (gradient.shape() == rows.shape()).then_some(gradient);
         let deferred = slot.take::<Deferred<B>>(ops.node.id.value);
-        unary::<B, _>(ops.parents, ops.node, grads, |gradient| {
-            if deferred.is_empty() {
-                return gradient;
+        let total = match sum.filter(|_| !deferred.is_empty()) {
+            Some(sum) => {
+                let total = sum(deferred, rows);
+                Some(match whole {
+                    Some(whole) => B::float_add(total, whole),
+                    None => total,
+                })
             }
-            let total = sum(deferred, tensor);
-            // Other readers have registered whole gradients; where there are none, the marker stands alone.
-            let is_marker =
-                gradient.shape() == Shape::from([1; 4]) && total.shape() != gradient.shape();
-            if is_marker {
-                total
-            } else {
-                B::float_add(total, gradient)
-            }
-        });
+            None => whole,
+        };
+        if let (Some(parent), Some(total)) = (parent, total) {
+            grads.register::<B>(parent.id, B::float_reshape(total, source));
+        }
     }
 }

@@ -6,29 +6,34 @@
 //!
 //! # The invariant
 //!
-//! A [`GradientSlot`] belongs to one node of the graph, and **what is in it is exactly what is missing from that node's
-//! gradient.** It holds since
+//! A [`GradientSlot`] belongs to one tensor, the source. Each reader gets a node of its own, whose only parent is the
+//! source, and **during a backward pass, what is in the slot is exactly what is missing from the source's gradient**;
+//! between passes the slot is empty. It holds since
 //!
-//! 1. *Who opens*: [`AttentionOps::defer_gradients`](super::AttentionOps::defer_gradients), once, when it makes the
-//!    node. A slot is never opened twice, so its node never changes.
-//! 2. *Who deposits*: the backward pass of an operation whose parent that node is (it compares ids, see [`Deferral`]).
-//!    It registers no gradient there, but a [marker](Deferred::marker), a single 0, with the first deposit: the node
-//!    has a gradient then, and Burn calls its backward pass. An operation that does not find its own parent in the slot
+//! 1. *Who opens*: [`AttentionOps::read_shared`](super::AttentionOps::read_shared), once for each node that it makes.
+//! 2. *Who deposits*: the backward pass of an operation whose parent is such a node (it compares ids, see
+//!    [`Deferral`]). It registers no gradient there, but a [marker](Deferred::marker), a single 0: the node has a
+//!    gradient then, and Burn calls its backward pass. An operation that does not find its own parent in the slot
 //!    registers whole gradients.
-//! 3. *Who takes*: the backward pass of the node itself, all at once, and adds what other readers have registered.
-//! 4. *When*: Burn runs a backward pass in the order of decreasing depth. A reader is deeper than the node, its parent,
-//!    so all readers that take part have deposited before the node takes. A reader that takes part has the node among
-//!    its ancestors, so the node takes part, too, and nothing stays behind. Burn locks the graph for the pass, hence no
-//!    other thread deposits meanwhile, and consumes the node's step, hence it takes once.
+//! 3. *Who takes*: of the nodes that take part, the one whose backward pass is first, all at once, for the source. The
+//!    others find nothing, and pass on what was registered with them but for the marker.
+//! 4. *When*: Burn runs a backward pass in the order of decreasing depth. All nodes of a slot are one deeper than the
+//!    source, and a reader is deeper than its node, so all readers that take part have deposited before a node takes.
+//!    A reader that takes part has its node among its ancestors, so that node takes part, too, and nothing stays
+//!    behind. Burn locks the graph for the pass, hence no other thread deposits meanwhile.
 //!
-//! A deposit of another type than the slot was opened for (another backend's) or for another node is a panic that names
-//! both, as is a node that takes from a slot which is not its own.
+//! Nothing of it outlives a pass but the source: if that is a leaf, there may be any number of passes, as for any leaf.
+//!
+//! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
+//! panic that names both, as is a node that takes from a slot which is not its own.
 
 pub(super) mod cpu;
 
 use std::any::{Any, type_name};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, TensorMetadata};
 use burn::tensor::Tensor;
@@ -41,8 +46,8 @@ pub struct GradientSlot(Arc<Mutex<Option<Deposits>>>);
 
 #[derive(Debug)]
 struct Deposits {
-    /// The id of the node whose gradient it is.
-    node: u64,
+    /// The ids of the nodes that read the source, and have not yet taken.
+    nodes: HashSet<u64>,
     /// A `Vec` of what is deposited, whose type depends on the backend.
     entries: Box<dyn Any + Send>,
     /// The name of that type.
@@ -72,48 +77,47 @@ impl SharedGradients {
 }
 
 impl GradientSlot {
-    /// Belongs to `node` from now on, for deposits of type `E`.
+    /// `node` reads the source, too; deposits are of type `E`.
     ///
     /// # Panics
-    /// If it belongs to a node already.
+    /// If the slot is for another type.
     pub(super) fn open<E: Any + Send>(&self, node: u64) {
         let mut deposits = self.lock();
-        assert!(
-            deposits.is_none(),
-            "gradient slot: expected a new one for node {node}, got one that is open: {deposits:?}"
-        );
-        *deposits = Some(Deposits {
-            node,
+        let deposits = deposits.get_or_insert_with(|| Deposits {
+            nodes: HashSet::new(),
             entries: Box::new(Vec::<E>::new()),
             entry: type_name::<E>(),
         });
+        deposits.entries::<E>();
+        deposits.nodes.insert(node);
     }
 
     fn is_of(&self, node: u64) -> bool {
         let deposits = self.lock();
         deposits
             .as_ref()
-            .is_some_and(|deposits| deposits.node == node)
+            .is_some_and(|deposits| deposits.nodes.contains(&node))
     }
 
-    /// Deposits for `node`; true for the first deposit since they were last taken.
+    /// Deposits what `node` was to receive.
     ///
     /// # Panics
-    /// If the slot is another node's, or for another type.
-    pub(super) fn deposit<E: Any + Send>(&self, node: u64, entry: E) -> bool {
+    /// If it is not a node of this slot, or the slot is for another type.
+    pub(super) fn deposit<E: Any + Send>(&self, node: u64, entry: E) {
         let mut deposits = self.lock();
-        let entries = Deposits::entries::<E>(&mut deposits, node);
-        entries.push(entry);
-        entries.len() == 1
+        let deposits = Deposits::of(&mut deposits, node);
+        deposits.entries().push(entry);
     }
 
-    /// Takes all deposits for `node`, in their order.
+    /// Takes all deposits, in their order, and closes the slot for `node`.
     ///
     /// # Panics
-    /// If the slot is another node's, or for another type.
+    /// If it is not a node of this slot, or the slot is for another type.
     pub(super) fn take<E: Any + Send>(&self, node: u64) -> Vec<E> {
         let mut deposits = self.lock();
-        std::mem::take(Deposits::entries::<E>(&mut deposits, node))
+        let deposits = Deposits::of(&mut deposits, node);
+        deposits.nodes.remove(&node);
+        std::mem::take(deposits.entries())
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Deposits>> {
@@ -122,17 +126,21 @@ impl GradientSlot {
 }
 
 impl Deposits {
-    fn entries<E: Any + Send>(deposits: &mut Option<Self>, node: u64) -> &mut Vec<E> {
+    fn of(deposits: &mut Option<Self>, node: u64) -> &mut Self {
         let deposits = deposits
             .as_mut()
             .unwrap_or_else(|| panic!("gradient slot: expected an open one for node {node}"));
         assert!(
-            deposits.node == node,
-            "gradient slot: expected the slot of node {node}, got that of node {}",
-            deposits.node
+            deposits.nodes.contains(&node),
+            "gradient slot: expected the slot of node {node}, got that of nodes {:?}",
+            deposits.nodes
         );
-        let expected = deposits.entry;
-        let entries = deposits.entries.downcast_mut();
+        deposits
+    }
+
+    fn entries<E: Any + Send>(&mut self) -> &mut Vec<E> {
+        let expected = self.entry;
+        let entries = self.entries.downcast_mut();
         entries.unwrap_or_else(|| {
             panic!(
                 "gradient slot: expected deposits of {expected}, got {}",
@@ -145,7 +153,7 @@ impl Deposits {
 /// Whether an operation may defer gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deferral {
-    /// Each tracked tensor with a slot is the node of that slot.
+    /// Each tracked tensor with a slot is a node of that slot.
     Allowed,
     /// Whole gradients are needed.
     Forbidden,
@@ -209,16 +217,48 @@ impl<B: Backend> Deferred<B> {
     }
 }
 
-/// The same tensor; in training its gradient may be made at once from what its readers deposit in `slot`, which is new.
-pub(crate) fn defer_gradients(tensor: Tensor<4>, slot: &GradientSlot) -> Tensor<4> {
-    if tensor.dims().contains(&0) {
-        return tensor;
+/// A tensor with many readers.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedTensor {
+    /// What the gradients go to, in the graph: a leaf as it was given, with three axes or four, or `rows`.
+    source: FloatTensor<Dispatch>,
+    /// What is read, `[batch, key_heads, keys, size]`: the source with four axes, padding cleared.
+    rows: Tensor<4>,
+    slot: GradientSlot,
+}
+
+impl SharedTensor {
+    /// Readers of `rows`.
+    pub(crate) fn new(rows: Tensor<4>) -> Self {
+        Self::of_leaf(rows.clone(), rows)
     }
-    let tensor = tensor.into_dispatch();
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::defer_gradients(
-        tensor,
-        slot.clone(),
-    ))
+
+    /// Readers of `rows`, whose gradients go to `leaf`: with another shape and uncleared padding, it is the same.
+    pub(crate) fn of_leaf<const D: usize>(leaf: Tensor<D>, rows: Tensor<4>) -> Self {
+        Self {
+            source: leaf.into_dispatch(),
+            rows,
+            slot: GradientSlot::default(),
+        }
+    }
+
+    pub(crate) fn is_leaf(&self) -> bool {
+        Dispatch::float_is_require_grad(&self.source)
+    }
+
+    /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot).
+    pub(crate) fn read(&self) -> Tensor<4> {
+        if self.rows.dims().contains(&0) {
+            return self.rows.clone();
+        }
+        let (source, rows) = (self.source.clone(), self.rows.clone().into_dispatch());
+        let slot = self.slot.clone();
+        Tensor::from_dispatch(<Dispatch as AttentionOps>::read_shared(source, rows, slot))
+    }
+
+    pub(crate) fn slot(&self) -> GradientSlot {
+        self.slot.clone()
+    }
 }
 
 #[cfg(test)]
@@ -229,10 +269,11 @@ mod tests {
     fn deposits_are_taken_once_and_in_order() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
-        assert!(slot.deposit(7, 1_u8));
-        assert!(!slot.deposit(7, 2_u8));
+        slot.open::<u8>(8);
+        slot.deposit(8, 1_u8);
+        slot.deposit(7, 2_u8);
         assert_eq!(slot.take::<u8>(7), [1, 2]);
-        assert_eq!(slot.take::<u8>(7), [0_u8; 0]);
+        assert_eq!(slot.take::<u8>(8), [0_u8; 0]);
     }
 
     #[test]
@@ -244,7 +285,15 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "expected the slot of node 8, got that of node 7")]
+    #[should_panic(expected = "expected deposits of u8, got u16")]
+    fn a_node_of_another_type_is_refused() {
+        let slot = GradientSlot::default();
+        slot.open::<u8>(7);
+        slot.open::<u16>(8);
+    }
+
+    #[test]
+    #[should_panic(expected = "expected the slot of node 8, got that of nodes {7}")]
     fn another_node_cannot_take() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
@@ -252,11 +301,12 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "expected a new one for node 8")]
-    fn a_slot_is_opened_once() {
+    #[should_panic(expected = "expected the slot of node 7, got that of nodes {}")]
+    fn a_node_takes_once() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
-        slot.open::<u8>(8);
+        slot.take::<u8>(7);
+        slot.take::<u8>(7);
     }
 
     #[test]
@@ -264,11 +314,13 @@ mod tests {
         let [keys, values] = [1, 2].map(|node| {
             let slot = GradientSlot::default();
             slot.open::<u8>(node);
+            slot.open::<u8>(node + 10);
             Some(slot)
         });
         let slots = [None, keys, values];
         let allowed = |nodes| Deferral::of(&slots, nodes) == Deferral::Allowed;
         assert!(allowed([Some(5), Some(1), Some(2)]));
+        assert!(allowed([Some(5), Some(11), Some(2)]));
         assert!(allowed([Some(5), None, Some(2)]));
         assert!(!allowed([Some(5), Some(2), Some(2)]));
         assert!(!allowed([Some(5), Some(1), Some(9)]));

@@ -34,7 +34,7 @@ pub struct DotProductAttentionInputs<B: Backend> {
     pub scale: f64,
     /// The probability to drop a weight, after softmax; `0.0` when not training.
     pub dropout: f64,
-    /// Of keys and values that went through [`AttentionOps::defer_gradients`].
+    /// Of keys and values that went through [`AttentionOps::read_shared`].
     pub shared: Option<SharedGradients>,
 }
 
@@ -99,13 +99,13 @@ pub fn dot_product_attention(
     };
     let inputs = DotProductAttentionInputs {
         queries: with_elements(queries).into_dispatch(),
-        keys: with_elements(memory.keys()).into_dispatch(),
-        values: memory.values().into_dispatch(),
+        keys: with_elements(memory.read_keys()).into_dispatch(),
+        values: memory.read_values().into_dispatch(),
         bias: OptionalTensor::of(bias),
         mask,
         scale,
         dropout,
-        shared: memory.shared.clone(),
+        shared: memory.shared_gradients(),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_attention(inputs))
 }
