@@ -46,19 +46,6 @@ pub fn each_training(test: impl Fn(&Device)) {
     run(plain().into_iter().map(Device::autodiff).collect(), test);
 }
 
-/// Runs a test on every device whose memory is that of this process, with autodiff.
-pub fn each_training_on_host(test: impl Fn(&Device)) {
-    let is_on_host = |device: &Device| {
-        let name = format!("{device:?}");
-        name.contains("Flex") || name.contains("NdArray")
-    };
-    let devices: Vec<_> = plain().into_iter().filter(is_on_host).collect();
-    // None is chosen where the tests run on a GPU alone.
-    if !devices.is_empty() {
-        run(devices.into_iter().map(Device::autodiff).collect(), test);
-    }
-}
-
 /// Runs a test on every device, first without and then with autodiff.
 pub fn each_both_ways(test: impl Fn(&Device)) {
     each(&test);

@@ -125,7 +125,7 @@ fn poisoned(array: &Array) -> Array {
 
 #[test]
 fn pass_on_nothing_that_is_not_finite() {
-    device::each_training_on_host(|device| {
+    device::each_training(|device| {
         for (name, mask) in masks() {
             for (kind, problem) in Problem::both(SIZES, &mask) {
                 let clean = problem.with_grad_weights(7);
@@ -145,7 +145,7 @@ fn pass_on_nothing_that_is_not_finite() {
 
 #[test]
 fn are_zero_with_a_weight_that_is_not_finite() {
-    device::each_training_on_host(|device| {
+    device::each_training(|device| {
         for (queries, weight) in [
             (1, f64::NAN),
             (2, f64::INFINITY),
@@ -173,7 +173,7 @@ fn are_zero_with_a_weight_that_is_not_finite() {
 /// In grouped heads, where another query attends to no key in one head alone.
 #[test]
 fn in_heads_pass_on_nothing_that_is_not_finite() {
-    device::each_training_on_host(|device| {
+    device::each_training(|device| {
         let config = MultiHeadAttentionConfig::new(12, 6).with_num_key_value_heads(Some(2));
         let module = config.init(device);
         let flags = Array::from_fn(&[2, 6, 4, 7], |at| {
@@ -217,7 +217,7 @@ fn in_heads_pass_on_nothing_that_is_not_finite() {
 
 #[test]
 fn in_steps_with_a_state_pass_on_nothing_that_is_not_finite() {
-    device::each_training_on_host(|device| {
+    device::each_training(|device| {
         let module = LocationAttentionConfig::new(4, 5, 3).init(device);
         let keys = Array::draw(1, &[2, 6, 5]).f32::<3>(device);
         let mask = Mask::valid_lens(Tensor::from_ints([6, 0], device));

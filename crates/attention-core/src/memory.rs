@@ -123,7 +123,8 @@ impl Memory {
         Self::of_cleared(keys, values, mask)
     }
 
-    /// [`of_projected`](Self::of_projected), where padding was cleared before the projection, and the mask found to fit.
+    /// [`of_projected`](Self::of_projected), where padding was cleared before the projection, and the mask found to
+    /// fit.
     pub(crate) fn of_cleared(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         Self {
             keys,

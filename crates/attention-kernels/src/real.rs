@@ -61,7 +61,7 @@ compiled! {
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,
         context: &mut [Self],
-        lse: &mut [Self],
+        lse: &mut [f64],
     ) = stream::forward;
     fn additive_backward(
         level: Level,
@@ -73,7 +73,7 @@ compiled! {
         level: Level,
         attention: &Attention<Self, DotProductScore<Self>>,
         context: &mut [Self],
-        lse: &mut [Self],
+        lse: &mut [f64],
     ) = stream::forward;
     fn dot_product_backward(
         level: Level,

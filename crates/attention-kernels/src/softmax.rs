@@ -113,12 +113,12 @@ impl<E: Real> Job<E> for Forward<'_, E> {
             weights[range.end..].fill(E::ZERO);
             weights[range.clone()].copy_from_slice(&scores[range.clone()]);
             mask.fill(&range, &mut weights[range.clone()], -E::INFINITY);
-            let lse = softmax(simd, &mut weights[range.clone()]);
-            if lse.to_f64().is_nan() {
+            let Normalization { sum, .. } = softmax(simd, &mut weights[range.clone()]);
+            if sum.to_f64().is_nan() {
                 // A NaN that is attended to reaches all that is, what underflows beside it too.
                 for key in range.filter(|key| mask.attends(*key)) {
                     if scores[key] != -E::INFINITY {
-                        weights[key] = lse;
+                        weights[key] = sum;
                     }
                 }
             }
@@ -126,17 +126,34 @@ impl<E: Real> Job<E> for Forward<'_, E> {
     }
 }
 
-/// Softmax in place; minus infinity masks. Returns the logarithm of the sum of `e^score`, minus infinity if all are
-/// masked.
+/// What the powers of a row were divided by.
+pub(crate) struct Normalization<E> {
+    /// The largest score.
+    pub largest: E,
+    /// The sum of `e^(score - largest)`.
+    pub sum: E,
+}
+
+impl<E: Real> Normalization<E> {
+    /// The logarithm of the sum of `e^score`, minus infinity if all are masked.
+    pub(crate) fn log_sum_exp(&self) -> f64 {
+        self.largest.to_f64() + self.sum.to_f64().ln()
+    }
+}
+
+/// Softmax in place; minus infinity masks.
 #[inline(always)]
-pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
+pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> Normalization<E> {
     let largest = largest(simd, row);
     // All are masked, or one is NaN beside masked ones: then the maximum must not be subtracted.
     if largest == -E::INFINITY {
         for x in row {
             *x = if *x == -E::INFINITY { E::ZERO } else { *x };
         }
-        return largest;
+        return Normalization {
+            largest,
+            sum: E::ZERO,
+        };
     }
     let shift = simd.splat(largest);
     let mut sum = simd.zero();
@@ -158,7 +175,7 @@ pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> E {
         // A masked weight stays 0 beside a NaN.
         *x = if *x == E::ZERO { E::ZERO } else { *x * factor };
     }
-    largest + sum.ln()
+    Normalization { largest, sum }
 }
 
 /// The largest element that is not NaN; minus infinity if there is none.

@@ -11,7 +11,7 @@
 //! | L2 | [`QUERY_BLOCK`], [`KEY_TILE`], [`KEY_STRIDE`] | fused attention: a tile of scores is 27 KiB, twice backward |
 //! | panels | [`KEY_PANEL`] | a tile of fused attention starts with a panel of products |
 //! | L2 | [`SCORE_QUERIES`] | the additive score, forward: 32 queries of 256 units are 32 KiB |
-//! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 32 terms |
+//! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 16 terms |
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
@@ -37,7 +37,7 @@ pub(crate) const UNIT_LANES: usize = 16;
 
 /// Hidden units that are summed by themselves. The terms of a score add up to much more than the score does; a sum that
 /// starts at half the chunk's weight stays small, and so does its rounding. Fewer cost an addition more often.
-pub(crate) const UNIT_CHUNK: usize = 32;
+pub(crate) const UNIT_CHUNK: usize = 16;
 
 /// The most queries in a block of the fused kernels: a multiple of the rows of every product's register block.
 pub(crate) const QUERY_BLOCK: usize = 48;

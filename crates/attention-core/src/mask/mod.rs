@@ -18,8 +18,8 @@ use resolve::Resolved;
 /// masks: a query attends to a key where both say so.
 ///
 /// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query
-/// that attends to no key at all gets weights, context and gradients of exactly zero; on flex and ndarray, whatever it
-/// holds, or receives as the gradient of its context.
+/// that attends to no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as
+/// the gradient of its context.
 ///
 /// ```
 /// use attention_core::Mask;

@@ -1,10 +1,10 @@
 //! Padding cleared, and queries that attend to no key: what they hold must not reach a gradient through a product.
 
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
 use burn::tensor::Tensor;
 
-use super::masked::{Masked, upload};
+use super::masked::{Masked, bool_dtype, upload};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
@@ -41,7 +41,7 @@ pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize
 }
 
 /// Zeros for the queries that attend to no key in any head, before a projection whose gradient would multiply by what
-/// they hold. A mask on a device is not walked: such queries must be finite there.
+/// they hold.
 ///
 /// # Shapes
 /// - queries and result `[batch, heads or 1, queries, size]`, for `heads` heads of `num_keys` keys
@@ -63,7 +63,7 @@ pub(crate) fn fill_keyless(
 }
 
 /// Zeros for the rows of queries that attend to none of `num_keys` keys, in the row's head or, where the rows have but
-/// one, in any: what they hold, or receive as a gradient, goes nowhere. Only a mask on the host is walked.
+/// one, in any: what they hold, or receive as a gradient, goes nowhere.
 ///
 /// # Shapes
 /// - rows and result `[batch, heads or 1, queries, size]`
@@ -72,19 +72,35 @@ pub(super) fn fill_rows_without_key<B: Backend>(
     mask: &ResolvedMask<B>,
     num_keys: usize,
 ) -> FloatTensor<B> {
-    let ResolvedMask::Host { mask } = mask else {
+    let Some(mut keyless) = without_key::<B>(&rows, mask, num_keys) else {
         return rows;
     };
-    let Some((keyless, shape)) = mask.keyless(num_keys) else {
-        return rows;
-    };
-    let mut keyless = upload::<B>(keyless, shape, &rows.device());
-    let [_, heads, ..] = shape;
-    if heads > rows.shape()[1] {
+    if keyless.shape()[1] > rows.shape()[1] {
         keyless = B::bool_all_dim(keyless, 1);
     }
     let keyless = B::bool_expand(keyless, rows.shape());
     B::float_mask_fill(rows, keyless, 0.0.into())
+}
+
+/// True for a query that attends to no key, `[batch or 1, heads or 1, queries or 1, 1]`; `None` if it is known that
+/// there is none.
+fn without_key<B: Backend>(
+    like: &FloatTensor<B>,
+    mask: &ResolvedMask<B>,
+    num_keys: usize,
+) -> Option<BoolTensor<B>> {
+    match mask {
+        ResolvedMask::None => None,
+        ResolvedMask::Host { mask } => {
+            let (keyless, shape) = mask.keyless(num_keys)?;
+            Some(upload::<B>(keyless, shape, &like.device()))
+        }
+        ResolvedMask::Intervals { start, end } => {
+            let bool_dtype = bool_dtype::<B>(like);
+            Some(B::int_lower_equal(end.clone(), start.clone(), bool_dtype))
+        }
+        _ => Masked::<B>::new(mask.clone(), num_keys, like).all_keys(),
+    }
 }
 
 /// The definition. A mask on the host is walked there.

@@ -53,7 +53,7 @@ pub(super) struct Attended<B: Backend, I> {
     pub(super) inputs: I,
     /// `[batch, heads, queries, value_size]`
     pub(super) context: FloatTensor<B>,
-    /// The logarithm of each row's sum, `[batch, heads, queries]`; of half precision in f32.
+    /// The logarithm of each row's sum, `[batch, heads, queries]`, in f64.
     pub(super) lse: FloatTensor<B>,
     /// What dropout drew from, if it is active.
     pub(super) seed: Option<FloatTensor<B>>,

@@ -73,6 +73,11 @@ impl<B: Backend> Masked<B> {
         self.0.as_ref().is_some_and(|masked| masked.shape()[2] > 1)
     }
 
+    /// True for a query all of whose keys are masked, `[batch or 1, heads or 1, queries or 1, 1]`.
+    pub(super) fn all_keys(self) -> Option<BoolTensor<B>> {
+        self.0.map(|masked| B::bool_all_dim(masked, 3))
+    }
+
     /// Fills `[batch, heads, queries, keys]` where masked.
     pub(super) fn fill(&self, tensor: FloatTensor<B>, value: f64) -> FloatTensor<B> {
         match &self.0 {

@@ -103,7 +103,7 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     ///
     /// # Panics
     /// If the shapes do not fit together.
-    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [f64]) {
         let score = AdditiveScore::new(self);
         E::additive_forward(level, &self.attention(&score), context, lse);
     }

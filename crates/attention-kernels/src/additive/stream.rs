@@ -222,7 +222,7 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         level: Level,
         attention: &Attention<E, Self>,
         context: &mut [E],
-        lse: &mut [E],
+        lse: &mut [f64],
     ) {
         decode::forward(level, attention, context, lse);
     }

@@ -86,14 +86,14 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
     ///
     /// # Panics
     /// If the shapes do not fit together.
-    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [E]) {
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [f64]) {
         let score = DotProductScore::new(self);
         E::dot_product_forward(level, &self.attention(&score), context, lse);
     }
 
     /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.
     ///
-    /// The weights are computed again from the log-sum-exp, and are as precise as that is: to within `epsilon * |lse|`.
+    /// The weights are computed again, from the scores and the log-sum-exp.
     /// Where a query attends to no key all gradients are 0, whatever that of the context holds. The number of threads
     /// changes no bit.
     ///

@@ -223,7 +223,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         level: Level,
         attention: &Attention<E, Self>,
         context: &mut [E],
-        lse: &mut [E],
+        lse: &mut [f64],
     ) {
         decode::forward(level, attention, context, lse);
     }

@@ -24,7 +24,7 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
     context: &mut [E],
-    lse: &mut [E],
+    lse: &mut [f64],
 ) {
     attention.check_forward(context, lse);
     if attention.is_decode {
@@ -129,7 +129,7 @@ struct Task<'a, E: Real, T: TileScore<E>> {
     /// `[queries, value_size]`
     context: &'a mut [E],
     /// `[queries]`
-    lse: &'a mut [E],
+    lse: &'a mut [f64],
 }
 
 impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {

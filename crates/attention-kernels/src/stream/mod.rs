@@ -21,6 +21,7 @@ use crate::rows::Row;
 use crate::{Dropout, HeadIndex, Mask, Real, Rows};
 
 pub(crate) use backward::backward;
+pub(crate) use context_gradient::in_two_parts;
 pub(crate) use forward::forward;
 pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
 pub(crate) use score::{Phase, Sizes, TileScore};
@@ -30,8 +31,9 @@ pub(crate) use score::{Phase, Sizes, TileScore};
 pub struct AttentionOutputs<'a, E> {
     /// The context, `[batch, heads, queries, value_size]`.
     pub context: Rows<'a, E>,
-    /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`.
-    pub lse: &'a [E],
+    /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`; in `f64`, since its error is
+    /// that of all weights of the query.
+    pub lse: &'a [f64],
     /// The gradient of the context, `[batch, heads, queries, value_size]`.
     pub context_gradient: Rows<'a, E>,
 }
@@ -95,7 +97,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 
     /// # Panics
     /// If inputs and outputs do not fit together.
-    fn check_forward(&self, context: &[E], lse: &[E]) {
+    fn check_forward(&self, context: &[E], lse: &[f64]) {
         self.check();
         let [batch, heads, queries, _] = self.score.sizes().pairs();
         let [.., value_size] = self.values.shape();

@@ -132,19 +132,17 @@ impl<E: Real> RunningSoftmax<E> {
         value_size: usize,
         scale: E,
         context: &mut [E],
-        lse: &mut [E],
+        lse: &mut [f64],
     ) {
         let stride = padded::<E, S>(value_size);
         for (i, lse) in lse.iter_mut().enumerate() {
             let sum = simd.sum(simd.load(&self.sums[i * S::LANES..]));
             let factor = if sum == E::ZERO { E::ZERO } else { scale / sum };
-            // The backward pass amplifies the error of this sum: it is rounded once.
             let most = self.maxima[i].to_f64() * self.unit.to_f64() * std::f64::consts::LN_2;
-            let natural = most + sum.to_f64().ln();
             *lse = if sum == E::ZERO {
-                -E::INFINITY
+                f64::NEG_INFINITY
             } else {
-                E::from_f64(natural)
+                most + sum.to_f64().ln()
             };
             let factor = simd.splat(factor);
             let from = &self.context[i * stride..(i + 1) * stride];

@@ -142,7 +142,7 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
         level: Level,
         attention: &Attention<E, Self>,
         context: &mut [E],
-        lse: &mut [E],
+        lse: &mut [f64],
     );
 
     /// The backward pass of a decoding step; sizes are checked, none is 0.

@@ -25,7 +25,7 @@ fn plain<E: Real>(
     let scale = E::from_f64(case.scale());
     let mut r = Results {
         context: vec![E::ZERO; batch * heads * queries * value_size],
-        lse: vec![-E::INFINITY; batch * heads * queries],
+        lse: vec![f64::NEG_INFINITY; batch * heads * queries],
         queries: vec![E::ZERO; inputs.queries.len()],
         keys: vec![E::ZERO; inputs.keys.len()],
         values: vec![E::ZERO; inputs.values.len()],
@@ -69,7 +69,7 @@ fn plain<E: Real>(
                     .fold(-E::INFINITY, |m, &s| if s > m { s } else { m });
                 let powers: Vec<E> = scores.iter().map(|&s| (s - most).exp()).collect();
                 let sum: E = powers.iter().copied().sum();
-                r.lse[row] = most + sum.ln();
+                r.lse[row] = most.to_f64() + sum.to_f64().ln();
                 let kept: Vec<E> = attended
                     .iter()
                     .map(|&j| {
@@ -112,15 +112,15 @@ fn plain<E: Real>(
 }
 
 /// The largest difference to the oracle, and the largest magnitude of the oracle.
-fn error<E: Real>(got: &[E], oracle: &[f64]) -> (f64, f64) {
+fn error(got: &[f64], oracle: &[f64]) -> (f64, f64) {
     let mut most = (0.0_f64, 0.0_f64);
     for (got, &oracle) in got.iter().zip(oracle) {
-        if oracle == f64::NEG_INFINITY && got.to_f64() == oracle {
+        if oracle == f64::NEG_INFINITY && *got == oracle {
             continue;
         }
         assert!(oracle.is_finite(), "the oracle is {oracle}");
         assert!(got.is_finite(), "got {got} for {oracle}");
-        most.0 = most.0.max((got.to_f64() - oracle).abs());
+        most.0 = most.0.max((got - oracle).abs());
         most.1 = most.1.max(oracle.abs());
     }
     most
@@ -155,8 +155,8 @@ pub(crate) fn assert_precise<E: Real>(
         .zip(oracle.fields())
         .zip(composition.fields());
     for (index, (((name, got), (_, oracle)), (_, composition))) in fields.enumerate() {
-        let (error_got, magnitude) = error(got, oracle);
-        let (error_plain, _) = error(composition, oracle);
+        let (error_got, magnitude) = error(&got, &oracle);
+        let (error_plain, _) = error(&composition, &oracle);
         // A gradient of the score is the difference of two sums of `value_size` products, which may cancel.
         let difference = (case.value_size as f64).sqrt();
         let terms = match name {
@@ -170,15 +170,10 @@ pub(crate) fn assert_precise<E: Real>(
         } else {
             1e-14 * case.spread.max(1.0)
         };
-        // The backward pass knows the weights as well as the log-sum-exp is rounded.
+        // The backward pass knows the weights as well as the log-sum-exp, which is an `f64`.
         let lse = oracle_lse.iter().filter(|lse| lse.is_finite());
         let lse = lse.fold(0.0_f64, |most, lse| most.max(lse.abs()));
-        let epsilon = if size_of::<E>() == 4 {
-            f64::from(f32::EPSILON)
-        } else {
-            f64::EPSILON
-        };
-        let rounding = if index < 2 { 0.0 } else { lse * epsilon };
+        let rounding = if index < 2 { 0.0 } else { lse * f64::EPSILON };
         let floor = magnitude.max(terms) * unit.max(rounding);
         let allowed = error_plain * if index < 2 { 2.0 } else { 3.0 };
         assert!(

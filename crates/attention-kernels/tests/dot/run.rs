@@ -10,7 +10,7 @@ use crate::case::{Case, Inputs};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results<E> {
     pub(crate) context: Vec<E>,
-    pub(crate) lse: Vec<E>,
+    pub(crate) lse: Vec<f64>,
     pub(crate) queries: Vec<E>,
     pub(crate) keys: Vec<E>,
     pub(crate) values: Vec<E>,
@@ -18,14 +18,15 @@ pub(crate) struct Results<E> {
 }
 
 impl<E: Real> Results<E> {
-    pub(crate) fn fields(&self) -> [(&'static str, &[E]); 6] {
+    pub(crate) fn fields(&self) -> [(&'static str, Vec<f64>); 6] {
+        let wide = |elements: &[E]| elements.iter().map(|x| x.to_f64()).collect();
         [
-            ("context", &self.context),
-            ("lse", &self.lse),
-            ("query gradient", &self.queries),
-            ("key gradient", &self.keys),
-            ("value gradient", &self.values),
-            ("bias gradient", &self.bias),
+            ("context", wide(&self.context)),
+            ("lse", self.lse.clone()),
+            ("query gradient", wide(&self.queries)),
+            ("key gradient", wide(&self.keys)),
+            ("value gradient", wide(&self.values)),
+            ("bias gradient", wide(&self.bias)),
         ]
     }
 
@@ -34,7 +35,7 @@ impl<E: Real> Results<E> {
         let fields = self.fields();
         fields
             .iter()
-            .flat_map(|(_, elements)| elements.iter().map(|x| x.to_f64().to_bits()))
+            .flat_map(|(_, elements)| elements.iter().map(|x| x.to_bits()))
             .collect()
     }
 
@@ -98,7 +99,7 @@ pub(crate) fn run<E: Real>(
     let poison = E::from_f64(f64::NAN);
     let mut results = Results {
         context: vec![poison; batch * heads * queries * value_size],
-        lse: vec![poison; batch * heads * queries],
+        lse: vec![f64::NAN; batch * heads * queries],
         queries: vec![E::ZERO; batch * heads * queries * size],
         keys: vec![E::ZERO; batch * key_heads * keys * size],
         values: vec![E::ZERO; batch * key_heads * keys * value_size],

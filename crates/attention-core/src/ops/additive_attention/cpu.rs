@@ -44,11 +44,11 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let [context_shape, lse_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
     let (context, lse) = with_real!(dtype, E => {
-        let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<E>(&lse_shape));
+        let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<f64>(&lse_shape));
         kernel::<B, E>(&inputs, &seed).forward(Level::current(), &mut context, &mut lse);
         (
             tensor::<B, E>(context, context_shape, dtype, &inputs.queries),
-            tensor::<B, E>(lse, lse_shape, E::DTYPE, &inputs.queries),
+            tensor::<B, f64>(lse, lse_shape, f64::DTYPE, &inputs.queries),
         )
     });
     let saved = Attended {

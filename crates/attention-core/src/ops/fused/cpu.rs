@@ -38,7 +38,7 @@ pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: CpuReal, I>(
 ) -> AttentionOutputs<'a, E> {
     AttentionOutputs {
         context: rows::<B, E>(&saved.context),
-        lse: elements::<B, E>(&saved.lse),
+        lse: elements::<B, f64>(&saved.lse),
         context_gradient: rows::<B, E>(gradient),
     }
 }

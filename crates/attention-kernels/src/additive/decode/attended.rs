@@ -35,7 +35,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         &mut self,
         simd: S,
         group: &Group<'a, E>,
-        mut lse: Option<&mut [E]>,
+        mut lse: Option<&mut [f64]>,
     ) {
         let inputs = &group.attention.score.inputs;
         let [_, _, num_keys, _] = inputs.keys.shape();
@@ -54,9 +54,9 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         for (row, mask) in self.masks.iter().enumerate() {
             let weights = &mut self.weights[row * self.stride..(row + 1) * self.stride];
             mask.fill(&keys, weights, -E::INFINITY);
-            let sum = softmax(simd, weights);
+            let normalization = softmax(simd, weights);
             if let Some(lse) = &mut lse {
-                lse[row] = sum;
+                lse[row] = normalization.log_sum_exp();
             }
         }
     }

@@ -14,7 +14,7 @@ pub(in crate::additive) fn forward<E: Real>(
     level: Level,
     attention: &Decode<E>,
     context: &mut [E],
-    lse: &mut [E],
+    lse: &mut [f64],
 ) {
     let heads = attention.score.heads;
     let [_, _, num_queries, _] = attention.score.inputs.queries.shape();
@@ -49,7 +49,7 @@ struct Forward<'a, 'b, E> {
     /// `[group, queries, value_size]`
     context: &'b mut [E],
     /// `[group, queries]`
-    lse: &'b mut [E],
+    lse: &'b mut [f64],
 }
 
 impl<E: Real> Job<E> for Forward<'_, '_, E> {

@@ -8,7 +8,7 @@ use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::{Job, Level, Simd};
 use crate::slices::{add, equal_parts, softmax_gradient};
-use crate::stream::{AttentionOutputs, Gradients, TileScore};
+use crate::stream::{AttentionOutputs, Gradients, TileScore, in_two_parts};
 
 /// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.
 pub(in crate::dot) fn backward<E: Real>(
@@ -94,7 +94,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                     continue;
                 }
                 let lse = outputs.lse[at.position(heads.heads) * num_queries + query];
-                keys.weigh(simd, lse);
+                keys.weigh(simd, in_two_parts(lse));
                 let ScoredKeys {
                     attended,
                     query: scaled_query,

@@ -14,7 +14,7 @@ pub(in crate::dot) fn forward<E: Real>(
     level: Level,
     attention: &Decode<E>,
     context: &mut [E],
-    lse: &mut [E],
+    lse: &mut [f64],
 ) {
     let heads = attention.score.sizes().heads;
     let context = equal_parts(context, heads.count());
@@ -35,7 +35,7 @@ struct Output<'a, E> {
     /// `[queries, value_size]`
     context: &'a mut [E],
     /// `[queries]`
-    lse: &'a mut [E],
+    lse: &'a mut [f64],
 }
 
 /// Some heads.
@@ -58,13 +58,13 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
             for (query, (context, lse)) in rows.enumerate() {
                 keys.score(simd, attention, *head, query);
                 let most = largest(simd, &keys.scores);
-                let sum = keys.weigh(simd, most);
+                let sum = keys.weigh(simd, [most, E::ZERO]);
                 context.fill(E::ZERO);
                 if sum == E::ZERO {
-                    *lse = -E::INFINITY;
+                    *lse = f64::NEG_INFINITY;
                     continue;
                 }
-                *lse = E::from_f64(most.to_f64() + sum.to_f64().ln());
+                *lse = most.to_f64() + sum.to_f64().ln();
                 let attended = &mut keys.attended;
                 attended.draw(attention.dropout, head.query, query, E::ONE);
                 attended.apply_dropout();

@@ -38,7 +38,7 @@ impl Attention {
         let values: Vec<E> = from_f64(&self.values);
         let gradient: Vec<E> = from_f64(&self.context_gradient);
         let mut context = vec![E::ZERO; gradient.len()];
-        let mut lse = vec![-E::INFINITY; scores.len() / num_keys.max(1)];
+        let mut lse = vec![f64::NEG_INFINITY; scores.len() / num_keys.max(1)];
         let mut to_values = vec![E::ZERO; values.len()];
         let mut score_gradients = vec![E::ZERO; scores.len()];
         for row in 0..lse.len() {
@@ -65,7 +65,7 @@ impl Attention {
                 }
             });
             let sum: E = keys.iter().map(|key| (score(*key) - most).exp()).sum();
-            lse[row] = most + sum.ln();
+            lse[row] = most.to_f64() + sum.to_f64().ln();
             let weight = |key: usize| (score(key) - most).exp() / sum;
             let value_row = |key: usize| (self.case.key_head(head) * num_keys + key) * size;
             let gradient = &gradient[row * size..(row + 1) * size];
@@ -93,7 +93,7 @@ impl Attention {
         .solve::<E>();
         vec![
             ("context", to_f64(&context)),
-            ("log-sum-exp", to_f64(&lse)),
+            ("log-sum-exp", lse),
             ("gradient of queries", scored.queries),
             ("gradient of keys", scored.keys),
             ("gradient of values", to_f64(&to_values)),

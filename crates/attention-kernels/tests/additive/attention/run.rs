@@ -104,7 +104,7 @@ impl Attention {
         };
         let nan = E::from_f64(f64::NAN);
         let mut context = vec![nan; gradient.len()];
-        let mut lse = vec![nan; batch * heads * num_queries];
+        let mut lse = vec![f64::NAN; batch * heads * num_queries];
         attention.forward(level, &mut context, &mut lse);
         let shape = [batch, heads, num_queries, self.value_size];
         let outputs = AttentionOutputs {
@@ -129,7 +129,7 @@ impl Attention {
             }
         }
         let gradients = gradients.parts();
-        let mut outcome = vec![("context", to_f64(&context)), ("log-sum-exp", to_f64(&lse))];
+        let mut outcome = vec![("context", to_f64(&context)), ("log-sum-exp", lse.clone())];
         outcome.extend(gradients.map(|(name, elements)| (name, to_f64(elements))));
         outcome
     }

@@ -28,6 +28,11 @@ pub(super) fn outputs<E: Real>(len: usize) -> Vec<E> {
     vec![E::from_f64(f64::NAN); len]
 }
 
+/// Log-sum-exps in the precision of the other results.
+fn narrow<E: Real>(lse: &[f64]) -> Vec<E> {
+    lse.iter().map(|&lse| E::from_f64(lse)).collect()
+}
+
 impl<'a, E: Real> Inputs<'a, E> {
     pub(super) fn new(case: &'a Case, storage: Storage) -> Self {
         Self {
@@ -152,7 +157,8 @@ fn additive_attention<E: Real>(
     level: Level,
 ) -> Found<E> {
     let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
-    let [mut context, mut lse] = inputs.case.output_lens().map(outputs);
+    let [context, lse] = inputs.case.output_lens();
+    let (mut context, mut lse) = (outputs::<E>(context), outputs::<f64>(lse));
     let mut weight = vec![E::ZERO; inputs.weight.len()];
     attention.forward(level, &mut context, &mut lse);
     let gradients = AdditiveAttentionGradients {
@@ -170,7 +176,7 @@ fn additive_attention<E: Real>(
     attention.backward(level, &outputs, gradients);
     vec![
         ("context", context),
-        ("log-sum-exp", lse),
+        ("log-sum-exp", narrow(&lse)),
         ("gradient of queries", queries),
         ("gradient of keys", keys),
         ("gradient of values", values),
@@ -180,7 +186,8 @@ fn additive_attention<E: Real>(
 
 fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
-    let [mut context, mut lse] = inputs.case.output_lens().map(outputs);
+    let [context, lse] = inputs.case.output_lens();
+    let (mut context, mut lse) = (outputs::<E>(context), outputs::<f64>(lse));
     let attention = inputs.dot_product();
     attention.forward(level, &mut context, &mut lse);
     let bias_len = inputs
@@ -204,7 +211,7 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     attention.backward(level, &outputs, gradients);
     vec![
         ("context", context),
-        ("log-sum-exp", lse),
+        ("log-sum-exp", narrow(&lse)),
         ("gradient of queries", queries),
         ("gradient of keys", keys),
         ("gradient of values", values),

@@ -44,7 +44,8 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
         Mask::none().with_intervals(&bounds, [1, queries + 2]),
     ];
     for mask in masks {
-        let [mut context, mut lse] = case.output_lens().map(outputs);
+        let [context, lse] = case.output_lens();
+        let (mut context, mut lse) = (outputs(context), outputs(lse));
         let mut scores = outputs(case.sizes.pairs());
         assert_refused("a mask of another shape", case, || match case.kind {
             Kind::AdditiveScore => AdditiveScoreInputs {
