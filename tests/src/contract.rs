@@ -28,6 +28,7 @@ pub fn check<S: ScoringFunction>(
     paths_agree(name, attention, sizes, device);
     padding_is_ignored(name, attention, sizes, device);
     a_key_reaches_only_the_queries_that_attend_to_it(name, attention, sizes, device);
+    a_query_reaches_only_the_keys_that_it_attends_to(name, attention, sizes, device);
     steps_are_one_call(name, attention, sizes, device);
     selecting_is_selecting_inputs(name, attention, sizes, device);
     if computes(device, DType::F64) {
@@ -180,6 +181,43 @@ pub fn a_key_reaches_only_the_queries_that_attend_to_it<S: ScoringFunction>(
                     )
                 };
                 let what = format!("{name}: {mask_name}: {path:?}: NaN: {output}");
+                assert_same(&what, &others(&dirty), &others(&clean));
+            }
+        }
+    }
+}
+
+/// A NaN in a query changes no bit of the gradients of keys and values to which it does not attend.
+pub fn a_query_reaches_only_the_keys_that_it_attends_to<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    let shape = shape(sizes);
+    for (mask_name, mask) in some_masks(sizes) {
+        let problem = problem(sizes, &mask);
+        // The first query: under a causal mask, it attends to the fewest keys.
+        let place = [sizes.batch - 1, 0, 0];
+        let chosen = Array::from_fn(&shape[..3], |at| f64::from(at == place));
+        for path in [Path::Forward, Path::AttendWithWeights] {
+            let run = |problem: &Problem| problem.run_with(attention, device, DType::F32, path);
+            let clean = run(&problem);
+            let dirty = run(&problem.with_rows("queries", &chosen, f64::NAN));
+            for output in ["grad keys", "grad values"] {
+                // Of the keys to which the query does not attend.
+                let others = |outcome: &Outcome| {
+                    let array = outcome[output].with_heads();
+                    let attends = |at: &[usize]| {
+                        at[..2] == place[..2]
+                            && mask.attends(shape, [at[0], at[1], place[2], at[2]])
+                    };
+                    Array::from_fn(
+                        &array.shape,
+                        |at| if attends(at) { 0.0 } else { array.at(at) },
+                    )
+                };
+                let what = format!("{name}: {mask_name}: {path:?}: NaN in a query: {output}");
                 assert_same(&what, &others(&dirty), &others(&clean));
             }
         }

@@ -1,7 +1,9 @@
 //! Half precision: no worse than twice the plain composition of Burn's operations.
 #![allow(clippy::unwrap_used)]
 
-use attention_core::masked_softmax;
+use attention_core::{
+    Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Normalizer, masked_softmax,
+};
 use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, SIZES, device};
 use burn::tensor::{DType, Device, Tensor, activation};
 
@@ -158,6 +160,72 @@ fn softmax_in_half_precision_accumulates_in_f32() {
             "{}",
             weights.data[0]
         );
+    });
+}
+
+/// `|k|^2 / 2` is beyond f16 and far beyond its precision; the distances are not.
+#[test]
+fn a_gaussian_in_half_precision_does_not_overflow() {
+    each_half(|device, dtype| {
+        let attention = Attention::new(GaussianScoreConfig::new().init(device), 0.0);
+        let rows = |rows: &[f64]| {
+            let rows = rows.to_vec();
+            Array::from_fn(&[1, rows.len(), 1], |at| rows[at[1]]).tensor::<3>(device, dtype)
+        };
+        let (queries, keys) = (rows(&[384.0]), rows(&[382.0, 384.0, 386.0]));
+        let values = rows(&[-1.0, 0.0, 2.0]);
+        let near = (-2.0_f64).exp();
+        let expected = [near, 1.0, near].map(|weight| weight / (1.0 + 2.0 * near));
+        let softmax = attention.forward_with_weights(
+            queries.clone(),
+            keys.clone(),
+            values.clone(),
+            &Mask::none(),
+        );
+        let context =
+            attention.forward(queries.clone(), keys.clone(), values.clone(), &Mask::none());
+        let sparse = attention.with_normalizer(Normalizer::Sparsemax);
+        let sparse = sparse.forward_with_weights(queries, keys, values, &Mask::none());
+        let bound = 4.0 * device::epsilon(dtype);
+        let close = |what: &str, actual: Tensor<3>, expected: &[f64]| {
+            let actual = Array::read(actual).data;
+            let pairs = actual.iter().zip(expected);
+            let is_close = pairs.clone().all(|(a, e)| (a - e).abs() <= bound);
+            assert!(is_close, "{dtype:?}: {what}: {actual:?} for {expected:?}");
+        };
+        close("weights", softmax.weights, &expected);
+        close("context with weights", softmax.context, &[expected[2]]);
+        close("context", context, &[expected[2]]);
+        close("sparsemax", sparse.weights, &[0.0, 1.0, 0.0]);
+    });
+}
+
+/// Normalizers that jump where two scores are near each other get scores as precise as those of f32.
+#[test]
+fn weights_that_jump_are_those_of_f32() {
+    each_half(|device, dtype| {
+        for normalizer in [Normalizer::Hardmax, Normalizer::Sparsemax] {
+            let score = DotProductScoreConfig::new().init();
+            let attention = Attention::new(score, 0.0).with_normalizer(normalizer);
+            // Rows so near each other that their scores are one number in half precision.
+            let rows = |seed, len| {
+                let rows = Array::draw(seed, &[2, len, 5]).map(|x| 4.0 + x / 64.0);
+                rows.tensor::<3>(device, dtype)
+            };
+            let inputs = [rows(1, 7), rows(2, 11), rows(3, 11)];
+            let run = |[queries, keys, values]: [Tensor<3>; 3]| {
+                attention.forward_with_weights(queries, keys, values, &Mask::none())
+            };
+            let half = run(inputs.clone()).weights;
+            let wide = run(inputs.map(|input| input.cast(DType::F32))).weights;
+            assert_eq!(half.dtype(), dtype);
+            let expected = Array::read(wide.cast(dtype));
+            assert_eq!(
+                Array::read(half).data,
+                expected.data,
+                "{normalizer:?}, {dtype:?}"
+            );
+        }
     });
 }
 

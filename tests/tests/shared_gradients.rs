@@ -289,7 +289,33 @@ fn a_memory_of_leaves_takes_several_backward_passes() {
     });
 }
 
-/// The gradients of leaves with three axes and with four, and of what was computed of them, are the same.
+/// Once a backward pass has taken leaves off its graph, passes of several threads may run at once.
+#[test]
+fn threads_may_run_backward_passes_through_one_memory_of_leaves() {
+    device::each_training(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let leaves = Leaves::new(1, device);
+        let memory = leaves.memory(&attention, device);
+        let attend = |seed| attention.attend(draw(seed, 1, device), &memory);
+        leaves.gradients(&attention, vec![attend(500)]);
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                let (leaves, attention, attend) = (&leaves, &attention, &attend);
+                scope.spawn(move || {
+                    for pass in 0..20 {
+                        let seed = 600 + 100 * thread + pass;
+                        let actual = leaves.gradients(attention, vec![attend(seed)]);
+                        let whole = leaves.whole(attention, draw(seed, 1, device));
+                        let expected = leaves.gradients(attention, vec![whole]);
+                        assert_outcomes_close("a thread", &actual, &expected, CLOSE);
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// The gradients of leaves with four axes and of what was computed of them are the same.
 #[test]
 fn leaves_and_what_is_computed_of_them_get_the_same_gradients() {
     device::each_training(|device| {

@@ -8,7 +8,7 @@ use crate::checks::{assert_batch, assert_dtype};
 use crate::memory::{PreparedKeys, SharedMemory};
 use crate::ops::{self, SharedTensor, drop_weights, repeat_key_heads};
 use crate::rank::{from_four_axes, to_four_axes};
-use crate::score::{checked_heads, default_scale, per_head, sum_of_biases};
+use crate::score::{checked_heads, default_scale, per_head, sum_of_biases, widened};
 use crate::{
     AdditiveScore, DotProductScore, Mask, Memory, Normalizer, PositionTerm, ScoreKernel,
     ScoringFunction,
@@ -121,7 +121,7 @@ impl<S: ScoringFunction> Attention<S> {
         let memory = self.memory(keys.clone(), values.clone(), &known, num_queries);
         let [_, heads, _, _] = memory.keys.dims();
         let mut shared = SharedMemory::of(&memory);
-        if keys.is_require_grad() && self.reads_keys_as_given(&keys) {
+        if keys.is_require_grad() && self.reads_as_given(keys.clone()) {
             shared.keys = SharedTensor::of_leaf(keys, memory.keys());
         }
         if values.is_require_grad() {
@@ -210,8 +210,13 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Memory {
         let keys = memory.keys();
         let prepared = match self.score.kernel() {
-            ScoreKernel::Dot { .. } if shared.keys.is_leaf() => None,
-            ScoreKernel::Dot { .. } => self.score.key_bias(&keys).map(PreparedKeys::Bias),
+            ScoreKernel::Dot { .. } => {
+                let bias = self.score.key_bias(&keys);
+                bias.map(|bias| match shared.keys.is_leaf() {
+                    true => PreparedKeys::BiasOfLeaf,
+                    false => PreparedKeys::Bias(bias),
+                })
+            }
             ScoreKernel::Additive { .. } => {
                 ops::pack_additive_keys(keys, &memory.mask, known).map(PreparedKeys::Packed)
             }
@@ -228,13 +233,15 @@ impl<S: ScoringFunction> Attention<S> {
         memory
     }
 
-    /// Whether nothing is computed of keys like these, `[.., size]`, before a kernel reads them.
-    fn reads_keys_as_given<const D: usize>(&self, keys: &Tensor<D>) -> bool {
-        let size = keys.dims()[D - 1];
-        let options = (&keys.device(), keys.dtype());
-        let leaf = Tensor::zeros([1, 1, 1, size], options).require_grad();
-        let is_same = self.score.project_keys(leaf, 0..1).is_require_grad();
-        is_same && !matches!(self.score.kernel(), ScoreKernel::Custom)
+    /// Whether a kernel reads these keys as they are, and nothing is computed of them before.
+    fn reads_as_given<const D: usize>(&self, keys: Tensor<D>) -> bool {
+        let leaf = to_four_axes(keys).detach().require_grad();
+        let [batch, heads, num_keys, _] = leaf.dims();
+        let is_fused = !matches!(self.score.kernel(), ScoreKernel::Custom);
+        is_fused && batch * heads * num_keys > 0 && {
+            let projected = self.score.project_keys(leaf, 0..num_keys as i64);
+            projected.is_require_grad()
+        }
     }
 
     /// The context of `heads` heads of queries.
@@ -262,7 +269,7 @@ impl<S: ScoringFunction> Attention<S> {
             (ScoreKernel::Dot { scale }, term @ (PositionTerm::None | PositionTerm::PerKey(_))) => {
                 let of_keys = memory
                     .key_bias()
-                    .or_else(|| self.score.key_bias(&memory.unprepared_keys()?))
+                    .or_else(|| self.score.key_bias(&memory.keys_without_bias()?))
                     .map(|bias| per_head(bias, heads));
                 let of_positions = match term {
                     PositionTerm::PerKey(bias) => Some(checked_heads(bias, heads)),
@@ -307,11 +314,19 @@ impl<S: ScoringFunction> Attention<S> {
         let [_, heads, _, _] = queries.dims();
         let keys = match kernel {
             // Its author need not think of shared heads.
-            ScoreKernel::Custom => repeat_key_heads(memory.read_keys(), heads),
-            _ => memory.read_keys(),
+            ScoreKernel::Custom => repeat_key_heads(memory.read_cleared_keys(), heads),
+            _ => memory.read_cleared_keys(),
+        };
+        let dtype = queries.dtype();
+        // Others than softmax jump where scores are near each other: what half precision cannot tell apart.
+        let (queries, keys) = match (self.normalizer, kernel) {
+            (Normalizer::Softmax, _) | (_, ScoreKernel::Additive { .. } | ScoreKernel::Custom) => {
+                (queries, keys)
+            }
+            (_, ScoreKernel::Dot { .. }) => (widened(queries), widened(keys)),
         };
         let scores = self.score.score(queries, keys, mask);
-        let weights = self.normalizer.weights(scores, mask);
+        let weights = self.normalizer.weights(scores, mask).cast(dtype);
         let dropped = drop_weights(weights.clone(), dropout);
         AttentionOutput {
             context: ops::weighted_sum(dropped, memory.read_values(), mask),

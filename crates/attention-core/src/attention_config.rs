@@ -16,10 +16,10 @@ pub struct AdditiveAttentionConfig {
     pub key_size: usize,
     /// The number of hidden units in which the two are compared.
     pub num_hiddens: usize,
-    /// Whether the hidden units have a bias; see [`AdditiveScore`].
+    /// Whether the hidden units have a bias; see [`AdditiveScore`](crate::AdditiveScore).
     #[config(default = false)]
     pub bias: bool,
-    /// Whether w_v is normalised, with a bias; see [`AdditiveScore`].
+    /// Whether w_v is normalised, with a bias; see [`AdditiveScore`](crate::AdditiveScore).
     #[config(default = false)]
     pub normalize: bool,
     /// The probability to drop a weight while training.

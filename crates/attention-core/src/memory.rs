@@ -69,6 +69,8 @@ pub(crate) enum PreparedKeys {
     None,
     /// What is added to the dot products of each key, `[batch, heads, 1, keys]`.
     Bias(Tensor<4>),
+    /// There is such a bias, which each call computes: the keys are a leaf, of which nothing may be computed before.
+    BiasOfLeaf,
     /// The keys as the additive kernel reads them, `[batch, ..]`.
     Packed(Tensor<4>),
 }
@@ -77,7 +79,7 @@ impl PreparedKeys {
     /// The same of other examples, which `f` takes along the batch.
     fn map(&self, f: impl FnOnce(Tensor<4>) -> Tensor<4>) -> Self {
         match self {
-            Self::None => Self::None,
+            Self::None | Self::BiasOfLeaf => Self::None,
             // A bias of one example is that of all.
             Self::Bias(bias) if bias.dims()[0] == 1 => self.clone(),
             Self::Bias(bias) => Self::Bias(f(bias.clone())),
@@ -181,8 +183,8 @@ impl Memory {
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
         let select = |tensor: Tensor<4>| tensor.select(0, indices.clone());
         Self {
-            keys: select(self.keys()),
-            values: select(self.values()),
+            keys: select(self.read_cleared_keys()),
+            values: select(self.read_values()),
             prepared: self.prepared.map(select),
             mask: self.mask.select(indices.clone()),
             shared: None,
@@ -198,8 +200,8 @@ impl Memory {
             reshape(copies, [batch * beam, heads, keys, size])
         };
         Self {
-            keys: repeat(self.keys()),
-            values: repeat(self.values()),
+            keys: repeat(self.read_cleared_keys()),
+            values: repeat(self.read_values()),
             prepared: self.prepared.map(repeat),
             mask: self.mask.expand(beam),
             shared: None,
@@ -217,11 +219,24 @@ impl Memory {
         self.values.clone()
     }
 
-    /// The keys, where nothing that depends on them was prepared.
-    pub(crate) fn unprepared_keys(&self) -> Option<Tensor<4>> {
+    /// The keys, where their bias was not prepared and may be there.
+    pub(crate) fn keys_without_bias(&self) -> Option<Tensor<4>> {
+        match (&self.shared, &self.prepared) {
+            (None, _) | (_, PreparedKeys::BiasOfLeaf) => Some(self.read_cleared_keys()),
+            _ => None,
+        }
+    }
+
+    /// [`read_keys`](Self::read_keys), for tensor operations: of a leaf, padding gets no gradient.
+    pub(crate) fn read_cleared_keys(&self) -> Tensor<4> {
+        let keys = self.read_keys();
         match &self.shared {
-            Some(shared) if !shared.keys.is_leaf() => None,
-            _ => Some(self.read_keys()),
+            Some(shared) if shared.keys.is_leaf() => {
+                let (known, num_queries) = self.mask.without_positions();
+                let [_, heads, _, _] = keys.dims();
+                ops::fill_padding(keys, &known, [heads, num_queries])
+            }
+            _ => keys,
         }
     }
 

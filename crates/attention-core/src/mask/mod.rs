@@ -17,9 +17,11 @@ use resolve::Resolved;
 /// [`not_padding`](Self::not_padding) of keys, [`keep`](Self::keep) and [`drop`](Self::drop) of pairs. `&` combines
 /// masks: a query attends to a key where both say so.
 ///
-/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. A query
-/// that attends to no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as
-/// the gradient of its context.
+/// A masked key is ignored: whatever it holds, NaN included, changes no bit of the result or of a gradient. What is not
+/// finite in a query reaches its own results, the gradients of the keys and values that it attends to, and those of
+/// parameters; not what other queries get, nor the gradients of keys that it does not attend to. A query that attends
+/// to no key at all gets weights, context and gradients of exactly zero, whatever it holds, or receives as the gradient
+/// of its context.
 ///
 /// ```
 /// use attention_core::Mask;

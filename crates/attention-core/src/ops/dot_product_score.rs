@@ -5,7 +5,7 @@ use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
 use burn::tensor::{Tensor, assert_shape};
 
 use super::key_heads::{assert_divides, repeated};
-use super::masked::{Masked, Split};
+use super::masked::{Masked, Split, broadcast_or};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
 
@@ -68,17 +68,19 @@ pub(super) fn composed<B: Backend>(inputs: DotProductScoreInputs<B>) -> FloatTen
     let keys = masked.fill_padding(repeated::<B>(keys, heads));
     let queries = B::float_mul_scalar(queries, scale.into());
     let scores = if masked.differs_per_query() {
-        // A key that is not finite gets its scores from the keys as they are, without a gradient: the weights of the
-        // queries that attend to it carry what it holds to theirs.
+        // Scores of rows that are not finite come from the rows as they are. The products whose gradients are taken are
+        // those of the finite parts: a masked pair has a gradient of 0, which they pass on as 0.
         let raw = B::float_matmul(
             B::float_detach(queries.clone()),
             B::float_transpose(B::float_detach(keys.clone())),
         );
-        let split = Split::<B>::new(keys);
-        let is_raw = B::bool_swap_dims(B::bool_any_dim(split.is_not_finite, 3), 2, 3);
-        let is_raw = B::bool_expand(is_raw, raw.shape());
-        let clean = B::float_matmul(queries, B::float_transpose(split.finite));
-        B::float_mask_where(clean, is_raw, raw)
+        let (queries, keys) = (Split::<B>::new(queries), Split::<B>::new(keys));
+        let of_queries = B::bool_any_dim(queries.is_not_finite, 3);
+        let of_keys = B::bool_swap_dims(B::bool_any_dim(keys.is_not_finite, 3), 2, 3);
+        let is_finite = B::bool_not(broadcast_or::<B>(of_queries, of_keys));
+        let clean = B::float_matmul(queries.finite, B::float_transpose(keys.finite));
+        let rest = B::float_sub(raw, B::float_detach(clean.clone()));
+        B::float_add(clean, B::float_mask_fill(rest, is_finite, 0.0.into()))
     } else {
         B::float_matmul(queries, B::float_transpose(keys))
     };

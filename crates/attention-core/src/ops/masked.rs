@@ -206,7 +206,7 @@ fn outside<B: Backend>(
     B::bool_or(before, after)
 }
 
-fn broadcast_or<B: Backend>(lhs: BoolTensor<B>, rhs: BoolTensor<B>) -> BoolTensor<B> {
+pub(super) fn broadcast_or<B: Backend>(lhs: BoolTensor<B>, rhs: BoolTensor<B>) -> BoolTensor<B> {
     let lhs_dims = lhs.shape().dims::<4>();
     let rhs_dims = rhs.shape().dims::<4>();
     let shape: [usize; 4] = std::array::from_fn(|axis| lhs_dims[axis].max(rhs_dims[axis]));

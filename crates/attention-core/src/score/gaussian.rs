@@ -7,7 +7,7 @@ use burn::module::{Module, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
 
-use super::norms::squared_norms;
+use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction, per_head};
 use crate::{Mask, ops};
 
@@ -50,7 +50,7 @@ impl GaussianScoreConfig {
 /// so that it runs through the dot-product kernel. Far from the origin the terms are large and cancel: the score is
 /// wrong by about the rounding of `(|q|^2 + |k|^2) / width^2`. Centre inputs whose distance from the origin is many
 /// times their distance from each other; [`KernelScore`](crate::KernelScore) takes differences where queries have few
-/// components. In f16, `|k| / width` above 256 overflows, which hides the key.
+/// components. The terms of half precision are f32.
 ///
 /// Nadaraya 1964, "On Estimating Regression"; Watson 1964, "Smooth Regression Analysis"; as attention in *Dive into
 /// Deep Learning*, section 11.2, whose learned kernel, `softmax(-((q - k) w)^2 / 2)`, has `w = 1 / width`.
@@ -81,9 +81,9 @@ impl GaussianScore {
         }
     }
 
-    /// `-factor |row|^2 / 2`, `[batch, heads, rows, 1]`.
+    /// `-factor |row|^2 / 2`, `[batch, heads, rows, 1]`; of half precision in f32, where it cancels without overflow.
     fn bias(&self, rows: &Tensor<4>) -> Tensor<4> {
-        (squared_norms(rows.clone()) * (-0.5 * self.factor())).cast(rows.dtype())
+        squared_norms(rows.clone()) * (-0.5 * self.factor())
     }
 }
 
@@ -109,8 +109,11 @@ impl ScoringFunction for GaussianScore {
     /// With the term that softmax ignores; other normalizers do not.
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
         let [_, heads, _, _] = queries.dims();
+        let dtype = queries.dtype();
+        let (queries, keys) = (widened(queries), widened(keys));
         let of_keys = per_head(self.bias(&keys).swap_dims(2, 3), heads);
         let of_queries = self.bias(&queries);
-        ops::dot_product_score(queries, keys, mask, self.factor()) + of_keys + of_queries
+        let products = ops::dot_product_score(queries, keys, mask, self.factor());
+        (products + of_keys + of_queries).cast(dtype)
     }
 }

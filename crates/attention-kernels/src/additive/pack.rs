@@ -20,7 +20,8 @@ pub(super) struct UnitWeights<E> {
     pub excess: Vec<E>,
     /// The units for which it is not.
     pub with_excess: Vec<usize>,
-    /// `m`, the largest magnitude; 0 if all are, 1 if one is infinite.
+    /// `m`, the largest magnitude, or a quarter of the type's largest number if that is less; 0 if all are, 1 if one is
+    /// infinite.
     pub largest: E,
     /// Of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`.
     pub starts: Vec<E>,
@@ -38,6 +39,9 @@ impl<E: Real> UnitWeights<E> {
             |most, w| if w.abs() > most { w.abs() } else { most },
         );
         let largest = if largest.is_finite() { largest } else { E::ONE };
+        // A score is a sum of weights times `2 m`, which must be finite.
+        let most = E::LARGEST * E::from_f64(0.25);
+        let largest = if largest > most { most } else { largest };
         let unit = if largest > E::ZERO { largest } else { E::ONE };
         let most = E::from_f64(MOST_INVERSE);
         let mut weights = Self {
@@ -49,7 +53,7 @@ impl<E: Real> UnitWeights<E> {
             starts: Vec::new(),
         };
         for (index, w) in weight.iter().enumerate() {
-            let is_far_below = !(w.abs() * most >= unit && w.abs() <= unit);
+            let is_far_below = !(w.abs() * most >= unit && w.abs() * E::from_f64(0.25) <= unit);
             let inverse = match (is_far_below, *w < E::ZERO) {
                 (false, _) => unit / *w,
                 (true, false) => most,

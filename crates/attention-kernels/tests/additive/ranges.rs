@@ -119,6 +119,11 @@ fn weights_of_any_size() {
         ..case.clone()
     };
     assert_precise("large", &large);
+    let mut largest = case.clone();
+    largest.weight[4] = f64::from(0.55 * f32::MAX);
+    largest.weight[7] = f64::from(-0.4 * f32::MAX);
+    largest.gradient.iter_mut().for_each(|x| *x *= 1e-3);
+    assert_precise("largest", &largest);
     let nothing = Case {
         weight: vec![0.0; 9],
         ..case

@@ -233,8 +233,8 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
         } = ops.state;
         let [parent] = ops.parents;
         let gradient = grads.consume::<B>(&ops.node);
-        // Otherwise a marker stands alone.
-        let whole = (gradient.shape() == rows.shape()).then_some(gradient);
+        let is_marker = gradient.shape() == Shape::from([1; 4]) && rows.shape() != gradient.shape();
+        let whole = (!is_marker).then_some(gradient);
         let deferred = slot.take::<Deferred<B>>(ops.node.id.value);
         let total = match sum.filter(|_| !deferred.is_empty()) {
             Some(sum) => {

@@ -7,8 +7,8 @@
 //! # The invariant
 //!
 //! A [`GradientSlot`] belongs to one tensor, the source. Each reader gets a node of its own, whose only parent is the
-//! source, and **during a backward pass, what is in the slot is exactly what is missing from the source's gradient**;
-//! between passes the slot is empty. It holds since
+//! source, and **during a backward pass, what its thread has deposited in the slot is exactly what is missing from the
+//! source's gradient**; between passes the slot is empty. It holds since
 //!
 //! 1. *Who opens*: [`AttentionOps::read_shared`](super::AttentionOps::read_shared), once for each node that it makes.
 //! 2. *Who deposits*: the backward pass of an operation whose parent is such a node (it compares ids, see
@@ -20,7 +20,8 @@
 //! 4. *When*: Burn runs a backward pass in the order of decreasing depth. All nodes of a slot are one deeper than the
 //!    source, and a reader is deeper than its node, so all readers that take part have deposited before a node takes.
 //!    A reader that takes part has its node among its ancestors, so that node takes part, too, and nothing stays
-//!    behind. Burn locks the graph for the pass, hence no other thread deposits meanwhile.
+//!    behind. A pass runs on the thread that calls it, and takes what that thread deposited: readers of one leaf may be
+//!    in several graphs, whose passes run at once.
 //!
 //! Nothing of it outlives a pass but the source: if that is a leaf, there may be any number of passes, as for any leaf.
 //!
@@ -30,8 +31,9 @@
 pub(super) mod cpu;
 
 use std::any::{Any, type_name};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
@@ -48,11 +50,13 @@ pub struct GradientSlot(Arc<Mutex<Option<Deposits>>>);
 struct Deposits {
     /// The ids of the nodes that read the source, and have not yet taken.
     nodes: HashSet<u64>,
-    /// A `Vec` of what is deposited, whose type depends on the backend.
+    /// What each thread has deposited, an [`Entries`] whose type depends on the backend.
     entries: Box<dyn Any + Send>,
     /// The name of that type.
     entry: &'static str,
 }
+
+type Entries<E> = HashMap<ThreadId, Vec<E>>;
 
 /// The slots of a memory's keys and values.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +89,7 @@ impl GradientSlot {
         let mut deposits = self.lock();
         let deposits = deposits.get_or_insert_with(|| Deposits {
             nodes: HashSet::new(),
-            entries: Box::new(Vec::<E>::new()),
+            entries: Box::new(Entries::<E>::new()),
             entry: type_name::<E>(),
         });
         deposits.entries::<E>();
@@ -106,10 +110,11 @@ impl GradientSlot {
     pub(super) fn deposit<E: Any + Send>(&self, node: u64, entry: E) {
         let mut deposits = self.lock();
         let deposits = Deposits::of(&mut deposits, node);
-        deposits.entries().push(entry);
+        let entries = deposits.entries().entry(thread::current().id());
+        entries.or_default().push(entry);
     }
 
-    /// Takes all deposits, in their order, and closes the slot for `node`.
+    /// Takes all deposits of this thread, in their order, and closes the slot for `node`.
     ///
     /// # Panics
     /// If it is not a node of this slot, or the slot is for another type.
@@ -117,7 +122,8 @@ impl GradientSlot {
         let mut deposits = self.lock();
         let deposits = Deposits::of(&mut deposits, node);
         deposits.nodes.remove(&node);
-        std::mem::take(deposits.entries())
+        let entries = deposits.entries().remove(&thread::current().id());
+        entries.unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Deposits>> {
@@ -138,7 +144,7 @@ impl Deposits {
         deposits
     }
 
-    fn entries<E: Any + Send>(&mut self) -> &mut Vec<E> {
+    fn entries<E: Any + Send>(&mut self) -> &mut Entries<E> {
         let expected = self.entry;
         let entries = self.entries.downcast_mut();
         entries.unwrap_or_else(|| {
@@ -222,7 +228,7 @@ impl<B: Backend> Deferred<B> {
 pub(crate) struct SharedTensor {
     /// What the gradients go to, in the graph: a leaf as it was given, with three axes or four, or `rows`.
     source: FloatTensor<Dispatch>,
-    /// What is read, `[batch, key_heads, keys, size]`: the source with four axes, padding cleared.
+    /// What is read, `[batch, key_heads, keys, size]`: the source with four axes, padding of keys cleared.
     rows: Tensor<4>,
     slot: GradientSlot,
 }
@@ -274,6 +280,22 @@ mod tests {
         slot.deposit(7, 2_u8);
         assert_eq!(slot.take::<u8>(7), [1, 2]);
         assert_eq!(slot.take::<u8>(8), [0_u8; 0]);
+    }
+
+    #[test]
+    fn a_thread_takes_what_it_deposited() {
+        let slot = GradientSlot::default();
+        slot.open::<u8>(7);
+        slot.open::<u8>(8);
+        slot.deposit(7, 1_u8);
+        let others = thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                slot.deposit(8, 2_u8);
+                slot.take::<u8>(8)
+            });
+            other.join().unwrap_or_default()
+        });
+        assert_eq!((slot.take::<u8>(7), others), (vec![1], vec![2]));
     }
 
     #[test]
