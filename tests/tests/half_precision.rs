@@ -1,0 +1,121 @@
+//! How far results in half precision are from those of f32 for the same inputs and parameters: so many halves of a unit
+//! in the last place of the largest element. Hardmax is not among them: which of two scores is larger may depend on any
+//! rounding before.
+
+use attention_core::{
+    AdditiveScoreConfig, Attention, BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig,
+    DotProductScoreConfig, GaussianScoreConfig, Normalizer, QkNormScoreConfig, ScoringFunction,
+};
+use attention_tests::{Array, MaskSpec, Path, Problem, Sizes, device, parameters};
+use burn::tensor::{DType, Device};
+
+/// Of contexts and gradients. What is composed rounds scores, weights and their gradients to half precision, one after
+/// the other; a fused kernel rounds its results alone, but queries and keys are rounded when they are projected.
+const HALF_ULPS: f64 = 8.0;
+/// Of the gradient of a parameter that is one number, a sum over all queries or keys whose terms may cancel.
+const HALF_ULPS_OF_A_SUM: f64 = 32.0;
+
+const SIZES: Sizes = Sizes {
+    batch: 2,
+    heads: 2,
+    queries: 5,
+    keys: 7,
+    query_size: 6,
+    key_size: 6,
+    hiddens: 0,
+    value_size: 5,
+};
+
+/// What is the same for all scores of a device and a type.
+struct Bounds<'a> {
+    device: &'a Device,
+    dtype: DType,
+    /// The largest error of tensors and of single numbers, in half ulps, and whose it is.
+    worst: [(f64, String); 2],
+}
+
+impl Bounds<'_> {
+    fn check<S: ScoringFunction>(&mut self, name: &str, score: S) {
+        let normalizers = [
+            Normalizer::Softmax,
+            Normalizer::Sigmoid,
+            Normalizer::Sparsemax,
+        ];
+        for normalizer in normalizers {
+            let score = parameters::cast(score.clone(), self.dtype);
+            let half = Attention::new(score, 0.0).with_normalizer(normalizer);
+            let wide = parameters::cast(half.clone(), DType::F32);
+            for mask in [MaskSpec::None, MaskSpec::lens(&[7, 3])] {
+                let problem = self.rounded(Problem::drawn(SIZES, SIZES.key_size, mask));
+                for path in [Path::Forward, Path::ForwardWithWeights, Path::Attend] {
+                    let run = |attention: &Attention<S>, dtype| {
+                        problem.run_with(attention, self.device, dtype, path)
+                    };
+                    let (half, wide) = (run(&half, self.dtype), run(&wide, DType::F32));
+                    for (result, wide) in &wide {
+                        if normalizer == Normalizer::Sparsemax && wide.data.len() == 1 {
+                            continue; // It jumps where a key gets its first weight.
+                        }
+                        let what = format!("{name}, {normalizer:?}, {path:?}: {result}");
+                        self.compare(what, &half[result], wide);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The problem with inputs that half precision can hold.
+    fn rounded(&self, mut problem: Problem) -> Problem {
+        for input in problem.inputs.values_mut() {
+            *input = Array::read(input.tensor::<4>(self.device, self.dtype));
+        }
+        let received = problem.grad_context.take();
+        problem.grad_context =
+            received.map(|array| Array::read(array.tensor::<4>(self.device, self.dtype)));
+        problem
+    }
+
+    fn compare(&mut self, what: String, half: &Array, wide: &Array) {
+        let pairs = half.data.iter().zip(&wide.data);
+        let error = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(half.data.iter().all(|x| x.is_finite()), "{what}");
+        let half_ulp = 0.5 * device::epsilon(self.dtype) * wide.magnitude();
+        let half_ulps = if error == 0.0 { 0.0 } else { error / half_ulp };
+        let worst = &mut self.worst[usize::from(wide.data.len() == 1)];
+        if half_ulps > worst.0 {
+            *worst = (half_ulps, what);
+        }
+    }
+}
+
+#[test]
+fn results_are_within_a_few_half_ulps_of_those_of_f32() {
+    device::each_training(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device::computes(device, dtype) {
+                continue;
+            }
+            let mut bounds = Bounds {
+                device,
+                dtype,
+                worst: Default::default(),
+            };
+            bounds.check("dot product", DotProductScoreConfig::new().init());
+            bounds.check("cosine", CosineScoreConfig::new().init(device));
+            bounds.check("query-key norm", QkNormScoreConfig::new(6).init(device));
+            let gaussian = GaussianScoreConfig::new().with_width(1.5);
+            bounds.check("Gaussian", gaussian.init(device));
+            bounds.check(
+                "Gaussian, learned",
+                gaussian.with_learned(true).init(device),
+            );
+            bounds.check("bilinear", BilinearScoreConfig::new(6, 6).init(device));
+            bounds.check("additive", AdditiveScoreConfig::new(6, 6, 9).init(device));
+            bounds.check("concat", ConcatScoreConfig::new(6, 6, 9).init(device));
+            let [of_tensors, of_sums] = &bounds.worst;
+            println!("{dtype:?}, in half ulps: {of_tensors:?}, {of_sums:?}");
+            assert!(of_tensors.0 <= HALF_ULPS, "{dtype:?}: {of_tensors:?}");
+            assert!(of_sums.0 <= HALF_ULPS_OF_A_SUM, "{dtype:?}: {of_sums:?}");
+        }
+    });
+}
