@@ -192,7 +192,7 @@ fn values_with_a_mean_cost_little_precision() {
         for points in &grids {
             let [ours, reversed] = breaches("moderate", device, points);
             assert!(
-                ours.count <= 2 * reversed.count && ours.worst < 4.0,
+                ours.count <= (2 * reversed.count).max(ours.of / 80) && ours.worst < 4.0,
                 "{ours:?}; the plain composition in reverse order: {reversed:?}"
             );
         }
