@@ -6,6 +6,7 @@ use attention_core::{Attention, ScoringFunction};
 use burn::module::Module;
 use burn::tensor::{DType, Device, Int, Tensor};
 
+use crate::nan::Nan;
 use crate::{
     Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_same,
     assert_same, assert_zero, device::computes, masks, oracle, parameters,
@@ -38,7 +39,7 @@ pub fn check<S: ScoringFunction>(
 }
 
 /// Some of [`masks`]: each kind of mask, and one with a fully masked example.
-fn some_masks(sizes: Sizes) -> Vec<(&'static str, MaskSpec)> {
+pub(crate) fn some_masks(sizes: Sizes) -> Vec<(&'static str, MaskSpec)> {
     let chosen = [
         "none",
         "lens: an empty and a full example",
@@ -52,11 +53,11 @@ fn some_masks(sizes: Sizes) -> Vec<(&'static str, MaskSpec)> {
     masks
 }
 
-fn shape(sizes: Sizes) -> [usize; 4] {
+pub(crate) fn shape(sizes: Sizes) -> [usize; 4] {
     [sizes.batch, sizes.heads.max(1), sizes.queries, sizes.keys]
 }
 
-fn problem(sizes: Sizes, mask: &MaskSpec) -> Problem {
+pub(crate) fn problem(sizes: Sizes, mask: &MaskSpec) -> Problem {
     Problem::drawn(sizes, sizes.key_size, mask.clone())
 }
 
@@ -150,41 +151,15 @@ pub fn a_key_reaches_only_the_queries_that_attend_to_it<S: ScoringFunction>(
     sizes: Sizes,
     device: &Device,
 ) {
-    let shape = shape(sizes);
-    for (mask_name, mask) in some_masks(sizes) {
-        let problem = problem(sizes, &mask);
+    let nan = Nan {
+        inputs: &["keys", "values"],
         // The last key: under a causal mask, one query attends to it.
-        let place = [sizes.batch - 1, 0, sizes.keys - 1];
-        let rows = [shape[0], shape[1], shape[3]];
-        let chosen = Array::from_fn(&rows, |at| f64::from(at == place));
-        for path in [Path::Forward, Path::AttendWithWeights] {
-            let run = |problem: &Problem| problem.run_with(attention, device, DType::F32, path);
-            let [clean, dirty] = [
-                run(&problem),
-                run(&["keys", "values"]
-                    .iter()
-                    .fold(problem.clone(), |problem, input| {
-                        problem.with_rows(input, &chosen, f64::NAN)
-                    })),
-            ];
-            for output in ["context", "grad queries"] {
-                // Of the queries that do not attend to the key.
-                let others = |outcome: &Outcome| {
-                    let array = outcome[output].with_heads();
-                    let attends = |at: &[usize]| {
-                        at[..2] == place[..2]
-                            && mask.attends(shape, [at[0], at[1], at[2], place[2]])
-                    };
-                    Array::from_fn(
-                        &array.shape,
-                        |at| if attends(at) { 0.0 } else { array.at(at) },
-                    )
-                };
-                let what = format!("{name}: {mask_name}: {path:?}: NaN: {output}");
-                assert_same(&what, &others(&dirty), &others(&clean));
-            }
-        }
-    }
+        row: sizes.keys - 1,
+        rows: sizes.keys,
+        outputs: &["context", "grad queries"],
+        pair: |key, query| [query, key],
+    };
+    nan.stays_where_it_is_attended_to(name, attention, sizes, device);
 }
 
 /// A NaN in a query changes no bit of the gradients of keys and values to which it does not attend.
@@ -194,34 +169,15 @@ pub fn a_query_reaches_only_the_keys_that_it_attends_to<S: ScoringFunction>(
     sizes: Sizes,
     device: &Device,
 ) {
-    let shape = shape(sizes);
-    for (mask_name, mask) in some_masks(sizes) {
-        let problem = problem(sizes, &mask);
+    let nan = Nan {
+        inputs: &["queries"],
         // The first query: under a causal mask, it attends to the fewest keys.
-        let place = [sizes.batch - 1, 0, 0];
-        let chosen = Array::from_fn(&shape[..3], |at| f64::from(at == place));
-        for path in [Path::Forward, Path::AttendWithWeights] {
-            let run = |problem: &Problem| problem.run_with(attention, device, DType::F32, path);
-            let clean = run(&problem);
-            let dirty = run(&problem.with_rows("queries", &chosen, f64::NAN));
-            for output in ["grad keys", "grad values"] {
-                // Of the keys to which the query does not attend.
-                let others = |outcome: &Outcome| {
-                    let array = outcome[output].with_heads();
-                    let attends = |at: &[usize]| {
-                        at[..2] == place[..2]
-                            && mask.attends(shape, [at[0], at[1], place[2], at[2]])
-                    };
-                    Array::from_fn(
-                        &array.shape,
-                        |at| if attends(at) { 0.0 } else { array.at(at) },
-                    )
-                };
-                let what = format!("{name}: {mask_name}: {path:?}: NaN in a query: {output}");
-                assert_same(&what, &others(&dirty), &others(&clean));
-            }
-        }
-    }
+        row: 0,
+        rows: sizes.queries,
+        outputs: &["grad keys", "grad values"],
+        pair: |query, key| [query, key],
+    };
+    nan.stays_where_it_is_attended_to(name, attention, sizes, device);
 }
 
 /// One query after the other through one memory is one call, in the gradients of parameters too.

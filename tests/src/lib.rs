@@ -13,6 +13,7 @@ pub mod contract;
 pub mod device;
 pub mod heads;
 mod mask;
+mod nan;
 pub mod normalizers;
 pub mod oracle;
 mod panics;

@@ -122,10 +122,10 @@ impl<S: ScoringFunction> Attention<S> {
         let [_, heads, _, _] = memory.keys.dims();
         let mut shared = SharedMemory::of(&memory);
         if keys.is_require_grad() && self.reads_as_given(keys.clone()) {
-            shared.keys = SharedTensor::of_leaf(keys, memory.keys());
+            shared.keys = SharedTensor::new(keys);
         }
         if values.is_require_grad() {
-            shared.values = SharedTensor::of_leaf(values, memory.values());
+            shared.values = SharedTensor::new(values);
         }
         self.prepared(memory, shared, mask, [heads, num_queries])
     }

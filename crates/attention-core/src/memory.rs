@@ -242,14 +242,18 @@ impl Memory {
 
     /// The keys for one call that reads them.
     pub(crate) fn read_keys(&self) -> Tensor<4> {
-        let shared = self.shared.as_ref();
-        shared.map_or_else(|| self.keys(), |shared| shared.keys.read())
+        match &self.shared {
+            Some(shared) => shared.keys.read(self.keys()),
+            None => self.keys(),
+        }
     }
 
     /// The values for one call that reads them.
     pub(crate) fn read_values(&self) -> Tensor<4> {
-        let shared = self.shared.as_ref();
-        shared.map_or_else(|| self.values(), |shared| shared.values.read())
+        match &self.shared {
+            Some(shared) => shared.values.read(self.values()),
+            None => self.values(),
+        }
     }
 
     /// Where a call may deposit the gradients of what it has read.

@@ -40,8 +40,9 @@ impl<E: Real> UnitWeights<E> {
         );
         let largest = if largest.is_finite() { largest } else { E::ONE };
         // A score is a sum of weights times `2 m`, which must be finite.
-        let most = E::LARGEST * E::from_f64(0.25);
-        let largest = if largest > most { most } else { largest };
+        let quarter = E::from_f64(0.25);
+        let limit = E::LARGEST * quarter;
+        let largest = if largest > limit { limit } else { largest };
         let unit = if largest > E::ZERO { largest } else { E::ONE };
         let most = E::from_f64(MOST_INVERSE);
         let mut weights = Self {
@@ -53,7 +54,7 @@ impl<E: Real> UnitWeights<E> {
             starts: Vec::new(),
         };
         for (index, w) in weight.iter().enumerate() {
-            let is_far_below = !(w.abs() * most >= unit && w.abs() * E::from_f64(0.25) <= unit);
+            let is_far_below = !(w.abs() * most >= unit && w.abs() * quarter <= unit);
             let inverse = match (is_far_below, *w < E::ZERO) {
                 (false, _) => unit / *w,
                 (true, false) => most,

@@ -223,27 +223,20 @@ impl<B: Backend> Deferred<B> {
     }
 }
 
-/// A tensor with many readers.
+/// Where the gradients of a tensor with many readers go.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedTensor {
-    /// What the gradients go to, in the graph: a leaf as it was given, with three axes or four, or `rows`.
+    /// The tensor in the graph: as it is read, or a leaf as it was given, with three axes or four and padding that is
+    /// not cleared.
     source: FloatTensor<Dispatch>,
-    /// What is read, `[batch, key_heads, keys, size]`: the source with four axes, padding of keys cleared.
-    rows: Tensor<4>,
     slot: GradientSlot,
 }
 
 impl SharedTensor {
-    /// Readers of `rows`.
-    pub(crate) fn new(rows: Tensor<4>) -> Self {
-        Self::of_leaf(rows.clone(), rows)
-    }
-
-    /// Readers of `rows`, whose gradients go to `leaf`: with another shape and uncleared padding, it is the same.
-    pub(crate) fn of_leaf<const D: usize>(leaf: Tensor<D>, rows: Tensor<4>) -> Self {
+    /// The gradients go to `source`.
+    pub(crate) fn new<const D: usize>(source: Tensor<D>) -> Self {
         Self {
-            source: leaf.into_dispatch(),
-            rows,
+            source: source.into_dispatch(),
             slot: GradientSlot::default(),
         }
     }
@@ -252,13 +245,14 @@ impl SharedTensor {
         Dispatch::float_is_require_grad(&self.source)
     }
 
-    /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot).
-    pub(crate) fn read(&self) -> Tensor<4> {
-        if self.rows.dims().contains(&0) {
-            return self.rows.clone();
+    /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot): `rows`, the source as it is
+    /// read, `[batch, key_heads, keys, size]`.
+    pub(crate) fn read(&self, rows: Tensor<4>) -> Tensor<4> {
+        if rows.dims().contains(&0) {
+            return rows;
         }
-        let (source, rows) = (self.source.clone(), self.rows.clone().into_dispatch());
-        let slot = self.slot.clone();
+        let (source, slot) = (self.source.clone(), self.slot.clone());
+        let rows = rows.into_dispatch();
         Tensor::from_dispatch(<Dispatch as AttentionOps>::read_shared(source, rows, slot))
     }
 
