@@ -8,6 +8,8 @@
 use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, Sizes, device};
 use burn::tensor::{DType, Device, Tensor, activation};
 
+const KEYS: usize = 21;
+
 const SEEDS: u64 = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,34 @@ struct Point {
     spread: f64,
     score: Score,
     mean_of_values: f64,
+    mask: MaskKind,
     seed: u64,
+}
+
+/// Masks under which every query attends to a key, so that the plain composition has no case of its own.
+#[derive(Clone, Copy, Debug)]
+enum MaskKind {
+    None,
+    Padding,
+    Window,
+    Dense,
+}
+
+impl MaskKind {
+    fn spec(self, queries: usize) -> MaskSpec {
+        match self {
+            Self::None => MaskSpec::None,
+            Self::Padding => MaskSpec::lens(&[KEYS as i64 / 2]),
+            // Of the last queries and the last keys, the positions are the same; before, the first keys.
+            Self::Window => MaskSpec::Window {
+                before: queries.max(4),
+                after: 2 + queries.saturating_sub(KEYS),
+            },
+            Self::Dense => MaskSpec::Keep(Array::from_fn(&[1, 1, queries, KEYS], |at| {
+                f64::from((at[2] * 5 + at[3] * 7) % 3 > 0)
+            })),
+        }
+    }
 }
 
 impl Point {
@@ -43,6 +72,7 @@ impl Point {
                                 spread,
                                 score,
                                 mean_of_values,
+                                mask: MaskKind::None,
                                 seed: 100 * seed,
                             }));
                         }
@@ -53,6 +83,33 @@ impl Point {
         points
     }
 
+    /// A sample of all combinations of more sizes, spreads, weights and masks, spread evenly over them.
+    fn sample(count: u64) -> Vec<Self> {
+        let drawn = |seed: u64| {
+            let mut rest = seed * 7919; // a prime that none of the numbers of choices shares
+            let mut choose = |choices: u64| {
+                let choice = (rest % choices) as usize;
+                rest /= choices;
+                choice
+            };
+            Self {
+                queries: [1, 2, 5, 12, 33, 130][choose(6)],
+                hiddens: [1, 3, 24, 64, 100][choose(5)],
+                spread: [0.1, 0.3, 1.0, 3.0, 8.0, 30.0][choose(6)],
+                score: Score::Additive([0.1, 0.3, 0.5, 1.0, 2.0, 4.0][choose(6)]),
+                mean_of_values: [0.0, 3.0][choose(2)],
+                mask: [
+                    MaskKind::None,
+                    MaskKind::Padding,
+                    MaskKind::Window,
+                    MaskKind::Dense,
+                ][choose(4)],
+                seed: 100 * seed,
+            }
+        };
+        (0..count).map(drawn).collect()
+    }
+
     /// Queries and keys of additive attention are the hidden units' own: the projections are the identity.
     fn problem(&self) -> Problem {
         let size = self.hiddens;
@@ -60,7 +117,7 @@ impl Point {
             batch: 1,
             heads: 2,
             queries: self.queries,
-            keys: 21,
+            keys: KEYS,
             query_size: size,
             key_size: size,
             hiddens: size,
@@ -70,10 +127,10 @@ impl Point {
         let draw = |seed, shape: &[usize], spread: f64| {
             Array::draw(self.seed + seed, shape).map(|x| rounded(x * spread * 0.75_f64.sqrt()))
         };
-        let mut problem = Problem::dot_product(sizes, MaskSpec::None);
+        let mut problem = Problem::dot_product(sizes, self.mask.spec(self.queries));
         problem.set("queries", draw(1, &[1, 2, self.queries, size], self.spread));
-        problem.set("keys", draw(2, &[1, 2, 21, size], self.spread));
-        let values = draw(3, &[1, 2, 21, 8], 1.0);
+        problem.set("keys", draw(2, &[1, 2, KEYS, size], self.spread));
+        let values = draw(3, &[1, 2, KEYS, 8], 1.0);
         problem.set("values", values.map(|x| rounded(x + self.mean_of_values)));
         if let Score::Additive(weight) = self.score {
             problem.set("w_v", draw(4, &[size, 1], weight));
@@ -116,6 +173,9 @@ fn plain(problem: &Problem, device: &Device, is_reversed: bool) -> Outcome {
         }
         None => q.matmul(k.swap_dims(2, 3)) / (size as f64).sqrt(),
     };
+    let attends = problem.mask.table([batch, heads, rows, columns]);
+    let attends = flip(attends.f32::<4>(device), 3).equal_elem(1.0);
+    let scores = scores.mask_fill(attends.bool_not(), f32::NEG_INFINITY);
     let context = activation::softmax(scores, 3).matmul(flip(values.clone(), 2));
     let received = problem.grad_context.as_ref().unwrap().f32::<4>(device);
     let mut outcome = Outcome::from([("context".to_string(), Array::read(context.clone()))]);
@@ -156,6 +216,9 @@ impl Breaches {
             let excess = error / bound;
             self.of += 1;
             self.count += usize::from(excess > 1.0);
+            if excess > 1.0 {
+                println!("WHAT {result} {excess}");
+            }
             self.worst = self.worst.max(excess);
         }
     }
@@ -199,18 +262,20 @@ fn values_with_a_mean_cost_little_precision() {
     });
 }
 
-/// Where weights are large and hidden units small, the kernels err more: they add `w (1/2 - r)`, with `r` near 1/2,
-/// where the plain composition adds `w tanh`, which is small and as precise as it is small.
+/// Where weights are large, scores are, and their rounding counts most.
 #[test]
-fn large_weights_cost_precision_within_bounds() {
+fn large_weights_cost_little_precision() {
     let points = Point::all(
         &[1.0, 2.0, 4.0].map(Score::Additive),
         &[0.0],
         &[0.1, 1.0, 8.0],
     );
     device::each_training(|device| {
-        let [ours, _] = breaches("large weights", device, &points);
-        assert!(12 * ours.count <= ours.of && ours.worst < 4.5, "{ours:?}");
+        let [ours, reversed] = breaches("large weights", device, &points);
+        assert!(
+            3 * ours.count <= 8 * reversed.count + ours.of / 40 && ours.worst < 4.0,
+            "{ours:?}; the plain composition in reverse order: {reversed:?}"
+        );
     });
 }
 
@@ -223,5 +288,26 @@ fn large_scores_cost_precision_within_bounds() {
     device::each_training(|device| {
         let [ours, _] = breaches("large scores", device, &points);
         assert!(15 * ours.count <= ours.of, "{ours:?}");
+    });
+}
+
+/// Few hidden units are as good as many only if the gradient of each is: where `tanh` is saturated, the plain composition
+/// takes the derivative's last bits from a square of 1, the kernels from `r - r^2`.
+#[test]
+fn sizes_spreads_weights_and_masks() {
+    let (many, few): (Vec<Point>, Vec<Point>) = Point::sample(1000)
+        .into_iter()
+        .partition(|point| point.hiddens >= 24);
+    device::each_training(|device| {
+        for (what, points, factor) in [
+            ("24 units or more", &many, 1.5),
+            ("1 or 3 units", &few, 3.0),
+        ] {
+            let [ours, reversed] = breaches(what, device, points);
+            assert!(
+                ours.count as f64 <= factor * (reversed.count as f64).max(ours.of as f64 / 100.0),
+                "{ours:?}; the plain composition in reverse order: {reversed:?}"
+            );
+        }
     });
 }

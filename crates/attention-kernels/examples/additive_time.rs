@@ -35,7 +35,10 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
         elements(batch * num_keys * units),
         elements(batch * num_keys * units),
     );
-    let weight = elements(units);
+    let weight: Vec<f32> = elements(units)
+        .into_iter()
+        .map(|x| x / (units as f32).sqrt()) // as a layer is initialised
+        .collect();
     let key_rows = Rows::contiguous(&keys, [batch, 1, num_keys, units]);
     let score = AdditiveScoreInputs {
         queries: Rows::contiguous(&queries, [batch, 1, num_queries, units]),

@@ -65,6 +65,15 @@ fn elements(seed: u64, count: usize) -> Vec<f32> {
     (0..count).map(element).collect()
 }
 
+/// The weight of the hidden units, as a layer is initialised.
+fn weight(seed: u64) -> Vec<f32> {
+    let factor = 1.0 / (SIZE as f32).sqrt();
+    elements(seed, SIZE)
+        .into_iter()
+        .map(|x| factor * x)
+        .collect()
+}
+
 /// A tensor `[batch, heads, rows, SIZE]`.
 fn tensor(seed: u64, rows: usize) -> Vec<f32> {
     elements(seed, HEADS[0] * HEADS[1] * rows * SIZE)
@@ -83,7 +92,7 @@ fn mask() -> Mask<'static> {
 
 fn additive_score(backward: bool) {
     const QUERIES: usize = 16;
-    let (queries, keys, weight) = (tensor(1, QUERIES), tensor(2, KEYS), elements(3, SIZE));
+    let (queries, keys, weight) = (tensor(1, QUERIES), tensor(2, KEYS), weight(3));
     let score = AdditiveScoreInputs {
         queries: view(&queries, QUERIES),
         keys: view(&keys, KEYS),
@@ -112,7 +121,7 @@ fn additive_score(backward: bool) {
 
 fn additive_attention(num_queries: usize, backward: bool) {
     let (queries, keys, values) = (tensor(1, num_queries), tensor(2, KEYS), tensor(3, KEYS));
-    let weight = elements(4, SIZE);
+    let weight = weight(4);
     let level = Level::current();
     let packed = AdditiveScoreInputs::packed_keys(view(&keys, KEYS), mask(), num_queries, level);
     let attention = AdditiveAttentionInputs {

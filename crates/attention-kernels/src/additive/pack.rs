@@ -9,10 +9,19 @@ use crate::simd::Simd;
 use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
 use crate::{HeadIndex, Real, Rows};
 
+/// Weights of a greater norm are large.
+///
+/// A term `w (r - 1/2)` errs by some 1e-7 of `w` however small `tanh` is, and a score by that of the norm: beyond a norm
+/// of some units that is more than the rounding of anything else. `w tanh` errs by 1e-7 of itself, and takes a quarter
+/// more time.
+const LARGE_NORM: f64 = 2.0;
+
 /// The weights of the hidden units, as the denominators need them.
 #[derive(Debug)]
 pub(super) struct UnitWeights<E> {
-    /// `m / w[u]`; of weights far below `m`, `e^13` with their sign, as if they were larger.
+    /// Whether terms `w tanh` are added up, and not `w (r - 1/2)`; see [`LARGE_NORM`].
+    pub are_large: bool,
+    /// 1/2 where weights are large, else `m / w[u]`; of weights far below `m`, `e^13` with their sign, as if they were larger.
     pub inverse: Vec<E>,
     /// `w[u] / m`
     pub relative: Vec<E>,
@@ -23,14 +32,18 @@ pub(super) struct UnitWeights<E> {
     /// `m`, the largest magnitude, or a quarter of the type's largest number if that is less; 0 if all are, 1 if one is
     /// infinite.
     pub largest: E,
-    /// Of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`.
+    /// Of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`; 0 where weights are large.
     pub starts: Vec<E>,
 }
 
 impl<E: Real> UnitWeights<E> {
-    /// `-2 m`, what the sums of `w / m (r - 1/2)` are multiplied with.
+    /// `-2 m`, what the sums of `w / m (r - 1/2)` are multiplied with; `-m` for those of `-w / m tanh`.
     pub(super) fn factor(&self) -> E {
-        -(self.largest + self.largest)
+        if self.are_large {
+            -self.largest
+        } else {
+            -(self.largest + self.largest)
+        }
     }
 
     pub(super) fn new(weight: &[E]) -> Self {
@@ -45,7 +58,10 @@ impl<E: Real> UnitWeights<E> {
         let largest = if largest > limit { limit } else { largest };
         let unit = if largest > E::ZERO { largest } else { E::ONE };
         let most = E::from_f64(MOST_INVERSE);
+        let norm: f64 = weight.iter().map(|w| w.to_f64() * w.to_f64()).sum();
+        let are_large = norm.is_finite() && norm > LARGE_NORM * LARGE_NORM;
         let mut weights = Self {
+            are_large,
             inverse: Vec::with_capacity(weight.len()),
             relative: weight.iter().map(|w| *w / unit).collect(),
             excess: vec![E::ZERO; weight.len()],
@@ -53,6 +69,13 @@ impl<E: Real> UnitWeights<E> {
             largest,
             starts: Vec::new(),
         };
+        if are_large {
+            weights.inverse.resize(weight.len(), E::from_f64(0.5));
+            weights
+                .starts
+                .resize(weight.len().div_ceil(UNIT_CHUNK), E::ZERO);
+            return weights;
+        }
         for (index, w) in weight.iter().enumerate() {
             let is_far_below = !(w.abs() * most >= unit && w.abs() * quarter <= unit);
             let inverse = match (is_far_below, *w < E::ZERO) {

@@ -158,7 +158,7 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         let block_len = packed_block_len(units);
         let packed = keys.packed.unwrap_or(&keys.own);
         let log2_e = std::f64::consts::LOG2_E;
-        let factor = E::from_f64(self.weights.largest.to_f64() * -2.0 * log2_e);
+        let factor = E::from_f64(self.weights.factor().to_f64() * log2_e);
         for first in tile.clone().step_by(KEY_LANES) {
             let block = (first - keys.range.start) / KEY_LANES;
             let packed = &packed[block * block_len..(block + 1) * block_len];

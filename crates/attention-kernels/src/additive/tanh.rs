@@ -14,6 +14,9 @@ pub(super) trait Tanh {
     /// A denominator `d = (m / w) (1 + a c)`, within what a product of two allows.
     fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V;
 
+    /// As [`negative_tanh`](Self::negative_tanh), where no sum of elements is taken.
+    fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V;
+
     /// `-tanh(q + k)` from `e^(2q) / 2` and `e^(2k)`; `units` says where the elements themselves are.
     fn negative_tanh<'a, E: Real, S: Simd<E>>(
         simd: S,
@@ -50,14 +53,19 @@ impl Tanh for Near {
 
     /// `1/x - 1` with `x = (1 + a c) / 2`.
     #[inline(always)]
+    fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V {
+        let half = simd.splat(E::from_f64(0.5));
+        simd.reciprocal_less_one(simd.mul_add(half_query, key, half))
+    }
+
+    #[inline(always)]
     fn negative_tanh<'a, E: Real, S: Simd<E>>(
         simd: S,
         half_query: S::V,
         key: S::V,
         _units: impl FnOnce() -> Units<'a, E>,
     ) -> S::V {
-        let half = simd.splat(E::from_f64(0.5));
-        simd.reciprocal_less_one(simd.mul_add(half_query, key, half))
+        Self::negative_tanh_of_near(simd, half_query, key)
     }
 }
 
@@ -71,12 +79,7 @@ impl Tanh for Bounded {
 
     /// As [`Near`], but where an element is not near, a saturated tanh is exactly 1.
     #[inline(always)]
-    fn negative_tanh<'a, E: Real, S: Simd<E>>(
-        simd: S,
-        half_query: S::V,
-        key: S::V,
-        _units: impl FnOnce() -> Units<'a, E>,
-    ) -> S::V {
+    fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V {
         let (one, half) = (simd.splat(E::ONE), simd.splat(E::from_f64(0.5)));
         let x = simd.mul_add(half_query, key, half);
         let r = simd.reciprocal(x);
@@ -88,6 +91,16 @@ impl Tanh for Bounded {
         let take = simd.less(simd.zero(), near);
         simd.select(take, simd.reciprocal_less_one(x), precise)
     }
+
+    #[inline(always)]
+    fn negative_tanh<'a, E: Real, S: Simd<E>>(
+        simd: S,
+        half_query: S::V,
+        key: S::V,
+        _units: impl FnOnce() -> Units<'a, E>,
+    ) -> S::V {
+        Self::negative_tanh_of_near(simd, half_query, key)
+    }
 }
 
 impl Tanh for Exact {
@@ -96,6 +109,11 @@ impl Tanh for Exact {
     #[inline(always)]
     fn denominator<E: Real, S: Simd<E>>(simd: S, d: S::V) -> S::V {
         Bounded::denominator(simd, d)
+    }
+
+    #[inline(always)]
+    fn negative_tanh_of_near<E: Real, S: Simd<E>>(simd: S, half_query: S::V, key: S::V) -> S::V {
+        Bounded::negative_tanh_of_near(simd, half_query, key)
     }
 
     #[inline(always)]

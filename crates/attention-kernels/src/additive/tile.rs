@@ -111,7 +111,7 @@ impl<E: Real> Target<'_, E> {
 }
 
 /// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m`
-/// times that.
+/// times that. Where weights are large, `-sum_u w[u] / m * tanh`, of which it is `-m` times.
 ///
 /// What it costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
 /// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.
@@ -181,6 +181,9 @@ fn add_units<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
     chunk: Range<usize>,
     sums: &mut [[S::V; N]; Q],
 ) {
+    if weights.are_large {
+        return add_products::<E, S, T, Q, N>(simd, weights, queries, keys, chunk, sums);
+    }
     let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
     let keys = &keys.packed[chunk.start * KEY_LANES..chunk.end * KEY_LANES];
     let inverse = &weights.inverse[chunk];
@@ -210,6 +213,29 @@ fn add_units<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
             for q in 0..Q {
                 let d = simd.mul_add(simd.splat(queries[q]), key, inverse);
                 sums[q][n] = simd.add_reciprocal(T::denominator(simd, d), sums[q][n]);
+            }
+        }
+    }
+}
+
+/// Adds `-w / m tanh` of the units `chunk` to the sums.
+#[inline(always)]
+fn add_products<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
+    simd: S,
+    weights: &UnitWeights<E>,
+    queries: &QueryTile<E, Q>,
+    keys: &KeyBlock<E>,
+    chunk: Range<usize>,
+    sums: &mut [[S::V; N]; Q],
+) {
+    for unit in chunk {
+        let weight = simd.splat(weights.relative[unit]);
+        for n in 0..N {
+            let key = simd.load(&keys.packed[unit * KEY_LANES + n * S::LANES..]);
+            for q in 0..Q {
+                let query = simd.splat(queries.packed[unit * Q + q]);
+                let tanh = T::negative_tanh_of_near(simd, query, key);
+                sums[q][n] = simd.mul_add(weight, tanh, sums[q][n]);
             }
         }
     }
@@ -259,7 +285,11 @@ fn add_exact<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
                 for (n, direct) in direct.iter_mut().enumerate() {
                     let sum = simd.add(simd.splat(*x), simd.load(&key[n * S::LANES..]));
                     let relative = simd.splat(weights.relative[unit]);
-                    *direct = simd.mul_add(relative, complement(simd, sum), *direct);
+                    let mut r = complement(simd, sum);
+                    if weights.are_large {
+                        r = simd.sub(simd.add(r, r), simd.splat(E::ONE));
+                    }
+                    *direct = simd.mul_add(relative, r, *direct);
                     if weights.excess[unit] != E::ZERO {
                         // What will be taken back of every sum was not added to this one.
                         let r = unit_reciprocal(simd, weights, queries, keys, unit, [q, n]);

@@ -222,3 +222,43 @@ fn products_above_the_largest_number_are_scaled_before() {
         }
     }
 }
+
+/// The weights of a query, as the backward pass computes them again, add up to 1 to rounding however large its scores
+/// are: their log-sum-exp is kept in `f64`, since in `f32` that of some hundred is wrong by 3e-5.
+#[test]
+fn weights_computed_again_add_up_to_one() {
+    for queries in [1, 5, if cfg!(miri) { 6 } else { 61 }] {
+        let case = Case {
+            batch: 1,
+            heads: 1,
+            key_heads: 1,
+            queries,
+            bias_heads: 1,
+            ..Case::SMALL
+        };
+        let mut inputs = case.inputs::<f32>(1);
+        inputs.bias.fill(701.3);
+        let columns = |elements: &[f32]| {
+            let mut sums = vec![0.0; case.value_size];
+            for row in elements.chunks(case.value_size) {
+                for (sum, x) in sums.iter_mut().zip(row) {
+                    *sum += f64::from(*x);
+                }
+            }
+            sums
+        };
+        let magnitude: f64 = inputs
+            .context_gradient
+            .iter()
+            .map(|x| f64::from(x.abs()))
+            .sum();
+        let expected = columns(&inputs.context_gradient);
+        for level in Level::available() {
+            let got = columns(&kernels(level, &case, &inputs, Mask::none()).values);
+            for (got, expected) in got.iter().zip(&expected) {
+                let error = (got - expected).abs() / (magnitude / case.value_size as f64);
+                assert!(error < 2e-6, "{level:?}, {queries} queries: {error:e}");
+            }
+        }
+    }
+}
