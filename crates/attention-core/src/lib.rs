@@ -28,6 +28,8 @@ pub mod ops;
 mod position;
 mod rank;
 mod score;
+#[cfg(feature = "autodiff")]
+mod self_check;
 mod sigmoid;
 mod softmax;
 mod stateful;
@@ -63,6 +65,9 @@ pub use stateful::{
     LocationAttentionConfig, LocationFeatures, LocationState, MonotonicAttention,
     MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
 };
+
+#[cfg(feature = "autodiff")]
+pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 
 /// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
 ///

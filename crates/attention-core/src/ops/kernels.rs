@@ -1,7 +1,8 @@
 //! The kernels of a backend, and what a kernel is.
 
-use burn::backend::Backend;
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{Device, FloatTensor};
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{DType, Shape};
 
 use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
@@ -12,6 +13,11 @@ use super::pack_additive_keys::PackAdditiveKeysInputs;
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
+    /// Whether they run on a device, with tensors of a type; else the definition does.
+    pub(super) runs_on: fn(&Device<B>, DType) -> bool,
+    /// The shape and type of what a fused attention notes of its rows, of that shape.
+    #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
+    pub(super) statistics: fn(Shape) -> (Shape, DType),
     pub(super) additive_attention: Option<AttentionKernel<B, AdditiveAttentionInputs<B>>>,
     pub(super) dot_product_attention: Option<AttentionKernel<B, DotProductAttentionInputs<B>>>,
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
@@ -26,6 +32,8 @@ pub(super) type SumDeferred<B> = fn(Vec<Deferred<B>>, FloatTensor<B>) -> FloatTe
 impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
+        runs_on: |_, _| false,
+        statistics: |rows| (rows, DType::F32),
         additive_attention: None,
         dot_product_attention: None,
         additive_score: None,
@@ -33,9 +41,15 @@ impl<B: Backend> Kernels<B> {
         pack_additive_keys: None,
         sum_deferred: None,
     };
+
+    /// The kernel, if it runs with tensors like this one.
+    pub(super) fn which<K>(&self, kernel: Option<K>, like: &FloatTensor<B>) -> Option<K> {
+        kernel.filter(|_| (self.runs_on)(&like.device(), like.dtype()))
+    }
 }
 
 /// An operation by a kernel: from inputs `I` to a tensor, saving `S` for the gradients of `N` of the inputs' tensors.
+#[derive(Clone, Copy)]
 pub(super) struct Kernel<B: Backend, I, S, const N: usize> {
     /// The result, and what the backward pass needs.
     pub(super) forward: fn(I) -> (FloatTensor<B>, S),
@@ -53,8 +67,9 @@ pub(super) struct Attended<B: Backend, I> {
     pub(super) inputs: I,
     /// `[batch, heads, queries, value_size]`
     pub(super) context: FloatTensor<B>,
-    /// The logarithm of each row's sum, `[batch, heads, queries]`, in f64.
-    pub(super) lse: FloatTensor<B>,
+    /// What the backward pass makes weights of again, for each query: on the CPU the logarithm of the sum, in f64, on a
+    /// GPU the greatest score and the reciprocal of the sum.
+    pub(super) statistics: FloatTensor<B>,
     /// What dropout drew from, if it is active.
     pub(super) seed: Option<FloatTensor<B>>,
 }

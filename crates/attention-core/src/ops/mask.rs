@@ -13,6 +13,7 @@ use burn::backend::{Backend, BackendTypes, ExtensionType};
 ///   `0 <= start_i` and `end_i <= keys`; the interval is empty where `end_i <= start_i`
 /// - `keep`: `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key
 #[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
 pub enum ResolvedMask<B: Backend> {
     /// Every query attends to every key.
     None,

@@ -24,6 +24,8 @@ mod dot_product_score;
 mod dropout;
 mod fill_padding;
 mod fused;
+#[cfg(feature = "cubecl-backend")]
+mod gpu;
 mod kernels;
 mod key_heads;
 mod mask;
@@ -87,7 +89,7 @@ pub trait AttentionOps: AttentionBackend {
     /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
     #[fusion(default)]
     fn additive_score(#[extension_type] inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
-        match Self::KERNELS.additive_score {
+        match Self::KERNELS.which(Self::KERNELS.additive_score, &inputs.queries) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => additive_score::composed(inputs),
         }
@@ -104,7 +106,7 @@ pub trait AttentionOps: AttentionBackend {
     /// Softmax over the keys that each query attends to; masked weights are 0, and so is a row without any key.
     #[fusion(default)]
     fn masked_softmax(#[extension_type] inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
-        match Self::KERNELS.masked_softmax {
+        match Self::KERNELS.which(Self::KERNELS.masked_softmax, &inputs.scores) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => masked_softmax::composed(inputs),
         }
@@ -121,7 +123,7 @@ pub trait AttentionOps: AttentionBackend {
     fn dot_product_attention(
         #[extension_type] inputs: DotProductAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        match Self::KERNELS.dot_product_attention {
+        match Self::KERNELS.which(Self::KERNELS.dot_product_attention, &inputs.queries) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => dot_product_attention::composed(inputs),
         }
@@ -132,7 +134,7 @@ pub trait AttentionOps: AttentionBackend {
     fn additive_attention(
         #[extension_type] inputs: AdditiveAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        match Self::KERNELS.additive_attention {
+        match Self::KERNELS.which(Self::KERNELS.additive_attention, &inputs.queries) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => additive_attention::composed(inputs),
         }

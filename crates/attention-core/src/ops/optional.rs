@@ -5,6 +5,7 @@ use burn::tensor::Tensor;
 
 /// A tensor, or none.
 #[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
 pub enum OptionalTensor<B: Backend> {
     /// None.
     Absent,

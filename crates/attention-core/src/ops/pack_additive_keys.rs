@@ -26,6 +26,10 @@ pub struct PackAdditiveKeysInputs<B: Backend> {
 impl<B: Backend> TrackedInputs<B, 1> for PackAdditiveKeysInputs<B> {
     type On<A: WithIndicesOf<B>> = PackAdditiveKeysInputs<A>;
 
+    fn first(&self) -> &FloatTensor<B> {
+        &self.keys
+    }
+
     fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
         PackAdditiveKeysInputs {
             keys: tensors.tracked(self.keys),

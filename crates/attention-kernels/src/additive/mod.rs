@@ -13,8 +13,8 @@
 //!   `w r = m / d`, where `(m / w) a` is made once per query and `d` is still one multiply-add.
 //! - Two units share a reciprocal: `1/d1 + 1/d2 = (d1 + d2) / (d1 d2)`.
 //!
-//! Where the weights are large, in [`pack`], terms are `w tanh` instead, with `tanh = 1 - 1/x`, `x = (1 + a c) / 2`: these
-//! are small where tanh is, and err little then.
+//! Where the weights are large, in [`pack`], terms are `w tanh` instead, with `tanh = 1 - 1/x`, `x = (1 + a c) / 2`:
+//! these are small where tanh is, and err little then.
 //!
 //! The product `d1 d2` must stay within `f32`, which bounds what one factor may be; see [`range`]. Elements outside of
 //! those bounds take slower evaluations, of which the last takes `tanh` of `q + k` itself. What a term comes to depends

@@ -11,9 +11,9 @@ use crate::{HeadIndex, Real, Rows};
 
 /// Weights of a greater norm are large.
 ///
-/// A term `w (r - 1/2)` errs by some 1e-7 of `w` however small `tanh` is, and a score by that of the norm: beyond a norm
-/// of some units that is more than the rounding of anything else. `w tanh` errs by 1e-7 of itself, and takes a quarter
-/// more time.
+/// A term `w (r - 1/2)` errs by some 1e-7 of `w` however small `tanh` is, and a score by that of the norm: beyond a
+/// norm of some units that is more than the rounding of anything else. `w tanh` errs by 1e-7 of itself, and takes a
+/// quarter more time.
 const LARGE_NORM: f64 = 2.0;
 
 /// The weights of the hidden units, as the denominators need them.
@@ -21,7 +21,8 @@ const LARGE_NORM: f64 = 2.0;
 pub(super) struct UnitWeights<E> {
     /// Whether terms `w tanh` are added up, and not `w (r - 1/2)`; see [`LARGE_NORM`].
     pub are_large: bool,
-    /// 1/2 where weights are large, else `m / w[u]`; of weights far below `m`, `e^13` with their sign, as if they were larger.
+    /// 1/2 where weights are large, else `m / w[u]`; of weights far below `m`, `e^13` with their sign, as if they were
+    /// larger.
     pub inverse: Vec<E>,
     /// `w[u] / m`
     pub relative: Vec<E>,
@@ -58,8 +59,7 @@ impl<E: Real> UnitWeights<E> {
         let largest = if largest > limit { limit } else { largest };
         let unit = if largest > E::ZERO { largest } else { E::ONE };
         let most = E::from_f64(MOST_INVERSE);
-        let norm: f64 = weight.iter().map(|w| w.to_f64() * w.to_f64()).sum();
-        let are_large = norm.is_finite() && norm > LARGE_NORM * LARGE_NORM;
+        let are_large = are_large(weight, largest);
         let mut weights = Self {
             are_large,
             inverse: Vec::with_capacity(weight.len()),
@@ -96,6 +96,19 @@ impl<E: Real> UnitWeights<E> {
         weights.starts = weight.chunks(UNIT_CHUNK).map(start).collect();
         weights
     }
+}
+
+/// Whether the norm is [large](LARGE_NORM), of weights up to `largest`. One that is not finite is not.
+fn are_large<E: Real>(weight: &[E], largest: E) -> bool {
+    let most = LARGE_NORM * LARGE_NORM;
+    let largest = largest.to_f64();
+    let square = |w: &E| w.to_f64() * w.to_f64();
+    // Seldom true of weights that are as they were initialised.
+    if largest * largest * weight.len() as f64 <= most {
+        return false;
+    }
+    let norm: f64 = weight.iter().map(square).sum();
+    norm.is_finite() && norm > most
 }
 
 /// The elements in one packed block of keys of `units` hidden units.

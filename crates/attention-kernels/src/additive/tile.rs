@@ -122,6 +122,34 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     queries: &QueryTile<E, Q>,
     keys: &KeyBlock<E>,
 ) -> [[S::V; N]; Q] {
+    if weights.are_large {
+        sums_of::<E, S, Products, Q, N>(simd, weights, queries, keys)
+    } else {
+        sums_of::<E, S, Quotients, Q, N>(simd, weights, queries, keys)
+    }
+}
+
+/// What is added up.
+trait Terms {
+    /// Adds the terms of the units `chunk` to the sums.
+    fn add<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
+        simd: S,
+        weights: &UnitWeights<E>,
+        queries: &QueryTile<E, Q>,
+        keys: &KeyBlock<E>,
+        chunk: Range<usize>,
+        sums: &mut [[S::V; N]; Q],
+    );
+}
+
+/// [`sums`] of these terms.
+#[inline(always)]
+fn sums_of<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
+    simd: S,
+    weights: &UnitWeights<E>,
+    queries: &QueryTile<E, Q>,
+    keys: &KeyBlock<E>,
+) -> [[S::V; N]; Q] {
     let evaluation = queries.magnitude.with(keys.magnitude);
     let units = weights.inverse.len();
     let mut totals = [[simd.zero(); N]; Q];
@@ -130,12 +158,14 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
         let chunk = chunk * UNIT_CHUNK..units.min((chunk + 1) * UNIT_CHUNK);
         match evaluation {
             Evaluation::Near => {
-                add_units::<E, S, Near, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
+                M::add::<E, S, Near, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
             }
             Evaluation::Bounded => {
-                add_units::<E, S, Bounded, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
+                M::add::<E, S, Bounded, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
             }
-            Evaluation::Exact => add_exact(simd, weights, queries, keys, chunk, &mut sums),
+            Evaluation::Exact => {
+                add_exact::<E, S, M, Q, N>(simd, weights, queries, keys, chunk, &mut sums);
+            }
         }
         for q in 0..Q {
             for n in 0..N {
@@ -171,71 +201,76 @@ fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
     simd.reciprocal(Bounded::denominator(simd, d))
 }
 
-/// Adds `1 / d` of the units `chunk` to the sums, two at a time, and of a last one by itself.
-#[inline(always)]
-fn add_units<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
-    simd: S,
-    weights: &UnitWeights<E>,
-    queries: &QueryTile<E, Q>,
-    keys: &KeyBlock<E>,
-    chunk: Range<usize>,
-    sums: &mut [[S::V; N]; Q],
-) {
-    if weights.are_large {
-        return add_products::<E, S, T, Q, N>(simd, weights, queries, keys, chunk, sums);
-    }
-    let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
-    let keys = &keys.packed[chunk.start * KEY_LANES..chunk.end * KEY_LANES];
-    let inverse = &weights.inverse[chunk];
-    let pairs = queries
-        .chunks_exact(2 * Q)
-        .zip(keys.chunks_exact(2 * KEY_LANES));
-    for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
-        let (inverse_1, inverse_2) = (simd.splat(inverse[0]), simd.splat(inverse[1]));
-        for n in 0..N {
-            let key_1 = simd.load(&keys[n * S::LANES..]);
-            let key_2 = simd.load(&keys[KEY_LANES + n * S::LANES..]);
-            for q in 0..Q {
-                let d1 = simd.mul_add(simd.splat(queries[q]), key_1, inverse_1);
-                let d2 = simd.mul_add(simd.splat(queries[Q + q]), key_2, inverse_2);
-                let d1 = T::denominator(simd, d1);
-                let d2 = T::denominator(simd, d2);
-                sums[q][n] = simd.add_quotient(simd.add(d1, d2), simd.mul(d1, d2), sums[q][n]);
+/// `1 / d`, two at a time, and of a last unit by itself.
+struct Quotients;
+
+impl Terms for Quotients {
+    #[inline(always)]
+    fn add<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
+        simd: S,
+        weights: &UnitWeights<E>,
+        queries: &QueryTile<E, Q>,
+        keys: &KeyBlock<E>,
+        chunk: Range<usize>,
+        sums: &mut [[S::V; N]; Q],
+    ) {
+        let queries = &queries.packed[chunk.start * Q..chunk.end * Q];
+        let keys = &keys.packed[chunk.start * KEY_LANES..chunk.end * KEY_LANES];
+        let inverse = &weights.inverse[chunk];
+        let pairs = queries
+            .chunks_exact(2 * Q)
+            .zip(keys.chunks_exact(2 * KEY_LANES));
+        for ((queries, keys), inverse) in pairs.zip(inverse.chunks_exact(2)) {
+            let (inverse_1, inverse_2) = (simd.splat(inverse[0]), simd.splat(inverse[1]));
+            for n in 0..N {
+                let key_1 = simd.load(&keys[n * S::LANES..]);
+                let key_2 = simd.load(&keys[KEY_LANES + n * S::LANES..]);
+                for q in 0..Q {
+                    let d1 = simd.mul_add(simd.splat(queries[q]), key_1, inverse_1);
+                    let d2 = simd.mul_add(simd.splat(queries[Q + q]), key_2, inverse_2);
+                    let d1 = T::denominator(simd, d1);
+                    let d2 = T::denominator(simd, d2);
+                    sums[q][n] = simd.add_quotient(simd.add(d1, d2), simd.mul(d1, d2), sums[q][n]);
+                }
             }
         }
-    }
-    if let [inverse] = inverse.chunks_exact(2).remainder() {
-        let queries = &queries[queries.len() - Q..];
-        let keys = &keys[keys.len() - KEY_LANES..];
-        let inverse = simd.splat(*inverse);
-        for n in 0..N {
-            let key = simd.load(&keys[n * S::LANES..]);
-            for q in 0..Q {
-                let d = simd.mul_add(simd.splat(queries[q]), key, inverse);
-                sums[q][n] = simd.add_reciprocal(T::denominator(simd, d), sums[q][n]);
+        if let [inverse] = inverse.chunks_exact(2).remainder() {
+            let queries = &queries[queries.len() - Q..];
+            let keys = &keys[keys.len() - KEY_LANES..];
+            let inverse = simd.splat(*inverse);
+            for n in 0..N {
+                let key = simd.load(&keys[n * S::LANES..]);
+                for q in 0..Q {
+                    let d = simd.mul_add(simd.splat(queries[q]), key, inverse);
+                    sums[q][n] = simd.add_reciprocal(T::denominator(simd, d), sums[q][n]);
+                }
             }
         }
     }
 }
 
-/// Adds `-w / m tanh` of the units `chunk` to the sums.
-#[inline(always)]
-fn add_products<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
-    simd: S,
-    weights: &UnitWeights<E>,
-    queries: &QueryTile<E, Q>,
-    keys: &KeyBlock<E>,
-    chunk: Range<usize>,
-    sums: &mut [[S::V; N]; Q],
-) {
-    for unit in chunk {
-        let weight = simd.splat(weights.relative[unit]);
-        for n in 0..N {
-            let key = simd.load(&keys.packed[unit * KEY_LANES + n * S::LANES..]);
-            for q in 0..Q {
-                let query = simd.splat(queries.packed[unit * Q + q]);
-                let tanh = T::negative_tanh_of_near(simd, query, key);
-                sums[q][n] = simd.mul_add(weight, tanh, sums[q][n]);
+/// `-w / m tanh`.
+struct Products;
+
+impl Terms for Products {
+    #[inline(always)]
+    fn add<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(
+        simd: S,
+        weights: &UnitWeights<E>,
+        queries: &QueryTile<E, Q>,
+        keys: &KeyBlock<E>,
+        chunk: Range<usize>,
+        sums: &mut [[S::V; N]; Q],
+    ) {
+        for unit in chunk {
+            let weight = simd.splat(weights.relative[unit]);
+            for n in 0..N {
+                let key = simd.load(&keys.packed[unit * KEY_LANES + n * S::LANES..]);
+                for q in 0..Q {
+                    let query = simd.splat(queries.packed[unit * Q + q]);
+                    let tanh = T::negative_tanh_of_near(simd, query, key);
+                    sums[q][n] = simd.mul_add(weight, tanh, sums[q][n]);
+                }
             }
         }
     }
@@ -249,9 +284,9 @@ fn copy_units<E: Real>(row: Row<E>, range: Range<usize>) -> [E; UNIT_CHUNK] {
     units
 }
 
-/// As [`add_units`], in the same order; where some elements are evaluated from their sum, their pair of units is.
+/// As [`Terms::add`], in the same order; where some elements are evaluated from their sum, their pair of units is.
 #[inline(always)]
-fn add_exact<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
+fn add_exact<E: Real, S: Simd<E>, M: Terms, const Q: usize, const N: usize>(
     simd: S,
     weights: &UnitWeights<E>,
     queries: &QueryTile<E, Q>,
@@ -266,7 +301,7 @@ fn add_exact<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
         let both = first..chunk.end.min(first + 2);
         let within = both.start - chunk.start..both.end - chunk.start;
         let before = *sums;
-        add_units::<E, S, Exact, Q, N>(simd, weights, queries, keys, both.clone(), sums);
+        M::add::<E, S, Exact, Q, N>(simd, weights, queries, keys, both.clone(), sums);
         for q in 0..Q {
             let query = &query_units[q][within.clone()];
             let pairs = query.iter().zip(&key_units[within.clone()]);

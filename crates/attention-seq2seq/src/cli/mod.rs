@@ -1,6 +1,7 @@
 //! The command line.
 
 mod attend;
+mod devices;
 mod eval;
 mod train;
 mod translate;
@@ -31,6 +32,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Draw the attention weights of one translation.
     Attend(attend::AttendArgs),
+    /// List the devices of this build, and check that attention works on them.
+    Devices(devices::DevicesArgs),
 }
 
 /// The device and its threads.
@@ -133,5 +136,6 @@ pub(crate) fn run() -> Result<()> {
         Command::Translate(args) => args.run(),
         Command::Eval(args) => args.run(),
         Command::Attend(args) => args.run(),
+        Command::Devices(args) => args.run(),
     }
 }

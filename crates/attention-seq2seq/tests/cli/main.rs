@@ -3,6 +3,7 @@
 
 mod damage;
 mod data;
+mod devices;
 mod faults;
 mod program;
 mod run;

@@ -9,7 +9,7 @@ use crate::ops::backends::cpu::{
     CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, whole, with_real, zeros,
 };
 use crate::ops::deferred_gradients::Deferral;
-use crate::ops::fused::cpu::pairs_shape;
+use crate::ops::fused::pairs_shape;
 use crate::ops::kernels::Gradient;
 
 /// What the kernel reads.

@@ -2,6 +2,8 @@
 
 mod composed;
 pub(super) mod cpu;
+#[cfg(feature = "cubecl-backend")]
+pub(super) mod gpu;
 
 pub(super) use composed::composed;
 
@@ -17,6 +19,7 @@ use crate::Mask;
 
 /// Inputs of [`AttentionOps::additive_score`].
 #[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct AdditiveScoreInputs<B: Backend> {
     /// `[batch, heads, queries, num_hiddens]`
     pub queries: FloatTensor<B>,
@@ -31,6 +34,10 @@ pub struct AdditiveScoreInputs<B: Backend> {
 
 impl<B: Backend> TrackedInputs<B, 3> for AdditiveScoreInputs<B> {
     type On<A: WithIndicesOf<B>> = AdditiveScoreInputs<A>;
+
+    fn first(&self) -> &FloatTensor<B> {
+        &self.queries
+    }
 
     fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
         AdditiveScoreInputs {

@@ -85,12 +85,14 @@ fn differentiate<B, C, I, S, const N: usize>(
     composed: fn(I) -> FloatTensor<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>>
 where
-    B: Backend,
+    B: AttentionOps,
     C: CheckpointStrategy,
     I: TrackedInputs<Autodiff<B, C>, N>,
     S: Clone + Send + Debug + 'static,
 {
-    let Some(Kernel { forward, backward }) = kernel else {
+    let like = inputs.first();
+    let runs = (B::KERNELS.runs_on)(&like.device(), like.dtype());
+    let Some(Kernel { forward, backward }) = kernel.filter(|_| runs) else {
         return composed(inputs);
     };
     let slots = inputs.slots();

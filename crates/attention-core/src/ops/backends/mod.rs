@@ -4,13 +4,19 @@
 //! | backend | runs |
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `attention-kernels`, in training too |
-//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions, composed from Burn's operations |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too |
+//!
+//! What has no kernel, or one that a device has not the means for, is composed from Burn's operations: the definition.
 
 #[cfg(feature = "autodiff")]
 mod autodiff;
 pub(super) mod cpu;
+#[cfg(feature = "cubecl-backend")]
+mod cube;
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "fusion")]
+mod fusion;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod tracked;
@@ -39,12 +45,16 @@ impl AttentionBackend for burn::backend::NdArray {
 }
 
 #[cfg(feature = "cubecl-backend")]
-impl AttentionBackend for burn_cubecl::CubeBackend {}
+impl AttentionBackend for burn_cubecl::CubeBackend {
+    const KERNELS: Kernels<Self> = cube::kernels();
+}
 
 #[cfg(feature = "fusion")]
-impl<B: burn::backend::fusion::FusionBackend> AttentionBackend
-    for burn::backend::fusion::Fusion<B>
+impl<B> AttentionBackend for burn::backend::fusion::Fusion<B>
+where
+    B: burn::backend::fusion::FusionBackend + AttentionBackend,
 {
+    const KERNELS: Kernels<Self> = fusion::kernels::<B>();
 }
 
 #[cfg(feature = "autodiff")]

@@ -14,6 +14,9 @@ pub(in crate::ops) trait TrackedInputs<B: Backend, const N: usize>: Sized {
     /// Replaces each tensor.
     fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A>;
 
+    /// The first of these tensors.
+    fn first(&self) -> &FloatTensor<B>;
+
     /// Where the gradient of each tensor may be deferred to.
     fn slots(&self) -> [Option<GradientSlot>; N] {
         [const { None }; N]

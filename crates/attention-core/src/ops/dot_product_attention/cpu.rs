@@ -13,7 +13,8 @@ use crate::ops::backends::cpu::{
 };
 use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::dropout::draw_seed;
-use crate::ops::fused::cpu::{dropout, output_shapes, outputs, pairs_shape};
+use crate::ops::fused::cpu::{dropout, outputs};
+use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::kernels::{Attended, Gradient};
 
 type Saved<B> = Attended<B, DotProductAttentionInputs<B>>;
@@ -53,7 +54,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let saved = Attended {
         inputs,
         context: context.clone(),
-        lse,
+        statistics: lse,
         seed,
     };
     (context, saved)

@@ -2,6 +2,8 @@
 
 mod composed;
 pub(super) mod cpu;
+#[cfg(feature = "cubecl-backend")]
+pub(super) mod gpu;
 
 pub(super) use composed::composed;
 
@@ -17,6 +19,7 @@ use crate::Memory;
 
 /// Inputs of [`AttentionOps::dot_product_attention`].
 #[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct DotProductAttentionInputs<B: Backend> {
     /// `[batch, heads, queries, size]`
     pub queries: FloatTensor<B>,
@@ -40,6 +43,10 @@ pub struct DotProductAttentionInputs<B: Backend> {
 
 impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
     type On<A: WithIndicesOf<B>> = DotProductAttentionInputs<A>;
+
+    fn first(&self) -> &FloatTensor<B> {
+        &self.queries
+    }
 
     fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
         DotProductAttentionInputs {

@@ -2,34 +2,9 @@
 
 use attention_kernels::{AttentionOutputs, Dropout};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::Shape;
 
 use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, rows};
 use crate::ops::kernels::Attended;
-
-/// The shapes of the context and of the log-sum-exp.
-pub(in crate::ops) fn output_shapes<B: Backend>(
-    queries: &FloatTensor<B>,
-    values: &FloatTensor<B>,
-) -> [Shape; 2] {
-    let [batch, heads, num_queries, _] = queries.shape().dims();
-    let [_, _, _, value_size] = values.shape().dims();
-    [
-        [batch, heads, num_queries, value_size].into(),
-        [batch, heads, num_queries].into(),
-    ]
-}
-
-/// The shape of what is known of each pair of query and key.
-pub(in crate::ops) fn pairs_shape<B: Backend>(
-    queries: &FloatTensor<B>,
-    keys: &FloatTensor<B>,
-) -> Shape {
-    let [batch, heads, num_queries, _] = queries.shape().dims();
-    let [_, _, num_keys, _] = keys.shape().dims();
-    [batch, heads, num_queries, num_keys].into()
-}
 
 /// What the kernel's backward pass reads, beside its inputs.
 pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: CpuReal, I>(
@@ -38,7 +13,7 @@ pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: CpuReal, I>(
 ) -> AttentionOutputs<'a, E> {
     AttentionOutputs {
         context: rows::<B, E>(&saved.context),
-        lse: elements::<B, f64>(&saved.lse),
+        lse: elements::<B, f64>(&saved.statistics),
         context_gradient: rows::<B, E>(gradient),
     }
 }

@@ -2,7 +2,9 @@
 
 pub(super) mod cpu;
 
-use burn::tensor::{Tensor, assert_shape};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{Shape, Tensor, assert_shape};
 
 use super::key_heads::assert_divides;
 use crate::Memory;
@@ -39,4 +41,24 @@ pub(super) fn context_without_pairs(
         let shape = [batch, heads, num_queries, value_size];
         Tensor::zeros(shape, (&values.device(), values.dtype()))
     })
+}
+
+/// The shapes of the context and of what is noted of each of its rows.
+pub(super) fn output_shapes<B: Backend>(
+    queries: &FloatTensor<B>,
+    values: &FloatTensor<B>,
+) -> [Shape; 2] {
+    let [batch, heads, num_queries, _] = queries.shape().dims();
+    let [_, _, _, value_size] = values.shape().dims();
+    [
+        [batch, heads, num_queries, value_size].into(),
+        [batch, heads, num_queries].into(),
+    ]
+}
+
+/// The shape of what is known of each pair of query and key.
+pub(super) fn pairs_shape<B: Backend>(queries: &FloatTensor<B>, keys: &FloatTensor<B>) -> Shape {
+    let [batch, heads, num_queries, _] = queries.shape().dims();
+    let [_, _, num_keys, _] = keys.shape().dims();
+    [batch, heads, num_queries, num_keys].into()
 }

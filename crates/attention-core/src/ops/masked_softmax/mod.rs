@@ -2,6 +2,8 @@
 
 mod composed;
 pub(super) mod cpu;
+#[cfg(feature = "cubecl-backend")]
+pub(super) mod gpu;
 
 pub(super) use composed::composed;
 
@@ -16,6 +18,7 @@ use crate::Mask;
 
 /// Inputs of [`AttentionOps::masked_softmax`].
 #[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct MaskedSoftmaxInputs<B: Backend> {
     /// `[batch, heads, queries, keys]`
     pub scores: FloatTensor<B>,
@@ -26,6 +29,10 @@ pub struct MaskedSoftmaxInputs<B: Backend> {
 
 impl<B: Backend> TrackedInputs<B, 1> for MaskedSoftmaxInputs<B> {
     type On<A: WithIndicesOf<B>> = MaskedSoftmaxInputs<A>;
+
+    fn first(&self) -> &FloatTensor<B> {
+        &self.scores
+    }
 
     fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
         MaskedSoftmaxInputs {

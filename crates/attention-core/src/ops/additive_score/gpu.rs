@@ -1,0 +1,48 @@
+//! By the kernels of a GPU.
+
+use burn::backend::TensorMetadata;
+use burn::tensor::DType;
+use burn_cubecl::CubeBackend;
+use burn_cubecl::tensor::CubeTensor;
+
+use super::AdditiveScoreInputs;
+use crate::ops::deferred_gradients::Deferral;
+use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
+use crate::ops::kernels::Gradient;
+
+type Inputs = AdditiveScoreInputs<CubeBackend>;
+
+/// What the kernels read.
+fn problem(inputs: &Inputs) -> Problem {
+    let [_, _, num_keys, _] = inputs.keys.shape().dims();
+    Problem {
+        queries: inputs.queries.clone(),
+        keys: inputs.keys.clone(),
+        values: inputs.keys.clone(),
+        weight: Some(cast(inputs.weight.clone(), DType::F32)),
+        bias: None,
+        mask: DeviceMask::new(&inputs.mask, &inputs.queries, num_keys),
+        scale: 1.0,
+        dropout: 0.0,
+        seed: None,
+    }
+}
+
+/// The scores, and the inputs for the backward pass.
+pub(in crate::ops) fn forward(inputs: Inputs) -> (CubeTensor, Inputs) {
+    let inputs = readable(inputs);
+    let scores = problem(&inputs).scores(Form::Additive);
+    (cast(scores, inputs.queries.dtype()), inputs)
+}
+
+/// The gradients of queries, keys and weight.
+pub(in crate::ops) fn backward(
+    inputs: Inputs,
+    gradient: CubeTensor,
+    _deferral: Deferral,
+) -> [Gradient<CubeBackend>; 3] {
+    let gradients = problem(&inputs).backward_of_scores(gradient);
+    let dtype = inputs.queries.dtype();
+    [gradients.queries, gradients.keys, gradients.weight]
+        .map(|gradient| Gradient::Whole(cast(gradient, dtype)))
+}

@@ -1,0 +1,31 @@
+//! The backend of all devices that CubeCL reaches.
+
+use burn_cubecl::CubeBackend;
+
+use crate::ops::kernels::{Kernel, Kernels};
+use crate::ops::{additive_attention, additive_score, dot_product_attention, gpu, masked_softmax};
+
+/// The kernels, a line for each operation.
+pub(super) const fn kernels() -> Kernels<CubeBackend> {
+    Kernels {
+        runs_on: gpu::runs_on,
+        statistics: gpu::statistics,
+        additive_attention: Some(Kernel {
+            forward: additive_attention::gpu::forward,
+            backward: additive_attention::gpu::backward,
+        }),
+        dot_product_attention: Some(Kernel {
+            forward: dot_product_attention::gpu::forward,
+            backward: dot_product_attention::gpu::backward,
+        }),
+        additive_score: Some(Kernel {
+            forward: additive_score::gpu::forward,
+            backward: additive_score::gpu::backward,
+        }),
+        masked_softmax: Some(Kernel {
+            forward: masked_softmax::gpu::forward,
+            backward: masked_softmax::gpu::backward,
+        }),
+        ..Kernels::NONE
+    }
+}

@@ -1,0 +1,339 @@
+//! Kernels behind Burn's fusion. A call of a kernel is an operation of its own in fusion's queue, which fusion runs in
+//! its place and does not look into: the tensors are there by then.
+
+use burn::backend::fusion::custom::{
+    CustomOpIr, FusionValueAdapter, OperationFn, OperationIr, StreamId, TensorIr, TensorSpec,
+};
+use burn::backend::fusion::{Fusion, FusionBackend};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::DType;
+
+use super::{AttentionBackend, TensorMap, TrackedInputs};
+use crate::ops::deferred_gradients::Deferral;
+use crate::ops::kernels::{Attended, AttentionKernel, Gradient, Kernel, Kernels};
+use crate::ops::{
+    AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
+    OptionalTensor, fused,
+};
+
+/// The kernels of `B`, a line for each operation.
+pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fusion<B>> {
+    Kernels {
+        runs_on: B::KERNELS.runs_on,
+        statistics: B::KERNELS.statistics,
+        additive_attention: match B::KERNELS.additive_attention {
+            Some(_) => Some(Kernel {
+                forward: forward::<B, AdditiveAttentionInputs<B>, _>,
+                backward: backward::<B, AdditiveAttentionInputs<B>, _>,
+            }),
+            None => None,
+        },
+        dot_product_attention: match B::KERNELS.dot_product_attention {
+            Some(_) => Some(Kernel {
+                forward: forward::<B, DotProductAttentionInputs<B>, _>,
+                backward: backward::<B, DotProductAttentionInputs<B>, _>,
+            }),
+            None => None,
+        },
+        additive_score: match B::KERNELS.additive_score {
+            Some(_) => Some(Kernel {
+                forward: score_forward::<B>,
+                backward: score_backward::<B>,
+            }),
+            None => None,
+        },
+        masked_softmax: match B::KERNELS.masked_softmax {
+            Some(_) => Some(Kernel {
+                forward: softmax_forward::<B>,
+                backward: softmax_backward::<B>,
+            }),
+            None => None,
+        },
+        ..Kernels::NONE
+    }
+}
+
+/// Queues `run` as one operation, of `inputs` and `tensors`; its results are as `specs` says.
+fn queue<B, A>(
+    name: &str,
+    inputs: A::Fused,
+    tensors: Vec<FloatTensor<Fusion<B>>>,
+    specs: Vec<TensorSpec>,
+    run: impl Fn(A::Inner, Vec<FloatTensor<B>>) -> Vec<FloatTensor<B>> + Send + Sync + 'static,
+) -> Vec<FloatTensor<Fusion<B>>>
+where
+    B: FusionBackend,
+    A: FusionValueAdapter<B>,
+    A::Input: Send + Sync + 'static,
+{
+    let mut client = None;
+    A::visit_fused_tensors(&inputs, &mut |tensor| {
+        client.get_or_insert_with(|| tensor.client.clone());
+    });
+    let client = client.expect("an operation has a tensor");
+    let mut read = Vec::new();
+    let inputs = A::append_input_ir(inputs, &mut read);
+    let tensors: Vec<TensorIr> = tensors.into_iter().map(|tensor| tensor.into_ir()).collect();
+    read.extend(tensors.iter().cloned());
+    let uninitialised = |spec: TensorSpec| {
+        let id = client.create_empty_handle();
+        TensorIr::uninit(id, spec.shape, spec.dtype)
+    };
+    let written: Vec<TensorIr> = specs.into_iter().map(uninitialised).collect();
+    let ids: Vec<_> = written.iter().map(|tensor| tensor.id).collect();
+    let operation = OperationIr::Custom(CustomOpIr {
+        id: name.into(),
+        inputs: read,
+        outputs: written,
+        scalars: Vec::new(),
+    });
+    let run = OperationFn(move |handles: &mut _| {
+        let inputs = A::resolve_inputs(&inputs, handles);
+        let tensors = tensors
+            .iter()
+            .map(|tensor| handles.get_float_tensor::<B>(tensor));
+        let results = run(inputs, tensors.collect());
+        for (id, result) in ids.iter().zip(results) {
+            handles.register_float_tensor::<B>(id, result);
+        }
+        Ok(())
+    });
+    client.register(StreamId::current(), operation, run)
+}
+
+/// A fused attention.
+trait AttentionOperation<B: Backend>: TrackedInputs<B, 4> {
+    const NAME: &'static str;
+
+    fn kernel() -> Option<AttentionKernel<B, Self>>;
+
+    fn values(&self) -> &FloatTensor<B>;
+
+    fn dropout(&self) -> f64;
+}
+
+macro_rules! attention_operation {
+    ($inputs:ident, $kernel:ident) => {
+        impl<B: AttentionBackend> AttentionOperation<B> for $inputs<B> {
+            const NAME: &'static str = stringify!($kernel);
+
+            fn kernel() -> Option<AttentionKernel<B, Self>> {
+                B::KERNELS.$kernel
+            }
+
+            fn values(&self) -> &FloatTensor<B> {
+                &self.values
+            }
+
+            fn dropout(&self) -> f64 {
+                self.dropout
+            }
+        }
+    };
+}
+
+attention_operation!(AdditiveAttentionInputs, additive_attention);
+attention_operation!(DotProductAttentionInputs, dot_product_attention);
+
+fn forward<B, I, F>(inputs: F) -> (FloatTensor<Fusion<B>>, Attended<Fusion<B>, F>)
+where
+    B: FusionBackend + AttentionBackend,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B>,
+    I::Input: Send + Sync + 'static,
+    F: AttentionOperation<Fusion<B>> + Clone,
+{
+    let [context, rows] = fused::output_shapes::<Fusion<B>>(inputs.first(), inputs.values());
+    let (statistics, dtype) = (B::KERNELS.statistics)(rows);
+    let mut specs = vec![
+        TensorSpec::new(context, inputs.first().dtype()),
+        TensorSpec::new(statistics, dtype),
+    ];
+    if inputs.dropout() != 0.0 {
+        specs.push(TensorSpec::new([4].into(), DType::F32));
+    }
+    let run = |inputs, _| {
+        let kernel = I::kernel().expect("it has one");
+        let (context, saved) = (kernel.forward)(inputs);
+        let mut results = vec![context, saved.statistics];
+        results.extend(saved.seed);
+        results
+    };
+    let results = queue::<B, I>(I::NAME, inputs.clone(), Vec::new(), specs, run);
+    let mut results = results.into_iter();
+    let mut next = || results.next();
+    let (context, statistics) = next().zip(next()).expect("as many as were asked for");
+    let saved = Attended {
+        inputs,
+        context: context.clone(),
+        statistics,
+        seed: next(),
+    };
+    (context, saved)
+}
+
+fn backward<B, I, F>(
+    saved: Attended<Fusion<B>, F>,
+    gradient: FloatTensor<Fusion<B>>,
+    _deferral: Deferral,
+) -> [Gradient<Fusion<B>>; 4]
+where
+    B: FusionBackend + AttentionBackend,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B>,
+    I::Input: Send + Sync + 'static,
+    F: AttentionOperation<Fusion<B>> + Clone,
+{
+    let specs = gradients_of::<B, F, 4>(&saved.inputs);
+    let mut tensors = vec![gradient, saved.context, saved.statistics];
+    tensors.extend(saved.seed);
+    let run = |inputs, tensors: Vec<_>| {
+        let kernel = I::kernel().expect("it has one");
+        let mut tensors = tensors.into_iter();
+        let mut next = || tensors.next().expect("as many as were given");
+        let (gradient, context, statistics) = (next(), next(), next());
+        let saved = Attended {
+            inputs,
+            context,
+            statistics,
+            seed: tensors.next(),
+        };
+        whole((kernel.backward)(saved, gradient, Deferral::Forbidden))
+    };
+    let wanted = specs.iter().flatten().cloned().collect();
+    let results = queue::<B, I>(I::NAME, saved.inputs, tensors, wanted, run);
+    gradients(specs, results)
+}
+
+fn score_forward<B: FusionBackend + AttentionBackend>(
+    inputs: AdditiveScoreInputs<Fusion<B>>,
+) -> (FloatTensor<Fusion<B>>, AdditiveScoreInputs<Fusion<B>>) {
+    let shape = fused::pairs_shape::<Fusion<B>>(&inputs.queries, &inputs.keys);
+    let spec = TensorSpec::new(shape, inputs.queries.dtype());
+    let run = |inputs, _| {
+        let kernel = B::KERNELS.additive_score.expect("it has one");
+        vec![(kernel.forward)(inputs).0]
+    };
+    let name = "additive_score";
+    let results =
+        queue::<B, AdditiveScoreInputs<B>>(name, inputs.clone(), Vec::new(), vec![spec], run);
+    (only(results), inputs)
+}
+
+fn score_backward<B: FusionBackend + AttentionBackend>(
+    inputs: AdditiveScoreInputs<Fusion<B>>,
+    gradient: FloatTensor<Fusion<B>>,
+    _deferral: Deferral,
+) -> [Gradient<Fusion<B>>; 3] {
+    let specs = gradients_of::<B, _, 3>(&inputs);
+    let run = |inputs, tensors| {
+        let kernel = B::KERNELS.additive_score.expect("it has one");
+        whole((kernel.backward)(
+            inputs,
+            only(tensors),
+            Deferral::Forbidden,
+        ))
+    };
+    let wanted = specs.iter().flatten().cloned().collect();
+    let name = "additive_score";
+    let results = queue::<B, AdditiveScoreInputs<B>>(name, inputs, vec![gradient], wanted, run);
+    gradients(specs, results)
+}
+
+fn softmax_forward<B: FusionBackend + AttentionBackend>(
+    inputs: MaskedSoftmaxInputs<Fusion<B>>,
+) -> (FloatTensor<Fusion<B>>, FloatTensor<Fusion<B>>) {
+    let spec = TensorSpec::new(inputs.scores.shape(), inputs.scores.dtype());
+    let run = |inputs, _| {
+        let kernel = B::KERNELS.masked_softmax.expect("it has one");
+        vec![(kernel.forward)(inputs).0]
+    };
+    let name = "masked_softmax";
+    let results = queue::<B, MaskedSoftmaxInputs<B>>(name, inputs, Vec::new(), vec![spec], run);
+    let weights = only(results);
+    (weights.clone(), weights)
+}
+
+fn softmax_backward<B: FusionBackend + AttentionBackend>(
+    weights: FloatTensor<Fusion<B>>,
+    gradient: FloatTensor<Fusion<B>>,
+    _deferral: Deferral,
+) -> [Gradient<Fusion<B>>; 1] {
+    use burn::backend::fusion::custom::Float;
+
+    let spec = TensorSpec::new(weights.shape(), weights.dtype());
+    let run = |weights, tensors| {
+        let kernel = B::KERNELS.masked_softmax.expect("it has one");
+        whole((kernel.backward)(
+            weights,
+            only(tensors),
+            Deferral::Forbidden,
+        ))
+    };
+    let name = "masked_softmax";
+    let results = queue::<B, Float>(name, weights, vec![gradient], vec![spec], run);
+    [Gradient::Whole(only(results))]
+}
+
+fn only<T>(tensors: Vec<T>) -> T {
+    let [tensor] = tensors
+        .try_into()
+        .unwrap_or_else(|_| unreachable!("one tensor"));
+    tensor
+}
+
+/// The gradients that there are.
+fn whole<B: Backend, const N: usize>(gradients: [Gradient<B>; N]) -> Vec<FloatTensor<B>> {
+    let whole = |gradient| match gradient {
+        Gradient::Whole(gradient) => Some(gradient),
+        Gradient::Absent => None,
+        Gradient::Deferred(_) => unreachable!("deferring was forbidden"),
+    };
+    gradients.into_iter().filter_map(whole).collect()
+}
+
+/// Results as gradients, in the places where `specs` has one.
+fn gradients<B: Backend, const N: usize>(
+    specs: [Option<TensorSpec>; N],
+    results: Vec<FloatTensor<B>>,
+) -> [Gradient<B>; N] {
+    let mut results = results.into_iter();
+    specs.map(|spec| match spec.and_then(|_| results.next()) {
+        Some(gradient) => Gradient::Whole(gradient),
+        None => Gradient::Absent,
+    })
+}
+
+/// Of what shape and type the gradients are.
+fn gradients_of<B, F, const N: usize>(inputs: &F) -> [Option<TensorSpec>; N]
+where
+    B: FusionBackend,
+    F: TrackedInputs<Fusion<B>, N> + Clone,
+{
+    let mut specs = Specs(Vec::new());
+    let _ = inputs.clone().map::<Fusion<B>>(&mut specs);
+    specs
+        .0
+        .try_into()
+        .unwrap_or_else(|_| unreachable!("inputs map as many tensors as they say"))
+}
+
+struct Specs(Vec<Option<TensorSpec>>);
+
+impl<B: FusionBackend> TensorMap<Fusion<B>, Fusion<B>> for Specs {
+    fn tracked(&mut self, tensor: FloatTensor<Fusion<B>>) -> FloatTensor<Fusion<B>> {
+        self.0
+            .push(Some(TensorSpec::new(tensor.shape(), tensor.dtype())));
+        tensor
+    }
+
+    fn tracked_option(&mut self, tensor: OptionalTensor<Fusion<B>>) -> OptionalTensor<Fusion<B>> {
+        let spec =
+            |tensor: &FloatTensor<Fusion<B>>| TensorSpec::new(tensor.shape(), tensor.dtype());
+        self.0.push(tensor.as_option().map(spec));
+        tensor
+    }
+
+    fn constant(&mut self, tensor: OptionalTensor<Fusion<B>>) -> OptionalTensor<Fusion<B>> {
+        tensor
+    }
+}

@@ -1,0 +1,37 @@
+//! Functions of one number, the same on every device: what a platform's own promise differs from one to the next.
+
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+/// `e^x` to within a unit in the last place, for `x` up to 88; 0 below -87.3. NaN stays NaN.
+///
+/// `e^x = 2^n e^r` with `n = round(x / ln 2)`; the polynomial is that of Cephes' `expf`, as on the CPU.
+#[cube]
+pub(super) fn exp(x: f32) -> f32 {
+    let n = (x * 1.442_695f32 + 0.5f32).floor();
+    // `ln 2` in two parts, so that `r` is exact to rounding.
+    let r = fma(n, -0.693_359_4f32, x);
+    let r = fma(n, 2.121_944_4e-4f32, r);
+    let p = 1.987_569_2e-4f32;
+    let p = fma(p, r, 1.398_199_9e-3f32);
+    let p = fma(p, r, 8.333_452e-3f32);
+    let p = fma(p, r, 4.166_579_6e-2f32);
+    let p = fma(p, r, 1.666_666_6e-1f32);
+    let p = fma(p, r, 5.000_000_1e-1f32);
+    let y = fma(p, r * r, r) + 1.0f32;
+    let exponent = u32::cast_from(i32::cast_from(n) + 127);
+    let power = f32::from_bits(exponent << 23u32);
+    select(x < -87.3f32, 0.0f32, y * power)
+}
+
+/// `x` within `-bound..bound`; NaN stays NaN.
+#[cube]
+pub(super) fn bounded(x: f32, bound: f32) -> f32 {
+    select(x > bound, bound, select(x < -bound, -bound, x))
+}
+
+/// The greater one. Of a NaN and a number it is either.
+#[cube]
+pub(super) fn greater(a: f32, b: f32) -> f32 {
+    select(a > b, a, b)
+}

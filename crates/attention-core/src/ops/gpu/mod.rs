@@ -1,0 +1,26 @@
+//! What the kernels of a GPU share; an operation's `gpu.rs` puts it to use.
+//!
+//! Written in CubeCL, for any device that it reaches: no plane operations, no atomics, no literal infinity or NaN, no
+//! function of the platform whose precision is not promised, barriers only where all units come by, shared memory
+//! within what WebGPU promises. What is stored is of the tensors' type, what is computed f32. The order of all sums is
+//! fixed, so results are the same every time.
+
+mod backward;
+mod backward_keys;
+mod backward_queries;
+mod forward;
+mod gradient;
+mod launch;
+mod mask;
+mod math;
+mod pairs;
+mod philox;
+mod problem;
+mod score;
+pub(super) mod softmax;
+mod tile;
+mod tiling;
+
+pub(super) use launch::{Problem, cast, readable, runs_on, statistics};
+pub(super) use mask::DeviceMask;
+pub(super) use pairs::Form;

@@ -1,0 +1,55 @@
+//! `seq2seq devices`.
+
+use attention_core::self_check;
+use attention_seq2seq::{Error, Result, compiled_in_devices, open_device};
+use clap::Args;
+
+use super::{describe, say};
+
+/// Which devices, and whether to check them.
+#[derive(Args)]
+pub(super) struct DevicesArgs {
+    /// Run every operation of attention on each device, and compare it with the CPU in f64.
+    #[arg(long)]
+    check: bool,
+    /// Only this device.
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+}
+
+impl DevicesArgs {
+    pub(super) fn run(self) -> Result<()> {
+        let names = match &self.device {
+            Some(name) => vec![name.as_str()],
+            None => compiled_in_devices(),
+        };
+        let mut failed = Vec::new();
+        for name in names {
+            let device = match open_device(name) {
+                Ok(device) => device,
+                // Of several, the others are still of interest.
+                Err(error @ Error::DeviceUnavailable { .. }) if self.device.is_none() => {
+                    say(error)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            say(describe(name, &device))?;
+            if self.check {
+                let report = self_check(&device);
+                say(&report)?;
+                if !report.passed() {
+                    failed.push(name);
+                }
+            }
+        }
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::DeviceUnavailable {
+                name: failed.join(", "),
+                reason: "attention computes wrongly on it, see above".to_string(),
+            })
+        }
+    }
+}
