@@ -1,5 +1,5 @@
-//! Additive attention at sizes at which the hidden units of all pairs, 256 MiB and more, are beyond what many devices
-//! have in one buffer: WebGPU promises 128 MiB.
+//! Additive attention at sizes beyond what WebGPU promises: a buffer of 128 MiB, where the hidden units of all pairs
+//! would take twice as much and more; 65,535 in a dimension of a dispatch.
 #![cfg(feature = "flex")]
 
 use attention_tests::{MaskSpec, Path, Problem, Sizes, assert_outcomes_close, device};
@@ -35,6 +35,22 @@ fn many_keys() {
         value_size: 24,
     };
     is_that_of_flex(sizes, MaskSpec::lens(&[16_001]));
+}
+
+/// More examples than a dimension of a dispatch counts, 65,535.
+#[test]
+fn many_examples() {
+    let sizes = Sizes {
+        batch: 70_001,
+        heads: 0,
+        queries: 1,
+        keys: 3,
+        query_size: 2,
+        key_size: 2,
+        hiddens: 3,
+        value_size: 2,
+    };
+    is_that_of_flex(sizes, MaskSpec::None);
 }
 
 /// Forward and backward.

@@ -216,9 +216,6 @@ impl Breaches {
             let excess = error / bound;
             self.of += 1;
             self.count += usize::from(excess > 1.0);
-            if excess > 1.0 {
-                println!("WHAT {result} {excess}");
-            }
             self.worst = self.worst.max(excess);
         }
     }

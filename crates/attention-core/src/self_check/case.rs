@@ -161,7 +161,7 @@ impl Case {
     fn flags(&self) -> Vec<bool> {
         let index = 0..BATCH * self.queries * KEYS;
         index
-            .map(|at| at / KEYS % self.queries > 0 && at * 7 % 11 < 6)
+            .map(|at| !(at / KEYS).is_multiple_of(self.queries) && at * 7 % 11 < 6)
             .collect()
     }
 }

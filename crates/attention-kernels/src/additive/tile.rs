@@ -264,12 +264,14 @@ impl Terms for Products {
     ) {
         for unit in chunk {
             let weight = simd.splat(weights.relative[unit]);
-            for n in 0..N {
-                let key = simd.load(&keys.packed[unit * KEY_LANES + n * S::LANES..]);
-                for q in 0..Q {
-                    let query = simd.splat(queries.packed[unit * Q + q]);
+            let query: [S::V; Q] =
+                std::array::from_fn(|q| simd.splat(queries.packed[unit * Q + q]));
+            let key: [S::V; N] =
+                std::array::from_fn(|n| simd.load(&keys.packed[unit * KEY_LANES + n * S::LANES..]));
+            for (sums, query) in sums.iter_mut().zip(query) {
+                for (sum, key) in sums.iter_mut().zip(key) {
                     let tanh = T::negative_tanh_of_near(simd, query, key);
-                    sums[q][n] = simd.mul_add(weight, tanh, sums[q][n]);
+                    *sum = simd.mul_add(weight, tanh, *sum);
                 }
             }
         }

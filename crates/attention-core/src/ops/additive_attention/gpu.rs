@@ -57,6 +57,8 @@ pub(in crate::ops) fn backward(
         statistics,
         seed,
     } = saved;
+    // Behind fusion the inputs are those from before the forward pass.
+    let inputs = readable(inputs);
     let problem = problem(&inputs, seed);
     let gradients = problem.backward(Form::Additive, &context, &statistics, gradient);
     let dtype = inputs.queries.dtype();

@@ -41,6 +41,8 @@ pub(in crate::ops) fn backward(
     gradient: CubeTensor,
     _deferral: Deferral,
 ) -> [Gradient<CubeBackend>; 3] {
+    // Behind fusion the inputs are those from before the forward pass.
+    let inputs = readable(inputs);
     let gradients = problem(&inputs).backward_of_scores(gradient);
     let dtype = inputs.queries.dtype();
     [gradients.queries, gradients.keys, gradients.weight]

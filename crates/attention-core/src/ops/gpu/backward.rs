@@ -7,7 +7,7 @@ use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use super::gradient::{NotedLaunch, Source};
-use super::launch::{Problem, contiguous, cube_count, element_type};
+use super::launch::{Problem, contiguous, cube_count, element_type, empty};
 use super::pairs::Form;
 
 /// A backward pass.
@@ -54,7 +54,7 @@ impl Problem {
             problem: self,
             gradient,
             statistics: Some(statistics),
-            totals: Some(self.totals(context, gradient)),
+            totals: Some(self.totals(&contiguous(context.clone()), gradient)),
         };
         self.gradients(&backward, Source::Context, form)
     }
@@ -74,13 +74,12 @@ impl Problem {
     fn gradients(&self, backward: &Backward, source: Source, form: Form) -> ProblemGradients {
         let [queries, of_weight] = backward.to_queries(source, form);
         let [keys, values, bias] = backward.to_keys(source, form);
-        let [_, size] = of_weight.shape().dims();
-        let weight = CubeBackend::float_sum_dim(of_weight, 0);
+        let weight = sum_of_rows(of_weight);
         ProblemGradients {
             queries,
             keys,
             values,
-            weight: CubeBackend::float_reshape(weight, [size].into()),
+            weight,
             bias: self.bias.as_ref().map(|_| bias),
         }
     }
@@ -105,6 +104,53 @@ impl Problem {
         );
         result
     }
+}
+
+/// The sum of the rows of `[rows, size]`, `[size]`.
+fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
+    const AT_ONCE: usize = 256;
+    loop {
+        let [count, size] = rows.shape().dims();
+        if count == 1 {
+            return CubeBackend::float_reshape(rows, [size].into());
+        }
+        let parts = count.div_ceil(AT_ONCE);
+        let sums = empty(&rows, [parts, size], rows.dtype());
+        let client = rows.client.clone();
+        let units = CubeDim::new_1d(64);
+        sum_of_parts::launch(
+            &client,
+            cube_count(&client, (parts * size).div_ceil(64)),
+            units,
+            rows.required_address_type(),
+            rows.into_buffer_arg(),
+            sums.clone().into_buffer_arg(),
+            count,
+            parts,
+            size,
+        );
+        rows = sums;
+    }
+}
+
+/// Of each part of the rows, every `parts`-th one, the sum, with its rounding errors. A unit has one column of a part.
+#[cube(launch, address_type = "dynamic")]
+fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size: usize) {
+    if ABSOLUTE_POS >= parts * size {
+        terminate!();
+    }
+    let column = ABSOLUTE_POS % size;
+    let mut row = ABSOLUTE_POS / size;
+    let mut sum = 0.0f32;
+    let mut error = 0.0f32;
+    while row < count {
+        let x = rows[row * size + column];
+        let next = sum + x;
+        error += error_of_sum(sum, x, next);
+        sum = next;
+        row += parts;
+    }
+    sums[ABSOLUTE_POS] = sum + error;
 }
 
 /// Rows of a cube of [`totals`], and the units of each.

@@ -65,17 +65,6 @@ fn backward_keys<F: Float>(
     let mut stage = Stage::new(tiling);
     let mut pairs = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile() * tiling.key_tile()));
     let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let is_direct = match comptime!(form) {
-        Form::Dot => false.runtime(),
-        Form::Additive => is_far::<F>(
-            keys,
-            key_rows,
-            sizes.size,
-            &mut flag,
-            comptime!(tiling.units()),
-        ),
-    };
-
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
     let group = sizes.heads / sizes.key_heads;
@@ -104,6 +93,17 @@ fn backward_keys<F: Float>(
                     head,
                     first_query,
                     first_key,
+                };
+                // As the forward pass chose: its statistics are of the same scores.
+                let is_direct = match comptime!(form) {
+                    Form::Dot => false.runtime(),
+                    Form::Additive => is_far::<F>(
+                        queries,
+                        query_rows,
+                        sizes.size,
+                        &mut flag,
+                        comptime!(tiling.units()),
+                    ),
                 };
                 score_gradients::<F>(
                     &mut weights,
@@ -178,7 +178,7 @@ fn backward_keys<F: Float>(
                     if unit < valid_keys {
                         for row in 0..valid {
                             let pair = pairs[row * comptime!(tiling.key_tile()) + unit];
-                            of_bias += select(pair <= MASKED, 0.0f32, pair);
+                            of_bias += select(pair == MASKED, 0.0f32, pair);
                         }
                     }
                 }
@@ -235,7 +235,7 @@ impl Backward<'_> {
             client,
             cube_count(client, cubes),
             CubeDim::new_1d(tiling.units() as u32),
-            problem.address_type(&[self.gradient]),
+            problem.address_type(&[self.gradient, &to_bias]),
             problem.queries.clone().into_buffer_arg(),
             problem.keys.clone().into_buffer_arg(),
             problem.values.clone().into_buffer_arg(),

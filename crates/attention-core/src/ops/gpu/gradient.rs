@@ -14,7 +14,7 @@ use super::pairs::{
 };
 use super::philox::WeightIndex;
 use super::problem::{Dropout, Sizes};
-use super::tile::{MASKED, TileAt, masked_scores};
+use super::tile::{MASKED, TileAt, UNROLLED, masked_scores};
 use super::tiling::Tiling;
 
 /// `e^{2x}` beyond which `tanh` is 1 to rounding, `2^26`.
@@ -219,24 +219,29 @@ pub(super) fn add_to_additive_queries<F: Float>(
                 sums[n] = 0.0f32;
             }
             let mut of_weight = 0.0f32;
-            for key in 0..key_rows.valid {
-                let mut other = stage.keys[at_column * key_stride + key];
-                if is_direct {
-                    other = element::<F>(keys, key_rows, key, size, column);
-                }
+            for block in 0..comptime!(tiling.key_tile() / UNROLLED) {
                 #[unroll]
-                for n in 0..rows {
-                    let at = (group * rows + n) * comptime!(tiling.key_tile()) + key;
-                    let pair = pairs[at];
-                    let is_masked = pair <= MASKED;
-                    let mut e = mine[n] * other;
+                for key in 0..UNROLLED {
+                    // Beyond the keys all is masked.
+                    let key = block * UNROLLED + key;
+                    let mut other = stage.keys[at_column * key_stride + key];
                     if is_direct {
-                        e = exponential_of_sum(mine[n] + other);
+                        other = element::<F>(keys, key_rows, key, size, column);
                     }
-                    let r = 1.0f32 / (e + 1.0f32);
-                    let tanh = (e - 1.0f32) * r;
-                    sums[n] += select(is_masked, 0.0f32, pair * derivative(e, r));
-                    of_weight += select(is_masked, 0.0f32, pair * tanh);
+                    #[unroll]
+                    for n in 0..rows {
+                        let at = (group * rows + n) * comptime!(tiling.key_tile()) + key;
+                        let pair = pairs[at];
+                        let is_masked = pair == MASKED;
+                        let mut e = mine[n] * other;
+                        if is_direct {
+                            e = exponential_of_sum(mine[n] + other);
+                        }
+                        let r = 1.0f32 / (e + 1.0f32);
+                        let tanh = (e - 1.0f32) * r;
+                        sums[n] += select(is_masked, 0.0f32, pair * derivative(e, r));
+                        of_weight += select(is_masked, 0.0f32, pair * tanh);
+                    }
                 }
             }
             let factor = element_of(weight, column);
@@ -311,20 +316,25 @@ pub(super) fn add_to_additive_keys<F: Float>(
                 }
                 sums[n] = 0.0f32;
             }
-            for row in 0..query_rows.valid {
-                let mut other = stage.rows[at_column * query_stride + row];
-                if is_direct {
-                    other = element::<F>(queries, query_rows, row, size, column);
-                }
+            for block in 0..comptime!(tiling.query_tile() / UNROLLED) {
                 #[unroll]
-                for n in 0..count {
-                    let pair = pairs[row * comptime!(tiling.key_tile()) + group * count + n];
-                    let mut e = mine[n] * other;
+                for row in 0..UNROLLED {
+                    // Beyond the queries all is masked.
+                    let row = block * UNROLLED + row;
+                    let mut other = stage.rows[at_column * query_stride + row];
                     if is_direct {
-                        e = exponential_of_sum(mine[n] + other);
+                        other = element::<F>(queries, query_rows, row, size, column);
                     }
-                    let r = 1.0f32 / (e + 1.0f32);
-                    sums[n] += select(pair <= MASKED, 0.0f32, pair * derivative(e, r));
+                    #[unroll]
+                    for n in 0..count {
+                        let pair = pairs[row * comptime!(tiling.key_tile()) + group * count + n];
+                        let mut e = mine[n] * other;
+                        if is_direct {
+                            e = exponential_of_sum(mine[n] + other);
+                        }
+                        let r = 1.0f32 / (e + 1.0f32);
+                        sums[n] += select(pair == MASKED, 0.0f32, pair * derivative(e, r));
+                    }
                 }
             }
             let factor = element_of(weight, column);

@@ -17,8 +17,8 @@ use super::tiling::Tiling;
 use crate::ops::OptionalTensor;
 use crate::ops::backends::{TensorMap, TrackedInputs};
 
-/// Of the kernel that has most: twelve tensors, and what CubeCL adds.
-const MAX_BINDINGS: u32 = 13;
+/// Of the kernel that has most: thirteen tensors, and what CubeCL adds.
+const MAX_BINDINGS: u32 = 14;
 
 /// What goes into the kernels of an attention or a score; all tensors contiguous.
 #[derive(Clone, Debug)]
@@ -98,7 +98,10 @@ impl Problem {
     /// The widest index that any of its tensors, or of `others`, needs.
     pub(super) fn address_type(&self, others: &[&CubeTensor]) -> AddressType {
         let own = [&self.queries, &self.keys, &self.values];
-        let tensors = own.into_iter().chain(others.iter().copied());
+        let tensors = own
+            .into_iter()
+            .chain(&self.bias)
+            .chain(others.iter().copied());
         let widest = tensors.map(CubeTensor::required_address_type).max();
         widest.unwrap_or_default().max(self.mask.address_type())
     }
@@ -168,12 +171,12 @@ pub(super) fn contiguous(tensor: CubeTensor) -> CubeTensor {
     into_contiguous(tensor)
 }
 
-/// Of another type, if it is not yet.
+/// Of another type, if it is not yet, and contiguous then: what is cast may be padded.
 pub(in crate::ops) fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
     if tensor.dtype() == dtype {
         tensor
     } else {
-        CubeBackend::float_cast(tensor, FloatDType::from(dtype))
+        contiguous(CubeBackend::float_cast(tensor, FloatDType::from(dtype)))
     }
 }
 

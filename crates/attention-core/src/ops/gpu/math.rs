@@ -7,6 +7,11 @@ use cubecl::prelude::*;
 ///
 /// `e^x = 2^n e^r` with `n = round(x / ln 2)`; the polynomial is that of Cephes' `expf`, as on the CPU.
 #[cube]
+#[allow(
+    clippy::approx_constant,
+    clippy::excessive_precision,
+    reason = "as published"
+)]
 pub(super) fn exp(x: f32) -> f32 {
     let n = (x * 1.442_695f32 + 0.5f32).floor();
     // `ln 2` in two parts, so that `r` is exact to rounding.

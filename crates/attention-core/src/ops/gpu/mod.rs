@@ -2,8 +2,13 @@
 //!
 //! Written in CubeCL, for any device that it reaches: no plane operations, no atomics, no literal infinity or NaN, no
 //! function of the platform whose precision is not promised, barriers only where all units come by, shared memory
-//! within what WebGPU promises. What is stored is of the tensors' type, what is computed f32. The order of all sums is
-//! fixed, so results are the same every time.
+//! within what WebGPU promises. What is stored is of the tensors' type, what is computed f32. The order of sums is
+//! fixed, so results are the same every time; but the gradient of a bias that heads share is summed by Burn.
+#![allow(
+    clippy::collapsible_if,
+    clippy::manual_range_contains,
+    reason = "the language of kernels has no ranges, and decides on constants first"
+)]
 
 mod backward;
 mod backward_keys;

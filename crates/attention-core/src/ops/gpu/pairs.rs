@@ -4,18 +4,19 @@
 //! when a row is brought to shared memory. Two hidden units share a reciprocal:
 //! `n1 / d1 = n1 d2 r` and `n2 / d2 = n2 d1 r` with `r = 1 / (d1 d2)`.
 //!
-//! Range: the product of two denominators must be finite, so `2 (|a| + |b|) <= 44`. One side is looked at before: where
-//! one of its elements is beyond [`NEAR`], the tile takes `tanh` of each sum. The other is cut off at [`FAR`], which
-//! changes nothing: `tanh` of more than `FAR - NEAR` is 1 to rounding.
+//! Range: the product of two denominators and its reciprocal must be normal, so `2 (|a| + |b|) <= 43.6`. One side is
+//! looked at before: where one of its elements is beyond [`NEAR`], the tile takes `tanh` of each sum. The other is cut
+//! off at [`FAR`], which changes nothing: `tanh` of more than `FAR - NEAR` is 1 to rounding.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::math::{bounded, exp};
+use super::tile::UNROLLED;
 use super::tiling::Tiling;
 
 /// Up to here an element of the side that is looked at takes the fast path.
-pub(super) const NEAR: f32 = 6.5;
+pub(super) const NEAR: f32 = 6.4;
 /// Where elements are cut off.
 pub(super) const FAR: f32 = 15.4;
 
@@ -107,16 +108,20 @@ pub(super) fn scores<F: Float>(
         }
         match comptime!(form) {
             Form::Dot => {
-                for h in 0..tiling.chunk {
+                for block in 0..comptime!(tiling.chunk / UNROLLED) {
                     #[unroll]
-                    for row in 0..tiling.rows {
-                        let a = stage.rows[h * query_stride + row_group * tiling.rows + row];
+                    for h in 0..UNROLLED {
+                        let h = block * UNROLLED + h;
                         #[unroll]
-                        for key in 0..tiling.keys {
-                            let b =
-                                stage.keys[h * key_stride + key * tiling.key_groups + key_group];
-                            let pair = comptime!(row * tiling.keys + key);
-                            partial[pair] = fma(a, b, partial[pair]);
+                        for row in 0..tiling.rows {
+                            let a = stage.rows[h * query_stride + row_group * tiling.rows + row];
+                            #[unroll]
+                            for key in 0..tiling.keys {
+                                let at = key * tiling.key_groups + key_group;
+                                let b = stage.keys[h * key_stride + at];
+                                let pair = comptime!(row * tiling.keys + key);
+                                partial[pair] = fma(a, b, partial[pair]);
+                            }
                         }
                     }
                 }
@@ -140,28 +145,32 @@ pub(super) fn scores<F: Float>(
                         }
                     }
                 } else {
-                    for half in 0..comptime!(tiling.chunk / 2) {
-                        let h = 2 * half;
-                        let w1 = stage.weight[h];
-                        let w2 = stage.weight[h + 1];
+                    for block in 0..comptime!(tiling.chunk / UNROLLED) {
                         #[unroll]
-                        for row in 0..tiling.rows {
-                            let at_row = h * query_stride + row_group * tiling.rows + row;
-                            let a1 = stage.rows[at_row];
-                            let a2 = stage.rows[at_row + query_stride];
+                        for half in 0..comptime!(UNROLLED / 2) {
+                            let h = block * UNROLLED + 2 * half;
+                            let w1 = stage.weight[h];
+                            let w2 = stage.weight[h + 1];
                             #[unroll]
-                            for key in 0..tiling.keys {
-                                let at_key = h * key_stride + key * tiling.key_groups + key_group;
-                                let b1 = stage.keys[at_key];
-                                let b2 = stage.keys[at_key + key_stride];
-                                let d1 = fma(a1, b1, 1.0f32);
-                                let d2 = fma(a2, b2, 1.0f32);
-                                let n1 = fma(a1, b1, -1.0f32) * d2;
-                                let n2 = fma(a2, b2, -1.0f32) * d1;
-                                let r = 1.0f32 / (d1 * d2);
-                                let pair = comptime!(row * tiling.keys + key);
-                                let sum = fma(w1, n1 * r, partial[pair]);
-                                partial[pair] = fma(w2, n2 * r, sum);
+                            for row in 0..tiling.rows {
+                                let at_row = h * query_stride + row_group * tiling.rows + row;
+                                let a1 = stage.rows[at_row];
+                                let a2 = stage.rows[at_row + query_stride];
+                                #[unroll]
+                                for key in 0..tiling.keys {
+                                    let at_key =
+                                        h * key_stride + key * tiling.key_groups + key_group;
+                                    let b1 = stage.keys[at_key];
+                                    let b2 = stage.keys[at_key + key_stride];
+                                    let d1 = fma(a1, b1, 1.0f32);
+                                    let d2 = fma(a2, b2, 1.0f32);
+                                    let n1 = fma(a1, b1, -1.0f32) * d2;
+                                    let n2 = fma(a2, b2, -1.0f32) * d1;
+                                    let r = 1.0f32 / (d1 * d2);
+                                    let pair = comptime!(row * tiling.keys + key);
+                                    let sum = fma(w1, n1 * r, partial[pair]);
+                                    partial[pair] = fma(w2, n2 * r, sum);
+                                }
                             }
                         }
                     }
@@ -300,6 +309,8 @@ pub(super) fn is_far<F: Float>(
     if is_far {
         flag[0] = 1u32;
     }
-    // With barriers before and after, so that the flag may be used again.
-    workgroup_uniform_load(&flag[0]) == 1u32
+    let flagged = workgroup_uniform_load(&flag[0]);
+    // Only in WGSL has the load a barrier after it, too.
+    sync_cube();
+    flagged == 1u32
 }

@@ -81,7 +81,7 @@ fn all_scores<F: Float>(
             if at_row < query_rows.valid && at_key < key_rows.valid {
                 let score = sums[comptime!(row * tiling.keys + key)];
                 let index = (query_row + at_row) * sizes.keys + first_key + at_key;
-                to[index] = select(score <= MASKED, 0.0f32, score);
+                to[index] = select(score == MASKED, 0.0f32, score);
             }
         }
     }

@@ -56,7 +56,8 @@ fn masked_softmax<F: Float>(
     let mut key = start + unit;
     while key < end {
         if mask.keeps(batch, head, query, key) {
-            sum += exponential_of_score(f32::cast_from(scores[row * keys + key]), maximum);
+            let score = f32::cast_from(scores[row * keys + key]);
+            sum += exponential_of_score(score, maximum, 1.0f32);
         }
         key += UNITS;
     }
@@ -74,7 +75,7 @@ fn masked_softmax<F: Float>(
         if key >= start && key < end {
             if mask.keeps(batch, head, query, key) {
                 let score = f32::cast_from(scores[row * keys + key]);
-                weight = exponential_of_score(score, maximum) * reciprocal;
+                weight = exponential_of_score(score, maximum, reciprocal);
             }
         }
         weights[row * keys + key] = F::cast_from(weight);
@@ -82,10 +83,10 @@ fn masked_softmax<F: Float>(
     }
 }
 
-/// `e^(score - maximum)`; 0 of a score of minus infinity, which counts as masked.
+/// `e^(score - maximum)` times a factor; 0 of a score of minus infinity, which counts as masked.
 #[cube]
-fn exponential_of_score(score: f32, maximum: f32) -> f32 {
-    select(score < MASKED, 0.0f32, exp(score - maximum))
+fn exponential_of_score(score: f32, maximum: f32, factor: f32) -> f32 {
+    select(score < MASKED, 0.0f32, exp(score - maximum) * factor)
 }
 
 /// `w (dw - sum_j w dw)`; where a weight is 0, as of a masked pair, its gradient does not count, whatever it is.

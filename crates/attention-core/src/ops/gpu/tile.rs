@@ -13,6 +13,10 @@ use super::tiling::Tiling;
 /// Of a pair that is masked.
 pub(super) const MASKED: f32 = f32::MIN;
 
+/// Rows or keys of a tile that are taken in one iteration of a loop; it divides both. Loops are long otherwise: Mesa's
+/// software Vulkan ends them after 65,535 iterations of one unit, without a word.
+pub(super) const UNROLLED: usize = 8;
+
 /// Where a tile of pairs lies.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
@@ -83,7 +87,10 @@ pub(super) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
     if UNIT_POS == 0 {
         slot[0] = x as u32;
     }
-    workgroup_uniform_load(&slot[0]) as usize
+    let x = workgroup_uniform_load(&slot[0]);
+    // Only in WGSL has the load a barrier after it, too.
+    sync_cube();
+    x as usize
 }
 
 /// `pairs rows`, added to the rows of the tile's queries after these were multiplied by `factors`: or in their place,
@@ -111,13 +118,19 @@ pub(super) fn add_products<F: Float>(
         for n in 0..tiling.rows {
             sums[n] = 0.0f32;
         }
-        for key in 0..from_rows.valid {
-            let x = f32::cast_from(from[from_rows.first + key * size + column]);
+        for block in 0..comptime!(tiling.key_tile() / UNROLLED) {
             #[unroll]
-            for n in 0..tiling.rows {
-                let pair = pairs[(first_row + n) * comptime!(tiling.key_tile()) + key];
-                // What a masked pair would be multiplied with does not count, whatever it is.
-                sums[n] += select(pair <= MASKED, 0.0f32, pair * x);
+            for key in 0..UNROLLED {
+                let key = block * UNROLLED + key;
+                // Beyond the keys all is masked.
+                let from_row = min(key, from_rows.valid - 1);
+                let x = f32::cast_from(from[from_rows.first + from_row * size + column]);
+                #[unroll]
+                for n in 0..tiling.rows {
+                    let pair = pairs[(first_row + n) * comptime!(tiling.key_tile()) + key];
+                    // What a masked pair would be multiplied with does not count, whatever it is.
+                    sums[n] += select(pair == MASKED, 0.0f32, pair * x);
+                }
             }
         }
         #[unroll]
@@ -161,12 +174,18 @@ pub(super) fn add_transposed_products<F: Float>(
         for n in 0..keys {
             sums[n] = 0.0f32;
         }
-        for row in 0..from_rows.valid {
-            let x = f32::cast_from(from[from_rows.first + row * size + column]);
+        for block in 0..comptime!(tiling.query_tile() / UNROLLED) {
             #[unroll]
-            for n in 0..keys {
-                let pair = pairs[row * comptime!(tiling.key_tile()) + first_key + n];
-                sums[n] += select(pair <= MASKED, 0.0f32, pair * x);
+            for row in 0..UNROLLED {
+                let row = block * UNROLLED + row;
+                // Beyond the queries all is masked.
+                let from_row = min(row, from_rows.valid - 1);
+                let x = f32::cast_from(from[from_rows.first + from_row * size + column]);
+                #[unroll]
+                for n in 0..keys {
+                    let pair = pairs[row * comptime!(tiling.key_tile()) + first_key + n];
+                    sums[n] += select(pair == MASKED, 0.0f32, pair * x);
+                }
             }
         }
         #[unroll]
