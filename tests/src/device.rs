@@ -20,6 +20,11 @@ pub fn plain() -> Vec<Device> {
             "wgpu",
             Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
         ),
+        #[cfg(feature = "vulkan")]
+        (
+            "vulkan",
+            Device::vulkan(burn::tensor::DeviceKind::DefaultDevice),
+        ),
         #[cfg(feature = "cuda")]
         ("cuda", Device::cuda(0)),
     ];

@@ -14,6 +14,8 @@
 
 mod attention;
 mod attention_config;
+mod checks;
+mod device_limits;
 #[cfg(feature = "pytorch")]
 pub mod import;
 mod linear;
@@ -22,7 +24,6 @@ mod memory;
 mod multi_head_attention;
 mod normalizer;
 // Public for the tests of this repository alone; `backend` has what others need of it.
-mod checks;
 #[doc(hidden)]
 pub mod ops;
 mod position;
@@ -66,6 +67,7 @@ pub use stateful::{
     MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
 };
 
+pub use device_limits::{DeviceLimits, device_limits};
 #[cfg(feature = "autodiff")]
 pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 

@@ -18,6 +18,7 @@
 mod additive_attention;
 mod additive_score;
 mod backends;
+mod chunked;
 mod deferred_gradients;
 mod dot_product_attention;
 mod dot_product_score;
@@ -37,6 +38,8 @@ mod weighted_sum;
 
 pub use additive_attention::additive_attention;
 pub use additive_score::additive_score;
+#[cfg(feature = "cubecl-backend")]
+pub(crate) use backends::cube_device;
 pub(crate) use backends::is_in_host_memory;
 pub(crate) use deferred_gradients::SharedTensor;
 pub use dot_product_attention::dot_product_attention;
@@ -44,6 +47,8 @@ pub use dot_product_score::dot_product_score;
 pub(crate) use dropout::drop_weights;
 pub(crate) use fill_padding::fill_keyless;
 pub use fill_padding::fill_padding;
+#[cfg(feature = "cubecl-backend")]
+pub(crate) use gpu::runs_on;
 pub(crate) use key_heads::repeat_key_heads;
 pub(crate) use masked::{fill_masked, lowest};
 pub use masked_softmax::masked_softmax;

@@ -1,6 +1,6 @@
 //! `seq2seq devices`.
 
-use attention_core::self_check;
+use attention_core::{device_limits, self_check};
 use attention_seq2seq::{Error, Result, compiled_in_devices, open_device};
 use clap::Args;
 
@@ -35,6 +35,9 @@ impl DevicesArgs {
                 Err(error) => return Err(error),
             };
             say(describe(name, &device))?;
+            if let Some(limits) = device_limits(&device) {
+                say(format!("  {limits}"))?;
+            }
             if self.check {
                 let report = self_check(&device);
                 say(&report)?;

@@ -1,16 +1,52 @@
 //! The definition.
 
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
 
 use super::AdditiveAttentionInputs;
+use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::{
-    AdditiveScoreInputs, AttentionOps, MaskedSoftmaxInputs, WeightedSumInputs, dropout,
+    AdditiveScoreInputs, AttentionOps, MaskedSoftmaxInputs, OptionalTensor, WeightedSumInputs,
+    dropout,
 };
 
-/// Score, softmax, dropout, weighted sum.
+impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
+    fn queries(&self) -> &FloatTensor<B> {
+        &self.queries
+    }
+
+    fn keys(&self) -> &FloatTensor<B> {
+        &self.keys
+    }
+
+    /// Its score; hidden units are the matter of the score's own definition.
+    fn elements_of_pair(&self) -> usize {
+        1
+    }
+
+    fn chunk(&self, at: &Chunk) -> Self {
+        Self {
+            queries: at.of_queries::<B>(&self.queries),
+            keys: at.of_keys::<B>(&self.keys),
+            values: at.of_keys::<B>(&self.values),
+            weight: self.weight.clone(),
+            packed_keys: OptionalTensor::Absent,
+            mask: at.of_mask(&self.mask, self.keys.shape()[2], &self.queries),
+            shared: None,
+            dropout: self.dropout,
+        }
+    }
+}
+
+/// In chunks, if need be.
 pub(in crate::ops) fn composed<B: AttentionOps>(
     inputs: AdditiveAttentionInputs<B>,
 ) -> FloatTensor<B> {
+    in_chunks(inputs, definition)
+}
+
+/// Score, softmax, dropout, weighted sum.
+fn definition<B: AttentionOps>(inputs: AdditiveAttentionInputs<B>) -> FloatTensor<B> {
     let mask = inputs.mask;
     let scores = B::additive_score(AdditiveScoreInputs {
         queries: inputs.queries,

@@ -6,67 +6,35 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::AdditiveAttentionInputs;
-use crate::ops::deferred_gradients::Deferral;
-use crate::ops::dropout::draw_seed;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
-use crate::ops::kernels::{Attended, Gradient};
+use crate::ops::fused::gpu::GpuAttention;
+use crate::ops::gpu::{DeviceMask, Form, Problem, ProblemGradients, cast};
+use crate::ops::kernels::Gradient;
 
-type Inputs = AdditiveAttentionInputs<CubeBackend>;
-type Saved = Attended<CubeBackend, Inputs>;
-
-/// What the kernels read.
-fn problem(inputs: &Inputs, seed: Option<CubeTensor>) -> Problem {
-    let [_, _, num_keys, _] = inputs.keys.shape().dims();
-    Problem {
-        queries: inputs.queries.clone(),
-        keys: inputs.keys.clone(),
-        values: inputs.values.clone(),
-        weight: Some(cast(inputs.weight.clone(), DType::F32)),
-        bias: None,
-        mask: DeviceMask::new(&inputs.mask, &inputs.queries, num_keys),
-        scale: 1.0,
-        dropout: inputs.dropout,
-        seed,
+impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
+    fn dropout(&self) -> f64 {
+        self.dropout
     }
-}
 
-/// The context, and what the backward pass needs.
-pub(in crate::ops) fn forward(inputs: Inputs) -> (CubeTensor, Saved) {
-    let inputs = readable(inputs);
-    let seed = draw_seed::<CubeBackend>(inputs.dropout, &inputs.queries);
-    let [context, statistics] = problem(&inputs, seed.clone()).forward(Form::Additive);
-    let context = cast(context, inputs.queries.dtype());
-    let saved = Attended {
-        inputs,
-        context: context.clone(),
-        statistics,
-        seed,
-    };
-    (context, saved)
-}
+    fn problem(&self, seed: Option<CubeTensor>) -> Problem {
+        let [_, _, num_keys, _] = self.keys.shape().dims();
+        Problem {
+            form: Form::Additive,
+            queries: self.queries.clone(),
+            keys: self.keys.clone(),
+            values: self.values.clone(),
+            weight: Some(cast(self.weight.clone(), DType::F32)),
+            bias: None,
+            mask: DeviceMask::new(&self.mask, &self.queries, num_keys),
+            scale: 1.0,
+            dropout: self.dropout,
+            seed,
+        }
+    }
 
-/// The gradients of queries, keys, values and weight.
-pub(in crate::ops) fn backward(
-    saved: Saved,
-    gradient: CubeTensor,
-    _deferral: Deferral,
-) -> [Gradient<CubeBackend>; 4] {
-    let Attended {
-        inputs,
-        context,
-        statistics,
-        seed,
-    } = saved;
-    // Behind fusion the inputs are those from before the forward pass.
-    let inputs = readable(inputs);
-    let problem = problem(&inputs, seed);
-    let gradients = problem.backward(Form::Additive, &context, &statistics, gradient);
-    let dtype = inputs.queries.dtype();
-    [
-        gradients.queries,
-        gradients.keys,
-        gradients.values,
-        gradients.weight,
-    ]
-    .map(|gradient| Gradient::Whole(cast(gradient, dtype)))
+    fn last_gradient(&self, gradients: ProblemGradients) -> Gradient<CubeBackend> {
+        let of_weight = gradients
+            .weight
+            .map(|gradient| cast(gradient, self.weight.dtype()));
+        of_weight.map_or(Gradient::Absent, Gradient::Whole)
+    }
 }

@@ -3,7 +3,7 @@
 mod composed;
 pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
-pub(super) mod gpu;
+mod gpu;
 
 pub(super) use composed::composed;
 

@@ -4,11 +4,41 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 
 use super::AdditiveScoreInputs;
+use crate::ops::AttentionOps;
+use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::key_heads::repeated;
 use crate::ops::masked::Masked;
 
+impl<B: Backend> Chunks<B> for AdditiveScoreInputs<B> {
+    fn queries(&self) -> &FloatTensor<B> {
+        &self.queries
+    }
+
+    fn keys(&self) -> &FloatTensor<B> {
+        &self.keys
+    }
+
+    fn elements_of_pair(&self) -> usize {
+        self.weight.shape()[0]
+    }
+
+    fn chunk(&self, at: &Chunk) -> Self {
+        Self {
+            queries: at.of_queries::<B>(&self.queries),
+            keys: at.of_keys::<B>(&self.keys),
+            weight: self.weight.clone(),
+            mask: at.of_mask(&self.mask, self.keys.shape()[2], &self.queries),
+        }
+    }
+}
+
+/// In chunks, if need be.
+pub(in crate::ops) fn composed<B: AttentionOps>(inputs: AdditiveScoreInputs<B>) -> FloatTensor<B> {
+    in_chunks(inputs, definition)
+}
+
 /// `weight . tanh(queries + keys)`, the hidden axis last, summed by a product with `weight`.
-pub(in crate::ops) fn composed<B: Backend>(inputs: AdditiveScoreInputs<B>) -> FloatTensor<B> {
+fn definition<B: Backend>(inputs: AdditiveScoreInputs<B>) -> FloatTensor<B> {
     let AdditiveScoreInputs {
         queries,
         keys,

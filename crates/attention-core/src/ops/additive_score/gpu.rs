@@ -16,6 +16,7 @@ type Inputs = AdditiveScoreInputs<CubeBackend>;
 fn problem(inputs: &Inputs) -> Problem {
     let [_, _, num_keys, _] = inputs.keys.shape().dims();
     Problem {
+        form: Form::Additive,
         queries: inputs.queries.clone(),
         keys: inputs.keys.clone(),
         values: inputs.keys.clone(),
@@ -31,7 +32,7 @@ fn problem(inputs: &Inputs) -> Problem {
 /// The scores, and the inputs for the backward pass.
 pub(in crate::ops) fn forward(inputs: Inputs) -> (CubeTensor, Inputs) {
     let inputs = readable(inputs);
-    let scores = problem(&inputs).scores(Form::Additive);
+    let scores = problem(&inputs).scores();
     (cast(scores, inputs.queries.dtype()), inputs)
 }
 
@@ -45,6 +46,10 @@ pub(in crate::ops) fn backward(
     let inputs = readable(inputs);
     let gradients = problem(&inputs).backward_of_scores(gradient);
     let dtype = inputs.queries.dtype();
-    [gradients.queries, gradients.keys, gradients.weight]
-        .map(|gradient| Gradient::Whole(cast(gradient, dtype)))
+    let whole = |gradient| Gradient::Whole(cast(gradient, dtype));
+    [
+        whole(gradients.queries),
+        whole(gradients.keys.keys),
+        gradients.weight.map_or(Gradient::Absent, whole),
+    ]
 }

@@ -3,7 +3,7 @@
 use burn_cubecl::CubeBackend;
 
 use crate::ops::kernels::{Kernel, Kernels};
-use crate::ops::{additive_attention, additive_score, dot_product_attention, gpu, masked_softmax};
+use crate::ops::{additive_score, fused, gpu, masked_softmax};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
@@ -11,12 +11,12 @@ pub(super) const fn kernels() -> Kernels<CubeBackend> {
         runs_on: gpu::runs_on,
         statistics: gpu::statistics,
         additive_attention: Some(Kernel {
-            forward: additive_attention::gpu::forward,
-            backward: additive_attention::gpu::backward,
+            forward: fused::gpu::forward,
+            backward: fused::gpu::backward,
         }),
         dot_product_attention: Some(Kernel {
-            forward: dot_product_attention::gpu::forward,
-            backward: dot_product_attention::gpu::backward,
+            forward: fused::gpu::forward,
+            backward: fused::gpu::backward,
         }),
         additive_score: Some(Kernel {
             forward: additive_score::gpu::forward,

@@ -23,6 +23,7 @@ mod tracked;
 
 pub(super) use tracked::{TensorMap, TrackedInputs};
 
+use burn::backend::tensor::Device as BackendDevice;
 use burn::backend::{Backend, Dispatch, DispatchDevice};
 use burn::tensor::Device;
 
@@ -32,6 +33,11 @@ use super::kernels::Kernels;
 pub trait AttentionBackend: Backend {
     #[doc(hidden)]
     const KERNELS: Kernels<Self> = Kernels::NONE;
+
+    /// The most bytes that one tensor on a device may have.
+    fn largest_buffer(_device: &BackendDevice<Self>) -> usize {
+        usize::MAX
+    }
 }
 
 #[cfg(feature = "flex")]
@@ -47,6 +53,10 @@ impl AttentionBackend for burn::backend::NdArray {
 #[cfg(feature = "cubecl-backend")]
 impl AttentionBackend for burn_cubecl::CubeBackend {
     const KERNELS: Kernels<Self> = cube::kernels();
+
+    fn largest_buffer(device: &BackendDevice<Self>) -> usize {
+        super::gpu::largest_buffer(device)
+    }
 }
 
 #[cfg(feature = "fusion")]
@@ -55,14 +65,21 @@ where
     B: burn::backend::fusion::FusionBackend + AttentionBackend,
 {
     const KERNELS: Kernels<Self> = fusion::kernels::<B>();
+
+    fn largest_buffer(device: &BackendDevice<Self>) -> usize {
+        B::largest_buffer(device)
+    }
 }
 
 #[cfg(feature = "autodiff")]
 impl<B, C> AttentionBackend for burn::backend::Autodiff<B, C>
 where
-    B: Backend,
+    B: AttentionBackend,
     C: burn_autodiff::checkpoint::strategy::CheckpointStrategy,
 {
+    fn largest_buffer(device: &BackendDevice<Self>) -> usize {
+        B::largest_buffer(device)
+    }
 }
 
 impl AttentionBackend for Dispatch {}
@@ -75,6 +92,21 @@ impl super::AttentionOps for burn::backend::NdArray {}
 
 #[cfg(feature = "cubecl-backend")]
 impl super::AttentionOps for burn_cubecl::CubeBackend {}
+
+/// The device of CubeCL that `device` is.
+#[cfg(feature = "cubecl-backend")]
+pub(crate) fn cube_device(device: &Device) -> Option<burn_cubecl::CubeDevice> {
+    fn of(device: &DispatchDevice) -> Option<burn_cubecl::CubeDevice> {
+        match device {
+            DispatchDevice::Cube(device) => Some(device.clone()),
+            #[cfg(feature = "autodiff")]
+            DispatchDevice::Autodiff(device) => of(device),
+            #[allow(unreachable_patterns, reason = "where no other backend is enabled")]
+            _ => None,
+        }
+    }
+    of(device.as_dispatch())
+}
 
 /// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them.
 pub(crate) fn is_in_host_memory(device: &Device) -> bool {

@@ -1,17 +1,51 @@
 //! The definition.
 
-use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
 
 use super::DotProductAttentionInputs;
+use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::{
     AttentionOps, DotProductScoreInputs, MaskedSoftmaxInputs, WeightedSumInputs, dropout,
 };
 
-/// Score and bias, softmax, dropout, weighted sum.
+impl<B: Backend> Chunks<B> for DotProductAttentionInputs<B> {
+    fn queries(&self) -> &FloatTensor<B> {
+        &self.queries
+    }
+
+    fn keys(&self) -> &FloatTensor<B> {
+        &self.keys
+    }
+
+    /// Its score; hidden units are the matter of the score's own definition.
+    fn elements_of_pair(&self) -> usize {
+        1
+    }
+
+    fn chunk(&self, at: &Chunk) -> Self {
+        Self {
+            queries: at.of_queries::<B>(&self.queries),
+            keys: at.of_keys::<B>(&self.keys),
+            values: at.of_keys::<B>(&self.values),
+            bias: at.of_bias::<B>(&self.bias),
+            mask: at.of_mask(&self.mask, self.keys.shape()[2], &self.queries),
+            shared: None,
+            dropout: self.dropout,
+            scale: self.scale,
+        }
+    }
+}
+
+/// In chunks, if need be.
 pub(in crate::ops) fn composed<B: AttentionOps>(
     inputs: DotProductAttentionInputs<B>,
 ) -> FloatTensor<B> {
+    in_chunks(inputs, definition)
+}
+
+/// Score and bias, softmax, dropout, weighted sum.
+fn definition<B: AttentionOps>(inputs: DotProductAttentionInputs<B>) -> FloatTensor<B> {
     let mask = inputs.mask;
     let dtype = inputs.queries.dtype();
     let mut scores = B::dot_product_score(DotProductScoreInputs {

@@ -7,77 +7,40 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::DotProductAttentionInputs;
-use crate::ops::deferred_gradients::Deferral;
-use crate::ops::dropout::draw_seed;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
-use crate::ops::kernels::{Attended, Gradient};
+use crate::ops::fused::gpu::GpuAttention;
+use crate::ops::gpu::{DeviceMask, Form, Problem, ProblemGradients, cast};
+use crate::ops::kernels::Gradient;
 
-type Inputs = DotProductAttentionInputs<CubeBackend>;
-type Saved = Attended<CubeBackend, Inputs>;
-
-/// What the kernels read.
-fn problem(inputs: &Inputs, seed: Option<CubeTensor>) -> Problem {
-    let [_, _, num_keys, _] = inputs.keys.shape().dims();
-    Problem {
-        queries: inputs.queries.clone(),
-        keys: inputs.keys.clone(),
-        values: inputs.values.clone(),
-        weight: None,
-        bias: inputs
-            .bias
-            .as_option()
-            .map(|bias| cast(bias.clone(), DType::F32)),
-        mask: DeviceMask::new(&inputs.mask, &inputs.queries, num_keys),
-        scale: inputs.scale,
-        dropout: inputs.dropout,
-        seed,
+impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
+    fn dropout(&self) -> f64 {
+        self.dropout
     }
-}
 
-/// The context, and what the backward pass needs.
-pub(in crate::ops) fn forward(inputs: Inputs) -> (CubeTensor, Saved) {
-    let inputs = readable(inputs);
-    let seed = draw_seed::<CubeBackend>(inputs.dropout, &inputs.queries);
-    let [context, statistics] = problem(&inputs, seed.clone()).forward(Form::Dot);
-    let context = cast(context, inputs.queries.dtype());
-    let saved = Attended {
-        inputs,
-        context: context.clone(),
-        statistics,
-        seed,
-    };
-    (context, saved)
-}
+    fn problem(&self, seed: Option<CubeTensor>) -> Problem {
+        let [_, _, num_keys, _] = self.keys.shape().dims();
+        let bias = self.bias.as_option();
+        Problem {
+            form: Form::Dot,
+            queries: self.queries.clone(),
+            keys: self.keys.clone(),
+            values: self.values.clone(),
+            weight: None,
+            bias: bias.map(|bias| cast(bias.clone(), DType::F32)),
+            mask: DeviceMask::new(&self.mask, &self.queries, num_keys),
+            scale: self.scale,
+            dropout: self.dropout,
+            seed,
+        }
+    }
 
-/// The gradients of queries, keys, values and bias.
-pub(in crate::ops) fn backward(
-    saved: Saved,
-    gradient: CubeTensor,
-    _deferral: Deferral,
-) -> [Gradient<CubeBackend>; 4] {
-    let Attended {
-        inputs,
-        context,
-        statistics,
-        seed,
-    } = saved;
-    // Behind fusion the inputs are those from before the forward pass.
-    let inputs = readable(inputs);
-    let problem = problem(&inputs, seed);
-    let gradients = problem.backward(Form::Dot, &context, &statistics, gradient);
-    let dtype = inputs.queries.dtype();
-    let whole = |gradient| Gradient::Whole(cast(gradient, dtype));
-    let of_bias = gradients.bias.zip(inputs.bias.as_option());
-    let of_bias = of_bias.map(|(mut gradient, bias)| {
+    fn last_gradient(&self, gradients: ProblemGradients) -> Gradient<CubeBackend> {
+        let of_bias = gradients.keys.bias.zip(self.bias.as_option());
+        let Some((mut gradient, bias)) = of_bias else {
+            return Gradient::Absent;
+        };
         if bias.shape()[1] == 1 {
             gradient = CubeBackend::float_sum_dim(gradient, 1);
         }
         Gradient::Whole(cast(gradient, bias.dtype()))
-    });
-    [
-        whole(gradients.queries),
-        whole(gradients.keys),
-        whole(gradients.values),
-        of_bias.unwrap_or(Gradient::Absent),
-    ]
+    }
 }

@@ -1,6 +1,8 @@
 //! What the fused attentions have in common.
 
 pub(super) mod cpu;
+#[cfg(feature = "cubecl-backend")]
+pub(super) mod gpu;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};

@@ -6,13 +6,14 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
+use super::backward_keys::KeyGradients;
 use super::gradient::{NotedLaunch, Source};
 use super::launch::{Problem, contiguous, cube_count, element_type, empty};
-use super::pairs::Form;
 
 /// A backward pass.
 pub(super) struct Backward<'a> {
     pub(super) problem: &'a Problem,
+    pub(super) source: Source,
     /// Of the context, or of the scores; contiguous.
     pub(super) gradient: &'a CubeTensor,
     pub(super) statistics: Option<&'a CubeTensor>,
@@ -27,61 +28,54 @@ impl Backward<'_> {
             self.totals.clone().map(CubeTensor::into_tensor_arg).into(),
         )
     }
+
+    fn gradients(&self) -> ProblemGradients {
+        let (queries, weight) = self.to_queries();
+        ProblemGradients {
+            queries,
+            weight,
+            keys: self.to_keys(),
+        }
+    }
 }
 
 /// The gradients of a call, in f32.
 pub(in crate::ops) struct ProblemGradients {
     pub(in crate::ops) queries: CubeTensor,
-    pub(in crate::ops) keys: CubeTensor,
-    pub(in crate::ops) values: CubeTensor,
-    /// Of additive scores, `[size]`; else without a meaning.
-    pub(in crate::ops) weight: CubeTensor,
-    /// `[batch, heads, 1, keys]`
-    pub(in crate::ops) bias: Option<CubeTensor>,
+    pub(in crate::ops) keys: KeyGradients,
+    /// Of additive scores, `[size]`.
+    pub(in crate::ops) weight: Option<CubeTensor>,
 }
 
 impl Problem {
     /// The gradients, from that of the context, the context and the statistics of [`forward`](Self::forward).
     pub(in crate::ops) fn backward(
         &self,
-        form: Form,
-        context: &CubeTensor,
+        context: CubeTensor,
         statistics: &CubeTensor,
         gradient: CubeTensor,
     ) -> ProblemGradients {
         let gradient = &contiguous(gradient);
         let backward = Backward {
             problem: self,
+            source: Source::Context,
             gradient,
             statistics: Some(statistics),
-            totals: Some(self.totals(&contiguous(context.clone()), gradient)),
+            totals: Some(self.totals(&contiguous(context), gradient)),
         };
-        self.gradients(&backward, Source::Context, form)
+        backward.gradients()
     }
 
-    /// The gradients of queries, keys and weight, from those of additive scores.
+    /// The gradients of queries, keys and weight, from those of the scores.
     pub(in crate::ops) fn backward_of_scores(&self, gradient: CubeTensor) -> ProblemGradients {
-        let gradient = &contiguous(gradient);
         let backward = Backward {
             problem: self,
-            gradient,
+            source: Source::Given,
+            gradient: &contiguous(gradient),
             statistics: None,
             totals: None,
         };
-        self.gradients(&backward, Source::Given, Form::Additive)
-    }
-
-    fn gradients(&self, backward: &Backward, source: Source, form: Form) -> ProblemGradients {
-        let [queries, of_weight] = backward.to_queries(source, form);
-        let [keys, values, bias] = backward.to_keys(source, form);
-        let weight = sum_of_rows(of_weight);
-        ProblemGradients {
-            queries,
-            keys,
-            values,
-            weight,
-            bias: self.bias.as_ref().map(|_| bias),
-        }
+        backward.gradients()
     }
 
     /// Of each query `dC . C`, `[batch, heads, queries]`.
@@ -107,7 +101,7 @@ impl Problem {
 }
 
 /// The sum of the rows of `[rows, size]`, `[size]`.
-fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
+pub(super) fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
     const AT_ONCE: usize = 256;
     loop {
         let [count, size] = rows.shape().dims();
@@ -150,7 +144,7 @@ fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size
         sum = next;
         row += parts;
     }
-    sums[ABSOLUTE_POS] = sum + error;
+    sums[ABSOLUTE_POS] = corrected(sum, error);
 }
 
 /// Rows of a cube of [`totals`], and the units of each.
@@ -197,7 +191,7 @@ fn totals<F: Float>(
             error += error_of_sum(sum, other, next) + lanes[2 * (unit + n) + 1];
             sum = next;
         }
-        totals[row] = sum + error;
+        totals[row] = corrected(sum, error);
     }
 }
 
@@ -206,4 +200,11 @@ fn totals<F: Float>(
 fn error_of_sum(a: f32, b: f32, sum: f32) -> f32 {
     let part = sum - a;
     (a - (sum - part)) + (b - part)
+}
+
+/// A sum and its rounding errors; those of one that is not finite are NaN.
+#[cube]
+fn corrected(sum: f32, error: f32) -> f32 {
+    let is_finite = sum <= f32::MAX && sum >= f32::MIN;
+    select(is_finite, sum + error, sum)
 }

@@ -1,18 +1,20 @@
 //! Backward to keys, values and bias. A cube has the keys of one tile, and goes through the queries of all heads that
-//! read them.
+//! read them, or a part of each head's.
 
 use burn::backend::TensorMetadata;
-use burn_cubecl::cubecl;
+use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
+use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::backward::Backward;
+use super::backward::{Backward, sum_of_rows};
 use super::gradient::{Noted, Source, add_to_additive_keys, score_gradients};
 use super::launch::{cube_count, element_type};
 use super::mask::Mask;
 use super::pairs::{Form, RowsAt, Stage, is_far};
+use super::parts::Parts;
 use super::problem::{Dropout, Sizes};
-use super::tile::{MASKED, TileAt, add_transposed_products, shared_index, uniform};
+use super::tile::{KeyTile, MASKED, QueryTile, add_transposed_products, shared_index, uniform};
 use super::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
@@ -28,11 +30,13 @@ fn backward_keys<F: Float>(
     // Of the context, or of the scores.
     gradient: &[F],
     noted: Noted,
+    // Of each part of the queries.
     to_keys: &mut [f32],
     to_values: &mut [f32],
-    // `[batch, heads, keys]`
+    // `[parts, batch, heads, keys]`
     to_bias: &mut [f32],
     sizes: Sizes,
+    part_tiles: usize,
     #[comptime] source: Source,
     #[comptime] form: Form,
     #[comptime] has_bias: bool,
@@ -40,26 +44,24 @@ fn backward_keys<F: Float>(
     #[define(F)] _dtype: ElemType,
 ) {
     let key_tiles = sizes.keys.div_ceil(comptime!(tiling.key_tile()));
-    if CUBE_POS >= sizes.batch * sizes.key_heads * key_tiles {
+    let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
+    let part = CUBE_POS / (sizes.batch * sizes.key_heads * key_tiles);
+    if part * part_tiles >= query_tiles {
         terminate!();
     }
     let unit = UNIT_POS as usize;
     let first_key = CUBE_POS % key_tiles * comptime!(tiling.key_tile());
-    let batch = CUBE_POS / key_tiles / sizes.key_heads;
     let key_head = CUBE_POS / key_tiles % sizes.key_heads;
-    let key_row = (batch * sizes.key_heads + key_head) * sizes.keys + first_key;
-    let valid_keys = min(comptime!(tiling.key_tile()), sizes.keys - first_key);
-    let key_rows = RowsAt {
-        first: key_row * sizes.size,
-        valid: valid_keys,
+    let batch = CUBE_POS / key_tiles / sizes.key_heads % sizes.batch;
+    let key_tile = KeyTile::new(batch, key_head, first_key, sizes, tiling);
+    let to_row = part * sizes.batch * sizes.key_heads * sizes.keys + key_tile.row;
+    let to_key_rows = RowsAt {
+        first: to_row * sizes.size,
+        valid: key_tile.valid,
     };
-    let value_rows = RowsAt {
-        first: key_row * sizes.value_size,
-        valid: valid_keys,
-    };
-    let gradient_size = match comptime!(source) {
-        Source::Context => sizes.value_size,
-        Source::Given => sizes.keys,
+    let to_value_rows = RowsAt {
+        first: to_row * sizes.value_size,
+        valid: key_tile.valid,
     };
 
     let mut stage = Stage::new(tiling);
@@ -68,32 +70,19 @@ fn backward_keys<F: Float>(
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
     let group = sizes.heads / sizes.key_heads;
-    let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    let mut is_first = true.runtime();
+    let end_tile = min(query_tiles, (part + 1) * part_tiles);
+    // As in the forward pass, no flag.
+    let mut tiles_done = 0u32.runtime();
     for n in 0..group {
         let head = key_head * group + n;
         let mut of_bias = 0.0f32;
-        for tile in 0..query_tiles {
+        for tile in part * part_tiles..end_tile {
             let start = uniform(mask.tile_start(batch, tile), &mut flag);
             let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
-            if start < first_key + valid_keys && end > first_key {
-                let first_query = tile * comptime!(tiling.query_tile());
-                let query_row = (batch * sizes.heads + head) * sizes.queries + first_query;
-                let valid = min(comptime!(tiling.query_tile()), sizes.queries - first_query);
-                let query_rows = RowsAt {
-                    first: query_row * sizes.size,
-                    valid,
-                };
-                let gradient_rows = RowsAt {
-                    first: query_row * gradient_size,
-                    valid,
-                };
-                let at = TileAt {
-                    batch,
-                    head,
-                    first_query,
-                    first_key,
-                };
+            if start < first_key + key_tile.valid && end > first_key {
+                let is_first = tiles_done == 0u32;
+                let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
+                let query_rows = query_tile.rows(sizes.size);
                 // As the forward pass chose: its statistics are of the same scores.
                 let is_direct = match comptime!(form) {
                     Form::Dot => false.runtime(),
@@ -110,19 +99,16 @@ fn backward_keys<F: Float>(
                     &mut gradients,
                     &mut stage,
                     queries,
-                    query_rows,
+                    query_tile,
                     keys,
-                    key_rows,
+                    key_tile,
                     values,
-                    value_rows,
                     &weight,
                     &bias,
                     gradient,
-                    gradient_rows,
                     &mask,
                     &dropout,
                     &noted,
-                    at,
                     sizes,
                     is_direct,
                     source,
@@ -139,10 +125,10 @@ fn backward_keys<F: Float>(
                         sync_cube();
                         add_transposed_products::<F>(
                             to_values,
-                            value_rows,
+                            to_value_rows,
                             &pairs,
                             gradient,
-                            gradient_rows,
+                            query_tile.rows(sizes.value_size),
                             sizes.value_size,
                             1.0f32,
                             is_first,
@@ -160,7 +146,7 @@ fn backward_keys<F: Float>(
                 match comptime!(form) {
                     Form::Dot => add_transposed_products::<F>(
                         to_keys,
-                        key_rows,
+                        to_key_rows,
                         &pairs,
                         queries,
                         query_rows,
@@ -170,40 +156,52 @@ fn backward_keys<F: Float>(
                         tiling,
                     ),
                     Form::Additive => add_to_additive_keys::<F>(
-                        to_keys, &mut stage, &pairs, queries, query_rows, keys, key_rows, &weight,
-                        sizes.size, is_direct, is_first, tiling,
+                        to_keys,
+                        to_key_rows,
+                        &mut stage,
+                        &pairs,
+                        queries,
+                        query_rows,
+                        keys,
+                        key_tile.rows(sizes.size),
+                        &weight,
+                        sizes.size,
+                        is_direct,
+                        is_first,
+                        tiling,
                     ),
                 }
                 if comptime!(has_bias) {
-                    if unit < valid_keys {
-                        for row in 0..valid {
+                    if unit < key_tile.valid {
+                        for row in 0..query_tile.valid {
                             let pair = pairs[row * comptime!(tiling.key_tile()) + unit];
                             of_bias += select(pair == MASKED, 0.0f32, pair);
                         }
                     }
                 }
-                is_first = false;
+                tiles_done += 1u32;
             }
         }
         if comptime!(has_bias) {
-            if unit < valid_keys {
-                to_bias[(batch * sizes.heads + head) * sizes.keys + first_key + unit] = of_bias;
+            if unit < key_tile.valid {
+                let row = (part * sizes.batch + batch) * sizes.heads + head;
+                to_bias[row * sizes.keys + first_key + unit] = of_bias;
             }
         }
     }
 
-    if is_first {
+    if tiles_done == 0u32 {
         // No query.
         let mut index = unit;
-        while index < valid_keys * sizes.size {
-            to_keys[key_rows.first + index] = 0.0f32;
+        while index < key_tile.valid * sizes.size {
+            to_keys[to_key_rows.first + index] = 0.0f32;
             index += comptime!(tiling.units());
         }
         match comptime!(source) {
             Source::Context => {
                 let mut index = unit;
-                while index < valid_keys * sizes.value_size {
-                    to_values[value_rows.first + index] = 0.0f32;
+                while index < key_tile.valid * sizes.value_size {
+                    to_values[to_value_rows.first + index] = 0.0f32;
                     index += comptime!(tiling.units());
                 }
             }
@@ -212,30 +210,42 @@ fn backward_keys<F: Float>(
     }
 }
 
+/// What [`Backward::to_keys`] returns.
+pub(in crate::ops) struct KeyGradients {
+    pub(in crate::ops) keys: CubeTensor,
+    /// From the gradient of a context.
+    pub(in crate::ops) values: Option<CubeTensor>,
+    /// `[batch, heads, 1, keys]`, if there is a bias.
+    pub(in crate::ops) bias: Option<CubeTensor>,
+}
+
 impl Backward<'_> {
-    /// The gradients of keys, values and bias, in f32; the latter two only of a context.
-    pub(super) fn to_keys(&self, source: Source, form: Form) -> [CubeTensor; 3] {
+    /// The gradients of keys, values and bias, in f32.
+    pub(super) fn to_keys(&self) -> KeyGradients {
         let problem = self.problem;
-        let [batch, heads, _, size] = problem.queries.shape().dims();
-        let [_, key_heads, keys, _] = problem.keys.shape().dims();
+        let [batch, heads, queries, size] = problem.queries.shape().dims();
+        let [_, key_heads, keys, value_size] = problem.values.shape().dims();
         let tiling = problem.tiling();
         let client = &problem.queries.client;
         let cubes = batch * key_heads * keys.div_ceil(tiling.key_tile());
-        let to_keys = problem.empty([batch, key_heads, keys, size]);
-        let to_values = match source {
-            Source::Context => problem.empty(problem.values.shape()),
-            Source::Given => problem.empty([1]),
+        let rows = batch * key_heads * keys;
+        let elements = rows * size.max(value_size);
+        let parts = Parts::new(cubes, queries.div_ceil(tiling.query_tile()), elements);
+        let to_keys = problem.empty([parts.count, rows * size]);
+        let to_values = match self.source {
+            Source::Context => problem.empty([parts.count, rows * value_size]),
+            Source::Given => problem.empty([1, 1]),
         };
         let has_bias = problem.bias.is_some();
         let to_bias = match has_bias {
-            true => problem.empty([batch, heads, 1, keys]),
-            false => problem.empty([1]),
+            true => problem.empty([parts.count, batch * heads * keys]),
+            false => problem.empty([1, 1]),
         };
         backward_keys::launch(
             client,
-            cube_count(client, cubes),
+            cube_count(client, cubes * parts.count),
             CubeDim::new_1d(tiling.units() as u32),
-            problem.address_type(&[self.gradient, &to_bias]),
+            problem.address_type(&[self.gradient, &to_keys, &to_values, &to_bias]),
             problem.queries.clone().into_buffer_arg(),
             problem.keys.clone().into_buffer_arg(),
             problem.values.clone().into_buffer_arg(),
@@ -249,12 +259,19 @@ impl Backward<'_> {
             to_values.clone().into_buffer_arg(),
             to_bias.clone().into_buffer_arg(),
             problem.sizes(),
-            source,
-            form,
+            parts.tiles,
+            self.source,
+            problem.form,
             has_bias,
             tiling,
             element_type(problem.queries.dtype()),
         );
-        [to_keys, to_values, to_bias]
+        let whole = |parts, shape| CubeBackend::float_reshape(sum_of_rows(parts), shape);
+        KeyGradients {
+            keys: whole(to_keys, problem.keys.shape()),
+            values: (self.source == Source::Context)
+                .then(|| whole(to_values, problem.values.shape())),
+            bias: has_bias.then(|| whole(to_bias, [batch, heads, 1, keys].into())),
+        }
     }
 }

@@ -1,17 +1,20 @@
-//! Backward to the queries, and to the weight of additive scores. A cube has the queries of one tile.
+//! Backward to the queries, and to the weight of additive scores. A cube has the queries of one tile, and goes through
+//! their keys or a part of them.
 
 use burn::backend::TensorMetadata;
-use burn_cubecl::cubecl;
+use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
+use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::backward::Backward;
+use super::backward::{Backward, sum_of_rows};
 use super::gradient::{Noted, Source, add_to_additive_queries, score_gradients};
 use super::launch::{cube_count, element_type};
 use super::mask::Mask;
 use super::pairs::{Form, RowsAt, Stage, is_far};
+use super::parts::Parts;
 use super::problem::{Dropout, Sizes};
-use super::tile::{TileAt, add_products, shared_index, uniform};
+use super::tile::{KeyTile, QueryTile, add_products, shared_index, uniform};
 use super::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
@@ -27,38 +30,33 @@ fn backward_queries<F: Float>(
     // Of the context, or of the scores.
     gradient: &[F],
     noted: Noted,
+    // Of each part of the keys.
     to_queries: &mut [f32],
-    // Of additive scores, a row for each group of queries of each tile.
+    // Of additive scores, a row for each group of queries of each tile and part.
     to_weight: &mut [f32],
     sizes: Sizes,
+    // The keys of a part, whole tiles.
+    part_keys: usize,
     #[comptime] source: Source,
     #[comptime] form: Form,
     #[comptime] tiling: Tiling,
     #[define(F)] _dtype: ElemType,
 ) {
     let tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    if CUBE_POS >= sizes.batch * sizes.heads * tiles {
+    let part = CUBE_POS / (sizes.batch * sizes.heads * tiles);
+    if part * part_keys >= sizes.keys {
         terminate!();
     }
     let unit = UNIT_POS as usize;
     let tile = CUBE_POS % tiles;
-    let batch = CUBE_POS / tiles / sizes.heads;
     let head = CUBE_POS / tiles % sizes.heads;
-    let key_head = head * sizes.key_heads / sizes.heads;
-    let first_query = tile * comptime!(tiling.query_tile());
-    let query_row = (batch * sizes.heads + head) * sizes.queries + first_query;
-    let valid = min(comptime!(tiling.query_tile()), sizes.queries - first_query);
-    let query_rows = RowsAt {
-        first: query_row * sizes.size,
-        valid,
-    };
-    let gradient_size = match comptime!(source) {
-        Source::Context => sizes.value_size,
-        Source::Given => sizes.keys,
-    };
-    let gradient_rows = RowsAt {
-        first: query_row * gradient_size,
-        valid,
+    let batch = CUBE_POS / tiles / sizes.heads % sizes.batch;
+    let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
+    let query_rows = query_tile.rows(sizes.size);
+    let to_row = part * sizes.batch * sizes.heads * sizes.queries + query_tile.row;
+    let to_rows = RowsAt {
+        first: to_row * sizes.size,
+        valid: query_tile.valid,
     };
     let weight_row = CUBE_POS * comptime!(tiling.gradient_groups());
 
@@ -81,46 +79,35 @@ fn backward_queries<F: Float>(
     };
 
     let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
+    let end = min(end, (part + 1) * part_keys);
     let mut first_key = uniform(mask.tile_start(batch, tile), &mut flag);
-    first_key -= first_key % comptime!(tiling.key_tile());
-    let mut is_first = true.runtime();
+    first_key = max(
+        first_key - first_key % comptime!(tiling.key_tile()),
+        part * part_keys,
+    );
+    // As in the forward pass, no flag.
+    let start = first_key;
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
     while first_key < end {
-        let key_row = (batch * sizes.key_heads + key_head) * sizes.keys + first_key;
-        let valid_keys = min(comptime!(tiling.key_tile()), sizes.keys - first_key);
-        let key_rows = RowsAt {
-            first: key_row * sizes.size,
-            valid: valid_keys,
-        };
-        let value_rows = RowsAt {
-            first: key_row * sizes.value_size,
-            valid: valid_keys,
-        };
-        let at = TileAt {
-            batch,
-            head,
-            first_query,
-            first_key,
-        };
+        let is_first = first_key == start;
+        let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
+        let key_rows = key_tile.rows(sizes.size);
         score_gradients::<F>(
             &mut weights,
             &mut gradients,
             &mut stage,
             queries,
-            query_rows,
+            query_tile,
             keys,
-            key_rows,
+            key_tile,
             values,
-            value_rows,
             &weight,
             &bias,
             gradient,
-            gradient_rows,
             &mask,
             &dropout,
             &noted,
-            at,
             sizes,
             is_direct,
             source,
@@ -136,7 +123,7 @@ fn backward_queries<F: Float>(
         match comptime!(form) {
             Form::Dot => add_products::<F>(
                 to_queries,
-                query_rows,
+                to_rows,
                 &pairs,
                 keys,
                 key_rows,
@@ -147,19 +134,18 @@ fn backward_queries<F: Float>(
                 tiling,
             ),
             Form::Additive => add_to_additive_queries::<F>(
-                to_queries, to_weight, weight_row, &mut stage, &pairs, queries, query_rows, keys,
-                key_rows, &weight, sizes.size, is_direct, is_first, tiling,
+                to_queries, to_rows, to_weight, weight_row, &mut stage, &pairs, queries,
+                query_rows, keys, key_rows, &weight, sizes.size, is_direct, is_first, tiling,
             ),
         }
-        is_first = false;
         first_key += comptime!(tiling.key_tile());
     }
 
-    if is_first {
+    if first_key == start {
         // No key.
         let mut index = unit;
-        while index < valid * sizes.size {
-            to_queries[query_rows.first + index] = 0.0f32;
+        while index < query_tile.valid * sizes.size {
+            to_queries[to_rows.first + index] = 0.0f32;
             index += comptime!(tiling.units());
         }
     }
@@ -167,10 +153,10 @@ fn backward_queries<F: Float>(
         Form::Dot => {}
         Form::Additive => {
             // Groups without a query.
-            let groups = if is_first {
+            let groups = if first_key == start {
                 0usize.runtime()
             } else {
-                valid.div_ceil(comptime!(tiling.gradient_rows()))
+                query_tile.valid.div_ceil(comptime!(tiling.gradient_rows()))
             };
             let mut index = groups * sizes.size + unit;
             while index < comptime!(tiling.gradient_groups()) * sizes.size {
@@ -182,15 +168,19 @@ fn backward_queries<F: Float>(
 }
 
 impl Backward<'_> {
-    /// The gradient of the queries, and for additive scores rows whose sum is that of the weight; in f32.
-    pub(super) fn to_queries(&self, source: Source, form: Form) -> [CubeTensor; 2] {
+    /// The gradients of the queries and of the weight of additive scores, in f32.
+    pub(super) fn to_queries(&self) -> (CubeTensor, Option<CubeTensor>) {
         let problem = self.problem;
         let [batch, heads, queries, size] = problem.queries.shape().dims();
+        let [_, _, keys, _] = problem.keys.shape().dims();
         let tiling = problem.tiling();
         let client = &problem.queries.client;
         let cubes = batch * heads * queries.div_ceil(tiling.query_tile());
-        let to_queries = problem.empty([batch, heads, queries, size]);
-        let to_weight = match form {
+        let elements = batch * heads * queries * size;
+        let parts = Parts::new(cubes, keys.div_ceil(tiling.key_tile()), elements);
+        let cubes = cubes * parts.count;
+        let to_queries = problem.empty([parts.count, elements]);
+        let to_weight = match problem.form {
             Form::Dot => problem.empty([1, 1]),
             Form::Additive => problem.empty([cubes * tiling.gradient_groups(), size]),
         };
@@ -198,7 +188,7 @@ impl Backward<'_> {
             client,
             cube_count(client, cubes),
             CubeDim::new_1d(tiling.units() as u32),
-            problem.address_type(&[self.gradient, &to_weight]),
+            problem.address_type(&[self.gradient, &to_queries, &to_weight]),
             problem.queries.clone().into_buffer_arg(),
             problem.keys.clone().into_buffer_arg(),
             problem.values.clone().into_buffer_arg(),
@@ -211,11 +201,16 @@ impl Backward<'_> {
             to_queries.clone().into_buffer_arg(),
             to_weight.clone().into_buffer_arg(),
             problem.sizes(),
-            source,
-            form,
+            parts.tiles * tiling.key_tile(),
+            self.source,
+            problem.form,
             tiling,
             element_type(problem.queries.dtype()),
         );
-        [to_queries, to_weight]
+        let to_queries = sum_of_rows(to_queries);
+        (
+            CubeBackend::float_reshape(to_queries, problem.queries.shape()),
+            (problem.form == Form::Additive).then(|| sum_of_rows(to_weight)),
+        )
     }
 }

@@ -2,20 +2,23 @@
 //!
 //! Milakov & Gimelshein 2018; Dao et al. 2022, 2023. A cube has the queries of one tile, and goes through the keys that
 //! any of them attends to. Only it reads and writes their rows of the context, which therefore lie in global memory:
-//! values may have any size.
+//! values may have any size. Where there are few queries, several cubes share the keys, and what they found is put
+//! together afterwards.
 
 use burn::backend::TensorMetadata;
-use burn_cubecl::cubecl;
+use burn::backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
+use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use super::launch::{Problem, cube_count, element_type};
 use super::mask::Mask;
 use super::math::{exp, greater};
 use super::pairs::{Form, RowsAt, Stage, is_far, scores};
+use super::parts::{Parts, put_together};
 use super::philox::WeightIndex;
 use super::problem::{Dropout, Sizes};
-use super::tile::{MASKED, TileAt, add_products, masked_scores, shared_index, uniform};
+use super::tile::{KeyTile, MASKED, QueryTile, add_products, masked_scores, shared_index, uniform};
 use super::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
@@ -28,28 +31,32 @@ pub(super) fn forward<F: Float>(
     bias: ComptimeOption<OwnedTensor<f32>>,
     mask: Mask,
     dropout: Dropout,
+    // Of each part of the keys.
     context: &mut [f32],
-    // Of each query, the greatest score and the reciprocal of the sum of exponentials.
+    // Of each part and query, the greatest score, and the sum of exponentials, or if there is one part its reciprocal.
     statistics: &mut [f32],
     sizes: Sizes,
+    // The keys of a part, whole tiles.
+    part_keys: usize,
+    #[comptime] is_whole: bool,
     #[comptime] form: Form,
     #[comptime] tiling: Tiling,
     #[define(F)] _dtype: ElemType,
 ) {
     let tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    if CUBE_POS >= sizes.batch * sizes.heads * tiles {
+    let part = CUBE_POS / (sizes.batch * sizes.heads * tiles);
+    if part * part_keys >= sizes.keys {
         terminate!();
     }
     let unit = UNIT_POS as usize;
     let tile = CUBE_POS % tiles;
-    let batch = CUBE_POS / tiles / sizes.heads;
     let head = CUBE_POS / tiles % sizes.heads;
-    let key_head = head * sizes.key_heads / sizes.heads;
-    let first_query = tile * comptime!(tiling.query_tile());
-    let query_row = (batch * sizes.heads + head) * sizes.queries + first_query;
-    let query_rows = RowsAt {
-        first: query_row * sizes.size,
-        valid: min(comptime!(tiling.query_tile()), sizes.queries - first_query),
+    let batch = CUBE_POS / tiles / sizes.heads % sizes.batch;
+    let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
+    let to_row = part * sizes.batch * sizes.heads * sizes.queries + query_tile.row;
+    let context_rows = RowsAt {
+        first: to_row * sizes.value_size,
+        valid: query_tile.valid,
     };
 
     let mut stage = Stage::new(tiling);
@@ -63,7 +70,7 @@ pub(super) fn forward<F: Float>(
         Form::Dot => false.runtime(),
         Form::Additive => is_far::<F>(
             queries,
-            query_rows,
+            query_tile.rows(sizes.size),
             sizes.size,
             &mut flag,
             comptime!(tiling.units()),
@@ -77,27 +84,31 @@ pub(super) fn forward<F: Float>(
     let mut sum = 0.0f32;
 
     let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
+    let end = min(end, (part + 1) * part_keys);
     let mut first_key = uniform(mask.tile_start(batch, tile), &mut flag);
-    first_key -= first_key % comptime!(tiling.key_tile());
-    let mut is_first = true.runtime();
+    first_key = max(
+        first_key - first_key % comptime!(tiling.key_tile()),
+        part * part_keys,
+    );
+    // Not a flag that the loop sets: pliron-spirv 0.16 loses a constant that one iteration hands to the next.
+    let start = first_key;
     while first_key < end {
-        let key_row = (batch * sizes.key_heads + key_head) * sizes.keys + first_key;
-        let key_rows = RowsAt {
-            first: key_row * sizes.size,
-            valid: min(comptime!(tiling.key_tile()), sizes.keys - first_key),
-        };
+        let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
         let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
         scores::<F>(
-            &mut sums, &mut stage, queries, query_rows, keys, key_rows, &weight, sizes.size,
-            is_direct, form, tiling,
+            &mut sums,
+            &mut stage,
+            queries,
+            query_tile.rows(sizes.size),
+            keys,
+            key_tile.rows(sizes.size),
+            &weight,
+            sizes.size,
+            is_direct,
+            form,
+            tiling,
         );
-        let at = TileAt {
-            batch,
-            head,
-            first_query,
-            first_key,
-        };
-        masked_scores(&mut sums, at, &mask, &bias, sizes, tiling);
+        masked_scores(&mut sums, query_tile, key_tile, &mask, &bias, sizes, tiling);
         #[unroll]
         for pair in 0..comptime!(tiling.pairs()) {
             weights[shared_index(pair, tiling)] = sums[pair];
@@ -138,7 +149,7 @@ pub(super) fn forward<F: Float>(
                 let at = WeightIndex {
                     batch: batch as u32,
                     head: head as u32,
-                    query: (first_query + row) as u32,
+                    query: (query_tile.first + row) as u32,
                     key: (first_key + key) as u32,
                 };
                 weights[index] = weight * dropout.factor(&at);
@@ -146,27 +157,18 @@ pub(super) fn forward<F: Float>(
         }
         sync_cube();
 
-        let value_rows = RowsAt {
-            first: key_row * sizes.value_size,
-            valid: key_rows.valid,
-        };
-        let context_rows = RowsAt {
-            first: query_row * sizes.value_size,
-            valid: query_rows.valid,
-        };
         add_products::<F>(
             context,
             context_rows,
             &weights,
             values,
-            value_rows,
+            key_tile.rows(sizes.value_size),
             sizes.value_size,
             1.0f32,
             &factors,
-            is_first,
+            first_key == start,
             tiling,
         );
-        is_first = false;
         first_key += comptime!(tiling.key_tile());
     }
 
@@ -181,9 +183,14 @@ pub(super) fn forward<F: Float>(
         // Of a query without any key, 0.
         let reciprocal = select(total == 0.0f32, 0.0f32, 1.0f32 / total);
         factors[row] = reciprocal;
-        if row < query_rows.valid {
-            statistics[2 * (query_row + row)] = maximum;
-            statistics[2 * (query_row + row) + 1] = reciprocal;
+        if row < query_tile.valid {
+            statistics[2 * (to_row + row)] = maximum;
+            let second = 2 * (to_row + row) + 1;
+            if comptime!(is_whole) {
+                statistics[second] = reciprocal;
+            } else {
+                statistics[second] = total;
+            }
         }
     }
     sync_cube();
@@ -191,13 +198,13 @@ pub(super) fn forward<F: Float>(
     #[unroll]
     for n in 0..tiling.rows {
         let row = row_group * tiling.rows + n;
-        if row < query_rows.valid {
+        if row < query_tile.valid {
             let mut column = unit % tiling.key_groups;
             while column < sizes.value_size {
-                let index = (query_row + row) * sizes.value_size + column;
-                if is_first || factors[row] == 0.0f32 {
+                let index = (to_row + row) * sizes.value_size + column;
+                if first_key == start || factors[row] == 0.0f32 {
                     context[index] = 0.0f32;
-                } else {
+                } else if comptime!(is_whole) {
                     context[index] *= factors[row];
                 }
                 column += tiling.key_groups;
@@ -208,17 +215,19 @@ pub(super) fn forward<F: Float>(
 
 impl Problem {
     /// The context, `[batch, heads, queries, value_size]` in f32, and the statistics of each query.
-    pub(in crate::ops) fn forward(&self, form: Form) -> [CubeTensor; 2] {
+    pub(in crate::ops) fn forward(&self) -> [CubeTensor; 2] {
         let [batch, heads, queries, _] = self.queries.shape().dims();
-        let [_, _, _, value_size] = self.values.shape().dims();
-        let context = self.empty([batch, heads, queries, value_size]);
-        let statistics = self.empty([batch, heads, queries, 2]);
+        let [_, _, keys, value_size] = self.values.shape().dims();
         let tiling = self.tiling();
         let client = &self.queries.client;
         let cubes = batch * heads * queries.div_ceil(tiling.query_tile());
+        let elements = batch * heads * queries * value_size;
+        let parts = Parts::new(cubes, keys.div_ceil(tiling.key_tile()), elements);
+        let context = self.empty([parts.count, batch, heads, queries, value_size]);
+        let statistics = self.empty([parts.count, batch, heads, queries, 2]);
         forward::launch(
             client,
-            cube_count(client, cubes),
+            cube_count(client, cubes * parts.count),
             CubeDim::new_1d(tiling.units() as u32),
             self.address_type(&[&context]),
             self.queries.clone().into_buffer_arg(),
@@ -231,10 +240,20 @@ impl Problem {
             context.clone().into_buffer_arg(),
             statistics.clone().into_buffer_arg(),
             self.sizes(),
-            form,
+            parts.tiles * tiling.key_tile(),
+            parts.count == 1,
+            self.form,
             tiling,
             element_type(self.queries.dtype()),
         );
-        [context, statistics]
+        let [context, statistics] = if parts.count == 1 {
+            [context, statistics]
+        } else {
+            put_together(context, statistics)
+        };
+        [
+            CubeBackend::float_reshape(context, [batch, heads, queries, value_size].into()),
+            CubeBackend::float_reshape(statistics, [batch, heads, queries, 2].into()),
+        ]
     }
 }

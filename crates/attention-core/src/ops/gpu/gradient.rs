@@ -9,13 +9,12 @@ use cubecl::prelude::*;
 use super::mask::Mask;
 use super::math::exp;
 use super::pairs::{
-    Form, RowsAt, Stage, bring_keys, bring_queries, element, exponential, exponential_of_sum,
-    scores,
+    Form, RowsAt, Side, Stage, bring, element, exponential, exponential_of_sum, scores,
 };
 use super::philox::WeightIndex;
 use super::problem::{Dropout, Sizes};
-use super::tile::{MASKED, TileAt, UNROLLED, masked_scores};
-use super::tiling::Tiling;
+use super::tile::{KeyTile, MASKED, QueryTile, masked_scores};
+use super::tiling::{Tiling, unrolled};
 
 /// `e^{2x}` beyond which `tanh` is 1 to rounding, `2^26`.
 const SATURATED: f32 = 67_108_864.0;
@@ -73,19 +72,16 @@ pub(super) fn score_gradients<F: Float>(
     gradients: &mut Array<f32>,
     stage: &mut Stage,
     queries: &[F],
-    query_rows: RowsAt,
+    query_tile: QueryTile,
     keys: &[F],
-    key_rows: RowsAt,
+    key_tile: KeyTile,
     values: &[F],
-    value_rows: RowsAt,
     weight: &ComptimeOption<OwnedTensor<f32>>,
     bias: &ComptimeOption<OwnedTensor<f32>>,
     gradient: &[F],
-    gradient_rows: RowsAt,
     mask: &Mask,
     dropout: &Dropout,
     noted: &Noted,
-    at: TileAt,
     sizes: Sizes,
     is_direct: bool,
     #[comptime] source: Source,
@@ -93,7 +89,6 @@ pub(super) fn score_gradients<F: Float>(
     #[comptime] tiling: Tiling,
 ) {
     let unit = UNIT_POS as usize;
-    let query_row = (at.batch * sizes.heads + at.head) * sizes.queries + at.first_query;
     #[unroll]
     for pair in 0..comptime!(tiling.pairs()) {
         weights[pair] = 0.0f32;
@@ -102,17 +97,26 @@ pub(super) fn score_gradients<F: Float>(
     match comptime!(source) {
         Source::Context => {
             scores::<F>(
-                weights, stage, queries, query_rows, keys, key_rows, weight, sizes.size, is_direct,
-                form, tiling,
+                weights,
+                stage,
+                queries,
+                query_tile.rows(sizes.size),
+                keys,
+                key_tile.rows(sizes.size),
+                weight,
+                sizes.size,
+                is_direct,
+                form,
+                tiling,
             );
             let none = ComptimeOption::new_None();
             scores::<F>(
                 gradients,
                 stage,
                 gradient,
-                gradient_rows,
+                query_tile.rows(sizes.value_size),
                 values,
-                value_rows,
+                key_tile.rows(sizes.value_size),
                 &none,
                 sizes.value_size,
                 false,
@@ -122,28 +126,30 @@ pub(super) fn score_gradients<F: Float>(
         }
         Source::Given => {}
     }
-    masked_scores(weights, at, mask, bias, sizes, tiling);
+    masked_scores(weights, query_tile, key_tile, mask, bias, sizes, tiling);
     #[unroll]
     for row in 0..tiling.rows {
         let tile_row = unit / tiling.key_groups * tiling.rows + row;
         // Beyond the queries all is masked.
-        let tile_row = min(tile_row, sizes.queries - 1 - at.first_query);
+        let tile_row = min(tile_row, query_tile.valid - 1);
         #[unroll]
         for key in 0..tiling.keys {
-            let column = at.first_key + key * tiling.key_groups + unit % tiling.key_groups;
+            let column = key_tile.first + key * tiling.key_groups + unit % tiling.key_groups;
             let pair = comptime!(row * tiling.keys + key);
             if weights[pair] <= MASKED {
+                // It may be minus infinity.
+                weights[pair] = MASKED;
                 gradients[pair] = MASKED;
             } else {
                 match comptime!(source) {
                     Source::Context => {
-                        let row = query_row + tile_row;
+                        let row = query_tile.row + tile_row;
                         let weight =
                             exp(weights[pair] - noted.maximum(row)) * noted.reciprocal(row);
                         let at = WeightIndex {
-                            batch: at.batch as u32,
-                            head: at.head as u32,
-                            query: (at.first_query + tile_row) as u32,
+                            batch: query_tile.batch as u32,
+                            head: query_tile.head as u32,
+                            query: (query_tile.first + tile_row) as u32,
                             key: column as u32,
                         };
                         let factor = dropout.factor(&at);
@@ -152,7 +158,7 @@ pub(super) fn score_gradients<F: Float>(
                         weights[pair] = weight * factor;
                     }
                     Source::Given => {
-                        let index = gradient_rows.first + tile_row * sizes.keys + column;
+                        let index = (query_tile.row + tile_row) * sizes.keys + column;
                         gradients[pair] = f32::cast_from(gradient[index]);
                     }
                 }
@@ -169,11 +175,12 @@ fn derivative(e: f32, r: f32) -> f32 {
 }
 
 /// Adds to the gradients of a tile's queries `w sum_j ds tanh'`, and to those of the weight, a row for each group of
-/// queries, `sum_ij ds tanh`. A unit has one column of the stage and `query_tile chunk / units` queries, or one.
+/// queries, `sum_ij ds tanh`. A unit has one column of the stage, and the queries of its group.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
 pub(super) fn add_to_additive_queries<F: Float>(
     to: &mut [f32],
+    to_rows: RowsAt,
     to_weight: &mut [f32],
     weight_row: usize,
     stage: &mut Stage,
@@ -189,91 +196,63 @@ pub(super) fn add_to_additive_queries<F: Float>(
     #[comptime] tiling: Tiling,
 ) {
     let unit = UNIT_POS as usize;
-    let rows = comptime!(tiling.gradient_rows());
-    let key_stride = comptime!(tiling.key_tile() + 1);
-    let at_column = unit % tiling.chunk;
+    let count = comptime!(tiling.gradient_rows());
     let group = unit / tiling.chunk;
-    let mut mine = Array::<f32>::new(rows);
-    let mut sums = Array::<f32>::new(rows);
+    let mut sums = Array::<f32>::new(comptime!(count + 1));
     for step in 0..size.div_ceil(tiling.chunk) {
         let first_column = step * tiling.chunk;
-        let column = first_column + at_column;
+        let column = first_column + unit % tiling.chunk;
         sync_cube();
-        bring_keys::<F>(
+        bring::<F>(
             stage,
             keys,
             key_rows,
             size,
             first_column,
+            Side::Keys,
             Form::Additive,
             tiling,
         );
         sync_cube();
-        if column < size && group * rows < query_rows.valid {
-            #[unroll]
-            for n in 0..rows {
-                mine[n] = element::<F>(queries, query_rows, group * rows + n, size, column);
-                if !is_direct {
-                    mine[n] = exponential(mine[n]);
-                }
-                sums[n] = 0.0f32;
-            }
-            let mut of_weight = 0.0f32;
-            for block in 0..comptime!(tiling.key_tile() / UNROLLED) {
-                #[unroll]
-                for key in 0..UNROLLED {
-                    // Beyond the keys all is masked.
-                    let key = block * UNROLLED + key;
-                    let mut other = stage.keys[at_column * key_stride + key];
-                    if is_direct {
-                        other = element::<F>(keys, key_rows, key, size, column);
-                    }
-                    #[unroll]
-                    for n in 0..rows {
-                        let at = (group * rows + n) * comptime!(tiling.key_tile()) + key;
-                        let pair = pairs[at];
-                        let is_masked = pair == MASKED;
-                        let mut e = mine[n] * other;
-                        if is_direct {
-                            e = exponential_of_sum(mine[n] + other);
-                        }
-                        let r = 1.0f32 / (e + 1.0f32);
-                        let tanh = (e - 1.0f32) * r;
-                        sums[n] += select(is_masked, 0.0f32, pair * derivative(e, r));
-                        of_weight += select(is_masked, 0.0f32, pair * tanh);
-                    }
-                }
-            }
+        if column < size && group * count < query_rows.valid {
+            additive_sums::<F>(
+                &mut sums,
+                &stage.keys,
+                pairs,
+                queries,
+                query_rows,
+                group * count,
+                keys,
+                key_rows,
+                size,
+                column,
+                is_direct,
+                count,
+                Side::Queries,
+                tiling,
+            );
             let factor = element_of(weight, column);
-            #[unroll]
-            for n in 0..rows {
-                let row = group * rows + n;
-                if row < query_rows.valid {
-                    let index = query_rows.first + row * size + column;
-                    let sum = factor * sums[n];
-                    if is_first {
-                        to[index] = sum;
-                    } else {
-                        to[index] += sum;
-                    }
-                }
-            }
+            let first = group * count;
+            add_column(
+                to, to_rows, first, column, size, &sums, factor, is_first, count,
+            );
             let index = (weight_row + group) * size + column;
             if is_first {
-                to_weight[index] = of_weight;
+                to_weight[index] = sums[count];
             } else {
-                to_weight[index] += of_weight;
+                to_weight[index] += sums[count];
             }
         }
     }
 }
 
-/// Adds to the gradients of a tile's keys `w sum_i ds tanh'`. A unit has one column of the stage and
-/// `key_tile chunk / units` keys.
+/// Adds to the gradients of a tile's keys `w sum_i ds tanh'`. A unit has one column of the stage, and the keys of its
+/// group.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
 pub(super) fn add_to_additive_keys<F: Float>(
     to: &mut [f32],
+    to_rows: RowsAt,
     stage: &mut Stage,
     pairs: &Shared<[f32]>,
     queries: &[F],
@@ -287,68 +266,138 @@ pub(super) fn add_to_additive_keys<F: Float>(
     #[comptime] tiling: Tiling,
 ) {
     let unit = UNIT_POS as usize;
-    let count = comptime!(tiling.gradient_keys());
-    let query_stride = comptime!(tiling.query_tile() + 1);
-    let at_column = unit % tiling.chunk;
+    let count = comptime!(unrolled(tiling.gradient_keys()));
     let group = unit / tiling.chunk;
-    let mut mine = Array::<f32>::new(count);
-    let mut sums = Array::<f32>::new(count);
+    let mut sums = Array::<f32>::new(comptime!(count + 1));
     for step in 0..size.div_ceil(tiling.chunk) {
         let first_column = step * tiling.chunk;
-        let column = first_column + at_column;
+        let column = first_column + unit % tiling.chunk;
         sync_cube();
-        bring_queries::<F>(
+        bring::<F>(
             stage,
             queries,
             query_rows,
             size,
             first_column,
+            Side::Queries,
             Form::Additive,
             tiling,
         );
         sync_cube();
-        if column < size && group * count < key_rows.valid {
+        for part in 0..comptime!(tiling.gradient_keys() / count) {
+            let first = group * comptime!(tiling.gradient_keys()) + part * count;
+            if column < size && first < key_rows.valid {
+                additive_sums::<F>(
+                    &mut sums,
+                    &stage.queries,
+                    pairs,
+                    keys,
+                    key_rows,
+                    first,
+                    queries,
+                    query_rows,
+                    size,
+                    column,
+                    is_direct,
+                    count,
+                    Side::Keys,
+                    tiling,
+                );
+                let factor = element_of(weight, column);
+                add_column(
+                    to, to_rows, first, column, size, &sums, factor, is_first, count,
+                );
+            }
+        }
+    }
+}
+
+/// Of `count` rows of one side of a tile, from the `first` one on, in one column: `sum ds tanh'` over the other side,
+/// with its exponentials from the stage. Of queries, after these, `sum ds tanh` over both.
+#[cube]
+#[allow(clippy::too_many_arguments, reason = "of a kernel")]
+fn additive_sums<F: Float>(
+    sums: &mut Array<f32>,
+    exponentials: &Shared<[f32]>,
+    pairs: &Shared<[f32]>,
+    own: &[F],
+    own_rows: RowsAt,
+    first: usize,
+    others: &[F],
+    other_rows: RowsAt,
+    size: usize,
+    column: usize,
+    is_direct: bool,
+    #[comptime] count: usize,
+    #[comptime] side: Side,
+    #[comptime] tiling: Tiling,
+) {
+    let others_count = comptime!(side.other().tile(tiling));
+    let at_once = comptime!(unrolled(others_count));
+    let mut mine = Array::<f32>::new(count);
+    #[unroll]
+    for n in 0..count {
+        mine[n] = element::<F>(own, own_rows, first + n, size, column);
+        if !is_direct {
+            mine[n] = exponential(mine[n]);
+        }
+        sums[n] = 0.0f32;
+    }
+    sums[count] = 0.0f32;
+    for block in 0..comptime!(others_count / at_once) {
+        #[unroll]
+        for m in 0..at_once {
+            // Beyond the rows all is masked.
+            let row = block * at_once + m;
+            let at = column % tiling.chunk * comptime!(others_count + 1) + row;
+            let mut other = exponentials[at];
+            if is_direct {
+                other = element::<F>(others, other_rows, row, size, column);
+            }
             #[unroll]
             for n in 0..count {
-                mine[n] = element::<F>(keys, key_rows, group * count + n, size, column);
-                if !is_direct {
-                    mine[n] = exponential(mine[n]);
+                let pair = match comptime!(side) {
+                    Side::Queries => pairs[(first + n) * comptime!(tiling.key_tile()) + row],
+                    Side::Keys => pairs[row * comptime!(tiling.key_tile()) + first + n],
+                };
+                let is_masked = pair == MASKED;
+                let mut e = mine[n] * other;
+                if is_direct {
+                    e = exponential_of_sum(mine[n] + other);
                 }
-                sums[n] = 0.0f32;
-            }
-            for block in 0..comptime!(tiling.query_tile() / UNROLLED) {
-                #[unroll]
-                for row in 0..UNROLLED {
-                    // Beyond the queries all is masked.
-                    let row = block * UNROLLED + row;
-                    let mut other = stage.rows[at_column * query_stride + row];
-                    if is_direct {
-                        other = element::<F>(queries, query_rows, row, size, column);
-                    }
-                    #[unroll]
-                    for n in 0..count {
-                        let pair = pairs[row * comptime!(tiling.key_tile()) + group * count + n];
-                        let mut e = mine[n] * other;
-                        if is_direct {
-                            e = exponential_of_sum(mine[n] + other);
-                        }
-                        let r = 1.0f32 / (e + 1.0f32);
-                        sums[n] += select(pair == MASKED, 0.0f32, pair * derivative(e, r));
-                    }
+                let r = 1.0f32 / (e + 1.0f32);
+                sums[n] += select(is_masked, 0.0f32, pair * derivative(e, r));
+                if comptime!(side == Side::Queries) {
+                    sums[count] += select(is_masked, 0.0f32, pair * ((e - 1.0f32) * r));
                 }
             }
-            let factor = element_of(weight, column);
-            #[unroll]
-            for n in 0..count {
-                if group * count + n < key_rows.valid {
-                    let index = key_rows.first + (group * count + n) * size + column;
-                    let sum = factor * sums[n];
-                    if is_first {
-                        to[index] = sum;
-                    } else {
-                        to[index] += sum;
-                    }
-                }
+        }
+    }
+}
+
+/// Adds `factor sums` to one column of `count` rows, or puts them there if these hold nothing yet.
+#[cube]
+#[allow(clippy::too_many_arguments, reason = "of a kernel")]
+fn add_column(
+    to: &mut [f32],
+    rows: RowsAt,
+    first: usize,
+    column: usize,
+    size: usize,
+    sums: &Array<f32>,
+    factor: f32,
+    is_first: bool,
+    #[comptime] count: usize,
+) {
+    #[unroll]
+    for n in 0..count {
+        if first + n < rows.valid {
+            let index = rows.first + (first + n) * size + column;
+            let sum = factor * sums[n];
+            if is_first {
+                to[index] = sum;
+            } else {
+                to[index] += sum;
             }
         }
     }

@@ -1,5 +1,7 @@
 //! From tensors to the arguments of kernels.
 
+use std::sync::Once;
+
 use burn::backend::TensorMetadata;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::tensor::{DType, FloatDType, IntDType, Shape, bf16, f16};
@@ -12,6 +14,7 @@ use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
 use super::mask::{DeviceMask, MaskLaunch};
+use super::pairs::Form;
 use super::problem::{DropoutLaunch, SizesLaunch};
 use super::tiling::Tiling;
 use crate::ops::OptionalTensor;
@@ -23,6 +26,7 @@ const MAX_BINDINGS: u32 = 14;
 /// What goes into the kernels of an attention or a score; all tensors contiguous.
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Problem {
+    pub(in crate::ops) form: Form,
     /// `[batch, heads, queries, size]`
     pub(in crate::ops) queries: CubeTensor,
     /// `[batch, key_heads, keys, size]`
@@ -107,15 +111,45 @@ impl Problem {
     }
 }
 
-/// Whether the kernels run on a device, with tensors of a type.
-pub(in crate::ops) fn runs_on(device: &CubeDevice, dtype: DType) -> bool {
+/// Whether the kernels run on a device, with tensors of a type. If the device has not the means, the log says so.
+pub(crate) fn runs_on(device: &CubeDevice, dtype: DType) -> bool {
     let client = device.client();
     let hardware = &client.properties().hardware;
     let tiling = Tiling::new(usize::MAX);
-    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
-        && hardware.max_units_per_cube as usize >= tiling.units()
-        && hardware.max_shared_memory_size >= tiling.shared_memory()
-        && hardware.max_bindings >= MAX_BINDINGS
+    let means = [
+        (
+            "units in a cube",
+            hardware.max_units_per_cube as usize,
+            tiling.units(),
+        ),
+        (
+            "bytes of shared memory",
+            hardware.max_shared_memory_size,
+            tiling.shared_memory(),
+        ),
+        (
+            "bindings",
+            hardware.max_bindings as usize,
+            MAX_BINDINGS as usize,
+        ),
+    ];
+    let missing = means.iter().find(|(_, has, needs)| has < needs);
+    if let Some((what, has, needs)) = missing {
+        static WARNING: Once = Once::new();
+        WARNING.call_once(|| {
+            log::warn!(
+                "attention runs without kernels: they need {needs} {what}, {device:?} has {has}"
+            );
+        });
+    }
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16) && missing.is_none()
+}
+
+/// The most bytes that a tensor on a device may have.
+pub(in crate::ops) fn largest_buffer(device: &CubeDevice) -> usize {
+    let client = device.client();
+    let bytes = client.properties().memory.max_page_size;
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The shape and type of the statistics of rows: two numbers each.
@@ -125,13 +159,22 @@ pub(in crate::ops) fn statistics(rows: Shape) -> (Shape, DType) {
 }
 
 /// An uninitialised tensor beside `like`.
+///
+/// # Panics
+/// If the device has no buffer that large: what a kernel writes beyond its limit would be lost without a word.
 pub(super) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
-    empty_device_contiguous_dtype(
-        like.client.clone(),
-        like.device.clone(),
-        shape.into(),
-        dtype,
-    )
+    let shape = shape.into();
+    let elements = shape.iter().copied();
+    let bytes = elements.fold(dtype.size(), usize::saturating_mul);
+    let largest = largest_buffer(&like.device);
+    assert!(
+        bytes <= largest,
+        "attention: a tensor of at most {largest} bytes expected, which is what a buffer of {:?} holds; {:?} takes \
+         {bytes}",
+        like.device,
+        shape.as_slice()
+    );
+    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape, dtype)
 }
 
 /// `cubes` cubes, in whatever dimensions the device counts them.
@@ -196,5 +239,21 @@ pub(super) fn element_type(dtype: DType) -> ElemType {
         DType::F16 => f16::elem_type_native(),
         DType::BF16 => bf16::elem_type_native(),
         _ => f32::elem_type_native(),
+    }
+}
+
+#[cfg(all(test, feature = "wgpu"))]
+mod tests {
+    use cubecl::wgpu::WgpuDevice;
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "bytes expected, which is what a buffer of")]
+    fn a_tensor_beyond_the_largest_buffer_is_refused() {
+        let device = cubecl::Device::Wgpu(WgpuDevice::default());
+        let bytes = largest_buffer(&device);
+        let like = CubeBackend::float_zeros([1].into(), &device, FloatDType::F32);
+        empty(&like, [bytes / 4 + 1], DType::F32);
     }
 }

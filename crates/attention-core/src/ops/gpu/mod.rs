@@ -19,6 +19,7 @@ mod launch;
 mod mask;
 mod math;
 mod pairs;
+mod parts;
 mod philox;
 mod problem;
 mod score;
@@ -26,6 +27,8 @@ pub(super) mod softmax;
 mod tile;
 mod tiling;
 
-pub(super) use launch::{Problem, cast, readable, runs_on, statistics};
+pub(super) use backward::ProblemGradients;
+pub(crate) use launch::runs_on;
+pub(super) use launch::{Problem, cast, largest_buffer, readable, statistics};
 pub(super) use mask::DeviceMask;
 pub(super) use pairs::Form;

@@ -12,8 +12,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::math::{bounded, exp};
-use super::tile::UNROLLED;
-use super::tiling::Tiling;
+use super::tiling::{Tiling, UNROLLED};
 
 /// Up to here an element of the side that is looked at takes the fast path.
 pub(super) const NEAR: f32 = 6.4;
@@ -27,6 +26,30 @@ pub(in crate::ops) enum Form {
     Dot,
     /// `w tanh(a + b)`
     Additive,
+}
+
+/// Which rows of a tile.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(super) enum Side {
+    Queries,
+    Keys,
+}
+
+impl Side {
+    /// How many.
+    pub(super) const fn tile(self, tiling: Tiling) -> usize {
+        match self {
+            Self::Queries => tiling.query_tile(),
+            Self::Keys => tiling.key_tile(),
+        }
+    }
+
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Queries => Self::Keys,
+            Self::Keys => Self::Queries,
+        }
+    }
 }
 
 /// Rows of one matrix, of which a tile is computed.
@@ -43,7 +66,7 @@ pub(super) struct RowsAt {
 /// in different banks.
 #[derive(CubeType)]
 pub(super) struct Stage {
-    pub(super) rows: Shared<[f32]>,
+    pub(super) queries: Shared<[f32]>,
     pub(super) keys: Shared<[f32]>,
     weight: Shared<[f32]>,
 }
@@ -52,7 +75,7 @@ pub(super) struct Stage {
 impl Stage {
     pub(super) fn new(#[comptime] tiling: Tiling) -> Stage {
         Stage {
-            rows: Shared::new_slice(comptime!(tiling.chunk * (tiling.query_tile() + 1))),
+            queries: Shared::new_slice(comptime!(tiling.chunk * (tiling.query_tile() + 1))),
             keys: Shared::new_slice(comptime!(tiling.chunk * (tiling.key_tile() + 1))),
             weight: Shared::new_slice(comptime!(tiling.chunk)),
         }
@@ -85,8 +108,26 @@ pub(super) fn scores<F: Float>(
     for step in 0..size.div_ceil(tiling.chunk) {
         let column = step * tiling.chunk;
         sync_cube();
-        bring_queries::<F>(stage, queries, query_rows, size, column, form, tiling);
-        bring_keys::<F>(stage, keys, key_rows, size, column, form, tiling);
+        bring::<F>(
+            stage,
+            queries,
+            query_rows,
+            size,
+            column,
+            Side::Queries,
+            form,
+            tiling,
+        );
+        bring::<F>(
+            stage,
+            keys,
+            key_rows,
+            size,
+            column,
+            Side::Keys,
+            form,
+            tiling,
+        );
         if unit < tiling.chunk {
             #[comptime]
             match weight {
@@ -114,7 +155,7 @@ pub(super) fn scores<F: Float>(
                         let h = block * UNROLLED + h;
                         #[unroll]
                         for row in 0..tiling.rows {
-                            let a = stage.rows[h * query_stride + row_group * tiling.rows + row];
+                            let a = stage.queries[h * query_stride + row_group * tiling.rows + row];
                             #[unroll]
                             for key in 0..tiling.keys {
                                 let at = key * tiling.key_groups + key_group;
@@ -154,8 +195,8 @@ pub(super) fn scores<F: Float>(
                             #[unroll]
                             for row in 0..tiling.rows {
                                 let at_row = h * query_stride + row_group * tiling.rows + row;
-                                let a1 = stage.rows[at_row];
-                                let a2 = stage.rows[at_row + query_stride];
+                                let a1 = stage.queries[at_row];
+                                let a2 = stage.queries[at_row + query_stride];
                                 #[unroll]
                                 for key in 0..tiling.keys {
                                     let at_key =
@@ -184,58 +225,20 @@ pub(super) fn scores<F: Float>(
     }
 }
 
-/// Brings columns of the queries of a tile to shared memory.
+/// Brings columns of the rows of a tile to the stage; 0 beyond the rows and the columns. Of the additive form, the
+/// exponentials.
 #[cube]
-pub(super) fn bring_queries<F: Float>(
+pub(super) fn bring<F: Float>(
     stage: &mut Stage,
-    queries: &[F],
-    at: RowsAt,
-    size: usize,
-    column: usize,
-    #[comptime] form: Form,
-    #[comptime] tiling: Tiling,
-) {
-    let rows = comptime!(tiling.query_tile());
-    bring::<F>(
-        &mut stage.rows,
-        queries,
-        at,
-        size,
-        column,
-        rows,
-        form,
-        tiling,
-    );
-}
-
-/// Brings columns of the keys of a tile to shared memory.
-#[cube]
-pub(super) fn bring_keys<F: Float>(
-    stage: &mut Stage,
-    keys: &[F],
-    at: RowsAt,
-    size: usize,
-    column: usize,
-    #[comptime] form: Form,
-    #[comptime] tiling: Tiling,
-) {
-    let rows = comptime!(tiling.key_tile());
-    bring::<F>(&mut stage.keys, keys, at, size, column, rows, form, tiling);
-}
-
-/// Brings columns of the rows of a tile to shared memory; 0 beyond the rows and the columns. Of the
-/// additive form, the exponentials.
-#[cube]
-fn bring<F: Float>(
-    to: &mut Shared<[f32]>,
     from: &[F],
     at: RowsAt,
     size: usize,
     column: usize,
-    #[comptime] rows: usize,
+    #[comptime] side: Side,
     #[comptime] form: Form,
     #[comptime] tiling: Tiling,
 ) {
+    let rows = comptime!(side.tile(tiling));
     let count = comptime!(rows * tiling.chunk);
     let units = comptime!(tiling.units());
     #[unroll]
@@ -251,7 +254,10 @@ fn bring<F: Float>(
             if comptime!(form == Form::Additive) {
                 x = exponential(x);
             }
-            to[h * comptime!(rows + 1) + row] = x;
+            match comptime!(side) {
+                Side::Queries => stage.queries[h * comptime!(rows + 1) + row] = x,
+                Side::Keys => stage.keys[h * comptime!(rows + 1) + row] = x,
+            }
         }
     }
 }

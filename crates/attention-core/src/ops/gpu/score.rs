@@ -7,9 +7,9 @@ use cubecl::prelude::*;
 
 use super::launch::{Problem, cube_count, element_type};
 use super::mask::Mask;
-use super::pairs::{Form, RowsAt, Stage, is_far, scores};
+use super::pairs::{Form, Stage, is_far, scores};
 use super::problem::Sizes;
-use super::tile::{MASKED, TileAt, masked_scores};
+use super::tile::{KeyTile, MASKED, QueryTile, masked_scores};
 use super::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
@@ -32,20 +32,11 @@ fn all_scores<F: Float>(
     }
     let unit = UNIT_POS as usize;
     let first_key = CUBE_POS % key_tiles * comptime!(tiling.key_tile());
-    let first_query = CUBE_POS / key_tiles % query_tiles * comptime!(tiling.query_tile());
-    let batch = CUBE_POS / key_tiles / query_tiles / sizes.heads;
+    let tile = CUBE_POS / key_tiles % query_tiles;
     let head = CUBE_POS / key_tiles / query_tiles % sizes.heads;
-    let key_head = head * sizes.key_heads / sizes.heads;
-    let query_row = (batch * sizes.heads + head) * sizes.queries + first_query;
-    let key_row = (batch * sizes.key_heads + key_head) * sizes.keys + first_key;
-    let query_rows = RowsAt {
-        first: query_row * sizes.size,
-        valid: min(comptime!(tiling.query_tile()), sizes.queries - first_query),
-    };
-    let key_rows = RowsAt {
-        first: key_row * sizes.size,
-        valid: min(comptime!(tiling.key_tile()), sizes.keys - first_key),
-    };
+    let batch = CUBE_POS / key_tiles / query_tiles / sizes.heads;
+    let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
+    let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
 
     let mut stage = Stage::new(tiling);
     let mut flag = Shared::<[u32]>::new_slice(1usize);
@@ -53,7 +44,7 @@ fn all_scores<F: Float>(
         Form::Dot => false.runtime(),
         Form::Additive => is_far::<F>(
             queries,
-            query_rows,
+            query_tile.rows(sizes.size),
             sizes.size,
             &mut flag,
             comptime!(tiling.units()),
@@ -61,26 +52,31 @@ fn all_scores<F: Float>(
     };
     let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
     scores::<F>(
-        &mut sums, &mut stage, queries, query_rows, keys, key_rows, &weight, sizes.size, is_direct,
-        form, tiling,
+        &mut sums,
+        &mut stage,
+        queries,
+        query_tile.rows(sizes.size),
+        keys,
+        key_tile.rows(sizes.size),
+        &weight,
+        sizes.size,
+        is_direct,
+        form,
+        tiling,
     );
-    let at = TileAt {
-        batch,
-        head,
-        first_query,
-        first_key,
-    };
     let no_bias = ComptimeOption::new_None();
-    masked_scores(&mut sums, at, &mask, &no_bias, sizes, tiling);
+    masked_scores(
+        &mut sums, query_tile, key_tile, &mask, &no_bias, sizes, tiling,
+    );
     #[unroll]
     for row in 0..tiling.rows {
         let at_row = unit / tiling.key_groups * tiling.rows + row;
         #[unroll]
         for key in 0..tiling.keys {
             let at_key = key * tiling.key_groups + unit % tiling.key_groups;
-            if at_row < query_rows.valid && at_key < key_rows.valid {
+            if at_row < query_tile.valid && at_key < key_tile.valid {
                 let score = sums[comptime!(row * tiling.keys + key)];
-                let index = (query_row + at_row) * sizes.keys + first_key + at_key;
+                let index = (query_tile.row + at_row) * sizes.keys + first_key + at_key;
                 to[index] = select(score == MASKED, 0.0f32, score);
             }
         }
@@ -89,7 +85,7 @@ fn all_scores<F: Float>(
 
 impl Problem {
     /// The scores, `[batch, heads, queries, keys]` in f32.
-    pub(in crate::ops) fn scores(&self, form: Form) -> CubeTensor {
+    pub(in crate::ops) fn scores(&self) -> CubeTensor {
         let [batch, heads, queries, _] = self.queries.shape().dims();
         let [_, _, keys, _] = self.keys.shape().dims();
         let scores = self.empty([batch, heads, queries, keys]);
@@ -107,7 +103,7 @@ impl Problem {
             self.mask_arg(),
             scores.clone().into_buffer_arg(),
             self.sizes(),
-            form,
+            self.form,
             tiling,
             element_type(self.queries.dtype()),
         );

@@ -8,23 +8,89 @@ use cubecl::prelude::*;
 use super::mask::Mask;
 use super::pairs::RowsAt;
 use super::problem::Sizes;
-use super::tiling::Tiling;
+use super::tiling::{Tiling, UNROLLED, unrolled};
 
 /// Of a pair that is masked.
 pub(super) const MASKED: f32 = f32::MIN;
 
-/// Rows or keys of a tile that are taken in one iteration of a loop; it divides both. Loops are long otherwise: Mesa's
-/// software Vulkan ends them after 65,535 iterations of one unit, without a word.
-pub(super) const UNROLLED: usize = 8;
-
-/// Where a tile of pairs lies.
+/// The queries of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct TileAt {
+pub(super) struct QueryTile {
     pub(super) batch: usize,
     pub(super) head: usize,
-    pub(super) first_query: usize,
-    pub(super) first_key: usize,
+    /// The head of keys and values that they read.
+    pub(super) key_head: usize,
+    pub(super) first: usize,
+    /// The first of them among the queries of all examples and heads.
+    pub(super) row: usize,
+    /// The queries that there are.
+    pub(super) valid: usize,
+}
+
+#[cube]
+impl QueryTile {
+    pub(super) fn new(
+        batch: usize,
+        head: usize,
+        tile: usize,
+        sizes: Sizes,
+        #[comptime] tiling: Tiling,
+    ) -> QueryTile {
+        let first = tile * comptime!(tiling.query_tile());
+        QueryTile {
+            batch,
+            head,
+            key_head: head * sizes.key_heads / sizes.heads,
+            first,
+            row: (batch * sizes.heads + head) * sizes.queries + first,
+            valid: min(comptime!(tiling.query_tile()), sizes.queries - first),
+        }
+    }
+
+    /// Their rows in a tensor with `size` elements for each.
+    pub(super) fn rows(&self, size: usize) -> RowsAt {
+        RowsAt {
+            first: self.row * size,
+            valid: self.valid,
+        }
+    }
+}
+
+/// The keys of a tile.
+#[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+pub(super) struct KeyTile {
+    pub(super) first: usize,
+    /// The first of them among the keys of all examples and heads.
+    pub(super) row: usize,
+    /// The keys that there are.
+    pub(super) valid: usize,
+}
+
+#[cube]
+impl KeyTile {
+    pub(super) fn new(
+        batch: usize,
+        key_head: usize,
+        first: usize,
+        sizes: Sizes,
+        #[comptime] tiling: Tiling,
+    ) -> KeyTile {
+        KeyTile {
+            first,
+            row: (batch * sizes.key_heads + key_head) * sizes.keys + first,
+            valid: min(comptime!(tiling.key_tile()), sizes.keys - first),
+        }
+    }
+
+    /// Their rows in a tensor with `size` elements for each.
+    pub(super) fn rows(&self, size: usize) -> RowsAt {
+        RowsAt {
+            first: self.row * size,
+            valid: self.valid,
+        }
+    }
 }
 
 /// From the products of this unit's pairs to their scores: scaled, the bias added, [`MASKED`] where masked
@@ -32,7 +98,8 @@ pub(super) struct TileAt {
 #[cube]
 pub(super) fn masked_scores(
     sums: &mut Array<f32>,
-    at: TileAt,
+    query_tile: QueryTile,
+    key_tile: KeyTile,
     mask: &Mask,
     bias: &ComptimeOption<OwnedTensor<f32>>,
     sizes: Sizes,
@@ -41,25 +108,29 @@ pub(super) fn masked_scores(
     let unit = UNIT_POS as usize;
     #[unroll]
     for row in 0..tiling.rows {
-        let query = at.first_query + unit / tiling.key_groups * tiling.rows + row;
+        let query = query_tile.first + unit / tiling.key_groups * tiling.rows + row;
         let is_query = query < sizes.queries;
         let query = min(query, sizes.queries - 1);
-        let start = mask.start(at.batch, query);
-        let end = mask.end(at.batch, query, sizes.keys);
+        let start = mask.start(query_tile.batch, query);
+        let end = mask.end(query_tile.batch, query, sizes.keys);
         #[unroll]
         for key in 0..tiling.keys {
-            let column = at.first_key + key * tiling.key_groups + unit % tiling.key_groups;
+            let column = key_tile.first + key * tiling.key_groups + unit % tiling.key_groups;
             let pair = comptime!(row * tiling.keys + key);
             let mut is_attended = is_query && column >= start && column < end;
             if is_attended {
-                is_attended = mask.keeps(at.batch, at.head, query, column);
+                is_attended = mask.keeps(query_tile.batch, query_tile.head, query, column);
             }
             if is_attended {
                 #[comptime]
                 match bias {
                     ComptimeOption::Some(bias) => {
-                        let index = at.batch * sizes.bias_batch + at.head * sizes.bias_head;
-                        sums[pair] = fma(sums[pair], sizes.scale, bias[index + column]);
+                        let of_head = query_tile.head * sizes.bias_head;
+                        let index = query_tile.batch * sizes.bias_batch + of_head;
+                        let added = bias[index + column];
+                        let score = fma(sums[pair], sizes.scale, added);
+                        // Minus infinity masks a key, whatever its score is.
+                        sums[pair] = select(added < MASKED, MASKED, score);
                     }
                     ComptimeOption::None => {
                         sums[pair] *= sizes.scale;
@@ -165,41 +236,45 @@ pub(super) fn add_transposed_products<F: Float>(
     #[comptime] tiling: Tiling,
 ) {
     let unit = UNIT_POS as usize;
-    let keys = comptime!(tiling.key_tile() / tiling.row_groups);
-    let first_key = unit / tiling.key_groups * keys;
-    let mut column = unit % tiling.key_groups;
-    let mut sums = Array::<f32>::new(keys);
-    while column < size {
-        #[unroll]
-        for n in 0..keys {
-            sums[n] = 0.0f32;
-        }
-        for block in 0..comptime!(tiling.query_tile() / UNROLLED) {
+    let keys = comptime!(tiling.keys_of_group());
+    let at_once = comptime!(unrolled(keys));
+    let rows_at_once = comptime!(unrolled(tiling.query_tile()));
+    let mut sums = Array::<f32>::new(at_once);
+    for part in 0..comptime!(keys / at_once) {
+        let first_key = unit / tiling.key_groups * keys + part * at_once;
+        let mut column = unit % tiling.key_groups;
+        while column < size {
             #[unroll]
-            for row in 0..UNROLLED {
-                let row = block * UNROLLED + row;
-                // Beyond the queries all is masked.
-                let from_row = min(row, from_rows.valid - 1);
-                let x = f32::cast_from(from[from_rows.first + from_row * size + column]);
+            for n in 0..at_once {
+                sums[n] = 0.0f32;
+            }
+            for block in 0..comptime!(tiling.query_tile() / rows_at_once) {
                 #[unroll]
-                for n in 0..keys {
-                    let pair = pairs[row * comptime!(tiling.key_tile()) + first_key + n];
-                    sums[n] += select(pair == MASKED, 0.0f32, pair * x);
+                for row in 0..rows_at_once {
+                    let row = block * rows_at_once + row;
+                    // Beyond the queries all is masked.
+                    let from_row = min(row, from_rows.valid - 1);
+                    let x = f32::cast_from(from[from_rows.first + from_row * size + column]);
+                    #[unroll]
+                    for n in 0..at_once {
+                        let pair = pairs[row * comptime!(tiling.key_tile()) + first_key + n];
+                        sums[n] += select(pair == MASKED, 0.0f32, pair * x);
+                    }
                 }
             }
-        }
-        #[unroll]
-        for n in 0..keys {
-            if first_key + n < to_rows.valid {
-                let index = to_rows.first + (first_key + n) * size + column;
-                let sum = scale * sums[n];
-                if is_first {
-                    to[index] = sum;
-                } else {
-                    to[index] += sum;
+            #[unroll]
+            for n in 0..at_once {
+                if first_key + n < to_rows.valid {
+                    let index = to_rows.first + (first_key + n) * size + column;
+                    let sum = scale * sums[n];
+                    if is_first {
+                        to[index] = sum;
+                    } else {
+                        to[index] += sum;
+                    }
                 }
             }
+            column += tiling.key_groups;
         }
-        column += tiling.key_groups;
     }
 }

@@ -1,5 +1,14 @@
 //! How the work on pairs of queries and keys is divided.
 
+/// What one iteration of a loop takes, of rows, keys or elements. Loops are long otherwise: Mesa's software Vulkan ends
+/// them after 65,535 iterations of one unit, without a word.
+pub(super) const UNROLLED: usize = 8;
+
+/// The same of `count`, of which it is a divisor.
+pub(super) const fn unrolled(count: usize) -> usize {
+    if count < UNROLLED { count } else { UNROLLED }
+}
+
 /// A tile of queries and keys, and which of its pairs each unit of a cube computes.
 ///
 /// The units of a cube stand in `row_groups` rows of `key_groups`. A unit computes `rows` neighbouring queries by
@@ -28,13 +37,23 @@ impl Tiling {
         rows: 1,
         ..Self::MANY
     };
+    /// For one query, as a decoder's.
+    const ONE: Self = Self {
+        row_groups: 1,
+        rows: 1,
+        key_groups: 64,
+        keys: 1,
+        chunk: 32,
+    };
 
     /// The one for so many queries.
     pub(super) fn new(queries: usize) -> Self {
         if queries > Self::FEW.query_tile() {
             Self::MANY
-        } else {
+        } else if queries > 1 {
             Self::FEW
+        } else {
+            Self::ONE
         }
     }
 
@@ -73,7 +92,7 @@ impl Tiling {
         self.units() / self.chunk
     }
 
-    /// The queries of each of these.
+    /// The queries of each of these; the last ones may have none.
     pub(super) const fn gradient_rows(&self) -> usize {
         self.query_tile().div_ceil(self.gradient_groups())
     }
@@ -81,5 +100,35 @@ impl Tiling {
     /// The keys of each of these.
     pub(super) const fn gradient_keys(&self) -> usize {
         self.key_tile().div_ceil(self.gradient_groups())
+    }
+
+    /// The keys of a unit where products with queries are added up.
+    pub(super) const fn keys_of_group(&self) -> usize {
+        self.key_tile() / self.row_groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tilings_fit_into_what_webgpu_promises() {
+        for tiling in [Tiling::MANY, Tiling::FEW, Tiling::ONE] {
+            assert!(tiling.units() <= 256 && tiling.shared_memory() <= 16_384);
+            assert_eq!(tiling.units() % tiling.query_tile(), 0);
+            assert_eq!(tiling.units() % tiling.chunk, 0);
+            assert_eq!(tiling.key_tile() % tiling.row_groups, 0);
+            assert!(tiling.gradient_rows() <= UNROLLED);
+            for count in [
+                tiling.query_tile(),
+                tiling.key_tile(),
+                tiling.chunk,
+                tiling.gradient_keys(),
+                tiling.keys_of_group(),
+            ] {
+                assert_eq!(count % unrolled(count), 0, "{tiling:?}");
+            }
+        }
     }
 }

@@ -1,0 +1,101 @@
+//! Few queries of many keys, and many queries of few keys: on a GPU several parts of a sum are computed at once there,
+//! and put together.
+#![cfg(feature = "flex")]
+
+use attention_core::{Mask, Memory, ops};
+use attention_tests::{
+    Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
+};
+use burn::tensor::{DType, Device, Tensor};
+
+const KEYS: usize = 1_030;
+
+fn sizes(queries: usize, keys: usize) -> Sizes {
+    Sizes {
+        heads: 2,
+        queries,
+        keys,
+        ..SIZES
+    }
+}
+
+/// Forward and backward, both attentions.
+fn are_those_of_flex(sizes: Sizes, mask: &MaskSpec) {
+    for (name, problem) in Problem::both(sizes, mask) {
+        let expected = problem.run(&Device::flex().autodiff(), DType::F32, Path::Forward);
+        device::each_training(|device| {
+            let outcome = problem.run(device, DType::F32, Path::Forward);
+            let what = format!("{name}, {} x {}", sizes.queries, sizes.keys);
+            assert_outcomes_close(&what, &outcome, &expected, 1e-5);
+        });
+    }
+}
+
+#[test]
+fn one_query() {
+    for mask in [
+        MaskSpec::None,
+        // One example ends within the first part, or has no key.
+        MaskSpec::lens(&[17, 1_029]),
+        MaskSpec::lens(&[0, 700]),
+        // Only the last part has keys.
+        MaskSpec::Causal.and(MaskSpec::Window {
+            before: 3,
+            after: 0,
+        }),
+        MaskSpec::drawn(5, &[2, 2, 1, KEYS], 0.4),
+    ] {
+        are_those_of_flex(sizes(1, KEYS), &mask);
+    }
+}
+
+#[test]
+fn few_queries() {
+    are_those_of_flex(
+        sizes(3, KEYS),
+        &MaskSpec::lens_per_query(2, &[0, 900, 65, 64, 1, 1_030]),
+    );
+    are_those_of_flex(sizes(9, KEYS), &MaskSpec::Causal);
+    are_those_of_flex(sizes(33, KEYS), &MaskSpec::drawn(6, &[33, KEYS], 0.4));
+}
+
+#[test]
+fn few_keys() {
+    are_those_of_flex(sizes(500, 1), &MaskSpec::None);
+    are_those_of_flex(sizes(500, 11), &MaskSpec::lens(&[3, 11]));
+}
+
+/// Minus infinity masks a key.
+#[test]
+fn a_bias_of_the_keys() {
+    for (queries, keys) in [(1, KEYS), (500, 11)] {
+        let sizes = sizes(queries, keys);
+        let problem = Problem::dot_product(sizes, MaskSpec::None);
+        let run = |device: &Device| {
+            let input = |name: &str| problem.inputs[name].f32::<4>(device);
+            let bias = Array::draw(7, &[sizes.batch, sizes.heads, 1, keys]);
+            let bias = bias.map(|x| if x > 1.9 { f64::NEG_INFINITY } else { x });
+            let bias: Tensor<4> = bias.f32(device).require_grad();
+            let values = input("values").require_grad();
+            let memory = Memory::of_projected(input("keys"), values.clone(), Mask::none());
+            let scale = 0.3;
+            let context = ops::dot_product_attention(
+                input("queries"),
+                &memory,
+                scale,
+                Some(bias.clone()),
+                0.0,
+            );
+            let gradient = Array::draw(8, &context.dims()).f32(device);
+            let mut gradients = (context.clone() * gradient).sum().backward();
+            let mut of_leaf = |leaf: Tensor<4>| leaf.grad_remove(&mut gradients).expect("a leaf");
+            [context, of_leaf(bias), of_leaf(values)].map(Array::read)
+        };
+        let expected = run(&Device::flex().autodiff());
+        device::each_training(|device| {
+            for (actual, expected) in run(device).iter().zip(&expected) {
+                assert_close(&format!("{queries} x {keys}"), actual, expected, 1e-5);
+            }
+        });
+    }
+}
