@@ -12,10 +12,15 @@ import protocol
 
 
 def make(setup):
-    """`setup`: candidate, pass (`forward` or `backward`, which is both) and work, with its kind and sizes."""
-    work, candidate = setup["work"], setup["candidate"]
-    library = jax_call if candidate == "JAX jit" else torch_call
-    call = library(candidate, work["kind"], *draw(work))
+    """`setup`: candidate, pass (`forward` or `backward`, which is both), device (`cpu` or `cuda`), dtype (`float32` or
+    `float16`) and work, with its kind and sizes."""
+    work, candidate, device, dtype = (setup[name] for name in ("work", "candidate", "device", "dtype"))
+    if candidate == "JAX jit":
+        if (device, dtype) != ("cpu", "float32"):
+            raise ValueError("JAX is measured on the CPU in float32 alone")
+        call = jax_call(work["kind"], *draw(work))
+    else:
+        call = torch_call(candidate, work["kind"], device, dtype, *draw(work))
     return call(with_gradients=setup["pass"] == "backward")
 
 
@@ -46,11 +51,16 @@ def draw(work):
     return inputs, normal(*inputs[0].shape[:-1], size)
 
 
-def torch_call(candidate, kind, inputs, output_gradient):
+def torch_call(candidate, kind, device, dtype, inputs, output_gradient):
     import torch
     from torch.nn import functional
 
+    backend = getattr(torch, device)
+    if not backend.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no device of {device}")
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    # float32 is float32, not TensorFloat-32; that is the default.
+    torch.backends.cuda.matmul.allow_tf32 = False
     # Each work and pass is compiled for its own sizes.
     torch._dynamo.config.recompile_limit = 64
 
@@ -69,7 +79,19 @@ def torch_call(candidate, kind, inputs, output_gradient):
     attend = {"additive": additive, "decoding": decoding, "dot product": dot_product}[kind]
     if candidate == "PyTorch SDPA":
         attend = functional.scaled_dot_product_attention
-    inputs, output_gradient = [torch.from_numpy(array) for array in inputs], torch.from_numpy(output_gradient)
+    *inputs, output_gradient = [
+        torch.from_numpy(array).to(device, getattr(torch, dtype)) for array in [*inputs, output_gradient]
+    ]
+
+    def finished(function):
+        """`function`, which queues its work, until that is done."""
+
+        def call():
+            result = function()
+            backend.synchronize()
+            return result
+
+        return call
 
     def loss(inputs, output_gradient):
         return (attend(*inputs) * output_gradient).sum()
@@ -82,14 +104,14 @@ def torch_call(candidate, kind, inputs, output_gradient):
             return torch.compile(function, fullgraph=True, dynamic=False)
 
         if not with_gradients:
-            return torch.no_grad()(lambda forward=wrap(attend): forward(*inputs))
+            return finished(torch.no_grad()(lambda forward=wrap(attend): forward(*inputs)))
         leaves = [tensor.requires_grad_() for tensor in inputs]
-        return lambda loss=wrap(loss): torch.autograd.grad(loss(leaves, output_gradient), leaves)
+        return finished(lambda loss=wrap(loss): torch.autograd.grad(loss(leaves, output_gradient), leaves))
 
     return call
 
 
-def jax_call(candidate, kind, inputs, output_gradient):
+def jax_call(kind, inputs, output_gradient):
     import jax
     from jax import numpy as jnp
 
@@ -123,17 +145,29 @@ def jax_call(candidate, kind, inputs, output_gradient):
 
 def check():
     protocol.limit_threads(os.cpu_count())
+    import torch
+
     sizes = {"batch": 3, "heads": 2, "queries": 5, "keys": 7, "size": 11, "hidden": 13}
+    devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
     for kind in ("additive", "decoding", "dot product"):
         for which in ("forward", "backward"):
-            work = {"kind": kind} | sizes
-            names = ["PyTorch eager", "torch.compile", "JAX jit"] + ["PyTorch SDPA"] * (kind == "dot product")
-            results = {name: make({"candidate": name, "pass": which, "work": work})() for name in names}
-            expected = results.pop("PyTorch eager")
-            for name, result in results.items():
-                for ours, theirs in zip(result, expected, strict=True):
-                    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), atol=1e-5, err_msg=name)
-            print(f"{kind}, {which}: {', '.join(results)} agree with PyTorch eager")
+            setup = {"pass": which, "work": {"kind": kind} | sizes}
+            reference = {"candidate": "PyTorch eager", "device": "cpu", "dtype": "float32"}
+            expected = make(setup | reference)()
+            others = [("JAX jit", "cpu", "float32")] * (protocol.version("jax") is not None)
+            for device in devices:
+                for dtype in ["float32"] + ["float16"] * (kind == "dot product"):
+                    names = ["PyTorch eager", "torch.compile"] + ["PyTorch SDPA"] * (kind == "dot product")
+                    others += [(name, device, dtype) for name in names]
+            for name, device, dtype in others:
+                result = make(setup | {"candidate": name, "device": device, "dtype": dtype})()
+                tolerance = 1e-5 if dtype == "float32" else 2e-2
+                for theirs, wanted in zip(result, expected, strict=True):
+                    theirs = theirs.float().cpu() if name != "JAX jit" else theirs
+                    message = f"{name}, {device}, {dtype}"
+                    np.testing.assert_allclose(np.asarray(theirs), wanted, atol=tolerance, err_msg=message)
+            agree = ", ".join(" ".join(other) for other in others)
+            print(f"{kind}, {which}: agree with {' '.join(reference.values())}: {agree}")
 
 
 if __name__ == "__main__":

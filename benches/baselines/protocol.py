@@ -5,6 +5,7 @@ output.
     {"setup": {"id": 0, ...}}     -> {} or {"skipped": "why it cannot run"}
     {"run": 0, "repeats": 3}      -> {"seconds": 0.0123}    the mean of the calls, by this clock
     {"memory": {"id": 0, ...}}    -> {"bytes": 4096}        what a call takes at its peak; null where unknown
+    {"rest": null}                -> {}                     hands back memory that is kept for the next call
     {"drop": null}                -> {}                     forgets what was set up
 
 The clock runs around the calls only, so it does not see the pipe. Memory is asked of a second process, whose allocator
@@ -42,14 +43,22 @@ def answer(command, calls, make):
             except Exception as error:  # Whatever it is, it is why this baseline does not run.
                 reason = (str(error).strip() or "no reason given").splitlines()[0]
                 return {"skipped": f"{type(error).__name__}: {reason}"}
+            finally:
+                hand_back()
             return {}
         case {"run": key, "repeats": repeats}:
             return {"seconds": seconds(calls[key], repeats)}
         case {"memory": setup}:
-            return {"bytes": peak_extra(warm(make(setup)))}
+            measure = peak_on_cuda if setup.get("device") == "cuda" else peak_extra
+            peak = measure(warm(make(setup)))
+            hand_back()
+            return {"bytes": peak}
+        case {"rest": _}:
+            hand_back()
+            return {}
         case {"drop": _}:
             calls.clear()
-            gc.collect()
+            hand_back()
             return {}
     raise ValueError(f"a command expected, got {command}")
 
@@ -79,6 +88,23 @@ def seconds(call, repeats):
     for _ in range(repeats):
         call()
     return (time.perf_counter() - started) / repeats
+
+
+def hand_back():
+    """Frees what has gone, and gives a GPU's freed memory back to the device."""
+    gc.collect()
+    if "torch" in sys.modules:
+        sys.modules["torch"].cuda.empty_cache()  # Nothing, where CUDA was not used.
+
+
+def peak_on_cuda(call):
+    """Peak of the memory that PyTorch allocates on the GPU during a call, above what was allocated before it."""
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    call()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def peak_extra(call):

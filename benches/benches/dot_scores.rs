@@ -9,7 +9,7 @@ use attention_benches::compare::{Candidate, Local, Measured, compare};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, milliseconds};
-use attention_benches::tensors::{Call, call, devices, on_host, random};
+use attention_benches::tensors::{Call, call, random};
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
     Mask, ProjectedScoreConfig, ScoreKernel, ScoringFunction,
@@ -32,7 +32,7 @@ fn main() -> io::Result<()> {
     let threads = limit_threads();
     let options = Options::from_command_line();
     let mut report = Report::start(threads);
-    for (backend, device) in devices() {
+    for (backend, device) in options.devices() {
         if !options.wants(TITLE) {
             continue;
         }
@@ -48,7 +48,7 @@ fn main() -> io::Result<()> {
                 backward.whole,
             ] {
                 let candidate = Local::new(format!("{}, {backend}", forward.name), call);
-                candidates.push(Box::new(candidate.on_host(on_host(backend))));
+                candidates.push(Box::new(candidate.on(&device)));
             }
         }
         let results = compare(&mut candidates, options.rounds);

@@ -9,7 +9,7 @@ use attention_benches::compare::{Candidate, Local, Measured, compare};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
-use attention_benches::tensors::{Call, call, devices, finish, on_host, random};
+use attention_benches::tensors::{Call, call, finish, random};
 use attention_core::{DotProductScore, Mask, Memory, MultiHeadAttention, MultiHeadAttentionConfig};
 use burn::tensor::{Device, Tensor};
 
@@ -33,7 +33,7 @@ fn main() -> io::Result<()> {
     let options = Options::from_command_line();
     let mut report = Report::start(threads);
     let title = format!("b{BATCH} heads{HEADS} key heads{KEY_HEADS} k{KEYS} d{SIZE}");
-    for (backend, device) in devices() {
+    for (backend, device) in options.devices() {
         println!("{title}, {backend}");
         println!("  {:<44}{:>22}{:>24}", "", "milliseconds", "peak extra MiB");
         print!("  {:<44}", "");
@@ -44,9 +44,7 @@ fn main() -> io::Result<()> {
         {
             let mut candidates = [("grouped", work.grouped), ("repeated", work.repeated)].map(
                 |(name, call)| -> Box<dyn Candidate> {
-                    Box::new(
-                        Local::new(format!("{name}, {backend}"), call).on_host(on_host(backend)),
-                    )
+                    Box::new(Local::new(format!("{name}, {backend}"), call).on(&device))
                 },
             );
             let results = compare(&mut candidates, options.rounds);

@@ -10,7 +10,7 @@ use attention_benches::compare::{Candidate, Local, Measured, compare, timed};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
-use attention_benches::tensors::{devices, finish, finish_backward, on_host, random};
+use attention_benches::tensors::{finish, finish_backward, random};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
 use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee, Vocab};
 use burn::grad_clipping::GradientClippingConfig;
@@ -42,7 +42,7 @@ fn main() -> io::Result<()> {
 
     println!("{title}");
     let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-    for (backend, device) in devices() {
+    for (backend, device) in options.devices() {
         candidates.push(Box::new(whole_step(backend, &device.autodiff())));
     }
     if let Ok(baselines) = &mut baselines {
@@ -60,7 +60,7 @@ fn main() -> io::Result<()> {
         report.add(&title, "step", step);
     }
 
-    for (backend, device) in devices() {
+    for (backend, device) in options.devices() {
         println!("\nwhere the time of ours, {backend} goes, in milliseconds");
         let mut parts: Vec<Box<dyn Candidate>> = Vec::new();
         let train = device.clone().autodiff();
@@ -163,7 +163,7 @@ fn whole_step(backend: &str, device: &Device) -> Local<'static> {
         let output = TrainStep::step(&training.trainee, training.batch.clone());
         training.update(output.grads);
     };
-    Local::new(format!("ours, {backend}"), step).on_host(on_host(backend))
+    Local::new(format!("ours, {backend}"), step).on(device)
 }
 
 /// Forward, backward and optimiser: each runs what it needs before, and counts only itself.

@@ -6,11 +6,11 @@
 use std::io;
 
 use attention_benches::compare::{Candidate, Local, compare};
-use attention_benches::composed;
+use attention_benches::composed::{self, BACKWARD_COPIES, FORWARD_COPIES};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
-use attention_benches::tensors::{Call, call, devices, finish, on_host, random};
+use attention_benches::tensors::{Call, call, finish, random};
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask};
 use burn::tensor::{Device, Tensor};
 
@@ -21,9 +21,6 @@ const HEADS: usize = 8;
 
 /// What a composed candidate may take, in bytes.
 const LIMIT: usize = 1 << 30;
-/// About how often composed attention stores its largest tensor, at the peak.
-const FORWARD_COPIES: usize = 2;
-const BACKWARD_COPIES: usize = 4;
 
 /// `[queries, keys, hidden]`: each grows in its turn, then many keys.
 const ADDITIVE: [[usize; 3]; 13] = [
@@ -75,13 +72,19 @@ fn main() -> io::Result<()> {
             passes: dot_product,
         },
     ];
-    for (backend, device) in devices() {
+    for (backend, device) in options.devices() {
         for sweep in sweeps.iter().filter(|sweep| options.wants(&sweep.title)) {
             println!("{}, {backend}", sweep.title);
             print_head();
             for &point in sweep.points {
                 let passes = (sweep.passes)(point, &device);
-                sweep.measure(point, passes, backend, options.rounds, &mut report);
+                sweep.measure(
+                    point,
+                    passes,
+                    (backend, &device),
+                    options.rounds,
+                    &mut report,
+                );
             }
             println!();
         }
@@ -186,7 +189,7 @@ impl Sweep {
         &self,
         point: [usize; 3],
         passes: Vec<Pass>,
-        backend: &str,
+        (backend, device): (&str, &Device),
         rounds: u32,
         report: &mut Report,
     ) {
@@ -201,7 +204,7 @@ impl Sweep {
                 let Some(call) = call else { continue };
                 names.push((pass.name, who));
                 let candidate = Local::new(format!("{who}, {backend}"), call);
-                candidates.push(Box::new(candidate.on_host(on_host(backend))));
+                candidates.push(Box::new(candidate.on(device)));
             }
         }
         for ((pass, who), measured) in names.iter().zip(compare(&mut candidates, rounds)) {

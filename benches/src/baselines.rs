@@ -17,6 +17,12 @@ fn python() -> Option<PathBuf> {
     std::env::var_os("ATTENTION_PYTHON").map(PathBuf::from)
 }
 
+/// The folder of the scripts, from the variable `ATTENTION_BASELINES`; by default where this was compiled.
+fn scripts() -> PathBuf {
+    let compiled = || Path::new(env!("CARGO_MANIFEST_DIR")).join("baselines");
+    std::env::var_os("ATTENTION_BASELINES").map_or_else(compiled, PathBuf::from)
+}
+
 /// The baselines of a bench.
 pub struct Baselines {
     clock: Rc<RefCell<Process>>,
@@ -35,9 +41,7 @@ impl Baselines {
     /// Why there are no baselines, in a line.
     pub fn start(script: &str, threads: usize) -> Result<Self, String> {
         let python = python().ok_or("set ATTENTION_PYTHON to a Python with torch, jax or both")?;
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("baselines")
-            .join(script);
+        let path = scripts().join(script);
         let mut clock = Process::start(Command::new(&python).envs(KEPT_MEMORY).arg(&path))?;
         let mut memory = Command::new(&python);
         memory.env("MALLOC_MMAP_THRESHOLD_", "131072").arg(&path);
@@ -106,6 +110,17 @@ impl Candidate for Baseline {
         let command = json!({ "memory": self.setup });
         let answer = self.memory.borrow_mut().ask(&command).ok()?;
         answer["bytes"].as_u64()
+    }
+
+    fn rest(&mut self) -> bool {
+        // On a GPU both sides live on the same memory.
+        let is_on_gpu = self.setup["device"] == "cuda";
+        is_on_gpu
+            && self
+                .clock
+                .borrow_mut()
+                .ask(&json!({ "rest": null }))
+                .is_ok()
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::memory::peak_extra;
+use burn::tensor::Device;
+
+use crate::devices::on_host;
+use crate::memory::{peak_extra, reserved_extra};
 
 /// A turn lasts at least about this long: a short call is repeated, and its mean counts.
 const SHORTEST_TURN: Duration = Duration::from_millis(50);
@@ -17,17 +20,30 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub trait Candidate {
     /// What it is called in the table.
     fn name(&self) -> &str;
-    /// The mean time of `repeats` calls, each finished and read.
+    /// The mean time of `repeats` calls, each finished.
     fn time(&mut self, repeats: u32) -> Duration;
     /// The memory that a call takes at its peak, in bytes, results included; `None` where it cannot be told.
     fn memory(&mut self) -> Option<u64>;
+    /// Hands back memory that it keeps from call to call, which others need. Whether it does: its next turn then begins
+    /// with a call that does not count.
+    fn rest(&mut self) -> bool {
+        false
+    }
 }
 
 /// A candidate in this process.
 pub struct Local<'a> {
     name: String,
     call: Box<dyn FnMut() -> Duration + 'a>,
-    has_memory: bool,
+    memory: Memory,
+}
+
+/// Where a candidate takes memory.
+enum Memory {
+    Host,
+    /// On this GPU.
+    Gpu(Device),
+    Untold,
 }
 
 impl<'a> Local<'a> {
@@ -36,7 +52,7 @@ impl<'a> Local<'a> {
         Self {
             name: name.into(),
             call: Box::new(move || timed(&mut call).0),
-            has_memory: true,
+            memory: Memory::Host,
         }
     }
 
@@ -45,14 +61,16 @@ impl<'a> Local<'a> {
         Self {
             name: name.into(),
             call: Box::new(call),
-            has_memory: false,
+            memory: Memory::Untold,
         }
     }
 
-    /// Whether the work is done in the memory of this process: a GPU's cannot be told.
-    pub fn on_host(self, on_host: bool) -> Self {
-        let has_memory = self.has_memory && on_host;
-        Self { has_memory, ..self }
+    /// The work is done on `device`, by default in the memory of this process.
+    pub fn on(mut self, device: &Device) -> Self {
+        if matches!(self.memory, Memory::Host) && !on_host(device) {
+            self.memory = Memory::Gpu(device.clone());
+        }
+        self
     }
 }
 
@@ -67,11 +85,24 @@ impl Candidate for Local<'_> {
     }
 
     fn memory(&mut self) -> Option<u64> {
-        self.has_memory.then(|| {
-            peak_extra(|| {
-                (self.call)();
-            })
-        })
+        let call = || {
+            (self.call)();
+        };
+        match &self.memory {
+            Memory::Host => Some(peak_extra(call)),
+            Memory::Gpu(device) => reserved_extra(device, call),
+            Memory::Untold => None,
+        }
+    }
+
+    fn rest(&mut self) -> bool {
+        match &self.memory {
+            Memory::Gpu(device) => {
+                device.memory_cleanup();
+                true
+            }
+            Memory::Host | Memory::Untold => false,
+        }
     }
 }
 
@@ -131,6 +162,8 @@ struct Turns {
     repeats: u32,
     /// By our own clock: with what the candidate does not count.
     spent: Duration,
+    /// Whether the next call takes memory anew.
+    is_rested: bool,
     times: Vec<Duration>,
 }
 
@@ -146,6 +179,7 @@ impl Turns {
         Self {
             repeats: (repeats as u32).clamp(1, 1_000),
             spent: Duration::ZERO,
+            is_rested: candidate.rest(),
             times: Vec::new(),
         }
     }
@@ -158,8 +192,11 @@ impl Turns {
         if self.repeats > 1 {
             // A core that slept starts slowly.
             candidate.time(self.repeats / 2);
+        } else if self.is_rested {
+            candidate.time(1);
         }
         let (spent, time) = timed(|| candidate.time(self.repeats));
+        self.is_rested = candidate.rest();
         self.spent += spent;
         self.times.push(time);
     }

@@ -4,6 +4,11 @@ use attention_core::AdditiveScore;
 use burn::tensor::Tensor;
 use burn::tensor::activation::softmax;
 
+/// About how often each of these stores its largest tensor, at the peak of a forward pass.
+pub const FORWARD_COPIES: usize = 2;
+/// And with a backward pass.
+pub const BACKWARD_COPIES: usize = 4;
+
 /// Additive attention.
 ///
 /// # Shapes

@@ -11,8 +11,15 @@
 pub mod baselines;
 pub mod compare;
 pub mod composed;
+pub mod devices;
+pub mod floors;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod machine;
 pub mod memory;
 pub mod options;
+#[cfg(feature = "gpu")]
+pub mod rates;
 pub mod report;
 pub mod tensors;
+pub mod work;

@@ -1,7 +1,9 @@
-//! How much memory this process takes: its allocator counts.
+//! How much memory work takes: of this process, whose allocator counts, or of a GPU.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use burn::tensor::{Device, StreamId, Tensor};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -15,6 +17,25 @@ pub fn peak_extra(work: impl FnOnce()) -> u64 {
     PEAK.store(before, Relaxed);
     work();
     PEAK.load(Relaxed).saturating_sub(before) as u64
+}
+
+/// The bytes that `work` has a GPU's allocator reserve, above those reserved before; `None` where it does not tell.
+///
+/// The allocator cuts tensors out of pages. It keeps pages that are free again until it is told to clean up, so what is
+/// reserved after `work` is what was reserved at its peak. A page is as large as the largest tensor that was ever asked
+/// of its stream: a stream that does nothing else has pages of this work's size, once it has been done there. Small
+/// tensors share a page of their own, which one that is held keeps out of the count.
+pub fn reserved_extra(device: &Device, mut work: impl FnMut()) -> Option<u64> {
+    StreamId::allocate().executes(|| {
+        let _held = Tensor::<1>::zeros([1], device);
+        work();
+        device.memory_cleanup();
+        let before = device.memory_pool_usage()?.bytes_reserved;
+        work();
+        let after = device.memory_pool_usage()?.bytes_reserved;
+        device.memory_cleanup();
+        Some(after.saturating_sub(before))
+    })
 }
 
 /// The system's allocator, counting bytes.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::devices::{self, Named};
+
 /// Times attention; see benches/README.md.
 #[derive(Parser)]
 pub struct Options {
@@ -16,6 +18,9 @@ pub struct Options {
     /// Only the works whose title contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
+    /// Only these devices: flex, ndarray, wgpu, vulkan, cuda, as far as they are compiled in; all of them by default.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = devices::named)]
+    device: Vec<Named>,
     /// Cargo says so.
     #[arg(long, hide = true)]
     bench: bool,
@@ -30,5 +35,32 @@ impl Options {
     /// Whether the work called `title` is wanted.
     pub fn wants(&self, title: &str) -> bool {
         title.contains(&self.only)
+    }
+
+    /// The devices to measure.
+    pub fn devices(&self) -> Vec<Named> {
+        if self.device.is_empty() {
+            devices::devices()
+        } else {
+            self.device.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_those_named_or_all() {
+        let names = |arguments: &[&str]| -> Vec<&str> {
+            let options = Options::parse_from([&["bench"], arguments].concat());
+            options.devices().iter().map(|(name, _)| *name).collect()
+        };
+        let all: Vec<&str> = devices::devices().iter().map(|(name, _)| *name).collect();
+        assert_eq!(names(&[]), all);
+        let last = all[all.len() - 1];
+        assert_eq!(names(&["--device", last]), [last]);
+        assert_eq!(names(&["--device", &all.join(",")]), all);
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::baselines::Baselines;
 use crate::compare::Measured;
+use crate::floors::{Floor, Rates};
 use crate::machine::processor;
 
 /// The results of a run, for `--json`.
@@ -18,9 +19,14 @@ impl Report {
     pub fn start(threads: usize) -> Self {
         let processor = processor();
         println!("{processor}, {threads} threads each");
-        Self(
-            json!({ "processor": processor, "threads": threads, "baselines": null, "results": [] }),
-        )
+        Self(json!({
+            "processor": processor,
+            "threads": threads,
+            "baselines": null,
+            "results": [],
+            "gpus": [],
+            "floors": [],
+        }))
     }
 
     /// Adds and prints which baselines take part.
@@ -50,8 +56,41 @@ impl Report {
             "rounds_ms": rounds.collect::<Vec<_>>(),
             "peak_extra_bytes": measured.memory,
         });
-        if let Some(results) = self.0["results"].as_array_mut() {
-            results.push(result);
+        self.push("results", result);
+    }
+
+    /// Adds and prints what a GPU can do.
+    pub fn add_gpu(&mut self, device: &str, name: &str, rates: &Rates) {
+        let giga = [rates.multiply_adds, rates.reciprocals, rates.bytes].map(|rate| 1e-9 * rate);
+        println!(
+            "{device}: {name}; in a second {:.4} G multiply-adds, {:.4} G reciprocals, {:.4} GB copied\n",
+            giga[0], giga[1], giga[2]
+        );
+        let gpu = json!({
+            "device": device,
+            "name": name,
+            "multiply_adds_per_s": rates.multiply_adds,
+            "reciprocals_per_s": rates.reciprocals,
+            "bytes_per_s": rates.bytes,
+        });
+        self.push("gpus", gpu);
+    }
+
+    /// Adds the floor of a work on a GPU.
+    pub fn add_floor(&mut self, work: &str, pass: &str, device: &str, floor: &Floor) {
+        let floor = json!({
+            "work": work,
+            "pass": pass,
+            "device": device,
+            "floor_ms": milliseconds(floor.time),
+            "limit": floor.limit,
+        });
+        self.push("floors", floor);
+    }
+
+    fn push(&mut self, list: &str, value: Value) {
+        if let Some(list) = self.0[list].as_array_mut() {
+            list.push(value);
         }
     }
 

@@ -1,26 +1,8 @@
-//! Devices, data, and calls that end when the last number is there.
+//! Data, and calls that end when the last number is there.
 
 use burn::tensor::{Device, Distribution, Tensor};
 
-/// The devices of the backends compiled in.
-pub fn devices() -> Vec<(&'static str, Device)> {
-    vec![
-        #[cfg(feature = "flex")]
-        ("flex", Device::flex()),
-        #[cfg(feature = "ndarray")]
-        ("ndarray", Device::ndarray()),
-        #[cfg(feature = "wgpu")]
-        (
-            "wgpu",
-            Device::wgpu(burn::tensor::DeviceKind::DefaultDevice),
-        ),
-    ]
-}
-
-/// Whether the backend called `name` keeps its tensors in the memory of this process.
-pub fn on_host(name: &str) -> bool {
-    name != "wgpu"
-}
+use crate::devices::on_host;
 
 /// Normally distributed numbers.
 pub fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
@@ -29,20 +11,64 @@ pub fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> 
 
 /// Normally distributed numbers; a leaf that asks for its gradient where the device trains.
 pub fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let tensor = numbers(shape, device);
-    if device.is_autodiff() {
-        tensor.require_grad()
+    leaf(numbers(shape, device))
+}
+
+/// `tensor` as a leaf, which asks for its gradient where the device trains.
+pub fn leaf<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if tensor.device().is_autodiff() {
+        tensor.detach().require_grad()
     } else {
         tensor
     }
 }
 
-/// Waits until `tensor` is computed, and reads it.
+/// Waits until `tensor` is computed, and reads it where it lies in this process's memory. Read from a GPU, it would be
+/// the way to the host that is timed.
 pub fn finish<const D: usize>(tensor: Tensor<D>) {
+    Ending::of(&tensor.device()).end(|| read(tensor));
+}
+
+fn read<const D: usize>(tensor: Tensor<D>) {
     std::hint::black_box(tensor.into_data());
 }
 
-/// Waits for the gradients of `sum(output * output_gradient)` with respect to every leaf, and reads them.
+/// How a call ends.
+struct Ending {
+    device: Device,
+    reads: bool,
+}
+
+impl Ending {
+    fn of(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            reads: on_host(device),
+        }
+    }
+
+    /// That of many calls, the first of which reads wherever it runs: only who reads what a kernel should have written
+    /// learns that it did not run.
+    fn of_calls(device: &Device) -> Self {
+        Self {
+            reads: true,
+            ..Self::of(device)
+        }
+    }
+
+    /// Waits for all that was queued; `read` has the results, which live as long.
+    fn end(&mut self, read: impl FnOnce()) {
+        if self.reads {
+            read();
+            self.reads = on_host(&self.device);
+        } else {
+            self.device.sync().expect("a device finishes its work");
+            drop(read);
+        }
+    }
+}
+
+/// Waits for the gradients of `sum(output * output_gradient)` with respect to every leaf, as [`finish`] does.
 ///
 /// # Panics
 /// If a leaf has no part in the output.
@@ -52,14 +78,31 @@ pub fn finish_backward<const D: usize>(
     inputs: &[Tensor<D>],
     parameters: &[Tensor<2>],
 ) {
+    let mut ending = Ending::of(&output.device());
+    end_backward(&mut ending, output, output_gradient, inputs, parameters);
+}
+
+fn end_backward<const D: usize>(
+    ending: &mut Ending,
+    output: Tensor<D>,
+    output_gradient: Tensor<D>,
+    inputs: &[Tensor<D>],
+    parameters: &[Tensor<2>],
+) {
     let mut gradients = (output * output_gradient).sum().backward();
     let missing = "every leaf has a part in the output";
-    for input in inputs {
-        finish(input.grad_remove(&mut gradients).expect(missing));
-    }
-    for parameter in parameters {
-        finish(parameter.grad_remove(&mut gradients).expect(missing));
-    }
+    let of_inputs: Vec<Tensor<D>> = inputs
+        .iter()
+        .map(|input| input.grad_remove(&mut gradients).expect(missing))
+        .collect();
+    let of_parameters: Vec<Tensor<2>> = parameters
+        .iter()
+        .map(|parameter| parameter.grad_remove(&mut gradients).expect(missing))
+        .collect();
+    ending.end(|| {
+        of_inputs.into_iter().for_each(read);
+        of_parameters.into_iter().for_each(read);
+    });
 }
 
 /// Work that is done once in each call.
@@ -74,15 +117,26 @@ pub fn call<const D: usize>(
 ) -> Call {
     let device = inputs[0].device();
     if !device.is_autodiff() {
-        return Box::new(move || finish(attend(inputs.clone())));
+        return call_of(&device, move || attend(inputs.clone()));
     }
     let parameters = parameters.to_vec();
     // A query's rows, a value's size.
     let mut context = inputs[0].dims();
     context[D - 1] = inputs[2].dims()[D - 1];
-    let output_gradient = numbers(context, &device);
+    let output_gradient = numbers(context, &device).cast(inputs[0].dtype());
+    let mut ending = Ending::of_calls(&device);
     Box::new(move || {
         let output = attend(inputs.clone());
-        finish_backward(output, output_gradient.clone(), &inputs, &parameters);
+        let output_gradient = output_gradient.clone();
+        end_backward(&mut ending, output, output_gradient, &inputs, &parameters);
+    })
+}
+
+/// The tensor that `compute` makes.
+pub fn call_of<const D: usize>(device: &Device, compute: impl Fn() -> Tensor<D> + 'static) -> Call {
+    let mut ending = Ending::of_calls(device);
+    Box::new(move || {
+        let tensor = compute();
+        ending.end(|| read(tensor));
     })
 }

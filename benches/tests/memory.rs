@@ -1,7 +1,8 @@
 //! What attention takes at its peak.
 
+use attention_benches::devices::{devices, on_host};
 use attention_benches::memory::peak_extra;
-use attention_benches::tensors::{call, devices, finish, numbers, on_host, random};
+use attention_benches::tensors::{call, finish, numbers, random};
 use attention_core::{
     AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
 };
@@ -115,7 +116,7 @@ fn memory_at_the_peak() {
         .num_threads(1)
         .build_global()
         .expect("no rayon threads run yet");
-    for (name, device) in devices().into_iter().filter(|(name, _)| on_host(name)) {
+    for (name, device) in devices().into_iter().filter(|(_, device)| on_host(device)) {
         no_pair_of_query_and_key_takes_a_byte(name, &device);
         if name == "flex" {
             // ndarray has no half precision.

@@ -7,8 +7,9 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
+use super::additive_gradient::add_to_additive_keys;
 use super::backward::{Backward, sum_of_rows};
-use super::gradient::{Noted, Source, add_to_additive_keys, score_gradients};
+use super::gradient::{Noted, Source, score_gradients};
 use super::launch::{cube_count, element_type};
 use super::mask::Mask;
 use super::pairs::{Form, RowsAt, Stage, is_far};

@@ -10,6 +10,7 @@
     reason = "the language of kernels has no ranges, and decides on constants first"
 )]
 
+mod additive_gradient;
 mod backward;
 mod backward_keys;
 mod backward_queries;
