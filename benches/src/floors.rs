@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// By hand: 30 pairs, 11 hidden units, values of 7; queries and keys 16 rows to project, `7 * 11` each, 1232 in
+    /// By hand: 30 pairs, 11 hidden units, values of 7; 16 rows of queries and keys to project, 7 * 11 each, 1232 in
     /// all. In go 2 * 3 * 7 + 2 * 5 * 14 = 182 numbers and 2 * 77 + 11 = 165 parameters, out come 42.
     #[test]
     fn additive() {

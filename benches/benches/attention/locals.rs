@@ -12,6 +12,9 @@ use burn::tensor::{Device, Tensor};
 
 use crate::rows::{Row, Rows, Who};
 
+/// What stores all pairs.
+pub(crate) const COMPOSED: &str = "composed";
+
 /// A call, and what makes it.
 pub(crate) struct Attention {
     pub(crate) who: Who,
@@ -69,9 +72,6 @@ fn additive(work: &Work, device: &Device) -> Vec<Attention> {
         Attention::new(Who::Burn, COMPOSED, call(inputs, &parameters, composed)),
     ]
 }
-
-/// What stores all pairs.
-pub(crate) const COMPOSED: &str = "composed";
 
 fn decoding(work: &Work, device: &Device) -> Vec<Attention> {
     let module = AdditiveAttentionConfig::new(work.size, work.size, work.hidden).init(device);
