@@ -1,8 +1,8 @@
 //! Devices by name.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, DeviceType, Tensor};
 
 use crate::error::{Error, Result};
 
@@ -80,11 +80,37 @@ pub fn open_device(name: &str) -> Result<Device> {
     })
 }
 
+/// The adapters that a GPU backend reaches and that work, by Burn's name of the backend; none on the CPU.
+///
+/// ```
+/// assert!(attention_seq2seq::adapters("flex").is_empty());
+/// ```
+pub fn adapters(name: &str) -> Vec<Device> {
+    let backends: Vec<(&str, DeviceType)> = vec![
+        #[cfg(feature = "wgpu")]
+        ("wgpu", DeviceType::Wgpu),
+        #[cfg(feature = "vulkan")]
+        ("vulkan", DeviceType::Vulkan),
+        #[cfg(feature = "metal")]
+        ("metal", DeviceType::Metal),
+        #[cfg(feature = "webgpu")]
+        ("webgpu", DeviceType::WebGpu),
+        #[cfg(feature = "cuda")]
+        ("cuda", DeviceType::Cuda),
+        #[cfg(feature = "rocm")]
+        ("rocm", DeviceType::Rocm),
+    ];
+    let found = backends.into_iter().find(|(known, _)| *known == name);
+    let found = found.map(|(_, backend)| Device::enumerate(backend).into_iter());
+    let works = |device: Device| probe(move || device.clone()).ok();
+    found.into_iter().flatten().filter_map(works).collect()
+}
+
 /// Computes on the device once. A GPU backend without an adapter panics in its first operation: here that is an error.
-fn probe(make: fn() -> Device) -> std::result::Result<Device, String> {
+fn probe(make: impl Fn() -> Device) -> std::result::Result<Device, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let result = catch_unwind(|| {
+    let result = catch_unwind(AssertUnwindSafe(|| {
         let device = make();
         match Tensor::<1>::ones([2], &device)
             .sum()
@@ -94,7 +120,7 @@ fn probe(make: fn() -> Device) -> std::result::Result<Device, String> {
             Ok(values) => Err(format!("1 + 1 gave {values:?} on it")),
             Err(error) => Err(error.to_string()),
         }
-    });
+    }));
     std::panic::set_hook(hook);
     let first_line = |text: String| text.lines().next().unwrap_or_default().to_string();
     match result {

@@ -47,7 +47,7 @@ pub use vocabs::Vocabs;
 
 // The model.
 pub use attention::{AnyAttention, AnyState, AttentionKind};
-pub use device::{compiled_in_devices, open_device};
+pub use device::{adapters, compiled_in_devices, open_device};
 pub use model::{
     Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Gru, GruConfig,
     Seq2Seq, Seq2SeqConfig, Translation,

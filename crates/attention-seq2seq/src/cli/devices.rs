@@ -1,7 +1,7 @@
 //! `seq2seq devices`.
 
 use attention_core::{device_limits, self_check};
-use attention_seq2seq::{Error, Result, compiled_in_devices, open_device};
+use attention_seq2seq::{Error, Result, adapters, compiled_in_devices, open_device};
 use clap::Args;
 
 use super::{describe, say};
@@ -35,8 +35,10 @@ impl DevicesArgs {
                 Err(error) => return Err(error),
             };
             say(describe(name, &device))?;
-            if let Some(limits) = device_limits(&device) {
-                say(format!("  {limits}"))?;
+            for adapter in adapters(name) {
+                if let Some(limits) = device_limits(&adapter) {
+                    say(format!("  {}: {limits}", describe("adapter", &adapter)))?;
+                }
             }
             if self.check {
                 let report = self_check(&device);
