@@ -1,5 +1,6 @@
 //! A GPU: its name and its limits.
 
+use attention_core::{DeviceLimits, device_limits};
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 use burn_cubecl::CubeDevice;
@@ -28,13 +29,8 @@ impl Gpu {
         identity.map_or_else(|| "without a name".to_string(), |identity| identity.name)
     }
 
-    /// The bytes of the largest buffer.
-    pub fn largest_buffer(&self) -> u64 {
-        self.cube.client().properties().memory.max_page_size
-    }
-
-    /// The bytes that all buffers may have together, where it says so.
-    pub fn memory(&self) -> Option<u64> {
-        self.cube.client().properties().memory.max_memory()
+    /// What it allows.
+    pub fn limits(&self) -> DeviceLimits {
+        device_limits(&self.device).expect("a GPU has limits")
     }
 }

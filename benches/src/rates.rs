@@ -35,7 +35,7 @@ impl Gpu {
     /// If a kernel does not run on it.
     pub fn rates(&self) -> Rates {
         let arithmetic = (UNITS * CHAINS * STEPS) as f64;
-        let bytes = COPIED.min(self.largest_buffer()) as usize;
+        let bytes = COPIED.min(self.limits().largest_buffer) as usize;
         let cubes = bytes / size_of::<f32>() / (UNITS * LOADS);
         Rates {
             // x = x / 2 + 1 ends at 2.

@@ -147,14 +147,15 @@ fn fits(work: &Work, pass: Pass, gpu: &Gpu) -> Result<(), String> {
     };
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let all = copies as u64 * largest;
-    if largest > gpu.largest_buffer() {
-        let limit = gib(gpu.largest_buffer());
+    let limits = gpu.limits();
+    if largest > limits.largest_buffer {
+        let limit = gib(limits.largest_buffer);
         return Err(format!(
             "a tensor of {:.1} GiB, a buffer has {limit:.1}",
             gib(largest)
         ));
     }
-    match gpu.memory() {
+    match limits.memory {
         Some(memory) if all > memory => Err(format!(
             "some {:.1} GiB of tensors, the device has {:.1}",
             gib(all),

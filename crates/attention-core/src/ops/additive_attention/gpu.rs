@@ -7,7 +7,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
-use crate::ops::gpu::{DeviceMask, Form, Problem, ProblemGradients, cast};
+use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
 use crate::ops::kernels::Gradient;
 
 impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
@@ -31,10 +31,7 @@ impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
         }
     }
 
-    fn last_gradient(&self, gradients: ProblemGradients) -> Gradient<CubeBackend> {
-        let of_weight = gradients
-            .weight
-            .map(|gradient| cast(gradient, self.weight.dtype()));
-        of_weight.map_or(Gradient::Absent, Gradient::Whole)
+    fn last_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend> {
+        Gradient::Whole(cast(gradient, self.weight.dtype()))
     }
 }

@@ -8,7 +8,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::DotProductAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
-use crate::ops::gpu::{DeviceMask, Form, Problem, ProblemGradients, cast};
+use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
 use crate::ops::kernels::Gradient;
 
 impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
@@ -33,9 +33,8 @@ impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
         }
     }
 
-    fn last_gradient(&self, gradients: ProblemGradients) -> Gradient<CubeBackend> {
-        let of_bias = gradients.keys.bias.zip(self.bias.as_option());
-        let Some((mut gradient, bias)) = of_bias else {
+    fn last_gradient(&self, mut gradient: CubeTensor) -> Gradient<CubeBackend> {
+        let Some(bias) = self.bias.as_option() else {
             return Gradient::Absent;
         };
         if bias.shape()[1] == 1 {

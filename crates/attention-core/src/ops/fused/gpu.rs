@@ -20,8 +20,8 @@ pub(in crate::ops) trait GpuAttention:
     /// What the kernels read; `seed` is what dropout draws from.
     fn problem(&self, seed: Option<CubeTensor>) -> Problem;
 
-    /// The gradient of the tensor that comes after queries, keys and values, from those of the kernels.
-    fn last_gradient(&self, gradients: ProblemGradients) -> Gradient<CubeBackend>;
+    /// The gradient of the weight or bias, from that of the kernels.
+    fn last_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend>;
 }
 
 /// The context, and what the backward pass needs.
@@ -50,14 +50,21 @@ pub(in crate::ops) fn backward<I: GpuAttention>(
     // Behind fusion the inputs are those from before the forward pass.
     let inputs = readable(saved.inputs);
     let problem = inputs.problem(saved.seed);
-    let mut gradients = problem.backward(saved.context, &saved.statistics, gradient);
+    let gradients = problem.backward(saved.context, &saved.statistics, gradient);
+    let ProblemGradients {
+        queries,
+        keys,
+        weight,
+    } = gradients;
     let dtype = inputs.first().dtype();
-    let whole = |gradient: &CubeTensor| Gradient::Whole(cast(gradient.clone(), dtype));
-    let of_values = gradients.keys.values.take();
+    let whole = |gradient| Gradient::Whole(cast(gradient, dtype));
     [
-        whole(&gradients.queries),
-        whole(&gradients.keys.keys),
-        of_values.as_ref().map_or(Gradient::Absent, whole),
-        inputs.last_gradient(gradients),
+        whole(queries),
+        whole(keys.keys),
+        keys.values.map_or(Gradient::Absent, whole),
+        // A form has one of the two.
+        weight
+            .or(keys.bias)
+            .map_or(Gradient::Absent, |gradient| inputs.last_gradient(gradient)),
     ]
 }

@@ -4,7 +4,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::pairs::{Form, RowsAt, Side, Stage, bring, element, exponential, exponential_of_sum};
-use super::tile::MASKED;
+use super::tile::{MASKED, add_column};
 use super::tiling::{Tiling, unrolled};
 
 /// `e^{2x}` beyond which `tanh` is 1 to rounding, `2^26`.
@@ -213,34 +213,6 @@ fn additive_sums<F: Float>(
                 if comptime!(side == Side::Queries) {
                     sums[count] += select(is_masked, 0.0f32, pair * ((e - 1.0f32) * r));
                 }
-            }
-        }
-    }
-}
-
-/// Adds `factor sums` to one column of `count` rows, or puts them there if these hold nothing yet.
-#[cube]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-fn add_column(
-    to: &mut [f32],
-    rows: RowsAt,
-    first: usize,
-    column: usize,
-    size: usize,
-    sums: &Array<f32>,
-    factor: f32,
-    is_first: bool,
-    #[comptime] count: usize,
-) {
-    #[unroll]
-    for n in 0..count {
-        if first + n < rows.valid {
-            let index = rows.first + (first + n) * size + column;
-            let sum = factor * sums[n];
-            if is_first {
-                to[index] = sum;
-            } else {
-                to[index] += sum;
             }
         }
     }

@@ -85,16 +85,8 @@ fn backward_keys<F: Float>(
                 let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
                 let query_rows = query_tile.rows(sizes.size);
                 // As the forward pass chose: its statistics are of the same scores.
-                let is_direct = match comptime!(form) {
-                    Form::Dot => false.runtime(),
-                    Form::Additive => is_far::<F>(
-                        queries,
-                        query_rows,
-                        sizes.size,
-                        &mut flag,
-                        comptime!(tiling.units()),
-                    ),
-                };
+                let is_direct =
+                    is_far::<F>(queries, query_rows, sizes.size, &mut flag, form, tiling);
                 score_gradients::<F>(
                     &mut weights,
                     &mut gradients,

@@ -68,16 +68,7 @@ fn backward_queries<F: Float>(
     if unit < comptime!(tiling.query_tile()) {
         ones[unit] = 1.0f32;
     }
-    let is_direct = match comptime!(form) {
-        Form::Dot => false.runtime(),
-        Form::Additive => is_far::<F>(
-            queries,
-            query_rows,
-            sizes.size,
-            &mut flag,
-            comptime!(tiling.units()),
-        ),
-    };
+    let is_direct = is_far::<F>(queries, query_rows, sizes.size, &mut flag, form, tiling);
 
     let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
     let end = min(end, (part + 1) * part_keys);

@@ -66,16 +66,14 @@ pub(super) fn forward<F: Float>(
     let mut lanes = Shared::<[f32]>::new_slice(comptime!(tiling.units()));
     let mut factors = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile()));
     let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let is_direct = match comptime!(form) {
-        Form::Dot => false.runtime(),
-        Form::Additive => is_far::<F>(
-            queries,
-            query_tile.rows(sizes.size),
-            sizes.size,
-            &mut flag,
-            comptime!(tiling.units()),
-        ),
-    };
+    let is_direct = is_far::<F>(
+        queries,
+        query_tile.rows(sizes.size),
+        sizes.size,
+        &mut flag,
+        form,
+        tiling,
+    );
 
     // As one of `lanes` units of a query.
     let row = unit / comptime!(tiling.lanes());

@@ -147,7 +147,10 @@ pub(crate) fn runs_on(device: &CubeDevice, dtype: DType) -> bool {
 
 /// The most bytes that a tensor on a device may have.
 pub(in crate::ops) fn largest_buffer(device: &CubeDevice) -> usize {
-    let client = device.client();
+    largest_buffer_of(&device.client())
+}
+
+fn largest_buffer_of(client: &Client) -> usize {
     let bytes = client.properties().memory.max_page_size;
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
@@ -166,7 +169,7 @@ pub(super) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) ->
     let shape = shape.into();
     let elements = shape.iter().copied();
     let bytes = elements.fold(dtype.size(), usize::saturating_mul);
-    let largest = largest_buffer(&like.device);
+    let largest = largest_buffer_of(&like.client);
     assert!(
         bytes <= largest,
         "attention: a tensor of at most {largest} bytes expected, which is what a buffer of {:?} holds; {:?} takes \

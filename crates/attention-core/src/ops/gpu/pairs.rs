@@ -290,33 +290,40 @@ pub(super) fn exponential_of_sum(x: f32) -> f32 {
     exp(2.0f32 * bounded(x, 20.0f32))
 }
 
-/// Whether an element of the rows of a tile is beyond [`NEAR`], or NaN: the same for all units. Has barriers.
+/// Whether an element of the rows of a tile is beyond [`NEAR`], or NaN: the same for all units. Has barriers. Of dot
+/// products it is all the same, and never so.
 #[cube]
 pub(super) fn is_far<F: Float>(
     rows: &[F],
     at: RowsAt,
     size: usize,
     flag: &mut Shared<[u32]>,
-    #[comptime] units: usize,
+    #[comptime] form: Form,
+    #[comptime] tiling: Tiling,
 ) -> bool {
-    let unit = UNIT_POS as usize;
-    if unit == 0 {
-        flag[0] = 0u32;
+    match comptime!(form) {
+        Form::Dot => false.runtime(),
+        Form::Additive => {
+            let unit = UNIT_POS as usize;
+            if unit == 0 {
+                flag[0] = 0u32;
+            }
+            sync_cube();
+            let mut index = unit;
+            let mut is_far = false;
+            while index < at.valid * size {
+                let x = f32::cast_from(rows[at.first + index]);
+                let is_near = x <= NEAR && x >= -NEAR;
+                is_far = is_far || !is_near;
+                index += comptime!(tiling.units());
+            }
+            if is_far {
+                flag[0] = 1u32;
+            }
+            let flagged = workgroup_uniform_load(&flag[0]);
+            // Only in WGSL has the load a barrier after it, too.
+            sync_cube();
+            flagged == 1u32
+        }
     }
-    sync_cube();
-    let mut index = unit;
-    let mut is_far = false;
-    while index < at.valid * size {
-        let x = f32::cast_from(rows[at.first + index]);
-        let is_near = x <= NEAR && x >= -NEAR;
-        is_far = is_far || !is_near;
-        index += units;
-    }
-    if is_far {
-        flag[0] = 1u32;
-    }
-    let flagged = workgroup_uniform_load(&flag[0]);
-    // Only in WGSL has the load a barrier after it, too.
-    sync_cube();
-    flagged == 1u32
 }

@@ -40,16 +40,14 @@ fn all_scores<F: Float>(
 
     let mut stage = Stage::new(tiling);
     let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let is_direct = match comptime!(form) {
-        Form::Dot => false.runtime(),
-        Form::Additive => is_far::<F>(
-            queries,
-            query_tile.rows(sizes.size),
-            sizes.size,
-            &mut flag,
-            comptime!(tiling.units()),
-        ),
-    };
+    let is_direct = is_far::<F>(
+        queries,
+        query_tile.rows(sizes.size),
+        sizes.size,
+        &mut flag,
+        form,
+        tiling,
+    );
     let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
     scores::<F>(
         &mut sums,

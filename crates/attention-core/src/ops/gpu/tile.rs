@@ -262,19 +262,38 @@ pub(super) fn add_transposed_products<F: Float>(
                     }
                 }
             }
-            #[unroll]
-            for n in 0..at_once {
-                if first_key + n < to_rows.valid {
-                    let index = to_rows.first + (first_key + n) * size + column;
-                    let sum = scale * sums[n];
-                    if is_first {
-                        to[index] = sum;
-                    } else {
-                        to[index] += sum;
-                    }
-                }
-            }
+            add_column(
+                to, to_rows, first_key, column, size, &sums, scale, is_first, at_once,
+            );
             column += tiling.key_groups;
+        }
+    }
+}
+
+/// Adds `factor sums` to one column of `count` rows, or puts them there if these hold nothing yet.
+#[cube]
+#[allow(clippy::too_many_arguments, reason = "of a kernel")]
+pub(super) fn add_column(
+    to: &mut [f32],
+    rows: RowsAt,
+    first: usize,
+    column: usize,
+    size: usize,
+    sums: &Array<f32>,
+    factor: f32,
+    is_first: bool,
+    #[comptime] count: usize,
+) {
+    #[unroll]
+    for n in 0..count {
+        if first + n < rows.valid {
+            let index = rows.first + (first + n) * size + column;
+            let sum = factor * sums[n];
+            if is_first {
+                to[index] = sum;
+            } else {
+                to[index] += sum;
+            }
         }
     }
 }
