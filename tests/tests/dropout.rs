@@ -1,4 +1,4 @@
-//! Dropout on the weights. `Device::seed` is process-global, so every test here holds one lock.
+//! Dropout on the weights. `Device::seed` belongs to the process: this is a program of its own, and its tests hold a lock.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,4 @@
 //! Additive attention against plain loops, and the identity it rests on.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::ops;
 use attention_tests::{

@@ -1,5 +1,4 @@
 //! Additive attention with bias and normalised weight, and concat attention: results and gradients.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{AdditiveScore, Attention, ConcatScore, ConcatScoreConfig, ScoringFunction};
 use attention_tests::{

@@ -1,5 +1,4 @@
 //! Additive attention with bias and normalised weight, and concat attention: parameters, records, bad input.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::import::load_additive_attention;
 use attention_core::{

@@ -1,5 +1,4 @@
 //! Scoring functions of a user: the default methods of `ScoringFunction`.
-#![allow(clippy::unwrap_used)]
 
 use std::ops::Range;
 

@@ -1,5 +1,4 @@
 //! A decoder's steps through one memory: their results, and how their gradients add up.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory};
 use attention_tests::{

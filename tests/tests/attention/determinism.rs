@@ -1,5 +1,4 @@
 //! The same bits every time, whatever the number of threads.
-#![allow(clippy::unwrap_used)]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! Bilinear, projected, cosine and Gaussian attention, and that with query-key normalization, beside PyTorch's.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, GaussianScoreConfig, Mask,

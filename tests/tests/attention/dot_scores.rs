@@ -1,5 +1,4 @@
 //! Bilinear, projected, cosine and Gaussian scores, and the one with query-key normalization.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,

@@ -1,5 +1,4 @@
 //! Inputs that are one tensor repeated many times, with strides of 0.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction};
 use attention_tests::{Array, MaskSpec, Problem, SIZES, assert_close, device};

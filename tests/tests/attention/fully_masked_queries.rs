@@ -1,5 +1,4 @@
 //! Queries whose keys are all masked.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{LocationAttentionConfig, Mask, MultiHeadAttentionConfig, StatefulAttention};
 use attention_tests::{

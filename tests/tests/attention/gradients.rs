@@ -1,5 +1,4 @@
 //! Gradients against finite differences, in f64, of every input and parameter.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{Attention, DotProductScoreConfig, ScoringFunction, masked_softmax};
 use attention_tests::{

@@ -1,5 +1,4 @@
 //! Heads of queries that share heads of keys and values: the same as with these repeated.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, GaussianScoreConfig, Mask,

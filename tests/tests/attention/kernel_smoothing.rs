@@ -1,5 +1,4 @@
 //! Kernels of the distance with sum-normalized weights: Nadaraya-Watson regression.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     Attention, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, Mask, Normalizer,

@@ -1,5 +1,4 @@
 //! Tensors whose storage is not in order: transposed, sliced, expanded, of size one.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 

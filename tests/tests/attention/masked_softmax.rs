@@ -1,5 +1,4 @@
 //! Masked softmax: against PyTorch, against loops, and its promises.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{Mask, masked_softmax};
 use attention_tests::{

@@ -1,5 +1,4 @@
 //! Prepared keys: `prepare` and `attend` are `forward`; selecting and expanding them is selecting the inputs.
-#![allow(clippy::unwrap_used)]
 
 use std::any::type_name;
 

@@ -1,5 +1,4 @@
 //! Monotonic attention: expected walks, hard walks, and when which is taken.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     Mask, MonotonicAttention, MonotonicAttentionConfig, MonotonicState, StatefulAttention,

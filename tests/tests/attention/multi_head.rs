@@ -1,5 +1,4 @@
 //! Heads around any scoring function: the same as one attention per head.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     AdditiveScore, AdditiveScoreConfig, DotProductScore, Mask, MultiHeadAttention,

@@ -1,5 +1,4 @@
 //! Heads with the parameters of PyTorch's and Burn's modules have the results of those.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::MultiHeadAttentionConfig;
 use attention_core::import::load_multi_head_attention;

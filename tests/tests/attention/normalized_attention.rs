@@ -1,5 +1,4 @@
 //! Attention with each normalizer: every call, decoding, modules and records.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{Attention, Normalizer, ScoringFunction, StatefulAttention};
 use attention_tests::{

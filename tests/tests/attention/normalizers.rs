@@ -1,5 +1,4 @@
 //! Each normalizer against a plain loop.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{Mask, Normalizer};
 use attention_tests::{

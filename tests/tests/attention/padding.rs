@@ -1,5 +1,4 @@
 //! Padding is ignored: a masked key, value or score changes no bit of an output or gradient, whatever it holds.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{Attention, Mask, ScoringFunction, ops};
 use attention_tests::{

@@ -1,5 +1,4 @@
 //! Bad biases of positions and bad rotations are refused, in words that name them.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig, Mask,

@@ -1,5 +1,4 @@
 //! Biases of positions and rotations: the same as PyTorch computes, around any scoring function, on every path.
-#![allow(clippy::unwrap_used)]
 
 use std::ops::Range;
 

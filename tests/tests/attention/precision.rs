@@ -1,5 +1,4 @@
 //! Half precision: no worse than twice the plain composition of Burn's operations.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     Attention, DotProductScoreConfig, GaussianScoreConfig, Mask, Normalizer, masked_softmax,

@@ -3,7 +3,6 @@
 //!
 //! Errors are random: the plain composition itself, with its keys and hidden units in reverse order, breaks the rule
 //! now and then. What counts is how often.
-#![allow(clippy::unwrap_used)]
 
 use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, Sizes, device};
 use burn::tensor::{DType, Device, Tensor, activation};

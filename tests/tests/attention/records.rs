@@ -1,5 +1,4 @@
 //! Saving and loading: Burn's records and PyTorch's state dicts.
-#![allow(clippy::unwrap_used)]
 
 use std::path::{Path as FilePath, PathBuf};
 

@@ -1,6 +1,5 @@
 //! The gradients that the steps of a decoder share: none is lost and none is counted twice, whatever becomes of a
 //! memory.
-#![allow(clippy::unwrap_used)]
 
 use std::thread;
 

@@ -1,5 +1,4 @@
 //! Alignments: steps that know which keys the steps before attended to.
-#![allow(clippy::unwrap_used)]
 
 use attention_core::{
     AttentionState, CoverageAttentionConfig, LocationAttentionConfig, MonotonicAttentionConfig,
