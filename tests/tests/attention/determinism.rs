@@ -90,7 +90,12 @@ fn the_number_of_threads_changes_no_bit() {
     // The thread pool of a process is built once: one process for each number.
     let hashes = |threads: &str| -> Vec<String> {
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "print_hashes", "--ignored", "--nocapture"])
+            .args([
+                "--exact",
+                "determinism::print_hashes",
+                "--ignored",
+                "--nocapture",
+            ])
             .env("RAYON_NUM_THREADS", threads)
             .output()
             .unwrap();
