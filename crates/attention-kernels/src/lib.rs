@@ -7,6 +7,8 @@ mod rows;
 
 mod additive;
 mod dot;
+mod product;
+mod recurrent;
 mod softmax;
 
 mod checks;
@@ -30,6 +32,10 @@ pub use additive::{
 pub use deferred::accumulate_deferred;
 pub use dot::{
     DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
+};
+pub use product::{Matrix, ProductStart, column_sums, product};
+pub use recurrent::{
+    GruInputs, LstmInputs, RECURRENT_SAVED, RecurrentGradients, RecurrentInputs, RecurrentOutputs,
 };
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::AttentionOutputs;

@@ -5,8 +5,9 @@ use crate::dot::DotProductScore;
 use crate::simd::{Float, Level};
 use crate::stream::{Attention, Gradients};
 use crate::{
-    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, Mask, Rows, deferred, softmax,
-    stream,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, GruInputs, LstmInputs, Mask,
+    Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, Rows, deferred, product, recurrent,
+    softmax, stream,
 };
 
 /// `f32` or `f64`, with the kernels compiled for it.
@@ -88,6 +89,38 @@ compiled! {
         rows: Rows<Self>,
         to: &mut [Self],
     ) = deferred::accumulate;
+    fn product(
+        level: Level,
+        left: Matrix<Self>,
+        right: Matrix<Self>,
+        start: ProductStart<Self>,
+        out: &mut [Self],
+    ) = product::compute;
+    fn column_sums(matrix: &[Self], sums: &mut [Self]) = product::compute_column_sums;
+    fn gru_forward(
+        inputs: &GruInputs<Self>,
+        level: Level,
+        states: &mut [Self],
+        saved: &mut [Self],
+    ) = recurrent::forward::<Self, recurrent::Gru, _, _>;
+    fn gru_backward(
+        inputs: &GruInputs<Self>,
+        level: Level,
+        outputs: &RecurrentOutputs<Self>,
+        gradients: RecurrentGradients<Self>,
+    ) = recurrent::backward::<Self, recurrent::Gru, _, _>;
+    fn lstm_forward(
+        inputs: &LstmInputs<Self>,
+        level: Level,
+        states: &mut [Self],
+        saved: &mut [Self],
+    ) = recurrent::forward::<Self, recurrent::Lstm, _, _>;
+    fn lstm_backward(
+        inputs: &LstmInputs<Self>,
+        level: Level,
+        outputs: &RecurrentOutputs<Self>,
+        gradients: RecurrentGradients<Self>,
+    ) = recurrent::backward::<Self, recurrent::Lstm, _, _>;
     fn masked_softmax(level: Level, mask: &Mask, scores: Rows<Self>, weights: &mut [Self]) = softmax::forward;
     fn masked_softmax_backward(
         level: Level,

@@ -14,7 +14,13 @@
 //! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 16 terms |
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
+//! | L1 | [`PRODUCT_DEPTH`], [`PRODUCT_PANEL`] | large products: a panel of the right operand is 32 KiB of `f32` |
+//! | L2, L3 | [`PRODUCT_STEPS`], [`PRODUCT_COLUMNS`] | large products: a packed block is at most 4 MiB of `f32` |
+//! | the cores | [`PRODUCT_ROWS`], [`PRODUCT_TASKS`] | tasks of large products |
+//! | the cores | [`RECURRENT_ROWS`] | tasks of a recurrent layer |
+//! | rounding | [`SUMMED_ROWS`] | sums of columns |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
+//! | packing | [`PACKED_ROWS`] | products: it does not pay |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
 //! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
@@ -98,3 +104,30 @@ pub(crate) const TASK_ELEMENTS: usize = 1 << 15;
 
 /// Multiply-adds in a task of dot-product decoding: some tens of microseconds, as above.
 pub(crate) const TASK_PRODUCTS: usize = 1 << 18;
+
+/// Columns in a panel of a large product: the widest register block of any instruction set.
+pub(crate) const PRODUCT_PANEL: usize = 64;
+
+/// Steps of a large product that are taken at a time: a panel of them stays in L1 while the rows go by.
+pub(crate) const PRODUCT_DEPTH: usize = 128;
+
+/// Rows from which on the right operand of a product is packed: for fewer, to read it once is all that there is to do.
+pub(crate) const PACKED_ROWS: usize = 12;
+
+/// Steps in a block of a large product's right operand, which is packed once for all rows.
+pub(crate) const PRODUCT_STEPS: usize = 1024;
+
+/// Columns in a block of a large product's right operand.
+pub(crate) const PRODUCT_COLUMNS: usize = 1024;
+
+/// Rows in a task of a large product are a multiple of it: whole register blocks.
+pub(crate) const PRODUCT_ROWS: usize = 6;
+
+/// Tasks of a large product, where there are so many rows: more of them would each read the packed block for few rows.
+pub(crate) const PRODUCT_TASKS: usize = 16;
+
+/// Rows that are summed by themselves in the sums of columns.
+pub(crate) const SUMMED_ROWS: usize = 64;
+
+/// The most examples in a task of a recurrent layer. More read the packed weights less often, fewer leave more tasks.
+pub(crate) const RECURRENT_ROWS: usize = 16;

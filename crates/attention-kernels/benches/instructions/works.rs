@@ -5,7 +5,8 @@ use std::hint::black_box;
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
     AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    Level, Mask, Rows, masked_softmax, masked_softmax_backward,
+    GruInputs, Level, Mask, Matrix, ProductStart, RECURRENT_SAVED, RecurrentGradients,
+    RecurrentOutputs, Rows, masked_softmax, masked_softmax_backward, product,
 };
 
 /// By name. Each makes its inputs, and has the call to count counted.
@@ -26,6 +27,9 @@ pub(crate) const WORKS: &[(&str, fn())] = &[
     ("dot product decode, backward", || dot_product(1, true)),
     ("masked softmax, forward", || softmax(false)),
     ("masked softmax, backward", || softmax(true)),
+    ("gru, forward", || gru(false)),
+    ("gru, backward", || gru(true)),
+    ("product", large_product),
 ];
 
 /// Sizes: `[batch, heads]`, keys, units and value size. No size is a multiple of a tile.
@@ -214,4 +218,53 @@ fn softmax(backward: bool) {
     masked_softmax(level, &mask(), rows(&scores), &mut weights);
     let (gradient, mut to_scores) = (elements(3, len), elements(4, len));
     counted(|| masked_softmax_backward(level, rows(&weights), rows(&gradient), &mut to_scores));
+}
+
+fn gru(backward: bool) {
+    let sizes @ [batch, steps, size] = [7, 5, SIZE];
+    let rows = batch * steps;
+    let gates = elements(1, rows * 3 * size);
+    let (weight, bias) = (elements(2, size * 3 * size), elements(3, 3 * size));
+    let initial = elements(4, batch * size);
+    let layer = GruInputs {
+        gates: &gates,
+        hidden_weight: &weight,
+        hidden_bias: &bias,
+        initial: &initial,
+        lens: None,
+        is_reversed: false,
+        sizes,
+    };
+    let level = Level::current();
+    let mut states = vec![0.0; rows * size];
+    let mut saved = vec![0.0; rows * RECURRENT_SAVED * size];
+    if !backward {
+        return counted(|| layer.forward(level, &mut states, &mut saved));
+    }
+    layer.forward(level, &mut states, &mut saved);
+    let outputs = RecurrentOutputs {
+        states: &states,
+        saved: &saved,
+        gradient: &elements(5, rows * size),
+    };
+    let [mut to_gates, mut to_weight] = [gates.clone(), weight.clone()];
+    let [mut to_bias, mut to_initial] = [bias.clone(), initial.clone()];
+    counted(|| {
+        let gradients = RecurrentGradients {
+            gates: &mut to_gates,
+            hidden_weight: &mut to_weight,
+            hidden_bias: &mut to_bias,
+            initial: &mut to_initial,
+        };
+        layer.backward(level, &outputs, gradients);
+    });
+}
+
+fn large_product() {
+    let [rows, steps, columns] = [KEYS, 2 * SIZE, KEYS];
+    let (left, right) = (elements(1, rows * steps), elements(2, columns * steps));
+    let left = Matrix::new(&left, [rows, steps]);
+    let right = Matrix::new(&right, [columns, steps]).transposed();
+    let mut out = vec![0.0; rows * columns];
+    counted(|| product(Level::current(), left, right, ProductStart::Zero, &mut out));
 }

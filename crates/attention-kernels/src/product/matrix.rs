@@ -1,0 +1,128 @@
+//! Views of matrices.
+
+use std::ops::Range;
+
+use crate::Real;
+
+/// A matrix whose rows are contiguous, or the transpose of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a, E> {
+    data: &'a [E],
+    /// Of the matrix whose rows are contiguous.
+    sizes: [usize; 2],
+    /// From one of its rows to the next.
+    stride: usize,
+    is_transposed: bool,
+}
+
+impl<'a, E: Real> Matrix<'a, E> {
+    /// A contiguous matrix, of rows and columns.
+    ///
+    /// # Panics
+    /// If `data` has not as many elements.
+    pub fn new(data: &'a [E], sizes: [usize; 2]) -> Self {
+        let [rows, columns] = sizes;
+        assert!(
+            rows.checked_mul(columns) == Some(data.len()),
+            "Matrix: {sizes:?} expected {rows} times {columns} elements, got {}",
+            data.len()
+        );
+        Self::strided(data, sizes, columns)
+    }
+
+    /// A matrix of rows and columns, whose element `[r, c]` is `data[r * stride + c]`.
+    ///
+    /// # Panics
+    /// If an element lies outside of `data`.
+    pub fn strided(data: &'a [E], sizes: [usize; 2], stride: usize) -> Self {
+        let [rows, columns] = sizes;
+        let reach = rows.saturating_sub(1).saturating_mul(stride);
+        assert!(
+            rows == 0 || columns == 0 || reach.saturating_add(columns) <= data.len(),
+            "Matrix: {sizes:?} with stride {stride} expected at least {} elements, got {}",
+            reach.saturating_add(columns),
+            data.len()
+        );
+        Self {
+            data,
+            sizes,
+            stride,
+            is_transposed: false,
+        }
+    }
+
+    /// The transpose, of the same elements.
+    pub fn transposed(self) -> Self {
+        Self {
+            is_transposed: !self.is_transposed,
+            ..self
+        }
+    }
+
+    /// Some of the columns.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn columns(self, columns: Range<usize>) -> Self {
+        let [rows, count] = self.sizes();
+        assert!(
+            columns.end <= count && columns.start <= columns.end,
+            "Matrix: columns expected within 0..{count}, got {columns:?}"
+        );
+        let first = if self.is_transposed {
+            columns.start * self.stride
+        } else {
+            columns.start
+        };
+        let data = self.data.get(first..).unwrap_or_default();
+        let part = Self { data, ..self };
+        match self.is_transposed {
+            true => Self {
+                sizes: [columns.len(), rows],
+                ..part
+            },
+            false => Self {
+                sizes: [rows, columns.len()],
+                ..part
+            },
+        }
+    }
+
+    /// Rows and columns.
+    pub fn sizes(&self) -> [usize; 2] {
+        let [rows, columns] = self.sizes;
+        if self.is_transposed {
+            [columns, rows]
+        } else {
+            [rows, columns]
+        }
+    }
+
+    /// The elements from a place on, and how far apart they lie from row to row and from column to column: where they
+    /// are, or, of a transpose, in `scratch`.
+    #[inline(always)]
+    pub(super) fn block<'b>(
+        &'b self,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        scratch: &'b mut Vec<E>,
+    ) -> (&'b [E], [usize; 2]) {
+        if !self.is_transposed {
+            return (
+                &self.data[rows.start * self.stride + columns.start..],
+                [self.stride, 1],
+            );
+        }
+        scratch.clear();
+        for column in columns {
+            scratch.extend_from_slice(&self.data[column * self.stride..][rows.clone()]);
+        }
+        (scratch, [1, rows.len()])
+    }
+
+    /// The rows that are contiguous, and whether they are this matrix's columns.
+    #[inline(always)]
+    pub(super) fn lines(&self) -> (&'a [E], usize, bool) {
+        (self.data, self.stride, self.is_transposed)
+    }
+}

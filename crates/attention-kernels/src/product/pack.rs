@@ -1,0 +1,160 @@
+//! The right operand of a product, in the order in which the products read it.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{Matrix, parts};
+use crate::Real;
+use crate::simd::gemm::{Product, Start};
+use crate::simd::{Job, Level, MAX_LANES, Simd};
+use crate::tiles::{PACKED_ROWS, PRODUCT_DEPTH, PRODUCT_PANEL};
+
+/// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed, or where few rows
+/// are multiplied with it, in place. What the last one lacks in columns is 0 up to a whole number of vectors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Panels<'a, E> {
+    data: &'a [E],
+    /// From one panel to the next.
+    panel: usize,
+    /// From one step to the next.
+    stride: usize,
+    steps: usize,
+    columns: usize,
+}
+
+impl<'a, E: Real> Panels<'a, E> {
+    /// A block of `matrix`, to be multiplied with so many `rows`; packed into `buffer`, if it is.
+    pub(crate) fn new(
+        level: Level,
+        matrix: Matrix<'a, E>,
+        [steps, columns]: [Range<usize>; 2],
+        rows: usize,
+        buffer: &'a mut Vec<E>,
+    ) -> Self {
+        let (data, stride, is_transposed) = matrix.lines();
+        let panels = Self {
+            data,
+            panel: PRODUCT_PANEL,
+            stride,
+            steps: steps.len(),
+            columns: columns.len(),
+        };
+        if rows < PACKED_ROWS && !is_transposed && columns.len().is_multiple_of(MAX_LANES) {
+            let first = steps.start * stride + columns.start;
+            let data = data.get(first..).unwrap_or_default();
+            return Self { data, ..panels };
+        }
+        let panel = PRODUCT_PANEL * steps.len();
+        buffer.resize(columns.len().div_ceil(PRODUCT_PANEL) * panel, E::ZERO);
+        if panel > 0 {
+            let panels = buffer.par_chunks_mut(panel).enumerate();
+            panels.for_each(|(index, to)| {
+                let first = columns.start + index * PRODUCT_PANEL;
+                let task = PackPanel {
+                    matrix,
+                    steps: steps.clone(),
+                    columns: first..columns.end.min(first + PRODUCT_PANEL),
+                    to,
+                };
+                E::dispatch(level, task);
+            });
+        }
+        Self {
+            data: buffer,
+            panel,
+            stride: PRODUCT_PANEL,
+            ..panels
+        }
+    }
+
+    /// `out = left matrix`, or added to what `start` says; for few rows. The operands' rows are strided, by the second of
+    /// each pair. Columns of `out` up to the next multiple of the lanes are written too.
+    #[inline(always)]
+    pub(crate) fn multiply<S: Simd<E>>(
+        &self,
+        simd: S,
+        rows: usize,
+        (left, left_stride): (&[E], usize),
+        start: Start<E>,
+        (out, out_stride): (&mut [E], usize),
+    ) {
+        for (index, columns) in parts(0..self.columns, PRODUCT_PANEL).enumerate() {
+            for steps in parts(0..self.steps, PRODUCT_DEPTH) {
+                let (right, right_stride) = self.panel(index, steps.start);
+                Product {
+                    sizes: [rows, steps.len(), columns.len().next_multiple_of(S::LANES)],
+                    left: &left[steps.start..],
+                    left_strides: [left_stride, 1],
+                    right,
+                    right_stride,
+                    out: &mut out[columns.start..],
+                    out_stride,
+                    start: if steps.start == 0 { start } else { Start::Sum },
+                }
+                .compute(simd);
+            }
+        }
+    }
+
+    /// A panel from a step on, and the elements from one step to the next.
+    #[inline(always)]
+    pub(super) fn panel(&self, index: usize, first_step: usize) -> (&'a [E], usize) {
+        (
+            &self.data[index * self.panel + first_step * self.stride..],
+            self.stride,
+        )
+    }
+}
+
+struct PackPanel<'a, E> {
+    matrix: Matrix<'a, E>,
+    steps: Range<usize>,
+    columns: Range<usize>,
+    to: &'a mut [E],
+}
+
+impl<E: Real> Job<E> for PackPanel<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let Self {
+            matrix,
+            steps,
+            columns,
+            to,
+        } = self;
+        let (data, stride, is_transposed) = matrix.lines();
+        let count = columns.len();
+        let padded = count.next_multiple_of(MAX_LANES);
+        if count < padded {
+            for to in to.chunks_exact_mut(PRODUCT_PANEL) {
+                to[count..padded].fill(E::ZERO);
+            }
+        }
+        if !is_transposed {
+            for (step, to) in steps.zip(to.chunks_exact_mut(PRODUCT_PANEL)) {
+                to[..count].copy_from_slice(&data[step * stride..][columns.clone()]);
+            }
+            return;
+        }
+        for first in (0..count).step_by(S::LANES) {
+            let lanes = S::LANES.min(count - first);
+            let from = &data[(columns.start + first) * stride + steps.start..];
+            let mut step = 0;
+            if lanes == S::LANES {
+                while step + S::LANES <= steps.len() {
+                    let to = &mut to[step * PRODUCT_PANEL + first..];
+                    simd.transpose(&from[step..], stride, to, PRODUCT_PANEL);
+                    step += S::LANES;
+                }
+            }
+            for step in step..steps.len() {
+                for lane in 0..lanes {
+                    to[step * PRODUCT_PANEL + first + lane] = from[lane * stride + step];
+                }
+            }
+        }
+    }
+}

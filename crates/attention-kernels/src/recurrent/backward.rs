@@ -1,0 +1,119 @@
+//! The backward pass: some examples through all steps, from the last.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use super::cell::{Cell, SAVED};
+use super::layer::Layer;
+use super::vectors::{load_rows, load_states, store_rows};
+use crate::Real;
+use crate::simd::gemm::Start;
+use crate::simd::{Job, Simd};
+
+/// Some examples through all steps, from the last.
+pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
+    pub layer: &'a Layer<'a, E, G>,
+    /// Of each example; all steps if absent.
+    pub lens: Option<&'a [usize]>,
+    /// `[examples, hidden_size]` each
+    pub initial: [&'a [E]; N],
+    /// `[examples, steps, hidden_size]` each
+    pub states: [&'a [E]; N],
+    /// `[examples, steps, SAVED, hidden_size]`
+    pub saved: &'a [E],
+    /// Of the states, as these.
+    pub gradient: [&'a [E]; N],
+    /// Of the input's share of the gates, `[examples, steps, G, hidden_size]`; written.
+    pub gates: &'a mut [E],
+    /// Of the previous output's share of the gates, as `gates`; written.
+    pub hidden: &'a mut [E],
+    /// The output before each step, `[examples, steps, hidden_size]`; written.
+    pub before: &'a mut [E],
+    /// Of the initial states, `[examples, hidden_size]` each; written.
+    pub initial_gradient: [&'a mut [E]; N],
+    pub cell: PhantomData<C>,
+}
+
+impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward<'_, E, C, G, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let layer = self.layer;
+        let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
+        let examples = self.initial[0].len() / size;
+        // Of the state after the step, and then of the one before it.
+        let mut carried: [Vec<E>; N] = std::array::from_fn(|_| vec![E::ZERO; examples * stride]);
+        let mut sums = vec![E::ZERO; examples * G * stride];
+        for step in layer.order().rev() {
+            let is_active = |example: usize| self.lens.is_none_or(|lens| step < lens[example]);
+            for example in 0..examples {
+                let row = example * steps + step;
+                let of_gates = row * G * size..(row + 1) * G * size;
+                let of_state = row * size..(row + 1) * size;
+                let before: [&[E]; N] = std::array::from_fn(|n| match layer.before(step) {
+                    Some(step) => &self.states[n][(example * steps + step) * size..][..size],
+                    None => &self.initial[n][example * size..][..size],
+                });
+                self.before[of_state.clone()].copy_from_slice(before[0]);
+                let sums = &mut sums[example * G * stride..][..G * stride];
+                let gates = &mut self.gates[of_gates.clone()];
+                let hidden = &mut self.hidden[of_gates];
+                if !is_active(example) {
+                    gates.fill(E::ZERO);
+                    hidden.fill(E::ZERO);
+                    sums.fill(E::ZERO);
+                }
+                let saved = &self.saved[row * SAVED * size..][..SAVED * size];
+                let after = of_row(&self.states, &of_state);
+                let above = of_row(&self.gradient, &of_state);
+                for first in (0..size).step_by(S::LANES) {
+                    let lanes = first..size.min(first + S::LANES);
+                    let at = example * stride + first..example * stride + first + S::LANES;
+                    let mut gradient = load_states(simd, &above, &lanes);
+                    for (gradient, carried) in gradient.iter_mut().zip(&carried) {
+                        *gradient = simd.add(simd.load(&carried[at.clone()]), *gradient);
+                    }
+                    if is_active(example) {
+                        let values = load_rows(simd, saved, size, &lanes);
+                        let before = load_states(simd, &before, &lanes);
+                        let after = load_states(simd, &after, &lanes);
+                        let gradients = C::backward(simd, values, [before, after], gradient);
+                        store_rows(simd, gradients.inputs, gates, size, &lanes);
+                        store_rows(simd, gradients.hidden, hidden, size, &lanes);
+                        let whole = first..first + S::LANES;
+                        store_rows(simd, gradients.hidden, sums, stride, &whole);
+                        gradient = gradients.state;
+                    }
+                    for (carried, gradient) in carried.iter_mut().zip(gradient) {
+                        simd.store(gradient, &mut carried[at.clone()]);
+                    }
+                }
+            }
+            if (0..examples).any(is_active) {
+                for (gate, panels) in layer.weights.iter().enumerate() {
+                    panels.multiply(
+                        simd,
+                        examples,
+                        (&sums[gate * stride..], G * stride),
+                        Start::Sum,
+                        (&mut carried[0], stride),
+                    );
+                }
+            }
+        }
+        for (gradient, carried) in self.initial_gradient.into_iter().zip(&carried) {
+            for (to, from) in gradient
+                .chunks_exact_mut(size)
+                .zip(carried.chunks_exact(stride))
+            {
+                to.copy_from_slice(&from[..size]);
+            }
+        }
+    }
+}
+
+/// The same part of each of `N` matrices.
+fn of_row<'a, E, const N: usize>(matrices: &[&'a [E]; N], part: &Range<usize>) -> [&'a [E]; N] {
+    matrices.map(|matrix| &matrix[part.clone()])
+}

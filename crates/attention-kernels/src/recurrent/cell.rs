@@ -1,0 +1,135 @@
+//! What differs between recurrent layers: a step, for a vector of hidden units.
+
+use super::activation::{sigmoid, tanh};
+use crate::Real;
+use crate::simd::Simd;
+
+/// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden share of n in a GRU, i, f, g
+/// and o in an LSTM.
+pub(super) const SAVED: usize = 4;
+
+/// A recurrent cell with `G` gates, whose state is `N` vectors, the first of them its output.
+///
+/// The gates are made of two shares that the cell is handed apart, the input's and the previous output's.
+pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
+    /// The next state, and what [`backward`](Self::backward) needs.
+    fn forward<E: Real, S: Simd<E>>(
+        simd: S,
+        inputs: [S::V; G],
+        hidden: [S::V; G],
+        state: [S::V; N],
+    ) -> ([S::V; N], [S::V; SAVED]);
+
+    /// The gradients of a step, from that of the state after it; `states` are the states before and after.
+    fn backward<E: Real, S: Simd<E>>(
+        simd: S,
+        saved: [S::V; SAVED],
+        states: [[S::V; N]; 2],
+        gradient: [S::V; N],
+    ) -> StepGradients<S::V, G, N>;
+}
+
+/// The gradients of a step.
+pub(crate) struct StepGradients<V, const G: usize, const N: usize> {
+    /// Of the input's share of the gates.
+    pub inputs: [V; G],
+    /// Of the previous output's share of the gates.
+    pub hidden: [V; G],
+    /// Of the state before, but for what goes through the gates.
+    pub state: [V; N],
+}
+
+/// Gates r, z, n; see [`GruInputs`](super::GruInputs).
+pub(crate) struct Gru;
+
+impl Cell<3, 1> for Gru {
+    #[inline(always)]
+    fn forward<E: Real, S: Simd<E>>(
+        simd: S,
+        inputs: [S::V; 3],
+        hidden: [S::V; 3],
+        [state]: [S::V; 1],
+    ) -> ([S::V; 1], [S::V; SAVED]) {
+        let reset = sigmoid(simd, simd.add(inputs[0], hidden[0]));
+        let update = sigmoid(simd, simd.add(inputs[1], hidden[1]));
+        let new = tanh(simd, simd.mul_add(reset, hidden[2], inputs[2]));
+        let next = simd.mul_add(update, simd.sub(state, new), new);
+        ([next], [reset, update, new, hidden[2]])
+    }
+
+    #[inline(always)]
+    fn backward<E: Real, S: Simd<E>>(
+        simd: S,
+        [reset, update, new, hidden]: [S::V; SAVED],
+        [[before], _]: [[S::V; 1]; 2],
+        [gradient]: [S::V; 1],
+    ) -> StepGradients<S::V, 3, 1> {
+        let from_before = simd.mul(gradient, update);
+        let d_new = simd.mul(simd.sub(gradient, from_before), tanh_slope(simd, new));
+        let d_update = simd.mul(gradient, simd.sub(before, new));
+        let d_update = simd.mul(d_update, sigmoid_slope(simd, update));
+        let d_reset = simd.mul(simd.mul(d_new, hidden), sigmoid_slope(simd, reset));
+        StepGradients {
+            inputs: [d_reset, d_update, d_new],
+            hidden: [d_reset, d_update, simd.mul(d_new, reset)],
+            state: [from_before],
+        }
+    }
+}
+
+/// Gates i, f, g, o and the states h, c; see [`LstmInputs`](super::LstmInputs).
+pub(crate) struct Lstm;
+
+impl Cell<4, 2> for Lstm {
+    #[inline(always)]
+    fn forward<E: Real, S: Simd<E>>(
+        simd: S,
+        inputs: [S::V; 4],
+        hidden: [S::V; 4],
+        [_, cell]: [S::V; 2],
+    ) -> ([S::V; 2], [S::V; SAVED]) {
+        let input = sigmoid(simd, simd.add(inputs[0], hidden[0]));
+        let forget = sigmoid(simd, simd.add(inputs[1], hidden[1]));
+        let new = tanh(simd, simd.add(inputs[2], hidden[2]));
+        let output = sigmoid(simd, simd.add(inputs[3], hidden[3]));
+        let cell = simd.mul_add(forget, cell, simd.mul(input, new));
+        let next = simd.mul(output, tanh(simd, cell));
+        ([next, cell], [input, forget, new, output])
+    }
+
+    #[inline(always)]
+    fn backward<E: Real, S: Simd<E>>(
+        simd: S,
+        [input, forget, new, output]: [S::V; SAVED],
+        [[_, before], [_, cell]]: [[S::V; 2]; 2],
+        [gradient, cell_gradient]: [S::V; 2],
+    ) -> StepGradients<S::V, 4, 2> {
+        let tanh_of_cell = tanh(simd, cell);
+        let d_output = simd.mul(gradient, tanh_of_cell);
+        let through = simd.mul(simd.mul(gradient, output), tanh_slope(simd, tanh_of_cell));
+        let d_cell = simd.add(cell_gradient, through);
+        let gates = [
+            simd.mul(simd.mul(d_cell, new), sigmoid_slope(simd, input)),
+            simd.mul(simd.mul(d_cell, before), sigmoid_slope(simd, forget)),
+            simd.mul(simd.mul(d_cell, input), tanh_slope(simd, new)),
+            simd.mul(d_output, sigmoid_slope(simd, output)),
+        ];
+        StepGradients {
+            inputs: gates,
+            hidden: gates,
+            state: [simd.zero(), simd.mul(d_cell, forget)],
+        }
+    }
+}
+
+/// `1 - y^2`, the slope of tanh where it is `y`.
+#[inline(always)]
+fn tanh_slope<E: Real, S: Simd<E>>(simd: S, y: S::V) -> S::V {
+    simd.neg_mul_add(y, y, simd.splat(E::ONE))
+}
+
+/// `y (1 - y)`, the slope of the sigmoid where it is `y`.
+#[inline(always)]
+fn sigmoid_slope<E: Real, S: Simd<E>>(simd: S, y: S::V) -> S::V {
+    simd.neg_mul_add(y, y, y)
+}

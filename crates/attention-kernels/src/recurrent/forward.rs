@@ -1,0 +1,89 @@
+//! The forward pass: some examples through all steps.
+
+use std::marker::PhantomData;
+
+use super::cell::{Cell, SAVED};
+use super::layer::Layer;
+use super::vectors::{load_rows, store_rows};
+use crate::Real;
+use crate::simd::gemm::Start;
+use crate::simd::{Job, Simd};
+
+/// Some examples through all steps: they share nothing with the others but the weights.
+pub(super) struct Forward<'a, E, C, const G: usize, const N: usize> {
+    pub layer: &'a Layer<'a, E, G>,
+    /// `[examples, steps, G, hidden_size]`
+    pub gates: &'a [E],
+    /// Of each example; all steps if absent.
+    pub lens: Option<&'a [usize]>,
+    /// `[examples, hidden_size]` each
+    pub initial: [&'a [E]; N],
+    /// `[examples, steps, hidden_size]` each
+    pub states: [&'a mut [E]; N],
+    /// `[examples, steps, SAVED, hidden_size]`, or empty
+    pub saved: &'a mut [E],
+    pub cell: PhantomData<C>,
+}
+
+impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<'_, E, C, G, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let layer = self.layer;
+        let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
+        let examples = self.initial[0].len() / size;
+        let mut state = self.initial.map(|initial| layer.padded(initial));
+        let mut sums = vec![E::ZERO; examples * G * stride];
+        let mut states = self.states;
+        for step in layer.order() {
+            let is_active = |example: usize| self.lens.is_none_or(|lens| step < lens[example]);
+            if (0..examples).any(is_active) {
+                for (gate, panels) in layer.weights.iter().enumerate() {
+                    panels.multiply(
+                        simd,
+                        examples,
+                        (&state[0], stride),
+                        Start::Zero,
+                        (&mut sums[gate * stride..], G * stride),
+                    );
+                }
+            }
+            for example in 0..examples {
+                let row = example * steps + step;
+                let padded = example * stride..(example + 1) * stride;
+                if is_active(example) {
+                    let gates = &self.gates[row * G * size..][..G * size];
+                    let sums = &sums[example * G * stride..][..G * stride];
+                    let saved = self.saved.get_mut(row * SAVED * size..).unwrap_or_default();
+                    for first in (0..size).step_by(S::LANES) {
+                        let lanes = first..size.min(first + S::LANES);
+                        let whole = first..first + S::LANES;
+                        let inputs = load_rows(simd, gates, size, &lanes);
+                        let mut hidden: [S::V; G] = load_rows(simd, sums, stride, &whole);
+                        let bias: [S::V; G] = load_rows(simd, &layer.hidden_bias, stride, &whole);
+                        for (hidden, bias) in hidden.iter_mut().zip(bias) {
+                            *hidden = simd.add(*hidden, bias);
+                        }
+                        let at = padded.start + first..padded.start + first + S::LANES;
+                        let mut before = [simd.zero(); N];
+                        for (before, state) in before.iter_mut().zip(&state) {
+                            *before = simd.load(&state[at.clone()]);
+                        }
+                        let (after, values) = C::forward(simd, inputs, hidden, before);
+                        for (state, after) in state.iter_mut().zip(after) {
+                            // What comes of the zeros after a row is multiplied with no weight.
+                            simd.store(after, &mut state[at.clone()]);
+                        }
+                        if !saved.is_empty() {
+                            store_rows(simd, values, saved, size, &lanes);
+                        }
+                    }
+                }
+                for (states, state) in states.iter_mut().zip(&state) {
+                    states[row * size..][..size].copy_from_slice(&state[padded.clone()][..size]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What all tasks of a pass share.
+
+use super::RecurrentInputs;
+use crate::product::Panels;
+use crate::simd::MAX_LANES;
+use crate::{Level, Matrix, Real};
+
+/// The weights of a layer, packed, and its sizes.
+pub(super) struct Layer<'a, E, const G: usize> {
+    pub(super) steps: usize,
+    pub(super) hidden_size: usize,
+    /// From one row of scratch memory to the next: the hidden size, up to a whole number of vectors.
+    pub(super) stride: usize,
+    is_reversed: bool,
+    /// The weights of each gate, for the backward pass their transposes.
+    pub(super) weights: [Panels<'a, E>; G],
+    /// `[G, stride]`, with zeros after the units.
+    pub(super) hidden_bias: Vec<E>,
+}
+
+impl<E: Real, const G: usize> Layer<'_, E, G> {
+    /// The steps in their order.
+    #[inline(always)]
+    pub(super) fn order(&self) -> impl DoubleEndedIterator<Item = usize> + use<E, G> {
+        let (steps, is_reversed) = (self.steps, self.is_reversed);
+        (0..steps).map(move |at| if is_reversed { steps - 1 - at } else { at })
+    }
+
+    /// The step whose state the one at `step` begins with; the first begins with the initial state.
+    #[inline(always)]
+    pub(super) fn before(&self, step: usize) -> Option<usize> {
+        if self.is_reversed {
+            Some(step + 1).filter(|before| *before < self.steps)
+        } else {
+            step.checked_sub(1)
+        }
+    }
+
+    /// Rows of `hidden_size`, with zeros after each.
+    #[inline(always)]
+    pub(super) fn padded(&self, rows: &[E]) -> Vec<E> {
+        let mut padded = vec![E::ZERO; rows.len() / self.hidden_size * self.stride];
+        let to = padded.chunks_exact_mut(self.stride);
+        for (to, from) in to.zip(rows.chunks_exact(self.hidden_size)) {
+            to[..self.hidden_size].copy_from_slice(from);
+        }
+        padded
+    }
+}
+
+impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
+    /// The weights, or their transposes, packed into `buffers`.
+    pub(super) fn layer<'a>(
+        &'a self,
+        level: Level,
+        is_transposed: bool,
+        buffers: &'a mut [Vec<E>; G],
+    ) -> Layer<'a, E, G> {
+        let [batch, steps, hidden_size] = self.sizes;
+        let whole = Matrix::new(self.hidden_weight, [hidden_size, G * hidden_size]);
+        let mut gate = 0;
+        let weights = buffers.each_mut().map(|buffer| {
+            let weight = whole.columns(gate * hidden_size..(gate + 1) * hidden_size);
+            gate += 1;
+            let weight = match is_transposed {
+                true => weight.transposed(),
+                false => weight,
+            };
+            let block = [0..hidden_size, 0..hidden_size];
+            Panels::new(level, weight, block, batch * steps, buffer)
+        });
+        let mut layer = Layer {
+            steps,
+            hidden_size,
+            stride: hidden_size.next_multiple_of(MAX_LANES),
+            is_reversed: self.is_reversed,
+            weights,
+            hidden_bias: Vec::new(),
+        };
+        layer.hidden_bias = layer.padded(self.hidden_bias);
+        layer
+    }
+}

@@ -1,0 +1,365 @@
+//! Recurrent layers over whole sequences.
+//!
+//! The examples of a batch share nothing but the weights, so that a task takes some of them through all steps without
+//! waiting for the others. The weights are packed once for all steps; a step is their product with the previous
+//! outputs, and the cell on what comes out. The gradients of the weights are one product at the end, over all steps.
+//!
+//! In names, `gates` are the input's share of the gates, `W_i x + b_i`, and `hidden` the share of the previous output,
+//! `W_h h + b_h`.
+
+mod activation;
+mod backward;
+mod cell;
+mod forward;
+mod layer;
+mod vectors;
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::checks::check_len;
+use crate::product;
+use crate::slices::equal_parts;
+use crate::tiles::RECURRENT_ROWS;
+use crate::{Level, Matrix, ProductStart, Real};
+use backward::Backward;
+use cell::{Cell, SAVED};
+use forward::Forward;
+
+pub(crate) use cell::{Gru, Lstm};
+
+const OPERATION: &str = "recurrent layer";
+
+/// A recurrent layer in one direction, whose cell has `G` gates and a state of `N` vectors.
+///
+/// The input's share of the gates, `W_i x + b_i`, is computed before, for all steps at once.
+///
+/// # Shapes
+/// - gates `[batch, steps, G * hidden_size]`
+/// - hidden_weight `[hidden_size, G * hidden_size]`, hidden_bias `[G * hidden_size]`
+/// - initial `[N, batch, hidden_size]`
+///
+/// All are contiguous.
+#[derive(Clone, Copy, Debug)]
+pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
+    /// The input's share of the gates.
+    pub gates: &'a [E],
+    /// What the previous output is multiplied with for its share of the gates.
+    pub hidden_weight: &'a [E],
+    /// Added to that share.
+    pub hidden_bias: &'a [E],
+    /// The state before the first step.
+    pub initial: &'a [E],
+    /// The number of steps of each example, `[batch]`; the steps after them change no state. All steps if absent.
+    pub lens: Option<&'a [usize]>,
+    /// Whether the last step comes first. The steps after those of an example then come before them.
+    pub is_reversed: bool,
+    /// `batch`, `steps`, `hidden_size`
+    pub sizes: [usize; 3],
+}
+
+/// A gated recurrent unit (Cho et al. 2014), with the gates r, z, n in this order, and the state h.
+///
+/// ```text
+/// r = sigmoid(i_r + W_hr h + b_hr)
+/// z = sigmoid(i_z + W_hz h + b_hz)
+/// n = tanh(i_n + r * (W_hn h + b_hn))
+/// h' = (1 - z) * n + z * h
+/// ```
+///
+/// PyTorch: `nn.GRU`.
+pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
+
+/// Long short-term memory (Hochreiter and Schmidhuber 1997; Gers et al. 2000), with the gates i, f, g, o in this
+/// order, and the states h and c.
+///
+/// ```text
+/// i = sigmoid(i_i + W_hi h + b_hi)
+/// f = sigmoid(i_f + W_hf h + b_hf)
+/// g = tanh(i_g + W_hg h + b_hg)
+/// o = sigmoid(i_o + W_ho h + b_ho)
+/// c' = f * c + i * g
+/// h' = o * tanh(c')
+/// ```
+///
+/// PyTorch: `nn.LSTM`.
+pub type LstmInputs<'a, E> = RecurrentInputs<'a, E, 4, 2>;
+
+/// What the forward pass wrote, and the gradient that the backward pass starts from.
+#[derive(Clone, Copy, Debug)]
+pub struct RecurrentOutputs<'a, E> {
+    /// `[N, batch, steps, hidden_size]`
+    pub states: &'a [E],
+    /// `[batch, steps, 4 * hidden_size]`
+    pub saved: &'a [E],
+    /// Of the states.
+    pub gradient: &'a [E],
+}
+
+/// Where the backward pass writes gradients; contiguous, in the shapes of the inputs.
+#[derive(Debug)]
+pub struct RecurrentGradients<'a, E> {
+    /// Of the input's share of the gates; 0 after the steps of an example.
+    pub gates: &'a mut [E],
+    /// Of the weight.
+    pub hidden_weight: &'a mut [E],
+    /// Of the bias.
+    pub hidden_bias: &'a mut [E],
+    /// Of the state before the first step.
+    pub initial: &'a mut [E],
+}
+
+/// The values for each step and unit that the backward pass needs.
+pub const RECURRENT_SAVED: usize = SAVED;
+
+macro_rules! layer {
+    ($gates:literal, $states:literal, $forward:ident, $backward:ident) => {
+        impl<E: Real> RecurrentInputs<'_, E, $gates, $states> {
+            /// Writes the states after each step; after the steps of an example, the state stays what it is. What the
+            /// backward pass needs goes to `saved`, which may be empty if there is none.
+            ///
+            /// Steps after those of an example are not read. The number of threads changes no bit.
+            ///
+            /// # Shapes
+            /// - states `[N, batch, steps, hidden_size]`
+            /// - saved `[batch, steps, 4 * hidden_size]`
+            ///
+            /// # Panics
+            /// If the shapes do not fit together.
+            pub fn forward(&self, level: Level, states: &mut [E], saved: &mut [E]) {
+                E::$forward(self, level, states, saved);
+            }
+
+            /// Writes the gradients, from those of the states; `outputs` has what [`forward`](Self::forward) wrote for
+            /// the same inputs. The number of threads changes no bit.
+            ///
+            /// # Panics
+            /// If the shapes do not fit together.
+            pub fn backward(
+                &self,
+                level: Level,
+                outputs: &RecurrentOutputs<E>,
+                gradients: RecurrentGradients<E>,
+            ) {
+                E::$backward(self, level, outputs, gradients);
+            }
+        }
+    };
+}
+
+layer!(3, 1, gru_forward, gru_backward);
+layer!(4, 2, lstm_forward, lstm_backward);
+
+impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
+    /// # Panics
+    /// If the shapes do not fit together.
+    fn check(&self) {
+        let [batch, steps, size] = self.sizes;
+        check_len(
+            OPERATION,
+            "gates",
+            [batch, steps, G * size],
+            self.gates.len(),
+        );
+        check_len(
+            OPERATION,
+            "hidden weight",
+            [size, G * size],
+            self.hidden_weight.len(),
+        );
+        check_len(OPERATION, "hidden bias", [G * size], self.hidden_bias.len());
+        check_len(
+            OPERATION,
+            "initial state",
+            [N, batch, size],
+            self.initial.len(),
+        );
+        if let Some(lens) = self.lens {
+            check_len(OPERATION, "lens", [batch], lens.len());
+            let most = lens.iter().copied().max().unwrap_or(0);
+            assert!(
+                most <= steps,
+                "{OPERATION}: lens expected at most {steps} steps, got {most}"
+            );
+        }
+    }
+
+    /// The initial states and the lengths of the examples of each task.
+    fn tasks(&self) -> impl Iterator<Item = ([&[E]; N], Option<&[usize]>)> {
+        let [batch, _, size] = self.sizes;
+        let examples = self.examples_of_task();
+        (0..batch).step_by(examples).map(move |first| {
+            let end = batch.min(first + examples);
+            let initial = of_states(self.initial, batch * size, first * size..end * size);
+            (initial, self.lens.map(|lens| &lens[first..end]))
+        })
+    }
+
+    fn examples_of_task(&self) -> usize {
+        let [batch, _, _] = self.sizes;
+        let tasks = batch.div_ceil(RECURRENT_ROWS).max(1);
+        batch.div_ceil(tasks).max(1)
+    }
+}
+
+/// The same part of each of `N` states, of `len` elements.
+fn of_states<E, const N: usize>(states: &[E], len: usize, part: Range<usize>) -> [&[E]; N] {
+    std::array::from_fn(|n| &states[n * len..][part.clone()])
+}
+
+/// Cuts each of `N` states into parts of `size` elements, and puts those together that belong to the same examples.
+fn parts_of_states<E, const N: usize>(states: &mut [E], size: usize) -> Vec<[&mut [E]; N]> {
+    let parts = equal_parts(states, N).into_iter();
+    let mut parts: Vec<_> = parts.map(|state| state.chunks_mut(size)).collect();
+    let count = parts.first().map_or(0, ExactSizeIterator::len);
+    let mut next = |n: usize| parts[n].next().unwrap_or_default();
+    (0..count).map(|_| std::array::from_fn(&mut next)).collect()
+}
+
+pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
+    inputs: &RecurrentInputs<E, G, N>,
+    level: Level,
+    states: &mut [E],
+    saved: &mut [E],
+) {
+    inputs.check();
+    let [batch, steps, size] = inputs.sizes;
+    check_len(OPERATION, "states", [N, batch, steps, size], states.len());
+    if !saved.is_empty() {
+        check_len(
+            OPERATION,
+            "saved values",
+            [batch, steps, SAVED * size],
+            saved.len(),
+        );
+    }
+    if states.is_empty() {
+        return;
+    }
+    let mut buffers = [const { Vec::new() }; G];
+    let layer = inputs.layer(level, false, &mut buffers);
+    let len = inputs.examples_of_task() * steps * size;
+    let mut saved = saved.chunks_mut(SAVED * len);
+    let tasks = inputs.tasks().zip(parts_of_states(states, len));
+    let tasks = tasks.zip(inputs.gates.chunks(G * len));
+    let tasks: Vec<_> = tasks
+        .map(|(((initial, lens), states), gates)| Forward {
+            layer: &layer,
+            gates,
+            lens,
+            initial,
+            states,
+            saved: saved.next().unwrap_or_default(),
+            cell: PhantomData::<C>,
+        })
+        .collect();
+    tasks
+        .into_par_iter()
+        .for_each(|task| E::dispatch(level, task));
+}
+
+pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
+    inputs: &RecurrentInputs<E, G, N>,
+    level: Level,
+    outputs: &RecurrentOutputs<E>,
+    gradients: RecurrentGradients<E>,
+) {
+    inputs.check();
+    let [batch, steps, size] = inputs.sizes;
+    let RecurrentOutputs {
+        states,
+        saved,
+        gradient,
+    } = *outputs;
+    check_len(OPERATION, "states", [N, batch, steps, size], states.len());
+    check_len(
+        OPERATION,
+        "gradient of the states",
+        [N, batch, steps, size],
+        gradient.len(),
+    );
+    check_len(
+        OPERATION,
+        "saved values",
+        [batch, steps, SAVED * size],
+        saved.len(),
+    );
+    let RecurrentGradients {
+        gates,
+        hidden_weight,
+        hidden_bias,
+        initial,
+    } = gradients;
+    check_len(
+        OPERATION,
+        "gradient of the gates",
+        [batch, steps, G * size],
+        gates.len(),
+    );
+    check_len(
+        OPERATION,
+        "gradient of the hidden weight",
+        [size, G * size],
+        hidden_weight.len(),
+    );
+    check_len(
+        OPERATION,
+        "gradient of the hidden bias",
+        [G * size],
+        hidden_bias.len(),
+    );
+    check_len(
+        OPERATION,
+        "gradient of the initial state",
+        [N, batch, size],
+        initial.len(),
+    );
+    if states.is_empty() {
+        for gradient in [hidden_weight, hidden_bias, initial] {
+            gradient.fill(E::ZERO);
+        }
+        return;
+    }
+    let mut buffers = [const { Vec::new() }; G];
+    let layer = inputs.layer(level, true, &mut buffers);
+    let rows = batch * steps;
+    let mut hidden = vec![E::ZERO; rows * G * size];
+    let mut before = vec![E::ZERO; rows * size];
+    let examples = inputs.examples_of_task();
+    let len = examples * steps * size;
+    let mut of_gates = gates.chunks_mut(G * len).zip(hidden.chunks_mut(G * len));
+    let mut of_states_before = before.chunks_mut(len);
+    let tasks = inputs
+        .tasks()
+        .zip(parts_of_states(initial, examples * size));
+    let tasks: Vec<_> = tasks
+        .enumerate()
+        .map(|(task, ((initial, lens), initial_gradient))| {
+            let first = task * len;
+            let part = first..(rows * size).min(first + len);
+            let (gates, hidden) = of_gates.next().unwrap_or_default();
+            Backward {
+                layer: &layer,
+                lens,
+                initial,
+                states: of_states(states, rows * size, part.clone()),
+                saved: &saved[SAVED * part.start..SAVED * part.end],
+                gradient: of_states(gradient, rows * size, part),
+                gates,
+                hidden,
+                before: of_states_before.next().unwrap_or_default(),
+                initial_gradient,
+                cell: PhantomData::<C>,
+            }
+        })
+        .collect();
+    tasks
+        .into_par_iter()
+        .for_each(|task| E::dispatch(level, task));
+    let before = Matrix::new(&before, [rows, size]).transposed();
+    let of_gates = Matrix::new(&hidden, [rows, G * size]);
+    product::compute(level, before, of_gates, ProductStart::Zero, hidden_weight);
+    product::compute_column_sums(&hidden, hidden_bias);
+}

@@ -1,0 +1,52 @@
+//! Vectors of several rows at a time.
+//!
+//! Loops and not `from_fn` or `map`: a closure that is not inlined is compiled for the wrong instruction set.
+
+use std::ops::Range;
+
+use crate::Real;
+use crate::simd::Simd;
+
+/// A vector of each of `K` rows that are `stride` apart, and zeros where they end.
+#[inline(always)]
+pub(super) fn load_rows<E: Real, S: Simd<E>, const K: usize>(
+    simd: S,
+    rows: &[E],
+    stride: usize,
+    lanes: &Range<usize>,
+) -> [S::V; K] {
+    let mut vectors = [simd.zero(); K];
+    for (row, vector) in vectors.iter_mut().enumerate() {
+        *vector = simd.load_partial(&rows[row * stride + lanes.start..row * stride + lanes.end]);
+    }
+    vectors
+}
+
+/// Writes a vector of each of `K` rows that are `stride` apart, as far as these reach.
+#[inline(always)]
+pub(super) fn store_rows<E: Real, S: Simd<E>, const K: usize>(
+    simd: S,
+    vectors: [S::V; K],
+    rows: &mut [E],
+    stride: usize,
+    lanes: &Range<usize>,
+) {
+    for (row, vector) in vectors.into_iter().enumerate() {
+        let part = row * stride + lanes.start..row * stride + lanes.end;
+        simd.store_partial(vector, &mut rows[part]);
+    }
+}
+
+/// A vector of the same row of each of `N` matrices.
+#[inline(always)]
+pub(super) fn load_states<E: Real, S: Simd<E>, const N: usize>(
+    simd: S,
+    states: &[&[E]; N],
+    lanes: &Range<usize>,
+) -> [S::V; N] {
+    let mut vectors = [simd.zero(); N];
+    for (state, vector) in states.iter().zip(&mut vectors) {
+        *vector = simd.load_partial(&state[lanes.clone()]);
+    }
+    vectors
+}

@@ -1,0 +1,251 @@
+//! Products of large matrices against plain loops in `f64`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/random.rs"]
+mod random;
+
+use attention_kernels::{Level, Matrix, ProductStart, Real, column_sums, product};
+use random::Random;
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    /// Rows, steps and columns.
+    sizes: [usize; 3],
+    /// Whether each operand is stored as its transpose.
+    transposed: [bool; 2],
+    /// What the rows of the operands have after them.
+    gap: usize,
+    start: Start,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    Zero,
+    Row,
+    Sum,
+}
+
+/// An operand, and its element at a row and column.
+struct Operand<E> {
+    data: Vec<E>,
+    sizes: [usize; 2],
+    stride: usize,
+    is_transposed: bool,
+}
+
+impl<E: Real> Operand<E> {
+    fn new(
+        random: &mut Random,
+        [rows, columns]: [usize; 2],
+        is_transposed: bool,
+        gap: usize,
+    ) -> Self {
+        let sizes = match is_transposed {
+            true => [columns, rows],
+            false => [rows, columns],
+        };
+        let stride = sizes[1] + gap;
+        let mut data: Vec<E> = (0..sizes[0] * stride).map(|_| random.normal()).collect();
+        for row in data.chunks_mut(stride.max(1)) {
+            row[sizes[1]..].fill(E::from_f64(f64::NAN));
+        }
+        // The last row may end with its last element.
+        data.truncate((sizes[0] * stride).saturating_sub(gap));
+        Self {
+            data,
+            sizes,
+            stride,
+            is_transposed,
+        }
+    }
+
+    fn matrix(&self) -> Matrix<'_, E> {
+        let matrix = Matrix::strided(&self.data, self.sizes, self.stride);
+        match self.is_transposed {
+            true => matrix.transposed(),
+            false => matrix,
+        }
+    }
+
+    fn at(&self, row: usize, column: usize) -> f64 {
+        let [row, column] = match self.is_transposed {
+            true => [column, row],
+            false => [row, column],
+        };
+        self.data[row * self.stride + column].to_f64()
+    }
+}
+
+/// The product, and the largest difference of an element from the exact one.
+fn run<E: Real>(level: Level, case: Case) -> (Vec<E>, f64) {
+    let [rows, steps, columns] = case.sizes;
+    let mut random = Random::new(1);
+    let [left, right] = case.transposed;
+    let left = Operand::<E>::new(&mut random, [rows, steps], left, case.gap);
+    let right = Operand::<E>::new(&mut random, [steps, columns], right, case.gap);
+    let row: Vec<E> = (0..columns).map(|_| random.normal()).collect();
+    let before: Vec<E> = (0..rows * columns).map(|_| random.normal()).collect();
+    let (start, mut out) = match case.start {
+        Start::Zero => (
+            ProductStart::Zero,
+            vec![E::from_f64(f64::NAN); before.len()],
+        ),
+        Start::Row => (
+            ProductStart::Row(&row),
+            vec![E::from_f64(f64::NAN); before.len()],
+        ),
+        Start::Sum => (ProductStart::Sum, before.clone()),
+    };
+    product(level, left.matrix(), right.matrix(), start, &mut out);
+    let mut error = 0.0_f64;
+    // All of a small result, and some of a large one.
+    let stride = (rows * columns / 3000).max(1);
+    for at in (0..rows * columns).step_by(stride) {
+        let (r, c) = (at / columns, at % columns);
+        let sum: f64 = (0..steps).map(|t| left.at(r, t) * right.at(t, c)).sum();
+        let start = match case.start {
+            Start::Zero => 0.0,
+            Start::Row => row[c].to_f64(),
+            Start::Sum => before[at].to_f64(),
+        };
+        let difference = (out[at].to_f64() - sum - start).abs();
+        assert!(!difference.is_nan(), "{case:?}: {at} was not written");
+        error = error.max(difference);
+    }
+    (out, error)
+}
+
+/// In both types, on every level, with every way to store and to start.
+fn check(sizes: [usize; 3]) {
+    for level in Level::available() {
+        for transposed in [[false, false], [false, true], [true, false], [true, true]] {
+            for (start, gap) in [(Start::Zero, 0), (Start::Row, 3), (Start::Sum, 0)] {
+                let case = Case {
+                    sizes,
+                    transposed,
+                    gap,
+                    start,
+                };
+                let terms = (sizes[1] as f64).sqrt() + 1.0;
+                let error = run::<f32>(level, case).1;
+                assert!(error <= 2e-6 * terms, "{level:?} {case:?}: {error:e}");
+                let error = run::<f64>(level, case).1;
+                assert!(error <= 1e-14 * terms, "{level:?} {case:?}: {error:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_around_a_register_block_and_a_task() {
+    for rows in [1, 5, 6, 7, 11, 12, 13, 25] {
+        check([rows, 9, 17]);
+    }
+}
+
+#[test]
+fn columns_around_a_vector_and_a_panel() {
+    for columns in [1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129] {
+        check([7, 5, columns]);
+    }
+}
+
+#[test]
+fn steps_around_a_vector_and_a_block() {
+    let steps = if cfg!(miri) {
+        vec![1, 15, 17]
+    } else {
+        vec![1, 2, 7, 15, 16, 17, 127, 128, 129, 1023, 1024, 1025]
+    };
+    for steps in steps {
+        check([7, steps, 19]);
+    }
+}
+
+#[test]
+fn columns_beyond_a_block() {
+    if !cfg!(miri) {
+        check([14, 30, 1025]);
+    }
+}
+
+#[test]
+fn without_steps_the_result_is_the_start() {
+    for start in [Start::Zero, Start::Row, Start::Sum] {
+        let case = Case {
+            sizes: [3, 0, 5],
+            transposed: [false, false],
+            gap: 0,
+            start,
+        };
+        assert_eq!(run::<f32>(Level::current(), case).1, 0.0);
+    }
+}
+
+#[test]
+fn without_rows_or_columns_there_is_nothing() {
+    for sizes in [[0, 3, 5], [3, 5, 0], [0, 0, 0]] {
+        check(sizes);
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_threads() {
+    if cfg!(miri) {
+        return;
+    }
+    for sizes in [[301, 1100, 130], [37, 64, 1030]] {
+        let case = Case {
+            sizes,
+            transposed: [true, false],
+            gap: 0,
+            start: Start::Zero,
+        };
+        let once = run::<f32>(Level::current(), case).0;
+        for threads in [1, 2, 3, 5] {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            let again = pool.install(|| run::<f32>(Level::current(), case)).0;
+            assert!(again == once, "{threads} threads: {case:?}");
+        }
+    }
+}
+
+#[test]
+fn sums_of_columns() {
+    let mut random = Random::new(2);
+    for [rows, columns] in [[0, 5], [1, 1], [3, 63], [64, 64], [65, 130], [1000, 3]] {
+        let matrix: Vec<f32> = (0..rows * columns).map(|_| random.normal()).collect();
+        let mut sums = vec![f32::NAN; columns];
+        column_sums(&matrix, &mut sums);
+        for (column, sum) in sums.into_iter().enumerate() {
+            let exact: f64 = matrix[column.min(matrix.len())..]
+                .iter()
+                .step_by(columns)
+                .map(|&x| f64::from(x))
+                .sum();
+            let error = (f64::from(sum) - exact).abs();
+            assert!(
+                error <= 1e-6 * (1.0 + (rows as f64).sqrt()),
+                "{rows} {columns}: {error:e}"
+            );
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "product: right operand expected [3, 4], got [2, 4]")]
+fn operands_that_do_not_fit_are_refused() {
+    let (left, right) = ([0.0_f32; 6], [0.0_f32; 8]);
+    let [left, right] = [Matrix::new(&left, [2, 3]), Matrix::new(&right, [2, 4])];
+    product(
+        Level::current(),
+        left,
+        right,
+        ProductStart::Zero,
+        &mut [0.0; 8],
+    );
+}

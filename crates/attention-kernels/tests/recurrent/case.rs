@@ -1,0 +1,205 @@
+//! What is computed, and by the kernels.
+
+use attention_kernels::{
+    GruInputs, Level, LstmInputs, RECURRENT_SAVED, Real, RecurrentGradients, RecurrentInputs,
+    RecurrentOutputs,
+};
+
+use crate::random::Random;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Gru,
+    Lstm,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 2] = [Self::Gru, Self::Lstm];
+
+    pub(crate) fn gates(self) -> usize {
+        match self {
+            Self::Gru => 3,
+            Self::Lstm => 4,
+        }
+    }
+
+    pub(crate) fn states(self) -> usize {
+        match self {
+            Self::Gru => 1,
+            Self::Lstm => 2,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub kind: Kind,
+    pub batch: usize,
+    pub steps: usize,
+    pub hidden_size: usize,
+    pub is_reversed: bool,
+    /// Whether examples have lengths of their own.
+    pub has_lens: bool,
+    /// What the elements of the gates are multiplied with.
+    pub spread: f64,
+}
+
+impl Case {
+    pub(crate) const SMALL: Self = Self {
+        kind: Kind::Gru,
+        batch: 3,
+        steps: 4,
+        hidden_size: 5,
+        is_reversed: false,
+        has_lens: true,
+        spread: 1.0,
+    };
+
+    /// Both kinds in both directions, with lengths and without.
+    pub(crate) fn variants(self) -> Vec<Self> {
+        let mut variants = Vec::new();
+        for kind in Kind::ALL {
+            for is_reversed in [false, true] {
+                for has_lens in [false, true] {
+                    variants.push(Self {
+                        kind,
+                        is_reversed,
+                        has_lens,
+                        ..self
+                    });
+                }
+            }
+        }
+        variants
+    }
+
+    /// The first example has all steps, the last none.
+    pub(crate) fn lens(&self) -> Option<Vec<usize>> {
+        let len =
+            |example: usize| self.steps - (example * self.steps).div_ceil(self.batch.max(2) - 1);
+        self.has_lens.then(|| (0..self.batch).map(len).collect())
+    }
+
+    /// The number of steps of an example.
+    pub(crate) fn len(&self, example: usize) -> usize {
+        self.lens().map_or(self.steps, |lens| lens[example])
+    }
+
+    pub(crate) fn inputs<E: Real>(&self, seed: u64) -> Inputs<E> {
+        let mut random = Random::new(seed);
+        let Self {
+            kind,
+            batch,
+            steps,
+            hidden_size: size,
+            ..
+        } = *self;
+        let mut normal = |len: usize, factor: f64| -> Vec<E> {
+            let element = |random: &mut Random| {
+                let element: E = random.normal();
+                E::from_f64(f64::from((element.to_f64() * factor) as f32))
+            };
+            (0..len).map(|_| element(&mut random)).collect()
+        };
+        let of_unit = 1.0 / (size.max(1) as f64).sqrt();
+        Inputs {
+            gates: normal(batch * steps * kind.gates() * size, self.spread),
+            hidden_weight: normal(size * kind.gates() * size, of_unit),
+            hidden_bias: normal(kind.gates() * size, 0.5),
+            initial: normal(kind.states() * batch * size, 0.7),
+            gradient: normal(kind.states() * batch * steps * size, 1.0),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs<E> {
+    pub gates: Vec<E>,
+    pub hidden_weight: Vec<E>,
+    pub hidden_bias: Vec<E>,
+    pub initial: Vec<E>,
+    /// Of the states.
+    pub gradient: Vec<E>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Results<E> {
+    pub states: Vec<E>,
+    pub gates: Vec<E>,
+    pub hidden_weight: Vec<E>,
+    pub hidden_bias: Vec<E>,
+    pub initial: Vec<E>,
+}
+
+impl<E: Real> Results<E> {
+    pub(crate) fn fields(&self) -> [(&'static str, &[E]); 5] {
+        [
+            ("states", &self.states),
+            ("gates", &self.gates),
+            ("hidden weight", &self.hidden_weight),
+            ("hidden bias", &self.hidden_bias),
+            ("initial state", &self.initial),
+        ]
+    }
+
+    /// For comparisons in which NaN is itself.
+    pub(crate) fn bits(&self) -> Vec<u64> {
+        let fields = self.fields();
+        let elements = fields.iter().flat_map(|(_, elements)| elements.iter());
+        elements.map(|element| element.to_f64().to_bits()).collect()
+    }
+}
+
+/// Runs both passes; what they write is full of NaN before.
+pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) -> Results<E> {
+    macro_rules! of_kind {
+        ($inputs:ident) => {{
+            let lens = case.lens();
+            let layer: $inputs<E> = RecurrentInputs {
+                gates: &inputs.gates,
+                hidden_weight: &inputs.hidden_weight,
+                hidden_bias: &inputs.hidden_bias,
+                initial: &inputs.initial,
+                lens: lens.as_deref(),
+                is_reversed: case.is_reversed,
+                sizes: [case.batch, case.steps, case.hidden_size],
+            };
+            let nan = |len: usize| vec![E::from_f64(f64::NAN); len];
+            let mut saved = nan(case.batch * case.steps * RECURRENT_SAVED * case.hidden_size);
+            let mut results = Results {
+                states: nan(inputs.gradient.len()),
+                gates: nan(inputs.gates.len()),
+                hidden_weight: nan(inputs.hidden_weight.len()),
+                hidden_bias: nan(inputs.hidden_bias.len()),
+                initial: nan(inputs.initial.len()),
+            };
+            let mut unsaved = nan(results.states.len());
+            layer.forward(level, &mut unsaved, &mut []);
+            layer.forward(level, &mut results.states, &mut saved);
+            let bits = |states: &[E]| -> Vec<u64> {
+                states
+                    .iter()
+                    .map(|state| state.to_f64().to_bits())
+                    .collect()
+            };
+            assert!(bits(&unsaved) == bits(&results.states), "{case:?}");
+            let outputs = RecurrentOutputs {
+                states: &results.states,
+                saved: &saved,
+                gradient: &inputs.gradient,
+            };
+            let gradients = RecurrentGradients {
+                gates: &mut results.gates,
+                hidden_weight: &mut results.hidden_weight,
+                hidden_bias: &mut results.hidden_bias,
+                initial: &mut results.initial,
+            };
+            layer.backward(level, &outputs, gradients);
+            results
+        }};
+    }
+    match case.kind {
+        Kind::Gru => of_kind!(GruInputs),
+        Kind::Lstm => of_kind!(LstmInputs),
+    }
+}

@@ -1,0 +1,13 @@
+//! The recurrent layers against plain loops in `f64`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod case;
+mod differences;
+mod oracle;
+mod padding;
+mod precision;
+#[path = "../support/random.rs"]
+mod random;
+mod sizes;
+mod threads;
