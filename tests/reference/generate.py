@@ -415,31 +415,38 @@ def state_dicts():
     yield "additive_state_dict.json", [one("float32_eval", LENS_1D, loss=())]
 
 
-def gru_cases():
+def recurrent_cases():
     steps, input_size, hidden_size = 6, 5, 7
 
-    def one(name, bidirectional, lengths):
-        gru = nn.GRU(input_size, hidden_size, batch_first=True, bidirectional=bidirectional).double()
-        gru.load_state_dict({n: draw(f"gru/{n}", *p.shape, std=0.5) for n, p in gru.named_parameters()})
+    def one(kind, name, bidirectional, lengths):
+        layer = {"gru": nn.GRU, "lstm": nn.LSTM}[kind]
+        layer = layer(input_size, hidden_size, batch_first=True, bidirectional=bidirectional).double()
+        layer.load_state_dict({n: draw(f"gru/{n}", *p.shape, std=0.5) for n, p in layer.named_parameters()})
 
         def forward(x):
             if lengths is None:
-                output, hidden = gru(x["input"])
+                output, state = layer(x["input"])
             else:  # padding is not read, and the outputs there are 0
-                packed, hidden = gru(pack_padded_sequence(x["input"], lengths, batch_first=True, enforce_sorted=False))
+                packed = pack_padded_sequence(x["input"], lengths, batch_first=True, enforce_sorted=False)
+                packed, state = layer(packed)
                 output, _ = pad_packed_sequence(packed, batch_first=True, total_length=steps)
-            return {"output": output, "hidden": hidden}
+            if kind == "gru":
+                return {"output": output, "hidden": state}
+            return {"output": output, "hidden": state[0], "cell": state[1]}
 
-        leaves = {"input": draw("gru/input", BATCH, steps, input_size)} | dict(gru.named_parameters())
-        grad = draw(f"gru/grad_output{bidirectional}", BATCH, steps, hidden_size * (1 + bidirectional))
-        return case(name, leaves, forward, {"grad_output": grad}, bidirectional=bidirectional, lengths=lengths)
+        leaves = {"input": draw("gru/input", BATCH, steps, input_size)} | dict(layer.named_parameters())
+        grad = {"grad_output": draw(f"gru/grad_output{bidirectional}", BATCH, steps, hidden_size * (1 + bidirectional))}
+        if kind == "lstm":
+            grad["grad_cell"] = draw(f"lstm/grad_cell{bidirectional}", 1 + bidirectional, BATCH, hidden_size)
+        return case(name, leaves, forward, grad, bidirectional=bidirectional, lengths=lengths)
 
-    yield "gru.json", [
-        one("unidirectional", False, None),
-        one("unidirectional_lengths", False, [4, 6]),
-        one("bidirectional", True, None),
-        one("bidirectional_lengths", True, [4, 6]),
-    ]
+    for kind in ("gru", "lstm"):
+        yield f"{kind}.json", [
+            one(kind, "unidirectional", False, None),
+            one(kind, "unidirectional_lengths", False, [4, 6]),
+            one(kind, "bidirectional", True, None),
+            one(kind, "bidirectional_lengths", True, [4, 6]),
+        ]
 
 
 # ---- heads and positions
@@ -664,7 +671,7 @@ if __name__ == "__main__":
         dot_family_cases,
         kernel_smoothing_cases,
         state_dicts,
-        gru_cases,
+        recurrent_cases,
         multi_head_cases,
         position_cases,
         alignment_cases,

@@ -28,6 +28,7 @@ mod normalizer;
 pub mod ops;
 mod position;
 mod rank;
+pub mod recurrent;
 mod score;
 #[cfg(feature = "autodiff")]
 mod self_check;
@@ -67,6 +68,8 @@ pub use stateful::{
     MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
 };
 
+pub use linear::linear;
+
 pub use device_limits::{DeviceLimits, device_limits};
 #[cfg(feature = "autodiff")]
 pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
@@ -87,9 +90,10 @@ pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 /// to this crate's own backends only.
 pub mod backend {
     pub use crate::ops::{
-        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps,
+        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, Cell,
         DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, GradientSlot,
-        HostMask, Intervals, Keep, MaskedSoftmaxInputs, OptionalTensor, PackAdditiveKeysInputs,
-        ResolvedMask, SharedGradients, WeightedSumInputs,
+        HostMask, Intervals, Keep, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
+        PackAdditiveKeysInputs, RecurrentInputs, ResolvedMask, SharedGradients, Steps,
+        WeightedSumInputs,
     };
 }

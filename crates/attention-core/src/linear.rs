@@ -1,10 +1,51 @@
-//! Linear layers on tensors of four axes.
+//! Linear layers.
 
 use burn::nn::Linear;
 use burn::tensor::Tensor;
-use burn::tensor::module::linear;
 
 use crate::checks::assert_fits;
+use crate::ops;
+
+/// `input weight + bias` along the last axis, all rows in one product: what [`Linear::forward`] computes. In `f32` and
+/// `f64` on the CPU it is multiplied by this crate's products, forward and backward.
+///
+/// ```
+/// use attention_core::linear;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let layer = LinearConfig::new(5, 7).init(&device);
+/// let bias = layer.bias.as_ref().map(|bias| bias.val());
+/// let output = linear(Tensor::<3>::ones([2, 4, 5], &device), layer.weight.val(), bias);
+/// assert_eq!(output.dims(), [2, 4, 7]);
+/// ```
+///
+/// # Shapes
+/// - input `[.., in]`, weight `[in, out]`, bias `[out]`, result `[.., out]`
+///
+/// # Panics
+/// If the shapes do not fit together.
+pub fn linear<const D: usize>(
+    input: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+) -> Tensor<D> {
+    let mut dims = input.dims();
+    let [from, to] = weight.dims();
+    assert!(
+        dims[D - 1] == from,
+        "linear: last axis of the input expected {from}, got {dims:?}"
+    );
+    let options = (&input.device(), input.dtype());
+    let rows = dims[..D - 1].iter().product();
+    dims[D - 1] = to;
+    if rows == 0 {
+        return Tensor::zeros(dims, options);
+    }
+    let output = ops::linear(input.reshape([rows, from]), weight, bias);
+    output.reshape(dims)
+}
 
 /// Applies `layer` to the last axis of `name`; see [`project_by`].
 ///
@@ -18,10 +59,7 @@ pub(crate) fn project(name: &str, layer: &Linear, input: Tensor<4>) -> Tensor<4>
     project_by(name, layer.weight.val(), bias, input)
 }
 
-/// `input weight + bias` along the last axis of `name`, all rows in one matrix product.
-///
-/// `nn::Linear` on more than two axes forms its weight gradient per example and sums afterwards, which costs
-/// more than the product itself.
+/// `input weight + bias` along the last axis of `name`; see [`linear`].
 ///
 /// # Shapes
 /// - weight `[in, out]`, bias `[out]`
@@ -36,13 +74,7 @@ pub(crate) fn project_by(
     input: Tensor<4>,
 ) -> Tensor<4> {
     assert_fits(name, &input, &weight);
-    let [batch, heads, rows, _] = input.dims();
-    let [from, to] = weight.dims();
-    if batch * heads * rows == 0 {
-        return Tensor::zeros([batch, heads, rows, to], (&input.device(), input.dtype()));
-    }
-    let output = linear(input.reshape([batch * heads * rows, from]), weight, bias);
-    output.reshape([batch, heads, rows, to])
+    linear(input, weight, bias)
 }
 
 /// The only column of a linear layer `[size, 1]`, `[size]`.

@@ -35,6 +35,7 @@ mod positions;
 mod precision;
 mod precision_grid;
 mod records;
+mod recurrent;
 mod references;
 mod self_check;
 mod shapes;

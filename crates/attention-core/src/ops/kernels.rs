@@ -8,8 +8,10 @@ use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
 use super::deferred_gradients::{Deferral, Deferred};
 use super::dot_product_attention::DotProductAttentionInputs;
+use super::linear::LinearInputs;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
+use super::recurrent::{Recurred, RecurrentInputs};
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
@@ -23,6 +25,8 @@ pub struct Kernels<B: Backend> {
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
     pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
     pub(super) pack_additive_keys: Option<fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>>,
+    pub(super) linear: Option<LinearKernel<B>>,
+    pub(super) recurrent: Option<RecurrentKernel<B>>,
     /// The gradient of a tensor, from what its readers deposited.
     pub(super) sum_deferred: Option<SumDeferred<B>>,
 }
@@ -39,6 +43,8 @@ impl<B: Backend> Kernels<B> {
         additive_score: None,
         masked_softmax: None,
         pack_additive_keys: None,
+        linear: None,
+        recurrent: None,
         sum_deferred: None,
     };
 
@@ -56,6 +62,23 @@ pub(super) struct Kernel<B: Backend, I, S, const N: usize> {
     /// The gradients, from what was saved and the gradient of the result; in the order in which the inputs name their
     /// tensors.
     pub(super) backward: fn(S, FloatTensor<B>, Deferral) -> [Gradient<B>; N],
+}
+
+/// A linear layer.
+pub(super) struct LinearKernel<B: Backend> {
+    pub(super) forward: fn(&LinearInputs<B>) -> FloatTensor<B>,
+    pub(super) backward: LinearBackward<B>,
+}
+
+/// The gradients of input, weight and bias, of those that are wanted.
+pub(super) type LinearBackward<B> =
+    fn(LinearInputs<B>, FloatTensor<B>, [bool; 3]) -> [Option<FloatTensor<B>>; 3];
+
+/// A recurrent layer; it runs on every device.
+pub(super) struct RecurrentKernel<B: Backend> {
+    /// Without what the backward pass needs.
+    pub(super) infer: fn(RecurrentInputs<B>) -> FloatTensor<B>,
+    pub(super) train: Kernel<B, RecurrentInputs<B>, Recurred<B>, 4>,
 }
 
 /// A fused attention: gradients of queries, keys, values, and of the weight or bias.

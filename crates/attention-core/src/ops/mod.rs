@@ -12,8 +12,8 @@
 //!
 //! `backends` says which backend has which kernels, and makes kernels differentiable.
 //!
-//! To add an operation: its folder, a method here, and a line in the tables of `backends` if it has a kernel. Axes are
-//! always `[batch, heads, queries, keys]`.
+//! To add an operation: its folder, a method here, and a line in the tables of `backends` if it has a kernel. Axes of
+//! attention are always `[batch, heads, queries, keys]`.
 
 mod additive_attention;
 mod additive_score;
@@ -29,11 +29,13 @@ mod fused;
 mod gpu;
 mod kernels;
 mod key_heads;
+mod linear;
 mod mask;
 mod masked;
 mod masked_softmax;
 mod optional;
 mod pack_additive_keys;
+mod recurrent;
 mod weighted_sum;
 
 pub use additive_attention::additive_attention;
@@ -50,9 +52,11 @@ pub use fill_padding::fill_padding;
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use gpu::runs_on;
 pub(crate) use key_heads::repeat_key_heads;
+pub use linear::linear;
 pub(crate) use masked::{fill_masked, lowest};
 pub use masked_softmax::masked_softmax;
 pub(crate) use pack_additive_keys::pack_additive_keys;
+pub use recurrent::recurrent;
 pub use weighted_sum::weighted_sum;
 
 pub use additive_attention::AdditiveAttentionInputs;
@@ -62,10 +66,12 @@ pub use deferred_gradients::{GradientSlot, SharedGradients};
 pub use dot_product_attention::DotProductAttentionInputs;
 pub use dot_product_score::DotProductScoreInputs;
 pub use fill_padding::FillPaddingInputs;
+pub use linear::LinearInputs;
 pub use mask::{HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
 pub use optional::OptionalTensor;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
+pub use recurrent::{Cell, RecurrentInputs, Steps};
 pub use weighted_sum::WeightedSumInputs;
 
 use burn::backend::backend_extension;
@@ -154,6 +160,24 @@ pub trait AttentionOps: AttentionBackend {
         match Self::KERNELS.pack_additive_keys {
             Some(pack) => pack(inputs),
             None => inputs.keys,
+        }
+    }
+
+    /// `input weight + bias`
+    #[fusion(default)]
+    fn linear(#[extension_type] inputs: LinearInputs<Self>) -> FloatTensor<Self> {
+        match Self::KERNELS.which(Self::KERNELS.linear, &inputs.input) {
+            Some(kernel) => (kernel.forward)(&inputs),
+            None => linear::composed(inputs),
+        }
+    }
+
+    /// A recurrent layer in one direction: the states after each step.
+    #[fusion(default)]
+    fn recurrent(#[extension_type] inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
+        match Self::KERNELS.recurrent {
+            Some(kernel) => (kernel.infer)(inputs),
+            None => recurrent::steps::composed(inputs),
         }
     }
 

@@ -14,11 +14,12 @@ use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
 use super::{TensorMap, TrackedInputs};
 use crate::ops::deferred_gradients::{Deferral, Deferred};
-use crate::ops::kernels::{Gradient, Kernel, SumDeferred};
+use crate::ops::kernels::{Gradient, Kernel, LinearBackward, LinearKernel, SumDeferred};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, DotProductAttentionInputs,
-    GradientSlot, MaskedSoftmaxInputs, OptionalTensor, PackAdditiveKeysInputs, additive_attention,
-    additive_score, dot_product_attention, masked_softmax,
+    GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor, PackAdditiveKeysInputs,
+    RecurrentInputs, additive_attention, additive_score, dot_product_attention, linear,
+    masked_softmax, recurrent,
 };
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
@@ -41,6 +42,20 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
             inputs,
             additive_attention::composed,
         )
+    }
+
+    fn linear(inputs: LinearInputs<Self>) -> FloatTensor<Self> {
+        match B::KERNELS.linear {
+            Some(kernel) => differentiate_linear(kernel, inputs),
+            None => linear::composed(inputs),
+        }
+    }
+
+    fn recurrent(inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
+        match B::KERNELS.recurrent {
+            Some(kernel) => differentiate_by(kernel.train, inputs),
+            None => recurrent::steps::composed(inputs),
+        }
     }
 
     fn pack_additive_keys(inputs: PackAdditiveKeysInputs<Self>) -> FloatTensor<Self> {
@@ -92,9 +107,23 @@ where
 {
     let like = inputs.first();
     let runs = (B::KERNELS.runs_on)(&like.device(), like.dtype());
-    let Some(Kernel { forward, backward }) = kernel.filter(|_| runs) else {
-        return composed(inputs);
-    };
+    match kernel.filter(|_| runs) {
+        Some(kernel) => differentiate_by(kernel, inputs),
+        None => composed(inputs),
+    }
+}
+
+/// Runs the kernel as a node of the graph.
+fn differentiate_by<B, C, I, S, const N: usize>(
+    Kernel { forward, backward }: Kernel<B, I::On<B>, S, N>,
+    inputs: I,
+) -> FloatTensor<Autodiff<B, C>>
+where
+    B: AttentionOps,
+    C: CheckpointStrategy,
+    I: TrackedInputs<Autodiff<B, C>, N>,
+    S: Clone + Send + Debug + 'static,
+{
     let slots = inputs.slots();
     let mut nodes = Nodes::<B, C>::default();
     let (output, saved) = forward(inputs.map(&mut nodes));
@@ -111,6 +140,51 @@ where
     match prepared.compute_bound().stateful() {
         OpsKind::Tracked(prep) => prep.finish(state, output),
         OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
+
+/// Runs the kernel of a linear layer as a node of the graph.
+fn differentiate_linear<B: AttentionOps, C: CheckpointStrategy>(
+    LinearKernel { forward, backward }: LinearKernel<B>,
+    inputs: LinearInputs<Autodiff<B, C>>,
+) -> FloatTensor<Autodiff<B, C>> {
+    let mut nodes = Nodes::<B, C>::default();
+    let inputs: LinearInputs<B> = inputs.map(&mut nodes);
+    let output = forward(&inputs);
+    let nodes: [NodeGuard; 3] = nodes
+        .guards
+        .try_into()
+        .expect("inputs map as many tensors as they say");
+    let prepared = LinearGradient.prepare::<C>(nodes);
+    match prepared.compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish(LinearState { inputs, backward }, output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
+
+/// The gradient of a linear layer, of which only those are computed that someone asks for.
+#[derive(Debug)]
+struct LinearGradient;
+
+#[derive(Clone, Debug)]
+struct LinearState<B: Backend> {
+    inputs: LinearInputs<B>,
+    backward: LinearBackward<B>,
+}
+
+impl<B: Backend> Backward<B, 3> for LinearGradient {
+    type State = LinearState<B>;
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let LinearState { inputs, backward } = ops.state;
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let gradients = backward(inputs, gradient, wanted);
+        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
+            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+                grads.register::<B>(parent.id, gradient);
+            }
+        }
     }
 }
 

@@ -3,16 +3,16 @@
 //! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are
 //! rounded once.
 
-use attention_kernels::{Half, Mask, Real, Rows};
+use attention_kernels::{Half, Mask, Matrix, Real, Rows};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Element, FloatDType, Shape, TensorData, bf16, f16};
 
 use super::{AttentionBackend, TensorMap, TrackedInputs};
-use crate::ops::kernels::{Gradient, Kernel, Kernels};
+use crate::ops::kernels::{Gradient, Kernel, Kernels, LinearKernel, RecurrentKernel};
 use crate::ops::{
     OptionalTensor, ResolvedMask, additive_attention, additive_score, deferred_gradients,
-    dot_product_attention, masked_softmax, pack_additive_keys,
+    dot_product_attention, linear, masked_softmax, pack_additive_keys, recurrent,
 };
 
 /// The kernels, a line for each operation.
@@ -26,6 +26,11 @@ pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
         additive_score: kernel(additive_score::cpu::forward, additive_score::cpu::backward),
         masked_softmax: kernel(masked_softmax::cpu::forward, masked_softmax::cpu::backward),
         pack_additive_keys: Some(pack_additive_keys::cpu),
+        linear: Some(LinearKernel { forward: linear::cpu::forward, backward: linear::cpu::backward }),
+        recurrent: Some(RecurrentKernel {
+            infer: recurrent::cpu::infer,
+            train: Kernel { forward: recurrent::cpu::forward, backward: recurrent::cpu::backward },
+        }),
         sum_deferred: Some(deferred_gradients::cpu::sum),
     }
 }
@@ -167,6 +172,13 @@ pub(in crate::ops) fn rows<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -
             Rows::strided(elements.data, shape, strides(elements))
         }
     }
+}
+
+/// A readable tensor of two axes.
+pub(in crate::ops) fn matrix<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> Matrix<'_, E> {
+    let whole = B::elements(tensor);
+    let elements = expect::<B, E>(&whole, tensor);
+    Matrix::strided(elements.data, tensor.shape().dims(), elements.strides[0])
 }
 
 /// The elements of a contiguous tensor.

@@ -3,7 +3,7 @@
 use burn_cubecl::CubeBackend;
 
 use crate::ops::kernels::{Kernel, Kernels};
-use crate::ops::{additive_score, fused, gpu, masked_softmax};
+use crate::ops::{additive_score, fused, gpu, masked_softmax, recurrent};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
@@ -26,6 +26,7 @@ pub(super) const fn kernels() -> Kernels<CubeBackend> {
             forward: masked_softmax::gpu::forward,
             backward: masked_softmax::gpu::backward,
         }),
+        recurrent: Some(recurrent::of_steps()),
         ..Kernels::NONE
     }
 }

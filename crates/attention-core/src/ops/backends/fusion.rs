@@ -14,7 +14,7 @@ use crate::ops::deferred_gradients::Deferral;
 use crate::ops::kernels::{Attended, AttentionKernel, Gradient, Kernel, Kernels};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
-    OptionalTensor, fused,
+    OptionalTensor, fused, recurrent,
 };
 
 /// The kernels of `B`, a line for each operation.
@@ -50,6 +50,7 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
             }),
             None => None,
         },
+        recurrent: Some(recurrent::of_steps()),
         ..Kernels::NONE
     }
 }

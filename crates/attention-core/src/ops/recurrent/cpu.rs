@@ -1,0 +1,133 @@
+//! By the kernels of `attention-kernels`.
+
+use attention_kernels::{
+    GruInputs, Level, LstmInputs, RECURRENT_SAVED, RecurrentGradients, RecurrentOutputs,
+};
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+
+use super::{Cell, Recurred, RecurrentInputs};
+use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, tensor, whole, with_real, zeros};
+use crate::ops::deferred_gradients::Deferral;
+use crate::ops::kernels::Gradient;
+
+/// Runs `$body` with the kernel's view of the inputs as `$layer`, of the cell's own type.
+macro_rules! with_layer {
+    ($inputs:expr, $E:ident, $layer:ident => $body:expr) => {{
+        let inputs = $inputs;
+        let [batch, steps, _] = inputs.gates.shape().dims();
+        let [size, _] = inputs.hidden_weight.shape().dims();
+        macro_rules! layer {
+            ($kind:ident) => {
+                $kind::<$E> {
+                    gates: elements::<B, $E>(&inputs.gates),
+                    hidden_weight: elements::<B, $E>(&inputs.hidden_weight),
+                    hidden_bias: elements::<B, $E>(&inputs.hidden_bias),
+                    initial: elements::<B, $E>(&inputs.initial),
+                    lens: inputs.steps.lens.as_deref(),
+                    is_reversed: inputs.steps.is_reversed,
+                    sizes: [batch, steps, size],
+                }
+            };
+        }
+        match inputs.cell {
+            Cell::Gru => {
+                let $layer = layer!(GruInputs);
+                $body
+            }
+            Cell::Lstm => {
+                let $layer = layer!(LstmInputs);
+                $body
+            }
+        }
+    }};
+}
+
+/// The states.
+pub(in crate::ops) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatTensor<B> {
+    let inputs = contiguous(inputs);
+    let shape = states_shape(&inputs);
+    with_real!(inputs.gates.dtype(), E => {
+        let mut states = zeros::<E>(&shape.into());
+        with_layer!(&inputs, E, layer => layer.forward(Level::current(), &mut states, &mut []));
+        tensor::<B, E>(states, shape, E::DTYPE, &inputs.gates)
+    })
+}
+
+/// The states, and what the backward pass needs.
+pub(in crate::ops) fn forward<B: CpuBackend>(
+    inputs: RecurrentInputs<B>,
+) -> (FloatTensor<B>, Recurred<B>) {
+    let inputs = contiguous(inputs);
+    let shape @ [_, batch, steps, size] = states_shape(&inputs);
+    let like = &inputs.gates;
+    let (states, saved) = with_real!(like.dtype(), E => {
+        let saved_shape = [batch, steps, RECURRENT_SAVED * size];
+        let mut states = zeros::<E>(&shape.into());
+        let mut saved = zeros::<E>(&saved_shape.into());
+        with_layer!(&inputs, E, layer => layer.forward(Level::current(), &mut states, &mut saved));
+        (
+            tensor::<B, E>(states, shape, E::DTYPE, like),
+            tensor::<B, E>(saved, saved_shape, E::DTYPE, like),
+        )
+    });
+    let recurred = Recurred {
+        inputs,
+        states: states.clone(),
+        saved,
+    };
+    (states, recurred)
+}
+
+fn contiguous<B: CpuBackend>(inputs: RecurrentInputs<B>) -> RecurrentInputs<B> {
+    RecurrentInputs {
+        gates: B::contiguous(inputs.gates),
+        hidden_weight: B::contiguous(inputs.hidden_weight),
+        hidden_bias: B::contiguous(inputs.hidden_bias),
+        initial: B::contiguous(inputs.initial),
+        ..inputs
+    }
+}
+
+fn states_shape<B: CpuBackend>(inputs: &RecurrentInputs<B>) -> [usize; 4] {
+    let [batch, steps, _] = inputs.gates.shape().dims();
+    let [size, _] = inputs.hidden_weight.shape().dims();
+    [inputs.cell.states(), batch, steps, size]
+}
+
+/// The gradients of gates, hidden weight, hidden bias and initial state.
+pub(in crate::ops) fn backward<B: CpuBackend>(
+    saved: Recurred<B>,
+    gradient: FloatTensor<B>,
+    _deferral: Deferral,
+) -> [Gradient<B>; 4] {
+    let Recurred {
+        inputs,
+        states,
+        saved,
+    } = saved;
+    let gradient = B::contiguous(gradient);
+    with_real!(gradient.dtype(), E => {
+        let tensors = [&inputs.gates, &inputs.hidden_weight, &inputs.hidden_bias, &inputs.initial];
+        let [mut gates, mut hidden_weight, mut hidden_bias, mut initial] =
+            tensors.map(|tensor| zeros::<E>(&tensor.shape()));
+        let outputs = RecurrentOutputs {
+            states: elements::<B, E>(&states),
+            saved: elements::<B, E>(&saved),
+            gradient: elements::<B, E>(&gradient),
+        };
+        let gradients = RecurrentGradients {
+            gates: &mut gates,
+            hidden_weight: &mut hidden_weight,
+            hidden_bias: &mut hidden_bias,
+            initial: &mut initial,
+        };
+        with_layer!(&inputs, E, layer => layer.backward(Level::current(), &outputs, gradients));
+        [
+            whole::<B, E>(gates, E::DTYPE, tensors[0]),
+            whole::<B, E>(hidden_weight, E::DTYPE, tensors[1]),
+            whole::<B, E>(hidden_bias, E::DTYPE, tensors[2]),
+            whole::<B, E>(initial, E::DTYPE, tensors[3]),
+        ]
+    })
+}

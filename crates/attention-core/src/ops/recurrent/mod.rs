@@ -1,0 +1,228 @@
+//! Recurrent layers over whole sequences: GRU and LSTM, one layer in one direction.
+
+pub(super) mod cpu;
+#[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
+pub(super) mod gradient;
+pub(super) mod steps;
+
+use std::sync::Arc;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, ExtensionType};
+use burn::tensor::{DType, Tensor};
+
+use super::AttentionOps;
+use super::backends::{TensorMap, TrackedInputs};
+#[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
+use super::kernels::{Kernel, RecurrentKernel};
+use super::mask::WithIndicesOf;
+
+/// What is computed in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// Gates r, z, n, and the state h.
+    Gru,
+    /// Gates i, f, g, o, and the states h and c.
+    Lstm,
+}
+
+impl Cell {
+    /// How many gates it has.
+    pub fn gates(self) -> usize {
+        match self {
+            Self::Gru => 3,
+            Self::Lstm => 4,
+        }
+    }
+
+    /// How many vectors its state is.
+    pub fn states(self) -> usize {
+        match self {
+            Self::Gru => 1,
+            Self::Lstm => 2,
+        }
+    }
+}
+
+/// Which steps there are, and in which order.
+///
+/// ```
+/// use attention_core::recurrent::Steps;
+///
+/// let steps = Steps::of_lens([4, 3]).reversed();
+/// assert_eq!(steps.lens, Some(vec![4, 3]));
+/// assert!(steps.is_reversed);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// The number of steps of each example; those after them change no state. All if absent.
+    pub lens: Option<Vec<usize>>,
+    /// Whether the last comes first.
+    pub is_reversed: bool,
+}
+
+impl Steps {
+    /// All, from the first.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// As many of each example, `[batch]`, from the first.
+    pub fn of_lens(lens: impl Into<Vec<usize>>) -> Self {
+        Self {
+            lens: Some(lens.into()),
+            is_reversed: false,
+        }
+    }
+
+    /// The same, in the other order.
+    pub fn reversed(self) -> Self {
+        Self {
+            is_reversed: !self.is_reversed,
+            ..self
+        }
+    }
+}
+
+/// Inputs of [`AttentionOps::recurrent`].
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct RecurrentInputs<B: Backend> {
+    /// The input's share of the gates, `[batch, steps, gates * hidden_size]`.
+    pub gates: FloatTensor<B>,
+    /// `[hidden_size, gates * hidden_size]`
+    pub hidden_weight: FloatTensor<B>,
+    /// `[gates * hidden_size]`
+    pub hidden_bias: FloatTensor<B>,
+    /// `[states, batch, hidden_size]`
+    pub initial: FloatTensor<B>,
+    /// What is computed in a step.
+    pub cell: Cell,
+    /// Which steps there are.
+    pub steps: Arc<Steps>,
+}
+
+impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
+    type On<A: WithIndicesOf<B>> = RecurrentInputs<A>;
+
+    fn first(&self) -> &FloatTensor<B> {
+        &self.gates
+    }
+
+    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
+        RecurrentInputs {
+            gates: tensors.tracked(self.gates),
+            hidden_weight: tensors.tracked(self.hidden_weight),
+            hidden_bias: tensors.tracked(self.hidden_bias),
+            initial: tensors.tracked(self.initial),
+            cell: self.cell,
+            steps: self.steps,
+        }
+    }
+}
+
+/// The definition as a kernel: in training one node, with a gradient of its own.
+#[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
+pub(super) const fn of_steps<B: Backend>() -> RecurrentKernel<B> {
+    RecurrentKernel {
+        infer: steps::composed,
+        train: Kernel {
+            forward: gradient::forward,
+            backward: gradient::backward,
+        },
+    }
+}
+
+/// What the backward pass needs.
+#[derive(Clone, Debug)]
+pub(super) struct Recurred<B: Backend> {
+    pub(super) inputs: RecurrentInputs<B>,
+    /// `[states, batch, steps, hidden_size]`
+    pub(super) states: FloatTensor<B>,
+    /// `[batch, steps, 4 * hidden_size]`: the gates, and for a GRU the hidden share of n.
+    pub(super) saved: FloatTensor<B>,
+}
+
+/// The states after each step; after the steps of an example they stay what they are. Half precision is computed in
+/// `f32`.
+///
+/// # Shapes
+/// - gates `[batch, steps, gates * hidden_size]`
+/// - hidden_weight `[hidden_size, gates * hidden_size]`, hidden_bias `[gates * hidden_size]`
+/// - initial `[states, batch, hidden_size]`, result `[states, batch, steps, hidden_size]`
+///
+/// # Panics
+/// If shapes or types do not fit together, or a length is beyond the steps.
+pub fn recurrent(
+    cell: Cell,
+    gates: Tensor<3>,
+    hidden: (Tensor<2>, Tensor<1>),
+    initial: Tensor<3>,
+    steps: Steps,
+) -> Tensor<4> {
+    let [batch, count, _] = gates.dims();
+    let (hidden_weight, hidden_bias) = hidden;
+    let [size, _] = hidden_weight.dims();
+    let (states, width) = (cell.states(), cell.gates() * size);
+    let dims = [
+        ("gates", vec![batch, count, width], gates.dims().to_vec()),
+        (
+            "hidden weight",
+            vec![size, width],
+            hidden_weight.dims().to_vec(),
+        ),
+        ("hidden bias", vec![width], hidden_bias.dims().to_vec()),
+        (
+            "initial state",
+            vec![states, batch, size],
+            initial.dims().to_vec(),
+        ),
+    ];
+    for (name, expected, got) in dims {
+        assert!(
+            expected == got,
+            "recurrent layer: {name} expected {expected:?}, got {got:?}"
+        );
+    }
+    let dtype = gates.dtype();
+    let dtypes = [
+        ("hidden weight", hidden_weight.dtype()),
+        ("hidden bias", hidden_bias.dtype()),
+        ("initial state", initial.dtype()),
+    ];
+    for (name, got) in dtypes {
+        assert!(
+            got == dtype,
+            "recurrent layer: {name} expected of type {dtype:?}, as the gates, got {got:?}"
+        );
+    }
+    if let Some(lens) = &steps.lens {
+        let longest = lens.iter().copied().max().unwrap_or(0);
+        assert!(
+            lens.len() == batch && longest <= count,
+            "recurrent layer: lens expected {batch} of at most {count}, got {lens:?}"
+        );
+    }
+    if batch * count * size == 0 {
+        return Tensor::zeros([states, batch, count, size], (&gates.device(), dtype));
+    }
+    if matches!(dtype, DType::F16 | DType::BF16) {
+        let wide = recurrent(
+            cell,
+            gates.cast(DType::F32),
+            (hidden_weight.cast(DType::F32), hidden_bias.cast(DType::F32)),
+            initial.cast(DType::F32),
+            steps,
+        );
+        return wide.cast(dtype);
+    }
+    let inputs = RecurrentInputs {
+        gates: gates.into_dispatch(),
+        hidden_weight: hidden_weight.into_dispatch(),
+        hidden_bias: hidden_bias.into_dispatch(),
+        initial: initial.into_dispatch(),
+        cell,
+        steps: Arc::new(steps),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::recurrent(inputs))
+}
