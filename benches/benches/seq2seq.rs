@@ -11,9 +11,8 @@ use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
 use attention_benches::tensors::{finish, finish_backward, random};
-use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask};
+use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, linear};
 use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee, Vocab};
-use burn::grad_clipping::GradientClippingConfig;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor};
@@ -29,6 +28,8 @@ const SOURCE_LEN: usize = 32;
 /// The end included.
 const TARGET_LEN: usize = 32;
 const LEARNING_RATE: f64 = 1e-3;
+/// The norm to which gradients are clipped.
+const CLIP: f32 = 1.0;
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
@@ -66,8 +67,8 @@ fn main() -> io::Result<()> {
         let train = device.clone().autodiff();
         parts.extend(model_parts(&train).map(boxed));
         parts.extend(attention_parts(&train).map(boxed));
-        parts.extend(product_parts("matrix products", products(), &device).map(boxed));
-        parts.extend(product_parts("projections", projections(), &device).map(boxed));
+        parts.extend(product_parts("matrix products", products(), &train).map(boxed));
+        parts.extend(product_parts("projections", projections(), &train).map(boxed));
         let parts = compare(&mut parts, options.rounds);
         print_profile(&parts);
         for part in &parts {
@@ -124,11 +125,8 @@ impl Training {
         });
         let examples: Vec<Example> = examples.collect();
         Self {
-            trainee: Trainee::new(model),
-            optimizer: AdamConfig::new()
-                .with_epsilon(1e-8)
-                .with_grad_clipping(Some(GradientClippingConfig::Norm(1.0)))
-                .init(),
+            trainee: Trainee::new(model).with_clip(CLIP),
+            optimizer: AdamConfig::new().with_epsilon(1e-8).init(),
             batch: Batch::new(&examples, device),
         }
     }
@@ -248,7 +246,7 @@ fn projections() -> Vec<Product> {
     vec![product(TARGET_LEN, BATCH), product(1, BATCH * SOURCE_LEN)]
 }
 
-/// The matrix products of the model as it multiplies them, every gate apart, but for the [`projections`] of attention.
+/// The matrix products of the model, all gates at once, but for the [`projections`] of attention.
 fn products() -> Vec<Product> {
     let product = |count, rows, inner, columns| Product {
         count,
@@ -259,18 +257,18 @@ fn products() -> Vec<Product> {
     let half = HIDDEN / 2;
     vec![
         // Encoder, both directions: the table of embedded tokens, and a step.
-        product(2 * 3, SOURCE_VOCAB, EMBEDDING, half),
-        product(2 * 3 * SOURCE_LEN, BATCH, half, half),
+        product(2, SOURCE_VOCAB, EMBEDDING, 3 * half),
+        product(2 * SOURCE_LEN, BATCH, half, 3 * half),
         // Decoder: the first state, the table, a step's context and state.
         product(1, BATCH, HIDDEN, HIDDEN),
-        product(3, TARGET_VOCAB, EMBEDDING, HIDDEN),
-        product(2 * 3 * TARGET_LEN, BATCH, HIDDEN, HIDDEN),
+        product(1, TARGET_VOCAB, EMBEDDING, 3 * HIDDEN),
+        product(2 * TARGET_LEN, BATCH, HIDDEN, 3 * HIDDEN),
         // The logits of all steps.
         product(1, BATCH * TARGET_LEN, 2 * HIDDEN, TARGET_VOCAB),
     ]
 }
 
-/// The matrix products of a step alone, without autodiff: one for each forward, two for its gradients.
+/// The matrix products of a step alone, each by itself: one for each forward, two for its gradients.
 fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<'static>; 2] {
     let operands: Vec<_> = products
         .into_iter()
@@ -283,26 +281,36 @@ fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<
             } = product;
             let input: Tensor<2> = random([rows, inner], device);
             let weight: Tensor<2> = random([inner, columns], device);
-            let gradient: Tensor<2> = random([rows, columns], device);
+            let gradient = random([rows, columns], device).detach();
             (count, input, weight, gradient)
         })
         .collect();
-    let again = operands.clone();
+    let forward = move || -> Vec<_> {
+        let products = operands
+            .iter()
+            .flat_map(|(count, input, weight, gradient)| {
+                (0..*count).map(move |_| {
+                    let output = linear(input.clone(), weight.clone(), None);
+                    (output, input.clone(), weight.clone(), gradient.clone())
+                })
+            });
+        products.collect()
+    };
+    let backward = |products: Vec<(Tensor<2>, _, _, _)>| {
+        for (output, input, weight, gradient) in products {
+            finish_backward(output, gradient, &[input], &[weight]);
+        }
+    };
+    let again = forward.clone();
     [
-        Local::new(format!("{name}, forward"), move || {
-            for (count, input, weight, _) in &operands {
-                for _ in 0..*count {
-                    finish(input.clone().matmul(weight.clone()));
-                }
-            }
+        Local::part(format!("{name}, forward"), move || {
+            let (time, products) = timed(&forward);
+            backward(products);
+            time
         }),
-        Local::new(format!("{name}, backward"), move || {
-            for (count, input, weight, gradient) in &again {
-                for _ in 0..*count {
-                    finish(gradient.clone().matmul(weight.clone().transpose()));
-                    finish(input.clone().transpose().matmul(gradient.clone()));
-                }
-            }
+        Local::part(format!("{name}, backward"), move || {
+            let products = again();
+            timed(|| backward(products)).0
         }),
     ]
 }

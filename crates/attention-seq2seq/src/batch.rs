@@ -55,11 +55,6 @@ impl Source {
         self.lens.len()
     }
 
-    /// The number of tokens of the longest source.
-    pub(crate) fn num_tokens(&self) -> usize {
-        self.tokens.dims()[1]
-    }
-
     /// The number of tokens of each source.
     pub(crate) fn lens(&self) -> &[usize] {
         &self.lens
@@ -72,9 +67,9 @@ impl Source {
         Tensor::from_data(TensorData::new(lens, shape), &self.tokens.device())
     }
 
-    /// The tokens at one position, `[batch]`.
-    pub(crate) fn token(&self, position: usize) -> Tensor<1, Int> {
-        column(&self.tokens, position)
+    /// The tokens, `[batch, source tokens]`.
+    pub(crate) fn tokens(&self) -> Tensor<2, Int> {
+        self.tokens.clone()
     }
 }
 
@@ -222,7 +217,7 @@ mod tests {
         );
         assert_eq!(batch.source.lens(), [3, 1, 2]);
         assert_eq!(
-            (batch.source.batch_size(), batch.source.num_tokens()),
+            (batch.source.batch_size(), batch.source.tokens().dims()[1]),
             (3, 3)
         );
         let lens = batch.source.valid_lens().to_data();

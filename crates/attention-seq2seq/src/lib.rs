@@ -49,8 +49,8 @@ pub use vocabs::Vocabs;
 pub use attention::{AnyAttention, AnyState, AttentionKind};
 pub use device::{adapters, compiled_in_devices, open_device};
 pub use model::{
-    Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Gru, GruConfig,
-    Seq2Seq, Seq2SeqConfig, Translation,
+    Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Seq2Seq, Seq2SeqConfig,
+    Translation,
 };
 
 // Training.

@@ -4,6 +4,13 @@ mod cli;
 
 use std::process::ExitCode;
 
+use mimalloc::MiMalloc;
+
+/// Keeps what is freed for the next tensor. The default of glibc gives large tensors back to the system, and has their
+/// pages faulted in again in every step.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
     if let Err(error) = cli::run() {
         cli::note(format_args!("error: {error}"));

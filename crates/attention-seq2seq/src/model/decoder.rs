@@ -1,12 +1,13 @@
 //! The decoder: one target token at a time, each with its own attention to the source.
 
-use attention_core::{Memory, StatefulAttention};
+use attention_core::recurrent::{Gru, GruConfig, Steps};
+use attention_core::{Memory, StatefulAttention, linear};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 
-use super::gru::{Gates, Gru, GruConfig, GruPass, Table};
+use super::gates::{TokenGates, weights_after};
 
 /// Configuration of a [`Decoder`].
 ///
@@ -94,9 +95,8 @@ pub struct Decoder<A: StatefulAttention> {
 pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     decoder: &'a Decoder<A>,
     memory: &'a Memory,
-    table: Table,
-    context_weights: Gates<2>,
-    layers: Vec<GruPass>,
+    table: TokenGates,
+    context_weights: Tensor<2>,
 }
 
 /// The state that a step hands to the next.
@@ -123,7 +123,7 @@ impl<A: StatefulAttention> Decoder<A> {
         let layers = self.start.iter().zip(encoded);
         DecoderState {
             layers: layers
-                .map(|(start, state)| start.forward(state).tanh())
+                .map(|(start, state)| apply(start, state).tanh())
                 .collect(),
             attention: self.attention.initial_state(memory),
         }
@@ -136,21 +136,18 @@ impl<A: StatefulAttention> Decoder<A> {
 
     /// Prepares one pass over a target.
     pub(crate) fn pass<'a>(&'a self, memory: &'a Memory) -> DecoderPass<'a, A> {
-        let layers: Vec<GruPass> = self.layers.iter().map(Gru::pass).collect();
-        let embedding = self.embedding.weight.val();
-        let [_, embedding_size] = embedding.dims();
+        let [_, embedding_size] = self.embedding.weight.dims();
         DecoderPass {
             decoder: self,
             memory,
-            context_weights: layers[0].weights_after(embedding_size),
-            table: layers[0].table(embedding),
-            layers,
+            context_weights: weights_after(&self.layers[0], embedding_size),
+            table: TokenGates::new(&self.layers[0], &self.embedding),
         }
     }
 
     /// The logits of the next token, `[batch, vocab_size]`, from the features of [`Step`].
     pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
-        self.output.forward(self.dropout.forward(features))
+        apply(&self.output, self.dropout.forward(features))
     }
 }
 
@@ -176,12 +173,15 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         };
         let context = context.squeeze_dim::<2>(1);
 
-        let gates = self.table.rows(tokens);
-        let gates = gates.add_product(context.clone(), &self.context_weights);
-        states[0] = self.layers[0].step(gates, states[0].clone());
-        for layer in 1..self.layers.len() {
-            let gates = self.layers[layer].inputs(states[layer - 1].clone());
-            states[layer] = self.layers[layer].step(gates, states[layer].clone());
+        let of_context = linear(context.clone(), self.context_weights.clone(), None);
+        let mut gates = self.table.rows(tokens) + of_context;
+        for (layer, gru) in self.decoder.layers.iter().enumerate() {
+            if layer > 0 {
+                gates = apply(&gru.input, states[layer - 1].clone());
+            }
+            let gates = gates.clone().unsqueeze_dim::<3>(1);
+            let state = Some(states[layer].clone());
+            (_, states[layer]) = gru.forward_gates(gates, state, &Steps::all());
         }
         Step {
             features: Tensor::cat(vec![states[top].clone(), context], 1),
@@ -192,4 +192,9 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
             },
         }
     }
+}
+
+fn apply(layer: &Linear, input: Tensor<2>) -> Tensor<2> {
+    let bias = layer.bias.as_ref().map(|bias| bias.val());
+    linear(input, layer.weight.val(), bias)
 }

@@ -1,11 +1,12 @@
 //! The encoder: source tokens to one state per token.
 
+use attention_core::recurrent::{Gru, GruConfig, Steps};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 
-use super::gru::{Gates, Gru, GruConfig};
+use super::gates::token_gates;
 use crate::batch::Source;
 
 /// Configuration of an [`Encoder`].
@@ -95,87 +96,37 @@ pub struct Encoded {
     pub last: Vec<Tensor<2>>,
 }
 
-/// The inputs' share of the gates at each step of a sequence.
-type StepInputs<'a> = Box<dyn Fn(usize) -> Gates<2> + 'a>;
-
 impl Encoder {
     /// Encodes a batch of sources. Padding changes no state of a token.
     pub fn forward(&self, source: &Source) -> Encoded {
-        let steps = source.num_tokens();
-        let ends = Ends::new(source, &self.embedding.weight.device());
+        let in_order = Steps::of_lens(source.lens());
         let mut last = Vec::new();
-        let mut states: Vec<Tensor<2>> = Vec::new();
-        for layer in 0..self.forward.len() {
-            let run = |gru: &Gru, order: Vec<usize>| {
-                let pass = gru.pass();
-                let inputs: StepInputs = match layer {
-                    0 => {
-                        let table = pass.table(self.embedding.weight.val());
-                        Box::new(move |step| table.rows(source.token(step)))
-                    }
-                    _ => {
-                        let (pass, states) = (pass.clone(), &states);
-                        Box::new(move |step| pass.inputs(states[step].clone()))
-                    }
+        let mut states: Option<Tensor<3>> = None;
+        for (layer, gru) in self.forward.iter().enumerate() {
+            let run = |gru: &Gru, steps: &Steps| {
+                let gates = match &states {
+                    None => token_gates(gru, &self.embedding, source.tokens()),
+                    Some(states) => gru.gates(states.clone()),
                 };
-                let [size, _] = gru.hidden.weight.dims();
-                let start = Tensor::zeros([source.batch_size(), size], &gru.hidden.weight.device());
-                let mut outputs = vec![None; steps];
-                let last = order.into_iter().fold(start, |hidden, step| {
-                    let next = ends.hold(step, pass.step(inputs(step), hidden.clone()), hidden);
-                    outputs[step] = Some(next.clone());
-                    next
-                });
-                let outputs: Vec<Tensor<2>> = outputs.into_iter().flatten().collect();
-                (outputs, last)
+                gru.forward_gates(gates, None, steps)
             };
-            let (outputs, end) = run(&self.forward[layer], (0..steps).collect());
+            let (outputs, end) = run(gru, &in_order);
             let (outputs, end) = match self.backward.get(layer) {
                 Some(gru) => {
-                    let (backward, backward_end) = run(gru, (0..steps).rev().collect());
-                    let join = |a, b| Tensor::cat(vec![a, b], 1);
-                    let outputs = outputs.into_iter().zip(backward).map(|(a, b)| join(a, b));
-                    (outputs.collect(), join(end, backward_end))
+                    let (backward, backward_end) = run(gru, &in_order.clone().reversed());
+                    (
+                        Tensor::cat(vec![outputs, backward], 2),
+                        Tensor::cat(vec![end, backward_end], 1),
+                    )
                 }
                 None => (outputs, end),
             };
-            states = outputs;
+            states = Some(outputs);
             last.push(end);
         }
         Encoded {
-            states: Tensor::stack(states, 1),
+            states: states.expect("a configuration has at least one layer"),
             last,
-        }
-    }
-}
-
-/// The end of each source: padding must not change a state.
-struct Ends {
-    /// For each step, 1 where the step is a token and 0 where it is padding, `[batch, 1]`; `None` where no source
-    /// has ended yet.
-    is_token: Vec<Option<Tensor<2>>>,
-}
-
-impl Ends {
-    fn new(source: &Source, device: &Device) -> Self {
-        let lens = source.lens();
-        let shortest = lens.iter().copied().min().unwrap_or(0);
-        let is_token = (0..source.num_tokens())
-            .map(|step| {
-                (step >= shortest).then(|| {
-                    let flags: Vec<f32> = lens.iter().map(|&len| f32::from(step < len)).collect();
-                    Tensor::from_data(TensorData::new(flags, [lens.len(), 1]), device)
-                })
-            })
-            .collect();
-        Self { is_token }
-    }
-
-    /// The state after a step: `next` where the step is a token, `previous` where it is padding.
-    fn hold(&self, step: usize, next: Tensor<2>, previous: Tensor<2>) -> Tensor<2> {
-        match &self.is_token[step] {
-            Some(is_token) => previous.clone() + (next - previous) * is_token.clone(),
-            None => next,
         }
     }
 }

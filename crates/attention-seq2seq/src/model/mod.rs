@@ -2,11 +2,10 @@
 
 mod decoder;
 mod encoder;
-mod gru;
+mod gates;
 
 pub use decoder::{Decoder, DecoderConfig};
 pub use encoder::{Encoded, Encoder, EncoderConfig};
-pub use gru::{Gru, GruConfig};
 
 use attention_core::{Mask, Memory, StatefulAttention};
 use burn::config::Config;

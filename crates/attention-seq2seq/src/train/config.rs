@@ -21,7 +21,7 @@ pub struct TrainConfig {
     /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
     /// resumed with more epochs follows the longer cosine from its last step.
     pub learning_rate: f64,
-    /// The norm to which the gradient of each parameter is clipped.
+    /// The norm to which the gradient of all parameters together is clipped.
     pub clip: f32,
     /// The number of epochs without a lower validation loss after which training stops.
     pub patience: usize,

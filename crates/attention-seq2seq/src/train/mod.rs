@@ -1,5 +1,6 @@
 //! Training with `burn-train`.
 
+mod clip;
 mod config;
 mod metric;
 mod progress;

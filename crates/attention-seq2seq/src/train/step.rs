@@ -7,6 +7,7 @@ use burn::tensor::{ExecutionError, Int, Tensor, TensorData};
 use burn::train::metric::{Adaptor, CerInput, LossInput};
 use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 
+use super::clip::clip_by_norm;
 use super::metric::ExactMatchInput;
 use crate::batch::Batch;
 use crate::model::{ForwardOutput, Seq2Seq};
@@ -39,12 +40,28 @@ use crate::vocab::Vocab;
 pub struct Trainee<A: StatefulAttention> {
     /// The model.
     pub model: Seq2Seq<A>,
+    /// The norm to which gradients are clipped.
+    #[module(skip)]
+    clip: Option<f32>,
 }
 
 impl<A: StatefulAttention> Trainee<A> {
     /// A model to train.
     pub fn new(model: Seq2Seq<A>) -> Self {
-        Self { model }
+        Self { model, clip: None }
+    }
+
+    /// Clips the gradients of each step to a norm, that of all parameters together.
+    ///
+    /// # Panics
+    /// If the norm is not above 0.
+    pub fn with_clip(self, norm: f32) -> Self {
+        assert!(
+            norm > 0.0,
+            "Trainee: norm to clip to expected above 0, got {norm}"
+        );
+        let clip = Some(norm);
+        Self { clip, ..self }
     }
 
     /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token; and the logits.
@@ -129,7 +146,11 @@ impl<A: StatefulAttention> TrainStep for Trainee<A> {
             outputs: outputs.mask_fill(padding, Vocab::PAD),
             targets: batch.target,
         };
-        TrainOutput::new(self, gradients, output)
+        let mut output = TrainOutput::new(self, gradients, output);
+        if let Some(norm) = self.clip {
+            output.grads = clip_by_norm(output.grads, self, norm);
+        }
+        output
     }
 }
 

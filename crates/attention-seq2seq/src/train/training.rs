@@ -5,7 +5,6 @@ use std::path::Path;
 use attention_core::StatefulAttention;
 use burn::data::dataloader::DataLoaderBuilder;
 use burn::data::dataset::InMemDataset;
-use burn::grad_clipping::GradientClippingConfig;
 use burn::lr_scheduler::LrSchedulerRecord;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::module::Module;
@@ -105,7 +104,7 @@ impl<A: StatefulAttention + 'static> Training<A> {
         } = self;
         config.check()?;
         check_counts(train.len(), valid.len())?;
-        let trainee = Trainee::new(model);
+        let trainee = Trainee::new(model).with_clip(config.clip);
         if let Some(epoch) = resume_from {
             check_checkpoint(&trainee, &run, epoch)?;
         }
@@ -125,10 +124,7 @@ impl<A: StatefulAttention + 'static> Training<A> {
                 .with_min_lr(config.learning_rate * 0.01)
                 .init()
                 .map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))?;
-        let optimizer = AdamConfig::new()
-            .with_epsilon(1e-8)
-            .with_grad_clipping(Some(GradientClippingConfig::Norm(config.clip)))
-            .init();
+        let optimizer = AdamConfig::new().with_epsilon(1e-8).init();
 
         let loss = LossMetric::new();
         let lowest_loss = MetricCheckpointingStrategy::new(

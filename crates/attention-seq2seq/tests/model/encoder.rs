@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use attention_seq2seq::{Encoder, EncoderConfig, Gru, Source};
+use attention_core::recurrent::Gru;
+use attention_seq2seq::{Encoder, EncoderConfig, Source};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use serde::Deserialize;

@@ -51,6 +51,27 @@ fn a_step_measures_tokens_up_to_the_end_of_each_target() {
 }
 
 #[test]
+fn a_step_clips_the_gradients_of_all_parameters_together() {
+    let model = drawn_model(AttentionKind::Additive, &config(), 17);
+    let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));
+    let gradients = |trainee: &Trainee<AnyAttention>| {
+        step_gradients(trainee, TrainStep::step(trainee, batch.clone()).grads)
+    };
+    let whole = gradients(&Trainee::new(model.clone()));
+    let norm = whole.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let clipped = gradients(&Trainee::new(model).with_clip(norm as f32 / 4.0));
+    let expected: Vec<f64> = whole.iter().map(|x| x / 4.0).collect();
+    assert_close("gradients", &clipped, &expected, 1e-6);
+}
+
+#[test]
+#[should_panic(expected = "norm to clip to expected above 0, got -1")]
+fn a_negative_norm_to_clip_to_is_refused() {
+    let model = drawn_model(AttentionKind::Additive, &config(), 17);
+    let _ = Trainee::new(model).with_clip(-1.0);
+}
+
+#[test]
 fn a_training_step_has_the_gradients_of_its_loss() {
     let trainee = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 17));
     let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));

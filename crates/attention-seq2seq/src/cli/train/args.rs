@@ -89,7 +89,7 @@ pub(crate) struct TrainArgs {
     /// Adam's learning rate at the start; it falls along a cosine.
     #[arg(long, value_name = "RATE", default_value_t = TrainConfig::default().learning_rate)]
     pub(super) learning_rate: f64,
-    /// The norm to which the gradient of each parameter is clipped.
+    /// The norm to which the gradient of all parameters together is clipped.
     #[arg(long, value_name = "NORM", default_value_t = TrainConfig::default().clip)]
     pub(super) clip: f32,
     /// Stop after this many epochs without a lower validation loss.
