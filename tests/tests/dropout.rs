@@ -1,4 +1,5 @@
-//! Dropout on the weights. `Device::seed` belongs to the process: this is a program of its own, and its tests hold a lock.
+//! Dropout on the weights. `Device::seed` belongs to the process: this is a program of its own, and its tests hold a
+//! lock.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

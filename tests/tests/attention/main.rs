@@ -19,6 +19,7 @@ mod half_precision;
 mod kernel_smoothing;
 mod large;
 mod layouts;
+mod linear;
 mod many_keys;
 mod masked_softmax;
 mod masks;

@@ -1,9 +1,9 @@
-//! Recurrent layers and linear ones: PyTorch's results, and the same numbers on every device.
+//! Recurrent layers: PyTorch's results, and the same numbers on every device.
 
 use std::collections::BTreeMap;
 
+use attention_core::ops;
 use attention_core::recurrent::{Gru, GruConfig, Lstm, LstmConfig, LstmState, Steps};
-use attention_core::{linear, ops};
 use attention_tests::{Array, assert_close, device, panic_message, reference_path};
 use burn::module::Param;
 use burn::nn::Linear;
@@ -390,90 +390,6 @@ fn what_does_not_fit_is_refused() {
         assert!(
             message.contains("last axis of the input expected 3"),
             "{message}"
-        );
-    });
-}
-
-/// `linear` against Burn's own operations: contiguous, transposed and sliced operands.
-#[test]
-fn linear_is_the_product_and_its_gradients() {
-    device::each_training(|device| {
-        let (rows, size, to) = (37, 21, 70);
-        for layout in ["contiguous", "transposed", "sliced"] {
-            let leaf = |seed: u64, shape: [usize; 2]| {
-                let [rows, columns] = shape;
-                let stored = match layout {
-                    "contiguous" => [rows, columns],
-                    "transposed" => [columns, rows],
-                    _ => [rows + 2, columns + 3],
-                };
-                Array::draw(seed, &stored)
-                    .tensor::<2>(device, DType::F32)
-                    .require_grad()
-            };
-            let view = |leaf: &Tensor<2>, [rows, columns]: [usize; 2]| match layout {
-                "contiguous" => leaf.clone(),
-                "transposed" => leaf.clone().transpose(),
-                _ => leaf.clone().slice([1..rows + 1, 2..columns + 2]),
-            };
-            let (input, weight) = (leaf(1, [rows, size]), leaf(2, [size, to]));
-            let bias = Array::draw(3, &[to])
-                .tensor::<1>(device, DType::F32)
-                .require_grad();
-            let gradient = Array::draw(4, &[rows, to]).tensor::<2>(device, DType::F32);
-            let run = |is_ours: bool| {
-                let (x, w) = (view(&input, [rows, size]), view(&weight, [size, to]));
-                let output = match is_ours {
-                    true => linear(x, w, Some(bias.clone())),
-                    false => x.matmul(w) + bias.clone().unsqueeze::<2>(),
-                };
-                let gradients = (output.clone() * gradient.clone()).sum().backward();
-                [
-                    Array::read(output),
-                    Array::read(input.grad(&gradients).unwrap()),
-                    Array::read(weight.grad(&gradients).unwrap()),
-                    Array::read(bias.grad(&gradients).unwrap()),
-                ]
-            };
-            for (got, expected) in run(true).iter().zip(&run(false)) {
-                assert_close(layout, got, expected, 1e-6);
-            }
-        }
-    });
-}
-
-/// A tensor that is both operands gets both gradients; one that is not tracked costs none.
-#[test]
-fn linear_of_itself_and_of_constants() {
-    device::each_training(|device| {
-        let square = Array::draw(1, &[20, 20])
-            .tensor::<2>(device, DType::F32)
-            .require_grad();
-        let ours = linear(square.clone(), square.clone(), None)
-            .sum()
-            .backward();
-        let burns = square.clone().matmul(square.clone()).sum().backward();
-        let [ours, burns] = [ours, burns].map(|of| Array::read(square.grad(&of).unwrap()));
-        assert_close("square", &ours, &burns, 1e-6);
-
-        let constant = Array::draw(2, &[3, 20]).tensor::<2>(device, DType::F32);
-        let loss = linear(constant.clone(), square.clone(), None).sum();
-        let ours = Array::read(square.grad(&loss.backward()).unwrap());
-        let burns = constant.clone().matmul(square.clone()).sum().backward();
-        assert_close(
-            "weight",
-            &ours,
-            &Array::read(square.grad(&burns).unwrap()),
-            1e-6,
-        );
-        let loss = linear(square.clone(), constant.clone().transpose(), None).sum();
-        let ours = Array::read(square.grad(&loss.backward()).unwrap());
-        let burns = square.clone().matmul(constant.transpose()).sum().backward();
-        assert_close(
-            "input",
-            &ours,
-            &Array::read(square.grad(&burns).unwrap()),
-            1e-6,
         );
     });
 }

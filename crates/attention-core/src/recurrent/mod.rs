@@ -1,8 +1,8 @@
 //! Recurrent layers that train as one operation: GRU and LSTM, one layer in one direction.
 //!
-//! On the CPU a layer runs in kernels of `attention-kernels`, all steps in one call: examples are shared among threads,
-//! and the gradients of the weights are one product over all steps. Elsewhere it is composed of a step's operations, with
-//! the same gradient.
+//! On the CPU a layer runs in kernels of `attention-kernels`, all steps in one call: examples are shared among
+//! threads, and the gradients of the weights are one product over all steps. Elsewhere it is composed of a step's
+//! operations, with the same gradient.
 //!
 //! ```
 //! use attention_core::recurrent::{GruConfig, Steps};

@@ -1,8 +1,8 @@
 //! Products of matrices that are larger than a cache, those of linear layers and of their gradients.
 //!
-//! The right operand is packed into panels, a block of [`PRODUCT_STEPS`] rows and [`PRODUCT_COLUMNS`] columns at a time,
-//! and tasks multiply it with some rows of the left one each. What a task takes depends on the sizes alone, and each sum
-//! is taken in one order, so that the number of threads changes no bit.
+//! The right operand is packed into panels, a block of [`PRODUCT_STEPS`] rows and [`PRODUCT_COLUMNS`] columns at a
+//! time, and tasks multiply it with some rows of the left one each. What a task takes depends on the sizes alone, and
+//! each sum is taken in one order, so that the number of threads changes no bit.
 
 mod matrix;
 mod pack;
@@ -57,8 +57,8 @@ pub fn product<E: Real>(
     E::product(level, left, right, start, out);
 }
 
-/// Writes the sums of the columns of a contiguous matrix, which has as many columns as there are sums: the gradient of a
-/// linear layer's bias.
+/// Writes the sums of the columns of a contiguous matrix, which has as many columns as there are sums: the gradient of
+/// a linear layer's bias.
 ///
 /// # Panics
 /// If the elements are not whole rows.

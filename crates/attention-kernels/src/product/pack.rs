@@ -68,8 +68,8 @@ impl<'a, E: Real> Panels<'a, E> {
         }
     }
 
-    /// `out = left matrix`, or added to what `start` says; for few rows. The operands' rows are strided, by the second of
-    /// each pair. Columns of `out` up to the next multiple of the lanes are written too.
+    /// `out = left matrix`, or added to what `start` says; for few rows. The operands' rows are strided, by the second
+    /// of each pair. Columns of `out` up to the next multiple of the lanes are written too.
     #[inline(always)]
     pub(crate) fn multiply<S: Simd<E>>(
         &self,

@@ -4,8 +4,8 @@ use super::activation::{sigmoid, tanh};
 use crate::Real;
 use crate::simd::Simd;
 
-/// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden share of n in a GRU, i, f, g
-/// and o in an LSTM.
+/// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden share of n in a GRU, i, f,
+/// g and o in an LSTM.
 pub(super) const SAVED: usize = 4;
 
 /// A recurrent cell with `G` gates, whose state is `N` vectors, the first of them its output.

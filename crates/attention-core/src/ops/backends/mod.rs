@@ -4,8 +4,8 @@
 //! | backend | runs |
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `attention-kernels`, in training too |
-//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too; a recurrent layer as |
-//! | | its definition, which is one node in training, with a gradient of its own |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too; a recurrent |
+//! | | layer as its definition, one node in training, with a gradient of its own |
 //!
 //! What has no kernel, or one that a device has not the means for, is composed from Burn's operations: the definition.
 
