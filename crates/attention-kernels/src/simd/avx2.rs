@@ -8,7 +8,7 @@ use super::{Simd, register_methods, registers, square_len, token};
 
 token!(
     /// Proof that the machine has AVX2 and FMA.
-    Avx2, is_x86_feature_detected, ["avx2", "fma"]
+    Avx2, run_avx2, is_x86_feature_detected, ["avx2", "fma"]
 );
 
 array_simd!(Avx2, f64, lanes: 8, registers: 16, mul_add: f64::mul_add);

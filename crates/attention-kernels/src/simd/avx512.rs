@@ -8,7 +8,7 @@ use super::{Simd, register_methods, registers, square_len, token};
 
 token!(
     /// Proof that the machine has AVX-512 F and DQ, AVX2 and FMA.
-    Avx512, is_x86_feature_detected, ["avx512f", "avx512dq", "avx2", "fma"]
+    Avx512, run_avx512, is_x86_feature_detected, ["avx512f", "avx512dq", "avx2", "fma"]
 );
 
 array_simd!(Avx512, f64, lanes: 8, registers: 32, mul_add: f64::mul_add);

@@ -119,17 +119,14 @@ macro_rules! float {
             }
 
             fn dispatch<J: Job<Self>>(level: Level, job: J) -> J::Output {
-                // SAFETY: each token is only made where its instruction set was detected.
-                unsafe {
-                    match level.0 {
-                        Kind::Portable(simd) => simd.call(job),
-                        #[cfg(target_arch = "x86_64")]
-                        Kind::Avx2(simd) => simd.call(job),
-                        #[cfg(target_arch = "x86_64")]
-                        Kind::Avx512(simd) => simd.call(job),
-                        #[cfg(target_arch = "aarch64")]
-                        Kind::Neon(simd) => simd.call(job),
-                    }
+                match level.0 {
+                    Kind::Portable(simd) => simd.call(job),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Avx2(simd) => simd.call(job),
+                    #[cfg(target_arch = "x86_64")]
+                    Kind::Avx512(simd) => simd.call(job),
+                    #[cfg(target_arch = "aarch64")]
+                    Kind::Neon(simd) => simd.call(job),
                 }
             }
         }

@@ -57,8 +57,7 @@ impl<E: Float> Product<'_, E> {
     /// Computes it in a function of its own: the register blocks are compiled once for each instruction set.
     #[inline(always)]
     pub(crate) fn compute<S: Simd<E>>(self, simd: S) {
-        // SAFETY: the token is only made where its instruction set was detected.
-        unsafe { simd.call(self) };
+        simd.call(self);
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Simd, register_methods, registers, token};
 
 token!(
     /// Proof that the machine has NEON.
-    Neon, is_aarch64_feature_detected, ["neon"]
+    Neon, run_neon, is_aarch64_feature_detected, ["neon"]
 );
 
 array_simd!(Neon, f64, lanes: 8, registers: 16, mul_add: f64::mul_add);

@@ -1,23 +1,54 @@
 //! Tokens: values that only a machine with the instructions can make.
 
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon;
 use super::{Float, Simd};
+#[cfg(target_arch = "x86_64")]
+use super::{avx2::Avx2, avx512::Avx512};
+
+/// Defines the function of a job that is compiled for an instruction set.
+///
+/// These functions are the job's, and not the token's, whose trait could have a generic one: rustc puts a method into
+/// the codegen unit of its `Self`, so that the kernels are compiled side by side and not all of an instruction set in one
+/// unit.
+macro_rules! compiled_for {
+    ($run:ident, $token:ident, [$($feature:tt),*]) => {
+        /// Does the work in a function of its own, compiled for one instruction set.
+        ///
+        /// # Safety
+        /// The machine must have the instruction set, as it has for whoever holds the token. The signature asks once
+        /// more, because only a function that is unsafe to call may be compiled for instructions in a trait.
+        #[inline(never)]
+        $(#[target_feature(enable = $feature)])*
+        unsafe fn $run(self, token: $token) -> Self::Output
+        where
+            $token: Simd<E>,
+        {
+            self.run(token)
+        }
+    };
+}
 
 /// Work for one thread, generic over the instruction set.
-pub(crate) trait Job<E: Float> {
+pub(crate) trait Job<E: Float>: Sized {
     type Output;
 
     /// Does the work. Implementations are `#[inline(always)]`, and so is what they call in inner loops.
     fn run<S: Simd<E>>(self, simd: S) -> Self::Output;
+
+    compiled_for!(run_portable, Portable, []);
+    #[cfg(target_arch = "x86_64")]
+    compiled_for!(run_avx2, Avx2, ["avx2", "fma"]);
+    #[cfg(target_arch = "x86_64")]
+    compiled_for!(run_avx512, Avx512, ["avx512f", "avx512dq", "avx2", "fma"]);
+    #[cfg(target_arch = "aarch64")]
+    compiled_for!(run_neon, Neon, ["neon"]);
 }
 
 /// Proof that the machine has an instruction set.
 pub(crate) trait Token: Copy + Send + Sync + 'static {
-    /// Does the work in a function of its own, which is compiled once for each job and instruction set.
-    ///
-    /// # Safety
-    /// The machine must have the instruction set, as it has for whoever holds the token. The signature asks once more,
-    /// because only a function that is unsafe to call may be compiled for instructions in an implementation of a trait.
-    unsafe fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
+    /// Does the work in the job's function for the instruction set.
+    fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
     where
         Self: Simd<E>;
 
@@ -31,19 +62,20 @@ pub(crate) trait Token: Copy + Send + Sync + 'static {
 pub(crate) struct Portable;
 
 impl Token for Portable {
-    #[inline(never)]
-    unsafe fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
+    #[inline(always)]
+    fn call<E: Float, J: Job<E>>(self, job: J) -> J::Output
     where
         Self: Simd<E>,
     {
-        job.run(self)
+        // SAFETY: it has no instructions that a machine may lack.
+        unsafe { job.run_portable(self) }
     }
 }
 
 /// Defines the token of an instruction set by the features that it is made of.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! token {
-    ($(#[$doc:meta])* $token:ident, $detected:ident, [$($feature:tt),+]) => {
+    ($(#[$doc:meta])* $token:ident, $run:ident, $detected:ident, [$($feature:tt),+]) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) struct $token(());
@@ -57,13 +89,13 @@ macro_rules! token {
         }
 
         impl $crate::simd::Token for $token {
-            #[inline(never)]
-            $(#[target_feature(enable = $feature)])+
-            unsafe fn call<E: $crate::simd::Float, J: $crate::simd::Job<E>>(self, job: J) -> J::Output
+            #[inline(always)]
+            fn call<E: $crate::simd::Float, J: $crate::simd::Job<E>>(self, job: J) -> J::Output
             where
                 Self: Simd<E>,
             {
-                job.run(self)
+                // SAFETY: the token is only made where its instruction set was detected.
+                unsafe { job.$run(self) }
             }
         }
     };
