@@ -16,6 +16,7 @@ mod attention;
 mod attention_config;
 mod checks;
 mod device_limits;
+mod embedding_table;
 #[cfg(feature = "pytorch")]
 pub mod import;
 mod linear;
@@ -68,7 +69,9 @@ pub use stateful::{
     MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
 };
 
-pub use linear::linear;
+pub use embedding_table::EmbeddingTable;
+pub use linear::{PackedLinear, linear};
+pub use ops::cross_entropy;
 
 pub use device_limits::{DeviceLimits, device_limits};
 #[cfg(feature = "autodiff")]

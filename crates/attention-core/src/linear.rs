@@ -4,7 +4,7 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 
 use crate::checks::assert_fits;
-use crate::ops;
+use crate::ops::{self, SharedWeight};
 
 /// `input weight + bias` along the last axis, all rows in one product: what [`Linear::forward`] computes. In `f32` and
 /// `f64` on the CPU it is multiplied by this crate's products, forward and backward.
@@ -31,6 +31,59 @@ pub fn linear<const D: usize>(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
 ) -> Tensor<D> {
+    apply(input, weight, bias, None)
+}
+
+/// A linear layer for many calls in one pass, as by the steps of a decoder: its weight is packed once for all of them,
+/// and the weight's gradient is one product of all calls.
+///
+/// ```
+/// use attention_core::PackedLinear;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let layer = LinearConfig::new(5, 5).init(&device);
+/// let packed = PackedLinear::new(layer.weight.val(), layer.bias.as_ref().map(|bias| bias.val()));
+/// let mut state = Tensor::<2>::ones([2, 5], &device);
+/// for _ in 0..3 {
+///     state = packed.forward(state);
+/// }
+/// assert_eq!(state.dims(), [2, 5]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct PackedLinear {
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    shared: SharedWeight,
+}
+
+impl PackedLinear {
+    /// A layer of `weight`, `[in, out]`, and `bias`, `[out]`.
+    pub fn new(weight: Tensor<2>, bias: Option<Tensor<1>>) -> Self {
+        Self {
+            weight,
+            bias,
+            shared: SharedWeight::default(),
+        }
+    }
+
+    /// `input weight + bias` along the last axis, as by [`linear`].
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        let weight = self.shared.read(self.weight.clone());
+        apply(input, weight, self.bias.clone(), Some(self.shared.clone()))
+    }
+}
+
+fn apply<const D: usize>(
+    input: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    shared: Option<SharedWeight>,
+) -> Tensor<D> {
     let mut dims = input.dims();
     let [from, to] = weight.dims();
     assert!(
@@ -43,7 +96,7 @@ pub fn linear<const D: usize>(
     if rows == 0 {
         return Tensor::zeros(dims, options);
     }
-    let output = ops::linear(input.reshape([rows, from]), weight, bias);
+    let output = ops::linear(input.reshape([rows, from]), weight, bias, shared);
     output.reshape(dims)
 }
 

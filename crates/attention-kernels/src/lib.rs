@@ -6,9 +6,11 @@ mod philox;
 mod rows;
 
 mod additive;
+mod cross_entropy;
 mod dot;
 mod product;
 mod recurrent;
+mod scatter;
 mod softmax;
 
 mod checks;
@@ -29,14 +31,16 @@ pub use additive::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
     AdditiveScoreGradients, AdditiveScoreInputs,
 };
+pub use cross_entropy::{CrossEntropyGradients, CrossEntropyInputs};
 pub use deferred::accumulate_deferred;
 pub use dot::{
     DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
 };
-pub use product::{Matrix, ProductStart, column_sums, product};
+pub use product::{Matrix, Packing, ProductStart, column_sums, product, product_packed};
 pub use recurrent::{
     GruInputs, LstmInputs, RECURRENT_SAVED, RecurrentGradients, RecurrentInputs, RecurrentOutputs,
 };
+pub use scatter::add_rows;
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::AttentionOutputs;
 

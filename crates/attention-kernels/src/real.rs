@@ -5,8 +5,9 @@ use crate::dot::DotProductScore;
 use crate::simd::{Float, Level};
 use crate::stream::{Attention, Gradients};
 use crate::{
-    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, GruInputs, LstmInputs, Mask,
-    Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, Rows, deferred, product, recurrent,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, CrossEntropyGradients,
+    CrossEntropyInputs, GruInputs, LstmInputs, Mask, Matrix, Packing, ProductStart,
+    RecurrentGradients, RecurrentOutputs, Rows, cross_entropy, deferred, product, recurrent,
     softmax, stream,
 };
 
@@ -93,6 +94,7 @@ compiled! {
         level: Level,
         left: Matrix<Self>,
         right: Matrix<Self>,
+        packing: Option<&Packing<Self>>,
         start: ProductStart<Self>,
         out: &mut [Self],
     ) = product::compute;
@@ -121,6 +123,12 @@ compiled! {
         outputs: &RecurrentOutputs<Self>,
         gradients: RecurrentGradients<Self>,
     ) = recurrent::backward::<Self, recurrent::Lstm, _, _>;
+    fn cross_entropy(
+        inputs: &CrossEntropyInputs<Self>,
+        level: Level,
+        predictions: &mut [usize],
+        gradients: Option<CrossEntropyGradients<Self>>,
+    ) -> f64 = cross_entropy::compute;
     fn masked_softmax(level: Level, mask: &Mask, scores: Rows<Self>, weights: &mut [Self]) = softmax::forward;
     fn masked_softmax_backward(
         level: Level,

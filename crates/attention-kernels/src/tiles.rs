@@ -18,6 +18,8 @@
 //! | L2, L3 | [`PRODUCT_STEPS`], [`PRODUCT_COLUMNS`] | large products: a packed block is at most 4 MiB of `f32` |
 //! | the cores | [`PRODUCT_ROWS`], [`PRODUCT_TASKS`] | tasks of large products |
 //! | the cores | [`RECURRENT_ROWS`] | tasks of a recurrent layer |
+//! | the cores | [`SCATTER_TASKS`] | tasks of rows that are added to a table |
+//! | L3, memory | [`CROSS_ENTROPY_LOGITS`], [`CROSS_ENTROPY_ROWS`] | rows at a time in a cross-entropy |
 //! | rounding | [`SUMMED_ROWS`] | sums of columns |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | packing | [`PACKED_ROWS`] | products: it does not pay |
@@ -128,6 +130,15 @@ pub(crate) const PRODUCT_TASKS: usize = 16;
 
 /// Rows that are summed by themselves in the sums of columns.
 pub(crate) const SUMMED_ROWS: usize = 64;
+
+/// Logits that are there at a time in a cross-entropy: 8 MiB of `f32`, which the products around them take from L3.
+pub(crate) const CROSS_ENTROPY_LOGITS: usize = 1 << 21;
+
+/// The fewest rows at a time in a cross-entropy: each reads the packed weight and adds to its gradient once.
+pub(crate) const CROSS_ENTROPY_ROWS: usize = 192;
+
+/// Tasks of rows that are added to a table: each looks at all indices.
+pub(crate) const SCATTER_TASKS: usize = 16;
 
 /// The most examples in a task of a recurrent layer. More read the packed weights less often, fewer leave more tasks.
 pub(crate) const RECURRENT_ROWS: usize = 16;

@@ -5,7 +5,9 @@
 #[path = "support/random.rs"]
 mod random;
 
-use attention_kernels::{Level, Matrix, ProductStart, Real, column_sums, product};
+use attention_kernels::{
+    Level, Matrix, Packing, ProductStart, Real, column_sums, product, product_packed,
+};
 use random::Random;
 
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +99,19 @@ fn run<E: Real>(level: Level, case: Case) -> (Vec<E>, f64) {
         ),
         Start::Sum => (ProductStart::Sum, before.clone()),
     };
+    // Packed by one call, found by the next.
+    let packing = Packing::default();
+    let packed = [(); 2].map(|()| {
+        let mut out = out.clone();
+        let right = (right.matrix(), &packing);
+        product_packed(level, left.matrix(), right, start, &mut out);
+        out
+    });
     product(level, left.matrix(), right.matrix(), start, &mut out);
+    let bits = |out: &[E]| -> Vec<u64> { out.iter().map(|x| x.to_f64().to_bits()).collect() };
+    for packed in packed {
+        assert!(bits(&packed) == bits(&out), "{case:?}, packed");
+    }
     let mut error = 0.0_f64;
     // All of a small result, and some of a large one.
     let stride = (rows * columns / 3000).max(1);

@@ -5,6 +5,7 @@
 mod additive;
 mod additive_family;
 mod additive_options;
+mod cross_entropy;
 mod custom_score;
 mod decoding;
 mod determinism;
@@ -29,6 +30,7 @@ mod multi_head;
 mod multi_head_references;
 mod normalized_attention;
 mod normalizers;
+mod packed_weights;
 mod padding;
 mod parity;
 mod position_errors;

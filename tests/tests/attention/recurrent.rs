@@ -195,7 +195,8 @@ fn run(cell: ops::Cell, steps: &Steps, device: &Device) -> Vec<Array> {
     let initial = leaf(4, &[cell.states(), batch, size]);
     let initial = initial.tensor::<3>(device, DType::F32).require_grad();
     let hidden = (weight.clone(), bias.clone());
-    let states = ops::recurrent(cell, gates.clone(), hidden, initial.clone(), steps.clone());
+    let (starts, steps) = (initial.clone(), steps.clone());
+    let states = ops::recurrent(cell, gates.clone(), hidden, None, starts, steps);
     let gradient = leaf(5, &[cell.states(), batch, count, size]).tensor::<4>(device, DType::F32);
     let gradients = (states.clone() * gradient).sum().backward();
     vec![

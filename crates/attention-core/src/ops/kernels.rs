@@ -6,12 +6,16 @@ use burn::tensor::{DType, Shape};
 
 use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
+use super::cross_entropy::CrossEntropyInputs;
+use super::cross_entropy::cpu::Unscaled;
 use super::deferred_gradients::{Deferral, Deferred};
 use super::dot_product_attention::DotProductAttentionInputs;
 use super::linear::LinearInputs;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
 use super::recurrent::{Recurred, RecurrentInputs};
+use super::select_rows::SelectRowsInputs;
+use super::select_rows::cpu::Selected;
 
 /// The kernels of a backend: a line for each operation that may have one.
 pub struct Kernels<B: Backend> {
@@ -25,7 +29,9 @@ pub struct Kernels<B: Backend> {
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
     pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
     pub(super) pack_additive_keys: Option<fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>>,
-    pub(super) linear: Option<LinearKernel<B>>,
+    pub(super) linear: Option<Kernel<B, LinearInputs<B>, LinearInputs<B>, 3>>,
+    pub(super) select_rows: Option<Kernel<B, SelectRowsInputs<B>, Selected<B>, 1>>,
+    pub(super) cross_entropy: Option<LossKernel<B>>,
     pub(super) recurrent: Option<RecurrentKernel<B>>,
     /// The gradient of a tensor, from what its readers deposited.
     pub(super) sum_deferred: Option<SumDeferred<B>>,
@@ -44,6 +50,8 @@ impl<B: Backend> Kernels<B> {
         masked_softmax: None,
         pack_additive_keys: None,
         linear: None,
+        select_rows: None,
+        cross_entropy: None,
         recurrent: None,
         sum_deferred: None,
     };
@@ -61,25 +69,42 @@ pub(super) struct Kernel<B: Backend, I, S, const N: usize> {
     pub(super) forward: fn(I) -> (FloatTensor<B>, S),
     /// The gradients, from what was saved and the gradient of the result; in the order in which the inputs name their
     /// tensors.
-    pub(super) backward: fn(S, FloatTensor<B>, Deferral) -> [Gradient<B>; N],
+    pub(super) backward: Backward<B, S, N>,
 }
 
-/// A linear layer.
-pub(super) struct LinearKernel<B: Backend> {
-    pub(super) forward: fn(&LinearInputs<B>) -> FloatTensor<B>,
-    pub(super) backward: LinearBackward<B>,
+/// From what was saved and the gradient of the result.
+pub(super) type Backward<B, S, const N: usize> =
+    fn(S, FloatTensor<B>, Asked<N>) -> [Gradient<B>; N];
+
+/// Which gradients a backward pass asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<const N: usize> {
+    /// Whether someone wants each of them; one that nobody wants may be left out.
+    pub(super) wanted: [bool; N],
+    pub(super) deferral: Deferral,
 }
 
-/// The gradients of input, weight and bias, of those that are wanted.
-pub(super) type LinearBackward<B> =
-    fn(LinearInputs<B>, FloatTensor<B>, [bool; 3]) -> [Option<FloatTensor<B>>; 3];
+impl<const N: usize> Asked<N> {
+    /// All, whole.
+    #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
+    pub(super) const ALL: Self = Self {
+        wanted: [true; N],
+        deferral: Deferral::Forbidden,
+    };
+}
 
-/// A recurrent layer; it runs on every device.
-pub(super) struct RecurrentKernel<B: Backend> {
+/// An operation whose forward pass does more where a backward pass is to come; it runs on every device.
+pub(super) struct TrainedKernel<B: Backend, I, S, const N: usize> {
     /// Without what the backward pass needs.
-    pub(super) infer: fn(RecurrentInputs<B>) -> FloatTensor<B>,
-    pub(super) train: Kernel<B, RecurrentInputs<B>, Recurred<B>, 4>,
+    pub(super) infer: fn(I) -> FloatTensor<B>,
+    pub(super) train: Kernel<B, I, S, N>,
 }
+
+/// A recurrent layer.
+pub(super) type RecurrentKernel<B> = TrainedKernel<B, RecurrentInputs<B>, Recurred<B>, 4>;
+
+/// A linear layer with its loss.
+pub(super) type LossKernel<B> = TrainedKernel<B, CrossEntropyInputs<B>, Unscaled<B>, 3>;
 
 /// A fused attention: gradients of queries, keys, values, and of the weight or bias.
 pub(super) type AttentionKernel<B, I> = Kernel<B, I, Attended<B, I>, 4>;
@@ -100,7 +125,7 @@ pub(super) struct Attended<B: Backend, I> {
 /// The gradient of one tensor.
 #[derive(Clone, Debug)]
 pub(super) enum Gradient<B: Backend> {
-    /// The tensor is absent.
+    /// The tensor is absent, or nobody wants its gradient.
     Absent,
     /// The gradient itself.
     Whole(FloatTensor<B>),

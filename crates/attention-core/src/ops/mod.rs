@@ -19,6 +19,7 @@ mod additive_attention;
 mod additive_score;
 mod backends;
 mod chunked;
+mod cross_entropy;
 mod deferred_gradients;
 mod dot_product_attention;
 mod dot_product_score;
@@ -36,6 +37,8 @@ mod masked_softmax;
 mod optional;
 mod pack_additive_keys;
 mod recurrent;
+mod select_rows;
+mod shared_weight;
 mod weighted_sum;
 
 pub use additive_attention::additive_attention;
@@ -43,6 +46,7 @@ pub use additive_score::additive_score;
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
 pub(crate) use backends::is_in_host_memory;
+pub use cross_entropy::cross_entropy;
 pub(crate) use deferred_gradients::SharedTensor;
 pub use dot_product_attention::dot_product_attention;
 pub use dot_product_score::dot_product_score;
@@ -57,11 +61,13 @@ pub(crate) use masked::{fill_masked, lowest};
 pub use masked_softmax::masked_softmax;
 pub(crate) use pack_additive_keys::pack_additive_keys;
 pub use recurrent::recurrent;
+pub(crate) use select_rows::select_rows;
 pub use weighted_sum::weighted_sum;
 
 pub use additive_attention::AdditiveAttentionInputs;
 pub use additive_score::AdditiveScoreInputs;
 pub use backends::AttentionBackend;
+pub use cross_entropy::CrossEntropyInputs;
 pub use deferred_gradients::{GradientSlot, SharedGradients};
 pub use dot_product_attention::DotProductAttentionInputs;
 pub use dot_product_score::DotProductScoreInputs;
@@ -72,6 +78,8 @@ pub use masked_softmax::MaskedSoftmaxInputs;
 pub use optional::OptionalTensor;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
 pub use recurrent::{Cell, RecurrentInputs, Steps};
+pub use select_rows::SelectRowsInputs;
+pub use shared_weight::SharedWeight;
 pub use weighted_sum::WeightedSumInputs;
 
 use burn::backend::backend_extension;
@@ -167,8 +175,23 @@ pub trait AttentionOps: AttentionBackend {
     #[fusion(default)]
     fn linear(#[extension_type] inputs: LinearInputs<Self>) -> FloatTensor<Self> {
         match Self::KERNELS.which(Self::KERNELS.linear, &inputs.input) {
-            Some(kernel) => (kernel.forward)(&inputs),
+            Some(kernel) => (kernel.forward)(inputs).0,
             None => linear::composed(inputs),
+        }
+    }
+
+    /// `table[indices]`
+    #[fusion(default)]
+    fn select_rows(#[extension_type] inputs: SelectRowsInputs<Self>) -> FloatTensor<Self> {
+        select_rows::composed(inputs)
+    }
+
+    /// A linear layer to classes with its cross-entropy: the loss, and after it the greatest class of each row.
+    #[fusion(default)]
+    fn cross_entropy(#[extension_type] inputs: CrossEntropyInputs<Self>) -> FloatTensor<Self> {
+        match Self::KERNELS.cross_entropy {
+            Some(kernel) => (kernel.infer)(inputs),
+            None => cross_entropy::composed(inputs),
         }
     }
 

@@ -5,7 +5,8 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
-use super::{Steps, layer};
+use super::Steps;
+use super::layer::{self, Hidden};
 use crate::linear::linear;
 use crate::ops::Cell;
 
@@ -103,9 +104,49 @@ impl Gru {
         steps: &Steps,
     ) -> (Tensor<3>, Tensor<2>) {
         let state = initial.clone().map(|initial| initial.unsqueeze_dim::<3>(0));
-        let states = layer::run(Cell::Gru, &self.hidden, gates, state, steps);
+        let states = Hidden::once(&self.hidden).run(Cell::Gru, gates, state, steps);
         let states = states.squeeze_dim::<3>(0);
         let last = layer::last(states.clone(), initial, steps);
         (states, last)
+    }
+
+    /// The layer for one step after the other.
+    pub fn cell(&self) -> GruCell {
+        GruCell(Hidden::shared(&self.hidden))
+    }
+}
+
+/// A [`Gru`] for one step after the other, where a step's input depends on the step before, as in a decoder.
+///
+/// The weight is packed once for all steps, and its gradient is one product of all steps.
+///
+/// ```
+/// use attention_core::recurrent::GruConfig;
+/// use burn::tensor::{Device, Distribution, Tensor};
+///
+/// let device = Device::flex();
+/// let gru = GruConfig::new(5, 7).init(&device);
+/// let cell = gru.cell();
+/// let mut state = Tensor::<2>::zeros([2, 7], &device);
+/// for _ in 0..3 {
+///     let input = Tensor::<3>::random([2, 1, 5], Distribution::Default, &device);
+///     state = cell.forward(gru.gates(input).squeeze_dim(1), state);
+/// }
+/// assert_eq!(state.dims(), [2, 7]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct GruCell(Hidden);
+
+impl GruCell {
+    /// The state after a step, from the input's share of the [`gates`](Gru::gates) and the state before.
+    ///
+    /// # Shapes
+    /// - gates `[batch, 3 * hidden_size]`, state and result `[batch, hidden_size]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn forward(&self, gates: Tensor<2>, state: Tensor<2>) -> Tensor<2> {
+        let [state] = self.0.step(Cell::Gru, gates, [state]);
+        state
     }
 }

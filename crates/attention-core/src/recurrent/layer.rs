@@ -4,7 +4,7 @@ use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 
 use crate::checks::assert_positive;
-use crate::ops::{self, Cell, Steps};
+use crate::ops::{self, Cell, SharedWeight, Steps};
 
 /// The linear layers of input and hidden state, with random parameters as in PyTorch: uniform in
 /// `±1 / sqrt(hidden_size)`.
@@ -32,22 +32,80 @@ pub(super) fn init(
     })
 }
 
-/// The states after each step, `[states, batch, steps, hidden_size]`.
-pub(super) fn run(
-    cell: Cell,
-    hidden: &Linear,
-    gates: Tensor<3>,
-    initial: Option<Tensor<3>>,
-    steps: &Steps,
-) -> Tensor<4> {
-    let weight = whole(hidden.weight.val());
-    let [size, width] = weight.dims();
-    let [batch, ..] = gates.dims();
-    let options = (&gates.device(), gates.dtype());
-    let initial = initial.unwrap_or_else(|| Tensor::zeros([cell.states(), batch, size], options));
-    let bias = hidden.bias.as_ref().map(|bias| whole(bias.val()));
-    let bias = bias.unwrap_or_else(|| Tensor::zeros([width], options));
-    ops::recurrent(cell, gates, (weight, bias), initial, steps.clone())
+/// The linear layer of the hidden state, as calls read it.
+#[derive(Clone, Debug)]
+pub(super) struct Hidden {
+    /// `[hidden_size, gates * hidden_size]`
+    weight: Tensor<2>,
+    /// `[gates * hidden_size]`
+    bias: Option<Tensor<1>>,
+    /// Of many calls.
+    shared: Option<SharedWeight>,
+}
+
+impl Hidden {
+    /// For one call.
+    pub(super) fn once(layer: &Linear) -> Self {
+        Self {
+            weight: whole(layer.weight.val()),
+            bias: layer.bias.as_ref().map(|bias| whole(bias.val())),
+            shared: None,
+        }
+    }
+
+    /// For many calls.
+    pub(super) fn shared(layer: &Linear) -> Self {
+        Self {
+            shared: Some(SharedWeight::default()),
+            ..Self::once(layer)
+        }
+    }
+
+    /// The states after each step, `[states, batch, steps, hidden_size]`.
+    pub(super) fn run(
+        self,
+        cell: Cell,
+        gates: Tensor<3>,
+        initial: Option<Tensor<3>>,
+        steps: &Steps,
+    ) -> Tensor<4> {
+        let [size, width] = self.weight.dims();
+        let [batch, ..] = gates.dims();
+        let options = (&gates.device(), gates.dtype());
+        let zeros = || Tensor::zeros([cell.states(), batch, size], options);
+        let initial = initial.unwrap_or_else(zeros);
+        let bias = self.bias.unwrap_or_else(|| Tensor::zeros([width], options));
+        let weight = match &self.shared {
+            Some(shared) => shared.read(self.weight),
+            None => self.weight,
+        };
+        let hidden = (weight, bias);
+        ops::recurrent(cell, gates, hidden, self.shared, initial, steps.clone())
+    }
+
+    /// The states after one step, `[batch, hidden_size]` each.
+    pub(super) fn step<const N: usize>(
+        &self,
+        cell: Cell,
+        gates: Tensor<2>,
+        states: [Tensor<2>; N],
+    ) -> [Tensor<2>; N] {
+        let dims = states[0].dims();
+        let states = states.map(|state| state.unsqueeze_dim::<3>(0));
+        let states = match states.as_slice() {
+            [state] => state.clone(),
+            _ => Tensor::cat(states.into(), 0),
+        };
+        let gates = gates.unsqueeze_dim::<3>(1);
+        let states = self.clone().run(cell, gates, Some(states), &Steps::all());
+        std::array::from_fn(|n| {
+            let state = match N {
+                1 => states.clone(),
+                _ => states.clone().narrow(0, n, 1),
+            };
+            state.reshape(dims)
+        })
+    }
 }
 
 /// A parameter that may be quantised, as it is multiplied.

@@ -5,7 +5,8 @@ use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
-use super::{Steps, layer};
+use super::Steps;
+use super::layer::{self, Hidden};
 use crate::linear::linear;
 use crate::ops::Cell;
 
@@ -118,12 +119,38 @@ impl Lstm {
         };
         let initial = hidden.clone().zip(cell.clone());
         let initial = initial.map(|(hidden, cell)| Tensor::stack(vec![hidden, cell], 0));
-        let states = layer::run(Cell::Lstm, &self.hidden, gates, initial, steps);
+        let states = Hidden::once(&self.hidden).run(Cell::Lstm, gates, initial, steps);
         let [outputs, cells] = [0, 1].map(|n| states.clone().narrow(0, n, 1).squeeze_dim::<3>(0));
         let state = LstmState {
             hidden: layer::last(outputs.clone(), hidden, steps),
             cell: layer::last(cells, cell, steps),
         };
         (outputs, state)
+    }
+
+    /// The layer for one step after the other.
+    pub fn cell(&self) -> LstmCell {
+        LstmCell(Hidden::shared(&self.hidden))
+    }
+}
+
+/// An [`Lstm`] for one step after the other, where a step's input depends on the step before, as in a decoder.
+///
+/// The weight is packed once for all steps, and its gradient is one product of all steps.
+#[derive(Clone, Debug)]
+pub struct LstmCell(Hidden);
+
+impl LstmCell {
+    /// The state after a step, from the input's share of the [`gates`](Lstm::gates) and the state before.
+    ///
+    /// # Shapes
+    /// - gates `[batch, 4 * hidden_size]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn forward(&self, gates: Tensor<2>, state: LstmState) -> LstmState {
+        let LstmState { hidden, cell } = state;
+        let [hidden, cell] = self.0.step(Cell::Lstm, gates, [hidden, cell]);
+        LstmState { hidden, cell }
     }
 }

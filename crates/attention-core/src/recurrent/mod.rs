@@ -21,5 +21,5 @@ mod layer;
 mod lstm;
 
 pub use crate::ops::Steps;
-pub use gru::{Gru, GruConfig};
-pub use lstm::{Lstm, LstmConfig, LstmState};
+pub use gru::{Gru, GruCell, GruConfig};
+pub use lstm::{Lstm, LstmCell, LstmConfig, LstmState};

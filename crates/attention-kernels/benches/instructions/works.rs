@@ -233,6 +233,7 @@ fn gru(backward: bool) {
         initial: &initial,
         lens: None,
         is_reversed: false,
+        packings: None,
         sizes,
     };
     let level = Level::current();
@@ -247,16 +248,20 @@ fn gru(backward: bool) {
         saved: &saved,
         gradient: &elements(5, rows * size),
     };
-    let [mut to_gates, mut to_weight] = [gates.clone(), weight.clone()];
-    let [mut to_bias, mut to_initial] = [bias.clone(), initial.clone()];
+    let [mut to_gates, mut to_hidden] = [gates.clone(), gates.clone()];
+    let (mut to_initial, mut to_weight) = (initial.clone(), weight.clone());
     counted(|| {
         let gradients = RecurrentGradients {
             gates: &mut to_gates,
-            hidden_weight: &mut to_weight,
-            hidden_bias: &mut to_bias,
+            hidden: &mut to_hidden,
             initial: &mut to_initial,
         };
         layer.backward(level, &outputs, gradients);
+        let mut before = vec![0.0; rows * size];
+        layer.outputs_before(&states, &mut before);
+        let before = Matrix::new(&before, [rows, size]).transposed();
+        let of_hidden = Matrix::new(&to_hidden, [rows, 3 * size]);
+        product(level, before, of_hidden, ProductStart::Zero, &mut to_weight);
     });
 }
 

@@ -59,6 +59,14 @@ impl<'a, E: Real> Matrix<'a, E> {
         }
     }
 
+    /// Some of the rows.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn rows(self, rows: Range<usize>) -> Self {
+        self.transposed().columns(rows).transposed()
+    }
+
     /// Some of the columns.
     ///
     /// # Panics
@@ -67,7 +75,7 @@ impl<'a, E: Real> Matrix<'a, E> {
         let [rows, count] = self.sizes();
         assert!(
             columns.end <= count && columns.start <= columns.end,
-            "Matrix: columns expected within 0..{count}, got {columns:?}"
+            "Matrix: part expected within 0..{count}, got {columns:?}"
         );
         let first = if self.is_transposed {
             columns.start * self.stride

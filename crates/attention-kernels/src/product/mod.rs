@@ -6,9 +6,11 @@
 
 mod matrix;
 mod pack;
+mod packing;
 
 pub use matrix::Matrix;
 pub(crate) use pack::Panels;
+pub use packing::Packing;
 
 use std::ops::Range;
 
@@ -54,7 +56,22 @@ pub fn product<E: Real>(
     start: ProductStart<E>,
     out: &mut [E],
 ) {
-    E::product(level, left, right, start, out);
+    E::product(level, left, right, None, start, out);
+}
+
+/// [`product`] with a right operand of many products: the first packs it into `packing`, and the others find it there.
+/// The results are those of [`product`], bit for bit.
+///
+/// # Panics
+/// If the shapes do not fit together, or `packing` is that of another shape.
+pub fn product_packed<E: Real>(
+    level: Level,
+    left: Matrix<E>,
+    (right, packing): (Matrix<E>, &Packing<E>),
+    start: ProductStart<E>,
+    out: &mut [E],
+) {
+    E::product(level, left, right, Some(packing), start, out);
 }
 
 /// Writes the sums of the columns of a contiguous matrix, which has as many columns as there are sums: the gradient of
@@ -70,6 +87,7 @@ pub(crate) fn compute<E: Real>(
     level: Level,
     left: Matrix<E>,
     right: Matrix<E>,
+    packing: Option<&Packing<E>>,
     start: ProductStart<E>,
     out: &mut [E],
 ) {
@@ -94,11 +112,16 @@ pub(crate) fn compute<E: Real>(
         .div_ceil(PRODUCT_TASKS)
         .next_multiple_of(PRODUCT_ROWS)
         .clamp(2 * PRODUCT_ROWS, 32 * PRODUCT_ROWS);
+    let packed = packing.map(|packing| packing.of_matrix(level, right));
     let mut buffer = Vec::new();
+    let mut blocks = 0..;
     for of_columns in parts(0..columns, PRODUCT_COLUMNS) {
         for of_steps in parts(0..steps, PRODUCT_STEPS) {
             let block = [of_steps.clone(), of_columns.clone()];
-            let panels = Panels::new(level, right, block, rows, &mut buffer);
+            let panels = match packed.zip(blocks.next()) {
+                Some((packed, index)) => Panels::packed(&packed[index], block),
+                None => Panels::new(level, right, block, rows, &mut buffer),
+            };
             let tasks = out.par_chunks_mut(rows_of_task * columns).enumerate();
             tasks.for_each(|(task, out)| {
                 let task = Task {

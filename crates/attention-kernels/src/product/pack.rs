@@ -33,38 +33,28 @@ impl<'a, E: Real> Panels<'a, E> {
         buffer: &'a mut Vec<E>,
     ) -> Self {
         let (data, stride, is_transposed) = matrix.lines();
-        let panels = Self {
-            data,
-            panel: PRODUCT_PANEL,
-            stride,
-            steps: steps.len(),
-            columns: columns.len(),
-        };
         if rows < PACKED_ROWS && !is_transposed && columns.len().is_multiple_of(MAX_LANES) {
             let first = steps.start * stride + columns.start;
-            let data = data.get(first..).unwrap_or_default();
-            return Self { data, ..panels };
+            return Self {
+                data: data.get(first..).unwrap_or_default(),
+                panel: PRODUCT_PANEL,
+                stride,
+                steps: steps.len(),
+                columns: columns.len(),
+            };
         }
-        let panel = PRODUCT_PANEL * steps.len();
-        buffer.resize(columns.len().div_ceil(PRODUCT_PANEL) * panel, E::ZERO);
-        if panel > 0 {
-            let panels = buffer.par_chunks_mut(panel).enumerate();
-            panels.for_each(|(index, to)| {
-                let first = columns.start + index * PRODUCT_PANEL;
-                let task = PackPanel {
-                    matrix,
-                    steps: steps.clone(),
-                    columns: first..columns.end.min(first + PRODUCT_PANEL),
-                    to,
-                };
-                E::dispatch(level, task);
-            });
-        }
+        pack(level, matrix, [steps.clone(), columns.clone()], buffer);
+        Self::packed(buffer, [steps, columns])
+    }
+
+    /// A block that was [packed](pack).
+    pub(crate) fn packed(data: &'a [E], [steps, columns]: [Range<usize>; 2]) -> Self {
         Self {
-            data: buffer,
-            panel,
+            data,
+            panel: PRODUCT_PANEL * steps.len(),
             stride: PRODUCT_PANEL,
-            ..panels
+            steps: steps.len(),
+            columns: columns.len(),
         }
     }
 
@@ -105,6 +95,31 @@ impl<'a, E: Real> Panels<'a, E> {
             self.stride,
         )
     }
+}
+
+/// Packs a block of `matrix` into `buffer`, panel by panel.
+pub(super) fn pack<E: Real>(
+    level: Level,
+    matrix: Matrix<E>,
+    [steps, columns]: [Range<usize>; 2],
+    buffer: &mut Vec<E>,
+) {
+    let panel = PRODUCT_PANEL * steps.len();
+    buffer.resize(columns.len().div_ceil(PRODUCT_PANEL) * panel, E::ZERO);
+    if panel == 0 {
+        return;
+    }
+    let panels = buffer.par_chunks_mut(panel).enumerate();
+    panels.for_each(|(index, to)| {
+        let first = columns.start + index * PRODUCT_PANEL;
+        let task = PackPanel {
+            matrix,
+            steps: steps.clone(),
+            columns: first..columns.end.min(first + PRODUCT_PANEL),
+            to,
+        };
+        E::dispatch(level, task);
+    });
 }
 
 struct PackPanel<'a, E> {

@@ -27,8 +27,6 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub gates: &'a mut [E],
     /// Of the previous output's share of the gates, as `gates`; written.
     pub hidden: &'a mut [E],
-    /// The output before each step, `[examples, steps, hidden_size]`; written.
-    pub before: &'a mut [E],
     /// Of the initial states, `[examples, hidden_size]` each; written.
     pub initial_gradient: [&'a mut [E]; N],
     pub cell: PhantomData<C>,
@@ -55,7 +53,6 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     Some(step) => &self.states[n][(example * steps + step) * size..][..size],
                     None => &self.initial[n][example * size..][..size],
                 });
-                self.before[of_state.clone()].copy_from_slice(before[0]);
                 let sums = &mut sums[example * G * stride..][..G * stride];
                 let gates = &mut self.gates[of_gates.clone()];
                 let hidden = &mut self.hidden[of_gates];

@@ -57,17 +57,29 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
         buffers: &'a mut [Vec<E>; G],
     ) -> Layer<'a, E, G> {
         let [batch, steps, hidden_size] = self.sizes;
-        let whole = Matrix::new(self.hidden_weight, [hidden_size, G * hidden_size]);
-        let mut gate = 0;
+        let weight = Matrix::new(self.hidden_weight, [hidden_size, G * hidden_size]);
+        let weight = match is_transposed {
+            true => weight.transposed(),
+            false => weight,
+        };
+        let blocks = (0..G).map(|gate| {
+            let of_gate = gate * hidden_size..(gate + 1) * hidden_size;
+            match is_transposed {
+                true => [of_gate, 0..hidden_size],
+                false => [0..hidden_size, of_gate],
+            }
+        });
+        let packed = self.packings.map(|[forward, backward]| {
+            let packing = if is_transposed { backward } else { forward };
+            packing.of_blocks(level, weight, blocks.clone())
+        });
+        let mut blocks = blocks.enumerate();
         let weights = buffers.each_mut().map(|buffer| {
-            let weight = whole.columns(gate * hidden_size..(gate + 1) * hidden_size);
-            gate += 1;
-            let weight = match is_transposed {
-                true => weight.transposed(),
-                false => weight,
-            };
-            let block = [0..hidden_size, 0..hidden_size];
-            Panels::new(level, weight, block, batch * steps, buffer)
+            let (gate, block) = blocks.next().unwrap_or_default();
+            match packed {
+                Some(packed) => Panels::packed(&packed[gate], block),
+                None => Panels::new(level, weight, block, batch * steps, buffer),
+            }
         });
         let mut layer = Layer {
             steps,

@@ -20,10 +20,9 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::checks::check_len;
-use crate::product;
 use crate::slices::equal_parts;
 use crate::tiles::RECURRENT_ROWS;
-use crate::{Level, Matrix, ProductStart, Real};
+use crate::{Level, Packing, Real};
 use backward::Backward;
 use cell::{Cell, SAVED};
 use forward::Forward;
@@ -56,6 +55,8 @@ pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
     pub lens: Option<&'a [usize]>,
     /// Whether the last step comes first. The steps after those of an example then come before them.
     pub is_reversed: bool,
+    /// The weight packed for the forward and the backward pass, where other calls have the same.
+    pub packings: Option<&'a [Packing<E>; 2]>,
     /// `batch`, `steps`, `hidden_size`
     pub sizes: [usize; 3],
 }
@@ -98,15 +99,17 @@ pub struct RecurrentOutputs<'a, E> {
     pub gradient: &'a [E],
 }
 
-/// Where the backward pass writes gradients; contiguous, in the shapes of the inputs.
+/// Where the backward pass writes gradients; contiguous.
+///
+/// That of the weight is a product of all steps, with the outputs before them
+/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. That of the bias are the sums of the
+/// columns of `hidden`.
 #[derive(Debug)]
 pub struct RecurrentGradients<'a, E> {
     /// Of the input's share of the gates; 0 after the steps of an example.
     pub gates: &'a mut [E],
-    /// Of the weight.
-    pub hidden_weight: &'a mut [E],
-    /// Of the bias.
-    pub hidden_bias: &'a mut [E],
+    /// Of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example.
+    pub hidden: &'a mut [E],
     /// Of the state before the first step.
     pub initial: &'a mut [E],
 }
@@ -183,6 +186,37 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
                 most <= steps,
                 "{OPERATION}: lens expected at most {steps} steps, got {most}"
             );
+        }
+    }
+
+    /// Writes the output before each step, `[batch, steps, hidden_size]`, from the states that the forward pass wrote.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn outputs_before(&self, states: &[E], before: &mut [E]) {
+        self.check();
+        let [batch, steps, size] = self.sizes;
+        check_len(OPERATION, "states", [N, batch, steps, size], states.len());
+        check_len(
+            OPERATION,
+            "outputs before",
+            [batch, steps, size],
+            before.len(),
+        );
+        if before.is_empty() {
+            return;
+        }
+        let inner = (steps - 1) * size;
+        let outputs = before.chunks_exact_mut(steps * size);
+        let outputs = outputs.zip(states.chunks_exact(steps * size));
+        for ((before, after), initial) in outputs.zip(self.initial.chunks_exact(size)) {
+            if self.is_reversed {
+                before[..inner].copy_from_slice(&after[size..]);
+                before[inner..].copy_from_slice(initial);
+            } else {
+                before[..size].copy_from_slice(initial);
+                before[size..].copy_from_slice(&after[..inner]);
+            }
         }
     }
 
@@ -288,28 +322,13 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     );
     let RecurrentGradients {
         gates,
-        hidden_weight,
-        hidden_bias,
+        hidden,
         initial,
     } = gradients;
-    check_len(
-        OPERATION,
-        "gradient of the gates",
-        [batch, steps, G * size],
-        gates.len(),
-    );
-    check_len(
-        OPERATION,
-        "gradient of the hidden weight",
-        [size, G * size],
-        hidden_weight.len(),
-    );
-    check_len(
-        OPERATION,
-        "gradient of the hidden bias",
-        [G * size],
-        hidden_bias.len(),
-    );
+    for (name, shares) in [("gates", &*gates), ("hidden share", &*hidden)] {
+        let name = format!("gradient of the {name}");
+        check_len(OPERATION, &name, [batch, steps, G * size], shares.len());
+    }
     check_len(
         OPERATION,
         "gradient of the initial state",
@@ -317,20 +336,15 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         initial.len(),
     );
     if states.is_empty() {
-        for gradient in [hidden_weight, hidden_bias, initial] {
-            gradient.fill(E::ZERO);
-        }
+        initial.fill(E::ZERO);
         return;
     }
     let mut buffers = [const { Vec::new() }; G];
     let layer = inputs.layer(level, true, &mut buffers);
     let rows = batch * steps;
-    let mut hidden = vec![E::ZERO; rows * G * size];
-    let mut before = vec![E::ZERO; rows * size];
     let examples = inputs.examples_of_task();
     let len = examples * steps * size;
     let mut of_gates = gates.chunks_mut(G * len).zip(hidden.chunks_mut(G * len));
-    let mut of_states_before = before.chunks_mut(len);
     let tasks = inputs
         .tasks()
         .zip(parts_of_states(initial, examples * size));
@@ -349,7 +363,6 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
                 gradient: of_states(gradient, rows * size, part),
                 gates,
                 hidden,
-                before: of_states_before.next().unwrap_or_default(),
                 initial_gradient,
                 cell: PhantomData::<C>,
             }
@@ -358,8 +371,4 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     tasks
         .into_par_iter()
         .for_each(|task| E::dispatch(level, task));
-    let before = Matrix::new(&before, [rows, size]).transposed();
-    let of_gates = Matrix::new(&hidden, [rows, G * size]);
-    product::compute(level, before, of_gates, ProductStart::Zero, hidden_weight);
-    product::compute_column_sums(&hidden, hidden_bias);
 }

@@ -1,8 +1,8 @@
 //! What is computed, and by the kernels.
 
 use attention_kernels::{
-    GruInputs, Level, LstmInputs, RECURRENT_SAVED, Real, RecurrentGradients, RecurrentInputs,
-    RecurrentOutputs,
+    GruInputs, Level, LstmInputs, Matrix, Packing, ProductStart, RECURRENT_SAVED, Real,
+    RecurrentGradients, RecurrentInputs, RecurrentOutputs, column_sums, product,
 };
 
 use crate::random::Random;
@@ -162,6 +162,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 initial: &inputs.initial,
                 lens: lens.as_deref(),
                 is_reversed: case.is_reversed,
+                packings: None,
                 sizes: [case.batch, case.steps, case.hidden_size],
             };
             let nan = |len: usize| vec![E::from_f64(f64::NAN); len];
@@ -174,6 +175,12 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 initial: nan(inputs.initial.len()),
             };
             let mut unsaved = nan(results.states.len());
+            // Packed by one call, found by the next.
+            let packings = [Packing::default(), Packing::default()];
+            let packed = RecurrentInputs {
+                packings: Some(&packings),
+                ..layer
+            };
             layer.forward(level, &mut unsaved, &mut []);
             layer.forward(level, &mut results.states, &mut saved);
             let bits = |states: &[E]| -> Vec<u64> {
@@ -183,18 +190,38 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                     .collect()
             };
             assert!(bits(&unsaved) == bits(&results.states), "{case:?}");
+            for _ in 0..2 {
+                packed.forward(level, &mut unsaved, &mut []);
+                assert!(bits(&unsaved) == bits(&results.states), "{case:?}, packed");
+            }
             let outputs = RecurrentOutputs {
                 states: &results.states,
                 saved: &saved,
                 gradient: &inputs.gradient,
             };
-            let gradients = RecurrentGradients {
-                gates: &mut results.gates,
-                hidden_weight: &mut results.hidden_weight,
-                hidden_bias: &mut results.hidden_bias,
-                initial: &mut results.initial,
-            };
-            layer.backward(level, &outputs, gradients);
+            let mut hidden = nan(inputs.gates.len());
+            let mut passes = Vec::new();
+            for layer in [packed, packed, layer] {
+                let gradients = RecurrentGradients {
+                    gates: &mut results.gates,
+                    hidden: &mut hidden,
+                    initial: &mut results.initial,
+                };
+                layer.backward(level, &outputs, gradients);
+                passes.push([&results.gates, &hidden, &results.initial].map(|of| bits(of)));
+            }
+            assert!(
+                passes[0] == passes[2] && passes[1] == passes[2],
+                "{case:?}, packed"
+            );
+            let mut before = nan(case.batch * case.steps * case.hidden_size);
+            layer.outputs_before(&results.states, &mut before);
+            let (rows, size) = (case.batch * case.steps, case.hidden_size);
+            let before = Matrix::new(&before, [rows, size]).transposed();
+            let of_hidden = Matrix::new(&hidden, [rows, case.kind.gates() * size]);
+            let start = ProductStart::Zero;
+            product(level, before, of_hidden, start, &mut results.hidden_weight);
+            column_sums(&hidden, &mut results.hidden_bias);
             results
         }};
     }

@@ -10,11 +10,11 @@ use super::AdditiveAttentionInputs;
 use crate::ops::backends::cpu::{
     CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, whole, with_real, zeros,
 };
-use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::deferred_gradients::{Deferral, Deferred, DeferredPairs};
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::cpu::{dropout, outputs};
 use crate::ops::fused::{output_shapes, pairs_shape};
-use crate::ops::kernels::{Attended, Gradient};
+use crate::ops::kernels::{Asked, Attended, Gradient};
 
 type Saved<B> = Attended<B, AdditiveAttentionInputs<B>>;
 
@@ -65,14 +65,14 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Saved<B>,
     gradient: FloatTensor<B>,
-    deferral: Deferral,
+    asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
     let gradient = B::readable(gradient);
     let dtype = gradient.dtype();
     with_real!(dtype, E => {
         let kernel = kernel::<B, E>(&saved.inputs, &saved.seed);
         let outputs = outputs::<B, E, _>(&saved, &gradient);
-        if deferral == Deferral::Allowed && kernel.is_decode() {
+        if asked.deferral == Deferral::Allowed && kernel.is_decode() {
             return deferred(&saved.inputs, &kernel, &outputs, &gradient);
         }
         let AdditiveAttentionInputs { queries, keys, values, weight, .. } = &saved.inputs;
@@ -118,16 +118,16 @@ fn deferred<B: CpuBackend, E: CpuReal>(
     let dtype = gradient.dtype();
     [
         whole::<B, E>(to_queries, dtype, queries),
-        Gradient::Deferred(Deferred::Additive {
+        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Additive {
             pairs: of_pairs(scores),
             queries: queries.clone(),
             weight: weight.clone(),
-        }),
-        Gradient::Deferred(Deferred::Products {
+        })),
+        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Products {
             factor: 1.0,
             pairs: of_pairs(weights),
             queries: gradient.clone(),
-        }),
+        })),
         whole::<B, E>(to_weight, dtype, weight),
     ]
 }

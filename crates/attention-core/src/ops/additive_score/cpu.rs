@@ -8,9 +8,8 @@ use super::AdditiveScoreInputs;
 use crate::ops::backends::cpu::{
     CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, whole, with_real, zeros,
 };
-use crate::ops::deferred_gradients::Deferral;
 use crate::ops::fused::pairs_shape;
-use crate::ops::kernels::Gradient;
+use crate::ops::kernels::{Asked, Gradient};
 
 /// What the kernel reads.
 fn kernel<B: CpuBackend, E: CpuReal>(
@@ -43,7 +42,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 pub(in crate::ops) fn backward<B: CpuBackend>(
     inputs: AdditiveScoreInputs<B>,
     gradient: FloatTensor<B>,
-    _deferral: Deferral,
+    _asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
     let gradient = B::readable(gradient);
     let dtype = gradient.dtype();

@@ -6,9 +6,8 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::AdditiveScoreInputs;
-use crate::ops::deferred_gradients::Deferral;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
-use crate::ops::kernels::Gradient;
+use crate::ops::kernels::{Asked, Gradient};
 
 type Inputs = AdditiveScoreInputs<CubeBackend>;
 
@@ -40,7 +39,7 @@ pub(in crate::ops) fn forward(inputs: Inputs) -> (CubeTensor, Inputs) {
 pub(in crate::ops) fn backward(
     inputs: Inputs,
     gradient: CubeTensor,
-    _deferral: Deferral,
+    _asked: Asked<3>,
 ) -> [Gradient<CubeBackend>; 3] {
     // Behind fusion the inputs are those from before the forward pass.
     let inputs = readable(inputs);

@@ -14,12 +14,12 @@ use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
 use super::{TensorMap, TrackedInputs};
 use crate::ops::deferred_gradients::{Deferral, Deferred};
-use crate::ops::kernels::{Gradient, Kernel, LinearBackward, LinearKernel, SumDeferred};
+use crate::ops::kernels::{self, Asked, Gradient, Kernel, SumDeferred};
 use crate::ops::{
-    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, DotProductAttentionInputs,
-    GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor, PackAdditiveKeysInputs,
-    RecurrentInputs, additive_attention, additive_score, dot_product_attention, linear,
-    masked_softmax, recurrent,
+    AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, CrossEntropyInputs,
+    DotProductAttentionInputs, GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
+    PackAdditiveKeysInputs, RecurrentInputs, SelectRowsInputs, additive_attention, additive_score,
+    cross_entropy, dot_product_attention, linear, masked_softmax, recurrent, select_rows,
 };
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
@@ -45,9 +45,17 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn linear(inputs: LinearInputs<Self>) -> FloatTensor<Self> {
-        match B::KERNELS.linear {
-            Some(kernel) => differentiate_linear(kernel, inputs),
-            None => linear::composed(inputs),
+        differentiate(B::KERNELS.linear, inputs, linear::composed)
+    }
+
+    fn select_rows(inputs: SelectRowsInputs<Self>) -> FloatTensor<Self> {
+        differentiate(B::KERNELS.select_rows, inputs, select_rows::composed)
+    }
+
+    fn cross_entropy(inputs: CrossEntropyInputs<Self>) -> FloatTensor<Self> {
+        match B::KERNELS.cross_entropy {
+            Some(kernel) => differentiate_by(kernel.train, inputs),
+            None => cross_entropy::composed(inputs),
         }
     }
 
@@ -143,51 +151,6 @@ where
     }
 }
 
-/// Runs the kernel of a linear layer as a node of the graph.
-fn differentiate_linear<B: AttentionOps, C: CheckpointStrategy>(
-    LinearKernel { forward, backward }: LinearKernel<B>,
-    inputs: LinearInputs<Autodiff<B, C>>,
-) -> FloatTensor<Autodiff<B, C>> {
-    let mut nodes = Nodes::<B, C>::default();
-    let inputs: LinearInputs<B> = inputs.map(&mut nodes);
-    let output = forward(&inputs);
-    let nodes: [NodeGuard; 3] = nodes
-        .guards
-        .try_into()
-        .expect("inputs map as many tensors as they say");
-    let prepared = LinearGradient.prepare::<C>(nodes);
-    match prepared.compute_bound().stateful() {
-        OpsKind::Tracked(prep) => prep.finish(LinearState { inputs, backward }, output),
-        OpsKind::UnTracked(prep) => prep.finish(output),
-    }
-}
-
-/// The gradient of a linear layer, of which only those are computed that someone asks for.
-#[derive(Debug)]
-struct LinearGradient;
-
-#[derive(Clone, Debug)]
-struct LinearState<B: Backend> {
-    inputs: LinearInputs<B>,
-    backward: LinearBackward<B>,
-}
-
-impl<B: Backend> Backward<B, 3> for LinearGradient {
-    type State = LinearState<B>;
-
-    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = grads.consume::<B>(&ops.node);
-        let LinearState { inputs, backward } = ops.state;
-        let wanted = ops.parents.each_ref().map(Option::is_some);
-        let gradients = backward(inputs, gradient, wanted);
-        for (parent, gradient) in ops.parents.into_iter().zip(gradients) {
-            if let (Some(parent), Some(gradient)) = (parent, gradient) {
-                grads.register::<B>(parent.id, gradient);
-            }
-        }
-    }
-}
-
 /// Takes tensors off the graph, and keeps their nodes.
 struct Nodes<B: Backend, C> {
     guards: Vec<NodeGuard>,
@@ -245,7 +208,7 @@ struct KernelGradient<S>(PhantomData<fn() -> S>);
 #[derive(Clone, Debug)]
 struct KernelState<B: Backend, S, const N: usize> {
     saved: S,
-    backward: fn(S, FloatTensor<B>, Deferral) -> [Gradient<B>; N],
+    backward: kernels::Backward<B, S, N>,
     slots: [Option<GradientSlot>; N],
 }
 
@@ -265,7 +228,11 @@ where
             slots,
         } = ops.state;
         let nodes = parents.map(|parent| parent.map(|id| id.value));
-        let gradients = backward(saved, gradient, Deferral::of(&slots, nodes));
+        let asked = Asked {
+            wanted: parents.map(|parent| parent.is_some()),
+            deferral: Deferral::of(&slots, nodes),
+        };
+        let gradients = backward(saved, gradient, asked);
         for ((parent, slot), gradient) in parents.into_iter().zip(slots).zip(gradients) {
             let Some(parent) = parent else { continue };
             match (gradient, slot) {
@@ -309,8 +276,8 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
         } = ops.state;
         let [parent] = ops.parents;
         let gradient = grads.consume::<B>(&ops.node);
-        let is_marker = gradient.shape() == Shape::from([1; 4]) && rows.shape() != gradient.shape();
-        let whole = (!is_marker).then_some(gradient);
+        let is_whole = gradient.shape() == rows.shape(); // or else a marker
+        let whole = is_whole.then_some(gradient);
         let deferred = slot.take::<Deferred<B>>(ops.node.id.value);
         let total = match sum.filter(|_| !deferred.is_empty()) {
             Some(sum) => {

@@ -4,15 +4,16 @@
 //! rounded once.
 
 use attention_kernels::{Half, Mask, Matrix, Real, Rows};
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{DType, Element, FloatDType, Shape, TensorData, bf16, f16};
+use burn::tensor::{DType, Element, FloatDType, Shape, TensorData, bf16, f16, try_read_sync};
 
 use super::{AttentionBackend, TensorMap, TrackedInputs};
-use crate::ops::kernels::{Gradient, Kernel, Kernels, LinearKernel, RecurrentKernel};
+use crate::ops::kernels::{Backward, Gradient, Kernel, Kernels, LossKernel, RecurrentKernel};
 use crate::ops::{
-    OptionalTensor, ResolvedMask, additive_attention, additive_score, deferred_gradients,
-    dot_product_attention, linear, masked_softmax, pack_additive_keys, recurrent,
+    OptionalTensor, ResolvedMask, additive_attention, additive_score, cross_entropy,
+    deferred_gradients, dot_product_attention, linear, masked_softmax, pack_additive_keys,
+    recurrent, select_rows,
 };
 
 /// The kernels, a line for each operation.
@@ -26,7 +27,12 @@ pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
         additive_score: kernel(additive_score::cpu::forward, additive_score::cpu::backward),
         masked_softmax: kernel(masked_softmax::cpu::forward, masked_softmax::cpu::backward),
         pack_additive_keys: Some(pack_additive_keys::cpu),
-        linear: Some(LinearKernel { forward: linear::cpu::forward, backward: linear::cpu::backward }),
+        linear: kernel(linear::cpu::forward, linear::cpu::backward),
+        select_rows: kernel(select_rows::cpu::forward, select_rows::cpu::backward),
+        cross_entropy: Some(LossKernel {
+            infer: cross_entropy::cpu::infer,
+            train: Kernel { forward: cross_entropy::cpu::forward, backward: cross_entropy::cpu::backward },
+        }),
         recurrent: Some(RecurrentKernel {
             infer: recurrent::cpu::infer,
             train: Kernel { forward: recurrent::cpu::forward, backward: recurrent::cpu::backward },
@@ -37,7 +43,7 @@ pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
 
 const fn kernel<B: Backend, I, S, const N: usize>(
     forward: fn(I) -> (FloatTensor<B>, S),
-    backward: fn(S, FloatTensor<B>, deferred_gradients::Deferral) -> [Gradient<B>; N],
+    backward: Backward<B, S, N>,
 ) -> Option<Kernel<B, I, S, N>> {
     Some(Kernel { forward, backward })
 }
@@ -184,6 +190,13 @@ pub(in crate::ops) fn matrix<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>)
 /// The elements of a contiguous tensor.
 pub(in crate::ops) fn elements<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> &[E] {
     &expect::<B, E>(&B::elements(tensor), tensor).data[..tensor.shape().num_elements()]
+}
+
+/// The elements of an integer tensor that are indices.
+pub(in crate::ops) fn indices<B: Backend>(tensor: IntTensor<B>) -> Vec<usize> {
+    let data = try_read_sync(B::int_into_data(tensor)).expect("a tensor in memory is read at once");
+    let data = data.expect("a tensor in memory can be read");
+    data.iter::<i64>().map(|index| index as usize).collect()
 }
 
 fn expect<'a, 'b, B: CpuBackend, E: CpuReal>(

@@ -10,8 +10,7 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
 
 use super::{AttentionBackend, TensorMap, TrackedInputs};
-use crate::ops::deferred_gradients::Deferral;
-use crate::ops::kernels::{Attended, AttentionKernel, Gradient, Kernel, Kernels};
+use crate::ops::kernels::{Asked, Attended, AttentionKernel, Gradient, Kernel, Kernels};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
     OptionalTensor, fused, recurrent,
@@ -176,7 +175,7 @@ where
 fn backward<B, I, F>(
     saved: Attended<Fusion<B>, F>,
     gradient: FloatTensor<Fusion<B>>,
-    _deferral: Deferral,
+    _asked: Asked<4>,
 ) -> [Gradient<Fusion<B>>; 4]
 where
     B: FusionBackend + AttentionBackend,
@@ -198,7 +197,7 @@ where
             statistics,
             seed: tensors.next(),
         };
-        whole((kernel.backward)(saved, gradient, Deferral::Forbidden))
+        whole((kernel.backward)(saved, gradient, Asked::ALL))
     };
     let wanted = specs.iter().flatten().cloned().collect();
     let results = queue::<B, I>(I::NAME, saved.inputs, tensors, wanted, run);
@@ -223,16 +222,12 @@ fn score_forward<B: FusionBackend + AttentionBackend>(
 fn score_backward<B: FusionBackend + AttentionBackend>(
     inputs: AdditiveScoreInputs<Fusion<B>>,
     gradient: FloatTensor<Fusion<B>>,
-    _deferral: Deferral,
+    _asked: Asked<3>,
 ) -> [Gradient<Fusion<B>>; 3] {
     let specs = gradients_of::<B, _, 3>(&inputs);
     let run = |inputs, tensors| {
         let kernel = B::KERNELS.additive_score.expect("it has one");
-        whole((kernel.backward)(
-            inputs,
-            only(tensors),
-            Deferral::Forbidden,
-        ))
+        whole((kernel.backward)(inputs, only(tensors), Asked::ALL))
     };
     let wanted = specs.iter().flatten().cloned().collect();
     let name = "additive_score";
@@ -257,18 +252,14 @@ fn softmax_forward<B: FusionBackend + AttentionBackend>(
 fn softmax_backward<B: FusionBackend + AttentionBackend>(
     weights: FloatTensor<Fusion<B>>,
     gradient: FloatTensor<Fusion<B>>,
-    _deferral: Deferral,
+    _asked: Asked<1>,
 ) -> [Gradient<Fusion<B>>; 1] {
     use burn::backend::fusion::custom::Float;
 
     let spec = TensorSpec::new(weights.shape(), weights.dtype());
     let run = |weights, tensors| {
         let kernel = B::KERNELS.masked_softmax.expect("it has one");
-        whole((kernel.backward)(
-            weights,
-            only(tensors),
-            Deferral::Forbidden,
-        ))
+        whole((kernel.backward)(weights, only(tensors), Asked::ALL))
     };
     let name = "masked_softmax";
     let results = queue::<B, Float>(name, weights, vec![gradient], vec![spec], run);

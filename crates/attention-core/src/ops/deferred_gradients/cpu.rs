@@ -1,40 +1,87 @@
 //! The sum of what was deposited, by the kernels of `attention-kernels`.
 
-use attention_kernels::{AdditiveScoreInputs, Level, Mask, Rows, accumulate_deferred};
+use attention_kernels::{
+    AdditiveScoreInputs, Level, Mask, ProductStart, Rows, accumulate_deferred, product,
+};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
-use super::Deferred;
-use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, rows, tensor, with_real, zeros};
+use super::{Deferred, DeferredPairs};
+use crate::ops::backends::cpu::{
+    CpuBackend, CpuReal, elements, matrix, rows, tensor, with_real, zeros,
+};
+use crate::ops::select_rows;
 
-/// The gradient of `shared`, keys or values, from all deposits.
+/// How many rows of a weight's gradient are a product worth its own pass over the sum.
+const ROWS_OF_PRODUCT: usize = 64;
+
+/// The gradient of `shared`, keys, values, a weight or a table, from all deposits.
 pub(in crate::ops) fn sum<B: CpuBackend>(
-    mut deposits: Vec<Deferred<B>>,
+    deposits: Vec<Deferred<B>>,
     shared: FloatTensor<B>,
 ) -> FloatTensor<B> {
+    let (mut rows, mut selected, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+    for deposit in deposits {
+        match deposit {
+            Deferred::Rows { input, gradient } => rows.push([input, gradient]),
+            Deferred::Selected { indices, gradient } => selected.push((indices, gradient)),
+            Deferred::Pairs(deposit) => pairs.push(deposit),
+        }
+    }
     let shared = B::readable(shared);
     with_real!(shared.dtype(), E => {
         let mut sum = zeros::<E>(&shared.shape());
-        while let Some(last) = deposits.pop() {
-            let goes_along = |other: &Deferred<B>| go_together::<B, E>(other, &last);
-            let (mut group, others): (Vec<_>, Vec<_>) = deposits.into_iter().partition(goes_along);
+        add_rows::<B, E>(rows, &mut sum);
+        if !selected.is_empty() {
+            select_rows::cpu::add::<B, E>(selected, &shared.shape(), &mut sum);
+        }
+        while let Some(last) = pairs.pop() {
+            let goes_along = |other: &DeferredPairs<B>| go_together::<B, E>(other, &last);
+            let (mut group, others): (Vec<_>, Vec<_>) = pairs.into_iter().partition(goes_along);
             group.push(last);
-            deposits = others;
+            pairs = others;
             add_group::<B, E>(group, &shared, &mut sum);
         }
         tensor::<B, E>(sum, shared.shape(), shared.dtype(), &shared)
     })
 }
 
+/// Adds the gradient of a weight, from what it was multiplied with and the gradients of the results.
+fn add_rows<B: CpuBackend, E: CpuReal>(rows: Vec<[FloatTensor<B>; 2]>, sum: &mut [E]) {
+    let mut add = |part: &[[FloatTensor<B>; 2]]| {
+        let [input, gradient] = [0, 1].map(|operand| match part {
+            [one] => one[operand].clone(),
+            _ => {
+                let tensors = part.iter().map(|rows| rows[operand].clone());
+                B::float_cat(tensors.collect(), 0)
+            }
+        });
+        let [input, gradient] = [input, gradient].map(B::readable);
+        let [input, gradient] = [&input, &gradient].map(matrix::<B, E>);
+        let level = Level::current();
+        product(level, input.transposed(), gradient, ProductStart::Sum, sum);
+    };
+    let (mut first, mut count) = (0, 0);
+    for (index, [input, _]) in rows.iter().enumerate() {
+        count += input.shape()[0];
+        if count >= ROWS_OF_PRODUCT || index + 1 == rows.len() {
+            add(&rows[first..=index]);
+            (first, count) = (index + 1, 0);
+        }
+    }
+}
+
 /// Whether the two can be added with their queries side by side.
-fn go_together<B: CpuBackend, E: CpuReal>(a: &Deferred<B>, b: &Deferred<B>) -> bool {
-    let heads = |deferred: &Deferred<B>| deferred.queries().shape()[1];
+fn go_together<B: CpuBackend, E: CpuReal>(a: &DeferredPairs<B>, b: &DeferredPairs<B>) -> bool {
+    let heads = |deferred: &DeferredPairs<B>| deferred.queries().shape()[1];
     if heads(a) != heads(b) {
         return false; // One is of a module whose heads share keys, the other of the attention inside it.
     }
     match (a, b) {
-        (Deferred::Products { factor: a, .. }, Deferred::Products { factor: b, .. }) => a == b,
-        (Deferred::Additive { weight: a, .. }, Deferred::Additive { weight: b, .. }) => {
+        (DeferredPairs::Products { factor: a, .. }, DeferredPairs::Products { factor: b, .. }) => {
+            a == b
+        }
+        (DeferredPairs::Additive { weight: a, .. }, DeferredPairs::Additive { weight: b, .. }) => {
             elements::<B, E>(a) == elements::<B, E>(b)
         }
         _ => false,
@@ -44,7 +91,7 @@ fn go_together<B: CpuBackend, E: CpuReal>(a: &Deferred<B>, b: &Deferred<B>) -> b
 /// Adds deposits that go together. Where several heads of queries share one of keys, they are queries side by side,
 /// too.
 fn add_group<B: CpuBackend, E: CpuReal>(
-    group: Vec<Deferred<B>>,
+    group: Vec<DeferredPairs<B>>,
     shared: &FloatTensor<B>,
     sum: &mut [E],
 ) {
@@ -52,8 +99,8 @@ fn add_group<B: CpuBackend, E: CpuReal>(
     let (pairs, queries): (Vec<_>, Vec<_>) = group
         .into_iter()
         .map(|deferred| match deferred {
-            Deferred::Products { pairs, queries, .. }
-            | Deferred::Additive { pairs, queries, .. } => (pairs, queries),
+            DeferredPairs::Products { pairs, queries, .. }
+            | DeferredPairs::Additive { pairs, queries, .. } => (pairs, queries),
         })
         .unzip();
     let [_, key_heads, num_keys, _] = shared.shape().dims();
@@ -66,11 +113,11 @@ fn add_group<B: CpuBackend, E: CpuReal>(
     let [batch, ..] = pairs.shape().dims::<4>();
     let p = elements::<B, E>(&pairs);
     let weight = match &kind {
-        Deferred::Products { factor, .. } => {
+        DeferredPairs::Products { factor, .. } => {
             let factor = E::from_f64(*factor);
             return accumulate_deferred(Level::current(), factor, p, rows::<B, E>(&queries), sum);
         }
-        Deferred::Additive { weight, .. } => elements::<B, E>(weight),
+        DeferredPairs::Additive { weight, .. } => elements::<B, E>(weight),
     };
     // Keys without a gradient are padding: they are not looked at.
     let of_example = p.chunks(p.len() / batch);

@@ -1,8 +1,8 @@
-//! Gradients of keys and values that the steps of a decoder share.
+//! Gradients of keys, values and weights that the steps of a decoder share.
 //!
-//! All steps read the same keys. Burn adds up the gradients of a tensor with many readers by an addition of the whole
-//! tensor for each of them. Here a step may leave something much smaller instead, a row of score gradients and its
-//! query, and the gradient of all steps is made of these at once.
+//! All steps read the same keys, and the same weights. Burn adds up the gradients of a tensor with many readers by an
+//! addition of the whole tensor for each of them. Here a step may leave something much smaller instead, as a row of
+//! score gradients and its query, and the gradient of all steps is made of these at once.
 //!
 //! # The invariant
 //!
@@ -36,9 +36,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use burn::backend::ops::FloatTensorOps;
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, TensorMetadata};
-use burn::tensor::Tensor;
+use burn::tensor::{Shape, Tensor};
 
 use super::AttentionOps;
 
@@ -184,10 +184,31 @@ impl Deferral {
     }
 }
 
+/// What one step leaves for the gradient of a tensor that it shares with others.
+#[derive(Clone, Debug)]
+pub(in crate::ops) enum Deferred<B: Backend> {
+    /// Of keys or values.
+    Pairs(DeferredPairs<B>),
+    /// Of a weight: `input^T gradient`.
+    Rows {
+        /// What the weight was multiplied with, `[rows, in]`.
+        input: FloatTensor<B>,
+        /// Of the result, `[rows, out]`.
+        gradient: FloatTensor<B>,
+    },
+    /// Of a table: to the row of each index is added one of the gradient.
+    Selected {
+        /// `[selected]`
+        indices: IntTensor<B>,
+        /// `[selected, size]`
+        gradient: FloatTensor<B>,
+    },
+}
+
 /// What one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where masked,
 /// and not in half precision.
 #[derive(Clone, Debug)]
-pub(in crate::ops) enum Deferred<B: Backend> {
+pub(in crate::ops) enum DeferredPairs<B: Backend> {
     /// `gradient[j] = factor sum_i pairs[i, j] queries[i]`: of values, from weights and the gradient of the context in
     /// the place of the queries; of keys that are multiplied with the queries, from the gradients of the scores.
     Products {
@@ -209,17 +230,24 @@ pub(in crate::ops) enum Deferred<B: Backend> {
     },
 }
 
-impl<B: Backend> Deferred<B> {
+impl<B: Backend> DeferredPairs<B> {
     fn queries(&self) -> &FloatTensor<B> {
         match self {
             Self::Products { queries, .. } | Self::Additive { queries, .. } => queries,
         }
     }
+}
 
-    /// What is registered in the place of the gradient: a single 0, `[1, 1, 1, 1]`.
+impl<B: Backend> Deferred<B> {
+    /// What is registered in the place of the gradient: a single 0, of as many axes.
     pub(super) fn marker(&self) -> FloatTensor<B> {
-        let like = self.queries();
-        B::float_zeros([1; 4].into(), &like.device(), like.dtype().into())
+        let (like, shape) = match self {
+            Self::Pairs(pairs) => (pairs.queries(), Shape::from([1; 4])),
+            Self::Rows { gradient, .. } | Self::Selected { gradient, .. } => {
+                (gradient, Shape::from([1; 2]))
+            }
+        };
+        B::float_zeros(shape, &like.device(), like.dtype().into())
     }
 }
 

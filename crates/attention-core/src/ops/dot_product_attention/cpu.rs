@@ -11,11 +11,11 @@ use super::DotProductAttentionInputs;
 use crate::ops::backends::cpu::{
     CpuBackend, CpuReal, on_host, readable, rows, tensor, whole, with_real, zeros,
 };
-use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::deferred_gradients::{Deferral, Deferred, DeferredPairs};
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::cpu::{dropout, outputs};
 use crate::ops::fused::{output_shapes, pairs_shape};
-use crate::ops::kernels::{Attended, Gradient};
+use crate::ops::kernels::{Asked, Attended, Gradient};
 
 type Saved<B> = Attended<B, DotProductAttentionInputs<B>>;
 
@@ -64,14 +64,14 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Saved<B>,
     gradient: FloatTensor<B>,
-    deferral: Deferral,
+    asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
     let gradient = B::readable(gradient);
     let dtype = gradient.dtype();
     with_real!(dtype, E => {
         let kernel = kernel::<B, E>(&saved.inputs, &saved.seed);
         let outputs = outputs::<B, E, _>(&saved, &gradient);
-        if deferral == Deferral::Allowed && kernel.is_decode() {
+        if asked.deferral == Deferral::Allowed && kernel.is_decode() {
             return deferred(&saved.inputs, &kernel, &outputs, &gradient);
         }
         let DotProductAttentionInputs { queries, keys, values, bias, .. } = &saved.inputs;
@@ -117,16 +117,16 @@ fn deferred<B: CpuBackend, E: CpuReal>(
     let of_pairs = |elements| tensor::<B, E>(elements, pairs.clone(), E::DTYPE, queries);
     [
         whole::<B, E>(to_queries, gradient.dtype(), queries),
-        Gradient::Deferred(Deferred::Products {
+        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Products {
             factor: inputs.scale,
             pairs: of_pairs(scores),
             queries: queries.clone(),
-        }),
-        Gradient::Deferred(Deferred::Products {
+        })),
+        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Products {
             factor: 1.0,
             pairs: of_pairs(weights),
             queries: gradient.clone(),
-        }),
+        })),
         of_bias::<B, E>(to_bias, inputs),
     ]
 }

@@ -5,10 +5,9 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use crate::ops::backends::TrackedInputs;
-use crate::ops::deferred_gradients::Deferral;
 use crate::ops::dropout::draw_seed;
 use crate::ops::gpu::{Problem, ProblemGradients, cast, readable};
-use crate::ops::kernels::{Attended, Gradient};
+use crate::ops::kernels::{Asked, Attended, Gradient};
 
 /// The inputs of an attention, as the kernels take them.
 pub(in crate::ops) trait GpuAttention:
@@ -45,7 +44,7 @@ pub(in crate::ops) fn forward<I: GpuAttention>(
 pub(in crate::ops) fn backward<I: GpuAttention>(
     saved: Attended<CubeBackend, I>,
     gradient: CubeTensor,
-    _deferral: Deferral,
+    _asked: Asked<4>,
 ) -> [Gradient<CubeBackend>; 4] {
     // Behind fusion the inputs are those from before the forward pass.
     let inputs = readable(saved.inputs);

@@ -11,6 +11,7 @@ pub(in crate::ops) fn composed<B: Backend>(inputs: LinearInputs<B>) -> FloatTens
         input,
         weight,
         bias,
+        ..
     } = inputs;
     B::linear(input, weight, bias.into_option())
 }

@@ -1,63 +1,99 @@
 //! By the products of `attention-kernels`.
 
-use attention_kernels::{Level, ProductStart, column_sums, product};
+use attention_kernels::{Level, Matrix, ProductStart, column_sums, product, product_packed};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::LinearInputs;
 use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, matrix, readable, tensor, with_real, zeros,
+    CpuBackend, CpuReal, elements, matrix, readable, tensor, whole, with_real, zeros,
 };
+use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::shared_weight::SharedWeight;
 
-/// The result.
-pub(in crate::ops) fn forward<B: CpuBackend>(inputs: &LinearInputs<B>) -> FloatTensor<B> {
+/// The result, and the inputs for the backward pass.
+pub(in crate::ops) fn forward<B: CpuBackend>(
+    inputs: LinearInputs<B>,
+) -> (FloatTensor<B>, LinearInputs<B>) {
+    let inputs = readable::<B, _, 3>(inputs);
     let LinearInputs {
         input,
         weight,
         bias,
-    } = readable::<B, _, 3>(inputs.clone());
+        shared,
+    } = &inputs;
     let ([rows, _], [_, columns]) = (input.shape().dims(), weight.shape().dims());
-    with_real!(input.dtype(), E => {
+    let output = with_real!(input.dtype(), E => {
         let mut output = zeros::<E>(&[rows, columns].into());
         let start = match bias.as_option() {
             Some(bias) => ProductStart::Row(elements::<B, E>(bias)),
             None => ProductStart::Zero,
         };
-        let [left, right] = [&input, &weight].map(matrix::<B, E>);
-        product(Level::current(), left, right, start, &mut output);
-        tensor::<B, E>(output, [rows, columns], E::DTYPE, &input)
-    })
+        let [left, right] = [input, weight].map(matrix::<B, E>);
+        multiply(left, right, shared, false, start, &mut output);
+        tensor::<B, E>(output, [rows, columns], E::DTYPE, input)
+    });
+    (output, inputs)
 }
 
-/// The gradients of input, weight and bias, of those that are wanted.
+/// The gradients of input, weight and bias.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     inputs: LinearInputs<B>,
     gradient: FloatTensor<B>,
-    [of_input, of_weight, of_bias]: [bool; 3],
-) -> [Option<FloatTensor<B>>; 3] {
-    let LinearInputs { input, weight, .. } = readable::<B, _, 3>(inputs);
+    Asked { wanted, deferral }: Asked<3>,
+) -> [Gradient<B>; 3] {
+    let LinearInputs {
+        input,
+        weight,
+        shared,
+        ..
+    } = inputs;
+    let [of_input, of_weight, of_bias] = wanted;
     let gradient = B::contiguous(gradient);
     let [_, columns] = gradient.shape().dims();
     with_real!(gradient.dtype(), E => {
-        let level = Level::current();
         let of_output = matrix::<B, E>(&gradient);
         let of_input = of_input.then(|| {
             let mut elements = zeros::<E>(&input.shape());
             let weight = matrix::<B, E>(&weight).transposed();
-            product(level, of_output, weight, ProductStart::Zero, &mut elements);
-            tensor::<B, E>(elements, input.shape(), E::DTYPE, &input)
-        });
-        let of_weight = of_weight.then(|| {
-            let mut elements = zeros::<E>(&weight.shape());
-            let input = matrix::<B, E>(&input).transposed();
-            product(level, input, of_output, ProductStart::Zero, &mut elements);
-            tensor::<B, E>(elements, weight.shape(), E::DTYPE, &weight)
+            multiply(of_output, weight, &shared, true, ProductStart::Zero, &mut elements);
+            whole::<B, E>(elements, E::DTYPE, &input)
         });
         let of_bias = of_bias.then(|| {
             let mut sums = zeros::<E>(&[columns].into());
             column_sums(elements::<B, E>(&gradient), &mut sums);
-            tensor::<B, E>(sums, [columns], E::DTYPE, &gradient)
+            Gradient::Whole(tensor::<B, E>(sums, [columns], E::DTYPE, &gradient))
         });
-        [of_input, of_weight, of_bias]
+        let of_weight = of_weight.then(|| {
+            if deferral == Deferral::Allowed {
+                let (input, gradient) = (input.clone(), gradient.clone());
+                return Gradient::Deferred(Deferred::Rows { input, gradient });
+            }
+            let mut elements = zeros::<E>(&weight.shape());
+            let input = matrix::<B, E>(&input).transposed();
+            product(Level::current(), input, of_output, ProductStart::Zero, &mut elements);
+            whole::<B, E>(elements, E::DTYPE, &weight)
+        });
+        [of_input, of_weight, of_bias].map(|gradient| gradient.unwrap_or(Gradient::Absent))
     })
+}
+
+/// A product with a weight, or its transpose, which may be packed.
+fn multiply<E: CpuReal>(
+    left: Matrix<E>,
+    weight: Matrix<E>,
+    shared: &Option<SharedWeight>,
+    is_transposed: bool,
+    start: ProductStart<E>,
+    out: &mut [E],
+) {
+    let level = Level::current();
+    match shared {
+        Some(shared) => {
+            let packing = &shared.packings()[usize::from(is_transposed)];
+            product_packed(level, left, (weight, packing), start, out);
+        }
+        None => product(level, left, weight, start, out),
+    }
 }

@@ -11,7 +11,7 @@ use burn::tensor::{DType, Tensor};
 
 use super::backends::{TensorMap, TrackedInputs};
 use super::mask::WithIndicesOf;
-use super::{AttentionOps, OptionalTensor};
+use super::{AttentionOps, GradientSlot, OptionalTensor, SharedWeight};
 
 /// Inputs of [`AttentionOps::linear`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -24,6 +24,8 @@ pub struct LinearInputs<B: Backend> {
     /// `[out]`
     #[extension_type]
     pub bias: OptionalTensor<B>,
+    /// What calls with the same weight share.
+    pub shared: Option<SharedWeight>,
 }
 
 impl<B: Backend> TrackedInputs<B, 3> for LinearInputs<B> {
@@ -38,7 +40,13 @@ impl<B: Backend> TrackedInputs<B, 3> for LinearInputs<B> {
             input: tensors.tracked(self.input),
             weight: tensors.tracked(self.weight),
             bias: tensors.tracked_option(self.bias),
+            shared: self.shared,
         }
+    }
+
+    fn slots(&self) -> [Option<GradientSlot>; 3] {
+        let slot = self.shared.as_ref().map(SharedWeight::slot);
+        [None, slot, None]
     }
 }
 
@@ -49,7 +57,12 @@ impl<B: Backend> TrackedInputs<B, 3> for LinearInputs<B> {
 ///
 /// # Panics
 /// If the shapes do not fit together.
-pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
+pub fn linear(
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    shared: Option<SharedWeight>,
+) -> Tensor<2> {
     let ([rows, size], [from, to]) = (input.dims(), weight.dims());
     assert!(
         size == from,
@@ -73,6 +86,7 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> T
         input: input.into_dispatch(),
         weight: weight.into_dispatch(),
         bias: OptionalTensor::of(bias),
+        shared,
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::linear(inputs))
 }

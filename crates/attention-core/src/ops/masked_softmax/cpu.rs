@@ -8,8 +8,7 @@ use super::MaskedSoftmaxInputs;
 use crate::ops::backends::cpu::{
     CpuBackend, on_host, readable, rows, tensor, whole, with_real, zeros,
 };
-use crate::ops::deferred_gradients::Deferral;
-use crate::ops::kernels::Gradient;
+use crate::ops::kernels::{Asked, Gradient};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward<B: CpuBackend>(
@@ -29,7 +28,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 pub(in crate::ops) fn backward<B: CpuBackend>(
     weights: FloatTensor<B>,
     gradient: FloatTensor<B>,
-    _deferral: Deferral,
+    _asked: Asked<1>,
 ) -> [Gradient<B>; 1] {
     let gradient = B::readable(gradient);
     let dtype = gradient.dtype();

@@ -5,9 +5,8 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::MaskedSoftmaxInputs;
-use crate::ops::deferred_gradients::Deferral;
 use crate::ops::gpu::{DeviceMask, readable, softmax};
-use crate::ops::kernels::Gradient;
+use crate::ops::kernels::{Asked, Gradient};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward(
@@ -24,7 +23,7 @@ pub(in crate::ops) fn forward(
 pub(in crate::ops) fn backward(
     weights: CubeTensor,
     gradient: CubeTensor,
-    _deferral: Deferral,
+    _asked: Asked<1>,
 ) -> [Gradient<CubeBackend>; 1] {
     [Gradient::Whole(softmax::backward(&weights, gradient))]
 }

@@ -1,15 +1,16 @@
 //! By the kernels of `attention-kernels`.
 
 use attention_kernels::{
-    GruInputs, Level, LstmInputs, RECURRENT_SAVED, RecurrentGradients, RecurrentOutputs,
+    GruInputs, Level, LstmInputs, Matrix, ProductStart, RECURRENT_SAVED, RecurrentGradients,
+    RecurrentOutputs, column_sums, product,
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::{Cell, Recurred, RecurrentInputs};
 use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, tensor, whole, with_real, zeros};
-use crate::ops::deferred_gradients::Deferral;
-use crate::ops::kernels::Gradient;
+use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::kernels::{Asked, Gradient};
 
 /// Runs `$body` with the kernel's view of the inputs as `$layer`, of the cell's own type.
 macro_rules! with_layer {
@@ -26,6 +27,7 @@ macro_rules! with_layer {
                     initial: elements::<B, $E>(&inputs.initial),
                     lens: inputs.steps.lens.as_deref(),
                     is_reversed: inputs.steps.is_reversed,
+                    packings: inputs.shared.as_ref().map(|shared| shared.packings()),
                     sizes: [batch, steps, size],
                 }
             };
@@ -99,7 +101,7 @@ fn states_shape<B: CpuBackend>(inputs: &RecurrentInputs<B>) -> [usize; 4] {
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Recurred<B>,
     gradient: FloatTensor<B>,
-    _deferral: Deferral,
+    asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
     let Recurred {
         inputs,
@@ -107,10 +109,14 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
         saved,
     } = saved;
     let gradient = B::contiguous(gradient);
+    let [_, of_weight, of_bias, _] = asked.wanted;
+    let [batch, steps, width] = inputs.gates.shape().dims();
+    let [size, _] = inputs.hidden_weight.shape().dims();
+    let rows = batch * steps;
     with_real!(gradient.dtype(), E => {
-        let tensors = [&inputs.gates, &inputs.hidden_weight, &inputs.hidden_bias, &inputs.initial];
-        let [mut gates, mut hidden_weight, mut hidden_bias, mut initial] =
-            tensors.map(|tensor| zeros::<E>(&tensor.shape()));
+        let mut gates = zeros::<E>(&inputs.gates.shape());
+        let mut hidden = zeros::<E>(&inputs.gates.shape());
+        let mut initial = zeros::<E>(&inputs.initial.shape());
         let outputs = RecurrentOutputs {
             states: elements::<B, E>(&states),
             saved: elements::<B, E>(&saved),
@@ -118,16 +124,39 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
         };
         let gradients = RecurrentGradients {
             gates: &mut gates,
-            hidden_weight: &mut hidden_weight,
-            hidden_bias: &mut hidden_bias,
+            hidden: &mut hidden,
             initial: &mut initial,
         };
-        with_layer!(&inputs, E, layer => layer.backward(Level::current(), &outputs, gradients));
+        let mut before = of_weight.then(|| zeros::<E>(&[rows, size].into()));
+        with_layer!(&inputs, E, layer => {
+            layer.backward(Level::current(), &outputs, gradients);
+            if let Some(before) = &mut before {
+                layer.outputs_before(outputs.states, before);
+            }
+        });
+        let bias = of_bias.then(|| {
+            let mut sums = zeros::<E>(&[width].into());
+            column_sums(&hidden, &mut sums);
+            whole::<B, E>(sums, E::DTYPE, &inputs.hidden_bias)
+        });
+        let weight = before.map(|before| {
+            if asked.deferral == Deferral::Allowed {
+                return Gradient::Deferred(Deferred::Rows {
+                    input: tensor::<B, E>(before, [rows, size], E::DTYPE, &states),
+                    gradient: tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
+                });
+            }
+            let mut weight = zeros::<E>(&inputs.hidden_weight.shape());
+            let before = Matrix::new(&before, [rows, size]).transposed();
+            let hidden = Matrix::new(&hidden, [rows, width]);
+            product(Level::current(), before, hidden, ProductStart::Zero, &mut weight);
+            whole::<B, E>(weight, E::DTYPE, &inputs.hidden_weight)
+        });
         [
-            whole::<B, E>(gates, E::DTYPE, tensors[0]),
-            whole::<B, E>(hidden_weight, E::DTYPE, tensors[1]),
-            whole::<B, E>(hidden_bias, E::DTYPE, tensors[2]),
-            whole::<B, E>(initial, E::DTYPE, tensors[3]),
+            whole::<B, E>(gates, E::DTYPE, &inputs.gates),
+            weight.unwrap_or(Gradient::Absent),
+            bias.unwrap_or(Gradient::Absent),
+            whole::<B, E>(initial, E::DTYPE, &inputs.initial),
         ]
     })
 }

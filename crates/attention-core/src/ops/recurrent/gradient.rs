@@ -8,8 +8,7 @@ use burn::tensor::Scalar;
 
 use super::steps::{self, Sizes, part};
 use super::{Cell, Recurred, RecurrentInputs};
-use crate::ops::deferred_gradients::Deferral;
-use crate::ops::kernels::Gradient;
+use crate::ops::kernels::{Asked, Gradient};
 
 /// The states, and what [`backward`] needs.
 pub(in crate::ops) fn forward<B: Backend>(
@@ -28,7 +27,7 @@ pub(in crate::ops) fn forward<B: Backend>(
 pub(in crate::ops) fn backward<B: Backend>(
     saved: Recurred<B>,
     gradient: FloatTensor<B>,
-    _deferral: Deferral,
+    _asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
     let Recurred {
         inputs,

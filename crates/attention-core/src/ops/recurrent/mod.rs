@@ -11,11 +11,11 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType};
 use burn::tensor::{DType, Tensor};
 
-use super::AttentionOps;
 use super::backends::{TensorMap, TrackedInputs};
 #[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
 use super::kernels::{Kernel, RecurrentKernel};
 use super::mask::WithIndicesOf;
+use super::{AttentionOps, GradientSlot, SharedWeight};
 
 /// What is computed in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,8 @@ pub struct RecurrentInputs<B: Backend> {
     pub cell: Cell,
     /// Which steps there are.
     pub steps: Arc<Steps>,
+    /// What calls with the same weight share.
+    pub shared: Option<SharedWeight>,
 }
 
 impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
@@ -117,7 +119,13 @@ impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
             initial: tensors.tracked(self.initial),
             cell: self.cell,
             steps: self.steps,
+            shared: self.shared,
         }
+    }
+
+    fn slots(&self) -> [Option<GradientSlot>; 4] {
+        let slot = self.shared.as_ref().map(SharedWeight::slot);
+        [None, slot, None, None]
     }
 }
 
@@ -144,7 +152,7 @@ pub(super) struct Recurred<B: Backend> {
 }
 
 /// The states after each step; after the steps of an example they stay what they are. Half precision is computed in
-/// `f32`.
+/// `f32`. What is shared belongs to the hidden weight.
 ///
 /// # Shapes
 /// - gates `[batch, steps, gates * hidden_size]`
@@ -157,6 +165,7 @@ pub fn recurrent(
     cell: Cell,
     gates: Tensor<3>,
     hidden: (Tensor<2>, Tensor<1>),
+    shared: Option<SharedWeight>,
     initial: Tensor<3>,
     steps: Steps,
 ) -> Tensor<4> {
@@ -211,6 +220,7 @@ pub fn recurrent(
             cell,
             gates.cast(DType::F32),
             (hidden_weight.cast(DType::F32), hidden_bias.cast(DType::F32)),
+            shared,
             initial.cast(DType::F32),
             steps,
         );
@@ -223,6 +233,7 @@ pub fn recurrent(
         initial: initial.into_dispatch(),
         cell,
         steps: Arc::new(steps),
+        shared,
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::recurrent(inputs))
 }

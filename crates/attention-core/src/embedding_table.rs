@@ -1,0 +1,52 @@
+//! Rows of a table that many calls select.
+
+use burn::tensor::{Int, Tensor};
+
+use crate::ops::{self, SharedWeight};
+
+/// An embedding for many calls in one pass, as by the steps of a decoder: the gradient of its table is one scatter of
+/// all calls. On GPUs each call leaves a gradient of the whole table, as in Burn.
+///
+/// ```
+/// use attention_core::EmbeddingTable;
+/// use burn::nn::EmbeddingConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let embedding = EmbeddingConfig::new(11, 5).init(&device);
+/// let table = EmbeddingTable::new(embedding.weight.val());
+/// for token in [3, 1, 4] {
+///     let tokens = Tensor::from_ints([token, 1], &device);
+///     assert_eq!(table.rows(tokens).dims(), [2, 5]);
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct EmbeddingTable {
+    table: Tensor<2>,
+    shared: SharedWeight,
+}
+
+impl EmbeddingTable {
+    /// Of `table`, `[tokens, size]`: the weight of an embedding, or what was computed from it.
+    pub fn new(table: Tensor<2>) -> Self {
+        let shared = SharedWeight::default();
+        Self { table, shared }
+    }
+
+    /// The whole table, `[tokens, size]`.
+    pub fn table(&self) -> Tensor<2> {
+        self.table.clone()
+    }
+
+    /// The rows of `tokens`.
+    ///
+    /// # Shapes
+    /// - tokens `[count]`, result `[count, size]`
+    ///
+    /// # Panics
+    /// If there is no such token.
+    pub fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
+        let table = self.shared.read(self.table.clone());
+        ops::select_rows(table, tokens, Some(self.shared.slot()))
+    }
+}

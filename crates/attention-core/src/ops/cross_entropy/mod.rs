@@ -1,0 +1,124 @@
+//! A linear layer to classes with its loss.
+
+mod composed;
+pub(super) mod cpu;
+
+pub(super) use composed::composed;
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, Dispatch, ExtensionType};
+use burn::tensor::{DType, Int, Tensor};
+
+use super::backends::{TensorMap, TrackedInputs};
+use super::mask::WithIndicesOf;
+use super::{AttentionOps, OptionalTensor};
+
+/// Inputs of [`AttentionOps::cross_entropy`].
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct CrossEntropyInputs<B: Backend> {
+    /// `[rows, in]`
+    pub input: FloatTensor<B>,
+    /// `[in, classes]`
+    pub weight: FloatTensor<B>,
+    /// `[classes]`
+    #[extension_type]
+    pub bias: OptionalTensor<B>,
+    /// The class of each row, `[rows]`.
+    pub targets: IntTensor<B>,
+    /// What the loss of each row is multiplied with, `[rows]`; it has no gradient.
+    #[extension_type]
+    pub factors: OptionalTensor<B>,
+}
+
+impl<B: Backend> TrackedInputs<B, 3> for CrossEntropyInputs<B> {
+    type On<A: WithIndicesOf<B>> = CrossEntropyInputs<A>;
+
+    fn first(&self) -> &FloatTensor<B> {
+        &self.input
+    }
+
+    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
+        CrossEntropyInputs {
+            input: tensors.tracked(self.input),
+            weight: tensors.tracked(self.weight),
+            bias: tensors.tracked_option(self.bias),
+            targets: self.targets,
+            factors: tensors.constant(self.factors),
+        }
+    }
+}
+
+/// A linear layer to classes with its loss, cross-entropy, as after the last layer of a model.
+///
+/// It is the sum over rows of `factors[r] (log sum_c exp logits[r, c] - logits[r, targets[r]])` with
+/// `logits = input weight + bias`, `[1]`, and the class with the greatest logit of each row, `[rows]`.
+///
+/// On the CPU in `f32` and `f64` the logits of some rows are there at a time, in training too. Of other types the
+/// result is computed in `f32`.
+///
+/// ```
+/// use attention_core::cross_entropy;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let output = LinearConfig::new(5, 30_000).with_bias(false).init(&device);
+/// let features = Tensor::<2>::ones([3, 5], &device);
+/// let targets = Tensor::from_ints([4, 29_999, 0], &device);
+/// // The mean of the first two; the last is padding.
+/// let factors = Tensor::from_floats([0.5, 0.5, 0.0], &device);
+/// let (loss, classes) = cross_entropy(features, output.weight.val(), None, targets, factors);
+/// assert_eq!((loss.dims(), classes.dims()), ([1], [3]));
+/// ```
+///
+/// # Shapes
+/// - input `[rows, in]`, weight `[in, classes]`, bias `[classes]`
+/// - targets, factors `[rows]`; factors have no gradient
+///
+/// # Panics
+/// If shapes or types do not fit together, or there are no rows, no features or no classes.
+pub fn cross_entropy(
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    targets: Tensor<1, Int>,
+    factors: Tensor<1>,
+) -> (Tensor<1>, Tensor<1, Int>) {
+    let ([rows, size], [from, classes]) = (input.dims(), weight.dims());
+    assert!(
+        size == from && rows * size * classes > 0,
+        "cross-entropy: input expected [rows, {from}] and some classes, got {:?} and {classes}",
+        input.dims()
+    );
+    let vectors = [("targets", targets.dims()), ("factors", factors.dims())];
+    for (name, got) in vectors {
+        assert!(
+            got == [rows],
+            "cross-entropy: {name} expected [{rows}], got {got:?}"
+        );
+    }
+    if let Some(bias) = &bias {
+        let got = bias.dims();
+        assert!(
+            got == [classes],
+            "cross-entropy: bias expected [{classes}], got {got:?}"
+        );
+    }
+    let dtype = match input.dtype() {
+        dtype @ (DType::F32 | DType::F64) => dtype,
+        _ => DType::F32,
+    };
+    let inputs = CrossEntropyInputs {
+        input: input.cast(dtype).into_dispatch(),
+        weight: weight.cast(dtype).into_dispatch(),
+        bias: OptionalTensor::of(bias.map(|bias| bias.cast(dtype))),
+        targets: targets.into_dispatch(),
+        factors: OptionalTensor::of(Some(factors.without_autodiff().cast(dtype))),
+    };
+    let results = <Dispatch as AttentionOps>::cross_entropy(inputs);
+    let results = Tensor::<1>::from_dispatch(results);
+    let loss = results.clone().narrow(0, 0, 1);
+    let predictions = results.without_autodiff().narrow(0, 1, rows).int();
+    (loss, predictions)
+}

@@ -1,0 +1,67 @@
+//! The gradient as one scatter.
+
+use attention_kernels::add_rows;
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Shape;
+
+use super::SelectRowsInputs;
+use crate::ops::backends::cpu::{
+    CpuBackend, CpuReal, elements, indices as rows_of, tensor, with_real, zeros,
+};
+use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::kernels::{Asked, Gradient};
+
+/// The rows, and what the backward pass needs.
+pub(in crate::ops) fn forward<B: CpuBackend>(
+    inputs: SelectRowsInputs<B>,
+) -> (FloatTensor<B>, Selected<B>) {
+    let saved = Selected {
+        indices: inputs.indices.clone(),
+        table: inputs.table.shape(),
+    };
+    (super::composed(inputs), saved)
+}
+
+/// What was selected.
+#[derive(Clone, Debug)]
+pub(in crate::ops) struct Selected<B: Backend> {
+    indices: IntTensor<B>,
+    /// The shape of the table.
+    table: Shape,
+}
+
+/// The gradient of the table.
+pub(in crate::ops) fn backward<B: CpuBackend>(
+    saved: Selected<B>,
+    gradient: FloatTensor<B>,
+    asked: Asked<1>,
+) -> [Gradient<B>; 1] {
+    let Selected { indices, table } = saved;
+    if asked.deferral == Deferral::Allowed {
+        return [Gradient::Deferred(Deferred::Selected { indices, gradient })];
+    }
+    with_real!(gradient.dtype(), E => {
+        let mut sum = zeros::<E>(&table);
+        add::<B, E>(vec![(indices, gradient.clone())], &table, &mut sum);
+        [Gradient::Whole(tensor::<B, E>(sum, table, E::DTYPE, &gradient))]
+    })
+}
+
+/// Adds the gradients of rows to those of the table.
+pub(in crate::ops) fn add<B: CpuBackend, E: CpuReal>(
+    selected: Vec<(IntTensor<B>, FloatTensor<B>)>,
+    table: &Shape,
+    sum: &mut [E],
+) {
+    let [_, size] = table.dims();
+    let selected: Vec<_> = selected
+        .into_iter()
+        .map(|(indices, gradient)| (rows_of::<B>(indices), B::contiguous(gradient)))
+        .collect();
+    let parts: Vec<_> = selected
+        .iter()
+        .map(|(indices, gradient)| (indices.as_slice(), elements::<B, E>(gradient)))
+        .collect();
+    add_rows(&parts, size, sum);
+}

@@ -1,0 +1,239 @@
+//! A linear layer to classes with its loss, some rows at a time: the logits of all rows are never there at once, nor
+//! are their probabilities.
+//!
+//! The loss is a sum, so that the gradients of logits follow from the logits alone. They are made in the place of
+//! these, and multiplied into the gradients of input and weight before the next rows come.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::checks::{check_len, check_shape};
+use crate::simd::{Job, Level, Simd};
+use crate::slices::add;
+use crate::softmax::{largest, softmax};
+use crate::tiles::{CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_ROWS, TASK_ELEMENTS};
+use crate::{Matrix, Packing, ProductStart, Real, column_sums, product, product_packed};
+
+const OPERATION: &str = "cross-entropy";
+
+/// `sum_r factors[r] (log sum_c exp logits[r, c] - logits[r, targets[r]])` with `logits = input weight + bias`.
+///
+/// PyTorch: `F.cross_entropy(F.linear(input, weight.T, bias), targets)`, where all factors are `1 / rows`.
+///
+/// # Shapes
+/// - input `[rows, in]`, weight `[in, classes]`, bias `[classes]`
+/// - targets, factors `[rows]`
+#[derive(Clone, Copy, Debug)]
+pub struct CrossEntropyInputs<'a, E> {
+    /// The features of each row.
+    pub input: Matrix<'a, E>,
+    /// The weight of the layer.
+    pub weight: Matrix<'a, E>,
+    /// The bias of the layer.
+    pub bias: Option<&'a [E]>,
+    /// The class of each row.
+    pub targets: &'a [usize],
+    /// What the loss of each row is multiplied with; a row with 0 does not count, whatever its logits are.
+    pub factors: &'a [E],
+}
+
+/// Where gradients are written; contiguous, in the shapes of the inputs.
+#[derive(Debug)]
+pub struct CrossEntropyGradients<'a, E> {
+    /// Of the input.
+    pub input: &'a mut [E],
+    /// Of the weight.
+    pub weight: &'a mut [E],
+    /// Of the bias.
+    pub bias: Option<&'a mut [E]>,
+}
+
+impl<E: Real> CrossEntropyInputs<'_, E> {
+    /// The loss; the class with the greatest logit of each row, the first of them, is written to `predictions`, and the
+    /// gradients where they are asked for. The number of threads changes no bit.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together, or a target is no class.
+    pub fn compute(
+        &self,
+        level: Level,
+        predictions: &mut [usize],
+        gradients: Option<CrossEntropyGradients<E>>,
+    ) -> f64 {
+        E::cross_entropy(self, level, predictions, gradients)
+    }
+
+    /// Rows, size and classes.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together, or a target is no class.
+    fn check(&self) -> [usize; 3] {
+        let ([rows, size], [_, classes]) = (self.input.sizes(), self.weight.sizes());
+        check_shape(OPERATION, "weight", [size, classes], self.weight.sizes());
+        if let Some(bias) = self.bias {
+            check_len(OPERATION, "bias", [classes], bias.len());
+        }
+        check_len(OPERATION, "targets", [rows], self.targets.len());
+        check_len(OPERATION, "factors", [rows], self.factors.len());
+        let greatest = self.targets.iter().copied().max().unwrap_or(0);
+        assert!(
+            rows == 0 || greatest < classes,
+            "{OPERATION}: targets expected below {classes}, got {greatest}"
+        );
+        [rows, size, classes]
+    }
+}
+
+pub(crate) fn compute<E: Real>(
+    inputs: &CrossEntropyInputs<E>,
+    level: Level,
+    predictions: &mut [usize],
+    mut gradients: Option<CrossEntropyGradients<E>>,
+) -> f64 {
+    let [rows, size, classes] = inputs.check();
+    check_len(OPERATION, "predictions", [rows], predictions.len());
+    if let Some(gradients) = &mut gradients {
+        let CrossEntropyGradients {
+            input,
+            weight,
+            bias,
+        } = gradients;
+        check_len(
+            OPERATION,
+            "gradient of the input",
+            [rows, size],
+            input.len(),
+        );
+        check_len(
+            OPERATION,
+            "gradient of the weight",
+            [size, classes],
+            weight.len(),
+        );
+        weight.fill(E::ZERO);
+        if let Some(bias) = bias {
+            check_len(OPERATION, "gradient of the bias", [classes], bias.len());
+            bias.fill(E::ZERO);
+        }
+    }
+    if rows == 0 {
+        return 0.0;
+    }
+    let rows_of_part = (CROSS_ENTROPY_LOGITS / classes)
+        .max(CROSS_ENTROPY_ROWS)
+        .min(rows);
+    let mut logits = vec![E::ZERO; rows_of_part * classes];
+    let mut losses = vec![0.0; rows];
+    let packings = [Packing::default(), Packing::default()];
+    let start = match inputs.bias {
+        Some(bias) => ProductStart::Row(bias),
+        None => ProductStart::Zero,
+    };
+    for first in (0..rows).step_by(rows_of_part) {
+        let part = first..rows.min(first + rows_of_part);
+        let logits = &mut logits[..part.len() * classes];
+        let input = inputs.input.rows(part.clone());
+        product_packed(level, input, (inputs.weight, &packings[0]), start, logits);
+        let predictions = &mut predictions[part.clone()];
+        of_logits(
+            inputs,
+            level,
+            part.clone(),
+            logits,
+            predictions,
+            &mut losses[part.clone()],
+        );
+        let Some(gradients) = &mut gradients else {
+            continue;
+        };
+        let of_logits = Matrix::new(logits, [part.len(), classes]);
+        let transposed = (inputs.weight.transposed(), &packings[1]);
+        let of_input = &mut gradients.input[part.start * size..part.end * size];
+        product_packed(level, of_logits, transposed, ProductStart::Zero, of_input);
+        product(
+            level,
+            input.transposed(),
+            of_logits,
+            ProductStart::Sum,
+            gradients.weight,
+        );
+        if let Some(bias) = &mut gradients.bias {
+            let mut sums = vec![E::ZERO; classes];
+            column_sums(logits, &mut sums);
+            add(&sums, bias);
+        }
+    }
+    losses.iter().sum()
+}
+
+/// The losses and predictions of some rows, and the gradients of their logits in the place of these.
+fn of_logits<E: Real>(
+    inputs: &CrossEntropyInputs<E>,
+    level: Level,
+    rows: Range<usize>,
+    logits: &mut [E],
+    predictions: &mut [usize],
+    losses: &mut [f64],
+) {
+    let classes = logits.len() / rows.len();
+    let rows_of_task = (TASK_ELEMENTS / classes).max(1);
+    let tasks = logits.par_chunks_mut(rows_of_task * classes);
+    let results = predictions
+        .par_chunks_mut(rows_of_task)
+        .zip(losses.par_chunks_mut(rows_of_task));
+    let operands = inputs.targets[rows.clone()].par_chunks(rows_of_task);
+    let operands = operands.zip(inputs.factors[rows].par_chunks(rows_of_task));
+    tasks
+        .zip(results)
+        .zip(operands)
+        .for_each(|((logits, results), operands)| {
+            let (predictions, losses) = results;
+            let (targets, factors) = operands;
+            let task = Task {
+                classes,
+                targets,
+                factors,
+                logits,
+                predictions,
+                losses,
+            };
+            E::dispatch(level, task);
+        });
+}
+
+struct Task<'a, E> {
+    classes: usize,
+    targets: &'a [usize],
+    factors: &'a [E],
+    logits: &'a mut [E],
+    predictions: &'a mut [usize],
+    losses: &'a mut [f64],
+}
+
+impl<E: Real> Job<E> for Task<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let rows = self.logits.chunks_exact_mut(self.classes).enumerate();
+        for (row, logits) in rows {
+            let (target, factor) = (self.targets[row], self.factors[row]);
+            let greatest = largest(simd, logits);
+            let is_greatest = |logit: &E| *logit == greatest;
+            self.predictions[row] = logits.iter().position(is_greatest).unwrap_or(0);
+            if factor == E::ZERO {
+                logits.fill(E::ZERO);
+                self.losses[row] = 0.0;
+                continue;
+            }
+            let logit = logits[target].to_f64();
+            let log_sum_exp = softmax(simd, logits).log_sum_exp();
+            self.losses[row] = factor.to_f64() * (log_sum_exp - logit);
+            logits[target] = logits[target] - E::ONE;
+            for x in logits {
+                *x = *x * factor;
+            }
+        }
+    }
+}

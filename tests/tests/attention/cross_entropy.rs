@@ -1,0 +1,155 @@
+//! The linear layer with its loss against Burn's own operations.
+
+use attention_core::cross_entropy;
+use attention_tests::{Array, assert_close, device, panic_message};
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{DType, Device, Int, Tensor};
+
+const ROWS: usize = 23;
+
+fn leaf<const D: usize>(seed: u64, shape: [usize; D], device: &Device, dtype: DType) -> Tensor<D> {
+    let tensor = Array::draw(seed, &shape).tensor::<D>(device, dtype);
+    tensor.require_grad()
+}
+
+fn targets(classes: usize, device: &Device) -> Tensor<1, Int> {
+    let targets: Vec<i32> = (0..ROWS).map(|row| (row * 31 % classes) as i32).collect();
+    Tensor::from_data(targets.as_slice(), device)
+}
+
+/// Every third row does not count.
+fn factors(device: &Device, dtype: DType) -> Tensor<1> {
+    let factor = |at: &[usize]| {
+        if at[0] % 3 == 2 {
+            0.0
+        } else {
+            1.0 + at[0] as f64 / 32.0
+        }
+    };
+    Array::from_fn(&[ROWS], factor).tensor::<1>(device, dtype)
+}
+
+#[test]
+fn it_is_the_loss_of_the_logits_and_its_gradients() {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            let tolerance = 32.0 * device::epsilon(dtype);
+            for (classes, has_bias) in [(37, true), (400, false), (1, true)] {
+                let input = leaf(1, [ROWS, 13], device, dtype);
+                let weight = leaf(2, [13, classes], device, dtype);
+                let bias = leaf(3, [classes], device, dtype);
+                let targets = targets(classes, device);
+                let factors = factors(device, dtype);
+                let run = |is_ours: bool| {
+                    let bias_or_none = has_bias.then(|| bias.clone());
+                    let (loss, predictions) = if is_ours {
+                        let (targets, factors) = (targets.clone(), factors.clone());
+                        let (input, weight) = (input.clone(), weight.clone());
+                        cross_entropy(input, weight, bias_or_none, targets, factors)
+                    } else {
+                        let logits = input.clone().matmul(weight.clone());
+                        let logits = match bias_or_none {
+                            Some(bias) => logits + bias.unsqueeze::<2>(),
+                            None => logits,
+                        };
+                        let predictions = logits.clone().argmax(1).squeeze_dim::<1>(1);
+                        let indices = targets.clone().unsqueeze_dim::<2>(1);
+                        let hits = log_softmax(logits, 1).gather(1, indices);
+                        let losses = hits.squeeze_dim::<1>(1).neg() * factors.clone();
+                        (losses.sum(), predictions)
+                    };
+                    // A gradient that is not 1.
+                    let gradients = (loss.clone() * 3.0).backward();
+                    let mut results = vec![
+                        Array::read(loss),
+                        Array::read(predictions.float()),
+                        Array::read(input.grad(&gradients).unwrap()),
+                        Array::read(weight.grad(&gradients).unwrap()),
+                    ];
+                    if has_bias {
+                        results.push(Array::read(bias.grad(&gradients).unwrap()));
+                    }
+                    results
+                };
+                for (got, expected) in run(true).iter().zip(&run(false)) {
+                    assert_close(&format!("{dtype:?}"), got, expected, tolerance);
+                }
+            }
+        }
+    });
+}
+
+/// Frozen parameters cost nothing, and without autodiff the loss is the same.
+#[test]
+fn of_constants() {
+    device::each_training(|device| {
+        let input = leaf(1, [ROWS, 13], device, DType::F32);
+        let weight = Array::draw(2, &[13, 37]).tensor::<2>(device, DType::F32);
+        let targets = targets(37, device);
+        let factors = factors(device, DType::F32);
+        let run = |input: Tensor<2>, weight: Tensor<2>| {
+            cross_entropy(input, weight, None, targets.clone(), factors.clone()).0
+        };
+        let loss = run(input.clone(), weight.clone());
+        let constant = run(input.clone().detach(), weight.clone());
+        assert_eq!(Array::read(loss.clone()), Array::read(constant));
+        let gradients = loss.backward();
+        assert!(Array::read(input.grad(&gradients).unwrap()).magnitude() > 0.0);
+        assert!(weight.grad(&gradients).is_none());
+    });
+}
+
+#[test]
+fn half_precision_is_computed_in_f32() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device::computes(device, dtype) {
+                continue;
+            }
+            let draw =
+                |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
+            let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
+            let run = |dtype| {
+                let (input, weight) = (input.clone().cast(dtype), weight.clone().cast(dtype));
+                let factors = factors(device, dtype);
+                Array::read(cross_entropy(input, weight, None, targets(37, device), factors).0)
+            };
+            assert_close(
+                "loss",
+                &run(dtype),
+                &run(DType::F32),
+                device::epsilon(dtype),
+            );
+        }
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let device = &device::plain()[0];
+    let zeros = |shape: [usize; 2]| Tensor::<2>::zeros(shape, device);
+    let run = |input: [usize; 2], weight: [usize; 2], factors: usize| {
+        let factors = Tensor::<1>::ones([factors], device);
+        panic_message(|| {
+            cross_entropy(
+                zeros(input),
+                zeros(weight),
+                None,
+                targets(3, device),
+                factors,
+            );
+        })
+    };
+    let message = run([ROWS, 4], [5, 3], ROWS);
+    assert!(message.contains("input expected [rows, 5]"), "{message}");
+    let message = run([ROWS, 5], [5, 3], 2);
+    assert!(
+        message.contains("factors expected [23], got [2]"),
+        "{message}"
+    );
+    let message = run([4, 5], [5, 3], 4);
+    assert!(
+        message.contains("targets expected [4], got [23]"),
+        "{message}"
+    );
+}
