@@ -18,36 +18,45 @@ def make(setup):
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(0)
     sizes = setup["sizes"]
-    embedding, hidden = sizes["embedding"], sizes["hidden"]
+    embedding, hidden, layers = sizes["embedding"], sizes["hidden"], sizes["layers"]
 
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
             self.source_embedding = nn.Embedding(sizes["source_vocab"], embedding)
-            self.encoder = nn.GRU(embedding, hidden // 2, batch_first=True, bidirectional=True)
-            self.start = nn.Linear(hidden, hidden)
+            self.encoder = nn.GRU(
+                embedding, hidden // 2, layers, batch_first=True, bidirectional=True
+            )
+            self.start = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers))
             self.target_embedding = nn.Embedding(sizes["target_vocab"], embedding)
             self.w_q = nn.Linear(hidden, hidden, bias=False)
             self.w_k = nn.Linear(hidden, hidden, bias=False)
             self.w_v = nn.Linear(hidden, 1, bias=False)
-            self.cell = nn.GRUCell(embedding + hidden, hidden)
+            inputs = [embedding + hidden] + [hidden] * (layers - 1)
+            self.cells = nn.ModuleList(nn.GRUCell(size, hidden) for size in inputs)
             self.output = nn.Linear(2 * hidden, sizes["target_vocab"])
 
         def forward(self, source, previous):
             states, last = self.encoder(self.source_embedding(source))
             keys = self.w_k(states)
-            state = torch.tanh(self.start(torch.cat([last[0], last[1]], 1)))
+            ends = last.unflatten(0, (layers, 2)).transpose(1, 2).flatten(2)
+            hidden_states = [torch.tanh(start(end)) for start, end in zip(self.start, ends)]
             features = []
             for token in self.target_embedding(previous).unbind(1):
-                state, feature = self.step(token, state, keys, states)
+                hidden_states, feature = self.step(token, hidden_states, keys, states)
                 features.append(feature)
             return self.output(torch.stack(features, 1))
 
-        def step(self, token, state, keys, values):
-            scores = self.w_v(torch.tanh(self.w_q(state).unsqueeze(1) + keys)).squeeze(-1)
+        def step(self, token, hidden_states, keys, values):
+            query = self.w_q(hidden_states[-1]).unsqueeze(1)
+            scores = self.w_v(torch.tanh(query + keys)).squeeze(-1)
             context = torch.bmm(torch.softmax(scores, -1).unsqueeze(1), values).squeeze(1)
-            state = self.cell(torch.cat([token, context], 1), state)
-            return state, torch.cat([state, context], 1)
+            below = torch.cat([token, context], 1)
+            after = []
+            for cell, state in zip(self.cells, hidden_states):
+                below = cell(below, state)
+                after.append(below)
+            return after, torch.cat([below, context], 1)
 
     model = Model()
     if setup["candidate"] == "torch.compile":

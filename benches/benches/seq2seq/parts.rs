@@ -1,174 +1,33 @@
-//! What a training step of the sequence-to-sequence model costs, beside the same model in PyTorch, and where its time
-//! goes.
-//!
-//! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench seq2seq`; see benches/README.md.
+//! Where the time of a training step goes.
 
-use std::io;
-
-use attention_benches::baselines::Baselines;
 use attention_benches::compare::{Candidate, Local, Measured, compare, timed};
-use attention_benches::machine::limit_threads;
-use attention_benches::options::Options;
-use attention_benches::report::{Report, mebibytes, milliseconds};
-use attention_benches::tensors::{finish, finish_backward, random};
-use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, linear};
-use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee, Vocab};
-use burn::nn::loss::CrossEntropyLossConfig;
-use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use attention_benches::report::milliseconds;
+use attention_benches::tensors::{finish_backward, random};
+use attention_core::{AdditiveAttentionConfig, Mask, linear};
 use burn::tensor::{Device, Tensor};
-use burn::train::TrainStep;
-use serde_json::json;
 
-const BATCH: usize = 128;
-const EMBEDDING: usize = 128;
-const HIDDEN: usize = 256;
-const SOURCE_VOCAB: usize = 50;
-const TARGET_VOCAB: usize = 75;
-const SOURCE_LEN: usize = 32;
-/// The end included.
-const TARGET_LEN: usize = 32;
-const LEARNING_RATE: f64 = 1e-3;
-/// The norm to which gradients are clipped.
-const CLIP: f32 = 1.0;
+use crate::sizes::Sizes;
+use crate::training::Training;
 
-fn main() -> io::Result<()> {
-    let threads = limit_threads();
-    let options = Options::from_command_line();
-    let mut baselines = Baselines::start("seq2seq.py", threads);
-    let mut report = Report::start(threads);
-    report.add_baselines(&baselines);
-    let title = format!(
-        "training step b{BATCH} source {SOURCE_LEN} target {TARGET_LEN} embedding {EMBEDDING} hidden {HIDDEN}"
-    );
-
-    println!("{title}");
-    let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
-    for (backend, device) in options.devices() {
-        candidates.push(Box::new(whole_step(backend, &device.autodiff())));
-    }
-    if let Ok(baselines) = &mut baselines {
-        for name in ["PyTorch eager", "torch.compile"] {
-            match baselines.set_up(name, setup(name)) {
-                Ok(baseline) => candidates.push(Box::new(baseline)),
-                Err(reason) => println!("  skipped: {name}: {reason}"),
-            }
-        }
-    }
-    let steps = compare(&mut candidates, options.rounds);
-    drop(candidates);
-    print_steps(&steps);
-    for step in &steps {
-        report.add(&title, "step", step);
-    }
-
-    for (backend, device) in options.devices() {
-        println!("\nwhere the time of ours, {backend} goes, in milliseconds");
-        let mut parts: Vec<Box<dyn Candidate>> = Vec::new();
-        let train = device.clone().autodiff();
-        parts.extend(model_parts(&train).map(boxed));
-        parts.extend(attention_parts(&train).map(boxed));
-        parts.extend(product_parts("matrix products", products(), &train).map(boxed));
-        parts.extend(product_parts("projections", projections(), &train).map(boxed));
-        let parts = compare(&mut parts, options.rounds);
-        print_profile(&parts);
-        for part in &parts {
-            report.add(&title, &format!("part, {backend}"), part);
-        }
-    }
-    report.write(options.json.as_deref())
-}
-
-fn boxed<'a>(local: Local<'a>) -> Box<dyn Candidate + 'a> {
-    Box::new(local)
-}
-
-fn setup(candidate: &str) -> serde_json::Value {
-    json!({
-        "candidate": candidate,
-        "sizes": {
-            "batch": BATCH,
-            "embedding": EMBEDDING,
-            "hidden": HIDDEN,
-            "source_vocab": SOURCE_VOCAB,
-            "target_vocab": TARGET_VOCAB,
-            "source_len": SOURCE_LEN,
-            "target_len": TARGET_LEN,
-        },
-    })
-}
-
-/// A model, its optimizer as `seq2seq train` sets it, and what it learns from.
-struct Training {
-    trainee: Trainee<AdditiveAttention>,
-    optimizer: ModuleOptimizer,
-    batch: Batch,
-}
-
-impl Training {
-    fn new(device: &Device) -> Self {
-        let attention = AdditiveAttentionConfig::new(HIDDEN, HIDDEN, HIDDEN).init(device);
-        let model = Seq2SeqConfig::new(SOURCE_VOCAB, TARGET_VOCAB)
-            .with_embedding_size(EMBEDDING)
-            .with_hidden_size(HIDDEN)
-            .init(attention, device);
-        let first = Vocab::SPECIAL_TOKENS as u32;
-        // Every token of a vocabulary has its turn.
-        let tokens = |seed: usize, len: usize, vocab: usize| -> Vec<u32> {
-            let ordinary = (vocab - Vocab::SPECIAL_TOKENS) as u32;
-            (0..len)
-                .map(|at| first + (31 * seed + 7 * at) as u32 % ordinary)
-                .collect()
-        };
-        let examples = (0..BATCH).map(|seed| Example {
-            source: tokens(seed, SOURCE_LEN, SOURCE_VOCAB),
-            target: tokens(seed, TARGET_LEN - 1, TARGET_VOCAB),
-        });
-        let examples: Vec<Example> = examples.collect();
-        Self {
-            trainee: Trainee::new(model).with_clip(CLIP),
-            optimizer: AdamConfig::new().with_epsilon(1e-8).init(),
-            batch: Batch::new(&examples, device),
-        }
-    }
-
-    /// As the trainee computes it.
-    fn loss(&self) -> Tensor<1> {
-        let logits = self.trainee.model.forward(&self.batch);
-        let [examples, steps, tokens] = logits.dims();
-        CrossEntropyLossConfig::new()
-            .with_pad_tokens(Some(vec![Vocab::PAD as usize]))
-            .init(&logits.device())
-            .forward(
-                logits.reshape([examples * steps, tokens]),
-                self.batch.target.clone().reshape([examples * steps]),
-            )
-    }
-
-    fn gradients(&self, loss: Tensor<1>) -> GradientsParams {
-        GradientsParams::from_grads(loss.backward(), &self.trainee)
-    }
-
-    fn update(&mut self, gradients: GradientsParams) {
-        let trainee = self.trainee.clone();
-        self.trainee = self.optimizer.step(LEARNING_RATE, trainee, gradients);
-        finish(self.trainee.model.decoder.output.weight.val());
-    }
-}
-
-fn whole_step(backend: &str, device: &Device) -> Local<'static> {
-    let mut training = Training::new(device);
-    let step = move || {
-        let output = TrainStep::step(&training.trainee, training.batch.clone());
-        training.update(output.grads);
-    };
-    Local::new(format!("ours, {backend}"), step).on(device)
+/// Measures the parts, and prints them.
+pub(crate) fn profile(sizes: &Sizes, backend: &str, device: &Device, rounds: u32) -> Vec<Measured> {
+    println!("\nwhere the time of ours, {backend} goes, in milliseconds");
+    let boxed = |local| -> Box<dyn Candidate> { Box::new(local) };
+    let mut parts: Vec<Box<dyn Candidate>> = Vec::new();
+    parts.extend(model_parts(sizes, device).map(boxed));
+    parts.extend(attention_parts(sizes, device).map(boxed));
+    parts.extend(product_parts("matrix products", products(sizes), device).map(boxed));
+    parts.extend(product_parts("projections", projections(sizes), device).map(boxed));
+    let parts = compare(&mut parts, rounds);
+    print_profile(&parts);
+    parts
 }
 
 /// Forward, backward and optimiser: each runs what it needs before, and counts only itself.
 ///
 /// Each part finishes its step: a graph that no backward pass goes through is freed by the next one that comes.
-fn model_parts(device: &Device) -> [Local<'static>; 3] {
-    let [forward, backward, mut optimiser] = [(); 3].map(|()| Training::new(device));
+fn model_parts(sizes: &Sizes, device: &Device) -> [Local<'static>; 3] {
+    let [forward, backward, mut optimiser] = [(); 3].map(|()| Training::new(sizes, device));
     [
         Local::part("whole, forward", move || {
             let (time, loss) = timed(|| forward.loss());
@@ -187,17 +46,24 @@ fn model_parts(device: &Device) -> [Local<'static>; 3] {
 }
 
 /// The attention of a step alone: keys projected once, then one query after the other.
-fn attention_parts(device: &Device) -> [Local<'static>; 2] {
-    let attention = AdditiveAttentionConfig::new(HIDDEN, HIDDEN, HIDDEN).init(device);
+fn attention_parts(sizes: &Sizes, device: &Device) -> [Local<'static>; 2] {
+    let Sizes {
+        batch,
+        hidden,
+        source_len,
+        target_len,
+        ..
+    } = *sizes;
+    let attention = AdditiveAttentionConfig::new(hidden, hidden, hidden).init(device);
     let score = &attention.score;
     let parameters = [&score.query, &score.key, &score.value].map(|linear| linear.weight.val());
     // Keys and values are the same states, and so one leaf.
-    let states: Tensor<3> = random([BATCH, SOURCE_LEN, HIDDEN], device);
-    let queries: Vec<Tensor<3>> = (0..TARGET_LEN)
-        .map(|_| random([BATCH, 1, HIDDEN], device))
+    let states: Tensor<3> = random([batch, source_len, hidden], device);
+    let queries: Vec<Tensor<3>> = (0..target_len)
+        .map(|_| random([batch, 1, hidden], device))
         .collect();
-    let lens = Tensor::full([BATCH], SOURCE_LEN as i64, device);
-    let gradient = random([BATCH, TARGET_LEN, HIDDEN], device).detach();
+    let lens = Tensor::full([batch], source_len as i64, device);
+    let gradient = random([batch, target_len, hidden], device).detach();
     let mut leaves = queries.clone();
     leaves.push(states.clone());
     let forward = move || {
@@ -235,40 +101,50 @@ struct Product {
     columns: usize,
 }
 
-/// The products with `W_q`, in every step, and `W_k`.
-fn projections() -> Vec<Product> {
-    let product = |count, rows| Product {
-        count,
-        rows,
-        inner: HIDDEN,
-        columns: HIDDEN,
-    };
-    vec![product(TARGET_LEN, BATCH), product(1, BATCH * SOURCE_LEN)]
+impl Product {
+    fn new(count: usize, rows: usize, inner: usize, columns: usize) -> Self {
+        Self {
+            count,
+            rows,
+            inner,
+            columns,
+        }
+    }
 }
 
-/// The matrix products of the model, all gates at once, but for the [`projections`] of attention.
-fn products() -> Vec<Product> {
-    let product = |count, rows, inner, columns| Product {
-        count,
-        rows,
-        inner,
-        columns,
-    };
-    let half = HIDDEN / 2;
+/// The products with `W_q`, in every step, and `W_k`.
+fn projections(sizes: &Sizes) -> Vec<Product> {
+    let hidden = sizes.hidden;
     vec![
-        // Encoder, both directions: the table of embedded tokens, and a step.
-        product(2, SOURCE_VOCAB, EMBEDDING, 3 * half),
-        product(2 * SOURCE_LEN, BATCH, half, 3 * half),
-        // Decoder: the first state, the table, a step's context and state.
-        product(1, BATCH, HIDDEN, HIDDEN),
-        product(1, TARGET_VOCAB, EMBEDDING, 3 * HIDDEN),
-        product(2 * TARGET_LEN, BATCH, HIDDEN, 3 * HIDDEN),
-        // The logits of all steps.
-        product(1, BATCH * TARGET_LEN, 2 * HIDDEN, TARGET_VOCAB),
+        Product::new(sizes.target_len, sizes.batch, hidden, hidden),
+        Product::new(1, sizes.batch * sizes.source_len, hidden, hidden),
     ]
 }
 
-/// The matrix products of a step alone, each by itself: one for each forward, two for its gradients.
+/// The matrix products of a model of one layer, all gates at once, but for the [`projections`] of attention.
+fn products(sizes: &Sizes) -> Vec<Product> {
+    let Sizes {
+        batch,
+        embedding,
+        hidden,
+        ..
+    } = *sizes;
+    let half = hidden / 2;
+    vec![
+        // Encoder, both directions: the table of embedded tokens, and a step.
+        Product::new(2, sizes.source_vocab, embedding, 3 * half),
+        Product::new(2 * sizes.source_len, batch, half, 3 * half),
+        // Decoder: the first state, the table, a step's context and state.
+        Product::new(1, batch, hidden, hidden),
+        Product::new(1, sizes.target_vocab, embedding, 3 * hidden),
+        Product::new(2 * sizes.target_len, batch, hidden, 3 * hidden),
+        // The logits of all steps.
+        Product::new(1, batch * sizes.target_len, 2 * hidden, sizes.target_vocab),
+    ]
+}
+
+/// The matrix products of a step alone, each by itself, with a weight of its own: one for each forward, two for its
+/// gradients. In the step, those with the same weight pack it once, and its gradient is one product.
 fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<'static>; 2] {
     let operands: Vec<_> = products
         .into_iter()
@@ -313,25 +189,6 @@ fn product_parts(name: &str, products: Vec<Product>, device: &Device) -> [Local<
             timed(|| backward(products)).0
         }),
     ]
-}
-
-fn print_steps(steps: &[Measured]) {
-    println!(
-        "  {:<20}{:>10}{:>24}{:>16}{:>16}",
-        "candidate", "ms", "target tokens a second", "ratio to ours", "peak extra MiB"
-    );
-    let ours = steps[0].median();
-    for step in steps {
-        let time = step.median();
-        println!(
-            "  {:<20}{:>10.1}{:>24.0}{:>16.2}{:>16}",
-            step.name,
-            milliseconds(time),
-            (BATCH * TARGET_LEN) as f64 / time.as_secs_f64(),
-            time.as_secs_f64() / ours.as_secs_f64(),
-            mebibytes(step.memory),
-        );
-    }
 }
 
 /// The parts in the order of [`model_parts`], [`attention_parts`], [`product_parts`].

@@ -95,6 +95,17 @@ impl Model {
     }
 }
 
+/// Runs `work` on one of the threads that compute. From outside, each operation that they share would first wake one of
+/// them, and wait for it.
+fn among_threads<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    // A thread that is alone must stay free for what other threads ask of it.
+    if rayon::current_num_threads() > 1 {
+        rayon::scope(|_| work())
+    } else {
+        work()
+    }
+}
+
 /// The name of a device, a GPU's with its adapter.
 fn describe(name: &str, device: &Device) -> String {
     #[cfg(any(

@@ -1,7 +1,9 @@
 //! The decoder: one target token at a time, each with its own attention to the source.
 
-use attention_core::recurrent::{Gru, GruConfig, Steps};
-use attention_core::{Memory, StatefulAttention, linear};
+use attention_core::recurrent::{Gru, GruCell, GruConfig};
+use attention_core::{
+    EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy, linear,
+};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -95,8 +97,11 @@ pub struct Decoder<A: StatefulAttention> {
 pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     decoder: &'a Decoder<A>,
     memory: &'a Memory,
-    table: TokenGates,
-    context_weights: Tensor<2>,
+    /// The tokens' share of the first layer's gates.
+    of_tokens: TokenGates,
+    /// The shares of the layers' gates: of the first from the context, of the others from the layer below.
+    gates: Vec<PackedLinear>,
+    cells: Vec<GruCell>,
 }
 
 /// The state that a step hands to the next.
@@ -134,15 +139,39 @@ impl<A: StatefulAttention> Decoder<A> {
         self.attention.penalty(&state.attention)
     }
 
-    /// Prepares one pass over a target.
-    pub(crate) fn pass<'a>(&'a self, memory: &'a Memory) -> DecoderPass<'a, A> {
+    /// Prepares one pass over a target of at most so many steps.
+    pub(crate) fn pass<'a>(&'a self, memory: &'a Memory, steps: usize) -> DecoderPass<'a, A> {
+        let embedding = EmbeddingTable::new(self.embedding.weight.val());
         let [_, embedding_size] = self.embedding.weight.dims();
+        let gates = self.layers.iter().enumerate().map(|(layer, gru)| {
+            if layer == 0 {
+                // With the bias of the token's share.
+                return PackedLinear::new(weights_after(gru, embedding_size), None);
+            }
+            let bias = gru.input.bias.as_ref().map(|bias| bias.val());
+            PackedLinear::new(gru.input.weight.val(), bias)
+        });
+        let tokens = memory.batch_size() * steps;
         DecoderPass {
             decoder: self,
             memory,
-            context_weights: weights_after(&self.layers[0], embedding_size),
-            table: TokenGates::new(&self.layers[0], &self.embedding),
+            of_tokens: TokenGates::new(&self.layers[0], &embedding, tokens),
+            gates: gates.collect(),
+            cells: self.layers.iter().map(Gru::cell).collect(),
         }
+    }
+
+    /// The sum of the cross-entropy of `targets` times their `factors`, `[1]`, and the most likely tokens, `[rows]`,
+    /// from the features of steps, `[rows, 2 * hidden_size]`: the logits of all of them are never there at once.
+    pub(crate) fn loss(
+        &self,
+        features: Tensor<2>,
+        targets: Tensor<1, Int>,
+        factors: Tensor<1>,
+    ) -> (Tensor<1>, Tensor<1, Int>) {
+        let bias = self.output.bias.as_ref().map(|bias| bias.val());
+        let features = self.dropout.forward(features);
+        cross_entropy(features, self.output.weight.val(), bias, targets, factors)
     }
 
     /// The logits of the next token, `[batch, vocab_size]`, from the features of [`Step`].
@@ -173,15 +202,16 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         };
         let context = context.squeeze_dim::<2>(1);
 
-        let of_context = linear(context.clone(), self.context_weights.clone(), None);
-        let mut gates = self.table.rows(tokens) + of_context;
-        for (layer, gru) in self.decoder.layers.iter().enumerate() {
-            if layer > 0 {
-                gates = apply(&gru.input, states[layer - 1].clone());
-            }
-            let gates = gates.clone().unsqueeze_dim::<3>(1);
-            let state = Some(states[layer].clone());
-            (_, states[layer]) = gru.forward_gates(gates, state, &Steps::all());
+        let mut of_tokens = Some(self.of_tokens.rows(tokens));
+        let mut below = context.clone();
+        for ((cell, gates), state) in self.cells.iter().zip(&self.gates).zip(&mut states) {
+            let gates = gates.forward(below);
+            let gates = match of_tokens.take() {
+                Some(of_tokens) => of_tokens + gates,
+                None => gates,
+            };
+            *state = cell.forward(gates, state.clone());
+            below = state.clone();
         }
         Step {
             features: Tensor::cat(vec![states[top].clone(), context], 1),

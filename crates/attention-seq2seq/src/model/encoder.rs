@@ -1,5 +1,6 @@
 //! The encoder: source tokens to one state per token.
 
+use attention_core::EmbeddingTable;
 use attention_core::recurrent::{Gru, GruConfig, Steps};
 use burn::config::Config;
 use burn::module::Module;
@@ -100,12 +101,13 @@ impl Encoder {
     /// Encodes a batch of sources. Padding changes no state of a token.
     pub fn forward(&self, source: &Source) -> Encoded {
         let in_order = Steps::of_lens(source.lens());
+        let embedding = EmbeddingTable::new(self.embedding.weight.val());
         let mut last = Vec::new();
         let mut states: Option<Tensor<3>> = None;
         for (layer, gru) in self.forward.iter().enumerate() {
             let run = |gru: &Gru, steps: &Steps| {
                 let gates = match &states {
-                    None => token_gates(gru, &self.embedding, source.tokens()),
+                    None => token_gates(gru, &embedding, source.tokens()),
                     Some(states) => gru.gates(states.clone()),
                 };
                 gru.forward_gates(gates, None, steps)

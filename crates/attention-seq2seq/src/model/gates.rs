@@ -1,44 +1,62 @@
 //! The input's share of a recurrent layer's gates, where the input begins with the embedding of a token.
 
-use attention_core::linear;
 use attention_core::recurrent::Gru;
-use burn::nn::Embedding;
+use attention_core::{EmbeddingTable, PackedLinear, linear};
 use burn::tensor::{Int, Tensor};
 
-/// The share of tokens `[batch, steps]`, which are all of the input: `[batch, steps, 3 * hidden_size]`.
-pub(crate) fn token_gates(gru: &Gru, embedding: &Embedding, tokens: Tensor<2, Int>) -> Tensor<3> {
-    let [batch, steps] = tokens.dims();
-    let [vocab_size, _] = embedding.weight.dims();
-    if vocab_size > batch * steps {
-        return gru.gates(embedding.forward(tokens));
-    }
-    let table = TokenGates::new(gru, embedding);
-    let rows = table.rows(tokens.reshape([batch * steps]));
-    let [_, width] = rows.dims();
-    rows.reshape([batch, steps, width])
+/// The share of tokens, `[tokens, 3 * hidden_size]`, for many calls in one pass.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenGates {
+    /// The shares of all tokens or, where there is a layer, their embeddings.
+    table: EmbeddingTable,
+    /// From embeddings to gates.
+    layer: Option<PackedLinear>,
 }
 
-/// The share of every token of a vocabulary, `[tokens, 3 * hidden_size]`.
-///
-/// A vocabulary is small beside a batch of sequences, so a table of products is cheaper than the products of all
-/// embedded tokens.
-#[derive(Clone, Debug)]
-pub(crate) struct TokenGates(Tensor<2>);
-
 impl TokenGates {
-    /// Of the embedding, whose features are the layer's first inputs.
-    pub(crate) fn new(gru: &Gru, embedding: &Embedding) -> Self {
-        let embedding = embedding.weight.val();
-        let [_, size] = embedding.dims();
+    /// For a pass over about so many tokens. The embedding's features are the layer's first inputs.
+    ///
+    /// Of a vocabulary that is small beside these tokens, a table of all shares is cheaper than the products of all
+    /// tokens.
+    pub(crate) fn new(gru: &Gru, embedding: &EmbeddingTable, tokens: usize) -> Self {
+        let table = embedding.table();
+        let [vocab_size, size] = table.dims();
         let weight = gru.input.weight.val().narrow(0, 0, size);
         let bias = gru.input.bias.as_ref().map(|bias| bias.val());
-        Self(linear(embedding, weight, bias))
+        if vocab_size > tokens {
+            Self {
+                table: embedding.clone(),
+                layer: Some(PackedLinear::new(weight, bias)),
+            }
+        } else {
+            Self {
+                table: EmbeddingTable::new(linear(table, weight, bias)),
+                layer: None,
+            }
+        }
     }
 
-    /// The rows of `tokens`, `[batch]`.
+    /// The share of `tokens`, `[batch]`.
     pub(crate) fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
-        self.0.clone().select(0, tokens)
+        let rows = self.table.rows(tokens);
+        match &self.layer {
+            Some(layer) => layer.forward(rows),
+            None => rows,
+        }
     }
+}
+
+/// The share of tokens `[batch, steps]`, which are all of the input: `[batch, steps, 3 * hidden_size]`.
+pub(crate) fn token_gates(
+    gru: &Gru,
+    embedding: &EmbeddingTable,
+    tokens: Tensor<2, Int>,
+) -> Tensor<3> {
+    let [batch, steps] = tokens.dims();
+    let gates = TokenGates::new(gru, embedding, batch * steps);
+    let rows = gates.rows(tokens.reshape([batch * steps]));
+    let [_, width] = rows.dims();
+    rows.reshape([batch, steps, width])
 }
 
 /// The weights of all inputs but the first `size`: `[input_size - size, 3 * hidden_size]`.

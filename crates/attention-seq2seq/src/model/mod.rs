@@ -167,6 +167,14 @@ pub struct ForwardOutput {
     pub penalty: Option<Tensor<1>>,
 }
 
+/// The output of [`Seq2Seq::loss`].
+pub struct LossOutput {
+    /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token, `[1]`.
+    pub loss: Tensor<1>,
+    /// The most likely token at each place of the target, `[batch, target tokens]`.
+    pub predictions: Tensor<2, Int>,
+}
+
 /// The output of [`Seq2Seq::greedy`], for a batch.
 pub struct Translation {
     /// The target tokens of each example, without the end token.
@@ -189,8 +197,40 @@ impl<A: StatefulAttention> Seq2Seq<A> {
     /// # Shapes
     /// - logits `[batch, target tokens, target_vocab_size]`, penalty `[batch]`
     pub fn forward_with_penalty(&self, batch: &Batch) -> ForwardOutput {
+        let (features, penalty) = self.features(batch);
+        let [examples, steps] = batch.target.dims();
+        let logits = self.decoder.logits(features);
+        let [_, tokens] = logits.dims();
+        ForwardOutput {
+            logits: logits.reshape([examples, steps, tokens]),
+            penalty,
+        }
+    }
+
+    /// The loss of teacher forcing. The logits of all tokens are never there at once, which matters where a vocabulary
+    /// is large.
+    pub fn loss(&self, batch: &Batch) -> LossOutput {
+        let (features, penalty) = self.features(batch);
+        let [examples, steps] = batch.target.dims();
+        let targets = batch.target.clone().reshape([examples * steps]);
+        let is_token = targets.clone().equal_scalar(Vocab::PAD).bool_not();
+        let factors = is_token.float().cast(features.dtype()) / batch.target_tokens() as f64;
+        let (loss, predictions) = self.decoder.loss(features, targets, factors);
+        let loss = match penalty {
+            Some(penalty) => loss + penalty.sum() * (1.0 / batch.target_tokens() as f64),
+            None => loss,
+        };
+        LossOutput {
+            loss,
+            predictions: predictions.reshape([examples, steps]),
+        }
+    }
+
+    /// The features that predict each target token, `[batch * target tokens, 2 * hidden_size]`, and the attention's
+    /// penalty.
+    fn features(&self, batch: &Batch) -> (Tensor<2>, Option<Tensor<1>>) {
         let Encoding { memory, mut state } = self.encode(&batch.source);
-        let pass = self.decoder.pass(&memory);
+        let pass = self.decoder.pass(&memory, batch.target_len());
         let mut features: Vec<Tensor<2>> = Vec::with_capacity(batch.target_len());
         let mut penalties: Vec<Tensor<1>> = Vec::new();
         for position in 0..batch.target_len() {
@@ -201,10 +241,6 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         }
         let features: Tensor<3> = Tensor::stack(features, 1);
         let [examples, steps, size] = features.dims();
-        let logits = self
-            .decoder
-            .logits(features.reshape([examples * steps, size]));
-        let [_, tokens] = logits.dims();
         let penalty = (!penalties.is_empty()).then(|| {
             assert_eq!(
                 penalties.len(),
@@ -216,17 +252,14 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             let penalties: Tensor<2> = Tensor::stack(penalties, 1);
             penalties.gather(1, last).squeeze_dim::<1>(1)
         });
-        ForwardOutput {
-            logits: logits.reshape([examples, steps, tokens]),
-            penalty,
-        }
+        (features.reshape([examples * steps, size]), penalty)
     }
 
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
     /// `max_len` tokens.
     pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
         let Encoding { memory, mut state } = self.encode(source);
-        let pass = self.decoder.pass(&memory);
+        let pass = self.decoder.pass(&memory, max_len);
         let device = memory.values().device();
         let examples = source.batch_size();
         let mut tokens = Tensor::<1, Int>::full([examples], Vocab::BOS, &device);
@@ -304,7 +337,7 @@ mod tests {
         assert_eq!(logits.dims(), [2, 5, 11]);
 
         let start = model.encode(&batch.source);
-        let pass = model.decoder.pass(&start.memory);
+        let pass = model.decoder.pass(&start.memory, batch.target_len());
         for with_weights in [false, true] {
             let mut state = start.state.clone();
             for at in 0..batch.target_len() {

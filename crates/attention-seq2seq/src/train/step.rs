@@ -2,7 +2,6 @@
 
 use attention_core::StatefulAttention;
 use burn::module::Module;
-use burn::nn::loss::CrossEntropyLossConfig;
 use burn::tensor::{ExecutionError, Int, Tensor, TensorData};
 use burn::train::metric::{Adaptor, CerInput, LossInput};
 use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
@@ -10,7 +9,7 @@ use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
 use super::clip::clip_by_norm;
 use super::metric::ExactMatchInput;
 use crate::batch::Batch;
-use crate::model::{ForwardOutput, Seq2Seq};
+use crate::model::{LossOutput, Seq2Seq};
 use crate::vocab::Vocab;
 
 /// A model in training, with the steps of `burn-train` for a loop of one's own; [`Training`](super::Training) is the
@@ -62,24 +61,6 @@ impl<A: StatefulAttention> Trainee<A> {
         );
         let clip = Some(norm);
         Self { clip, ..self }
-    }
-
-    /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token; and the logits.
-    fn loss_and_logits(&self, batch: &Batch) -> (Tensor<1>, Tensor<3>) {
-        let ForwardOutput { logits, penalty } = self.model.forward_with_penalty(batch);
-        let [examples, steps, tokens] = logits.dims();
-        let loss = CrossEntropyLossConfig::new()
-            .with_pad_tokens(Some(vec![Vocab::PAD as usize]))
-            .init(&logits.device())
-            .forward(
-                logits.clone().reshape([examples * steps, tokens]),
-                batch.target.clone().reshape([examples * steps]),
-            );
-        let loss = match penalty {
-            Some(penalty) => loss + penalty.sum() * (1.0 / batch.target_tokens() as f64),
-            None => loss,
-        };
-        (loss, logits)
     }
 }
 
@@ -136,14 +117,13 @@ impl<A: StatefulAttention> TrainStep for Trainee<A> {
 
     /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
-        let (loss, logits) = self.loss_and_logits(&batch);
+        let LossOutput { loss, predictions } = self.model.loss(&batch);
         let gradients = loss.backward();
-        let outputs = logits.without_autodiff().argmax(2).squeeze_dim::<2>(2);
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
         let output = StepOutput {
             loss,
             tokens: batch.target_tokens(),
-            outputs: outputs.mask_fill(padding, Vocab::PAD),
+            outputs: predictions.mask_fill(padding, Vocab::PAD),
             targets: batch.target,
         };
         let mut output = TrainOutput::new(self, gradients, output);
@@ -160,7 +140,7 @@ impl<A: StatefulAttention> InferenceStep for Trainee<A> {
 
     /// The loss of teacher forcing, and the outputs of greedy search.
     fn step(&self, batch: Batch) -> StepOutput {
-        let (loss, _) = self.loss_and_logits(&batch);
+        let LossOutput { loss, .. } = self.model.loss(&batch);
         let [examples, width] = batch.target.dims();
         let translation = self.model.greedy(&batch.source, width, false);
         let mut outputs = vec![i64::from(Vocab::PAD); examples * width];

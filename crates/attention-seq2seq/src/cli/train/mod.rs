@@ -14,7 +14,7 @@ use attention_seq2seq::{
 use burn::tensor::Device;
 use burn::train::Interrupter;
 
-use super::{attend, describe, eval, note, say};
+use super::{among_threads, attend, describe, eval, note, say};
 
 /// The number of validation pairs on which the checkpoints are compared.
 const COMPARED: usize = 1_000;
@@ -58,8 +58,10 @@ impl TrainArgs {
         let started = Instant::now();
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
-        let training = prepared.training(&run, interrupter.clone(), &device);
-        let trained = training.launch()?;
+        let trained = among_threads(|| {
+            let training = prepared.training(&run, interrupter.clone(), &device);
+            training.launch()
+        })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
         interrupter.stop(None);
         say(format_args!(

@@ -1,0 +1,84 @@
+//! Our model in training.
+
+use attention_benches::compare::Local;
+use attention_benches::tensors::finish;
+use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
+use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee, Vocab};
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use burn::tensor::{Device, Tensor};
+use burn::train::TrainStep;
+
+use crate::sizes::Sizes;
+
+const LEARNING_RATE: f64 = 1e-3;
+
+/// The norm to which gradients are clipped.
+const CLIP: f32 = 1.0;
+
+/// A model, its optimizer as `seq2seq train` sets it, and what it learns from.
+pub(crate) struct Training {
+    trainee: Trainee<AdditiveAttention>,
+    optimizer: ModuleOptimizer,
+    batch: Batch,
+}
+
+impl Training {
+    pub(crate) fn new(sizes: &Sizes, device: &Device) -> Self {
+        let Sizes {
+            source_vocab,
+            target_vocab,
+            source_len,
+            target_len,
+            hidden,
+            ..
+        } = *sizes;
+        let attention = AdditiveAttentionConfig::new(hidden, hidden, hidden).init(device);
+        let model = Seq2SeqConfig::new(source_vocab, target_vocab)
+            .with_embedding_size(sizes.embedding)
+            .with_hidden_size(hidden)
+            .with_layers(sizes.layers)
+            .init(attention, device);
+        let first = Vocab::SPECIAL_TOKENS as u32;
+        // Every token of a vocabulary has its turn.
+        let tokens = |seed: usize, len: usize, vocab: usize| -> Vec<u32> {
+            let ordinary = (vocab - Vocab::SPECIAL_TOKENS) as u32;
+            (0..len)
+                .map(|at| first + (31 * seed + 7 * at) as u32 % ordinary)
+                .collect()
+        };
+        let examples = (0..sizes.batch).map(|seed| Example {
+            source: tokens(seed, source_len, source_vocab),
+            target: tokens(seed, target_len - 1, target_vocab),
+        });
+        let examples: Vec<Example> = examples.collect();
+        Self {
+            trainee: Trainee::new(model).with_clip(CLIP),
+            optimizer: AdamConfig::new().with_epsilon(1e-8).init(),
+            batch: Batch::new(&examples, device),
+        }
+    }
+
+    pub(crate) fn loss(&self) -> Tensor<1> {
+        self.trainee.model.loss(&self.batch).loss
+    }
+
+    pub(crate) fn gradients(&self, loss: Tensor<1>) -> GradientsParams {
+        GradientsParams::from_grads(loss.backward(), &self.trainee)
+    }
+
+    pub(crate) fn update(&mut self, gradients: GradientsParams) {
+        let trainee = self.trainee.clone();
+        self.trainee = self.optimizer.step(LEARNING_RATE, trainee, gradients);
+        finish(self.trainee.model.decoder.output.weight.val());
+    }
+}
+
+/// A step as the program takes it.
+pub(crate) fn whole_step(sizes: &Sizes, backend: &str, device: &Device) -> Local<'static> {
+    let mut training = Training::new(sizes, device);
+    let step = move || {
+        let output = TrainStep::step(&training.trainee, training.batch.clone());
+        training.update(output.grads);
+    };
+    Local::new(format!("ours, {backend}"), step).on(device)
+}
