@@ -21,7 +21,10 @@ use sizes::Sizes;
 fn main() -> io::Result<()> {
     let threads = limit_threads();
     // As the program trains: on one of the threads that compute.
-    rayon::scope(|_| run(threads))
+    match threads {
+        1 => run(threads),
+        _ => rayon::scope(|_| run(threads)),
+    }
 }
 
 fn run(threads: usize) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Linear layers.
 
 use burn::nn::Linear;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use crate::checks::assert_fits;
 use crate::ops::{self, SharedWeight};
@@ -34,8 +34,8 @@ pub fn linear<const D: usize>(
     apply(input, weight, bias, None)
 }
 
-/// A linear layer for many calls in one pass, as by the steps of a decoder: its weight is packed once for all of them,
-/// and the weight's gradient is one product of all calls.
+/// A linear layer for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, its weight is
+/// packed once for all of them, and the weight's gradient is one product of all calls.
 ///
 /// ```
 /// use attention_core::PackedLinear;
@@ -78,6 +78,14 @@ impl PackedLinear {
     }
 }
 
+/// A parameter that may be quantised, as it is multiplied.
+pub(crate) fn whole<const D: usize>(parameter: Tensor<D>) -> Tensor<D> {
+    match parameter.dtype() {
+        DType::QFloat(_) => parameter.dequantize(),
+        _ => parameter,
+    }
+}
+
 fn apply<const D: usize>(
     input: Tensor<D>,
     weight: Tensor<2>,
@@ -93,8 +101,15 @@ fn apply<const D: usize>(
     let options = (&input.device(), input.dtype());
     let rows = dims[..D - 1].iter().product();
     dims[D - 1] = to;
-    if rows == 0 {
+    if rows * to == 0 {
         return Tensor::zeros(dims, options);
+    }
+    if from == 0 {
+        let zeros = Tensor::zeros(dims, options);
+        return match bias {
+            Some(bias) => zeros + whole(bias).unsqueeze::<D>(),
+            None => zeros,
+        };
     }
     let output = ops::linear(input.reshape([rows, from]), weight, bias, shared);
     output.reshape(dims)

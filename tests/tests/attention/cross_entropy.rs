@@ -79,7 +79,7 @@ fn it_is_the_loss_of_the_logits_and_its_gradients() {
     });
 }
 
-/// Frozen parameters cost nothing, and without autodiff the loss is the same.
+/// Frozen parameters get no gradient, and without any the loss is the same.
 #[test]
 fn of_constants() {
     device::each_training(|device| {

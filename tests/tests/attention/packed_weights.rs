@@ -198,14 +198,31 @@ fn packed_weights_of_other_types() {
 }
 
 #[test]
+fn a_cell_of_no_examples() {
+    device::each_training(|device| {
+        let cell = GruConfig::new(2, 3).init(device).cell();
+        let state = cell.forward(Tensor::zeros([0, 9], device), Tensor::zeros([0, 3], device));
+        assert_eq!(state.dims(), [0, 3]);
+    });
+}
+
+#[test]
 fn no_rows_and_no_features() {
     device::each_training(|device| {
         for [rows, from, to] in [[0, 3, 2], [4, 0, 2], [4, 3, 0]] {
-            let (input, weight) = (leaf(1, [rows, from], device), leaf(2, [from, to], device));
-            let packed = PackedLinear::new(weight, None);
+            let (input, weight) = (
+                leaf(1, [1, rows, from], device),
+                leaf(2, [from, to], device),
+            );
+            let bias = leaf(3, [to], device);
+            let packed = PackedLinear::new(weight, Some(bias.clone()));
             let output = packed.forward(input);
-            assert_eq!(output.dims(), [rows, to]);
-            assert!(Array::read(output).data.iter().all(|&x| x == 0.0));
+            assert_eq!(output.dims(), [1, rows, to]);
+            let elements = Array::read(output).data;
+            let expected: Vec<f64> = (0..rows)
+                .flat_map(|_| Array::read(bias.clone()).data)
+                .collect();
+            assert_eq!(elements, expected);
         }
     });
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use attention_kernels::Packing;
 use burn::backend::Dispatch;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use super::backends::cpu::CpuReal;
 use super::{AttentionOps, GradientSlot};
@@ -25,7 +25,8 @@ pub struct SharedWeight {
 impl SharedWeight {
     /// The weight for one call, `weight` itself or, in training, a node of the graph that may deposit its gradient.
     pub(crate) fn read(&self, weight: Tensor<2>) -> Tensor<2> {
-        if weight.dims().contains(&0) {
+        let is_multiplied_here = matches!(weight.dtype(), DType::F32 | DType::F64);
+        if weight.dims().contains(&0) || !is_multiplied_here {
             return weight;
         }
         let source = weight.clone().into_dispatch();

@@ -118,7 +118,7 @@ impl Gru {
 
 /// A [`Gru`] for one step after the other, where a step's input depends on the step before, as in a decoder.
 ///
-/// The weight is packed once for all steps, and its gradient is one product of all steps.
+/// On the CPU, in `f32` and `f64`, the weight is packed once for all steps, and its gradient is one product of all.
 ///
 /// ```
 /// use attention_core::recurrent::GruConfig;

@@ -1,9 +1,10 @@
 //! What GRU and LSTM have in common.
 
 use burn::nn::{Initializer, Linear, LinearConfig};
-use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 use crate::checks::assert_positive;
+use crate::linear::whole;
 use crate::ops::{self, Cell, SharedWeight, Steps};
 
 /// The linear layers of input and hidden state, with random parameters as in PyTorch: uniform in
@@ -90,7 +91,9 @@ impl Hidden {
         gates: Tensor<2>,
         states: [Tensor<2>; N],
     ) -> [Tensor<2>; N] {
-        let dims = states[0].dims();
+        if states[0].dims()[0] == 0 {
+            return states; // Of no examples. Burn's views take an axis of 0 for another one's.
+        }
         let states = states.map(|state| state.unsqueeze_dim::<3>(0));
         let states = match states.as_slice() {
             [state] => state.clone(),
@@ -103,16 +106,8 @@ impl Hidden {
                 1 => states.clone(),
                 _ => states.clone().narrow(0, n, 1),
             };
-            state.reshape(dims)
+            state.squeeze_dim::<3>(0).squeeze_dim::<2>(1)
         })
-    }
-}
-
-/// A parameter that may be quantised, as it is multiplied.
-fn whole<const D: usize>(parameter: Tensor<D>) -> Tensor<D> {
-    match parameter.dtype() {
-        DType::QFloat(_) => parameter.dequantize(),
-        _ => parameter,
     }
 }
 

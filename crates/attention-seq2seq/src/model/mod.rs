@@ -10,7 +10,7 @@ pub use encoder::{Encoded, Encoder, EncoderConfig};
 use attention_core::{Mask, Memory, StatefulAttention};
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 use crate::batch::{Batch, Source};
 use crate::error::Error;
@@ -214,10 +214,18 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         let [examples, steps] = batch.target.dims();
         let targets = batch.target.clone().reshape([examples * steps]);
         let is_token = targets.clone().equal_scalar(Vocab::PAD).bool_not();
-        let factors = is_token.float().cast(features.dtype()) / batch.target_tokens() as f64;
+        // Not in half precision, in which the share of a token would be rounded.
+        let dtype = match features.dtype() {
+            DType::F64 => DType::F64,
+            _ => DType::F32,
+        };
+        let factors = is_token.float().cast(dtype) / batch.target_tokens() as f64;
         let (loss, predictions) = self.decoder.loss(features, targets, factors);
         let loss = match penalty {
-            Some(penalty) => loss + penalty.sum() * (1.0 / batch.target_tokens() as f64),
+            Some(penalty) => {
+                let penalty = penalty.cast(loss.dtype()).sum();
+                loss + penalty * (1.0 / batch.target_tokens() as f64)
+            }
             None => loss,
         };
         LossOutput {

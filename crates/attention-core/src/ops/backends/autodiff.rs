@@ -13,7 +13,7 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
 use super::{TensorMap, TrackedInputs};
-use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::deferred_gradients::{Deferral, Deferred, Pass};
 use crate::ops::kernels::{self, Asked, Gradient, Kernel, SumDeferred};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, CrossEntropyInputs,
@@ -53,9 +53,22 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn cross_entropy(inputs: CrossEntropyInputs<Self>) -> FloatTensor<Self> {
-        match B::KERNELS.cross_entropy {
-            Some(kernel) => differentiate_by(kernel.train, inputs),
-            None => cross_entropy::composed(inputs),
+        let Some(kernel) = B::KERNELS.cross_entropy else {
+            return cross_entropy::composed(inputs);
+        };
+        let tensors = [
+            Some(&inputs.input),
+            Some(&inputs.weight),
+            inputs.bias.as_option(),
+        ];
+        if tensors
+            .into_iter()
+            .flatten()
+            .any(|tensor| tensor.is_tracked())
+        {
+            differentiate_by(kernel.train, inputs)
+        } else {
+            Self::from_inner((kernel.infer)(inputs.map(&mut Nodes::<B, C>::default())))
         }
     }
 
@@ -240,7 +253,7 @@ where
                 (Gradient::Whole(gradient), _) => grads.register::<B>(parent, gradient),
                 (Gradient::Deferred(deferred), Some(slot)) => {
                     grads.register::<B>(parent, deferred.marker());
-                    slot.deposit(parent.value, deferred);
+                    slot.deposit(Pass::of(grads), parent.value, deferred);
                 }
                 (Gradient::Deferred(_), None) => {
                     unreachable!("gradients are deferred only for tensors with a slot")
@@ -278,7 +291,7 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
         let gradient = grads.consume::<B>(&ops.node);
         let is_whole = gradient.shape() == rows.shape(); // or else a marker
         let whole = is_whole.then_some(gradient);
-        let deferred = slot.take::<Deferred<B>>(ops.node.id.value);
+        let deferred = slot.take::<Deferred<B>>(Pass::of(grads), ops.node.id.value);
         let total = match sum.filter(|_| !deferred.is_empty()) {
             Some(sum) => {
                 let total = sum(deferred, rows);

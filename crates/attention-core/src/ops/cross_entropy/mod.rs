@@ -12,6 +12,7 @@ use burn::tensor::{DType, Int, Tensor};
 use super::backends::{TensorMap, TrackedInputs};
 use super::mask::WithIndicesOf;
 use super::{AttentionOps, OptionalTensor};
+use crate::linear::whole;
 
 /// Inputs of [`AttentionOps::cross_entropy`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -74,10 +75,12 @@ impl<B: Backend> TrackedInputs<B, 3> for CrossEntropyInputs<B> {
 ///
 /// # Shapes
 /// - input `[rows, in]`, weight `[in, classes]`, bias `[classes]`
-/// - targets, factors `[rows]`; factors have no gradient
+/// - targets, factors `[rows]`; factors have no gradient, and where one is 0 the row does not count, though its input
+///   must be finite
 ///
 /// # Panics
-/// If shapes or types do not fit together, or there are no rows, no features or no classes.
+/// If the shapes do not fit together, there are no rows, no features or no classes, or more classes than floats count
+/// (2^24 in `f32`), and on the CPU if a target is no class.
 pub fn cross_entropy(
     input: Tensor<2>,
     weight: Tensor<2>,
@@ -105,14 +108,19 @@ pub fn cross_entropy(
             "cross-entropy: bias expected [{classes}], got {got:?}"
         );
     }
-    let dtype = match input.dtype() {
-        dtype @ (DType::F32 | DType::F64) => dtype,
-        _ => DType::F32,
+    let (dtype, most) = match input.dtype() {
+        DType::F64 => (DType::F64, 1_u64 << 53),
+        _ => (DType::F32, 1 << 24),
     };
+    // Predictions come back as floats, beside the loss.
+    assert!(
+        classes as u64 <= most,
+        "cross-entropy: expected at most {most} classes, got {classes}"
+    );
     let inputs = CrossEntropyInputs {
         input: input.cast(dtype).into_dispatch(),
-        weight: weight.cast(dtype).into_dispatch(),
-        bias: OptionalTensor::of(bias.map(|bias| bias.cast(dtype))),
+        weight: whole(weight).cast(dtype).into_dispatch(),
+        bias: OptionalTensor::of(bias.map(|bias| whole(bias).cast(dtype))),
         targets: targets.into_dispatch(),
         factors: OptionalTensor::of(Some(factors.without_autodiff().cast(dtype))),
     };

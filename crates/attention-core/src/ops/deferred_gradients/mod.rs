@@ -7,7 +7,7 @@
 //! # The invariant
 //!
 //! A [`GradientSlot`] belongs to one tensor, the source. Each reader gets a node of its own, whose only parent is the
-//! source, and **during a backward pass, what its thread has deposited in the slot is exactly what is missing from the
+//! source, and **during a backward pass, what that pass has deposited in the slot is exactly what is missing from the
 //! source's gradient**; between passes the slot is empty. It holds since
 //!
 //! 1. *Who opens*: [`AttentionOps::read_shared`](super::AttentionOps::read_shared), once for each node that it makes.
@@ -20,8 +20,8 @@
 //! 4. *When*: Burn runs a backward pass in the order of decreasing depth. All nodes of a slot are one deeper than the
 //!    source, and a reader is deeper than its node, so all readers that take part have deposited before a node takes.
 //!    A reader that takes part has its node among its ancestors, so that node takes part, too, and nothing stays
-//!    behind. A pass runs on the thread that calls it, and takes what that thread deposited: readers of one leaf may be
-//!    in several graphs, whose passes run at once.
+//!    behind. Readers of one leaf may be in several graphs, whose passes run at once, on one thread even: where a pass
+//!    waits for work that it shared, its thread may take up another. So each has its own deposits, see [`Pass`].
 //!
 //! Nothing of it outlives a pass but the source: if that is a leaf, there may be any number of passes, as for any leaf.
 //!
@@ -33,7 +33,6 @@ pub(super) mod cpu;
 use std::any::{Any, type_name};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -50,13 +49,23 @@ pub struct GradientSlot(Arc<Mutex<Option<Deposits>>>);
 struct Deposits {
     /// The ids of the nodes that read the source, and have not yet taken.
     nodes: HashSet<u64>,
-    /// What each thread has deposited, an [`Entries`] whose type depends on the backend.
+    /// What each pass has deposited, an [`Entries`] whose type depends on the backend.
     entries: Box<dyn Any + Send>,
     /// The name of that type.
     entry: &'static str,
 }
 
-type Entries<E> = HashMap<ThreadId, Vec<E>>;
+/// A backward pass, by where the gradients are that it hands from step to step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Pass(usize);
+
+impl Pass {
+    pub(super) fn of<T>(gradients: &T) -> Self {
+        Self(std::ptr::from_ref(gradients).addr())
+    }
+}
+
+type Entries<E> = HashMap<Pass, Vec<E>>;
 
 /// The slots of a memory's keys and values.
 #[derive(Clone, Debug, Default)]
@@ -107,22 +116,22 @@ impl GradientSlot {
     ///
     /// # Panics
     /// If it is not a node of this slot, or the slot is for another type.
-    pub(super) fn deposit<E: Any + Send>(&self, node: u64, entry: E) {
+    pub(super) fn deposit<E: Any + Send>(&self, pass: Pass, node: u64, entry: E) {
         let mut deposits = self.lock();
         let deposits = Deposits::of(&mut deposits, node);
-        let entries = deposits.entries().entry(thread::current().id());
+        let entries = deposits.entries().entry(pass);
         entries.or_default().push(entry);
     }
 
-    /// Takes all deposits of this thread, in their order, and closes the slot for `node`.
+    /// Takes all deposits of a pass, in their order, and closes the slot for `node`.
     ///
     /// # Panics
     /// If it is not a node of this slot, or the slot is for another type.
-    pub(super) fn take<E: Any + Send>(&self, node: u64) -> Vec<E> {
+    pub(super) fn take<E: Any + Send>(&self, pass: Pass, node: u64) -> Vec<E> {
         let mut deposits = self.lock();
         let deposits = Deposits::of(&mut deposits, node);
         deposits.nodes.remove(&node);
-        let entries = deposits.entries().remove(&thread::current().id());
+        let entries = deposits.entries().remove(&pass);
         entries.unwrap_or_default()
     }
 
@@ -293,31 +302,30 @@ impl SharedTensor {
 mod tests {
     use super::*;
 
+    const PASS: Pass = Pass(1);
+
     #[test]
     fn deposits_are_taken_once_and_in_order() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
         slot.open::<u8>(8);
-        slot.deposit(8, 1_u8);
-        slot.deposit(7, 2_u8);
-        assert_eq!(slot.take::<u8>(7), [1, 2]);
-        assert_eq!(slot.take::<u8>(8), [0_u8; 0]);
+        slot.deposit(PASS, 8, 1_u8);
+        slot.deposit(PASS, 7, 2_u8);
+        assert_eq!(slot.take::<u8>(PASS, 7), [1, 2]);
+        assert_eq!(slot.take::<u8>(PASS, 8), [0_u8; 0]);
     }
 
     #[test]
-    fn a_thread_takes_what_it_deposited() {
+    fn a_pass_takes_what_it_deposited() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
         slot.open::<u8>(8);
-        slot.deposit(7, 1_u8);
-        let others = thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                slot.deposit(8, 2_u8);
-                slot.take::<u8>(8)
-            });
-            other.join().unwrap_or_default()
-        });
-        assert_eq!((slot.take::<u8>(7), others), (vec![1], vec![2]));
+        let [first, second] = [0_u8, 1];
+        let [first, second] = [Pass::of(&first), Pass::of(&second)];
+        slot.deposit(first, 7, 1_u8);
+        slot.deposit(second, 8, 2_u8);
+        assert_eq!(slot.take::<u8>(second, 8), [2]);
+        assert_eq!(slot.take::<u8>(first, 7), [1]);
     }
 
     #[test]
@@ -325,7 +333,7 @@ mod tests {
     fn a_deposit_of_another_type_is_refused() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
-        slot.deposit(7, 1_u16);
+        slot.deposit(PASS, 7, 1_u16);
     }
 
     #[test]
@@ -341,7 +349,7 @@ mod tests {
     fn another_node_cannot_take() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
-        slot.take::<u8>(8);
+        slot.take::<u8>(PASS, 8);
     }
 
     #[test]
@@ -349,8 +357,8 @@ mod tests {
     fn a_node_takes_once() {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
-        slot.take::<u8>(7);
-        slot.take::<u8>(7);
+        slot.take::<u8>(PASS, 7);
+        slot.take::<u8>(PASS, 7);
     }
 
     #[test]
