@@ -4,8 +4,8 @@ use burn::tensor::{Int, Tensor};
 
 use crate::ops::{self, SharedWeight};
 
-/// An embedding for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient of
-/// its table is one scatter of all calls; elsewhere each call leaves a gradient of the whole table, as in Burn.
+/// An embedding for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient
+/// of its table is one scatter of all calls; elsewhere each call leaves a gradient of the whole table, as in Burn.
 ///
 /// ```
 /// use attention_core::EmbeddingTable;

@@ -34,8 +34,8 @@ pub fn linear<const D: usize>(
     apply(input, weight, bias, None)
 }
 
-/// A linear layer for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, its weight is
-/// packed once for all of them, and the weight's gradient is one product of all calls.
+/// A linear layer for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, its weight
+/// is packed once for all of them, and the weight's gradient is one product of all calls.
 ///
 /// ```
 /// use attention_core::PackedLinear;
