@@ -94,9 +94,9 @@ pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 pub mod backend {
     pub use crate::ops::{
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, Cell,
-        DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, GradientSlot,
-        HostMask, Intervals, Keep, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
-        PackAdditiveKeysInputs, RecurrentInputs, ResolvedMask, SharedGradients, Steps,
-        WeightedSumInputs,
+        CrossEntropyInputs, DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs,
+        GradientSlot, HostMask, Intervals, Keep, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
+        PackAdditiveKeysInputs, RecurrentInputs, ResolvedMask, SelectRowsInputs, SharedGradients,
+        SharedWeight, Steps, WeightedSumInputs,
     };
 }

@@ -8,11 +8,10 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use attention_kernels::Packing;
-use burn::backend::Dispatch;
 use burn::tensor::{DType, Tensor};
 
+use super::GradientSlot;
 use super::backends::cpu::CpuReal;
-use super::{AttentionOps, GradientSlot};
 
 /// What the calls that read a weight share beside it.
 #[derive(Clone, Debug, Default)]
@@ -25,14 +24,11 @@ pub struct SharedWeight {
 impl SharedWeight {
     /// The weight for one call, `weight` itself or, in training, a node of the graph that may deposit its gradient.
     pub(crate) fn read(&self, weight: Tensor<2>) -> Tensor<2> {
-        let is_multiplied_here = matches!(weight.dtype(), DType::F32 | DType::F64);
-        if weight.dims().contains(&0) || !is_multiplied_here {
-            return weight;
+        match weight.dtype() {
+            DType::F32 | DType::F64 => self.slot.read(weight.clone().into_dispatch(), weight),
+            // Quantised, or in half precision: not multiplied by our products.
+            _ => weight,
         }
-        let source = weight.clone().into_dispatch();
-        let weight = weight.into_dispatch();
-        let weight = <Dispatch as AttentionOps>::read_shared(source, weight, self.slot());
-        Tensor::from_dispatch(weight)
     }
 
     /// Where its gradients are deposited.

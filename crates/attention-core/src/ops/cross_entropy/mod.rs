@@ -27,7 +27,7 @@ pub struct CrossEntropyInputs<B: Backend> {
     pub bias: OptionalTensor<B>,
     /// The class of each row, `[rows]`.
     pub targets: IntTensor<B>,
-    /// What the loss of each row is multiplied with, `[rows]`; it has no gradient.
+    /// What the loss of each row is multiplied with, `[rows]`, or else 1; it has no gradient.
     #[extension_type]
     pub factors: OptionalTensor<B>,
 }

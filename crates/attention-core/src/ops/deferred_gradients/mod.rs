@@ -90,6 +90,19 @@ impl SharedGradients {
 }
 
 impl GradientSlot {
+    /// `rows`, of which the gradient goes to `source`, for one reader, which may deposit it here.
+    pub(super) fn read<const D: usize>(
+        &self,
+        source: FloatTensor<Dispatch>,
+        rows: Tensor<D>,
+    ) -> Tensor<D> {
+        if rows.dims().contains(&0) {
+            return rows;
+        }
+        let (rows, slot) = (rows.into_dispatch(), self.clone());
+        Tensor::from_dispatch(<Dispatch as AttentionOps>::read_shared(source, rows, slot))
+    }
+
     /// `node` reads the source, too; deposits are of type `E`.
     ///
     /// # Panics
@@ -285,12 +298,7 @@ impl SharedTensor {
     /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot): `rows`, the source as it is
     /// read, `[batch, key_heads, keys, size]`.
     pub(crate) fn read(&self, rows: Tensor<4>) -> Tensor<4> {
-        if rows.dims().contains(&0) {
-            return rows;
-        }
-        let (source, slot) = (self.source.clone(), self.slot.clone());
-        let rows = rows.into_dispatch();
-        Tensor::from_dispatch(<Dispatch as AttentionOps>::read_shared(source, rows, slot))
+        self.slot.read(self.source.clone(), rows)
     }
 
     pub(crate) fn slot(&self) -> GradientSlot {

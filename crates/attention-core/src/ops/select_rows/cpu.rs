@@ -6,9 +6,7 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
 
 use super::SelectRowsInputs;
-use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, indices as rows_of, tensor, with_real, zeros,
-};
+use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, indices, tensor, with_real, zeros};
 use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::kernels::{Asked, Gradient};
 
@@ -57,7 +55,7 @@ pub(in crate::ops) fn add<B: CpuBackend, E: CpuReal>(
     let [_, size] = table.dims();
     let selected: Vec<_> = selected
         .into_iter()
-        .map(|(indices, gradient)| (rows_of::<B>(indices), B::contiguous(gradient)))
+        .map(|(rows, gradient)| (indices::<B>(rows), B::contiguous(gradient)))
         .collect();
     let parts: Vec<_> = selected
         .iter()
