@@ -17,7 +17,13 @@ use crate::tiles::SCATTER_TASKS;
 /// # Panics
 /// If the shapes do not fit together, or an index is beyond the table.
 pub fn add_rows<E: Real>(parts: &[(&[usize], &[E])], size: usize, table: &mut [E]) {
-    let count = table.len().checked_div(size).unwrap_or(0);
+    if size == 0 {
+        for (_, rows) in parts {
+            check_len("rows to add", "rows", [0], rows.len());
+        }
+        return check_len("rows to add", "table", [0], table.len());
+    }
+    let count = table.len() / size;
     check_len("rows to add", "table", [count, size], table.len());
     for (indices, rows) in parts {
         check_len("rows to add", "rows", [indices.len(), size], rows.len());

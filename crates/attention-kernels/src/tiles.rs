@@ -14,8 +14,9 @@
 //! | rounding | [`UNIT_CHUNK`] | the additive score, forward: a sum of 16 terms |
 //! | the cores | [`TASK_QUERIES`], [`KEY_CHUNK`], [`TASKS`] | tasks of fused attention |
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
-//! | L1 | [`PRODUCT_DEPTH`], [`PRODUCT_PANEL`] | large products: a panel of the right operand is 32 KiB of `f32` |
-//! | L2, L3 | [`PRODUCT_STEPS`], [`PRODUCT_COLUMNS`] | large products: a packed block is at most 4 MiB of `f32` |
+//! | L1, L2 | [`PRODUCT_DEPTH`], [`PRODUCT_PANEL`] | large products: 16 KiB of a panel on AVX2, all 64 on AVX-512 |
+//! | L2 | [`PRODUCT_STEPS`], [`PRODUCT_TASK_ROWS`] | large products: a task's rows are at most 192 KiB of `f32` |
+//! | L3 | [`PRODUCT_COLUMNS`] | large products: a packed block is at most 2 MiB of `f32` |
 //! | the cores | [`PRODUCT_ROWS`], [`PRODUCT_TASKS`] | tasks of large products |
 //! | the cores | [`RECURRENT_ROWS`] | tasks of a recurrent layer |
 //! | the cores | [`SCATTER_TASKS`] | tasks of rows that are added to a table |
@@ -26,9 +27,9 @@
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
 //! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
-//! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in products. The gradients of the score
-//! alone go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size depends on
-//! a machine's caches or cores, and hence no result.
+//! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in fused attention. The gradients of the
+//! score alone go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size
+//! depends on a machine's caches, and none on its cores but [`RECURRENT_ROWS`], which no result does.
 
 /// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four
 /// leave an AVX2 machine's sixteen registers room for the rest; fewer would load each key more often.
@@ -110,14 +111,15 @@ pub(crate) const TASK_PRODUCTS: usize = 1 << 18;
 /// Columns in a panel of a large product: the widest register block of any instruction set.
 pub(crate) const PRODUCT_PANEL: usize = 64;
 
-/// Steps of a large product that are taken at a time: a panel of them stays in L1 while the rows go by.
-pub(crate) const PRODUCT_DEPTH: usize = 128;
+/// Steps of a large product that are taken at a time. More would push what a register block reads of a panel out of L1
+/// (AVX2), or the panel out of L2; fewer would load and store the sums more often.
+pub(crate) const PRODUCT_DEPTH: usize = 256;
 
 /// Rows from which on the right operand of a product is packed: for fewer, to read it once is all that there is to do.
 pub(crate) const PACKED_ROWS: usize = 12;
 
 /// Steps in a block of a large product's right operand, which is packed once for all rows.
-pub(crate) const PRODUCT_STEPS: usize = 1024;
+pub(crate) const PRODUCT_STEPS: usize = 512;
 
 /// Columns in a block of a large product's right operand.
 pub(crate) const PRODUCT_COLUMNS: usize = 1024;
@@ -125,7 +127,10 @@ pub(crate) const PRODUCT_COLUMNS: usize = 1024;
 /// Rows in a task of a large product are a multiple of it: whole register blocks.
 pub(crate) const PRODUCT_ROWS: usize = 6;
 
-/// Tasks of a large product, where there are so many rows: more of them would each read the packed block for few rows.
+/// The most rows in a task of a large product: with [`PRODUCT_STEPS`] steps they stay in L2 while the panels go by.
+pub(crate) const PRODUCT_TASK_ROWS: usize = 96;
+
+/// Tasks of a block of a large product at least, where it has so many panels.
 pub(crate) const PRODUCT_TASKS: usize = 16;
 
 /// Rows that are summed by themselves in the sums of columns.
@@ -140,5 +145,6 @@ pub(crate) const CROSS_ENTROPY_ROWS: usize = 192;
 /// Tasks of rows that are added to a table: each looks at all indices.
 pub(crate) const SCATTER_TASKS: usize = 16;
 
-/// The most examples in a task of a recurrent layer. More read the packed weights less often, fewer leave more tasks.
-pub(crate) const RECURRENT_ROWS: usize = 16;
+/// The fewest and the most examples in a task of a recurrent layer. More read the packed weights less often, fewer
+/// leave more tasks: each thread has as many, within these bounds.
+pub(crate) const RECURRENT_ROWS: [usize; 2] = [8, 32];

@@ -37,6 +37,7 @@ fn rows_go_to_their_indices() {
 fn a_table_without_rows_or_columns() {
     add_rows::<f32>(&[(&[], &[])], 3, &mut []);
     add_rows::<f32>(&[], 0, &mut []);
+    add_rows::<f32>(&[(&[0, 3], &[])], 0, &mut []);
 }
 
 #[test]

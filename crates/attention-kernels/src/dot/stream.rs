@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::{DotProductAttentionInputs, decode};
 use crate::heads::Heads;
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Level, Simd};
+use crate::simd::{Block, Level, Simd};
 use crate::slices::add_multiple;
 use crate::stream::{
     Attention, AttentionOutputs, FiniteRows, Gradients, PackedRows, Panels, Phase, Sizes,
@@ -183,8 +183,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             left_strides: [KEY_STRIDE, 1],
             right: keys.rows.from(&self.keys, tile.start),
             right_stride: stride,
-            out: &mut queries.gradient,
-            out_stride: stride,
+            out: Block::new(&mut queries.gradient, [count, stride], stride),
             start: Start::Sum,
         }
         .compute(simd);
@@ -194,8 +193,11 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
             left_strides: [1, KEY_STRIDE],
             right: queries.rows.finite(),
             right_stride: stride,
-            out: &mut keys.gradient[(tile.start - keys.first) * stride..],
-            out_stride: stride,
+            out: Block::new(
+                &mut keys.gradient[(tile.start - keys.first) * stride..],
+                [tile.len(), stride],
+                stride,
+            ),
             start: Start::Sum,
         }
         .compute(simd);

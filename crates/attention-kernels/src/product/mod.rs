@@ -4,10 +4,12 @@
 //! time, and tasks multiply it with some rows of the left one each. What a task takes depends on the sizes alone, and
 //! each sum is taken in one order, so that the number of threads changes no bit.
 
+mod aligned;
 mod matrix;
 mod pack;
 mod packing;
 
+pub(crate) use aligned::Aligned;
 pub use matrix::Matrix;
 pub(crate) use pack::Panels;
 pub use packing::Packing;
@@ -19,11 +21,11 @@ use rayon::prelude::*;
 use crate::Real;
 use crate::checks::{check_len, check_shape};
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Job, Level, MAX_LANES, Simd};
+use crate::simd::{Block, Job, Level, Simd};
 use crate::slices::add;
 use crate::tiles::{
-    PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS, PRODUCT_STEPS, PRODUCT_TASKS,
-    SUMMED_ROWS,
+    PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS, PRODUCT_STEPS, PRODUCT_TASK_ROWS,
+    PRODUCT_TASKS, SUMMED_ROWS,
 };
 
 const OPERATION: &str = "product";
@@ -63,7 +65,7 @@ pub fn product<E: Real>(
 /// The results are those of [`product`], bit for bit.
 ///
 /// # Panics
-/// If the shapes do not fit together, or `packing` is that of another shape.
+/// If the shapes do not fit together, or `packing` is that of another shape or of the transpose.
 pub fn product_packed<E: Real>(
     level: Level,
     left: Matrix<E>,
@@ -97,102 +99,125 @@ pub(crate) fn compute<E: Real>(
     if out.is_empty() {
         return;
     }
-    match start {
-        ProductStart::Zero if steps == 0 => out.fill(E::ZERO),
-        ProductStart::Row(row) => {
-            check_len(OPERATION, "row to start from", [columns], row.len());
-            out.par_chunks_mut(columns)
-                .with_min_len(PRODUCT_PANEL)
-                .for_each(|out| out.copy_from_slice(row));
-        }
-        ProductStart::Zero | ProductStart::Sum => {}
+    if let ProductStart::Row(row) = start {
+        check_len(OPERATION, "row to start from", [columns], row.len());
     }
-    let is_sum = !matches!(start, ProductStart::Zero);
-    let rows_of_task = rows
-        .div_ceil(PRODUCT_TASKS)
-        .next_multiple_of(PRODUCT_ROWS)
-        .clamp(2 * PRODUCT_ROWS, 32 * PRODUCT_ROWS);
+    if steps == 0 {
+        match start {
+            ProductStart::Zero => out.fill(E::ZERO),
+            ProductStart::Row(row) => {
+                let out = out.chunks_exact_mut(columns);
+                out.for_each(|out| out.copy_from_slice(row));
+            }
+            ProductStart::Sum => {}
+        }
+        return;
+    }
+    let tile = tile_sizes(rows, columns);
     let packed = packing.map(|packing| packing.of_matrix(level, right));
-    let mut buffer = Vec::new();
-    let mut blocks = 0..;
-    for of_columns in parts(0..columns, PRODUCT_COLUMNS) {
-        for of_steps in parts(0..steps, PRODUCT_STEPS) {
-            let block = [of_steps.clone(), of_columns.clone()];
-            let panels = match packed.zip(blocks.next()) {
-                Some((packed, index)) => Panels::packed(&packed[index], block),
-                None => Panels::new(level, right, block, rows, &mut buffer),
+    let mut buffer = Aligned::default();
+    let mut whole = Block::new(out, [rows, columns], columns);
+    for (index, [of_steps, of_columns]) in blocks(steps, columns).enumerate() {
+        let block = [of_steps.clone(), of_columns.clone()];
+        let panels = match packed {
+            Some(packed) => Panels::packed(&packed[index], block),
+            None => Panels::new(level, right, block, rows, &mut buffer),
+        };
+        let start = match start {
+            _ if of_steps.start > 0 => Start::Sum,
+            ProductStart::Zero => Start::Zero,
+            ProductStart::Row(row) => Start::Row(&row[of_columns.clone()]),
+            ProductStart::Sum => Start::Sum,
+        };
+        let tiles = whole.part(0..rows, of_columns).tiles(tile);
+        let tiles = tiles.into_par_iter();
+        tiles.for_each(|([first_row, first_column], out)| {
+            let task = Task {
+                left,
+                first_row,
+                steps: of_steps.clone(),
+                panels,
+                first_column,
+                start,
+                out,
             };
-            let tasks = out.par_chunks_mut(rows_of_task * columns).enumerate();
-            tasks.for_each(|(task, out)| {
-                let task = Task {
-                    left,
-                    first_row: task * rows_of_task,
-                    steps: of_steps.clone(),
-                    panels,
-                    is_sum: is_sum || of_steps.start > 0,
-                    out,
-                    columns: of_columns.clone(),
-                    stride: columns,
-                };
-                E::dispatch(level, task);
-            });
-        }
+            E::dispatch(level, task);
+        });
     }
+}
+
+/// The rows and columns of a task. All of its rows multiply each panel of its columns.
+fn tile_sizes(rows: usize, columns: usize) -> [usize; 2] {
+    let of_rows = rows.div_ceil(rows.div_ceil(PRODUCT_TASK_ROWS));
+    let of_rows = of_rows.next_multiple_of(PRODUCT_ROWS);
+    let tasks_of_columns = PRODUCT_TASKS.div_ceil(rows.div_ceil(of_rows));
+    let of_columns = columns.min(PRODUCT_COLUMNS).div_ceil(tasks_of_columns);
+    [of_rows, of_columns.next_multiple_of(PRODUCT_PANEL)]
+}
+
+/// The steps and columns of the right operand's blocks, which are multiplied one after the other.
+fn blocks(steps: usize, columns: usize) -> impl Iterator<Item = [Range<usize>; 2]> + Clone {
+    parts(0..columns, PRODUCT_COLUMNS).flat_map(move |columns| {
+        parts(0..steps, PRODUCT_STEPS).map(move |steps| [steps, columns.clone()])
+    })
 }
 
 /// Cuts a range into parts of `most`; the last may be shorter.
 #[inline(always)]
-fn parts(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
+fn parts(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let end = range.end;
     range
         .step_by(most)
         .map(move |first| first..end.min(first + most))
 }
 
-/// The product of some rows with a packed block.
+/// The product of some rows with some columns of a packed block.
 struct Task<'a, E> {
     left: Matrix<'a, E>,
     first_row: usize,
     /// Those of the packed block.
     steps: Range<usize>,
     panels: Panels<'a, E>,
-    /// Whether `out` holds what the product is added to.
-    is_sum: bool,
-    /// Whole rows of the result.
-    out: &'a mut [E],
-    /// Those of the packed block.
-    columns: Range<usize>,
-    /// The elements of a row of the result.
-    stride: usize,
+    /// The first of the packed block's columns: one where a panel begins.
+    first_column: usize,
+    /// What the product is added to; a row is that of all columns of the block.
+    start: Start<'a, E>,
+    out: Block<'a, E>,
 }
 
 impl<E: Real> Job<E> for Task<'_, E> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<E>>(self, simd: S) {
-        let rows = self.first_row..self.first_row + self.out.len() / self.stride;
+    fn run<S: Simd<E>>(mut self, simd: S) {
+        let [row_count, column_count] = self.out.sizes();
+        let rows = self.first_row..self.first_row + row_count;
+        let first_panel = self.first_column / PRODUCT_PANEL;
         let mut columns_of_left = Vec::new();
         let mut edge = Vec::new();
-        for steps in parts(self.steps.clone(), PRODUCT_DEPTH) {
-            let first_step = steps.start - self.steps.start;
-            let is_sum = self.is_sum || first_step > 0;
-            let (left, left_strides) =
-                self.left
-                    .block(rows.clone(), steps.clone(), &mut columns_of_left);
-            for (index, columns) in parts(self.columns.clone(), PRODUCT_PANEL).enumerate() {
-                let (right, right_stride) = self.panels.panel(index, first_step);
+        let (left, left_strides) = self
+            .left
+            .block(rows, self.steps.clone(), &mut columns_of_left);
+        for (index, columns) in parts(0..column_count, PRODUCT_PANEL).enumerate() {
+            for steps in parts(0..self.steps.len(), PRODUCT_DEPTH) {
+                let (right, right_stride) = self.panels.panel(first_panel + index, steps.start);
+                let left = &left[steps.start * left_strides[1]..];
+                let start = match self.start {
+                    _ if steps.start > 0 => Start::Sum,
+                    Start::Row(row) => Start::Row(&row[self.first_column + columns.start..]),
+                    start => start,
+                };
                 let whole = columns.len() / S::LANES * S::LANES;
                 if whole > 0 {
+                    let of_whole = columns.start..columns.start + whole;
                     Product {
-                        sizes: [rows.len(), steps.len(), whole],
+                        sizes: [row_count, steps.len(), whole],
                         left,
                         left_strides,
                         right,
                         right_stride,
-                        out: &mut self.out[columns.start..],
-                        out_stride: self.stride,
-                        start: if is_sum { Start::Sum } else { Start::Zero },
+                        out: self.out.part(0..row_count, of_whole),
+                        start,
                     }
                     .compute(simd);
                 }
@@ -202,22 +227,25 @@ impl<E: Real> Job<E> for Task<'_, E> {
                 }
                 // Less than a vector: by way of one.
                 edge.clear();
-                edge.resize(rows.len() * MAX_LANES, E::ZERO);
+                edge.resize(row_count * S::LANES, E::ZERO);
                 Product {
-                    sizes: [rows.len(), steps.len(), S::LANES],
+                    sizes: [row_count, steps.len(), S::LANES],
                     left,
                     left_strides,
                     right: &right[whole..],
                     right_stride,
-                    out: &mut edge,
-                    out_stride: MAX_LANES,
+                    out: Block::new(&mut edge, [row_count, S::LANES], S::LANES),
                     start: Start::Zero,
                 }
                 .compute(simd);
-                let out = self.out.chunks_exact_mut(self.stride);
-                for (out, edge) in out.zip(edge.chunks_exact(MAX_LANES)) {
-                    for (out, &edge) in out[rest.clone()].iter_mut().zip(edge) {
-                        *out = if is_sum { *out + edge } else { edge };
+                for (row, edge) in edge.chunks_exact(S::LANES).enumerate() {
+                    let out = &mut self.out.row(row)[rest.clone()];
+                    for (column, (out, &edge)) in out.iter_mut().zip(edge).enumerate() {
+                        *out = match start {
+                            Start::Row(row) => row[whole + column] + edge,
+                            Start::Sum => *out + edge,
+                            _ => edge,
+                        };
                     }
                 }
             }

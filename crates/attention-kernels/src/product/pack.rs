@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::{Matrix, parts};
+use super::{Aligned, Matrix, parts};
 use crate::Real;
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Job, Level, MAX_LANES, Simd};
+use crate::simd::{Block, Job, Level, MAX_LANES, Simd};
 use crate::tiles::{PACKED_ROWS, PRODUCT_DEPTH, PRODUCT_PANEL};
 
 /// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed, or where few rows
@@ -30,7 +30,7 @@ impl<'a, E: Real> Panels<'a, E> {
         matrix: Matrix<'a, E>,
         [steps, columns]: [Range<usize>; 2],
         rows: usize,
-        buffer: &'a mut Vec<E>,
+        buffer: &'a mut Aligned<E>,
     ) -> Self {
         let (data, stride, is_transposed) = matrix.lines();
         if rows < PACKED_ROWS && !is_transposed && columns.len().is_multiple_of(MAX_LANES) {
@@ -72,14 +72,14 @@ impl<'a, E: Real> Panels<'a, E> {
         for (index, columns) in parts(0..self.columns, PRODUCT_PANEL).enumerate() {
             for steps in parts(0..self.steps, PRODUCT_DEPTH) {
                 let (right, right_stride) = self.panel(index, steps.start);
+                let width = columns.len().next_multiple_of(S::LANES);
                 Product {
-                    sizes: [rows, steps.len(), columns.len().next_multiple_of(S::LANES)],
+                    sizes: [rows, steps.len(), width],
                     left: &left[steps.start..],
                     left_strides: [left_stride, 1],
                     right,
                     right_stride,
-                    out: &mut out[columns.start..],
-                    out_stride,
+                    out: Block::new(&mut out[columns.start..], [rows, width], out_stride),
                     start: if steps.start == 0 { start } else { Start::Sum },
                 }
                 .compute(simd);
@@ -102,10 +102,10 @@ pub(super) fn pack<E: Real>(
     level: Level,
     matrix: Matrix<E>,
     [steps, columns]: [Range<usize>; 2],
-    buffer: &mut Vec<E>,
+    buffer: &mut Aligned<E>,
 ) {
     let panel = PRODUCT_PANEL * steps.len();
-    buffer.resize(columns.len().div_ceil(PRODUCT_PANEL) * panel, E::ZERO);
+    let buffer = buffer.of_len(columns.len().div_ceil(PRODUCT_PANEL) * panel);
     if panel == 0 {
         return;
     }

@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::pack::pack;
-use super::{Matrix, parts};
+use super::{Aligned, Matrix, blocks};
 use crate::checks::check_shape;
-use crate::tiles::{PRODUCT_COLUMNS, PRODUCT_STEPS};
 use crate::{Level, Real};
 
 /// What the packing of a matrix made, for all products with that matrix: empty at first, filled by the first of them.
+/// The transpose needs another.
 #[derive(Debug)]
 pub struct Packing<E>(OnceLock<Packed<E>>);
 
@@ -17,7 +17,10 @@ pub struct Packing<E>(OnceLock<Packed<E>>);
 struct Packed<E> {
     /// Of the matrix.
     sizes: [usize; 2],
-    blocks: Vec<Vec<E>>,
+    is_transposed: bool,
+    /// The steps and columns of each block.
+    ranges: Vec<[Range<usize>; 2]>,
+    blocks: Vec<Aligned<E>>,
 }
 
 impl<E> Default for Packing<E> {
@@ -28,38 +31,43 @@ impl<E> Default for Packing<E> {
 
 impl<E: Real> Packing<E> {
     /// The blocks of which [`product`](super::product()) multiplies one after the other.
-    pub(super) fn of_matrix(&self, level: Level, matrix: Matrix<E>) -> &[Vec<E>] {
+    pub(super) fn of_matrix(&self, level: Level, matrix: Matrix<E>) -> &[Aligned<E>] {
         let [steps, columns] = matrix.sizes();
-        let blocks = parts(0..columns, PRODUCT_COLUMNS).flat_map(|columns| {
-            parts(0..steps, PRODUCT_STEPS).map(move |steps| [steps, columns.clone()])
-        });
-        self.of_blocks(level, matrix, blocks)
+        self.of_blocks(level, matrix, blocks(steps, columns))
     }
 
     /// These blocks, each of steps and columns.
     ///
     /// # Panics
-    /// If the packing is that of another shape.
+    /// If the packing is that of another shape, of the transpose, or in other blocks.
     pub(crate) fn of_blocks(
         &self,
         level: Level,
         matrix: Matrix<E>,
-        blocks: impl Iterator<Item = [Range<usize>; 2]>,
-    ) -> &[Vec<E>] {
+        blocks: impl Iterator<Item = [Range<usize>; 2]> + Clone,
+    ) -> &[Aligned<E>] {
+        let (_, _, is_transposed) = matrix.lines();
         let packed = self.0.get().unwrap_or_else(|| {
-            let blocks = blocks.map(|block| {
-                let mut buffer = Vec::new();
-                pack(level, matrix, block, &mut buffer);
+            let ranges: Vec<_> = blocks.clone().collect();
+            let blocks = ranges.iter().map(|block| {
+                let mut buffer = Aligned::default();
+                pack(level, matrix, block.clone(), &mut buffer);
                 buffer
             });
             let packed = Packed {
                 sizes: matrix.sizes(),
+                is_transposed,
                 blocks: blocks.collect(),
+                ranges,
             };
             // Packed before, and not inside: it waits for other threads, which may want this packing, too.
             self.0.get_or_init(|| packed)
         });
         check_shape("packing", "matrix", packed.sizes, matrix.sizes());
+        assert!(
+            packed.is_transposed == is_transposed && blocks.eq(packed.ranges.iter().cloned()),
+            "packing: expected of products of one kind, with a matrix or its transpose, got both"
+        );
         &packed.blocks
     }
 }

@@ -1,7 +1,7 @@
 //! What all tasks of a pass share.
 
 use super::RecurrentInputs;
-use crate::product::Panels;
+use crate::product::{Aligned, Panels};
 use crate::simd::MAX_LANES;
 use crate::{Level, Matrix, Real};
 
@@ -54,7 +54,7 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
         &'a self,
         level: Level,
         is_transposed: bool,
-        buffers: &'a mut [Vec<E>; G],
+        buffers: &'a mut [Aligned<E>; G],
     ) -> Layer<'a, E, G> {
         let [batch, steps, hidden_size] = self.sizes;
         let weight = Matrix::new(self.hidden_weight, [hidden_size, G * hidden_size]);

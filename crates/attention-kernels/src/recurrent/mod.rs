@@ -20,6 +20,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::checks::check_len;
+use crate::product::Aligned;
 use crate::slices::equal_parts;
 use crate::tiles::RECURRENT_ROWS;
 use crate::{Level, Packing, Real};
@@ -233,7 +234,10 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
 
     fn examples_of_task(&self) -> usize {
         let [batch, _, _] = self.sizes;
-        let tasks = batch.div_ceil(RECURRENT_ROWS).max(1);
+        // Examples do not meet, so that this changes no bit.
+        let of_thread = batch.div_ceil(rayon::current_num_threads());
+        let [least, most] = RECURRENT_ROWS;
+        let tasks = batch.div_ceil(of_thread.clamp(least, most)).max(1);
         batch.div_ceil(tasks).max(1)
     }
 }
@@ -272,7 +276,7 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     if states.is_empty() {
         return;
     }
-    let mut buffers = [const { Vec::new() }; G];
+    let mut buffers = std::array::from_fn(|_| Aligned::default());
     let layer = inputs.layer(level, false, &mut buffers);
     let len = inputs.examples_of_task() * steps * size;
     let mut saved = saved.chunks_mut(SAVED * len);
@@ -339,7 +343,7 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         initial.fill(E::ZERO);
         return;
     }
-    let mut buffers = [const { Vec::new() }; G];
+    let mut buffers = std::array::from_fn(|_| Aligned::default());
     let layer = inputs.layer(level, true, &mut buffers);
     let rows = batch * steps;
     let examples = inputs.examples_of_task();

@@ -7,7 +7,7 @@
 //! The crate `gemm` is for large products: it packs both operands, again at each call. Those here are smaller than a
 //! cache, and their operands are packed once for many products, or need no packing.
 
-use super::{Float, Job, Simd};
+use super::{Block, Float, Job, Simd};
 
 /// The most rows of a register block.
 const BLOCK_ROWS: usize = 6;
@@ -32,6 +32,8 @@ pub(crate) enum Start<'a, E> {
     Zero,
     /// What the result holds.
     Sum,
+    /// A row, the same for all rows of the result.
+    Row(&'a [E]),
     /// What the result holds, each row times its factor.
     Scaled(&'a [E]),
 }
@@ -47,9 +49,8 @@ pub(crate) struct Product<'a, E> {
     pub right: &'a [E],
     /// Of `t`.
     pub right_stride: usize,
-    pub out: &'a mut [E],
-    /// Of `r`.
-    pub out_stride: usize,
+    /// Of `r` and `c`.
+    pub out: Block<'a, E>,
     pub start: Start<'a, E>,
 }
 
@@ -72,30 +73,31 @@ impl<E: Float> Job<E> for Product<'_, E> {
             left_strides,
             right,
             right_stride,
-            out,
-            out_stride,
+            mut out,
             start,
         } = self;
         if rows == 0 || columns == 0 {
             return;
         }
         let [row, step] = left_strides;
-        assert!(columns.is_multiple_of(S::LANES) && columns <= out_stride);
+        assert!(columns.is_multiple_of(S::LANES) && out.sizes() == [rows, columns]);
+        let (out, out_stride) = out.raw();
         // Saturating: what overflows is longer than any slice.
         let reach = |count: usize, stride: usize| (count - 1).saturating_mul(stride);
-        assert!(out.len() >= reach(rows, out_stride).saturating_add(columns));
         if steps > 0 {
             assert!(left.len() > reach(rows, row).saturating_add(reach(steps, step)));
             assert!(right.len() >= reach(steps, right_stride).saturating_add(columns));
         }
-        if let Start::Scaled(factors) = start {
-            assert!(factors.len() >= rows);
+        match start {
+            Start::Zero | Start::Sum => {}
+            Start::Row(start) => assert!(start.len() >= columns),
+            Start::Scaled(factors) => assert!(factors.len() >= rows),
         }
         let blocks = even_blocks(columns / S::LANES, block_vectors::<E, S>());
         for (first_vector, width) in blocks {
             let column = first_vector * S::LANES;
             for (first_row, height) in even_blocks(rows, BLOCK_ROWS) {
-                let block = Block {
+                let block = RegisterBlock {
                     simd,
                     steps,
                     left: left.as_ptr().wrapping_add(first_row * row),
@@ -103,13 +105,12 @@ impl<E: Float> Job<E> for Product<'_, E> {
                     step,
                     right: right.as_ptr().wrapping_add(column),
                     right_stride,
-                    out: out
-                        .as_mut_ptr()
-                        .wrapping_add(first_row * out_stride + column),
+                    out: out.wrapping_add(first_row * out_stride + column),
                     out_stride,
                     start: match start {
                         Start::Zero => Origin::Zero,
                         Start::Sum => Origin::Sum,
+                        Start::Row(start) => Origin::Row(start.as_ptr().wrapping_add(column)),
                         Start::Scaled(factors) => {
                             Origin::Scaled(factors.as_ptr().wrapping_add(first_row))
                         }
@@ -140,12 +141,13 @@ fn even_blocks(count: usize, most: usize) -> impl Iterator<Item = (usize, usize)
 enum Origin<E> {
     Zero,
     Sum,
+    Row(*const E),
     Scaled(*const E),
 }
 
 /// A register block, by pointers to its first elements.
 #[derive(Clone, Copy)]
-struct Block<E, S> {
+struct RegisterBlock<E, S> {
     simd: S,
     steps: usize,
     left: *const E,
@@ -158,11 +160,11 @@ struct Block<E, S> {
     start: Origin<E>,
 }
 
-impl<E: Float, S: Simd<E>> Block<E, S> {
+impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
     /// # Safety
     /// The operands must have all elements of a block of this height and width: `height` rows of `steps` on the left,
     /// `steps` rows of `width` vectors on the right, `height` rows of `width` vectors in the result, and `height`
-    /// factors if it starts from those.
+    /// factors, or a row of `width` vectors, if it starts from those.
     #[inline(always)]
     unsafe fn compute(self, height: usize, width: usize) {
         macro_rules! of_width {
@@ -220,6 +222,11 @@ impl<E: Float, S: Simd<E>> Block<E, S> {
                     Origin::Zero => sum,
                     // SAFETY: each of the `R` rows of the result has `V` vectors.
                     Origin::Sum => simd.add(unsafe { load_at(simd, to) }, sum),
+                    Origin::Row(row) => {
+                        // SAFETY: the row has `V` vectors.
+                        let start = unsafe { load_at(simd, row.add(v * S::LANES)) };
+                        simd.add(start, sum)
+                    }
                     Origin::Scaled(factors) => {
                         // SAFETY: there are `R` factors.
                         let factor = simd.splat(unsafe { *factors.add(r) });

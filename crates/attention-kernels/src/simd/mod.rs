@@ -16,6 +16,7 @@ mod array;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod block;
 mod exp;
 mod float;
 pub(crate) mod gemm;
@@ -29,6 +30,7 @@ pub use float::Float;
 pub use half::Half;
 pub use level::Level;
 
+pub(crate) use block::Block;
 pub(crate) use token::{Job, Token};
 
 use token::Portable;

@@ -272,10 +272,16 @@ impl<E: Float> Job<E> for Products<E> {
                     let left: Vec<E> = (0..rows * steps).map(element).collect();
                     let right: Vec<E> = (0..steps * right_stride).map(element).collect();
                     let before: Vec<E> = (0..rows * out_stride).map(element).collect();
+                    let row: Vec<E> = (0..columns).map(|i| element(i + 5)).collect();
                     let factors: Vec<E> = (0..rows).map(|i| element(i + 3)).collect();
                     // Row-major and transposed.
                     for left_strides in [[steps, 1], [1, rows]] {
-                        for start in [Start::Zero, Start::Sum, Start::Scaled(&factors[..])] {
+                        for start in [
+                            Start::Zero,
+                            Start::Sum,
+                            Start::Row(&row[..]),
+                            Start::Scaled(&factors[..]),
+                        ] {
                             let mut out = before.clone();
                             Product {
                                 sizes: [rows, steps, columns],
@@ -283,8 +289,7 @@ impl<E: Float> Job<E> for Products<E> {
                                 left_strides,
                                 right: &right,
                                 right_stride,
-                                out: &mut out,
-                                out_stride,
+                                out: Block::new(&mut out, [rows, columns], out_stride),
                                 start,
                             }
                             .compute(simd);
@@ -300,6 +305,7 @@ impl<E: Float> Job<E> for Products<E> {
                                     let expected = match start {
                                         Start::Zero => sum,
                                         Start::Sum => old + sum,
+                                        Start::Row(row) => row[c] + sum,
                                         Start::Scaled(factors) => factors[r] * old + sum,
                                     };
                                     assert!(out[r * out_stride + c] == expected);

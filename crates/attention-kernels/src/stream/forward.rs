@@ -12,7 +12,7 @@ use super::{Attention, FiniteRows, padded};
 use crate::Real;
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Job, Level, Simd};
+use crate::simd::{Block, Job, Level, Simd};
 use crate::slices::{add_multiple, equal_parts, take};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
@@ -180,8 +180,11 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                     left_strides: [KEY_STRIDE, 1],
                     right: packed.values.from(&attention.values, keys.start),
                     right_stride: value_stride,
-                    out: &mut softmax.context,
-                    out_stride: value_stride,
+                    out: Block::new(
+                        &mut softmax.context,
+                        [block.len(), value_stride],
+                        value_stride,
+                    ),
                     start: Start::Scaled(&softmax.factors),
                 }
                 .compute(simd);

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::simd::Simd;
 use crate::simd::gemm::{Product, Start, panel_width};
+use crate::simd::{Block, Simd};
 use crate::tiles::KEY_STRIDE;
 use crate::{HeadIndex, Real, Rows};
 
@@ -150,8 +150,11 @@ impl<E: Real> Panels<E> {
                 left_strides: [left.stride, 1],
                 right: &self.data[first * self.size..],
                 right_stride: width,
-                out: &mut out[first - range.start..],
-                out_stride: KEY_STRIDE,
+                out: Block::new(
+                    &mut out[first - range.start..],
+                    [left.count, columns],
+                    KEY_STRIDE,
+                ),
                 start: Start::Zero,
             }
             .compute(simd);

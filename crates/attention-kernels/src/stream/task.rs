@@ -11,7 +11,7 @@ use super::{Attention, AttentionOutputs};
 use crate::Real;
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Job, MAX_LANES, Simd};
+use crate::simd::{Block, Job, MAX_LANES, Simd};
 use crate::slices::{add, add_multiple};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 
@@ -235,8 +235,11 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             left_strides: [1, KEY_STRIDE],
             right: from_above.finite(),
             right_stride: value_stride,
-            out: &mut self.value_gradient[first * value_stride..within.end * value_stride],
-            out_stride: value_stride,
+            out: Block::new(
+                &mut self.value_gradient[first * value_stride..within.end * value_stride],
+                [keys.len(), value_stride],
+                value_stride,
+            ),
             start: Start::Sum,
         }
         .compute(simd);

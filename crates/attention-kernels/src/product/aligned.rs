@@ -1,0 +1,49 @@
+//! Elements that begin with a cache line.
+
+use std::ops::Deref;
+
+use crate::Real;
+
+/// The bytes of a cache line, and of the longest vector: one that begins with a line lies on no other.
+const LINE: usize = 64;
+
+/// Elements that begin with a cache line.
+#[derive(Debug)]
+pub(crate) struct Aligned<E> {
+    elements: Vec<E>,
+    first: usize,
+    len: usize,
+}
+
+impl<E> Default for Aligned<E> {
+    fn default() -> Self {
+        Self {
+            elements: Vec::new(),
+            first: 0,
+            len: 0,
+        }
+    }
+}
+
+impl<E: Real> Aligned<E> {
+    /// So many elements to write, whatever they are.
+    pub(crate) fn of_len(&mut self, len: usize) -> &mut [E] {
+        let spare = LINE / size_of::<E>();
+        if self.elements.len() < len + spare {
+            // Not by `resize`: new memory is often zeroed already.
+            self.elements = vec![E::ZERO; len + spare];
+        }
+        // Where the address is not known, it does not matter.
+        self.first = self.elements.as_ptr().align_offset(LINE).min(spare);
+        self.len = len;
+        &mut self.elements[self.first..self.first + len]
+    }
+}
+
+impl<E> Deref for Aligned<E> {
+    type Target = [E];
+
+    fn deref(&self) -> &[E] {
+        &self.elements[self.first..self.first + self.len]
+    }
+}
