@@ -418,10 +418,14 @@ def state_dicts():
 def recurrent_cases():
     steps, input_size, hidden_size = 6, 5, 7
 
-    def one(kind, name, bidirectional, lengths):
+    def one(kind, name, bidirectional, lengths, layers=1):
         layer = {"gru": nn.GRU, "lstm": nn.LSTM}[kind]
-        layer = layer(input_size, hidden_size, batch_first=True, bidirectional=bidirectional).double()
+        layer = layer(input_size, hidden_size, layers, batch_first=True, bidirectional=bidirectional).double()
         layer.load_state_dict({n: draw(f"gru/{n}", *p.shape, std=0.5) for n, p in layer.named_parameters()})
+        if layers > 1:
+            state = {n: t.float().contiguous() for n, t in layer.state_dict().items()}
+            save_file(state, HERE / f"{kind}.safetensors")
+            torch.save({f"encoder.rnn.{n}": t for n, t in state.items()}, HERE / f"{kind}_nested.pt")
 
         def forward(x):
             if lengths is None:
@@ -435,10 +439,11 @@ def recurrent_cases():
             return {"output": output, "hidden": state[0], "cell": state[1]}
 
         leaves = {"input": draw("gru/input", BATCH, steps, input_size)} | dict(layer.named_parameters())
-        grad = {"grad_output": draw(f"gru/grad_output{bidirectional}", BATCH, steps, hidden_size * (1 + bidirectional))}
+        directions = 1 + bidirectional
+        grad = {"grad_output": draw(f"gru/grad_output{bidirectional}", BATCH, steps, hidden_size * directions)}
         if kind == "lstm":
-            grad["grad_cell"] = draw(f"lstm/grad_cell{bidirectional}", 1 + bidirectional, BATCH, hidden_size)
-        return case(name, leaves, forward, grad, bidirectional=bidirectional, lengths=lengths)
+            grad["grad_cell"] = draw(f"lstm/grad_cell{bidirectional}", layers * directions, BATCH, hidden_size)
+        return case(name, leaves, forward, grad, bidirectional=bidirectional, lengths=lengths, layers=layers)
 
     for kind in ("gru", "lstm"):
         yield f"{kind}.json", [
@@ -446,6 +451,7 @@ def recurrent_cases():
             one(kind, "unidirectional_lengths", False, [4, 6]),
             one(kind, "bidirectional", True, None),
             one(kind, "bidirectional_lengths", True, [4, 6]),
+            one(kind, "layers", True, [4, 6], 2),
         ]
 
 

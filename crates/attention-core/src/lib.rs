@@ -93,7 +93,7 @@ pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 /// to this crate's own backends only.
 pub mod backend {
     pub use crate::ops::{
-        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, Cell,
+        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, CellKind,
         CrossEntropyInputs, DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs,
         GradientSlot, HostMask, Intervals, Keep, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
         PackAdditiveKeysInputs, RecurrentInputs, ResolvedMask, SelectRowsInputs, SharedGradients,

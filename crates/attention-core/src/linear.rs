@@ -44,7 +44,7 @@ pub fn linear<const D: usize>(
 ///
 /// let device = Device::flex();
 /// let layer = LinearConfig::new(5, 5).init(&device);
-/// let packed = PackedLinear::new(layer.weight.val(), layer.bias.as_ref().map(|bias| bias.val()));
+/// let packed = PackedLinear::from(&layer);
 /// let mut state = Tensor::<2>::ones([2, 5], &device);
 /// for _ in 0..3 {
 ///     state = packed.forward(state);
@@ -76,6 +76,19 @@ impl PackedLinear {
         let weight = self.shared.read(self.weight.clone());
         apply(input, weight, self.bias.clone(), Some(self.shared.clone()))
     }
+}
+
+impl From<&Linear> for PackedLinear {
+    fn from(layer: &Linear) -> Self {
+        let (weight, bias) = parameters(layer);
+        Self::new(weight, bias)
+    }
+}
+
+/// Weight and bias of a linear layer.
+pub(crate) fn parameters(layer: &Linear) -> (Tensor<2>, Option<Tensor<1>>) {
+    let bias = layer.bias.as_ref().map(|bias| bias.val());
+    (layer.weight.val(), bias)
 }
 
 /// A parameter that may be quantised, as it is multiplied.
@@ -123,8 +136,8 @@ fn apply<const D: usize>(
 /// # Panics
 /// If size or type of `name` are not those of the layer.
 pub(crate) fn project(name: &str, layer: &Linear, input: Tensor<4>) -> Tensor<4> {
-    let bias = layer.bias.as_ref().map(|bias| bias.val());
-    project_by(name, layer.weight.val(), bias, input)
+    let (weight, bias) = parameters(layer);
+    project_by(name, weight, bias, input)
 }
 
 /// `input weight + bias` along the last axis of `name`; see [`linear`].

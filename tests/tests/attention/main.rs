@@ -39,6 +39,7 @@ mod precision;
 mod precision_grid;
 mod records;
 mod recurrent;
+mod recurrent_references;
 mod references;
 mod self_check;
 mod shapes;

@@ -133,7 +133,7 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
         }
     };
     let torch = "multi_head.safetensors";
-    says(error(config(), torch, ""), &["`in_proj_bias`", "no biases"]);
+    says(error(config(), torch, ""), &["`in_proj_bias`", "no bias"]);
     says(error(biased(), "missing.pt", ""), &["No such file"]);
     says(
         error(biased(), "generate.py", ""),

@@ -1,6 +1,6 @@
 //! Layers for many calls in one pass: the same results and gradients as those of single calls.
 
-use attention_core::recurrent::{GruConfig, LstmConfig, LstmState, Steps};
+use attention_core::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
 use attention_core::{EmbeddingTable, PackedLinear, linear};
 use attention_tests::{Array, assert_close, device};
 use burn::nn::Linear;
@@ -27,88 +27,56 @@ fn of_parameters(layer: &Linear, gradients: &Gradients) -> [Array; 2] {
 const BATCHES: [usize; 2] = [3, 70];
 
 #[test]
-fn gru_cells_are_the_layer() {
+fn cells_are_the_layer() {
     device::each_training(|device| {
         let (steps, size) = (4, 19);
-        let gru = GruConfig::new(2, size).init(device);
-        for batch in BATCHES {
-            let gates = leaf(1, [batch, steps, 3 * size], device);
-            let initial = leaf(2, [batch, size], device);
-            let weights = Array::draw(3, &[batch, steps, size]).tensor::<3>(device, DType::F32);
-            let run = |is_cell: bool| {
-                let states = if is_cell {
-                    let cell = gru.cell();
-                    let mut state = initial.clone();
-                    let step = |step| {
-                        let gates = gates.clone().narrow(1, step, 1).squeeze_dim(1);
-                        state = cell.forward(gates, state.clone());
-                        state.clone()
-                    };
-                    Tensor::stack((0..steps).map(step).collect(), 1)
-                } else {
-                    let initial = Some(initial.clone());
-                    gru.forward_gates(gates.clone(), initial, &Steps::all()).0
+        for kind in [CellKind::Gru, CellKind::Lstm] {
+            let recurrent = RecurrentConfig::new(kind, 2, size).init(device);
+            let layer = &recurrent.layers[0];
+            for batch in BATCHES {
+                let gates = leaf(1, [batch, steps, kind.gates() * size], device);
+                let parts = [2, 3].map(|seed| leaf(seed, [batch, size], device));
+                let parts = &parts[..kind.states()];
+                let initial = RecurrentState {
+                    hidden: parts[0].clone(),
+                    cell: parts.get(1).cloned(),
                 };
-                let gradients = (states.clone() * weights.clone()).sum().backward();
-                let mut results = of_parameters(&gru.hidden, &gradients).to_vec();
-                results.push(gradient(&gates, &gradients));
-                results.push(gradient(&initial, &gradients));
-                results.push(Array::read(states));
-                results
-            };
-            for (got, expected) in run(true).iter().zip(&run(false)) {
-                assert_close("a cell for each step", got, expected, 2e-6);
+                let weights = Array::draw(4, &[batch, steps, size]).f32::<3>(device);
+                let run = |is_cell: bool| {
+                    let (outputs, last) = if is_cell {
+                        let cell = layer.cell();
+                        let mut state = initial.clone();
+                        let step = |step| {
+                            let gates = gates.clone().narrow(1, step, 1).squeeze_dim(1);
+                            state = cell.forward(gates, state.clone());
+                            state.hidden.clone()
+                        };
+                        let outputs = Tensor::stack((0..steps).map(step).collect(), 1);
+                        (outputs, state)
+                    } else {
+                        let initial = Some(initial.clone());
+                        layer.forward_gates(gates.clone(), initial, &Steps::all())
+                    };
+                    let mut loss = (outputs.clone() * weights.clone()).sum();
+                    let mut results = vec![Array::read(outputs)];
+                    if let Some(cell) = last.cell {
+                        loss = loss + cell.clone().sum();
+                        results.push(Array::read(cell));
+                    }
+                    let gradients = loss.backward();
+                    results.extend(of_parameters(&layer.hidden, &gradients));
+                    results.push(gradient(&gates, &gradients));
+                    results.extend(parts.iter().map(|of| gradient(of, &gradients)));
+                    results
+                };
+                for (got, expected) in run(true).iter().zip(&run(false)) {
+                    assert_close(&format!("{kind:?} by steps"), got, expected, 2e-6);
+                }
             }
         }
     });
 }
 
-#[test]
-fn lstm_cells_are_the_layer() {
-    device::each_training(|device| {
-        let (steps, size) = (4, 19);
-        let lstm = LstmConfig::new(2, size).init(device);
-        for batch in BATCHES {
-            let gates = leaf(1, [batch, steps, 4 * size], device);
-            let initial = [2, 3].map(|seed| leaf(seed, [batch, size], device));
-            let [hidden, cell] = &initial;
-            let initial_state = LstmState {
-                hidden: hidden.clone(),
-                cell: cell.clone(),
-            };
-            let weights = Array::draw(4, &[batch, steps, size]).tensor::<3>(device, DType::F32);
-            let run = |is_cell: bool| {
-                let (outputs, last) = if is_cell {
-                    let cell = lstm.cell();
-                    let mut state = initial_state.clone();
-                    let step = |step| {
-                        let gates = gates.clone().narrow(1, step, 1).squeeze_dim(1);
-                        state = cell.forward(gates, state.clone());
-                        state.hidden.clone()
-                    };
-                    let outputs = Tensor::stack((0..steps).map(step).collect(), 1);
-                    (outputs, state)
-                } else {
-                    let initial = Some(initial_state.clone());
-                    lstm.forward_gates(gates.clone(), initial, &Steps::all())
-                };
-                let loss = (outputs.clone() * weights.clone()).sum() + last.cell.clone().sum();
-                let gradients = loss.backward();
-                let mut results = of_parameters(&lstm.hidden, &gradients).to_vec();
-                results.push(gradient(&gates, &gradients));
-                results.extend(initial.iter().map(|of| gradient(of, &gradients)));
-                results.push(Array::read(outputs));
-                results.push(Array::read(last.cell));
-                results
-            };
-            for (got, expected) in run(true).iter().zip(&run(false)) {
-                assert_close("a cell for each step", got, expected, 2e-6);
-            }
-        }
-    });
-}
-
-/// Calls of other numbers of rows and ranks, beside a reader of the weight itself.
 #[test]
 fn packed_linear_layers_are_linear_layers() {
     device::each_training(|device| {
@@ -200,9 +168,12 @@ fn packed_weights_of_other_types() {
 #[test]
 fn a_cell_of_no_examples() {
     device::each_training(|device| {
-        let cell = GruConfig::new(2, 3).init(device).cell();
-        let state = cell.forward(Tensor::zeros([0, 9], device), Tensor::zeros([0, 3], device));
-        assert_eq!(state.dims(), [0, 3]);
+        let gru = RecurrentConfig::new(CellKind::Gru, 2, 3).init(device);
+        let state = RecurrentState::of_hidden(Tensor::zeros([0, 3], device));
+        let state = gru.layers[0]
+            .cell()
+            .forward(Tensor::zeros([0, 9], device), state);
+        assert_eq!(state.hidden.dims(), [0, 3]);
     });
 }
 

@@ -9,14 +9,17 @@
 //! safetensors.torch.save_file(attention.state_dict(), "attention.safetensors")
 //! ```
 //!
-//! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`].
+//! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`]; and for `torch.nn.GRU`
+//! and `torch.nn.LSTM`: [`load_recurrent`].
 
 mod additive;
 mod multi_head;
+mod recurrent;
 mod state_dict;
 
 pub use additive::load_additive_attention;
 pub use multi_head::load_multi_head_attention;
+pub use recurrent::load_recurrent;
 
 use std::path::{Path, PathBuf};
 

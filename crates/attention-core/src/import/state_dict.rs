@@ -103,7 +103,7 @@ impl StateDict {
             }
             None if self.contains(&bias.name) => {
                 return Err(format!(
-                    "expected no tensor `{}`, since the attention has no biases",
+                    "expected no tensor `{}`, since the layer has no bias",
                     bias.name
                 ));
             }

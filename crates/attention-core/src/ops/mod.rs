@@ -77,7 +77,7 @@ pub use mask::{HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
 pub use optional::OptionalTensor;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
-pub use recurrent::{Cell, RecurrentInputs, Steps};
+pub use recurrent::{CellKind, RecurrentInputs, Steps};
 pub use select_rows::SelectRowsInputs;
 pub use shared_weight::SharedWeight;
 pub use weighted_sum::WeightedSumInputs;

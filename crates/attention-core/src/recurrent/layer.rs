@@ -1,144 +1,149 @@
-//! What GRU and LSTM have in common.
+//! One recurrent layer in one direction.
 
+use burn::module::Module;
 use burn::nn::{Initializer, Linear, LinearConfig};
-use burn::tensor::{Bool, Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 
-use crate::checks::assert_positive;
-use crate::linear::whole;
-use crate::ops::{self, Cell, SharedWeight, Steps};
+use super::run::{Hidden, joined, last, part, without_padding};
+use super::{CellKind, RecurrentCell, Steps};
+use crate::linear::{linear, parameters};
 
-/// The linear layers of input and hidden state, with random parameters as in PyTorch: uniform in
-/// `±1 / sqrt(hidden_size)`.
+/// One layer of [`Recurrent`](super::Recurrent), in one direction.
 ///
-/// # Panics
-/// If a size is 0.
-pub(super) fn init(
-    config: &str,
-    cell: Cell,
-    [input_size, hidden_size]: [usize; 2],
-    device: &Device,
-) -> [Linear; 2] {
-    assert_positive(
-        config,
-        &[("input_size", input_size), ("hidden_size", hidden_size)],
-    );
-    let bound = 1.0 / (hidden_size as f64).sqrt();
-    [input_size, hidden_size].map(|from| {
-        LinearConfig::new(from, cell.gates() * hidden_size)
-            .with_initializer(Initializer::Uniform {
-                min: -bound,
-                max: bound,
-            })
-            .init(device)
-    })
+/// The gates stand side by side, in the order r, z, n of a GRU and i, f, g, o of an LSTM, as in `weight_ih_l0` and
+/// `weight_hh_l0` of PyTorch (which are `[out, in]`; Burn's are `[in, out]`).
+#[derive(Module, Debug)]
+pub struct RecurrentLayer {
+    /// `W_i`, `[input_size, gates * hidden_size]`, with bias.
+    pub input: Linear,
+    /// `W_h`, `[hidden_size, gates * hidden_size]`, with bias.
+    pub hidden: Linear,
+    /// What is computed in a step.
+    #[module(skip)]
+    pub cell: CellKind,
 }
 
-/// The linear layer of the hidden state, as calls read it.
+/// The state of a [`RecurrentLayer`].
 #[derive(Clone, Debug)]
-pub(super) struct Hidden {
-    /// `[hidden_size, gates * hidden_size]`
-    weight: Tensor<2>,
-    /// `[gates * hidden_size]`
-    bias: Option<Tensor<1>>,
-    /// Of many calls.
-    shared: Option<SharedWeight>,
+pub struct RecurrentState {
+    /// The output h, `[batch, hidden_size]`.
+    pub hidden: Tensor<2>,
+    /// The cell c of an LSTM, `[batch, hidden_size]`; none of a GRU.
+    pub cell: Option<Tensor<2>>,
 }
 
-impl Hidden {
-    /// For one call.
-    pub(super) fn once(layer: &Linear) -> Self {
-        Self {
-            weight: whole(layer.weight.val()),
-            bias: layer.bias.as_ref().map(|bias| whole(bias.val())),
-            shared: None,
-        }
+impl RecurrentState {
+    /// The state whose only part is the output.
+    pub fn of_hidden(hidden: Tensor<2>) -> Self {
+        Self { hidden, cell: None }
     }
 
-    /// For many calls.
-    pub(super) fn shared(layer: &Linear) -> Self {
-        Self {
-            shared: Some(SharedWeight::default()),
-            ..Self::once(layer)
-        }
+    /// The state of these parts, h before c.
+    pub(super) fn of_parts(mut parts: impl Iterator<Item = Tensor<2>>) -> Self {
+        let hidden = parts.next().expect("a state has at least one part");
+        let cell = parts.next();
+        Self { hidden, cell }
     }
 
-    /// The states after each step, `[states, batch, steps, hidden_size]`.
-    pub(super) fn run(
-        self,
-        cell: Cell,
-        gates: Tensor<3>,
-        initial: Option<Tensor<3>>,
-        steps: &Steps,
-    ) -> Tensor<4> {
-        let [size, width] = self.weight.dims();
-        let [batch, ..] = gates.dims();
-        let options = (&gates.device(), gates.dtype());
-        let zeros = || Tensor::zeros([cell.states(), batch, size], options);
-        let initial = initial.unwrap_or_else(zeros);
-        let bias = self.bias.unwrap_or_else(|| Tensor::zeros([width], options));
-        let weight = match &self.shared {
-            Some(shared) => shared.read(self.weight),
-            None => self.weight,
+    /// Its parts, h before c.
+    ///
+    /// # Panics
+    /// If a layer of this kind has another number of them.
+    pub(super) fn parts(self, kind: CellKind) -> Vec<Tensor<2>> {
+        let expects_cell = kind == CellKind::Lstm;
+        assert!(
+            self.cell.is_some() == expects_cell,
+            "recurrent layer: state of a {kind:?} expected {} the cell c",
+            if expects_cell { "with" } else { "without" }
+        );
+        [Some(self.hidden), self.cell]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+impl RecurrentLayer {
+    /// A layer with new random parameters, of input and hidden size.
+    pub(super) fn init(cell: CellKind, sizes: [usize; 2], device: &Device) -> Self {
+        let [_, hidden_size] = sizes;
+        let bound = 1.0 / (hidden_size as f64).sqrt();
+        let initializer = Initializer::Uniform {
+            min: -bound,
+            max: bound,
         };
-        let hidden = (weight, bias);
-        ops::recurrent(cell, gates, hidden, self.shared, initial, steps.clone())
+        let [input, hidden] = sizes.map(|from| {
+            LinearConfig::new(from, cell.gates() * hidden_size)
+                .with_initializer(initializer.clone())
+                .init(device)
+        });
+        Self {
+            input,
+            hidden,
+            cell,
+        }
     }
 
-    /// The states after one step, `[batch, hidden_size]` each.
-    pub(super) fn step<const N: usize>(
+    /// The outputs after each step, and the last state; from `initial`, or 0.
+    ///
+    /// After the steps of an example its state stays what it is, and no gradient depends on what the input holds there.
+    ///
+    /// # Shapes
+    /// - input `[batch, steps, input_size]`, result `[batch, steps, hidden_size]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together, a length is beyond the steps, or the state is that of another kind of cell.
+    pub fn forward(
         &self,
-        cell: Cell,
-        gates: Tensor<2>,
-        states: [Tensor<2>; N],
-    ) -> [Tensor<2>; N] {
-        if states[0].dims()[0] == 0 {
-            return states; // Of no examples. Burn's views take an axis of 0 for another one's.
-        }
-        let states = states.map(|state| state.unsqueeze_dim::<3>(0));
-        let states = match states.as_slice() {
-            [state] => state.clone(),
-            _ => Tensor::cat(states.into(), 0),
-        };
-        let gates = gates.unsqueeze_dim::<3>(1);
-        let states = self.clone().run(cell, gates, Some(states), &Steps::all());
-        std::array::from_fn(|n| {
-            let state = match N {
-                1 => states.clone(),
-                _ => states.clone().narrow(0, n, 1),
+        input: Tensor<3>,
+        initial: Option<RecurrentState>,
+        steps: &Steps,
+    ) -> (Tensor<3>, RecurrentState) {
+        let input = without_padding(input, steps);
+        self.forward_gates(self.gates(input), initial, steps)
+    }
+
+    /// The input's share of the gates, `W_i x + b_i`.
+    ///
+    /// # Shapes
+    /// - input `[batch, steps, input_size]`, result `[batch, steps, gates * hidden_size]`
+    ///
+    /// # Panics
+    /// If size or type of the input are not those of the layer.
+    pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
+        let (weight, bias) = parameters(&self.input);
+        linear(input, weight, bias)
+    }
+
+    /// [`forward`](Self::forward) from the input's share of the [`gates`](Self::gates). Their gradient is 0 after the
+    /// steps of an example.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    pub fn forward_gates(
+        &self,
+        gates: Tensor<3>,
+        initial: Option<RecurrentState>,
+        steps: &Steps,
+    ) -> (Tensor<3>, RecurrentState) {
+        let initial = initial.map(|state| state.parts(self.cell));
+        let states =
+            Hidden::once(&self.hidden).run(self.cell, gates, initial.clone().map(joined), steps);
+        let outputs: Tensor<3> = part(&states, 0);
+        let ends = (0..self.cell.states()).map(|index| {
+            let states = match index {
+                0 => outputs.clone(),
+                _ => part(&states, index),
             };
-            state.squeeze_dim::<3>(0).squeeze_dim::<2>(1)
-        })
+            let initial = initial.as_ref().map(|parts| parts[index].clone());
+            last(states, initial, steps)
+        });
+        let end = RecurrentState::of_parts(ends);
+        (outputs, end)
     }
-}
 
-/// The input with zeros after the steps of each example: whatever is there, the gradient of the input's weight must not
-/// read it.
-pub(super) fn without_padding(input: Tensor<3>, steps: &Steps) -> Tensor<3> {
-    let [batch, count, _] = input.dims();
-    let Some(lens) = &steps.lens else {
-        return input;
-    };
-    if lens.len() != batch || lens.iter().all(|&len| len >= count) {
-        return input;
+    /// The layer for one step after the other.
+    pub fn cell(&self) -> RecurrentCell {
+        RecurrentCell::new(self)
     }
-    let flags = lens
-        .iter()
-        .flat_map(|&len| (0..count).map(move |step| step >= len));
-    let flags = TensorData::new(flags.collect::<Vec<bool>>(), [batch, count, 1]);
-    let padding = Tensor::<3, Bool>::from_data(flags, &input.device());
-    let dims = input.dims();
-    input.mask_fill(padding.expand(dims), 0.0)
-}
-
-/// The state after the last step, `[batch, hidden_size]`, of `[batch, steps, hidden_size]`: padding holds it.
-///
-/// Without a step it is `initial`, or 0.
-pub(super) fn last(states: Tensor<3>, initial: Option<Tensor<2>>, steps: &Steps) -> Tensor<2> {
-    let [batch, count, size] = states.dims();
-    if count == 0 {
-        let options = (&states.device(), states.dtype());
-        return initial.unwrap_or_else(|| Tensor::zeros([batch, size], options));
-    }
-    let last = if steps.is_reversed { 0 } else { count - 1 };
-    states.narrow(1, last, 1).squeeze_dim::<2>(1)
 }

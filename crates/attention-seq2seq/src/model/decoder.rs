@@ -1,9 +1,9 @@
 //! The decoder: one target token at a time, each with its own attention to the source.
 
-use attention_core::recurrent::{Gru, GruCell, GruConfig};
-use attention_core::{
-    EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy, linear,
+use attention_core::recurrent::{
+    CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
 };
+use attention_core::{EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -37,6 +37,9 @@ pub struct DecoderConfig {
     /// The probability to drop a feature of the output while training.
     #[config(default = 0.0)]
     pub dropout: f64,
+    /// What the layers compute in a step.
+    #[config(default = "CellKind::Gru")]
+    pub cell: CellKind,
 }
 
 impl DecoderConfig {
@@ -52,20 +55,14 @@ impl DecoderConfig {
             "DecoderConfig: layers expected at least 1, got 0"
         );
         let size = self.hidden_size;
-        let layer = |index: usize| {
-            let input_size = match index {
-                0 => self.embedding_size + size,
-                _ => size,
-            };
-            GruConfig::new(input_size, size).init(device)
-        };
+        let recurrent = RecurrentConfig::new(self.cell, self.embedding_size + size, size);
         Decoder {
             embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
             attention,
             start: (0..self.layers)
                 .map(|_| LinearConfig::new(size, size).init(device))
                 .collect(),
-            layers: (0..self.layers).map(layer).collect(),
+            recurrent: recurrent.with_layers(self.layers).init(device),
             dropout: DropoutConfig::new(self.dropout).init(),
             output: LinearConfig::new(2 * size, self.vocab_size).init(device),
         }
@@ -83,10 +80,11 @@ pub struct Decoder<A: StatefulAttention> {
     pub embedding: Embedding,
     /// The attention to the source.
     pub attention: A,
-    /// The linear layers from the encoder's last states to the first states, one for each layer.
+    /// The linear layers from the encoder's last outputs to the first ones, one for each layer; the cell of an LSTM is
+    /// handed on as it is.
     pub start: Vec<Linear>,
     /// The recurrent layers.
-    pub layers: Vec<Gru>,
+    pub recurrent: Recurrent,
     /// Dropout on the features that predict a token.
     pub dropout: Dropout,
     /// The output projection, from state and context to the logits of the tokens.
@@ -101,14 +99,13 @@ pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     of_tokens: TokenGates,
     /// The shares of the layers' gates: of the first from the context, of the others from the layer below.
     gates: Vec<PackedLinear>,
-    cells: Vec<GruCell>,
+    cells: Vec<RecurrentCell>,
 }
 
 /// The state that a step hands to the next.
 #[derive(Clone)]
 pub(crate) struct DecoderState<A: StatefulAttention> {
-    /// Of each layer, `[batch, hidden_size]`.
-    layers: Vec<Tensor<2>>,
+    layers: Vec<RecurrentState>,
     attention: A::State,
 }
 
@@ -124,12 +121,18 @@ pub(crate) struct Step<A: StatefulAttention> {
 
 impl<A: StatefulAttention> Decoder<A> {
     /// The state before the first token, from the encoder's last ones.
-    pub(crate) fn first_state(&self, encoded: Vec<Tensor<2>>, memory: &Memory) -> DecoderState<A> {
+    pub(crate) fn first_state(
+        &self,
+        encoded: Vec<RecurrentState>,
+        memory: &Memory,
+    ) -> DecoderState<A> {
         let layers = self.start.iter().zip(encoded);
+        let layers = layers.map(|(start, state)| RecurrentState {
+            hidden: PackedLinear::from(start).forward(state.hidden).tanh(),
+            cell: state.cell,
+        });
         DecoderState {
-            layers: layers
-                .map(|(start, state)| apply(start, state).tanh())
-                .collect(),
+            layers: layers.collect(),
             attention: self.attention.initial_state(memory),
         }
     }
@@ -143,21 +146,21 @@ impl<A: StatefulAttention> Decoder<A> {
     pub(crate) fn pass<'a>(&'a self, memory: &'a Memory, steps: usize) -> DecoderPass<'a, A> {
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
         let [_, embedding_size] = self.embedding.weight.dims();
-        let gates = self.layers.iter().enumerate().map(|(layer, gru)| {
-            if layer == 0 {
+        let layers = &self.recurrent.layers;
+        let gates = layers.iter().enumerate().map(|(index, layer)| {
+            if index == 0 {
                 // With the bias of the token's share.
-                return PackedLinear::new(weights_after(gru, embedding_size), None);
+                return PackedLinear::new(weights_after(&layer.input, embedding_size), None);
             }
-            let bias = gru.input.bias.as_ref().map(|bias| bias.val());
-            PackedLinear::new(gru.input.weight.val(), bias)
+            PackedLinear::from(&layer.input)
         });
         let tokens = memory.batch_size() * steps;
         DecoderPass {
             decoder: self,
             memory,
-            of_tokens: TokenGates::new(&self.layers[0], &embedding, tokens),
+            of_tokens: TokenGates::new(&layers[0].input, &embedding, tokens),
             gates: gates.collect(),
-            cells: self.layers.iter().map(Gru::cell).collect(),
+            cells: layers.iter().map(RecurrentLayer::cell).collect(),
         }
     }
 
@@ -176,7 +179,7 @@ impl<A: StatefulAttention> Decoder<A> {
 
     /// The logits of the next token, `[batch, vocab_size]`, from the features of [`Step`].
     pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
-        apply(&self.output, self.dropout.forward(features))
+        PackedLinear::from(&self.output).forward(self.dropout.forward(features))
     }
 }
 
@@ -190,7 +193,7 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
     ) -> Step<A> {
         let mut states = state.layers;
         let top = states.len() - 1;
-        let query = states[top].clone().unsqueeze_dim::<3>(1);
+        let query = states[top].hidden.clone().unsqueeze_dim::<3>(1);
         let attention = &self.decoder.attention;
         let (context, weights, attention) = if with_weights {
             let (output, state) = attention.step_with_weights(query, self.memory, state.attention);
@@ -211,10 +214,10 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
                 None => gates,
             };
             *state = cell.forward(gates, state.clone());
-            below = state.clone();
+            below = state.hidden.clone();
         }
         Step {
-            features: Tensor::cat(vec![states[top].clone(), context], 1),
+            features: Tensor::cat(vec![states[top].hidden.clone(), context], 1),
             weights,
             state: DecoderState {
                 layers: states,
@@ -222,9 +225,4 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
             },
         }
     }
-}
-
-fn apply(layer: &Linear, input: Tensor<2>) -> Tensor<2> {
-    let bias = layer.bias.as_ref().map(|bias| bias.val());
-    linear(input, layer.weight.val(), bias)
 }

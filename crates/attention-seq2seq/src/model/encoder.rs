@@ -1,7 +1,9 @@
 //! The encoder: source tokens to one state per token.
 
 use attention_core::EmbeddingTable;
-use attention_core::recurrent::{Gru, GruConfig, Steps};
+use attention_core::recurrent::{
+    CellKind, Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
+};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig};
@@ -37,6 +39,9 @@ pub struct EncoderConfig {
     /// Whether the encoder reads the source in both directions.
     #[config(default = true)]
     pub bidirectional: bool,
+    /// What the layers compute in a step.
+    #[config(default = "CellKind::Gru")]
+    pub cell: CellKind,
 }
 
 impl EncoderConfig {
@@ -56,45 +61,31 @@ impl EncoderConfig {
         );
         let directions = if self.bidirectional { 2 } else { 1 };
         let size = self.hidden_size / directions;
-        let layer = |index: usize| {
-            let input_size = match index {
-                0 => self.embedding_size,
-                _ => self.hidden_size,
-            };
-            GruConfig::new(input_size, size).init(device)
-        };
-        let embedding = EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device);
-        let forward = (0..self.layers).map(layer).collect();
-        let backward = if self.bidirectional {
-            (0..self.layers).map(layer).collect()
-        } else {
-            Vec::new()
-        };
+        let recurrent = RecurrentConfig::new(self.cell, self.embedding_size, size)
+            .with_layers(self.layers)
+            .with_bidirectional(self.bidirectional);
         Encoder {
-            embedding,
-            forward,
-            backward,
+            embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
+            recurrent: recurrent.init(device),
         }
     }
 }
 
-/// A recurrent encoder: embeddings through layers of GRUs, in one direction or both.
+/// A recurrent encoder: embeddings through layers of GRUs or LSTMs, in one direction or both.
 #[derive(Module, Debug)]
 pub struct Encoder {
     /// The embedding of source tokens, `[tokens, embedding_size]`.
     pub embedding: Embedding,
-    /// The layers that read left to right.
-    pub forward: Vec<Gru>,
-    /// The layers that read right to left; none if the encoder reads in one direction.
-    pub backward: Vec<Gru>,
+    /// The recurrent layers.
+    pub recurrent: Recurrent,
 }
 
 /// The output of an [`Encoder`].
 pub struct Encoded {
     /// The top layer's state at every source token, `[batch, source tokens, hidden_size]`; arbitrary at padding.
     pub states: Tensor<3>,
-    /// The state of each layer after the last token, `[batch, hidden_size]`.
-    pub last: Vec<Tensor<2>>,
+    /// The state of each layer after the last token, of `hidden_size`: of both directions side by side.
+    pub last: Vec<RecurrentState>,
 }
 
 impl Encoder {
@@ -102,33 +93,24 @@ impl Encoder {
     pub fn forward(&self, source: &Source) -> Encoded {
         let in_order = Steps::of_lens(source.lens());
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
-        let mut last = Vec::new();
-        let mut states: Option<Tensor<3>> = None;
-        for (layer, gru) in self.forward.iter().enumerate() {
-            let run = |gru: &Gru, steps: &Steps| {
-                let gates = match &states {
-                    None => token_gates(gru, &embedding, source.tokens()),
-                    Some(states) => gru.gates(states.clone()),
-                };
-                gru.forward_gates(gates, None, steps)
-            };
-            let (outputs, end) = run(gru, &in_order);
-            let (outputs, end) = match self.backward.get(layer) {
-                Some(gru) => {
-                    let (backward, backward_end) = run(gru, &in_order.clone().reversed());
-                    (
-                        Tensor::cat(vec![outputs, backward], 2),
-                        Tensor::cat(vec![end, backward_end], 1),
-                    )
-                }
-                None => (outputs, end),
-            };
-            states = Some(outputs);
-            last.push(end);
-        }
+        let of_tokens =
+            |layer: &RecurrentLayer| token_gates(&layer.input, &embedding, source.tokens());
+        let (states, last) = self.recurrent.forward_gates(of_tokens, None, &in_order);
+        let directions = last.len() / self.recurrent.layers.len();
         Encoded {
-            states: states.expect("a configuration has at least one layer"),
-            last,
+            states,
+            last: last.chunks(directions).map(side_by_side).collect(),
         }
+    }
+}
+
+/// The state of a layer, of those of its directions.
+fn side_by_side(directions: &[RecurrentState]) -> RecurrentState {
+    let hidden = directions.iter().map(|state| state.hidden.clone());
+    let cells = directions.iter().map(|state| state.cell.clone());
+    let cells: Option<Vec<_>> = cells.collect();
+    RecurrentState {
+        hidden: Tensor::cat(hidden.collect(), 1),
+        cell: cells.map(|cells| Tensor::cat(cells, 1)),
     }
 }

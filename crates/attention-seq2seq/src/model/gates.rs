@@ -1,10 +1,10 @@
 //! The input's share of a recurrent layer's gates, where the input begins with the embedding of a token.
 
-use attention_core::recurrent::Gru;
 use attention_core::{EmbeddingTable, PackedLinear, linear};
+use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
 
-/// The share of tokens, `[tokens, 3 * hidden_size]`, for many calls in one pass.
+/// The share of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenGates {
     /// The shares of all tokens or, where there is a layer, their embeddings.
@@ -14,15 +14,16 @@ pub(crate) struct TokenGates {
 }
 
 impl TokenGates {
-    /// For a pass over about so many tokens. The embedding's features are the layer's first inputs.
+    /// For a pass over about so many tokens. The embedding's features are the first inputs of `layer`, which makes
+    /// gates of inputs.
     ///
     /// Of a vocabulary that is small beside these tokens, a table of all shares is cheaper than the products of all
     /// tokens.
-    pub(crate) fn new(gru: &Gru, embedding: &EmbeddingTable, tokens: usize) -> Self {
+    pub(crate) fn new(layer: &Linear, embedding: &EmbeddingTable, tokens: usize) -> Self {
         let table = embedding.table();
         let [vocab_size, size] = table.dims();
-        let weight = gru.input.weight.val().narrow(0, 0, size);
-        let bias = gru.input.bias.as_ref().map(|bias| bias.val());
+        let weight = layer.weight.val().narrow(0, 0, size);
+        let bias = layer.bias.as_ref().map(|bias| bias.val());
         if vocab_size > tokens {
             Self {
                 table: embedding.clone(),
@@ -46,22 +47,22 @@ impl TokenGates {
     }
 }
 
-/// The share of tokens `[batch, steps]`, which are all of the input: `[batch, steps, 3 * hidden_size]`.
+/// The share of tokens `[batch, steps]`, which are all of the input: `[batch, steps, gates * hidden_size]`.
 pub(crate) fn token_gates(
-    gru: &Gru,
+    layer: &Linear,
     embedding: &EmbeddingTable,
     tokens: Tensor<2, Int>,
 ) -> Tensor<3> {
     let [batch, steps] = tokens.dims();
-    let gates = TokenGates::new(gru, embedding, batch * steps);
+    let gates = TokenGates::new(layer, embedding, batch * steps);
     let rows = gates.rows(tokens.reshape([batch * steps]));
     let [_, width] = rows.dims();
     rows.reshape([batch, steps, width])
 }
 
-/// The weights of all inputs but the first `size`: `[input_size - size, 3 * hidden_size]`.
-pub(crate) fn weights_after(gru: &Gru, size: usize) -> Tensor<2> {
-    let weight = gru.input.weight.val();
+/// The weights of all inputs but the first `size`: `[input_size - size, gates * hidden_size]`.
+pub(crate) fn weights_after(layer: &Linear, size: usize) -> Tensor<2> {
+    let weight = layer.weight.val();
     let [input_size, _] = weight.dims();
     weight.narrow(0, size, input_size - size)
 }

@@ -7,6 +7,7 @@ mod gates;
 pub use decoder::{Decoder, DecoderConfig};
 pub use encoder::{Encoded, Encoder, EncoderConfig};
 
+use attention_core::recurrent::CellKind;
 use attention_core::{Mask, Memory, StatefulAttention};
 use burn::config::Config;
 use burn::module::Module;
@@ -54,6 +55,9 @@ pub struct Seq2SeqConfig {
     /// The probability to drop an attention weight or an output feature while training.
     #[config(default = 0.0)]
     pub dropout: f64,
+    /// What the recurrent layers compute in a step.
+    #[config(default = "CellKind::Gru")]
+    pub cell: CellKind,
 }
 
 impl Seq2SeqConfig {
@@ -120,14 +124,16 @@ impl Seq2SeqConfig {
             self.hidden_size,
         )
         .with_layers(self.layers)
-        .with_bidirectional(self.bidirectional);
+        .with_bidirectional(self.bidirectional)
+        .with_cell(self.cell);
         let decoder = DecoderConfig::new(
             self.target_vocab_size,
             self.embedding_size,
             self.hidden_size,
         )
         .with_layers(self.layers)
-        .with_dropout(self.dropout);
+        .with_dropout(self.dropout)
+        .with_cell(self.cell);
         Seq2Seq {
             encoder: encoder.init(device),
             decoder: decoder.init(attention, device),

@@ -11,7 +11,13 @@ use crate::model::{Seq2Seq, Seq2SeqConfig};
 use crate::train::TrainConfig;
 
 /// The version of the settings file.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+
+/// The version that a settings file says it has, whatever else is in it.
+#[derive(Deserialize)]
+pub(super) struct Version {
+    pub(super) format: u32,
+}
 
 /// All settings of a run, as saved beside its model.
 #[derive(Clone, Debug, Serialize, Deserialize)]

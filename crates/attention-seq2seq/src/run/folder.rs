@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::RunConfig;
-use super::config::FORMAT;
+use super::config::{FORMAT, Version};
 use crate::error::{Error, Result};
 use crate::file::{load_json, save_json, write_atomic};
 use crate::model::Seq2SeqConfig;
@@ -121,12 +121,13 @@ impl RunDir {
                     .to_string(),
             });
         }
-        let config: RunConfig = load_json(self.config_file())?;
-        if config.format != FORMAT {
-            let found = config.format;
-            let reason = format!("expected settings of format {FORMAT}, found format {found}");
+        // By itself: another version may have other settings.
+        let Version { format } = load_json(self.config_file())?;
+        if format != FORMAT {
+            let reason = format!("expected settings of format {FORMAT}, found format {format}");
             return Err(Error::unusable(&self.config_file(), reason));
         }
+        let config: RunConfig = load_json(self.config_file())?;
         config
             .model
             .check()

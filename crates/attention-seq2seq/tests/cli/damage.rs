@@ -79,8 +79,8 @@ fn a_damaged_model_is_an_error_of_one_line() {
             "run/model.bpk: ",
         ),
         (
-            |run| replace(&run.join("run.json"), "\"format\": 1", "\"format\": 9"),
-            "run/run.json: expected settings of format 1, found format 9",
+            |run| replace(&run.join("run.json"), "\"format\": 2", "\"format\": 9"),
+            "run/run.json: expected settings of format 2, found format 9",
         ),
         (
             |run| cut(&run.join("run.json"), 99),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use attention_core::recurrent::Gru;
+use attention_core::recurrent::{Recurrent, RecurrentLayer};
 use attention_seq2seq::{Encoder, EncoderConfig, Source};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
@@ -34,6 +34,7 @@ struct Case {
     name: String,
     bidirectional: bool,
     lengths: Option<Vec<usize>>,
+    layers: usize,
     inputs: BTreeMap<String, Array>,
     outputs: BTreeMap<String, Array>,
     gradients: BTreeMap<String, Array>,
@@ -50,8 +51,8 @@ fn pytorch() -> Vec<Case> {
     let file: File = serde_json::from_str(&text).unwrap();
     assert_eq!(
         file.cases.len(),
-        4,
-        "one or two directions, whole or with lengths"
+        5,
+        "one or two directions, whole or with lengths; two layers"
     );
     file.cases
 }
@@ -93,6 +94,7 @@ impl Case {
         let [batch, steps, size] = self.sizes();
         let config = EncoderConfig::new(1 + batch * steps, size, self.hidden_size());
         let mut encoder = config
+            .with_layers(self.layers)
             .with_bidirectional(self.bidirectional)
             .init(&device());
         let inputs = self.inputs["input"]
@@ -102,10 +104,10 @@ impl Case {
         encoder.embedding.weight = parameter(Tensor::cat(vec![padding, inputs], 0));
         for (gru, suffix) in grus(&mut encoder) {
             let input = |name: &str| &self.inputs[&format!("{name}{suffix}")];
-            gru.input.weight = parameter(input("weight_ih_l0").transposed());
-            gru.hidden.weight = parameter(input("weight_hh_l0").transposed());
-            gru.input.bias = Some(parameter(input("bias_ih_l0").tensor()));
-            gru.hidden.bias = Some(parameter(input("bias_hh_l0").tensor()));
+            gru.input.weight = parameter(input("weight_ih").transposed());
+            gru.hidden.weight = parameter(input("weight_hh").transposed());
+            gru.input.bias = Some(parameter(input("bias_ih").tensor()));
+            gru.hidden.bias = Some(parameter(input("bias_hh").tensor()));
         }
         encoder
     }
@@ -115,10 +117,14 @@ fn parameter<const D: usize>(tensor: Tensor<D>) -> Param<Tensor<D>> {
     Param::from_tensor(tensor.detach()).set_require_grad(true)
 }
 
-/// The directions, with PyTorch's suffix for the names of their parameters.
-fn grus(encoder: &mut Encoder) -> impl Iterator<Item = (&mut Gru, &'static str)> {
-    let forward = encoder.forward.iter_mut().map(|gru| (gru, ""));
-    forward.chain(encoder.backward.iter_mut().map(|gru| (gru, "_reverse")))
+/// The layers, with PyTorch's suffix for the names of their parameters.
+fn grus(encoder: &mut Encoder) -> impl Iterator<Item = (&mut RecurrentLayer, String)> {
+    let suffixed = |suffix: &'static str| move |(index, gru)| (gru, format!("_l{index}{suffix}"));
+    let Recurrent {
+        layers, reversed, ..
+    } = &mut encoder.recurrent;
+    let layers = layers.iter_mut().enumerate().map(suffixed(""));
+    layers.chain(reversed.iter_mut().enumerate().map(suffixed("_reverse")))
 }
 
 #[test]
@@ -138,11 +144,17 @@ fn the_encoder_is_pytorchs_gru() {
             let expected = rows(&case.outputs["output"].data);
             assert_close(&what("states"), &rows(&states), &expected, TOLERANCE);
         }
-        let [last] = <[Tensor<2>; 1]>::try_from(encoded.last).unwrap();
-        let ends = &case.outputs["hidden"];
-        let ends = (0..ends.shape[0]).map(|at| ends.tensor::<3>().narrow(0, at, 1));
-        let ends = Tensor::cat(ends.collect(), 2).reshape([batch, hidden]);
-        assert_close(&what("last"), &read(last), &read(ends), TOLERANCE);
+        let ends = case.outputs["hidden"].tensor::<3>();
+        let directions = ends.dims()[0] / case.layers;
+        assert_eq!(encoded.last.len(), case.layers);
+        for (layer, last) in encoded.last.into_iter().enumerate() {
+            let ends = (0..directions).map(|at| {
+                let end = ends.clone().narrow(0, layer * directions + at, 1);
+                end.squeeze_dim::<2>(0)
+            });
+            let ends = Tensor::cat(ends.collect(), 1);
+            assert_close(&what("last"), &read(last.hidden), &read(ends), TOLERANCE);
+        }
 
         // States at padding are arbitrary: only those of tokens receive a gradient.
         let lens = case.lens();
@@ -171,10 +183,10 @@ fn the_encoder_is_pytorchs_gru() {
             };
             let expected = |name: &str| &case.gradients[&format!("{name}{suffix}")];
             for (name, linear) in [("ih", &gru.input), ("hh", &gru.hidden)] {
-                let weight = format!("weight_{name}_l0");
+                let weight = format!("weight_{name}");
                 let actual = read(gradient(&linear.weight));
                 check(&weight, actual, read(expected(&weight).transposed()));
-                let bias = format!("bias_{name}_l0");
+                let bias = format!("bias_{name}");
                 let actual = linear.bias.as_ref().unwrap().val().grad(&gradients);
                 let actual = read(actual.unwrap());
                 check(&bias, actual, expected(&bias).data.clone());

@@ -1,5 +1,6 @@
 //! Models to check, of every shape.
 
+use attention_core::recurrent::CellKind;
 use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Seq2SeqConfig};
 use attention_tests::parameters;
 
@@ -11,12 +12,13 @@ pub(crate) fn config() -> Seq2SeqConfig {
         .with_hidden_size(6)
 }
 
-/// One and two layers, one and two directions.
-pub(crate) fn configs() -> [Seq2SeqConfig; 3] {
+/// One and two layers, one and two directions, GRU and LSTM.
+pub(crate) fn configs() -> [Seq2SeqConfig; 4] {
     [
         config(),
         config().with_layers(2),
         config().with_layers(2).with_bidirectional(false),
+        config().with_layers(2).with_cell(CellKind::Lstm),
     ]
 }
 

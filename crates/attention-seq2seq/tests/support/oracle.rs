@@ -6,17 +6,20 @@ use attention_tests::Outcome;
 /// The logits of each step of `example`, under teacher forcing.
 pub(crate) fn logits(model: &Outcome, config: &Seq2SeqConfig, example: &Example) -> Vec<f64> {
     let (keys, last) = encode(model, config, &example.source);
-    let start = |(layer, state): (usize, &Vec<f64>)| -> Vec<f64> {
-        let state = linear(model, &format!("decoder.start.{layer}"), state);
-        state.into_iter().map(f64::tanh).collect()
+    let start = |(layer, state): (usize, State)| {
+        let hidden = linear(model, &format!("decoder.start.{layer}"), &state.hidden);
+        State {
+            hidden: hidden.into_iter().map(f64::tanh).collect(),
+            ..state
+        }
     };
-    let mut states: Vec<Vec<f64>> = last.iter().enumerate().map(start).collect();
+    let mut states: Vec<State> = last.into_iter().enumerate().map(start).collect();
     let previous = [Vocab::BOS]
         .into_iter()
         .chain(example.target.iter().copied());
     let mut all = Vec::new();
     for token in previous {
-        let query = &states[config.layers - 1];
+        let query = &states[config.layers - 1].hidden;
         let scores: Vec<f64> = keys.iter().map(|key| score(model, query, key)).collect();
         let total: f64 = scores.iter().map(|score| score.exp()).sum();
         let mut context = vec![0.0; config.hidden_size];
@@ -28,8 +31,9 @@ pub(crate) fn logits(model: &Outcome, config: &Seq2SeqConfig, example: &Example)
         let embedded = row(model, "decoder.embedding", token, config.embedding_size);
         let mut input = [embedded, context.clone()].concat();
         for (layer, state) in states.iter_mut().enumerate() {
-            *state = gru(model, &format!("decoder.layers.{layer}"), &input, state);
-            input = state.clone();
+            let path = format!("decoder.recurrent.layers.{layer}");
+            *state = step(model, &path, &input, state);
+            input = state.hidden.clone();
         }
         let features = [input, context].concat();
         all.extend(linear(model, "decoder.output", &features));
@@ -37,33 +41,39 @@ pub(crate) fn logits(model: &Outcome, config: &Seq2SeqConfig, example: &Example)
     all
 }
 
-/// The top layer's states, and every layer's last.
-fn encode(
-    model: &Outcome,
-    config: &Seq2SeqConfig,
-    source: &[u32],
-) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+/// Of a recurrent layer; a GRU has no cell.
+#[derive(Clone)]
+struct State {
+    hidden: Vec<f64>,
+    cell: Vec<f64>,
+}
+
+/// The top layer's outputs, and every layer's last state.
+fn encode(model: &Outcome, config: &Seq2SeqConfig, source: &[u32]) -> (Vec<Vec<f64>>, Vec<State>) {
     let embedded = |&token: &u32| row(model, "encoder.embedding", token, config.embedding_size);
     let mut states: Vec<Vec<f64>> = source.iter().map(embedded).collect();
     let mut last = Vec::new();
     for layer in 0..config.layers {
         let read = |direction: &str, inputs: &mut dyn Iterator<Item = &Vec<f64>>| {
-            let path = format!("encoder.{direction}.{layer}");
-            let size = model[&format!("{path}.hidden.bias")].data.len() / 3;
-            let mut hidden = vec![0.0; size];
-            let step = |input: &Vec<f64>| {
-                hidden = gru(model, &path, input, &hidden);
-                hidden.clone()
+            let path = format!("encoder.recurrent.{direction}.{layer}");
+            let zeros = || vec![0.0; model[&format!("{path}.hidden.weight")].shape[0]];
+            let mut state = State {
+                hidden: zeros(),
+                cell: zeros(),
             };
-            inputs.map(step).collect::<Vec<_>>()
+            let outputs = inputs.map(|input| {
+                state = step(model, &path, input, &state);
+                state.hidden.clone()
+            });
+            (outputs.collect::<Vec<_>>(), state)
         };
-        let mut outputs = read("forward", &mut states.iter());
-        let mut end = outputs[outputs.len() - 1].clone();
+        let (mut outputs, mut end) = read("layers", &mut states.iter());
         if config.bidirectional {
-            let backward = read("backward", &mut states.iter().rev());
-            end.extend(&backward[backward.len() - 1]);
-            for (output, backward) in outputs.iter_mut().zip(backward.iter().rev()) {
-                output.extend(backward);
+            let (reversed, reversed_end) = read("reversed", &mut states.iter().rev());
+            end.hidden.extend(reversed_end.hidden);
+            end.cell.extend(reversed_end.cell);
+            for (output, reversed) in outputs.iter_mut().zip(reversed.iter().rev()) {
+                output.extend(reversed);
             }
         }
         last.push(end);
@@ -87,19 +97,32 @@ fn score(model: &Outcome, query: &[f64], key: &[f64]) -> f64 {
     linear(model, &format!("{path}.value"), &hidden)[0]
 }
 
-fn gru(model: &Outcome, path: &str, input: &[f64], hidden: &[f64]) -> Vec<f64> {
+/// A step of a GRU or an LSTM, which has a fourth gate.
+fn step(model: &Outcome, path: &str, input: &[f64], state: &State) -> State {
+    let State { hidden, cell } = state;
     let size = hidden.len();
     let from_input = linear(model, &format!("{path}.input"), input);
     let from_hidden = linear(model, &format!("{path}.hidden"), hidden);
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let unit = |unit: usize| {
-        let [r, z, n] = [unit, size + unit, 2 * size + unit];
-        let reset = sigmoid(from_input[r] + from_hidden[r]);
-        let update = sigmoid(from_input[z] + from_hidden[z]);
-        let new = (from_input[n] + reset * from_hidden[n]).tanh();
-        (1.0 - update) * new + update * hidden[unit]
+    let sum = |gate: usize, unit: usize| {
+        let at = gate * size + unit;
+        from_input[at] + from_hidden[at]
     };
-    (0..size).map(unit).collect()
+    let gru = |unit: usize| {
+        let [reset, update] = [0, 1].map(|gate| sigmoid(sum(gate, unit)));
+        let n = 2 * size + unit;
+        let new = (from_input[n] + reset * from_hidden[n]).tanh();
+        ((1.0 - update) * new + update * hidden[unit], 0.0)
+    };
+    let lstm = |unit: usize| {
+        let [take, keep, give] = [0, 1, 3].map(|gate| sigmoid(sum(gate, unit)));
+        let cell = keep * cell[unit] + take * sum(2, unit).tanh();
+        (give * cell.tanh(), cell)
+    };
+    let is_lstm = from_input.len() == 4 * size;
+    let units = (0..size).map(|unit| if is_lstm { lstm(unit) } else { gru(unit) });
+    let (hidden, cell) = units.unzip();
+    State { hidden, cell }
 }
 
 fn linear(model: &Outcome, path: &str, input: &[f64]) -> Vec<f64> {

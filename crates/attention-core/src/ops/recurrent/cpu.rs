@@ -7,7 +7,7 @@ use attention_kernels::{
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
-use super::{Cell, Recurred, RecurrentInputs};
+use super::{CellKind, Recurred, RecurrentInputs};
 use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, tensor, whole, with_real, zeros};
 use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::kernels::{Asked, Gradient};
@@ -33,11 +33,11 @@ macro_rules! with_layer {
             };
         }
         match inputs.cell {
-            Cell::Gru => {
+            CellKind::Gru => {
                 let $layer = layer!(GruInputs);
                 $body
             }
-            Cell::Lstm => {
+            CellKind::Lstm => {
                 let $layer = layer!(LstmInputs);
                 $body
             }

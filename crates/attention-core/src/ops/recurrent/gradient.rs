@@ -7,7 +7,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::tensor::Scalar;
 
 use super::steps::{self, Sizes, part};
-use super::{Cell, Recurred, RecurrentInputs};
+use super::{CellKind, Recurred, RecurrentInputs};
 use crate::ops::kernels::{Asked, Gradient};
 
 /// The states, and what [`backward`] needs.
@@ -130,7 +130,7 @@ struct StepGradients<B: Backend> {
 }
 
 fn step_gradients<B: Backend>(
-    cell: Cell,
+    cell: CellKind,
     values: &[FloatTensor<B>],
     [before, after]: [&[FloatTensor<B>]; 2],
     above: &[FloatTensor<B>],
@@ -141,7 +141,7 @@ fn step_gradients<B: Backend>(
     let sigmoid_slope = |y: &FloatTensor<B>| mul(y, &rest(y));
     let tanh_slope = |y: &FloatTensor<B>| rest(&mul(y, y));
     match cell {
-        Cell::Gru => {
+        CellKind::Gru => {
             let [reset, update, new, hidden] = [0, 1, 2, 3].map(|index| &values[index]);
             let through = mul(&above[0], &rest(update));
             let d_new = mul(&through, &tanh_slope(new));
@@ -155,7 +155,7 @@ fn step_gradients<B: Backend>(
                 state: vec![mul(&above[0], update)],
             }
         }
-        Cell::Lstm => {
+        CellKind::Lstm => {
             let [input, forget, new, output] = [0, 1, 2, 3].map(|index| &values[index]);
             let tanh_of_cell = B::float_tanh(after[1].clone());
             let through = mul(&mul(&above[0], output), &tanh_slope(&tanh_of_cell));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType};
+use burn::config::Config;
 use burn::tensor::{DType, Tensor};
 
 use super::backends::{TensorMap, TrackedInputs};
@@ -18,15 +19,33 @@ use super::mask::WithIndicesOf;
 use super::{AttentionOps, GradientSlot, SharedWeight};
 
 /// What is computed in a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cell {
-    /// Gates r, z, n, and the state h.
+#[derive(Config, Copy, Debug, PartialEq, Eq)]
+pub enum CellKind {
+    /// A gated recurrent unit (Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"), as in
+    /// PyTorch. Its state is its output h.
+    ///
+    /// ```text
+    /// r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+    /// z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+    /// n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+    /// h' = (1 - z) * n + z * h
+    /// ```
     Gru,
-    /// Gates i, f, g, o, and the states h and c.
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997; with a forget gate, Gers et al. 2000, "Learning to
+    /// Forget"). Its state is its output h and the cell c.
+    ///
+    /// ```text
+    /// i = sigmoid(W_ii x + b_ii + W_hi h + b_hi)
+    /// f = sigmoid(W_if x + b_if + W_hf h + b_hf)
+    /// g = tanh(W_ig x + b_ig + W_hg h + b_hg)
+    /// o = sigmoid(W_io x + b_io + W_ho h + b_ho)
+    /// c' = f * c + i * g
+    /// h' = o * tanh(c')
+    /// ```
     Lstm,
 }
 
-impl Cell {
+impl CellKind {
     /// How many gates it has.
     pub fn gates(self) -> usize {
         match self {
@@ -97,7 +116,7 @@ pub struct RecurrentInputs<B: Backend> {
     /// `[states, batch, hidden_size]`
     pub initial: FloatTensor<B>,
     /// What is computed in a step.
-    pub cell: Cell,
+    pub cell: CellKind,
     /// Which steps there are.
     pub steps: Arc<Steps>,
     /// What calls with the same weight share.
@@ -162,7 +181,7 @@ pub(super) struct Recurred<B: Backend> {
 /// # Panics
 /// If shapes or types do not fit together, or a length is beyond the steps.
 pub fn recurrent(
-    cell: Cell,
+    cell: CellKind,
     gates: Tensor<3>,
     hidden: (Tensor<2>, Tensor<1>),
     shared: Option<SharedWeight>,

@@ -4,7 +4,7 @@ use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Slice;
 
-use super::{Cell, RecurrentInputs, Steps};
+use super::{CellKind, RecurrentInputs, Steps};
 use crate::ops::masked::upload;
 
 /// The states after each step.
@@ -67,14 +67,14 @@ pub(super) fn run<B: Backend>(
 
 /// The next state, and r, z, n and the hidden share of n, or i, f, g and o.
 fn cell_step<B: Backend>(
-    cell: Cell,
+    cell: CellKind,
     inputs: &[FloatTensor<B>],
     hidden: &[FloatTensor<B>],
     state: &[FloatTensor<B>],
 ) -> (Vec<FloatTensor<B>>, Vec<FloatTensor<B>>) {
     let sum = |gate: usize| B::float_add(inputs[gate].clone(), hidden[gate].clone());
     match cell {
-        Cell::Gru => {
+        CellKind::Gru => {
             let [reset, update] = [0, 1].map(|gate| B::sigmoid(sum(gate)));
             let from_hidden = B::float_mul(reset.clone(), hidden[2].clone());
             let new = B::float_tanh(B::float_add(inputs[2].clone(), from_hidden));
@@ -82,7 +82,7 @@ fn cell_step<B: Backend>(
             let next = B::float_add(new.clone(), B::float_mul(update.clone(), difference));
             (vec![next], vec![reset, update, new, hidden[2].clone()])
         }
-        Cell::Lstm => {
+        CellKind::Lstm => {
             let [input, forget, output] = [0, 1, 3].map(|gate| B::sigmoid(sum(gate)));
             let new = B::float_tanh(sum(2));
             let kept = B::float_mul(forget.clone(), state[1].clone());
@@ -163,7 +163,7 @@ impl Sizes {
     /// The gates of a step apart, `[batch, hidden_size]` each.
     pub(super) fn step_gates<B: Backend>(
         self,
-        cell: Cell,
+        cell: CellKind,
         gates: &FloatTensor<B>,
         step: usize,
     ) -> Vec<FloatTensor<B>> {

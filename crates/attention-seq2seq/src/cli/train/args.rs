@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use attention_core::recurrent::CellKind;
 use attention_seq2seq::{AttentionKind, Columns, Tokenization, TrainConfig};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::Machine;
 
@@ -64,6 +66,9 @@ pub(crate) struct TrainArgs {
     /// The attention of the decoder to the source.
     #[arg(long, value_enum, default_value = "additive")]
     pub(super) attention: AttentionKind,
+    /// The recurrent cell of encoder and decoder.
+    #[arg(long, value_name = "CELL", default_value = "gru", value_parser = cells())]
+    pub(super) cell: CellKind,
     /// The feature dimension of a token's embedding.
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub(super) embedding: usize,
@@ -111,4 +116,12 @@ pub(crate) struct TrainArgs {
     pub(super) overwrite: bool,
     #[command(flatten)]
     pub(super) machine: Machine,
+}
+
+/// The names of recurrent cells.
+fn cells() -> impl TypedValueParser<Value = CellKind> {
+    PossibleValuesParser::new(["gru", "lstm"]).map(|name| match name.as_str() {
+        "lstm" => CellKind::Lstm,
+        _ => CellKind::Gru,
+    })
 }

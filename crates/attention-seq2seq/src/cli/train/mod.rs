@@ -142,7 +142,8 @@ impl TrainArgs {
             .with_hidden_size(self.hidden)
             .with_layers(self.layers)
             .with_bidirectional(!self.unidirectional)
-            .with_dropout(self.dropout);
+            .with_dropout(self.dropout)
+            .with_cell(self.cell);
         let config = RunConfig {
             attention: self.attention,
             train,

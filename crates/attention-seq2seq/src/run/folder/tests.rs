@@ -131,9 +131,9 @@ fn a_folder_without_a_run_is_an_error() {
 fn settings_that_make_no_model_are_an_error() {
     for (from, to, reason) in [
         (
-            "\"format\": 1",
             "\"format\": 2",
-            "expected settings of format 1, found format 2",
+            "\"format\": 3",
+            "expected settings of format 2, found format 3",
         ),
         (
             "\"hidden_size\": 8",

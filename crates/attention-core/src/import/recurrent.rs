@@ -1,0 +1,79 @@
+//! Parameters of `torch.nn.GRU` and `torch.nn.LSTM`.
+
+use std::path::Path;
+
+use super::ImportError;
+use super::state_dict::{Place, StateDict};
+use crate::recurrent::{Recurrent, RecurrentLayer};
+
+/// Loads a PyTorch state dict of `torch.nn.GRU` or `torch.nn.LSTM` into `recurrent`: `weight_ih_l0`, `weight_hh_l0`,
+/// `bias_ih_l0`, `bias_hh_l0`, those of the other layers, and those of the other direction (`weight_ih_l0_reverse`,
+/// ..).
+///
+/// `prefix` is what stands before these names in the file: `""` for a state dict of the layers alone.
+///
+/// # Errors
+/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, a tensor is
+/// missing or of another shape than `recurrent` was configured for, or the file has layers, a direction or projections
+/// (`proj_size`) that `recurrent` has not.
+///
+/// ```no_run
+/// use attention_core::import::load_recurrent;
+/// use attention_core::recurrent::{CellKind, RecurrentConfig};
+/// use burn::prelude::*;
+///
+/// let config = RecurrentConfig::new(CellKind::Gru, 64, 128).with_layers(2).with_bidirectional(true);
+/// let encoder = load_recurrent(config.init(&Device::flex()), "model.pt", "encoder.rnn.")?;
+/// # Ok::<(), attention_core::import::ImportError>(())
+/// ```
+pub fn load_recurrent(
+    recurrent: Recurrent,
+    path: impl AsRef<Path>,
+    prefix: &str,
+) -> Result<Recurrent, ImportError> {
+    let path = path.as_ref();
+    StateDict::read(path, prefix)
+        .and_then(|file| load(recurrent, &file))
+        .map_err(ImportError::of(path))
+}
+
+fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
+    let count = recurrent.layers.len();
+    let next = format!("weight_ih_l{count}");
+    if file.contains(&next) {
+        return Err(format!(
+            "expected no tensor `{next}`: the number of layers is {count}"
+        ));
+    }
+    for (name, reason) in [
+        ("weight_ih_l0_reverse", "the layers read in one direction"),
+        (
+            "weight_hr_l0",
+            "projections of the output are not supported",
+        ),
+    ] {
+        let is_expected = name.ends_with("_reverse") && !recurrent.reversed.is_empty();
+        if file.contains(name) && !is_expected {
+            return Err(format!("expected no tensor `{name}`: {reason}"));
+        }
+    }
+    let direction = |layers: Vec<RecurrentLayer>, suffix: &str| {
+        let layers = layers.into_iter().enumerate();
+        let layers = layers.map(|(index, layer)| {
+            let places = |of: &str| {
+                ["weight", "bias"].map(|kind| Place::whole(format!("{kind}_{of}_l{index}{suffix}")))
+            };
+            Ok::<_, String>(RecurrentLayer {
+                input: file.linear(layer.input, places("ih"))?,
+                hidden: file.linear(layer.hidden, places("hh"))?,
+                ..layer
+            })
+        });
+        layers.collect::<Result<Vec<_>, _>>()
+    };
+    Ok(Recurrent {
+        layers: direction(recurrent.layers, "")?,
+        reversed: direction(recurrent.reversed, "_reverse")?,
+        dropout: recurrent.dropout,
+    })
+}

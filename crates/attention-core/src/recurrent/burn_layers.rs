@@ -1,0 +1,144 @@
+//! The parameters of Burn's recurrent layers.
+
+use burn::module::Param;
+use burn::nn::activation::Activation;
+use burn::nn::gru::{BiGru, Gru};
+use burn::nn::{BiLstm, Dropout, DropoutConfig, GateController, Linear, Lstm};
+use burn::tensor::Tensor;
+use thiserror::Error;
+
+use super::{CellKind, Recurrent, RecurrentLayer};
+
+/// A layer of Burn that computes what no [`RecurrentLayer`] does.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("Burn's {layer} expected {expected}")]
+pub struct UnsupportedLayer {
+    layer: &'static str,
+    expected: &'static str,
+}
+
+/// What has to hold of a layer, each with its words.
+fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(), UnsupportedLayer> {
+    match conditions.iter().find(|(holds, _)| !holds) {
+        Some(&(_, expected)) => Err(UnsupportedLayer { layer, expected }),
+        None => Ok(()),
+    }
+}
+
+/// A GRU of Burn that resets after the product (its default, and PyTorch's), with sigmoid and tanh and without `clip`.
+impl TryFrom<&Gru> for RecurrentLayer {
+    type Error = UnsupportedLayer;
+
+    fn try_from(gru: &Gru) -> Result<Self, UnsupportedLayer> {
+        let conditions = [
+            (gru.reset_after, "`reset_after`"),
+            (is_sigmoid(&gru.gate_activation), "sigmoid gates"),
+            (is_tanh(&gru.hidden_activation), "tanh of the new state"),
+            (gru.clip.is_none(), "no `clip`"),
+        ];
+        check("Gru", &conditions)?;
+        let gates = [&gru.reset_gate, &gru.update_gate, &gru.new_gate];
+        Ok(of_gates(CellKind::Gru, &gates))
+    }
+}
+
+/// An LSTM of Burn with gates of their own, sigmoid and tanh, that reads forward and does not `clip`.
+impl TryFrom<&Lstm> for RecurrentLayer {
+    type Error = UnsupportedLayer;
+
+    fn try_from(lstm: &Lstm) -> Result<Self, UnsupportedLayer> {
+        check("Lstm", &[(!lstm.reverse, "not to be reversed")])?;
+        of_lstm(lstm)
+    }
+}
+
+/// As for a layer of either direction.
+impl TryFrom<&BiGru> for Recurrent {
+    type Error = UnsupportedLayer;
+
+    fn try_from(gru: &BiGru) -> Result<Self, UnsupportedLayer> {
+        Ok(Recurrent {
+            layers: vec![(&gru.forward).try_into()?],
+            reversed: vec![(&gru.reverse).try_into()?],
+            dropout: no_dropout(),
+        })
+    }
+}
+
+/// As for a layer of either direction.
+impl TryFrom<&BiLstm> for Recurrent {
+    type Error = UnsupportedLayer;
+
+    fn try_from(lstm: &BiLstm) -> Result<Self, UnsupportedLayer> {
+        Ok(Recurrent {
+            layers: vec![of_lstm(&lstm.forward)?],
+            reversed: vec![of_lstm(&lstm.reverse)?],
+            dropout: no_dropout(),
+        })
+    }
+}
+
+impl From<RecurrentLayer> for Recurrent {
+    fn from(layer: RecurrentLayer) -> Self {
+        Self {
+            layers: vec![layer],
+            reversed: Vec::new(),
+            dropout: no_dropout(),
+        }
+    }
+}
+
+fn no_dropout() -> Dropout {
+    DropoutConfig::new(0.0).init()
+}
+
+fn is_sigmoid(activation: &Activation) -> bool {
+    matches!(activation, Activation::Sigmoid(_))
+}
+
+fn is_tanh(activation: &Activation) -> bool {
+    matches!(activation, Activation::Tanh(_))
+}
+
+fn of_lstm(lstm: &Lstm) -> Result<RecurrentLayer, UnsupportedLayer> {
+    let conditions = [
+        (is_sigmoid(&lstm.gate_activation), "sigmoid gates"),
+        (is_tanh(&lstm.cell_activation), "tanh of the new cell"),
+        (is_tanh(&lstm.hidden_activation), "tanh of the cell"),
+        (lstm.clip.is_none(), "no `clip`"),
+    ];
+    check("Lstm", &conditions)?;
+    let Some(forget_gate) = &lstm.forget_gate else {
+        return Err(UnsupportedLayer {
+            layer: "Lstm",
+            expected: "a forget gate of its own, not `input_forget`",
+        });
+    };
+    let gates = [
+        &lstm.input_gate,
+        forget_gate,
+        &lstm.cell_gate,
+        &lstm.output_gate,
+    ];
+    Ok(of_gates(CellKind::Lstm, &gates))
+}
+
+/// The layer of these gates, in the order in which they stand side by side.
+fn of_gates(cell: CellKind, gates: &[&GateController]) -> RecurrentLayer {
+    let side_by_side = |layer: fn(&GateController) -> &Linear| {
+        let layers = || gates.iter().map(|gate| layer(gate));
+        let weights: Vec<Tensor<2>> = layers().map(|layer| layer.weight.val().detach()).collect();
+        let biases: Option<Vec<Tensor<1>>> = layers()
+            .map(|layer| layer.bias.as_ref().map(|bias| bias.val().detach()))
+            .collect();
+        Linear {
+            weight: Param::from_tensor(Tensor::cat(weights, 1)),
+            bias: biases.map(|biases| Param::from_tensor(Tensor::cat(biases, 0))),
+        }
+    };
+    RecurrentLayer {
+        input: side_by_side(|gate| &gate.input_transform),
+        hidden: side_by_side(|gate| &gate.hidden_transform),
+        cell,
+    }
+}

@@ -1,0 +1,110 @@
+//! How a recurrent layer runs.
+
+use burn::nn::Linear;
+use burn::tensor::{Bool, Tensor, TensorData};
+
+use crate::linear::{parameters, whole};
+use crate::ops::{self, CellKind, SharedWeight, Steps};
+
+/// The linear layer of the hidden state, as calls read it.
+#[derive(Clone, Debug)]
+pub(super) struct Hidden {
+    /// `[hidden_size, gates * hidden_size]`
+    weight: Tensor<2>,
+    /// `[gates * hidden_size]`
+    bias: Option<Tensor<1>>,
+    /// Of many calls.
+    shared: Option<SharedWeight>,
+}
+
+impl Hidden {
+    /// For one call.
+    pub(super) fn once(layer: &Linear) -> Self {
+        let (weight, bias) = parameters(layer);
+        Self {
+            weight: whole(weight),
+            bias: bias.map(whole),
+            shared: None,
+        }
+    }
+
+    /// For many calls.
+    pub(super) fn shared(layer: &Linear) -> Self {
+        Self {
+            shared: Some(SharedWeight::default()),
+            ..Self::once(layer)
+        }
+    }
+
+    /// The states after each step, `[states, batch, steps, hidden_size]`.
+    pub(super) fn run(
+        self,
+        cell: CellKind,
+        gates: Tensor<3>,
+        initial: Option<Tensor<3>>,
+        steps: &Steps,
+    ) -> Tensor<4> {
+        let [size, width] = self.weight.dims();
+        let [batch, ..] = gates.dims();
+        let options = (&gates.device(), gates.dtype());
+        let zeros = || Tensor::zeros([cell.states(), batch, size], options);
+        let initial = initial.unwrap_or_else(zeros);
+        let bias = self.bias.unwrap_or_else(|| Tensor::zeros([width], options));
+        let weight = match &self.shared {
+            Some(shared) => shared.read(self.weight),
+            None => self.weight,
+        };
+        let hidden = (weight, bias);
+        ops::recurrent(cell, gates, hidden, self.shared, initial, steps.clone())
+    }
+}
+
+/// The parts of a state together, `[states, batch, hidden_size]`.
+pub(super) fn joined(parts: Vec<Tensor<2>>) -> Tensor<3> {
+    match parts.as_slice() {
+        [part] => part.clone().unsqueeze_dim(0),
+        _ => Tensor::stack(parts, 0),
+    }
+}
+
+/// A part of states `[states, ..]`, without the first axis.
+pub(super) fn part<const D: usize, const P: usize>(states: &Tensor<D>, index: usize) -> Tensor<P> {
+    let states = states.clone();
+    let part = match states.dims()[0] {
+        1 => states,
+        _ => states.narrow(0, index, 1),
+    };
+    part.squeeze_dim(0)
+}
+
+/// The input with zeros after the steps of each example: whatever is there, the gradient of the input's weight must not
+/// read it.
+pub(super) fn without_padding(input: Tensor<3>, steps: &Steps) -> Tensor<3> {
+    let [batch, count, _] = input.dims();
+    let Some(lens) = &steps.lens else {
+        return input;
+    };
+    if lens.len() != batch || lens.iter().all(|&len| len >= count) {
+        return input;
+    }
+    let flags = lens
+        .iter()
+        .flat_map(|&len| (0..count).map(move |step| step >= len));
+    let flags = TensorData::new(flags.collect::<Vec<bool>>(), [batch, count, 1]);
+    let padding = Tensor::<3, Bool>::from_data(flags, &input.device());
+    let dims = input.dims();
+    input.mask_fill(padding.expand(dims), 0.0)
+}
+
+/// The state after the last step, `[batch, hidden_size]`, of `[batch, steps, hidden_size]`: padding holds it.
+///
+/// Without a step it is `initial`, or 0.
+pub(super) fn last(states: Tensor<3>, initial: Option<Tensor<2>>, steps: &Steps) -> Tensor<2> {
+    let [batch, count, size] = states.dims();
+    if count == 0 {
+        let options = (&states.device(), states.dtype());
+        return initial.unwrap_or_else(|| Tensor::zeros([batch, size], options));
+    }
+    let last = if steps.is_reversed { 0 } else { count - 1 };
+    states.narrow(1, last, 1).squeeze_dim::<2>(1)
+}

@@ -1,0 +1,284 @@
+//! Recurrent layers with the parameters of PyTorch's and Burn's modules have the results of those.
+
+use std::collections::BTreeMap;
+
+use attention_core::import::load_recurrent;
+use attention_core::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentLayer, Steps};
+use attention_tests::{Array, assert_close, device, parameters, reference_path};
+use burn::nn::gru::{BiGruConfig, GruConfig};
+use burn::nn::{BiLstmConfig, LstmConfig};
+use burn::tensor::{DType, Device, Tensor};
+use serde::Deserialize;
+
+const CELLS: [CellKind; 2] = [CellKind::Gru, CellKind::Lstm];
+
+/// The name of a kind's files.
+fn file(cell: CellKind) -> &'static str {
+    match cell {
+        CellKind::Gru => "gru",
+        CellKind::Lstm => "lstm",
+    }
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    bidirectional: bool,
+    lengths: Option<Vec<usize>>,
+    layers: usize,
+    inputs: BTreeMap<String, Array>,
+    outputs: BTreeMap<String, Array>,
+    gradients: BTreeMap<String, Array>,
+}
+
+fn cases(cell: CellKind) -> Vec<Case> {
+    #[derive(Deserialize)]
+    struct File {
+        cases: Vec<Case>,
+    }
+    let path = reference_path(&format!("{}.json", file(cell)));
+    let text = std::fs::read_to_string(path).unwrap();
+    let file: File = serde_json::from_str(&text).unwrap();
+    assert_eq!(file.cases.len(), 5);
+    file.cases
+}
+
+/// PyTorch's name of a parameter, and the parameter in Burn's layout.
+fn of_pytorch(path: &str, arrays: &BTreeMap<String, Array>) -> Array {
+    let [direction, layer, of, kind] = path.split('.').collect::<Vec<_>>().try_into().unwrap();
+    let suffix = if direction == "reversed" {
+        "_reverse"
+    } else {
+        ""
+    };
+    let of = if of == "input" { "ih" } else { "hh" };
+    let array = &arrays[&format!("{kind}_{of}_l{layer}{suffix}")];
+    match kind {
+        "weight" => array.permute(&[1, 0]),
+        _ => array.clone(),
+    }
+}
+
+impl Case {
+    fn config(&self, cell: CellKind) -> RecurrentConfig {
+        let input_size = self.inputs["input"].shape[2];
+        let directions = if self.bidirectional { 2 } else { 1 };
+        let hidden_size = self.outputs["output"].shape[2] / directions;
+        RecurrentConfig::new(cell, input_size, hidden_size)
+            .with_layers(self.layers)
+            .with_bidirectional(self.bidirectional)
+    }
+
+    fn steps(&self) -> Steps {
+        match &self.lengths {
+            Some(lens) => Steps::of_lens(lens.clone()),
+            None => Steps::all(),
+        }
+    }
+
+    /// `[batch, steps, size]` with 0 at padding.
+    fn without_padding(&self, array: &Array) -> Array {
+        Array::from_fn(&array.shape, |at| {
+            let len = self.lengths.as_ref().map(|lens| lens[at[0]]);
+            if len.is_none_or(|len| at[1] < len) {
+                array.at(at)
+            } else {
+                0.0
+            }
+        })
+    }
+
+    /// Runs the layers, and holds outputs, last states and all gradients to PyTorch's.
+    fn check(&self, recurrent: &Recurrent, (device, dtype): (&Device, DType)) {
+        let tolerance = if dtype == DType::F64 { 1e-8 } else { 2e-5 };
+        let check = |of: &str, got: &Array, expected: &Array| {
+            assert_close(
+                &format!("{}: {of}, {dtype:?}", self.name),
+                got,
+                expected,
+                tolerance,
+            );
+        };
+        let input = self.inputs["input"].tensor::<3>(device, dtype);
+        let input = input.require_grad();
+        let (outputs, last) = recurrent.forward(input.clone(), None, &self.steps());
+        let clean = self.without_padding(&Array::read(outputs.clone()));
+        check("output", &clean, &self.outputs["output"]);
+
+        let of_outputs = self.without_padding(&self.inputs["grad_output"]);
+        let mut loss = (outputs * of_outputs.tensor(device, dtype)).sum();
+        let hidden = last.iter().map(|state| state.hidden.clone()).collect();
+        let hidden: Tensor<3> = Tensor::stack(hidden, 0);
+        check("hidden", &Array::read(hidden), &self.outputs["hidden"]);
+        if let Some(expected) = self.outputs.get("cell") {
+            let cells = last.into_iter().map(|state| state.cell.unwrap()).collect();
+            let cells: Tensor<3> = Tensor::stack(cells, 0);
+            check("cell", &Array::read(cells.clone()), expected);
+            let of_cells = self.inputs["grad_cell"].tensor(device, dtype);
+            loss = loss + (cells * of_cells).sum();
+        }
+
+        let gradients = loss.backward();
+        for (path, got) in parameters::gradients(recurrent, Some(&gradients)) {
+            check(&path, &got, &of_pytorch(&path, &self.gradients));
+        }
+        let got = Array::read(input.grad(&gradients).unwrap());
+        check("input", &got, &self.gradients["input"]);
+    }
+}
+
+#[test]
+fn outputs_and_gradients_are_those_of_pytorch() {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            for cell in CELLS {
+                for case in cases(cell) {
+                    let recurrent = case.config(cell).init(device);
+                    let recurrent =
+                        parameters::changed(recurrent, |path, _| of_pytorch(path, &case.inputs));
+                    case.check(&parameters::cast(recurrent, dtype), (device, dtype));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn loaded_parameters_compute_what_pytorch_did() {
+    device::each_training(|device| {
+        for cell in CELLS {
+            let name = file(cell);
+            let case = cases(cell).pop().unwrap();
+            assert_eq!(case.name, "layers");
+            for (file, prefix) in [
+                (format!("{name}.safetensors"), ""),
+                (format!("{name}_nested.pt"), "encoder.rnn."),
+            ] {
+                let recurrent = case.config(cell).init(device);
+                let recurrent = load_recurrent(recurrent, reference_path(&file), prefix).unwrap();
+                case.check(&recurrent, (device, DType::F32));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_file_that_does_not_fit_is_an_error_that_says_why() {
+    let device = &device::plain()[0];
+    let config = || {
+        RecurrentConfig::new(CellKind::Gru, 5, 7)
+            .with_layers(2)
+            .with_bidirectional(true)
+    };
+    let says = |config: RecurrentConfig, file: &str, parts: &[&str]| {
+        let path = reference_path(file);
+        let error = load_recurrent(config.init(device), &path, "").unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        for part in parts {
+            assert!(error.contains(part), "`{error}` does not say `{part}`");
+        }
+    };
+    let gru = "gru.safetensors";
+    says(config(), "missing.pt", &["No such file"]);
+    says(
+        config().with_layers(3),
+        gru,
+        &["`weight_ih_l2`", "found only", "weight_hh_l1_reverse"],
+    );
+    says(
+        config().with_layers(1),
+        gru,
+        &["no tensor `weight_ih_l1`", "the number of layers is 1"],
+    );
+    says(
+        config().with_bidirectional(false),
+        gru,
+        &["no tensor `weight_ih_l0_reverse`", "one direction"],
+    );
+    says(
+        RecurrentConfig {
+            input_size: 6,
+            ..config()
+        },
+        gru,
+        &["weight_ih_l0", "[21, 6]", "[21, 5]"],
+    );
+    says(config(), "lstm.safetensors", &["[21, 5]", "[28, 5]"]);
+}
+
+/// Outputs of Burn's module and of ours with its parameters.
+fn check_burns(what: &str, theirs: Tensor<3>, ours: impl Into<Recurrent>, input: &Tensor<3>) {
+    let (outputs, _) = ours.into().forward(input.clone(), None, &Steps::all());
+    assert_close(what, &Array::read(outputs), &Array::read(theirs), 2e-6);
+}
+
+#[test]
+fn parameters_of_burns_modules_compute_what_those_do() {
+    device::each(|device| {
+        let input = Array::draw(1, &[2, 4, 5]).f32::<3>(device);
+        for bias in [true, false] {
+            let gru = GruConfig::new(5, 7, bias).init(device);
+            let expected = gru.forward(input.clone(), None);
+            let ours = RecurrentLayer::try_from(&gru).unwrap();
+            check_burns("Gru", expected, ours, &input);
+
+            let gru = BiGruConfig::new(5, 7, bias).init(device);
+            let (expected, _) = gru.forward(input.clone(), None);
+            check_burns(
+                "BiGru",
+                expected,
+                Recurrent::try_from(&gru).unwrap(),
+                &input,
+            );
+
+            let lstm = LstmConfig::new(5, 7, bias).init(device);
+            let (expected, _) = lstm.forward(input.clone(), None);
+            let ours = RecurrentLayer::try_from(&lstm).unwrap();
+            check_burns("Lstm", expected, ours, &input);
+
+            let lstm = BiLstmConfig::new(5, 7, bias).init(device);
+            let (expected, _) = lstm.forward(input.clone(), None);
+            check_burns(
+                "BiLstm",
+                expected,
+                Recurrent::try_from(&lstm).unwrap(),
+                &input,
+            );
+        }
+    });
+}
+
+#[test]
+fn modules_of_burn_that_compute_something_else_are_refused() {
+    let device = &device::plain()[0];
+    let gru = |config: GruConfig| RecurrentLayer::try_from(&config.init(device)).unwrap_err();
+    let lstm = |config: LstmConfig| RecurrentLayer::try_from(&config.init(device)).unwrap_err();
+    let gru_config = || GruConfig::new(2, 3, true);
+    let lstm_config = || LstmConfig::new(2, 3, true);
+    for (error, expected) in [
+        (
+            gru(gru_config().with_reset_after(false)),
+            "Gru expected `reset_after`",
+        ),
+        (
+            gru(gru_config().with_clip(Some(1.0))),
+            "Gru expected no `clip`",
+        ),
+        (
+            lstm(lstm_config().with_reverse(true)),
+            "Lstm expected not to be reversed",
+        ),
+        (
+            lstm(lstm_config().with_input_forget(true)),
+            "a forget gate of its own",
+        ),
+        (
+            lstm(lstm_config().with_clip(Some(1.0))),
+            "Lstm expected no `clip`",
+        ),
+    ] {
+        let error = error.to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
