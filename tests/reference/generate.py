@@ -428,11 +428,13 @@ def recurrent_cases():
             torch.save({f"encoder.rnn.{n}": t for n, t in state.items()}, HERE / f"{kind}_nested.pt")
 
         def forward(x):
+            initial = tuple(x[n] for n in ("h_0", "c_0") if n in x)
+            initial = initial[0] if len(initial) == 1 else initial or None
             if lengths is None:
-                output, state = layer(x["input"])
+                output, state = layer(x["input"], initial)
             else:  # padding is not read, and the outputs there are 0
                 packed = pack_padded_sequence(x["input"], lengths, batch_first=True, enforce_sorted=False)
-                packed, state = layer(packed)
+                packed, state = layer(packed, initial)
                 output, _ = pad_packed_sequence(packed, batch_first=True, total_length=steps)
             if kind == "gru":
                 return {"output": output, "hidden": state}
@@ -443,6 +445,10 @@ def recurrent_cases():
         grad = {"grad_output": draw(f"gru/grad_output{bidirectional}", BATCH, steps, hidden_size * directions)}
         if kind == "lstm":
             grad["grad_cell"] = draw(f"lstm/grad_cell{bidirectional}", layers * directions, BATCH, hidden_size)
+        if layers > 1:
+            states = ["h_0", "c_0"][: 1 + (kind == "lstm")]
+            leaves |= {n: draw(f"gru/{n}", layers * directions, BATCH, hidden_size) for n in states}
+            grad["grad_hidden"] = draw("gru/grad_hidden", layers * directions, BATCH, hidden_size)
         return case(name, leaves, forward, grad, bidirectional=bidirectional, lengths=lengths, layers=layers)
 
     for kind in ("gru", "lstm"):

@@ -130,7 +130,7 @@ pub(crate) const PRODUCT_ROWS: usize = 6;
 /// The most rows in a task of a large product: with [`PRODUCT_STEPS`] steps they stay in L2 while the panels go by.
 pub(crate) const PRODUCT_TASK_ROWS: usize = 96;
 
-/// Tasks of a block of a large product at least, where it has so many panels.
+/// About how many tasks a whole block of a large product has at least, where it has so many panels.
 pub(crate) const PRODUCT_TASKS: usize = 16;
 
 /// Rows that are summed by themselves in the sums of columns.

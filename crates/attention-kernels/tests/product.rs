@@ -153,7 +153,7 @@ fn check(sizes: [usize; 3]) {
 
 #[test]
 fn rows_around_a_register_block_and_a_task() {
-    for rows in [1, 5, 6, 7, 11, 12, 13, 25] {
+    for rows in [1, 5, 6, 7, 11, 12, 13, 25, 95, 96, 97, 193] {
         check([rows, 9, 17]);
     }
 }
@@ -170,10 +170,13 @@ fn steps_around_a_vector_and_a_block() {
     let steps = if cfg!(miri) {
         vec![1, 15, 17]
     } else {
-        vec![1, 2, 7, 15, 16, 17, 127, 128, 129, 1023, 1024, 1025]
+        vec![1, 2, 7, 15, 16, 17, 255, 256, 257, 511, 512, 513, 1030]
     };
     for steps in steps {
         check([7, steps, 19]);
+    }
+    if !cfg!(miri) {
+        check([7, 515, 32]); // a right operand that is read in place
     }
 }
 
@@ -181,6 +184,7 @@ fn steps_around_a_vector_and_a_block() {
 fn columns_beyond_a_block() {
     if !cfg!(miri) {
         check([14, 30, 1025]);
+        check([7, 30, 2064]); // a right operand that is read in place
     }
 }
 
@@ -261,5 +265,32 @@ fn operands_that_do_not_fit_are_refused() {
         right,
         ProductStart::Zero,
         &mut [0.0; 8],
+    );
+}
+
+#[test]
+fn a_packing_is_of_one_matrix_and_not_of_its_transpose() {
+    let square = [1.0_f32, 2.0, 3.0, 4.0];
+    let matrix = Matrix::new(&square, [2, 2]);
+    let packing = Packing::default();
+    let mut run = |right| {
+        let mut out = [0.0; 4];
+        let right = (right, &packing);
+        product_packed(
+            Level::current(),
+            matrix,
+            right,
+            ProductStart::Zero,
+            &mut out,
+        );
+        out
+    };
+    assert_eq!(run(matrix), [7.0, 10.0, 15.0, 22.0]);
+    let refused =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(matrix.transposed())));
+    let message = *refused.unwrap_err().downcast::<&str>().unwrap();
+    assert!(
+        message.contains("with a matrix or its transpose, got both"),
+        "{message}"
     );
 }

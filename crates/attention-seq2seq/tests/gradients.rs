@@ -8,6 +8,7 @@ mod support;
 
 use std::sync::Once;
 
+use attention_core::recurrent::CellKind;
 use attention_seq2seq::{AttentionKind, Seq2SeqConfig};
 use attention_tests::parameters;
 use burn::module::Module;
@@ -22,14 +23,15 @@ fn configure() {
 }
 
 /// Two layers; sources and targets of different lengths, a target that is empty.
-fn check(kind: AttentionKind, bidirectional: bool) {
+fn check(kind: AttentionKind, cell: CellKind, bidirectional: bool) {
     configure();
     const STEP: f64 = 1e-5;
     let config = Seq2SeqConfig::new(13, 11)
         .with_embedding_size(3)
         .with_hidden_size(4)
         .with_layers(2)
-        .with_bidirectional(bidirectional);
+        .with_bidirectional(bidirectional)
+        .with_cell(cell);
     let model = drawn_model(kind, &config, 1);
     let all = examples(&[(3, 2), (5, 0)], &config, 2);
     let start = loss(&model, &batch(&all));
@@ -65,11 +67,16 @@ fn check(kind: AttentionKind, bidirectional: bool) {
 #[test]
 fn of_a_model_with_each_attention_are_finite_differences() {
     for kind in without_noise() {
-        check(kind, true);
+        check(kind, CellKind::Gru, true);
     }
 }
 
 #[test]
 fn of_a_model_in_one_direction_are_finite_differences() {
-    check(AttentionKind::Additive, false);
+    check(AttentionKind::Additive, CellKind::Gru, false);
+}
+
+#[test]
+fn of_a_model_of_lstms_are_finite_differences() {
+    check(AttentionKind::Dot, CellKind::Lstm, true);
 }

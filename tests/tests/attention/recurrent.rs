@@ -209,6 +209,26 @@ fn without_a_step_the_last_state_is_the_initial_one() {
 }
 
 #[test]
+fn without_examples_there_are_no_states() {
+    device::each(|device| {
+        for kind in [CellKind::Gru, CellKind::Lstm] {
+            let layers = RecurrentConfig::new(kind, 3, 4).with_layers(2).init(device);
+            let state = || RecurrentState {
+                hidden: Tensor::zeros([0, 4], device),
+                cell: (kind == CellKind::Lstm).then(|| Tensor::zeros([0, 4], device)),
+            };
+            for initial in [None, Some(vec![state(), state()])] {
+                let input = Tensor::zeros([0, 5, 3], device);
+                let (outputs, last) = layers.forward(input, initial, &Steps::all());
+                assert_eq!(outputs.dims(), [0, 5, 4]);
+                assert_eq!(last[1].hidden.dims(), [0, 4]);
+                assert_eq!(last[1].cell.is_some(), kind == CellKind::Lstm);
+            }
+        }
+    });
+}
+
+#[test]
 fn the_states_of_one_half_start_the_other() {
     device::each_training(|device| {
         for cell in [CellKind::Gru, CellKind::Lstm] {

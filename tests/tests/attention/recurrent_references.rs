@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use attention_core::import::load_recurrent;
-use attention_core::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentLayer, Steps};
+use attention_core::recurrent::{
+    CellKind, Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
+};
 use attention_tests::{Array, assert_close, device, parameters, reference_path};
 use burn::nn::gru::{BiGruConfig, GruConfig};
 use burn::nn::{BiLstmConfig, LstmConfig};
@@ -101,7 +103,21 @@ impl Case {
         };
         let input = self.inputs["input"].tensor::<3>(device, dtype);
         let input = input.require_grad();
-        let (outputs, last) = recurrent.forward(input.clone(), None, &self.steps());
+        let initial = ["h_0", "c_0"].map(|name| {
+            let states = self.inputs.get(name);
+            states.map(|states| states.tensor::<3>(device, dtype).require_grad())
+        });
+        let [h, c] = &initial;
+        let of_layer =
+            |states: &Tensor<3>, layer| states.clone().narrow(0, layer, 1).squeeze_dim(0);
+        let states = h.as_ref().map(|h| {
+            let states = (0..h.dims()[0]).map(|layer| RecurrentState {
+                hidden: of_layer(h, layer),
+                cell: c.as_ref().map(|c| of_layer(c, layer)),
+            });
+            states.collect()
+        });
+        let (outputs, last) = recurrent.forward(input.clone(), states, &self.steps());
         let clean = self.without_padding(&Array::read(outputs.clone()));
         check("output", &clean, &self.outputs["output"]);
 
@@ -109,7 +125,14 @@ impl Case {
         let mut loss = (outputs * of_outputs.tensor(device, dtype)).sum();
         let hidden = last.iter().map(|state| state.hidden.clone()).collect();
         let hidden: Tensor<3> = Tensor::stack(hidden, 0);
-        check("hidden", &Array::read(hidden), &self.outputs["hidden"]);
+        check(
+            "hidden",
+            &Array::read(hidden.clone()),
+            &self.outputs["hidden"],
+        );
+        if let Some(of_hidden) = self.inputs.get("grad_hidden") {
+            loss = loss + (hidden * of_hidden.tensor(device, dtype)).sum();
+        }
         if let Some(expected) = self.outputs.get("cell") {
             let cells = last.into_iter().map(|state| state.cell.unwrap()).collect();
             let cells: Tensor<3> = Tensor::stack(cells, 0);
@@ -122,8 +145,16 @@ impl Case {
         for (path, got) in parameters::gradients(recurrent, Some(&gradients)) {
             check(&path, &got, &of_pytorch(&path, &self.gradients));
         }
-        let got = Array::read(input.grad(&gradients).unwrap());
-        check("input", &got, &self.gradients["input"]);
+        let inputs = [
+            ("input", Some(&input)),
+            ("h_0", h.as_ref()),
+            ("c_0", c.as_ref()),
+        ];
+        for (name, input) in inputs {
+            let Some(input) = input else { continue };
+            let got = Array::read(input.grad(&gradients).unwrap());
+            check(name, &got, &self.gradients[name]);
+        }
     }
 }
 

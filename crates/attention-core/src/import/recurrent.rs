@@ -14,8 +14,8 @@ use crate::recurrent::{Recurrent, RecurrentLayer};
 ///
 /// # Errors
 /// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, a tensor is
-/// missing or of another shape than `recurrent` was configured for, or the file has layers, a direction or projections
-/// (`proj_size`) that `recurrent` has not.
+/// missing (as biases are of `bias=False`) or of another shape than `recurrent` was configured for, or the file has
+/// layers, a direction or projections (`proj_size`) that `recurrent` has not.
 ///
 /// ```no_run
 /// use attention_core::import::load_recurrent;
@@ -45,18 +45,17 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
             "expected no tensor `{next}`: the number of layers is {count}"
         ));
     }
-    for (name, reason) in [
-        ("weight_ih_l0_reverse", "the layers read in one direction"),
-        (
-            "weight_hr_l0",
-            "projections of the output are not supported",
-        ),
-    ] {
-        let is_expected = name.ends_with("_reverse") && !recurrent.reversed.is_empty();
-        if file.contains(name) && !is_expected {
-            return Err(format!("expected no tensor `{name}`: {reason}"));
-        }
+    let refuse = |name: &str, reason: &str| match file.contains(name) {
+        true => Err(format!("expected no tensor `{name}`: {reason}")),
+        false => Ok(()),
+    };
+    if recurrent.reversed.is_empty() {
+        refuse("weight_ih_l0_reverse", "the layers read in one direction")?;
     }
+    refuse(
+        "weight_hr_l0",
+        "projections of the output are not supported",
+    )?;
     let direction = |layers: Vec<RecurrentLayer>, suffix: &str| {
         let layers = layers.into_iter().enumerate();
         let layers = layers.map(|(index, layer)| {

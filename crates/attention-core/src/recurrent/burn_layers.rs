@@ -3,10 +3,11 @@
 use burn::module::Param;
 use burn::nn::activation::Activation;
 use burn::nn::gru::{BiGru, Gru};
-use burn::nn::{BiLstm, Dropout, DropoutConfig, GateController, Linear, Lstm};
+use burn::nn::{BiLstm, GateController, Linear, Lstm};
 use burn::tensor::Tensor;
 use thiserror::Error;
 
+use super::stack::no_dropout;
 use super::{CellKind, Recurrent, RecurrentLayer};
 
 /// A layer of Burn that computes what no [`RecurrentLayer`] does.
@@ -38,11 +39,12 @@ impl TryFrom<&Gru> for RecurrentLayer {
         ];
         check("Gru", &conditions)?;
         let gates = [&gru.reset_gate, &gru.update_gate, &gru.new_gate];
-        Ok(of_gates(CellKind::Gru, &gates))
+        of_gates("Gru", CellKind::Gru, &gates)
     }
 }
 
-/// An LSTM of Burn with gates of their own, sigmoid and tanh, that reads forward and does not `clip`.
+/// An LSTM of Burn with gates of their own, sigmoid and tanh, that reads forward and does not `clip`. Inputs are
+/// `[batch, steps, ..]`, whatever its `batch_first` is.
 impl TryFrom<&Lstm> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
@@ -52,7 +54,7 @@ impl TryFrom<&Lstm> for RecurrentLayer {
     }
 }
 
-/// As for a layer of either direction.
+/// As for a layer of either direction. Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
 impl TryFrom<&BiGru> for Recurrent {
     type Error = UnsupportedLayer;
 
@@ -65,31 +67,17 @@ impl TryFrom<&BiGru> for Recurrent {
     }
 }
 
-/// As for a layer of either direction.
+/// As for a layer of either direction. Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
 impl TryFrom<&BiLstm> for Recurrent {
     type Error = UnsupportedLayer;
 
     fn try_from(lstm: &BiLstm) -> Result<Self, UnsupportedLayer> {
         Ok(Recurrent {
-            layers: vec![of_lstm(&lstm.forward)?],
+            layers: vec![(&lstm.forward).try_into()?],
             reversed: vec![of_lstm(&lstm.reverse)?],
             dropout: no_dropout(),
         })
     }
-}
-
-impl From<RecurrentLayer> for Recurrent {
-    fn from(layer: RecurrentLayer) -> Self {
-        Self {
-            layers: vec![layer],
-            reversed: Vec::new(),
-            dropout: no_dropout(),
-        }
-    }
-}
-
-fn no_dropout() -> Dropout {
-    DropoutConfig::new(0.0).init()
 }
 
 fn is_sigmoid(activation: &Activation) -> bool {
@@ -108,37 +96,43 @@ fn of_lstm(lstm: &Lstm) -> Result<RecurrentLayer, UnsupportedLayer> {
         (lstm.clip.is_none(), "no `clip`"),
     ];
     check("Lstm", &conditions)?;
-    let Some(forget_gate) = &lstm.forget_gate else {
-        return Err(UnsupportedLayer {
-            layer: "Lstm",
-            expected: "a forget gate of its own, not `input_forget`",
-        });
+    let unsupported = |expected| UnsupportedLayer {
+        layer: "Lstm",
+        expected,
     };
+    let forget_gate = lstm.forget_gate.as_ref().filter(|_| !lstm.input_forget);
+    let forget_gate =
+        forget_gate.ok_or_else(|| unsupported("a forget gate of its own, not `input_forget`"))?;
     let gates = [
         &lstm.input_gate,
         forget_gate,
         &lstm.cell_gate,
         &lstm.output_gate,
     ];
-    Ok(of_gates(CellKind::Lstm, &gates))
+    of_gates("Lstm", CellKind::Lstm, &gates)
 }
 
 /// The layer of these gates, in the order in which they stand side by side.
-fn of_gates(cell: CellKind, gates: &[&GateController]) -> RecurrentLayer {
+fn of_gates(
+    name: &'static str,
+    kind: CellKind,
+    gates: &[&GateController],
+) -> Result<RecurrentLayer, UnsupportedLayer> {
     let side_by_side = |layer: fn(&GateController) -> &Linear| {
         let layers = || gates.iter().map(|gate| layer(gate));
         let weights: Vec<Tensor<2>> = layers().map(|layer| layer.weight.val().detach()).collect();
-        let biases: Option<Vec<Tensor<1>>> = layers()
-            .map(|layer| layer.bias.as_ref().map(|bias| bias.val().detach()))
-            .collect();
-        Linear {
+        let biases = layers().filter_map(|layer| layer.bias.as_ref());
+        let biases: Vec<Tensor<1>> = biases.map(|bias| bias.val().detach()).collect();
+        let is_uniform = biases.is_empty() || biases.len() == weights.len();
+        check(name, &[(is_uniform, "a bias in all gates or in none")])?;
+        Ok(Linear {
             weight: Param::from_tensor(Tensor::cat(weights, 1)),
-            bias: biases.map(|biases| Param::from_tensor(Tensor::cat(biases, 0))),
-        }
+            bias: (!biases.is_empty()).then(|| Param::from_tensor(Tensor::cat(biases, 0))),
+        })
     };
-    RecurrentLayer {
-        input: side_by_side(|gate| &gate.input_transform),
-        hidden: side_by_side(|gate| &gate.hidden_transform),
-        cell,
-    }
+    Ok(RecurrentLayer {
+        input: side_by_side(|gate| &gate.input_transform)?,
+        hidden: side_by_side(|gate| &gate.hidden_transform)?,
+        kind,
+    })
 }

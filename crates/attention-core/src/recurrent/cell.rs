@@ -32,7 +32,7 @@ pub struct RecurrentCell {
 impl RecurrentCell {
     pub(super) fn new(layer: &RecurrentLayer) -> Self {
         Self {
-            kind: layer.cell,
+            kind: layer.kind,
             hidden: Hidden::shared(&layer.hidden),
         }
     }

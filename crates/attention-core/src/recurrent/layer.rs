@@ -20,7 +20,7 @@ pub struct RecurrentLayer {
     pub hidden: Linear,
     /// What is computed in a step.
     #[module(skip)]
-    pub cell: CellKind,
+    pub kind: CellKind,
 }
 
 /// The state of a [`RecurrentLayer`].
@@ -65,7 +65,7 @@ impl RecurrentState {
 
 impl RecurrentLayer {
     /// A layer with new random parameters, of input and hidden size.
-    pub(super) fn init(cell: CellKind, sizes: [usize; 2], device: &Device) -> Self {
+    pub(super) fn init(kind: CellKind, sizes: [usize; 2], device: &Device) -> Self {
         let [_, hidden_size] = sizes;
         let bound = 1.0 / (hidden_size as f64).sqrt();
         let initializer = Initializer::Uniform {
@@ -73,14 +73,14 @@ impl RecurrentLayer {
             max: bound,
         };
         let [input, hidden] = sizes.map(|from| {
-            LinearConfig::new(from, cell.gates() * hidden_size)
+            LinearConfig::new(from, kind.gates() * hidden_size)
                 .with_initializer(initializer.clone())
                 .init(device)
         });
         Self {
             input,
             hidden,
-            cell,
+            kind,
         }
     }
 
@@ -126,11 +126,20 @@ impl RecurrentLayer {
         initial: Option<RecurrentState>,
         steps: &Steps,
     ) -> (Tensor<3>, RecurrentState) {
-        let initial = initial.map(|state| state.parts(self.cell));
+        let initial = initial.map(|state| state.parts(self.kind));
+        let [batch, count, _] = gates.dims();
+        if batch == 0 {
+            // Burn's views take an axis of 0 for another one's.
+            let [size, _] = self.hidden.weight.dims();
+            let options = (&gates.device(), gates.dtype());
+            let ends = (0..self.kind.states()).map(|_| Tensor::zeros([0, size], options));
+            let end = RecurrentState::of_parts(ends);
+            return (Tensor::zeros([0, count, size], options), end);
+        }
         let states =
-            Hidden::once(&self.hidden).run(self.cell, gates, initial.clone().map(joined), steps);
+            Hidden::once(&self.hidden).run(self.kind, gates, initial.clone().map(joined), steps);
         let outputs: Tensor<3> = part(&states, 0);
-        let ends = (0..self.cell.states()).map(|index| {
+        let ends = (0..self.kind.states()).map(|index| {
             let states = match index {
                 0 => outputs.clone(),
                 _ => part(&states, index),

@@ -122,6 +122,7 @@ impl<'a, E: Real> Matrix<'a, E> {
             );
         }
         scratch.clear();
+        scratch.reserve(rows.len() * columns.len());
         for column in columns {
             scratch.extend_from_slice(&self.data[column * self.stride..][rows.clone()]);
         }

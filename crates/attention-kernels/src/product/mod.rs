@@ -1,8 +1,8 @@
 //! Products of matrices that are larger than a cache, those of linear layers and of their gradients.
 //!
 //! The right operand is packed into panels, a block of [`PRODUCT_STEPS`] rows and [`PRODUCT_COLUMNS`] columns at a
-//! time, and tasks multiply it with some rows of the left one each. What a task takes depends on the sizes alone, and
-//! each sum is taken in one order, so that the number of threads changes no bit.
+//! time, and tasks multiply some of its columns with some rows of the left one each. What a task takes depends on the
+//! sizes alone, and each sum is taken in one order, so that the number of threads changes no bit.
 
 mod aligned;
 mod matrix;

@@ -80,7 +80,11 @@ impl<'a, E: Real> Panels<'a, E> {
                     right,
                     right_stride,
                     out: Block::new(&mut out[columns.start..], [rows, width], out_stride),
-                    start: if steps.start == 0 { start } else { Start::Sum },
+                    start: match start {
+                        _ if steps.start > 0 => Start::Sum,
+                        Start::Row(row) => Start::Row(&row[columns.start..]),
+                        start => start,
+                    },
                 }
                 .compute(simd);
             }

@@ -137,7 +137,7 @@ macro_rules! layer {
             }
 
             /// Writes the gradients, from those of the states; `outputs` has what [`forward`](Self::forward) wrote for
-            /// the same inputs. The number of threads changes no bit.
+            /// the same inputs. The number of threads changes no bit, where the weights are finite.
             ///
             /// # Panics
             /// If the shapes do not fit together.

@@ -56,8 +56,8 @@ impl<'a, E> Block<'a, E> {
         if columns == 0 {
             return &mut [];
         }
-        // SAFETY: the row is one of the matrix's, whose elements `new` has looked at, and nothing else refers to it while
-        // this block is borrowed.
+        // SAFETY: the row is one of the matrix's, whose elements `new` has looked at, and nothing else refers to it
+        // while this block is borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.first.add(row * self.stride), columns) }
     }
 
@@ -108,5 +108,62 @@ impl<'a, E> Block<'a, E> {
             stride: self.stride,
             elements: PhantomData,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_a_whole_matrix_and_leave_the_rest() {
+        let (rows, columns, stride) = (5, 7, 9);
+        for tile in [[1, 1], [2, 3], [5, 7], [9, 2], [3, 9]] {
+            let mut elements = vec![-1; rows * stride];
+            let mut whole = Block::new(&mut elements, [rows, columns], stride);
+            let mut tiles = whole.part(0..rows, 0..columns).tiles(tile);
+            // Interleaved: none is in the way of another.
+            for row in 0..tile[0] {
+                for ([first_row, first_column], tile) in &mut tiles {
+                    let [count, width] = tile.sizes();
+                    if row < count {
+                        for (column, element) in tile.row(row).iter_mut().enumerate() {
+                            *element = ((*first_row + row) * 100 + *first_column + column) as i32;
+                        }
+                        assert_eq!(tile.row(row).len(), width);
+                    }
+                }
+            }
+            whole.part(1..2, 2..3).row(0)[0] += 1000;
+            for (at, &element) in elements.iter().enumerate() {
+                let (row, column) = (at / stride, at % stride);
+                let expected = match column < columns {
+                    true => row * 100 + column + 1000 * usize::from((row, column) == (1, 2)),
+                    false => {
+                        assert_eq!(element, -1);
+                        continue;
+                    }
+                };
+                assert_eq!(element as usize, expected, "{tile:?}");
+            }
+        }
+        assert!(Block::new(&mut [0; 0], [0, 3], 3).tiles([2, 2]).is_empty());
+        assert!(Block::new(&mut [0; 0], [3, 0], 0).tiles([2, 2]).is_empty());
+    }
+
+    #[test]
+    fn a_block_beyond_its_elements_is_refused() {
+        for ([rows, columns], stride) in
+            [([2, 3], 3), ([1, 6], 6), ([2, 3], 2), ([3, 1], usize::MAX)]
+        {
+            let refused = std::panic::catch_unwind(|| {
+                Block::new(&mut [0; 5], [rows, columns], stride).sizes()
+            });
+            assert!(refused.is_err(), "{rows} {columns} {stride}");
+        }
+        let mut elements = [0; 6];
+        let mut block = Block::new(&mut elements, [2, 3], 3);
+        let part = std::panic::AssertUnwindSafe(|| block.part(0..3, 0..1).sizes());
+        assert!(std::panic::catch_unwind(part).is_err());
     }
 }

@@ -116,8 +116,9 @@ impl<E: Float> Job<E> for Product<'_, E> {
                         }
                     },
                 };
-                // SAFETY: the block's rows are less than `rows` and its columns less than `columns`, so that the
-                // assertions above cover every offset; with no steps the operands are not read.
+                // SAFETY: the block's rows are less than `rows` and its columns less than `columns`. So many are in
+                // the result, and the assertions above cover every offset in the operands; with no steps these are
+                // not read.
                 unsafe { block.compute(height, width) };
             }
         }

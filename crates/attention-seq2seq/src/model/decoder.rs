@@ -3,7 +3,9 @@
 use attention_core::recurrent::{
     CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
 };
-use attention_core::{EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy};
+use attention_core::{
+    EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy, linear,
+};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -83,7 +85,7 @@ pub struct Decoder<A: StatefulAttention> {
     /// The linear layers from the encoder's last outputs to the first ones, one for each layer; the cell of an LSTM is
     /// handed on as it is.
     pub start: Vec<Linear>,
-    /// The recurrent layers.
+    /// The recurrent layers, in one direction and without dropout between them.
     pub recurrent: Recurrent,
     /// Dropout on the features that predict a token.
     pub dropout: Dropout,
@@ -100,6 +102,7 @@ pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     /// The shares of the layers' gates: of the first from the context, of the others from the layer below.
     gates: Vec<PackedLinear>,
     cells: Vec<RecurrentCell>,
+    output: PackedLinear,
 }
 
 /// The state that a step hands to the next.
@@ -128,7 +131,7 @@ impl<A: StatefulAttention> Decoder<A> {
     ) -> DecoderState<A> {
         let layers = self.start.iter().zip(encoded);
         let layers = layers.map(|(start, state)| RecurrentState {
-            hidden: PackedLinear::from(start).forward(state.hidden).tanh(),
+            hidden: apply(start, state.hidden).tanh(),
             cell: state.cell,
         });
         DecoderState {
@@ -161,6 +164,7 @@ impl<A: StatefulAttention> Decoder<A> {
             of_tokens: TokenGates::new(&layers[0].input, &embedding, tokens),
             gates: gates.collect(),
             cells: layers.iter().map(RecurrentLayer::cell).collect(),
+            output: PackedLinear::from(&self.output),
         }
     }
 
@@ -179,11 +183,17 @@ impl<A: StatefulAttention> Decoder<A> {
 
     /// The logits of the next token, `[batch, vocab_size]`, from the features of [`Step`].
     pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
-        PackedLinear::from(&self.output).forward(self.dropout.forward(features))
+        apply(&self.output, self.dropout.forward(features))
     }
 }
 
 impl<A: StatefulAttention> DecoderPass<'_, A> {
+    /// As [`Decoder::logits`], for one step after the other.
+    pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
+        let features = self.decoder.dropout.forward(features);
+        self.output.forward(features)
+    }
+
     /// One step, whose inputs are the previous tokens, `[batch]`.
     pub(crate) fn step(
         &self,
@@ -225,4 +235,9 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
             },
         }
     }
+}
+
+fn apply(layer: &Linear, input: Tensor<2>) -> Tensor<2> {
+    let bias = layer.bias.as_ref().map(|bias| bias.val());
+    linear(input, layer.weight.val(), bias)
 }

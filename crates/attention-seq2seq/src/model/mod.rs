@@ -285,11 +285,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         for _ in 0..max_len {
             let step = pass.step(tokens, state, with_weights);
             state = step.state;
-            tokens = self
-                .decoder
-                .logits(step.features)
-                .argmax(1)
-                .squeeze_dim::<1>(1);
+            tokens = pass.logits(step.features).argmax(1).squeeze_dim::<1>(1);
             translation.weights.extend(step.weights);
             let chosen = tokens.try_to_vec_as::<u32>().expect("tokens are integers");
             for (example, &token) in chosen.iter().enumerate() {
@@ -358,7 +354,7 @@ mod tests {
                 let step = pass.step(batch.previous_token(at), state, with_weights);
                 state = step.state;
                 assert_eq!(step.weights.is_some(), with_weights);
-                let actual = model.decoder.logits(step.features);
+                let actual = pass.logits(step.features);
                 let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
                 let difference = (actual - expected).abs().max().into_scalar::<f32>();
                 assert!(difference < 1e-6, "step {at}: {difference}");

@@ -124,7 +124,9 @@ impl RunDir {
         // By itself: another version may have other settings.
         let Version { format } = load_json(self.config_file())?;
         if format != FORMAT {
-            let reason = format!("expected settings of format {FORMAT}, found format {format}");
+            let reason = format!(
+                "expected settings of format {FORMAT}, found format {format}: train again with this version"
+            );
             return Err(Error::unusable(&self.config_file(), reason));
         }
         let config: RunConfig = load_json(self.config_file())?;

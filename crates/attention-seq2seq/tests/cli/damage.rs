@@ -14,7 +14,7 @@ fn a_damaged_model_is_an_error_of_one_line() {
         fs::write(file, &content[..bytes]).unwrap();
     }
     type Damage = fn(&Path);
-    let damages: [(Damage, &str); 18] = [
+    let damages: [(Damage, &str); 19] = [
         (|run| cut(&run.join("model.bpk"), 0), "run/model.bpk: "),
         (|run| cut(&run.join("model.bpk"), 7), "run/model.bpk: "),
         (|run| cut(&run.join("model.bpk"), 900), "run/model.bpk: "),
@@ -80,7 +80,12 @@ fn a_damaged_model_is_an_error_of_one_line() {
         ),
         (
             |run| replace(&run.join("run.json"), "\"format\": 2", "\"format\": 9"),
-            "run/run.json: expected settings of format 2, found format 9",
+            "run/run.json: expected settings of format 2, found format 9: train again with this version",
+        ),
+        (
+            // What another version has besides is not looked at.
+            |run| fs::write(run.join("run.json"), "{\"format\": 1}").unwrap(),
+            "run/run.json: expected settings of format 2, found format 1: train again with this version",
         ),
         (
             |run| cut(&run.join("run.json"), 99),

@@ -189,3 +189,19 @@ fn a_run_is_overwritten_only_when_asked_to() {
     let both = run_with_usage_error(folder.path(), &["train", "--resume", "--overwrite"]);
     assert!(both.contains("cannot be used with"), "{both}");
 }
+
+#[test]
+fn a_model_of_lstms_is_trained_resumed_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = train_args("reverse", "1", &["--cell", "lstm", "--out", "run"]);
+    assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
+    let settings = fs::read_to_string(folder.path().join("run/run.json")).unwrap();
+    assert!(settings.contains("\"cell\": \"Lstm\""), "{settings}");
+    let args = ["train", "--resume", "--out", "run", "--epochs", "2"];
+    assert_eq!(epochs(&succeed(folder.path(), &args)), ["2/2"]);
+    succeed(folder.path(), &["translate", "--model", "run", "abc"]);
+
+    let empty = tempfile::tempdir().unwrap();
+    let usage = run_with_usage_error(empty.path(), &["train", "--cell", "rnn"]);
+    assert!(usage.contains("[possible values: gru, lstm]"), "{usage}");
+}

@@ -48,11 +48,13 @@ fn pytorch() -> Vec<Case> {
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/reference/gru.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    let file: File = serde_json::from_str(&text).unwrap();
+    let mut file: File = serde_json::from_str(&text).unwrap();
+    // An encoder has no initial states.
+    file.cases.retain(|case| !case.inputs.contains_key("h_0"));
     assert_eq!(
         file.cases.len(),
-        5,
-        "one or two directions, whole or with lengths; two layers"
+        4,
+        "one or two directions, whole or with lengths"
     );
     file.cases
 }

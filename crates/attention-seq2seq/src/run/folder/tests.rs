@@ -133,7 +133,7 @@ fn settings_that_make_no_model_are_an_error() {
         (
             "\"format\": 2",
             "\"format\": 3",
-            "expected settings of format 2, found format 3",
+            "expected settings of format 2, found format 3: train again with this version",
         ),
         (
             "\"hidden_size\": 8",
