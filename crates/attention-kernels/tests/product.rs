@@ -273,7 +273,7 @@ fn a_packing_is_of_one_matrix_and_not_of_its_transpose() {
     let square = [1.0_f32, 2.0, 3.0, 4.0];
     let matrix = Matrix::new(&square, [2, 2]);
     let packing = Packing::default();
-    let mut run = |right| {
+    let run = |right| {
         let mut out = [0.0; 4];
         let right = (right, &packing);
         product_packed(
