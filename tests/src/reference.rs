@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::{Array, MaskSpec, Problem};
 
@@ -24,9 +25,23 @@ pub struct Case {
     pub gradients: BTreeMap<String, Array>,
 }
 
-#[derive(Deserialize)]
-struct File {
-    cases: Vec<Case>,
+/// One case of `gru.json` or `lstm.json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RecurrentCase {
+    /// The name of the case.
+    pub name: String,
+    /// Whether the layers read in both directions.
+    pub bidirectional: bool,
+    /// The number of steps of each example; all if absent.
+    pub lengths: Option<Vec<usize>>,
+    /// The number of layers.
+    pub layers: usize,
+    /// Input, parameters and initial states, and the gradients that outputs receive.
+    pub inputs: BTreeMap<String, Array>,
+    /// Outputs.
+    pub outputs: BTreeMap<String, Array>,
+    /// Gradients of the inputs.
+    pub gradients: BTreeMap<String, Array>,
 }
 
 /// The cases of `tests/reference/<name>.json`, all finite.
@@ -34,13 +49,8 @@ struct File {
 /// # Panics
 /// If the file is missing, malformed or empty, or holds an element that is not finite.
 pub fn reference(name: &str) -> Vec<Case> {
-    let path = reference_path(&format!("{name}.json"));
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
-    let file: File = serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()));
-    assert!(!file.cases.is_empty(), "{name}: no cases");
-    for case in &file.cases {
+    let cases: Vec<Case> = cases(name);
+    for case in &cases {
         let arrays = case
             .inputs
             .iter()
@@ -56,6 +66,28 @@ pub fn reference(name: &str) -> Vec<Case> {
             );
         }
     }
+    cases
+}
+
+/// The cases of `tests/reference/gru.json` or `lstm.json`.
+///
+/// # Panics
+/// If the file is missing, malformed or empty.
+pub fn recurrent_reference(name: &str) -> Vec<RecurrentCase> {
+    cases(name)
+}
+
+fn cases<C: DeserializeOwned>(name: &str) -> Vec<C> {
+    #[derive(Deserialize)]
+    struct File<C> {
+        cases: Vec<C>,
+    }
+    let path = reference_path(&format!("{name}.json"));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
+    let file: File<C> = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()));
+    assert!(!file.cases.is_empty(), "{name}: no cases");
     file.cases
 }
 

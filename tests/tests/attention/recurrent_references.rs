@@ -1,16 +1,18 @@
 //! Recurrent layers with the parameters of PyTorch's and Burn's modules have the results of those.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use attention_core::import::load_recurrent;
 use attention_core::recurrent::{
     CellKind, Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
 };
-use attention_tests::{Array, assert_close, device, parameters, reference_path};
+use attention_tests::{
+    Array, RecurrentCase, assert_close, device, parameters, recurrent_reference, reference_path,
+};
 use burn::nn::gru::{BiGruConfig, GruConfig};
 use burn::nn::{BiLstmConfig, LstmConfig};
 use burn::tensor::{DType, Device, Tensor};
-use serde::Deserialize;
 
 const CELLS: [CellKind; 2] = [CellKind::Gru, CellKind::Lstm];
 
@@ -22,27 +24,21 @@ fn file(cell: CellKind) -> &'static str {
     }
 }
 
-#[derive(Deserialize)]
-struct Case {
-    name: String,
-    bidirectional: bool,
-    lengths: Option<Vec<usize>>,
-    layers: usize,
-    inputs: BTreeMap<String, Array>,
-    outputs: BTreeMap<String, Array>,
-    gradients: BTreeMap<String, Array>,
+/// A case of PyTorch's.
+struct Case(RecurrentCase);
+
+impl Deref for Case {
+    type Target = RecurrentCase;
+
+    fn deref(&self) -> &RecurrentCase {
+        &self.0
+    }
 }
 
 fn cases(cell: CellKind) -> Vec<Case> {
-    #[derive(Deserialize)]
-    struct File {
-        cases: Vec<Case>,
-    }
-    let path = reference_path(&format!("{}.json", file(cell)));
-    let text = std::fs::read_to_string(path).unwrap();
-    let file: File = serde_json::from_str(&text).unwrap();
-    assert_eq!(file.cases.len(), 5);
-    file.cases
+    let cases = recurrent_reference(file(cell));
+    assert_eq!(cases.len(), 5);
+    cases.into_iter().map(Case).collect()
 }
 
 /// PyTorch's name of a parameter, and the parameter in Burn's layout.

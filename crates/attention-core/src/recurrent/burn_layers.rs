@@ -96,13 +96,11 @@ fn of_lstm(lstm: &Lstm) -> Result<RecurrentLayer, UnsupportedLayer> {
         (lstm.clip.is_none(), "no `clip`"),
     ];
     check("Lstm", &conditions)?;
-    let unsupported = |expected| UnsupportedLayer {
-        layer: "Lstm",
-        expected,
-    };
     let forget_gate = lstm.forget_gate.as_ref().filter(|_| !lstm.input_forget);
-    let forget_gate =
-        forget_gate.ok_or_else(|| unsupported("a forget gate of its own, not `input_forget`"))?;
+    let forget_gate = forget_gate.ok_or(UnsupportedLayer {
+        layer: "Lstm",
+        expected: "a forget gate of its own, not `input_forget`",
+    })?;
     let gates = [
         &lstm.input_gate,
         forget_gate,

@@ -1,5 +1,7 @@
 //! Recurrent layers on top of each other.
 
+use std::iter::once;
+
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
@@ -123,34 +125,27 @@ impl Recurrent {
         steps: &Steps,
     ) -> (Tensor<3>, Vec<RecurrentState>) {
         let expected = self.layers.len() + self.reversed.len();
-        let mut initial = match initial {
-            Some(states) => {
-                assert!(
-                    states.len() == expected,
-                    "Recurrent: initial states expected {expected}, one for each layer and direction, got {}",
-                    states.len()
-                );
-                states.into_iter().map(Some).collect()
-            }
-            None => vec![None; expected],
+        if let Some(states) = &initial {
+            assert!(
+                states.len() == expected,
+                "Recurrent: initial states expected {expected}, one for each layer and direction, got {}",
+                states.len()
+            );
         }
-        .into_iter();
+        let mut initial = initial.into_iter().flatten();
         let mut last = Vec::with_capacity(expected);
         let mut below: Option<Tensor<3>> = None;
         for (index, layer) in self.layers.iter().enumerate() {
             let below_dropped = below.take().map(|outputs| self.dropout.forward(outputs));
-            let directions = [
-                (Some(layer), steps.clone()),
-                (self.reversed.get(index), steps.clone().reversed()),
-            ];
+            let reversed = self.reversed.get(index);
+            let reversed = reversed.map(|layer| (layer, steps.clone().reversed()));
             let mut outputs = Vec::with_capacity(2);
-            for (layer, steps) in directions {
-                let Some(layer) = layer else { continue };
+            for (layer, steps) in once((layer, steps.clone())).chain(reversed) {
                 let gates = match &below_dropped {
                     Some(outputs) => layer.gates(outputs.clone()),
                     None => gates(layer),
                 };
-                let (states, end) = layer.forward_gates(gates, initial.next().flatten(), &steps);
+                let (states, end) = layer.forward_gates(gates, initial.next(), &steps);
                 outputs.push(states);
                 last.push(end);
             }

@@ -1,62 +1,42 @@
 //! The encoder against PyTorch's GRU, and its panics.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::ops::Deref;
 
 use attention_core::recurrent::{Recurrent, RecurrentLayer};
 use attention_seq2seq::{Encoder, EncoderConfig, Source};
+use attention_tests::{Array, RecurrentCase, recurrent_reference};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
-use serde::Deserialize;
 
 use crate::support::{assert_close, device, read};
 
-#[derive(Deserialize)]
-struct Array {
-    shape: Vec<usize>,
-    data: Vec<f64>,
+/// PyTorch keeps the weight of a linear layer as `[out, in]`, Burn as `[in, out]`.
+fn transposed(weight: &Array) -> Tensor<2> {
+    weight.f32::<2>(&device()).transpose()
 }
 
-impl Array {
-    fn tensor<const D: usize>(&self) -> Tensor<D> {
-        let data = TensorData::new(self.data.clone(), self.shape.clone());
-        Tensor::from_data(data, &device())
-    }
+/// A case of PyTorch's.
+struct Case(RecurrentCase);
 
-    /// PyTorch keeps the weight of a linear layer as `[out, in]`, Burn as `[in, out]`.
-    fn transposed(&self) -> Tensor<2> {
-        self.tensor::<2>().transpose()
+impl Deref for Case {
+    type Target = RecurrentCase;
+
+    fn deref(&self) -> &RecurrentCase {
+        &self.0
     }
 }
 
-#[derive(Deserialize)]
-struct Case {
-    name: String,
-    bidirectional: bool,
-    lengths: Option<Vec<usize>>,
-    layers: usize,
-    inputs: BTreeMap<String, Array>,
-    outputs: BTreeMap<String, Array>,
-    gradients: BTreeMap<String, Array>,
-}
-
-/// The results of PyTorch's GRU: `tests/reference/gru.json` of the workspace.
+/// The results of PyTorch's GRU.
 fn pytorch() -> Vec<Case> {
-    #[derive(Deserialize)]
-    struct File {
-        cases: Vec<Case>,
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/reference/gru.json");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let mut file: File = serde_json::from_str(&text).unwrap();
+    let mut cases = recurrent_reference("gru");
     // An encoder has no initial states.
-    file.cases.retain(|case| !case.inputs.contains_key("h_0"));
+    cases.retain(|case| !case.inputs.contains_key("h_0"));
     assert_eq!(
-        file.cases.len(),
+        cases.len(),
         4,
         "one or two directions, whole or with lengths"
     );
-    file.cases
+    cases.into_iter().map(Case).collect()
 }
 
 impl Case {
@@ -100,16 +80,16 @@ impl Case {
             .with_bidirectional(self.bidirectional)
             .init(&device());
         let inputs = self.inputs["input"]
-            .tensor::<3>()
+            .f32::<3>(&device())
             .reshape([batch * steps, size]);
         let padding = Tensor::full([1, size], 7.0, &device());
         encoder.embedding.weight = parameter(Tensor::cat(vec![padding, inputs], 0));
         for (gru, suffix) in grus(&mut encoder) {
             let input = |name: &str| &self.inputs[&format!("{name}{suffix}")];
-            gru.input.weight = parameter(input("weight_ih").transposed());
-            gru.hidden.weight = parameter(input("weight_hh").transposed());
-            gru.input.bias = Some(parameter(input("bias_ih").tensor()));
-            gru.hidden.bias = Some(parameter(input("bias_hh").tensor()));
+            gru.input.weight = parameter(transposed(input("weight_ih")));
+            gru.hidden.weight = parameter(transposed(input("weight_hh")));
+            gru.input.bias = Some(parameter(input("bias_ih").f32(&device())));
+            gru.hidden.bias = Some(parameter(input("bias_hh").f32(&device())));
         }
         encoder
     }
@@ -146,7 +126,7 @@ fn the_encoder_is_pytorchs_gru() {
             let expected = rows(&case.outputs["output"].data);
             assert_close(&what("states"), &rows(&states), &expected, TOLERANCE);
         }
-        let ends = case.outputs["hidden"].tensor::<3>();
+        let ends = case.outputs["hidden"].f32::<3>(&device());
         let directions = ends.dims()[0] / case.layers;
         assert_eq!(encoded.last.len(), case.layers);
         for (layer, last) in encoded.last.into_iter().enumerate() {
@@ -187,7 +167,7 @@ fn the_encoder_is_pytorchs_gru() {
             for (name, linear) in [("ih", &gru.input), ("hh", &gru.hidden)] {
                 let weight = format!("weight_{name}");
                 let actual = read(gradient(&linear.weight));
-                check(&weight, actual, read(expected(&weight).transposed()));
+                check(&weight, actual, read(transposed(expected(&weight))));
                 let bias = format!("bias_{name}");
                 let actual = linear.bias.as_ref().unwrap().val().grad(&gradients);
                 let actual = read(actual.unwrap());
