@@ -9,6 +9,7 @@ use cubecl::prelude::*;
 use super::backward_keys::KeyGradients;
 use super::gradient::{NotedLaunch, Source};
 use super::launch::{Problem, contiguous, cube_count, element_type, empty};
+use super::math::{corrected, error_of_sum};
 
 /// A backward pass.
 pub(super) struct Backward<'a> {
@@ -193,18 +194,4 @@ fn totals<F: Float>(
         }
         totals[row] = corrected(sum, error);
     }
-}
-
-/// What `sum`, `a + b` rounded, misses (Knuth, TwoSum).
-#[cube]
-fn error_of_sum(a: f32, b: f32, sum: f32) -> f32 {
-    let part = sum - a;
-    (a - (sum - part)) + (b - part)
-}
-
-/// A sum and its rounding errors; those of one that is not finite are NaN.
-#[cube]
-fn corrected(sum: f32, error: f32) -> f32 {
-    let is_finite = sum <= f32::MAX && sum >= f32::MIN;
-    select(is_finite, sum + error, sum)
 }

@@ -13,7 +13,7 @@ use cubecl::prelude::*;
 
 use super::launch::{Problem, cube_count, element_type};
 use super::mask::Mask;
-use super::math::{exp, greater};
+use super::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 use super::pairs::{Form, RowsAt, Stage, is_far, scores};
 use super::parts::{Parts, put_together};
 use super::philox::WeightIndex;
@@ -80,6 +80,9 @@ pub(super) fn forward<F: Float>(
     let lane = unit % comptime!(tiling.lanes());
     let mut maximum = MASKED.runtime();
     let mut sum = 0.0f32;
+    // What `sum` misses. The error of a sum would be common to a row of weights and to its context, so that the
+    // gradients of its scores would not add up to 0.
+    let mut error = 0.0f32;
 
     let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
     let end = min(end, (part + 1) * part_keys);
@@ -130,7 +133,9 @@ pub(super) fn forward<F: Float>(
             maximum = greater(lanes[row * comptime!(tiling.lanes()) + n], maximum);
         }
         let factor = exp(before - maximum);
-        sum *= factor;
+        let scaled = sum * factor;
+        error = fma(error, factor, fma(sum, factor, -scaled));
+        sum = scaled;
         if lane == 0 {
             factors[row] = factor;
         }
@@ -143,7 +148,9 @@ pub(super) fn forward<F: Float>(
                 weights[index] = MASKED;
             } else {
                 let weight = exp(score - maximum);
-                sum += weight;
+                let next = sum + weight;
+                error += error_of_sum(sum, weight, next);
+                sum = next;
                 let at = WeightIndex {
                     batch: batch as u32,
                     head: head as u32,
@@ -170,17 +177,31 @@ pub(super) fn forward<F: Float>(
         first_key += comptime!(tiling.key_tile());
     }
 
+    let mut total = 0.0f32;
+    let mut missed = 0.0f32;
     lanes[unit] = sum;
     sync_cube();
     if lane == 0 {
-        let mut total = 0.0f32;
         #[unroll]
         for n in 0..comptime!(tiling.lanes()) {
-            total += lanes[row * comptime!(tiling.lanes()) + n];
+            let other = lanes[row * comptime!(tiling.lanes()) + n];
+            let next = total + other;
+            missed += error_of_sum(total, other, next);
+            total = next;
+        }
+    }
+    sync_cube();
+    lanes[unit] = error;
+    sync_cube();
+    if lane == 0 {
+        #[unroll]
+        for n in 0..comptime!(tiling.lanes()) {
+            missed += lanes[row * comptime!(tiling.lanes()) + n];
         }
         // Of a query without any key, 0.
-        let reciprocal = select(total == 0.0f32, 0.0f32, 1.0f32 / total);
+        let (reciprocal, rest) = reciprocal_in_two_parts(total, missed);
         factors[row] = reciprocal;
+        lanes[unit] = rest;
         if row < query_tile.valid {
             statistics[2 * (to_row + row)] = maximum;
             let second = 2 * (to_row + row) + 1;
@@ -203,7 +224,9 @@ pub(super) fn forward<F: Float>(
                 if first_key == start || factors[row] == 0.0f32 {
                     context[index] = 0.0f32;
                 } else if comptime!(is_whole) {
-                    context[index] *= factors[row];
+                    let rest = lanes[row * comptime!(tiling.lanes())];
+                    let sum = context[index];
+                    context[index] = fma(sum, factors[row], sum * rest);
                 }
                 column += tiling.key_groups;
             }

@@ -40,3 +40,25 @@ pub(super) fn bounded(x: f32, bound: f32) -> f32 {
 pub(super) fn greater(a: f32, b: f32) -> f32 {
     select(a > b, a, b)
 }
+
+/// What `sum`, `a + b` rounded, misses (Knuth, TwoSum).
+#[cube]
+pub(super) fn error_of_sum(a: f32, b: f32, sum: f32) -> f32 {
+    let part = sum - a;
+    (a - (sum - part)) + (b - part)
+}
+
+/// A sum and its rounding errors; those of one that is not finite are NaN.
+#[cube]
+pub(super) fn corrected(sum: f32, error: f32) -> f32 {
+    let is_finite = sum <= f32::MAX && sum >= f32::MIN;
+    select(is_finite, sum + error, sum)
+}
+
+/// `1 / (total + error)`, and what rounding cut off; 0 of 0.
+#[cube]
+pub(super) fn reciprocal_in_two_parts(total: f32, error: f32) -> (f32, f32) {
+    let high = select(total == 0.0f32, 0.0f32, 1.0f32 / total);
+    let missed = fma(-total, high, 1.0f32) - error * high;
+    (high, missed * high)
+}

@@ -6,7 +6,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::launch::{cube_count, empty};
-use super::math::{exp, greater};
+use super::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 use super::tile::MASKED;
 
 /// How many parts the tiles that a cube goes through are cut into, a cube for each. By sizes alone, so that a sum has
@@ -88,12 +88,16 @@ fn context_of_parts(
         maximum = greater(statistics[2 * (part * rows + row)], maximum);
     }
     let mut total = 0.0f32;
+    let mut error = 0.0f32;
     for part in 0..parts {
         let at = 2 * (part * rows + row);
-        total += exp(statistics[at] - maximum) * statistics[at + 1];
+        let sum = exp(statistics[at] - maximum) * statistics[at + 1];
+        let next = total + sum;
+        error += error_of_sum(total, sum, next);
+        total = next;
     }
     // Of a query without any key, 0.
-    let reciprocal = select(total == 0.0f32, 0.0f32, 1.0f32 / total);
+    let (reciprocal, rest) = reciprocal_in_two_parts(total, error);
     if UNIT_POS == 0 {
         whole[2 * row] = maximum;
         whole[2 * row + 1] = reciprocal;
@@ -105,7 +109,7 @@ fn context_of_parts(
             let factor = exp(statistics[2 * (part * rows + row)] - maximum);
             sum = fma(factor, contexts[(part * rows + row) * size + column], sum);
         }
-        context[row * size + column] = sum * reciprocal;
+        context[row * size + column] = fma(sum, reciprocal, sum * rest);
         column += UNITS;
     }
 }

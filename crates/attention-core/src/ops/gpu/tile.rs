@@ -184,12 +184,18 @@ pub(super) fn add_products<F: Float>(
     let first_row = unit / tiling.key_groups * tiling.rows;
     let mut column = unit % tiling.key_groups;
     let mut sums = Array::<f32>::new(tiling.rows);
+    // Sums of sums, which round less than sums.
+    let mut partial = Array::<f32>::new(tiling.rows);
     while column < size {
         #[unroll]
         for n in 0..tiling.rows {
             sums[n] = 0.0f32;
         }
         for block in 0..comptime!(tiling.key_tile() / UNROLLED) {
+            #[unroll]
+            for n in 0..tiling.rows {
+                partial[n] = 0.0f32;
+            }
             #[unroll]
             for key in 0..UNROLLED {
                 let key = block * UNROLLED + key;
@@ -200,8 +206,13 @@ pub(super) fn add_products<F: Float>(
                 for n in 0..tiling.rows {
                     let pair = pairs[(first_row + n) * comptime!(tiling.key_tile()) + key];
                     // What a masked pair would be multiplied with does not count, whatever it is.
-                    sums[n] += select(pair == MASKED, 0.0f32, pair * x);
+                    let sum = fma(pair, x, partial[n]);
+                    partial[n] = select(pair == MASKED, partial[n], sum);
                 }
+            }
+            #[unroll]
+            for n in 0..tiling.rows {
+                sums[n] += partial[n];
             }
         }
         #[unroll]
