@@ -3,8 +3,8 @@
 use attention_benches::compare::Local;
 use attention_benches::tensors::finish;
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee, Vocab};
-use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use attention_seq2seq::{Adam, Batch, Example, Seq2SeqConfig, Trainee, Vocab};
+use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor};
 use burn::train::TrainStep;
 
@@ -53,7 +53,7 @@ impl Training {
         let examples: Vec<Example> = examples.collect();
         Self {
             trainee: Trainee::new(model).with_clip(CLIP),
-            optimizer: AdamConfig::new().with_epsilon(1e-8).init(),
+            optimizer: Adam::new().into(),
             batch: Batch::new(&examples, device),
         }
     }

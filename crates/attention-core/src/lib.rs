@@ -74,6 +74,7 @@ pub use linear::{PackedLinear, linear};
 pub use ops::cross_entropy;
 
 pub use device_limits::{DeviceLimits, device_limits};
+pub use ops::is_in_host_memory;
 #[cfg(feature = "autodiff")]
 pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 

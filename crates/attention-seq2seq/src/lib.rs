@@ -55,7 +55,9 @@ pub use model::{
 
 // Training.
 pub use run::{DataSource, RunConfig, RunDir};
-pub use train::{ExactMatch, ExactMatchInput, StepOutput, TrainConfig, Trained, Trainee, Training};
+pub use train::{
+    Adam, ExactMatch, ExactMatchInput, StepOutput, TrainConfig, Trained, Trainee, Training,
+};
 
 // Translation.
 pub use metrics::TokenErrors;

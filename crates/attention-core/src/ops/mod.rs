@@ -45,7 +45,7 @@ pub use additive_attention::additive_attention;
 pub use additive_score::additive_score;
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
-pub(crate) use backends::is_in_host_memory;
+pub use backends::is_in_host_memory;
 pub use cross_entropy::cross_entropy;
 pub(crate) use deferred_gradients::SharedTensor;
 pub use dot_product_attention::dot_product_attention;

@@ -8,7 +8,7 @@ use burn::data::dataset::InMemDataset;
 use burn::lr_scheduler::LrSchedulerRecord;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::module::Module;
-use burn::optim::{AdamConfig, OptimizerRecord};
+use burn::optim::{ModuleOptimizer, OptimizerRecord};
 use burn::store::RecordError;
 use burn::train::checkpoint::{
     ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy,
@@ -21,7 +21,7 @@ use burn::train::{
 
 use super::metric::ExactMatch;
 use super::progress::PlainProgress;
-use super::{TrainConfig, Trainee};
+use super::{Adam, TrainConfig, Trainee};
 use crate::batch::{Example, Seq2SeqBatcher, batches};
 use crate::data::check_counts;
 use crate::error::{Error, Result};
@@ -124,7 +124,7 @@ impl<A: StatefulAttention + 'static> Training<A> {
                 .with_min_lr(config.learning_rate * 0.01)
                 .init()
                 .map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))?;
-        let optimizer = AdamConfig::new().with_epsilon(1e-8).init();
+        let optimizer = ModuleOptimizer::from(Adam::new());
 
         let loss = LossMetric::new();
         let lowest_loss = MetricCheckpointingStrategy::new(

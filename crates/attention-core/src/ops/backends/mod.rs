@@ -109,8 +109,16 @@ pub(crate) fn cube_device(device: &Device) -> Option<burn_cubecl::CubeDevice> {
     of(device.as_dispatch())
 }
 
-/// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them.
-pub(crate) fn is_in_host_memory(device: &Device) -> bool {
+/// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them: then
+/// `Tensor::into_data` neither waits nor, where nobody else has the tensor, copies.
+///
+/// ```
+/// use attention_core::is_in_host_memory;
+/// use burn::prelude::Device;
+///
+/// assert!(is_in_host_memory(&Device::flex().autodiff()));
+/// ```
+pub fn is_in_host_memory(device: &Device) -> bool {
     is_in_host_memory_of(device.as_dispatch())
 }
 
