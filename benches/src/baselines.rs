@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::compare::Candidate;
-use crate::machine::KEPT_MEMORY;
+use crate::machine::allocator_settings;
 
 /// The Python that runs the baselines, from the variable `ATTENTION_PYTHON`.
 fn python() -> Option<PathBuf> {
@@ -42,7 +42,8 @@ impl Baselines {
     pub fn start(script: &str, threads: usize) -> Result<Self, String> {
         let python = python().ok_or("set ATTENTION_PYTHON to a Python with torch, jax or both")?;
         let path = scripts().join(script);
-        let mut clock = Process::start(Command::new(&python).envs(KEPT_MEMORY).arg(&path))?;
+        let settings = allocator_settings().iter().copied();
+        let mut clock = Process::start(Command::new(&python).envs(settings).arg(&path))?;
         let mut memory = Command::new(&python);
         memory.env("MALLOC_MMAP_THRESHOLD_", "131072").arg(&path);
         let mut memory = Process::start(&mut memory)?;

@@ -18,7 +18,9 @@ pub fn limit_threads() -> usize {
     #[cfg(target_os = "linux")]
     hold_to_cores(threads).expect("a process may give up cores");
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    keep_memory();
+    if keeps_memory() {
+        keep_memory();
+    }
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build_global()
@@ -26,14 +28,32 @@ pub fn limit_threads() -> usize {
     threads
 }
 
-/// The settings by which glibc keeps freed memory instead of handing it back to the system and asking for it again:
-/// what a call then takes beside its work depends on what other candidates have freed. Baselines run with the same.
-pub const KEPT_MEMORY: [(&str, &str); 2] = [
-    ("MALLOC_MMAP_THRESHOLD_", "1073741824"),
-    ("MALLOC_TRIM_THRESHOLD_", "4294967295"),
-];
+/// Whether glibc is told to keep freed memory instead of handing it back to the system and asking for it again: where
+/// the variable `ATTENTION_KEEP_MEMORY` is 1. By default the allocator is that of a program that sets nothing.
+///
+/// # Panics
+/// If the variable is neither 0 nor 1.
+pub fn keeps_memory() -> bool {
+    match std::env::var("ATTENTION_KEEP_MEMORY").as_deref() {
+        Ok("1") => true,
+        Ok("0") | Err(_) => false,
+        Ok(other) => panic!("ATTENTION_KEEP_MEMORY: expected 0 or 1, got {other:?}"),
+    }
+}
 
-/// As [`KEPT_MEMORY`], for this process.
+/// The settings of glibc for a baseline's process: as for this one.
+pub(crate) fn allocator_settings() -> &'static [(&'static str, &'static str)] {
+    if keeps_memory() {
+        &[
+            ("MALLOC_MMAP_THRESHOLD_", "1073741824"),
+            ("MALLOC_TRIM_THRESHOLD_", "4294967295"),
+        ]
+    } else {
+        &[]
+    }
+}
+
+/// As [`allocator_settings`], for this process.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_memory() {
     // SAFETY: `mallopt` takes any numbers.

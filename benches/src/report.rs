@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::baselines::Baselines;
 use crate::compare::Measured;
 use crate::floors::{Floor, Rates};
-use crate::machine::processor;
+use crate::machine::{keeps_memory, processor};
 
 /// The results of a run, for `--json`.
 pub struct Report(Value);
@@ -18,10 +18,16 @@ impl Report {
     /// An empty report; prints what it runs on.
     pub fn start(threads: usize) -> Self {
         let processor = processor();
-        println!("{processor}, {threads} threads each");
+        let allocator = if keeps_memory() {
+            "told to keep memory"
+        } else {
+            "as installed"
+        };
+        println!("{processor}, {threads} threads each, allocators {allocator}");
         Self(json!({
             "processor": processor,
             "threads": threads,
+            "allocators": allocator,
             "baselines": null,
             "results": [],
             "gpus": [],
