@@ -10,7 +10,7 @@ use attention_benches::compare::{Candidate, Local, compare};
 use attention_benches::machine::limit_threads;
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
-use attention_benches::tensors::{finish, numbers, random};
+use attention_benches::tensors::{Call, call_of, numbers, random};
 use attention_core::recurrent::{CellKind, RecurrentConfig, Steps};
 use burn::nn::gru::GruConfig;
 use burn::nn::lstm::LstmConfig;
@@ -117,22 +117,19 @@ fn burns(kind: CellKind, device: &Device) -> Layer {
 }
 
 /// The outputs, or where the device trains the gradients.
-fn call(layer: Layer, device: &Device) -> impl FnMut() + 'static {
+fn call(layer: Layer, device: &Device) -> Call {
     let shape = [BATCH, STEPS, SIZE];
     let input = random(shape, device);
-    let output_gradient = numbers(shape, device);
-    move || {
-        let outputs = layer(input.clone());
-        if outputs.device().is_autodiff() {
-            // Those of the parameters are computed with it, and dropped.
-            let gradients = (outputs * output_gradient.clone()).sum().backward();
-            finish(
-                input
-                    .grad(&gradients)
-                    .expect("the input has a part in the outputs"),
-            );
-        } else {
-            finish(outputs);
-        }
+    if !device.is_autodiff() {
+        return call_of(device, move || layer(input.clone()));
     }
+    let output_gradient = numbers(shape, device);
+    // Those of the parameters are computed before that of the input, and dropped.
+    call_of(device, move || {
+        let outputs = layer(input.clone()) * output_gradient.clone();
+        let gradients = outputs.sum().backward();
+        input
+            .grad(&gradients)
+            .expect("the input has a part in the outputs")
+    })
 }

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 /// all, and starts as many threads. To be called first: threads that run already are not held.
 ///
 /// # Panics
-/// If the variable is no number from 1 to the number of cores.
+/// If the variable is no number from 1 to the number of cores, or [`keeps_memory`] panics.
 pub fn limit_threads() -> usize {
     let cores = available_parallelism().map_or(1, usize::from);
     let threads = match std::env::var("ATTENTION_THREADS") {
@@ -32,10 +32,12 @@ pub fn limit_threads() -> usize {
 /// the variable `ATTENTION_KEEP_MEMORY` is 1. By default the allocator is that of a program that sets nothing.
 ///
 /// # Panics
-/// If the variable is neither 0 nor 1.
+/// If the variable is neither 0 nor 1, or 1 where the allocator is not glibc's.
 pub fn keeps_memory() -> bool {
+    let is_glibc = cfg!(all(target_os = "linux", target_env = "gnu"));
     match std::env::var("ATTENTION_KEEP_MEMORY").as_deref() {
-        Ok("1") => true,
+        Ok("1") if is_glibc => true,
+        Ok("1") => panic!("ATTENTION_KEEP_MEMORY: expected on Linux with glibc only"),
         Ok("0") | Err(_) => false,
         Ok(other) => panic!("ATTENTION_KEEP_MEMORY: expected 0 or 1, got {other:?}"),
     }

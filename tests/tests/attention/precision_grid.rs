@@ -4,9 +4,11 @@
 //! Errors are random: the plain composition itself, with its keys and hidden units in reverse order, breaks the rule
 //! now and then. What counts is how often.
 
+use attention_core::is_in_host_memory;
 use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, Sizes, device};
 use burn::tensor::{DType, Device, Tensor, activation};
 
+/// Of most grids.
 const KEYS: usize = 21;
 
 const SEEDS: u64 = 8;
@@ -22,6 +24,7 @@ enum Score {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     queries: usize,
+    keys: usize,
     hiddens: usize,
     /// The standard deviation of queries and keys, as the hidden units get them.
     spread: f64,
@@ -41,16 +44,16 @@ enum MaskKind {
 }
 
 impl MaskKind {
-    fn spec(self, queries: usize) -> MaskSpec {
+    fn spec(self, queries: usize, keys: usize) -> MaskSpec {
         match self {
             Self::None => MaskSpec::None,
-            Self::Padding => MaskSpec::lens(&[KEYS as i64 / 2]),
+            Self::Padding => MaskSpec::lens(&[keys as i64 / 2]),
             // Of the last queries and the last keys, the positions are the same; before, the first keys.
             Self::Window => MaskSpec::Window {
                 before: queries.max(4),
-                after: 2 + queries.saturating_sub(KEYS),
+                after: 2 + queries.saturating_sub(keys),
             },
-            Self::Dense => MaskSpec::Keep(Array::from_fn(&[1, 1, queries, KEYS], |at| {
+            Self::Dense => MaskSpec::Keep(Array::from_fn(&[1, 1, queries, keys], |at| {
                 f64::from((at[2] * 5 + at[3] * 7) % 3 > 0)
             })),
         }
@@ -67,6 +70,7 @@ impl Point {
                         for &mean_of_values in means {
                             points.extend((0..SEEDS).map(|seed| Self {
                                 queries,
+                                keys: KEYS,
                                 hiddens,
                                 spread,
                                 score,
@@ -93,6 +97,7 @@ impl Point {
             };
             Self {
                 queries: [1, 2, 5, 12, 33, 130][choose(6)],
+                keys: KEYS,
                 hiddens: [1, 3, 24, 64, 100][choose(5)],
                 spread: [0.1, 0.3, 1.0, 3.0, 8.0, 30.0][choose(6)],
                 score: Score::Additive([0.1, 0.3, 0.5, 1.0, 2.0, 4.0][choose(6)]),
@@ -116,7 +121,7 @@ impl Point {
             batch: 1,
             heads: 2,
             queries: self.queries,
-            keys: KEYS,
+            keys: self.keys,
             query_size: size,
             key_size: size,
             hiddens: size,
@@ -126,10 +131,10 @@ impl Point {
         let draw = |seed, shape: &[usize], spread: f64| {
             Array::draw(self.seed + seed, shape).map(|x| rounded(x * spread * 0.75_f64.sqrt()))
         };
-        let mut problem = Problem::dot_product(sizes, self.mask.spec(self.queries));
+        let mut problem = Problem::dot_product(sizes, self.mask.spec(self.queries, self.keys));
         problem.set("queries", draw(1, &[1, 2, self.queries, size], self.spread));
-        problem.set("keys", draw(2, &[1, 2, KEYS, size], self.spread));
-        let values = draw(3, &[1, 2, KEYS, 8], 1.0);
+        problem.set("keys", draw(2, &[1, 2, self.keys, size], self.spread));
+        let values = draw(3, &[1, 2, self.keys, 8], 1.0);
         problem.set("values", values.map(|x| rounded(x + self.mean_of_values)));
         if let Score::Additive(weight) = self.score {
             problem.set("w_v", draw(4, &[size, 1], weight));
@@ -240,8 +245,9 @@ fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
 /// The counts are of random errors: on twice as many points they came to 1.0 (AVX-512), 1.5 (AVX2) and 1.3 (portable)
 /// times those of the plain composition in reverse order.
 ///
-/// What all values have in common cancels in the gradients of a query's scores, but for the rounding of its context. For
-/// few queries the kernels of a CPU sum those gradients instead; on software Vulkan the worst was 6.3.
+/// What all values have in common cancels in the gradients of a query's scores, but for the rounding of the query's
+/// context, from which the kernels of a GPU have it; those of a CPU, where queries are few, have it from all weights. On
+/// software Vulkan the worst was 6.3.
 #[test]
 fn values_with_a_mean_cost_little_precision() {
     let additive = [0.1, 0.5].map(Score::Additive);
@@ -251,13 +257,37 @@ fn values_with_a_mean_cost_little_precision() {
         Point::all(&[Score::Dot], &means, &[0.1, 1.0, 2.0]),
     ];
     device::each_training(|device| {
+        let worst = if is_in_host_memory(device) { 4.0 } else { 8.0 };
         for points in &grids {
             let [ours, reversed] = breaches("moderate", device, points);
             assert!(
-                ours.count <= (2 * reversed.count).max(ours.of / 80) && ours.worst < 8.0,
+                ours.count <= (2 * reversed.count).max(ours.of / 80) && ours.worst < worst,
                 "{ours:?}; the plain composition in reverse order: {reversed:?}"
             );
         }
+    });
+}
+
+/// A GPU goes through many keys in several tiles, and of few queries in several parts that are put together. On a CPU
+/// with AVX-512 76 of 2560 results broke the rule, on software Vulkan 77, the worst 8.7 times; of the plain composition in
+/// reverse order 36 and 65.
+#[test]
+fn many_keys_cost_little_precision() {
+    let additive = [0.1, 0.5].map(Score::Additive);
+    let points = [(200, 1), (200, 12), (1100, 1), (1100, 3)].map(|(keys, queries)| {
+        let grid = Point::all(&additive, &[0.0, 3.0], &[0.1, 1.0]);
+        let of_queries = grid
+            .into_iter()
+            .filter(move |point| point.queries == queries);
+        of_queries.map(move |point| Point { keys, ..point })
+    });
+    let points: Vec<Point> = points.into_iter().flatten().collect();
+    device::each_training(|device| {
+        let [ours, reversed] = breaches("many keys", device, &points);
+        assert!(
+            ours.count <= (3 * reversed.count).max(ours.of / 40) && ours.worst < 16.0,
+            "{ours:?}; the plain composition in reverse order: {reversed:?}"
+        );
     });
 }
 
@@ -286,7 +316,8 @@ fn large_scores_cost_precision_within_bounds() {
     let points = Point::all(&[Score::Dot], &[0.0, 3.0], &[8.0]);
     device::each_training(|device| {
         let [ours, _] = breaches("large scores", device, &points);
-        assert!(12 * ours.count <= ours.of, "{ours:?}");
+        let few = if is_in_host_memory(device) { 15 } else { 12 };
+        assert!(few * ours.count <= ours.of, "{ours:?}");
     });
 }
 

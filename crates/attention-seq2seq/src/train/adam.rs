@@ -1,10 +1,10 @@
 //! Adam in one pass.
 
 use burn::optim::{AdamConfig, AdamState, AdaptiveMomentumState, Optimizer};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use rayon::prelude::*;
 
-use super::host::{CHUNK, from_elements, has_elements, into_elements};
+use super::host::{CHUNK, elements, is_f32_on_host};
 
 const BETA_1: f32 = 0.9;
 const BETA_2: f32 = 0.999;
@@ -13,8 +13,8 @@ const EPSILON: f32 = 1e-8;
 /// Adam (Kingma & Ba 2015) with PyTorch's defaults: decays 0.9 and 0.999, epsilon 1e-8. The optimizer of
 /// [`Training`](super::Training).
 ///
-/// On flex and ndarray a step of parameters in f32 is one pass over the parameters, their gradients and both moments,
-/// shared by the threads of the current rayon pool; the operations that Burn's `Adam` is composed of are a dozen
+/// On flex and ndarray a step in f32 is one pass over gradients and both moments, shared by the threads of the current
+/// rayon pool, and a subtraction from the parameters; the operations that Burn's `Adam` is composed of are a dozen
 /// passes of one thread. Parameters, state and records are those of Burn's, bit for bit. Anywhere else it is Burn's.
 ///
 /// ```
@@ -65,39 +65,43 @@ impl Optimizer for Adam {
         grad: Tensor<D>,
         state: Option<AdamState<D>>,
     ) -> (Tensor<D>, Option<AdamState<D>>) {
-        let moments_have_elements = state.as_ref().is_none_or(|AdamState { momentum }| {
-            has_elements(&momentum.moment_1) && has_elements(&momentum.moment_2)
+        let (shape, device) = (tensor.shape(), tensor.device());
+        let is_like_it = |other: &Tensor<D>| is_f32_on_host(other) && other.shape() == shape;
+        let state_is_like_it = state.as_ref().is_none_or(|AdamState { momentum }| {
+            is_like_it(&momentum.moment_1)
+                && is_like_it(&momentum.moment_2)
+                && momentum.max_moment_2.is_none()
         });
-        if !(has_elements(&tensor) && has_elements(&grad) && moments_have_elements) {
+        if !(is_f32_on_host(&tensor) && is_like_it(&grad) && state_is_like_it) {
             return self.composed.step(lr, tensor, grad, state);
         }
 
-        let (shape, device) = (tensor.shape(), tensor.device());
         let (time, mut moment_1, mut moment_2) = match state {
             Some(AdamState { momentum }) => (
                 momentum.time + 1,
-                into_elements(momentum.moment_1),
-                into_elements(momentum.moment_2),
+                momentum.moment_1.into_data(),
+                momentum.moment_2.into_data(),
             ),
             None => {
-                let zeros = vec![0.0; shape.num_elements()];
+                // To which anything may be added without a change, a zero of either sign too.
+                let zeros = TensorData::full(shape, -0.0f32);
                 (1, zeros.clone(), zeros)
             }
         };
-        let mut parameters = into_elements(tensor);
-        let gradients = into_elements(grad);
+        let mut gradient = grad.into_data();
         let step = Step::new(lr, time);
-        parameters
+        elements(&mut gradient)
             .par_chunks_mut(CHUNK)
-            .zip(gradients.par_chunks(CHUNK))
-            .zip(moment_1.par_chunks_mut(CHUNK))
-            .zip(moment_2.par_chunks_mut(CHUNK))
-            .for_each(|(((parameters, gradients), moment_1), moment_2)| {
-                step.take(parameters, gradients, moment_1, moment_2);
+            .zip(elements(&mut moment_1).par_chunks_mut(CHUNK))
+            .zip(elements(&mut moment_2).par_chunks_mut(CHUNK))
+            .for_each(|((gradient, moment_1), moment_2)| {
+                step.replace(gradient, moment_1, moment_2);
             });
-        let tensor = |elements| from_elements(elements, &shape, &device);
-        let momentum = AdaptiveMomentumState::new(time, tensor(moment_1), tensor(moment_2));
-        (tensor(parameters), Some(AdamState::new(momentum)))
+        let on_device = |data| Tensor::from_data(data, (&device, DType::F32));
+        let momentum = AdaptiveMomentumState::new(time, on_device(moment_1), on_device(moment_2));
+        // Others may have the parameters, as burn-train has: they are not written in place.
+        let tensor = tensor - on_device(gradient);
+        (tensor, Some(AdamState::new(momentum)))
     }
 
     fn to_device<const D: usize>(state: AdamState<D>, device: &Device) -> AdamState<D> {
@@ -126,22 +130,13 @@ impl Step {
         }
     }
 
-    /// Rounds where Burn does.
-    fn take(
-        &self,
-        parameters: &mut [f32],
-        gradients: &[f32],
-        moment_1: &mut [f32],
-        moment_2: &mut [f32],
-    ) {
-        let moments = moment_1.iter_mut().zip(moment_2);
-        for ((parameter, &gradient), (first, second)) in
-            parameters.iter_mut().zip(gradients).zip(moments)
-        {
-            *first = *first * BETA_1 + gradient * (1.0 - BETA_1);
-            *second = *second * BETA_2 + gradient * gradient * (1.0 - BETA_2);
+    /// Replaces gradients by what the parameters lose. Rounds where Burn does.
+    fn replace(&self, gradients: &mut [f32], moment_1: &mut [f32], moment_2: &mut [f32]) {
+        for ((x, first), second) in gradients.iter_mut().zip(moment_1).zip(moment_2) {
+            *first = *first * BETA_1 + *x * (1.0 - BETA_1);
+            *second = *second * BETA_2 + *x * *x * (1.0 - BETA_2);
             let direction = *first * self.correction / (second.sqrt() + self.epsilon);
-            *parameter -= direction * self.learning_rate;
+            *x = direction * self.learning_rate;
         }
     }
 }
@@ -149,23 +144,27 @@ impl Step {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use burn::module::Module;
     use burn::nn::{Linear, LinearConfig};
     use burn::optim::{GradientsParams, ModuleOptimizer};
-    use burn::tensor::{DType, Distribution};
+    use burn::tensor::Distribution;
 
     use super::*;
     use crate::device::test_device;
 
-    /// A layer of more than two chunks, with a rest.
+    const INPUTS: usize = 301;
+
+    /// A layer whose weight has more than two chunks, with a rest.
     fn layer(device: &Device) -> Linear {
-        LinearConfig::new(301, 2 * CHUNK / 300).init(device)
+        let outputs = 2 * CHUNK / 300;
+        assert!(INPUTS * outputs > 2 * CHUNK && !(INPUTS * outputs).is_multiple_of(CHUNK));
+        LinearConfig::new(INPUTS, outputs).init(device)
     }
 
-    /// The elements of weight and bias after a step, whose gradients are `size` times random ones.
-    fn step(layer: &mut Linear, optimizers: &mut [ModuleOptimizer], size: f64) -> Vec<Vec<f32>> {
+    /// The bits of the layer after a step of each optimizer, whose gradients are `size` times random ones; goes on from
+    /// the first.
+    fn step(layer: &mut Linear, optimizers: &mut [ModuleOptimizer], size: f64) -> Vec<Vec<u32>> {
         let device = layer.weight.val().device();
-        let inputs = Tensor::<2>::random([2, 301], Distribution::Default, &device) * size;
+        let inputs = Tensor::<2>::random([2, INPUTS], Distribution::Default, &device) * size;
         let layers = optimizers.iter_mut().map(|optimizer| {
             let loss = layer.forward(inputs.clone()).square().sum();
             let gradients = GradientsParams::from_grads(loss.backward(), layer);
@@ -173,44 +172,71 @@ mod tests {
         });
         let layers: Vec<Linear> = layers.collect();
         *layer = layers[0].clone();
-        layers.into_iter().map(elements).collect()
+        layers.into_iter().map(bits_of_layer).collect()
     }
 
-    fn elements(layer: Linear) -> Vec<f32> {
-        let mut elements = into_elements(layer.weight.val().inner());
-        elements.extend(into_elements(layer.bias.unwrap().val().inner()));
-        elements
+    fn bits_of_layer(layer: Linear) -> Vec<u32> {
+        let mut all = bits(layer.weight.val().inner());
+        all.extend(bits(layer.bias.unwrap().val().inner()));
+        all
     }
 
-    fn both() -> [ModuleOptimizer; 2] {
-        [
-            Adam::new().into(),
-            AdamConfig::new().with_epsilon(EPSILON).init(),
-        ]
+    fn bits<const D: usize>(tensor: Tensor<D>) -> Vec<u32> {
+        let mut data = tensor.into_data();
+        elements(&mut data).iter().map(|x| x.to_bits()).collect()
+    }
+
+    fn burns() -> AdamConfig {
+        AdamConfig::new().with_epsilon(EPSILON)
     }
 
     #[test]
     fn steps_are_those_of_burn_bit_for_bit() {
         let mut layer = layer(&test_device().autodiff());
-        let mut optimizers = both();
+        let mut optimizers = [Adam::new().into(), burns().init()];
         for size in [1.0, 1e-3, 0.0, 1e3, 1e-30] {
             let layers = step(&mut layer, &mut optimizers, size);
-            assert!(layers[0].iter().all(|x| x.is_finite()));
+            assert!(layers[0].iter().all(|&x| f32::from_bits(x).is_finite()));
             assert!(layers[0] == layers[1], "with gradients of {size}");
+        }
+    }
+
+    #[test]
+    fn moments_are_those_of_burn_bit_for_bit() {
+        let device = test_device();
+        let parameter = Tensor::<1>::from_data([-0.0, 0.0, 1.0, -2.0, 3.0], &device);
+        let gradients = [
+            [-0.0, 0.0, -1e-45, 2.0, -3.0],
+            [0.0, -0.0, 1e-45, 1e-20, 4.0],
+        ];
+        let (mut ours, mut theirs) = (None, None);
+        for gradient in gradients {
+            let gradient = Tensor::<1>::from_data(gradient, &device);
+            let (mine, state) = Adam::new().step(0.1, parameter.clone(), gradient.clone(), ours);
+            let (burns, expected) = burns()
+                .build()
+                .step(0.1, parameter.clone(), gradient, theirs);
+            assert_eq!(bits(mine), bits(burns));
+            let [of_ours, of_burns] = [&state, &expected].map(|state| {
+                let momentum = state.clone().unwrap().momentum;
+                let moments = [bits(momentum.moment_1), bits(momentum.moment_2)];
+                (momentum.time, moments)
+            });
+            assert_eq!(of_ours, of_burns);
+            (ours, theirs) = (state, expected);
         }
     }
 
     #[test]
     fn records_are_those_of_burn() {
         let mut layer = layer(&test_device().autodiff());
-        let [mut ours, mut burns] = both();
-        step(&mut layer, std::slice::from_mut(&mut ours), 1.0);
-        // Each goes on from the same record.
-        burns = burns.load_record(ours.to_record());
-        ours = Adam::new().into();
-        ours = ours.load_record(burns.to_record());
-        let layers = step(&mut layer, &mut [ours, burns], 1.0);
-        assert!(layers[0] == layers[1]);
+        let mut kept = ModuleOptimizer::from(Adam::new());
+        step(&mut layer, std::slice::from_mut(&mut kept), 1.0);
+        let burns = burns().init().load_record(kept.to_record());
+        let ours = ModuleOptimizer::from(Adam::new()).load_record(burns.to_record());
+        let layers = step(&mut layer, &mut [kept, ours, burns], 1.0);
+        assert!(layers[0] == layers[1], "read from a record");
+        assert!(layers[0] == layers[2], "read by Burn");
     }
 
     #[test]
@@ -225,18 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_without_elements_stays() {
-        let device = test_device();
-        let none = Tensor::<2>::zeros([0, 3], &device);
-        let (tensor, _) = Adam::new().step(0.5, none.clone(), none, None);
-        assert_eq!(tensor.dims(), [0, 3]);
+    fn the_state_of_amsgrad_is_not_lost() {
+        let one = Tensor::<1>::ones([3], &test_device());
+        let amsgrad = burns().with_amsgrad(true).build();
+        let (_, state) = amsgrad.step(0.5, one.clone(), one.clone(), None);
+        let (_, state) = Adam::new().step(0.5, one.clone(), one, state);
+        assert!(state.unwrap().momentum.max_moment_2.is_some());
     }
 
     #[test]
-    fn parameters_are_counted() {
-        // Of what the first test is about.
-        let layer = layer(&test_device());
-        assert!(layer.num_params() > 2 * CHUNK);
-        assert!(!layer.num_params().is_multiple_of(CHUNK));
+    fn a_parameter_without_elements_stays() {
+        let none = Tensor::<2>::zeros([0, 3], &test_device());
+        let (tensor, _) = Adam::new().step(0.5, none.clone(), none, None);
+        assert_eq!(tensor.dims(), [0, 3]);
     }
 }

@@ -17,8 +17,8 @@ use crate::vocab::Vocab;
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
-/// use attention_seq2seq::{Batch, Example, Seq2SeqConfig, Trainee};
-/// use burn::optim::AdamConfig;
+/// use attention_seq2seq::{Adam, Batch, Example, Seq2SeqConfig, Trainee};
+/// use burn::optim::ModuleOptimizer;
 /// use burn::tensor::Device;
 /// use burn::train::TrainStep;
 ///
@@ -29,7 +29,7 @@ use crate::vocab::Vocab;
 /// let batch = Batch::new(&[example], &device);
 ///
 /// let mut trainee = Trainee::new(model);
-/// let mut adam = AdamConfig::new().init();
+/// let mut adam: ModuleOptimizer = Adam::new().into();
 /// for _ in 0..3 {
 ///     let output = TrainStep::step(&trainee, batch.clone());
 ///     trainee = adam.step(0.01, trainee, output.grads);

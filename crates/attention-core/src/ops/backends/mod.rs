@@ -110,7 +110,7 @@ pub(crate) fn cube_device(device: &Device) -> Option<burn_cubecl::CubeDevice> {
 }
 
 /// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them: then
-/// `Tensor::into_data` neither waits nor, where nobody else has the tensor, copies.
+/// `Tensor::into_data` does not wait, and copies no contiguous tensor that nobody else has.
 ///
 /// ```
 /// use attention_core::is_in_host_memory;

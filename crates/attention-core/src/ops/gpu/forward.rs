@@ -80,9 +80,9 @@ pub(super) fn forward<F: Float>(
     let lane = unit % comptime!(tiling.lanes());
     let mut maximum = MASKED.runtime();
     let mut sum = 0.0f32;
-    // What `sum` misses. The error of a sum would be common to a row of weights and to its context, so that the
-    // gradients of its scores would not add up to 0.
-    let mut error = 0.0f32;
+    // What `sum` misses. An error of the sum would be one of the whole context, which the weights of the backward pass
+    // would not have: the gradients of a query's scores would not add up to 0.
+    let mut missed = 0.0f32;
 
     let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
     let end = min(end, (part + 1) * part_keys);
@@ -134,7 +134,7 @@ pub(super) fn forward<F: Float>(
         }
         let factor = exp(before - maximum);
         let scaled = sum * factor;
-        error = fma(error, factor, fma(sum, factor, -scaled));
+        missed = fma(missed, factor, fma(sum, factor, -scaled));
         sum = scaled;
         if lane == 0 {
             factors[row] = factor;
@@ -149,7 +149,7 @@ pub(super) fn forward<F: Float>(
             } else {
                 let weight = exp(score - maximum);
                 let next = sum + weight;
-                error += error_of_sum(sum, weight, next);
+                missed += error_of_sum(sum, weight, next);
                 sum = next;
                 let at = WeightIndex {
                     batch: batch as u32,
@@ -178,7 +178,7 @@ pub(super) fn forward<F: Float>(
     }
 
     let mut total = 0.0f32;
-    let mut missed = 0.0f32;
+    let mut missed_by_total = 0.0f32;
     lanes[unit] = sum;
     sync_cube();
     if lane == 0 {
@@ -186,29 +186,30 @@ pub(super) fn forward<F: Float>(
         for n in 0..comptime!(tiling.lanes()) {
             let other = lanes[row * comptime!(tiling.lanes()) + n];
             let next = total + other;
-            missed += error_of_sum(total, other, next);
+            missed_by_total += error_of_sum(total, other, next);
             total = next;
         }
     }
     sync_cube();
-    lanes[unit] = error;
+    lanes[unit] = missed;
     sync_cube();
     if lane == 0 {
         #[unroll]
         for n in 0..comptime!(tiling.lanes()) {
-            missed += lanes[row * comptime!(tiling.lanes()) + n];
+            missed_by_total += lanes[row * comptime!(tiling.lanes()) + n];
         }
         // Of a query without any key, 0.
-        let (reciprocal, rest) = reciprocal_in_two_parts(total, missed);
+        let (reciprocal, rest) = reciprocal_in_two_parts(total, missed_by_total);
         factors[row] = reciprocal;
         lanes[unit] = rest;
         if row < query_tile.valid {
             statistics[2 * (to_row + row)] = maximum;
             let second = 2 * (to_row + row) + 1;
             if comptime!(is_whole) {
+                // Without the rest, which all weights of the query have in common.
                 statistics[second] = reciprocal;
             } else {
-                statistics[second] = total;
+                statistics[second] = total + missed_by_total;
             }
         }
     }

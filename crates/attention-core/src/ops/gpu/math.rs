@@ -55,10 +55,10 @@ pub(super) fn corrected(sum: f32, error: f32) -> f32 {
     select(is_finite, sum + error, sum)
 }
 
-/// `1 / (total + error)`, and what rounding cut off; 0 of 0.
+/// `1 / (total + missed)` as a sum of two: `1 / total` rounded, and what that misses; 0 and 0 of 0.
 #[cube]
-pub(super) fn reciprocal_in_two_parts(total: f32, error: f32) -> (f32, f32) {
-    let high = select(total == 0.0f32, 0.0f32, 1.0f32 / total);
-    let missed = fma(-total, high, 1.0f32) - error * high;
-    (high, missed * high)
+pub(super) fn reciprocal_in_two_parts(total: f32, missed: f32) -> (f32, f32) {
+    let reciprocal = select(total == 0.0f32, 0.0f32, 1.0f32 / total);
+    let rest = fma(-total, reciprocal, 1.0f32) - missed * reciprocal;
+    (reciprocal, rest * reciprocal)
 }

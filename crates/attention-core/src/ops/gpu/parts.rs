@@ -88,16 +88,17 @@ fn context_of_parts(
         maximum = greater(statistics[2 * (part * rows + row)], maximum);
     }
     let mut total = 0.0f32;
-    let mut error = 0.0f32;
+    let mut missed = 0.0f32;
     for part in 0..parts {
         let at = 2 * (part * rows + row);
-        let sum = exp(statistics[at] - maximum) * statistics[at + 1];
+        let factor = exp(statistics[at] - maximum);
+        let sum = factor * statistics[at + 1];
         let next = total + sum;
-        error += error_of_sum(total, sum, next);
+        missed += fma(factor, statistics[at + 1], -sum) + error_of_sum(total, sum, next);
         total = next;
     }
     // Of a query without any key, 0.
-    let (reciprocal, rest) = reciprocal_in_two_parts(total, error);
+    let (reciprocal, rest) = reciprocal_in_two_parts(total, missed);
     if UNIT_POS == 0 {
         whole[2 * row] = maximum;
         whole[2 * row + 1] = reciprocal;

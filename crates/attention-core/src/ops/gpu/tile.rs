@@ -184,7 +184,7 @@ pub(super) fn add_products<F: Float>(
     let first_row = unit / tiling.key_groups * tiling.rows;
     let mut column = unit % tiling.key_groups;
     let mut sums = Array::<f32>::new(tiling.rows);
-    // Sums of sums, which round less than sums.
+    // Of a block of keys: a sum of short sums rounds less than a long one.
     let mut partial = Array::<f32>::new(tiling.rows);
     while column < size {
         #[unroll]
