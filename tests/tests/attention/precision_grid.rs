@@ -246,8 +246,8 @@ fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
 /// times those of the plain composition in reverse order.
 ///
 /// What all values have in common cancels in the gradients of a query's scores, but for the rounding of the query's
-/// context, from which the kernels of a GPU have it; those of a CPU, where queries are few, have it from all weights. On
-/// software Vulkan the worst was 6.3.
+/// context, from which the kernels of a GPU have it; those of a CPU, where queries are few, have it from all weights.
+/// On software Vulkan the worst was 6.3.
 #[test]
 fn values_with_a_mean_cost_little_precision() {
     let additive = [0.1, 0.5].map(Score::Additive);
@@ -269,8 +269,8 @@ fn values_with_a_mean_cost_little_precision() {
 }
 
 /// A GPU goes through many keys in several tiles, and of few queries in several parts that are put together. On a CPU
-/// with AVX-512 76 of 2560 results broke the rule, on software Vulkan 77, the worst 8.7 times; of the plain composition in
-/// reverse order 36 and 65.
+/// with AVX-512 76 of 2560 results broke the rule, on software Vulkan 77, the worst 8.7 times; of the plain composition
+/// in reverse order 36 and 65.
 #[test]
 fn many_keys_cost_little_precision() {
     let additive = [0.1, 0.5].map(Score::Additive);
