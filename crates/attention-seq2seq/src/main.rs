@@ -12,9 +12,12 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    if let Err(error) = cli::run() {
-        cli::note(format_args!("error: {error}"));
-        return ExitCode::from(2);
+    match cli::run() {
+        Ok(code) => code,
+        Err(error) if cli::is_closed_output(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            cli::note(format_args!("error: {error}"));
+            ExitCode::from(2)
+        }
     }
-    ExitCode::SUCCESS
 }

@@ -24,31 +24,39 @@ impl AttendArgs {
     pub(crate) fn run(self) -> Result<()> {
         let translator = self.model.load()?;
         let source = translator.source_tokens(&self.text)?;
-        show(&translator, &source, self.output.as_deref())
+        let heatmap = draw(&translator, &source)?;
+        if let Some(file) = &self.output {
+            save(&heatmap, file)?;
+        }
+        show(&heatmap)?;
+        match &self.output {
+            Some(file) => say_saved(file),
+            None => Ok(()),
+        }
     }
 }
 
-/// Prints the attention weights of the translation of `source` as a heatmap, and saves it.
-pub(crate) fn show(
-    translator: &Translator,
-    source: &[String],
-    output: Option<&Path>,
-) -> Result<()> {
-    let attended = translator.attend(source);
-    let heatmap = heatmap(&attended).map_err(plot_error)?;
+/// The attention weights of the translation of `source`.
+pub(crate) fn draw(translator: &Translator, source: &[String]) -> Result<Heatmap> {
+    heatmap(&translator.attend(source)).map_err(plot_error)
+}
+
+pub(crate) fn save(heatmap: &Heatmap, file: &Path) -> Result<()> {
+    heatmap.save(file).map_err(plot_error)
+}
+
+/// Prints it.
+pub(crate) fn show(heatmap: &Heatmap) -> Result<()> {
     let color = if std::io::stdout().is_terminal() {
         TerminalColor::Ansi256
     } else {
         TerminalColor::None
     };
-    if let Some(file) = output {
-        heatmap.save(file).map_err(plot_error)?;
-    }
-    say(heatmap.to_terminal(color))?;
-    match output {
-        Some(file) => say(format_args!("saved {}", file.display())),
-        None => Ok(()),
-    }
+    say(heatmap.to_terminal(color))
+}
+
+pub(crate) fn say_saved(file: &Path) -> Result<()> {
+    say(format_args!("saved {}", file.display()))
 }
 
 fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {

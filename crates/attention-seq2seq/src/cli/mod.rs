@@ -8,7 +8,8 @@ mod translate;
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use attention_seq2seq::{Error, Result, RunDir, Translator, compiled_in_devices, open_device};
 use burn::tensor::Device;
@@ -36,6 +37,9 @@ enum Command {
     Devices(devices::DevicesArgs),
 }
 
+/// The most threads that are started.
+const MOST_THREADS: usize = 1024;
+
 /// The device and its threads.
 #[derive(Args)]
 struct Machine {
@@ -60,11 +64,11 @@ impl Machine {
         if let Some(threads) = self.threads {
             let error = |found: String| Error::Config {
                 what: "--threads".to_string(),
-                expected: "at least 1, set once".to_string(),
+                expected: format!("1 to {MOST_THREADS}, set once"),
                 found,
             };
-            if threads == 0 {
-                return Err(error("0".to_string()));
+            if !(1..=MOST_THREADS).contains(&threads) {
+                return Err(error(threads.to_string()));
             }
             rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
@@ -123,15 +127,37 @@ fn describe(name: &str, device: &Device) -> String {
     name.to_string()
 }
 
-/// Prints a line. A closed standard output, as in `seq2seq train | head`, is no error.
+/// What errors call the standard output.
+const STANDARD_OUTPUT: &str = "the standard output";
+
+/// Prints a line.
+///
+/// # Errors
+/// [`Error::Io`] if that fails; [`is_closed_output`] tells whether nobody reads any more.
 fn say(line: impl Display) -> Result<()> {
-    match writeln!(std::io::stdout(), "{line}") {
-        Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Error::Io {
-            action: "write",
-            path: "the standard output".into(),
-            source,
-        }),
-        _ => Ok(()),
+    writeln!(std::io::stdout(), "{line}").map_err(|source| Error::Io {
+        action: "write",
+        path: STANDARD_OUTPUT.into(),
+        source,
+    })
+}
+
+/// Prints a line, if somebody reads it: for what goes on without a reader, as training does in `seq2seq train | head`.
+fn say_to_anyone(line: impl Display) -> Result<()> {
+    say(line).or_else(|error| match is_closed_output(&error) {
+        true => Ok(()),
+        false => Err(error),
+    })
+}
+
+/// Whether the standard output was closed by its reader. A program ends then, and nothing is wrong.
+pub(crate) fn is_closed_output(error: &Error) -> bool {
+    match error {
+        Error::Io { path, source, .. } => {
+            path == Path::new(STANDARD_OUTPUT) && source.kind() == ErrorKind::BrokenPipe
+        }
+        Error::InputLine { source, .. } => is_closed_output(source),
+        _ => false,
     }
 }
 
@@ -141,12 +167,13 @@ pub(crate) fn note(line: impl Display) {
 }
 
 /// Reads the command line and runs its command.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run() -> Result<ExitCode> {
     match Cli::parse().command {
-        Command::Train(args) => args.run(),
-        Command::Translate(args) => args.run(),
-        Command::Eval(args) => args.run(),
-        Command::Attend(args) => args.run(),
-        Command::Devices(args) => args.run(),
+        Command::Train(args) => return args.run(),
+        Command::Translate(args) => args.run()?,
+        Command::Eval(args) => args.run()?,
+        Command::Attend(args) => args.run()?,
+        Command::Devices(args) => args.run()?,
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -49,8 +49,15 @@ pub(crate) fn succeed(folder: &Path, args: &[&str]) -> String {
 
 #[track_caller]
 pub(crate) fn good(args: &[&str], output: Output) -> String {
+    quiet(args, output, 0)
+}
+
+/// The standard output of a run that ended with `code`, and nothing on the standard error.
+#[track_caller]
+pub(crate) fn quiet(args: &[&str], output: Output, code: i32) -> String {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {stdout}{stderr}");
+    let ended = output.status.code();
+    assert_eq!(ended, Some(code), "{args:?}: {stdout}{stderr}");
     assert_eq!(stderr, "", "{args:?}");
     stdout
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use attention_seq2seq::RunDir;
 
 use crate::program::{
-    command, epochs, fail, files, good, replace, succeed, text, train_args, trained,
+    command, epochs, fail, files, good, quiet, replace, succeed, text, train_args, trained,
 };
 
 #[test]
@@ -55,6 +55,31 @@ fn every_command_ends_quietly_in_a_pipe_to_head() {
         );
         good(args, child.wait_with_output().unwrap());
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_translation_without_a_reader_ends_before_its_input_does() {
+    let (run, _) = trained();
+    let args = ["translate", "--model", "."];
+    let mut endless = Command::new("yes")
+        .arg("abc")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = command(run, &args)
+        .stdin(endless.stdout.take().unwrap())
+        .spawn()
+        .unwrap();
+    let head = Command::new("head")
+        .arg("-1")
+        .stdin(child.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(text(&head.stdout).lines().count(), 1);
+    good(&args, child.wait_with_output().unwrap());
+    // Nobody reads it any more.
+    assert!(!endless.wait().unwrap().success());
 }
 
 #[test]
@@ -114,7 +139,7 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     let args = train_args("reverse", "5000", &["--patience", "5000", "--out", "run"]);
     let running = Running::start(folder.path(), &args);
     let newest = || RunDir::new(&run).checkpoints().last().copied();
-    let stdout = good(&args, running.interrupt_when(|| newest() >= Some(2)));
+    let stdout = quiet(&args, running.interrupt_when(|| newest() >= Some(2)), 130);
     assert!(stdout.contains("stopped; epoch "), "{stdout}");
     assert!(
         stdout.contains("is kept as the model, `--resume` goes on (in run)"),
@@ -130,7 +155,11 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     assert!(next == done || next == done + 1, "{next} after {stdout}");
     let args = ["train", "--resume", "--out", "run", "--threads", "1"];
     let running = Running::start(folder.path(), &args);
-    let stdout = good(&args, running.interrupt_when(|| newest() >= Some(next)));
+    let stdout = quiet(
+        &args,
+        running.interrupt_when(|| newest() >= Some(next)),
+        130,
+    );
     assert_eq!(epochs(&stdout)[0], format!("{next}/5000"));
     succeed(folder.path(), &["translate", "abc", "--model", "run"]);
 }
@@ -154,10 +183,8 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
         "run",
     ];
     let running = Running::start(folder.path(), &long);
-    let stdout = good(
-        &long,
-        running.interrupt_when(|| run.join("experiment.log").exists()),
-    );
+    let output = running.interrupt_when(|| run.join("experiment.log").exists());
+    let stdout = quiet(&long, output, 130);
     assert!(
         stdout.contains("stopped before the first checkpoint; nothing is left to use in run"),
         "{stdout}"

@@ -5,6 +5,7 @@ mod args;
 pub(crate) use args::TrainArgs;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use attention_seq2seq::{
@@ -14,12 +15,14 @@ use attention_seq2seq::{
 use burn::tensor::Device;
 use burn::train::Interrupter;
 
-use super::{among_threads, attend, describe, eval, note, say};
+use super::{among_threads, attend, describe, eval, is_closed_output, note, say, say_to_anyone};
 
 /// The number of validation pairs on which the checkpoints are compared.
 const COMPARED: usize = 1_000;
 /// The number of translations shown at the end.
 const SHOWN: usize = 8;
+/// As a shell has it for a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
 
 /// A run that can begin or go on: settings, pairs and vocabularies.
 struct Prepared {
@@ -31,7 +34,7 @@ struct Prepared {
 }
 
 impl TrainArgs {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<ExitCode> {
         let run = RunDir::new(self.folder());
         let prepared = if self.resume {
             self.resume(&run)?
@@ -41,13 +44,7 @@ impl TrainArgs {
         let device = self.machine.open()?;
         let config = &prepared.config;
         device.seed(config.train.seed_after(prepared.resume_from));
-        if prepared.resume_from.is_some() {
-            run.save_config(config)?;
-        } else {
-            run.vacate()?;
-            run.create(config, &prepared.vocabs)?;
-        }
-        say(format_args!(
+        say_to_anyone(format_args!(
             "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",
             prepared.pairs.train.len(),
             prepared.pairs.valid.len(),
@@ -55,6 +52,12 @@ impl TrainArgs {
             prepared.vocabs.target.len(),
             describe(self.machine.name(), &device),
         ))?;
+        if prepared.resume_from.is_some() {
+            run.save_config(config)?;
+        } else {
+            run.vacate()?;
+            run.create(config, &prepared.vocabs)?;
+        }
         let started = Instant::now();
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
@@ -64,11 +67,18 @@ impl TrainArgs {
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
         interrupter.stop(None);
-        say(format_args!(
+        say_to_anyone(format_args!(
             "trained for {:.0} s",
             started.elapsed().as_secs_f64()
         ))?;
-        finish(&run, &prepared.pairs.valid, &trained, &device)
+        match finish(&run, &prepared.pairs.valid, &trained, &device) {
+            Err(error) if !is_closed_output(&error) => return Err(error),
+            _ => {}
+        }
+        Ok(match trained.interrupted {
+            true => ExitCode::from(INTERRUPTED),
+            false => ExitCode::SUCCESS,
+        })
     }
 
     fn folder(&self) -> PathBuf {
@@ -206,7 +216,7 @@ fn on_interrupt(interrupter: &Interrupter) {
     let interrupter = interrupter.clone();
     let handler = move || {
         if interrupter.should_stop() {
-            std::process::exit(130);
+            std::process::exit(INTERRUPTED.into());
         }
         interrupter.stop(Some("Ctrl-C"));
     };
@@ -227,16 +237,21 @@ fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> R
         ));
     };
     if trained.interrupted {
-        say(format_args!(
+        say_to_anyone(format_args!(
             "stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})"
         ))?;
     }
     let translator = Translator::load(run, device)?;
+    let groups = group_by_source(valid);
+    let heatmap = attend::draw(&translator, groups[0].source)?;
+    let picture = run.path().join("attention.svg");
+    attend::save(&heatmap, &picture)?;
+
+    // From here on only who reads it misses anything.
     say(format_args!(
         "the model of epoch {epoch}, on the validation pairs:"
     ))?;
     eval::report(&translator.errors(valid))?;
-    let groups = group_by_source(valid);
     let shown = &groups[..groups.len().min(SHOWN)];
     let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
     for (group, output) in shown.iter().zip(translator.translate(&sources)) {
@@ -247,8 +262,8 @@ fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> R
         say(format_args!("{mark} {source:<32} -> {output}"))?;
     }
     say("\nwhat each output attended to:")?;
-    let picture = run.path().join("attention.svg");
-    attend::show(&translator, shown[0].source, Some(&picture))?;
+    attend::show(&heatmap)?;
+    attend::say_saved(&picture)?;
     say(format_args!(
         "model, vocabularies and metrics are in {folder}"
     ))
