@@ -54,7 +54,7 @@ pub use model::{
 };
 
 // Training.
-pub use run::{DataSource, RunConfig, RunDir};
+pub use run::{DataSource, RunConfig, RunDir, RunLock};
 pub use train::{
     Adam, ExactMatch, ExactMatchInput, StepOutput, TrainConfig, Trained, Trainee, Training,
 };

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::RunConfig;
 use super::config::{FORMAT, Version};
+use super::{RunConfig, RunLock};
 use crate::error::{Error, Result};
 use crate::file::{load_json, save_json, write_atomic};
 use crate::model::Seq2SeqConfig;
@@ -20,6 +20,7 @@ use crate::vocabs::Vocabs;
 /// | `checkpoint/model-E.bpk`, `optim-E.bpk`, `scheduler-E.bpk` | the checkpoint after epoch `E` |
 /// | `train/`, `valid/`, `experiment.log` | metrics and log of `burn-train` |
 /// | `model.bpk` | the model, once a checkpoint was kept as such |
+/// | `lock` | nothing; who writes into the folder has it [locked](RunDir::lock) |
 ///
 /// ```
 /// use attention_seq2seq::{DataSource, RunConfig, RunDir, Seq2SeqConfig, Task, Vocabs};
@@ -55,6 +56,17 @@ impl RunDir {
         self.config_file().exists()
     }
 
+    /// Makes the folder, if need be, and keeps others from writing into it. [`Training`](crate::Training) does not lock:
+    /// who makes room for a run, begins or resumes one holds the lock until it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if another process, or another lock of this one, has it; [`Error::Io`] if the file system
+    /// refuses.
+    pub fn lock(&self) -> Result<RunLock> {
+        fs::create_dir_all(&self.0).map_err(|error| self.io("create", error))?;
+        RunLock::take(&self.0)
+    }
+
     /// Makes the folder, and saves settings and vocabularies. What an earlier run left is removed by
     /// [`vacate`](Self::vacate).
     ///
@@ -75,24 +87,32 @@ impl RunDir {
         save_json(self.config_file(), config)
     }
 
+    /// Checks that a run may have the folder.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the folder holds no run, but something of a name that a run needs.
+    pub fn check_room(&self) -> Result<()> {
+        if self.exists() {
+            return Ok(());
+        }
+        let foreign = ["checkpoint", "train", "valid", "model.bpk"]
+            .into_iter()
+            .find(|name| self.0.join(name).exists());
+        foreign.map_or(Ok(()), |name| {
+            Err(Error::Config {
+                what: format!("the folder {}", self.0.display()),
+                expected: "a folder with room for a run (name another with --out)".to_string(),
+                found: format!("something else's {name:?} in it"),
+            })
+        })
+    }
+
     /// Makes room for a new run: removes what an earlier run left in the folder, and nothing else.
     ///
     /// # Errors
-    /// [`Error::Config`] if the folder holds no run, but something of a name that a run needs; [`Error::Io`] if the
-    /// file system refuses.
+    /// As [`check_room`](Self::check_room); [`Error::Io`] if the file system refuses.
     pub fn vacate(&self) -> Result<()> {
-        if !self.exists() {
-            let foreign = ["checkpoint", "train", "valid", "model.bpk"]
-                .into_iter()
-                .find(|name| self.0.join(name).exists());
-            return foreign.map_or(Ok(()), |name| {
-                Err(Error::Config {
-                    what: format!("the folder {}", self.0.display()),
-                    expected: "a folder with room for a run (name another with --out)".to_string(),
-                    found: format!("something else's {name:?} in it"),
-                })
-            });
-        }
+        self.check_room()?;
         for folder in ["checkpoint", "train", "valid"] {
             let path = self.0.join(folder);
             if path.exists() {

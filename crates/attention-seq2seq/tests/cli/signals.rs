@@ -166,6 +166,35 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
 
 #[cfg(unix)]
 #[test]
+fn one_training_at_a_time_writes_into_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let args = train_args("reverse", "5000", &["--patience", "5000", "--out", "run"]);
+    let running = Running::start(folder.path(), &args);
+    let started = || run.join("checkpoint/model-1.bpk").exists();
+    let output = running.interrupt_when(|| {
+        if !started() {
+            return false;
+        }
+        let message = "the folder run: expected a folder that no training writes into";
+        fail(
+            folder.path(),
+            &["train", "--resume", "--out", "run"],
+            message,
+        );
+        let overwrite = train_args("copy", "1", &["--out", "run", "--overwrite"]);
+        fail(folder.path(), &overwrite, message);
+        true
+    });
+    // It noticed nothing, and left the folder to the next.
+    quiet(&args, output, 130);
+    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+    let overwrite = train_args("copy", "1", &["--out", "run", "--overwrite"]);
+    succeed(folder.path(), &overwrite);
+}
+
+#[cfg(unix)]
+#[test]
 fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");

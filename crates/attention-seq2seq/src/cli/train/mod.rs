@@ -36,6 +36,11 @@ struct Prepared {
 impl TrainArgs {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let run = RunDir::new(self.folder());
+        // What is not there is not resumed, and no folder is made for it.
+        let lock = match self.resume && run.exists() {
+            true => Some(run.lock()?),
+            false => None,
+        };
         let prepared = if self.resume {
             self.resume(&run)?
         } else {
@@ -52,6 +57,16 @@ impl TrainArgs {
             prepared.vocabs.target.len(),
             describe(self.machine.name(), &device),
         ))?;
+        let _lock = match lock {
+            Some(lock) => lock,
+            None => {
+                run.check_room()?;
+                let lock = run.lock()?;
+                // Another training may have been quicker.
+                self.check_absent(&run)?;
+                lock
+            }
+        };
         if prepared.resume_from.is_some() {
             run.save_config(config)?;
         } else {
@@ -120,16 +135,23 @@ impl TrainArgs {
         })
     }
 
+    /// Checks that there is no run, or that it may be overwritten.
+    fn check_absent(&self, run: &RunDir) -> Result<()> {
+        if !run.exists() || self.overwrite {
+            return Ok(());
+        }
+        Err(Error::Config {
+            what: format!("the folder {}", run.path().display()),
+            expected:
+                "a folder without a run (name another with --out, or add --resume or --overwrite)"
+                    .to_string(),
+            found: "a run".to_string(),
+        })
+    }
+
     /// A new run.
     fn prepare(&self, run: &RunDir) -> Result<Prepared> {
-        if run.exists() && !self.overwrite {
-            return Err(Error::Config {
-                what: format!("the folder {}", run.path().display()),
-                expected: "a folder without a run (name another with --out, or add --resume or --overwrite)"
-                    .to_string(),
-                found: "a run".to_string(),
-            });
-        }
+        self.check_absent(run)?;
         let defaults = TrainConfig::default();
         let epochs = if self.data.is_some() {
             6
