@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::program::{
-    copied, epochs, fail, files, good, run_with_usage_error, succeed, train_args, trained,
+    self, copied, epochs, fail, files, good, run_with_usage_error, succeed, train_args, trained,
     translate_lines,
 };
 
@@ -156,6 +156,52 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
     );
     let same = [&["train", "reverse"][..], &args[1..], &["5"]].concat();
     assert_eq!(epochs(&succeed(folder.path(), &same)), ["5/5"]);
+}
+
+#[test]
+fn a_run_goes_on_with_its_own_settings() {
+    let (folder, run) = copied();
+    let resume = ["train", "--resume", "--out", "run", "--threads", "1"];
+    let before = fs::read(run.join("run.json")).unwrap();
+    for kept in [
+        &["--hidden", "64"][..],
+        &["--seed", "99"],
+        &["--attention", "dot"],
+        &["--cell", "lstm"],
+        &["--batch-size", "7"],
+        &["--clip", "2"],
+        &["--dropout", "0.1"],
+        &["--unidirectional"],
+        &["--train-pairs", "65"],
+    ] {
+        let output = program::run(folder.path(), &[&resume[..], kept].concat());
+        let stderr = program::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{kept:?}: {stderr}");
+        assert!(stderr.contains("cannot be used with"), "{kept:?}: {stderr}");
+        assert!(stderr.contains(kept[0]), "{kept:?}: {stderr}");
+    }
+    let bad = [&resume[..], &["--learning-rate", "2"]].concat();
+    fail(
+        folder.path(),
+        &bad,
+        "the learning rate: expected more than 0",
+    );
+    assert!(fs::read(run.join("run.json")).unwrap() == before);
+
+    let changed = [
+        "--epochs",
+        "3",
+        "--learning-rate",
+        "0.001",
+        "--patience",
+        "5",
+    ];
+    let stdout = succeed(folder.path(), &[&resume[..], &changed].concat());
+    assert_eq!(epochs(&stdout), ["3/3"]);
+    let settings = fs::read_to_string(run.join("run.json")).unwrap();
+    for setting in ["\"learning_rate\": 0.001", "\"patience\": 5"] {
+        assert!(settings.contains(setting), "{settings}");
+    }
 }
 
 #[test]

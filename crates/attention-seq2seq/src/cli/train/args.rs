@@ -9,6 +9,22 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::Machine;
 
+/// What a run that goes on has of its own.
+const KEPT_BY_RESUME: [&str; 12] = [
+    "train_pairs",
+    "valid_pairs",
+    "attention",
+    "cell",
+    "embedding",
+    "hidden",
+    "layers",
+    "unidirectional",
+    "dropout",
+    "batch_size",
+    "clip",
+    "seed",
+];
+
 #[derive(Args)]
 pub(crate) struct TrainArgs {
     /// The task: dates (human-written dates to ISO 8601), reverse or copy [default: dates].
@@ -91,15 +107,15 @@ pub(crate) struct TrainArgs {
     /// The number of pairs in a step.
     #[arg(long, value_name = "N", default_value_t = TrainConfig::default().batch_size)]
     pub(super) batch_size: usize,
-    /// Adam's learning rate at the start; it falls along a cosine.
-    #[arg(long, value_name = "RATE", default_value_t = TrainConfig::default().learning_rate)]
-    pub(super) learning_rate: f64,
+    /// Adam's learning rate at the start; it falls along a cosine [default: 0.004].
+    #[arg(long, value_name = "RATE")]
+    pub(super) learning_rate: Option<f64>,
     /// The norm to which the gradient of all parameters together is clipped.
     #[arg(long, value_name = "NORM", default_value_t = TrainConfig::default().clip)]
     pub(super) clip: f32,
-    /// Stop after this many epochs without a lower validation loss.
-    #[arg(long, value_name = "EPOCHS", default_value_t = TrainConfig::default().patience)]
-    pub(super) patience: usize,
+    /// Stop after this many epochs without a lower validation loss [default: 3].
+    #[arg(long, value_name = "EPOCHS")]
+    pub(super) patience: Option<usize>,
     /// The seed of data, parameters and dropout.
     #[arg(long, value_name = "N", default_value_t = TrainConfig::default().seed)]
     pub(super) seed: u64,
@@ -107,9 +123,10 @@ pub(crate) struct TrainArgs {
     /// The folder of the run [default: runs/TASK, or runs/FILE without its ending].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// Go on with the run in that folder, from its newest checkpoint and with its settings. Only the number of epochs
-    /// may be raised, with --epochs: the learning rate then follows the longer cosine from its last step.
-    #[arg(long, conflicts_with = "overwrite")]
+    /// Go on with the run in that folder, from its newest checkpoint and with its settings. --epochs raises the number
+    /// of epochs, and the learning rate then follows the longer cosine from its last step; --learning-rate and
+    /// --patience may change, too.
+    #[arg(long, conflicts_with = "overwrite", conflicts_with_all = KEPT_BY_RESUME)]
     pub(super) resume: bool,
     /// Start anew in a folder that holds a run.
     #[arg(long)]

@@ -161,9 +161,9 @@ impl TrainArgs {
         let train = TrainConfig {
             epochs: self.epochs.unwrap_or(epochs),
             batch_size: self.batch_size,
-            learning_rate: self.learning_rate,
+            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
             clip: self.clip,
-            patience: self.patience,
+            patience: self.patience.unwrap_or(defaults.patience),
             seed: self.seed,
         };
         let data = self.data_source()?;
@@ -204,7 +204,11 @@ impl TrainArgs {
             }
         }
         let vocabs = run.load_vocabs(&config.model)?;
-        config.train.epochs = config.train.epochs.max(self.epochs.unwrap_or(0));
+        let train = &mut config.train;
+        train.epochs = train.epochs.max(self.epochs.unwrap_or(0));
+        train.learning_rate = self.learning_rate.unwrap_or(train.learning_rate);
+        train.patience = self.patience.unwrap_or(train.patience);
+        config.check()?;
         Ok(Prepared {
             pairs: config.data.pairs(config.train.seed)?,
             config,
