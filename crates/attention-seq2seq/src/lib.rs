@@ -23,6 +23,7 @@ mod data;
 mod device;
 mod error;
 mod file;
+mod memory;
 mod metrics;
 mod model;
 mod run;

@@ -274,7 +274,7 @@ fn values_with_a_mean_cost_little_precision() {
 #[test]
 fn many_keys_cost_little_precision() {
     let additive = [0.1, 0.5].map(Score::Additive);
-    let points = [(200, 1), (200, 12), (1100, 1), (1100, 3)].map(|(keys, queries)| {
+    let points = [(200, 12), (1100, 1)].map(|(keys, queries)| {
         let grid = Point::all(&additive, &[0.0, 3.0], &[0.1, 1.0]);
         let of_queries = grid
             .into_iter()

@@ -1,145 +1,22 @@
 //! The encoder-decoder with attention, generic over the attention of `attention-core`.
 
+mod config;
 mod decoder;
 mod encoder;
 mod gates;
 
+pub use config::Seq2SeqConfig;
 pub use decoder::{Decoder, DecoderConfig};
 pub use encoder::{Encoded, Encoder, EncoderConfig};
 
-use attention_core::recurrent::CellKind;
 use attention_core::{Mask, Memory, StatefulAttention};
-use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::tensor::{DType, Int, Tensor};
 
 use crate::batch::{Batch, Source};
-use crate::error::Error;
 use crate::vocab::Vocab;
 
 use decoder::DecoderState;
-
-/// Configuration of a [`Seq2Seq`] model.
-///
-/// ```
-/// use attention_seq2seq::{AttentionKind, Seq2SeqConfig, Source};
-/// use burn::tensor::Device;
-///
-/// let device = Device::flex();
-/// let config = Seq2SeqConfig::new(13, 11).with_hidden_size(8);
-/// let model = config.init(AttentionKind::Additive.init(&config, &device), &device);
-///
-/// let source = Source::new([&[5, 4, 6][..], &[7]], &device);
-/// let translation = model.greedy(&source, 9, true);
-/// assert!(translation.tokens.iter().all(|tokens| tokens.len() <= 9));
-/// assert_eq!(translation.weights[0].dims(), [2, 3]);
-/// ```
-#[derive(Config, Debug, PartialEq)]
-pub struct Seq2SeqConfig {
-    /// The number of source tokens.
-    pub source_vocab_size: usize,
-    /// The number of target tokens.
-    pub target_vocab_size: usize,
-    /// The feature dimension of a token's embedding, on both sides.
-    #[config(default = 32)]
-    pub embedding_size: usize,
-    /// The feature dimension of a state, of encoder and decoder.
-    #[config(default = 128)]
-    pub hidden_size: usize,
-    /// The number of recurrent layers, of encoder and decoder.
-    #[config(default = 1)]
-    pub layers: usize,
-    /// Whether the encoder reads the source in both directions.
-    #[config(default = true)]
-    pub bidirectional: bool,
-    /// The probability to drop an attention weight or an output feature while training.
-    #[config(default = 0.0)]
-    pub dropout: f64,
-    /// What the recurrent layers compute in a step.
-    #[config(default = "CellKind::Gru")]
-    pub cell: CellKind,
-}
-
-impl Seq2SeqConfig {
-    /// Checks the settings, with an error of one line where [`init`](Self::init) would panic.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for the first setting that is out of its range.
-    pub(crate) fn check(&self) -> crate::error::Result<()> {
-        let sizes = [
-            ("the embedding size", self.embedding_size),
-            ("the hidden size", self.hidden_size),
-            ("the number of layers", self.layers),
-        ];
-        for (what, size) in sizes {
-            if size == 0 {
-                return Err(Error::config(what, "at least 1", size));
-            }
-        }
-        if self.bidirectional && !self.hidden_size.is_multiple_of(2) {
-            let expected = "even, half for each direction of the encoder";
-            let found = self.hidden_size;
-            return Err(Error::config("the hidden size", expected, found));
-        }
-        if !(0.0..1.0).contains(&self.dropout) {
-            let expected = "at least 0 and less than 1";
-            return Err(Error::config("the dropout", expected, self.dropout));
-        }
-        Ok(())
-    }
-
-    /// A model with new random parameters, whose decoder attends to the source with `attention`.
-    ///
-    /// Queries, keys and values are of `hidden_size`, and contexts have to be. [`AttentionKind::init`] makes the
-    /// attentions that the program offers; any other will do:
-    ///
-    /// ```
-    /// use attention_core::{Attention, ScoreKernel, ScoringFunction};
-    /// use attention_seq2seq::Seq2SeqConfig;
-    /// use burn::module::Module;
-    /// use burn::tensor::Device;
-    ///
-    /// /// `q . k`, without a scale.
-    /// #[derive(Module, Debug)]
-    /// struct PlainDot {}
-    ///
-    /// impl ScoringFunction for PlainDot {
-    ///     fn kernel(&self) -> ScoreKernel {
-    ///         ScoreKernel::Dot { scale: Some(1.0) }
-    ///     }
-    /// }
-    ///
-    /// let config = Seq2SeqConfig::new(12, 12).with_hidden_size(8);
-    /// let model = config.init(Attention::new(PlainDot {}, 0.0), &Device::flex());
-    /// ```
-    ///
-    /// [`AttentionKind::init`]: crate::attention::AttentionKind::init
-    ///
-    /// # Panics
-    /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
-    pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Seq2Seq<A> {
-        let encoder = EncoderConfig::new(
-            self.source_vocab_size,
-            self.embedding_size,
-            self.hidden_size,
-        )
-        .with_layers(self.layers)
-        .with_bidirectional(self.bidirectional)
-        .with_cell(self.cell);
-        let decoder = DecoderConfig::new(
-            self.target_vocab_size,
-            self.embedding_size,
-            self.hidden_size,
-        )
-        .with_layers(self.layers)
-        .with_dropout(self.dropout)
-        .with_cell(self.cell);
-        Seq2Seq {
-            encoder: encoder.init(device),
-            decoder: decoder.init(attention, device),
-        }
-    }
-}
 
 /// An encoder and a decoder with attention between them, generic over the attention.
 ///

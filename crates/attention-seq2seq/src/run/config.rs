@@ -6,9 +6,13 @@ use serde::{Deserialize, Serialize};
 use super::DataSource;
 use crate::attention::{AnyAttention, AttentionKind};
 use crate::data::Pair;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::memory;
 use crate::model::{Seq2Seq, Seq2SeqConfig};
 use crate::train::TrainConfig;
+
+/// The most tokens of an output.
+const MOST_OUTPUT: usize = 1_000_000;
 
 /// The version of the settings file.
 pub(super) const FORMAT: u32 = 2;
@@ -75,7 +79,27 @@ impl RunConfig {
     /// [`Error::Config`](crate::Error::Config) for the first setting that is out of its range.
     pub fn check(&self) -> Result<()> {
         self.train.check()?;
-        self.model.check()
+        self.model.check()?;
+        if self.max_len > MOST_OUTPUT {
+            let expected = format!("at most {MOST_OUTPUT} tokens");
+            return Err(Error::config(
+                "the length of outputs",
+                &expected,
+                self.max_len,
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that the model can be trained in this machine's memory, as far as the system tells how much is free: its
+    /// parameters, their gradients and the two moments of each. On a GPU they are in its memory, not in this one.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if it cannot.
+    pub fn check_memory(&self) -> Result<()> {
+        const BYTES_OF_PARAMETER: f64 = 16.0;
+        let what = "the memory of the model in training";
+        memory::check(what, BYTES_OF_PARAMETER * self.model.parameters())
     }
 
     /// A model of these settings, with new random parameters.

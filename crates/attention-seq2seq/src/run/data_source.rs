@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{Pairs, check_counts, split_holdout};
 use crate::error::Result;
+use crate::memory;
 use crate::tasks::Task;
 use crate::tokens::Tokenization;
 use crate::tsv::{TsvOptions, load_tsv};
@@ -48,10 +49,17 @@ impl DataSource {
     /// Generates or reads the pairs. The seed decides which are generated or held out.
     ///
     /// # Errors
-    /// If a file is missing, a line of it is not a pair, or there are no pairs to learn from or to validate on.
+    /// If a file is missing, a line of it is not a pair, there are no pairs to learn from or to validate on, or those of
+    /// a task do not fit into the memory that is free.
     pub fn pairs(&self, seed: u64) -> Result<Pairs> {
         let pairs = match self {
-            Self::Task { task, train, valid } => task.train_valid(*train, *valid, seed),
+            Self::Task { task, train, valid } => {
+                // Two vectors of short strings each.
+                const BYTES_OF_PAIR: f64 = 2048.0;
+                let count = *train as f64 + *valid as f64;
+                memory::check("the memory of the pairs", BYTES_OF_PAIR * count)?;
+                task.train_valid(*train, *valid, seed)
+            }
             Self::Tsv {
                 train,
                 valid: Some(valid),

@@ -151,7 +151,6 @@ impl RunDir {
         }
         let config: RunConfig = load_json(self.config_file())?;
         config
-            .model
             .check()
             .map_err(|error| Error::unusable(&self.config_file(), error))?;
         Ok(config)

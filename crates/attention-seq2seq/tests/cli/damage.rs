@@ -14,7 +14,7 @@ fn a_damaged_model_is_an_error_of_one_line() {
         fs::write(file, &content[..bytes]).unwrap();
     }
     type Damage = fn(&Path);
-    let damages: [(Damage, &str); 19] = [
+    let damages: [(Damage, &str); 21] = [
         (|run| cut(&run.join("model.bpk"), 0), "run/model.bpk: "),
         (|run| cut(&run.join("model.bpk"), 7), "run/model.bpk: "),
         (|run| cut(&run.join("model.bpk"), 900), "run/model.bpk: "),
@@ -63,6 +63,26 @@ fn a_damaged_model_is_an_error_of_one_line() {
         (
             |run| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 0"),
             "run/run.json: the number of layers: expected at least 1, found 0",
+        ),
+        (
+            |run| {
+                replace(
+                    &run.join("run.json"),
+                    "\"layers\": 1",
+                    "\"layers\": 100000000000",
+                )
+            },
+            "run/run.json: the number of layers: expected at most 1024, found 100000000000",
+        ),
+        (
+            |run| {
+                replace(
+                    &run.join("run.json"),
+                    "\"max_len\": 27",
+                    "\"max_len\": 18446744073709551615",
+                )
+            },
+            "run/run.json: the length of outputs: expected at most 1000000 tokens, found 18446744073709551615",
         ),
         (
             |run| {

@@ -129,6 +129,33 @@ fn bad_settings_of_training_leave_nothing_behind() {
             &["reverse", "--valid-pairs", "0"],
             "there are no validation pairs; ",
         ),
+        (
+            &["reverse", "--hidden", "100000000000"],
+            "the model: expected at most 1e13 parameters, found some ",
+        ),
+        (
+            &["reverse", "--embedding", "18446744073709551615"],
+            "the model: expected at most 1e13 parameters, found some ",
+        ),
+        (
+            &["reverse", "--layers", "100000000000"],
+            "the number of layers: expected at most 1024, found 100000000000",
+        ),
+        #[cfg(target_os = "linux")]
+        (
+            &["reverse", "--hidden", "600000"],
+            "the memory of the model in training: expected at most the ",
+        ),
+        #[cfg(target_os = "linux")]
+        (
+            &["reverse", "--train-pairs", "1000000000000"],
+            "the memory of the pairs: expected at most the ",
+        ),
+        #[cfg(target_os = "linux")]
+        (
+            &["reverse", "--valid-pairs", "1000000000000"],
+            "the memory of the pairs: expected at most the ",
+        ),
         (&["--data", "none.tsv"], "cannot read none.tsv: "),
         (&["--data", "."], "cannot read .: "),
         (

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use attention_core::is_in_host_memory;
 use attention_seq2seq::{
     AnyAttention, DataSource, Error, Pair, Pairs, Result, RunConfig, RunDir, Seq2SeqConfig, Task,
     TrainConfig, Trained, Training, Translator, TsvOptions, Vocabs, group_by_source,
@@ -48,6 +49,9 @@ impl TrainArgs {
         };
         let device = self.machine.open()?;
         let config = &prepared.config;
+        if is_in_host_memory(&device) {
+            config.check_memory()?;
+        }
         device.seed(config.train.seed_after(prepared.resume_from));
         say_to_anyone(format_args!(
             "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",

@@ -1,0 +1,200 @@
+//! The configuration of a model.
+
+use attention_core::StatefulAttention;
+use attention_core::recurrent::CellKind;
+use burn::config::Config;
+use burn::tensor::Device;
+
+use super::{DecoderConfig, EncoderConfig, Seq2Seq};
+use crate::error::Error;
+
+/// The most layers of a model.
+const MOST_LAYERS: usize = 1024;
+
+/// The most parameters of a model: more than any machine holds.
+const MOST_PARAMETERS: f64 = 1e13;
+
+/// Configuration of a [`Seq2Seq`] model.
+///
+/// ```
+/// use attention_seq2seq::{AttentionKind, Seq2SeqConfig, Source};
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let config = Seq2SeqConfig::new(13, 11).with_hidden_size(8);
+/// let model = config.init(AttentionKind::Additive.init(&config, &device), &device);
+///
+/// let source = Source::new([&[5, 4, 6][..], &[7]], &device);
+/// let translation = model.greedy(&source, 9, true);
+/// assert!(translation.tokens.iter().all(|tokens| tokens.len() <= 9));
+/// assert_eq!(translation.weights[0].dims(), [2, 3]);
+/// ```
+#[derive(Config, Debug, PartialEq)]
+pub struct Seq2SeqConfig {
+    /// The number of source tokens.
+    pub source_vocab_size: usize,
+    /// The number of target tokens.
+    pub target_vocab_size: usize,
+    /// The feature dimension of a token's embedding, on both sides.
+    #[config(default = 32)]
+    pub embedding_size: usize,
+    /// The feature dimension of a state, of encoder and decoder.
+    #[config(default = 128)]
+    pub hidden_size: usize,
+    /// The number of recurrent layers, of encoder and decoder.
+    #[config(default = 1)]
+    pub layers: usize,
+    /// Whether the encoder reads the source in both directions.
+    #[config(default = true)]
+    pub bidirectional: bool,
+    /// The probability to drop an attention weight or an output feature while training.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+    /// What the recurrent layers compute in a step.
+    #[config(default = "CellKind::Gru")]
+    pub cell: CellKind,
+}
+
+impl Seq2SeqConfig {
+    /// Checks the settings, with an error of one line where [`init`](Self::init) would panic.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first setting that is out of its range.
+    pub(crate) fn check(&self) -> crate::error::Result<()> {
+        let sizes = [
+            ("the embedding size", self.embedding_size),
+            ("the hidden size", self.hidden_size),
+            ("the number of layers", self.layers),
+        ];
+        for (what, size) in sizes {
+            if size == 0 {
+                return Err(Error::config(what, "at least 1", size));
+            }
+        }
+        if self.layers > MOST_LAYERS {
+            let expected = format!("at most {MOST_LAYERS}");
+            return Err(Error::config(
+                "the number of layers",
+                &expected,
+                self.layers,
+            ));
+        }
+        if self.bidirectional && !self.hidden_size.is_multiple_of(2) {
+            let expected = "even, half for each direction of the encoder";
+            let found = self.hidden_size;
+            return Err(Error::config("the hidden size", expected, found));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            let expected = "at least 0 and less than 1";
+            return Err(Error::config("the dropout", expected, self.dropout));
+        }
+        if self.parameters() > MOST_PARAMETERS {
+            let expected = format!("at most {MOST_PARAMETERS:e} parameters");
+            let found = format!("some {:.1e}", self.parameters());
+            return Err(Error::config("the model", &expected, found));
+        }
+        Ok(())
+    }
+
+    /// About the number of parameters, those of the attention left out. It may be beyond any integer.
+    pub(crate) fn parameters(&self) -> f64 {
+        let [embedding, hidden, layers] =
+            [self.embedding_size, self.hidden_size, self.layers].map(|size| size as f64);
+        let vocabs = [self.source_vocab_size, self.target_vocab_size].map(|size| size as f64);
+        let gates = match self.cell {
+            CellKind::Gru => 3.0,
+            CellKind::Lstm => 4.0,
+        };
+        let layer = |input: f64, size: f64| gates * size * (input + size + 2.0);
+        let stack = |input: f64, directions: f64| {
+            let size = hidden / directions;
+            directions * (layer(input, size) + (layers - 1.0) * layer(hidden, size))
+        };
+        let encoder = stack(embedding, if self.bidirectional { 2.0 } else { 1.0 });
+        let decoder = stack(embedding + hidden, 1.0) + layers * hidden * (hidden + 1.0);
+        let output = (2.0 * hidden + 1.0) * vocabs[1];
+        embedding * (vocabs[0] + vocabs[1]) + encoder + decoder + output
+    }
+
+    /// A model with new random parameters, whose decoder attends to the source with `attention`.
+    ///
+    /// Queries, keys and values are of `hidden_size`, and contexts have to be. [`AttentionKind::init`] makes the
+    /// attentions that the program offers; any other will do:
+    ///
+    /// ```
+    /// use attention_core::{Attention, ScoreKernel, ScoringFunction};
+    /// use attention_seq2seq::Seq2SeqConfig;
+    /// use burn::module::Module;
+    /// use burn::tensor::Device;
+    ///
+    /// /// `q . k`, without a scale.
+    /// #[derive(Module, Debug)]
+    /// struct PlainDot {}
+    ///
+    /// impl ScoringFunction for PlainDot {
+    ///     fn kernel(&self) -> ScoreKernel {
+    ///         ScoreKernel::Dot { scale: Some(1.0) }
+    ///     }
+    /// }
+    ///
+    /// let config = Seq2SeqConfig::new(12, 12).with_hidden_size(8);
+    /// let model = config.init(Attention::new(PlainDot {}, 0.0), &Device::flex());
+    /// ```
+    ///
+    /// [`AttentionKind::init`]: crate::attention::AttentionKind::init
+    ///
+    /// # Panics
+    /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
+    pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Seq2Seq<A> {
+        let encoder = EncoderConfig::new(
+            self.source_vocab_size,
+            self.embedding_size,
+            self.hidden_size,
+        )
+        .with_layers(self.layers)
+        .with_bidirectional(self.bidirectional)
+        .with_cell(self.cell);
+        let decoder = DecoderConfig::new(
+            self.target_vocab_size,
+            self.embedding_size,
+            self.hidden_size,
+        )
+        .with_layers(self.layers)
+        .with_dropout(self.dropout)
+        .with_cell(self.cell);
+        Seq2Seq {
+            encoder: encoder.init(device),
+            decoder: decoder.init(attention, device),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::module::Module;
+
+    use super::*;
+    use crate::attention::AttentionKind;
+    use crate::device::test_device;
+
+    #[test]
+    fn parameters_are_those_of_the_model_without_its_attention() {
+        let device = test_device();
+        for (layers, bidirectional, cell) in [
+            (1, true, CellKind::Gru),
+            (3, true, CellKind::Gru),
+            (2, false, CellKind::Gru),
+            (1, false, CellKind::Lstm),
+            (2, true, CellKind::Lstm),
+        ] {
+            let config = Seq2SeqConfig::new(13, 11)
+                .with_embedding_size(5)
+                .with_hidden_size(6)
+                .with_layers(layers)
+                .with_bidirectional(bidirectional)
+                .with_cell(cell);
+            let model = config.init(AttentionKind::Dot.init(&config, &device), &device);
+            assert_eq!(model.num_params() as f64, config.parameters(), "{config}");
+        }
+    }
+}
