@@ -27,6 +27,38 @@ pub struct Pairs {
     pub valid: Vec<Pair>,
 }
 
+impl Pairs {
+    /// A checksum of all tokens in their order (CRC-32), which tells other pairs from these.
+    ///
+    /// ```
+    /// use attention_seq2seq::Task;
+    ///
+    /// let pairs = Task::Reverse.train_valid(10, 2, 1);
+    /// assert_eq!(pairs.checksum(), Task::Reverse.train_valid(10, 2, 1).checksum());
+    /// assert_ne!(pairs.checksum(), Task::Reverse.train_valid(10, 2, 2).checksum());
+    /// ```
+    pub fn checksum(&self) -> u32 {
+        // Bytes that no text has.
+        const TOKEN: u8 = 0xfd;
+        const SEQUENCE: u8 = 0xfe;
+        const SIDE: u8 = 0xff;
+        let mut hasher = crc32fast::Hasher::new();
+        for pairs in [&self.train, &self.valid] {
+            for pair in pairs {
+                for tokens in [&pair.source, &pair.target] {
+                    for token in tokens {
+                        hasher.update(token.as_bytes());
+                        hasher.update(&[TOKEN]);
+                    }
+                    hasher.update(&[SEQUENCE]);
+                }
+            }
+            hasher.update(&[SIDE]);
+        }
+        hasher.finalize()
+    }
+}
+
 /// Refuses to train on nothing, or to validate on nothing.
 ///
 /// # Errors

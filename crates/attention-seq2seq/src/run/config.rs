@@ -36,6 +36,9 @@ pub struct RunConfig {
     pub train: TrainConfig,
     /// The pairs to learn from and to validate on.
     pub data: DataSource,
+    /// The [checksum](crate::Pairs::checksum) of these pairs, where it is known.
+    #[serde(default)]
+    pub data_checksum: Option<u32>,
     /// The number of tokens after which an output is cut off.
     pub max_len: usize,
 }
@@ -69,6 +72,7 @@ impl RunConfig {
             model,
             train: TrainConfig::default(),
             data,
+            data_checksum: None,
             max_len: longest + longest / 4 + 2,
         }
     }

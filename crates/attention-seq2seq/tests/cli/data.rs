@@ -7,7 +7,7 @@ use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 
-use crate::program::{fail, run_with_usage_error, succeed, train_args};
+use crate::program::{epochs, fail, run_with_usage_error, succeed, train_args};
 use crate::support;
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
@@ -170,4 +170,45 @@ fn a_seed_decides_everything_on_one_thread() {
     let again = train("again", "3");
     assert!(first == again, "the same seed, another model");
     assert!(first.0 != train("other", "4").0, "the seed decides nothing");
+}
+
+#[test]
+fn a_run_goes_on_with_other_data_only_when_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines: Vec<String> = (0..40).map(|n| format!("{n:04b}\t{n:03o}")).collect();
+    fs::write(folder.join("pairs.tsv"), lines.join("\n")).unwrap();
+    let args = [
+        "train",
+        "--data",
+        "pairs.tsv",
+        "--out",
+        "run",
+        "--hidden",
+        "8",
+        "--epochs",
+        "1",
+    ];
+    succeed(folder, &args);
+    let resume = ["train", "--resume", "--out", "run", "--epochs"];
+    assert_eq!(
+        epochs(&succeed(folder, &[&resume[..], &["2"]].concat())),
+        ["2/2"]
+    );
+
+    // The same tokens in other pairs.
+    fs::write(folder.join("pairs.tsv"), lines[..39].join("\n")).unwrap();
+    let third = [&resume[..], &["3"]].concat();
+    fail(
+        folder,
+        &third,
+        "the pairs of the run in run: expected those of its first epoch",
+    );
+    let told = [&third[..], &["--data", "pairs.tsv"]].concat();
+    assert_eq!(epochs(&succeed(folder, &told)), ["3/3"]);
+    // From here on these are its pairs.
+    assert_eq!(
+        epochs(&succeed(folder, &[&resume[..], &["4"]].concat())),
+        ["4/4"]
+    );
 }

@@ -183,6 +183,7 @@ impl TrainArgs {
         let config = RunConfig {
             attention: self.attention,
             train,
+            data_checksum: Some(pairs.checksum()),
             ..RunConfig::new(model, data, &pairs.train)
         };
         config.check()?;
@@ -213,8 +214,23 @@ impl TrainArgs {
         train.learning_rate = self.learning_rate.unwrap_or(train.learning_rate);
         train.patience = self.patience.unwrap_or(train.patience);
         config.check()?;
+        let pairs = config.data.pairs(config.train.seed)?;
+        let checksum = pairs.checksum();
+        if self.data.is_none()
+            && config
+                .data_checksum
+                .is_some_and(|before| before != checksum)
+        {
+            return Err(Error::Config {
+                what: format!("the pairs of the run in {}", run.path().display()),
+                expected: "those of its first epoch (--data takes what the file holds now)"
+                    .to_string(),
+                found: "others".to_string(),
+            });
+        }
+        config.data_checksum = Some(checksum);
         Ok(Prepared {
-            pairs: config.data.pairs(config.train.seed)?,
+            pairs,
             config,
             vocabs,
             resume_from: run.checkpoints().last().copied(),
