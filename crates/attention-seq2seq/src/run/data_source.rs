@@ -49,8 +49,8 @@ impl DataSource {
     /// Generates or reads the pairs. The seed decides which are generated or held out.
     ///
     /// # Errors
-    /// If a file is missing, a line of it is not a pair, there are no pairs to learn from or to validate on, or those of
-    /// a task do not fit into the memory that is free.
+    /// If a file is missing, a line of it is not a pair, there are no pairs to learn from or to validate on, or those
+    /// of a task do not fit into the memory that is free.
     pub fn pairs(&self, seed: u64) -> Result<Pairs> {
         let pairs = match self {
             Self::Task { task, train, valid } => {

@@ -56,8 +56,8 @@ impl RunDir {
         self.config_file().exists()
     }
 
-    /// Makes the folder, if need be, and keeps others from writing into it. [`Training`](crate::Training) does not lock:
-    /// who makes room for a run, begins or resumes one holds the lock until it has ended.
+    /// Makes the folder, if need be, and keeps others from writing into it. [`Training`](crate::Training) does not
+    /// lock: who makes room for a run, begins or resumes one holds the lock until it has ended.
     ///
     /// # Errors
     /// [`Error::Config`] if another process, or another lock of this one, has it; [`Error::Io`] if the file system
