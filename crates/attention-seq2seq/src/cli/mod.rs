@@ -166,6 +166,23 @@ pub(crate) fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// An error as one line of a length that can be read, whatever names and tokens are in it.
+pub(crate) fn one_line(error: &Error) -> String {
+    const MOST: usize = 600;
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().collect(),
+        false => c.to_string(),
+    };
+    let line: Vec<char> = error.to_string().chars().take(1 << 20).collect();
+    let shown = |chars: &[char]| chars.iter().copied().map(escape).collect::<String>();
+    if line.len() <= MOST {
+        return shown(&line);
+    }
+    // What is wrong stands at either end.
+    let (head, tail) = (&line[..MOST / 2], &line[line.len() - MOST / 2..]);
+    format!("{} .. {}", shown(head), shown(tail))
+}
+
 /// Reads the command line and runs its command.
 pub(crate) fn run() -> Result<ExitCode> {
     match Cli::parse().command {
@@ -176,4 +193,32 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Devices(args) => args.run()?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_path(path: &str) -> String {
+        one_line(&Error::Io {
+            action: "read",
+            path: path.into(),
+            source: ErrorKind::NotFound.into(),
+        })
+    }
+
+    #[test]
+    fn an_error_is_one_line_of_bounded_length() {
+        assert_eq!(
+            of_path("a\nb\u{1b}[31m"),
+            "cannot read a\\nb\\u{1b}[31m: entity not found"
+        );
+        let long = of_path(&"x".repeat(100_000));
+        assert_eq!(long.chars().count(), 604);
+        assert!(long.starts_with("cannot read xxx"), "{long}");
+        assert!(
+            long.contains("xxx .. xxx") && long.ends_with("x: entity not found"),
+            "{long}"
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
 use burn::train::metric::{MetricDefinition, MetricId, NumericEntry};
@@ -12,7 +12,14 @@ use burn::train::renderer::{
 };
 use burn::train::{Interrupter, LearnerSummary};
 
-/// Progress on the standard output: one line for each epoch, and on a terminal a bar for the epoch in hand.
+/// What every terminal shows in one row.
+const WIDTH: usize = 79;
+
+/// A log has a line at least as often.
+const PERIOD: Duration = Duration::from_secs(30);
+
+/// Progress on the standard output: one line for each epoch; of the epoch in hand a bar on a terminal, elsewhere a line
+/// now and then.
 pub(super) struct PlainProgress {
     names: HashMap<MetricId, String>,
     train: Means,
@@ -22,6 +29,8 @@ pub(super) struct PlainProgress {
     split: String,
     batches: usize,
     started: Instant,
+    /// When the last line was printed.
+    printed: Instant,
     live: bool,
     interrupter: Interrupter,
 }
@@ -38,7 +47,9 @@ impl PlainProgress {
             split: String::new(),
             batches: 0,
             started: Instant::now(),
-            live: std::io::stdout().is_terminal(),
+            printed: Instant::now(),
+            live: std::io::stdout().is_terminal()
+                && std::env::var_os("TERM").is_none_or(|name| name != "dumb"),
             interrupter,
         }
     }
@@ -47,25 +58,39 @@ impl PlainProgress {
         self.names.get(id).cloned().unwrap_or_default()
     }
 
-    fn show_live(&self, done: usize) {
-        if !self.live || self.batches == 0 {
+    fn show(&mut self, done: usize) {
+        if self.batches == 0 || !(self.live || self.printed.elapsed() >= PERIOD) {
             return;
         }
-        const WIDTH: usize = 24;
-        let filled = WIDTH * done / self.batches;
-        let bar = "=".repeat(filled) + &" ".repeat(WIDTH - filled);
+        // Training goes on if the output is closed.
+        let mut output = std::io::stdout();
+        let _ = if self.live {
+            write!(output, "\r\x1b[K{}", self.row(done))
+        } else {
+            self.printed = Instant::now();
+            writeln!(output, "{}", self.row(done))
+        };
+        let _ = output.flush();
+    }
+
+    /// Where the epoch is.
+    fn row(&self, done: usize) -> String {
+        const BAR: usize = 16;
+        let filled = BAR * done / self.batches;
+        let bar = "=".repeat(filled) + &" ".repeat(BAR - filled);
         let values = match self.split.as_str() {
             "valid" => self.valid.describe(),
             _ => self.train.describe(),
         };
-        // Training goes on if the output is closed.
-        let mut output = std::io::stdout();
-        let _ = write!(
-            output,
-            "\r\x1b[Kepoch {:>2}/{} {} [{bar}] {done}/{}  {values}",
-            self.epoch, self.epochs, self.split, self.batches
-        );
-        let _ = output.flush();
+        let Self {
+            epoch,
+            epochs,
+            split,
+            batches,
+            ..
+        } = self;
+        let row = format!("epoch {epoch:>2}/{epochs} {split} [{bar}] {done}/{batches}  {values}");
+        row.chars().take(WIDTH).collect()
     }
 
     fn clear_live(&self) {
@@ -168,7 +193,7 @@ impl TrainingProgressLogger for PlainProgress {
     }
 
     fn update_split(&mut self, items_processed: usize) {
-        self.show_live(items_processed);
+        self.show(items_processed);
     }
 
     fn update_epoch(&mut self, epoch: usize) {
@@ -185,6 +210,7 @@ impl TrainingProgressLogger for PlainProgress {
             self.train.describe(),
             self.valid.describe(),
         );
+        self.printed = Instant::now();
         self.epoch = epoch + 1;
     }
 
@@ -216,5 +242,47 @@ impl MetricsRenderer for PlainProgress {
     fn register_metric(&mut self, definition: MetricDefinition) {
         self.names
             .insert(definition.metric_id, definition.name.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_fits_into_a_terminal() {
+        let mut progress = PlainProgress::new(Interrupter::new());
+        progress.start(3, 2, None, None);
+        progress.start_split("Train", 375);
+        progress
+            .train
+            .add("Loss".to_string(), &NumericEntry::Value(0.123));
+        let row = progress.row(75);
+        assert!(
+            row.starts_with("epoch  2/3 train [===             ] 75/375  loss 0.1230"),
+            "{row}"
+        );
+        for name in ["Exact match", "CER", "Another", "And another"] {
+            progress
+                .train
+                .add(name.to_string(), &NumericEntry::Value(99.0));
+        }
+        assert_eq!(progress.row(375).chars().count(), WIDTH);
+    }
+
+    #[test]
+    fn a_log_has_a_line_now_and_then() {
+        let mut progress = PlainProgress::new(Interrupter::new());
+        progress.live = false;
+        progress.start_split("train", 10);
+        let before = progress.printed;
+        progress.show(1);
+        assert_eq!(progress.printed, before, "too early");
+        let Some(long_ago) = before.checked_sub(PERIOD) else {
+            return; // The machine was just switched on.
+        };
+        progress.printed = long_ago;
+        progress.show(2);
+        assert!(progress.printed >= before);
     }
 }

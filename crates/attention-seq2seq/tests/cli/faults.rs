@@ -5,7 +5,8 @@ use std::fs;
 use attention_seq2seq::{Error, compiled_in_devices, open_device};
 
 use crate::program::{
-    bad, fail, files, run_with_usage_error, succeed, text, train_args, trained, translate_lines,
+    self, bad, fail, files, run_with_usage_error, succeed, text, train_args, trained,
+    translate_lines,
 };
 
 /// A device that this build does not have.
@@ -279,5 +280,25 @@ fn bad_inputs_of_a_model_are_errors_of_one_line() {
             "the lines before are translated"
         );
         bad(&["translate"], output, message);
+    }
+}
+
+#[test]
+fn an_error_is_one_line_that_can_be_read() {
+    let (run, _) = trained();
+    let long = "y".repeat(100_000);
+    for (args, message) in [
+        (
+            &["eval", "--model", "a\nb"][..],
+            "a\\nb: no trained model is there",
+        ),
+        (
+            &["translate", "--model", ".", &format!("ab{long}é")],
+            "unknown",
+        ),
+    ] {
+        let output = program::run(run, args);
+        assert!(output.stderr.len() < 1000, "{} bytes", output.stderr.len());
+        bad(args, output, message);
     }
 }

@@ -144,9 +144,10 @@ pub(crate) fn replace(file: &Path, from: &str, to: &str) {
     fs::write(file, text.replacen(from, to, 1)).unwrap();
 }
 
-/// The numbers of the epochs that were trained, as "3/4".
+/// The numbers of the epochs that were trained, as "3/4". In one that takes long there are lines of another kind.
 pub(crate) fn epochs(stdout: &str) -> Vec<&str> {
-    let lines = stdout.lines().filter_map(|line| line.strip_prefix("epoch"));
+    let ended = stdout.lines().filter(|line| line.contains("  train: "));
+    let lines = ended.filter_map(|line| line.strip_prefix("epoch"));
     lines
         .filter_map(|line| line.split_whitespace().next())
         .collect()
