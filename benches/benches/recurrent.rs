@@ -7,7 +7,7 @@ use std::io;
 
 use attention_benches::baselines::Baselines;
 use attention_benches::compare::{Candidate, Local, compare};
-use attention_benches::machine::limit_threads;
+use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
 use attention_benches::tensors::{Call, call_of, numbers, random};
@@ -27,11 +27,7 @@ type Layer = Box<dyn Fn(Tensor<3>) -> Tensor<3>>;
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
-    // As a step of training: on one of the threads that compute.
-    match threads {
-        1 => run(threads),
-        _ => rayon::scope(|_| run(threads)),
-    }
+    among_threads(threads, || run(threads))
 }
 
 fn run(threads: usize) -> io::Result<()> {

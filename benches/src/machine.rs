@@ -28,6 +28,14 @@ pub fn limit_threads() -> usize {
     threads
 }
 
+/// Runs `work` as a step of training is run: on one of `threads` threads that compute.
+pub fn among_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    match threads {
+        1 => work(),
+        _ => rayon::scope(|_| work()),
+    }
+}
+
 /// Whether glibc is told to keep freed memory instead of handing it back to the system and asking for it again: where
 /// the variable `ATTENTION_KEEP_MEMORY` is 1. By default the allocator is that of a program that sets nothing.
 ///

@@ -11,7 +11,7 @@ use std::io;
 
 use attention_benches::baselines::Baselines;
 use attention_benches::compare::{Candidate, Measured, compare};
-use attention_benches::machine::limit_threads;
+use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
 use serde_json::json;
@@ -20,11 +20,7 @@ use sizes::Sizes;
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
-    // As the program trains: on one of the threads that compute.
-    match threads {
-        1 => run(threads),
-        _ => rayon::scope(|_| run(threads)),
-    }
+    among_threads(threads, || run(threads))
 }
 
 fn run(threads: usize) -> io::Result<()> {

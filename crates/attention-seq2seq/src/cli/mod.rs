@@ -173,7 +173,7 @@ pub(crate) fn one_line(error: &Error) -> String {
         true => c.escape_default().collect(),
         false => c.to_string(),
     };
-    let line: Vec<char> = error.to_string().chars().take(1 << 20).collect();
+    let line: Vec<char> = error.to_string().chars().collect();
     let shown = |chars: &[char]| chars.iter().copied().map(escape).collect::<String>();
     if line.len() <= MOST {
         return shown(&line);

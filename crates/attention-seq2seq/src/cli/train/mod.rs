@@ -38,10 +38,8 @@ impl TrainArgs {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let run = RunDir::new(self.folder());
         // What is not there is not resumed, and no folder is made for it.
-        let lock = match self.resume && run.exists() {
-            true => Some(run.lock()?),
-            false => None,
-        };
+        let goes_on = self.resume && run.exists();
+        let lock = goes_on.then(|| run.lock()).transpose()?;
         let prepared = if self.resume {
             self.resume(&run)?
         } else {
