@@ -1,6 +1,5 @@
 //! Batches: examples of similar length, padded to the longest.
 
-use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::vocab::Vocab;
@@ -146,17 +145,6 @@ impl Batch {
     }
 }
 
-/// Makes a [`Batch`] of the examples that [`batches`] has put together.
-#[derive(Clone, Debug)]
-pub(crate) struct Seq2SeqBatcher;
-
-impl Batcher<Vec<Example>, Batch> for Seq2SeqBatcher {
-    fn batch(&self, items: Vec<Vec<Example>>, device: &Device) -> Batch {
-        let examples: Vec<Example> = items.into_iter().flatten().collect();
-        Batch::new(&examples, device)
-    }
-}
-
 /// Puts examples of similar length together, `batch_size` at a time, so that little is padding.
 pub(crate) fn batches(mut examples: Vec<Example>, batch_size: usize) -> Vec<Vec<Example>> {
     examples.sort_by_key(|example| (example.source.len(), example.target.len()));
@@ -206,11 +194,12 @@ mod tests {
 
     #[test]
     fn a_batch_shifts_targets_and_pads_to_the_longest() {
-        let groups = vec![
-            vec![example(&[4, 5, 6], &[7])],
-            vec![example(&[8], &[9, 4, 5]), example(&[6, 7], &[])],
+        let examples = [
+            example(&[4, 5, 6], &[7]),
+            example(&[8], &[9, 4, 5]),
+            example(&[6, 7], &[]),
         ];
-        let batch = Seq2SeqBatcher.batch(groups, &device());
+        let batch = Batch::new(&examples, &device());
         assert_eq!(
             rows(&batch.source.tokens),
             [[4, 5, 6], [8, 0, 0], [6, 7, 0]]

@@ -62,15 +62,6 @@ pub enum Error {
         hint: String,
     },
 
-    /// A file holds JSON, but no usable vocabulary.
-    #[error("{} holds no usable vocabulary: {reason}", .path.display())]
-    Vocab {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        reason: String,
-    },
-
     /// A file is not the JSON it should be.
     #[error("{} is not the expected JSON: {source}", .path.display())]
     Json {
@@ -149,6 +140,16 @@ impl Error {
         }
     }
 
+    /// The operating system's refusal.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
     /// A saved model, or a part of a checkpoint, that Burn cannot load.
     pub(crate) fn unusable(path: &Path, reason: impl std::fmt::Display) -> Self {
         Self::Checkpoint {
@@ -197,10 +198,6 @@ mod tests {
                 token: "a\nb".to_owned(),
                 position: 3,
                 hint: text(),
-            },
-            Error::Vocab {
-                path: path.clone(),
-                reason: text(),
             },
             Error::Json {
                 path: path.clone(),

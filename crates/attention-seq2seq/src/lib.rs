@@ -7,8 +7,8 @@
 //! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
 //! - Model: [`Seq2Seq`] is the encoder-decoder, generic over the attention; [`AttentionKind`] lists those that a saved
 //!   model can have.
-//! - Training: [`Training`] is the whole of it, with checkpoints, on `burn-train`; [`Trainee`] is for a loop of your
-//!   own.
+//! - Training: [`Training`] is the whole of it, with checkpoints; [`Trainee`] is for a loop of your own, or for
+//!   `burn-train`.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
 //! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
 //!
@@ -55,9 +55,9 @@ pub use model::{
 };
 
 // Training.
-pub use run::{DataSource, RunConfig, RunDir, RunLock};
+pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
 pub use train::{
-    Adam, ExactMatch, ExactMatchInput, StepOutput, TrainConfig, Trained, Trainee, Training,
+    Adam, ExactMatch, ExactMatchInput, StepOutput, TrainConfig, Trainee, Training, TrainingEnd,
 };
 
 // Translation.

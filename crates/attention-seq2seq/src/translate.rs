@@ -1,9 +1,8 @@
 //! Texts and tokens translated by a trained model.
 
-use std::path::Path;
-
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::store::ModuleRecord;
+use burn::tensor::{Bytes, Device};
 
 use crate::attention::AnyAttention;
 use crate::batch::Source;
@@ -51,40 +50,38 @@ pub struct Translator {
     model: Seq2Seq<AnyAttention>,
     config: RunConfig,
     vocabs: Vocabs,
+    epoch: usize,
+    is_chosen: bool,
     device: Device,
 }
 
 impl Translator {
-    /// Loads the model in `run`: the one that training left, or else the newest checkpoint.
+    /// Loads the model in `run`: the checkpoint that [`keep_best`](Self::keep_best) chose, or else the newest.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is none, or it does not fit its settings; [`Error::Vocab`], [`Error::Json`] or
-    /// [`Error::Io`] if another file of the run cannot be used.
+    /// [`Error::Checkpoint`] if there is none, it does not fit its settings or was changed; [`Error::Json`] or
+    /// [`Error::Io`] if a file of the run cannot be read.
     pub fn load(run: &RunDir, device: &Device) -> Result<Self> {
-        let file = run.model_file();
-        if file.exists() {
-            return Self::from_file(run, &file, device);
+        match run.model_file()? {
+            Some((_, epoch)) => Self::of_epoch(run, epoch, device),
+            None => {
+                let reason = "its training was stopped before the first checkpoint; train again with --resume";
+                Err(Error::unusable(run.path(), reason))
+            }
         }
-        if let Some(&epoch) = run.checkpoints().last() {
-            return Self::from_checkpoint(run, epoch, device);
-        }
-        run.load_config()?;
-        let reason =
-            "its training was stopped before the first checkpoint; train again with --resume";
-        Err(Error::unusable(run.path(), reason))
     }
 
-    /// Keeps the checkpoint with the best translations of `pairs` as the model of `run`, and returns its epoch; `None`
-    /// if there is no checkpoint.
+    /// Makes the checkpoint with the best translations of `pairs` the model of `run`, and returns its epoch; `None` if
+    /// there is no checkpoint.
     ///
     /// The best has the highest exact match, then the lowest token error rate; of equals, the newest counts.
     ///
     /// # Errors
-    /// As [`load`](Self::load), for each checkpoint; [`Error::Io`] if the model cannot be written.
+    /// As [`load`](Self::load), for each checkpoint; [`Error::Io`] if the choice cannot be written.
     pub fn keep_best(run: &RunDir, pairs: &[Pair], device: &Device) -> Result<Option<usize>> {
         let mut best = None;
-        for epoch in run.checkpoints() {
-            let errors = Self::from_checkpoint(run, epoch, device)?.errors(pairs);
+        for epoch in run.checkpoints()? {
+            let errors = Self::of_epoch(run, epoch, device)?.errors(pairs);
             let quality = (errors.exact_match(), -errors.token_error_rate());
             if best.is_none_or(|(known, _)| quality >= known) {
                 best = Some((quality, epoch));
@@ -92,29 +89,39 @@ impl Translator {
         }
         let best = best.map(|(_, epoch)| epoch);
         if let Some(epoch) = best {
-            run.keep_model(epoch)?;
+            run.choose_model(epoch)?;
         }
         Ok(best)
     }
 
-    /// Loads the model of one epoch's checkpoint.
-    fn from_checkpoint(run: &RunDir, epoch: usize, device: &Device) -> Result<Self> {
-        Self::from_file(run, &run.checkpoint_file("model", epoch), device)
-    }
-
-    /// Loads a model file. A checkpoint is one too: models are saved as they are trained.
-    fn from_file(run: &RunDir, file: &Path, device: &Device) -> Result<Self> {
+    /// Loads the model after one epoch.
+    fn of_epoch(run: &RunDir, epoch: usize, device: &Device) -> Result<Self> {
         let config = run.load_config()?;
         let vocabs = run.load_vocabs(&config.model)?;
-        let trainee = Trainee::new(config.init_model(device))
-            .try_load_file(file)
-            .map_err(|error| Error::unusable(file, error))?;
+        let bytes = Bytes::from_bytes_vec(run.read_model(epoch)?);
+        let trainee = Trainee::new(config.init_model(device));
+        let trainee = ModuleRecord::from_bytes(bytes)
+            .and_then(|record| trainee.try_load_record(record))
+            .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))?;
         Ok(Self {
             model: trainee.model.valid(),
             config,
             vocabs,
+            epoch,
+            is_chosen: run.is_chosen()?,
             device: device.clone(),
         })
+    }
+
+    /// The epoch of the model.
+    pub fn epoch(&self) -> usize {
+        self.epoch
+    }
+
+    /// Whether the model is the best of a training that ended, as [`keep_best`](Self::keep_best) chose it; else it is
+    /// the newest of one that goes on, or was killed.
+    pub fn is_chosen(&self) -> bool {
+        self.is_chosen
     }
 
     /// The settings that the model was trained with.

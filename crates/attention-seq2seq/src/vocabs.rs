@@ -1,10 +1,12 @@
 //! The vocabularies of a model: one for each side.
 
+use serde::{Deserialize, Serialize};
+
 use crate::batch::Example;
 use crate::data::Pair;
 use crate::vocab::Vocab;
 
-/// The vocabularies of source and target.
+/// The vocabularies of source and target. They are checked when they are read.
 ///
 /// ```
 /// use attention_seq2seq::{Pair, Tokenization::{Chars, Spaces}, Vocabs};
@@ -14,7 +16,7 @@ use crate::vocab::Vocab;
 /// let example = &vocabs.encode(&[pair])[0];
 /// assert_eq!(vocabs.target.decode(&example.target), ["K", "AE", "B"]);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vocabs {
     /// The tokens that the encoder reads.
     pub source: Vocab,

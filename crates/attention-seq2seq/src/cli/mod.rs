@@ -82,7 +82,7 @@ impl Machine {
 /// A trained model.
 #[derive(Args)]
 struct Model {
-    /// The folder that training left.
+    /// The folder of a training: its model is the best epoch, or the newest while training goes on.
     #[arg(long, value_name = "DIR", default_value = "runs/dates")]
     model: PathBuf,
     #[command(flatten)]
@@ -95,7 +95,15 @@ impl Model {
         let run = RunDir::new(&self.model);
         run.load_config()?;
         let device = self.machine.open()?;
-        Translator::load(&run, &device)
+        let translator = Translator::load(&run, &device)?;
+        if !translator.is_chosen() {
+            note(format_args!(
+                "note: the training in {} has not ended; this is its newest checkpoint, of epoch {}",
+                run.path().display(),
+                translator.epoch(),
+            ));
+        }
+        Ok(translator)
     }
 }
 

@@ -14,20 +14,9 @@ use crate::train::TrainConfig;
 /// The most tokens of an output.
 const MOST_OUTPUT: usize = 1_000_000;
 
-/// The version of the settings file.
-pub(super) const FORMAT: u32 = 2;
-
-/// The version that a settings file says it has, whatever else is in it.
-#[derive(Deserialize)]
-pub(super) struct Version {
-    pub(super) format: u32,
-}
-
 /// All settings of a run, as saved beside its model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunConfig {
-    /// The version of the settings file.
-    pub format: u32,
     /// The attention.
     pub attention: AttentionKind,
     /// The sizes of the model.
@@ -67,7 +56,6 @@ impl RunConfig {
         let targets = pairs.iter().map(|pair| pair.target.len());
         let longest = targets.max().unwrap_or(0);
         Self {
-            format: FORMAT,
             attention: AttentionKind::Additive,
             model,
             train: TrainConfig::default(),

@@ -1,26 +1,40 @@
-//! The folder of a training run: its settings, vocabularies, checkpoints and model.
+//! The folder of a training run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::config::{FORMAT, Version};
+use super::history::Epoch;
+use super::journal::{Journal, read_part, remove_unnamed};
+use super::manifest::{self, Manifest, NAME};
 use super::{RunConfig, RunLock};
 use crate::error::{Error, Result};
-use crate::file::{load_json, save_json, write_atomic};
 use crate::model::Seq2SeqConfig;
-use crate::vocab::Vocab;
 use crate::vocabs::Vocabs;
 
-/// The folder of a training run: settings, vocabularies, checkpoints, metrics and, in the end, the model.
+/// What runs of earlier versions have beside their checkpoints.
+const EARLIER: [&str; 6] = [
+    "train",
+    "valid",
+    "experiment.log",
+    "model.bpk",
+    "source.vocab.json",
+    "target.vocab.json",
+];
+
+/// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.
 ///
 /// | file | content |
 /// | --- | --- |
-/// | `run.json` | the settings, [`RunConfig`] |
-/// | `source.vocab.json`, `target.vocab.json` | the [`Vocabs`] |
-/// | `checkpoint/model-E.bpk`, `optim-E.bpk`, `scheduler-E.bpk` | the checkpoint after epoch `E` |
-/// | `train/`, `valid/`, `experiment.log` | metrics and log of `burn-train` |
-/// | `model.bpk` | the model, once a checkpoint was kept as such |
+/// | `run.json` | [`RunConfig`], figures, checkpoints with checksums, the model's epoch, [`Vocabs`] |
+/// | `checkpoint/model-E.bpk`, `optim-E.bpk` | model and optimizer after epoch `E` |
+/// | `attention.svg` | the attention weights of a validation pair, drawn by the program |
 /// | `lock` | nothing; who writes into the folder has it [locked](RunDir::lock) |
+///
+/// `run.json` is replaced by one rename, and names nothing that is not whole: a run that is killed anywhere, or whose
+/// disk is full, is the run of its last whole epoch. A file that was changed since is an error wherever it is read.
+///
+/// **The model** is the checkpoint that [`Translator::keep_best`](crate::Translator::keep_best) chose, as the program
+/// does when a training ends. Until then, and when training goes on, it is the newest.
 ///
 /// ```
 /// use attention_seq2seq::{DataSource, RunConfig, RunDir, Seq2SeqConfig, Task, Vocabs};
@@ -34,7 +48,7 @@ use crate::vocabs::Vocabs;
 /// let run = RunDir::new(folder.path().join("copy"));
 /// run.create(&RunConfig::new(model, data, &pairs.train), &vocabs)?;
 /// assert_eq!(run.load_config()?.train.epochs, 3);
-/// assert!(run.checkpoints().is_empty());
+/// assert!(run.checkpoints()?.is_empty());
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -63,28 +77,41 @@ impl RunDir {
     /// [`Error::Config`] if another process, or another lock of this one, has it; [`Error::Io`] if the file system
     /// refuses.
     pub fn lock(&self) -> Result<RunLock> {
-        fs::create_dir_all(&self.0).map_err(|error| self.io("create", error))?;
+        self.make()?;
         RunLock::take(&self.0)
     }
 
-    /// Makes the folder, and saves settings and vocabularies. What an earlier run left is removed by
-    /// [`vacate`](Self::vacate).
+    /// Makes the folder, if need be, and begins a run there, with settings and vocabularies. A run that is there is
+    /// replaced: it is whole until the new one is, and what it left is removed then, and nothing else.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file system refuses.
+    /// As [`check_room`](Self::check_room); [`Error::Io`] if the file system refuses.
     pub fn create(&self, config: &RunConfig, vocabs: &Vocabs) -> Result<()> {
-        fs::create_dir_all(&self.0).map_err(|error| self.io("create", error))?;
-        vocabs.source.save(self.vocab_file("source"))?;
-        vocabs.target.save(self.vocab_file("target"))?;
-        self.save_config(config)
+        self.check_room()?;
+        self.make()?;
+        let of_earlier_version = self.exists() && manifest::is_of_earlier_version(&self.0);
+        let manifest = Manifest {
+            settings: Some(config.clone()),
+            vocabs: Some(vocabs.clone()),
+            ..Manifest::default()
+        };
+        manifest.save(&self.0)?;
+        remove_unnamed(&self.0, &manifest);
+        self.remove(&["attention.svg"])?;
+        if of_earlier_version {
+            self.remove(&EARLIER)?;
+        }
+        Ok(())
     }
 
-    /// Saves the settings alone.
+    /// Saves other settings.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file system refuses.
+    /// As [`load_config`](Self::load_config); [`Error::Io`] if the file system refuses.
     pub fn save_config(&self, config: &RunConfig) -> Result<()> {
-        save_json(self.config_file(), config)
+        let mut manifest = self.manifest()?;
+        manifest.settings = Some(config.clone());
+        manifest.save(&self.0)
     }
 
     /// Checks that a run may have the folder.
@@ -95,7 +122,7 @@ impl RunDir {
         if self.exists() {
             return Ok(());
         }
-        let foreign = ["checkpoint", "train", "valid", "model.bpk"]
+        let foreign = ["checkpoint", "attention.svg"]
             .into_iter()
             .find(|name| self.0.join(name).exists());
         foreign.map_or(Ok(()), |name| {
@@ -107,23 +134,16 @@ impl RunDir {
         })
     }
 
-    /// Makes room for a new run: removes what an earlier run left in the folder, and nothing else.
-    ///
-    /// # Errors
-    /// As [`check_room`](Self::check_room); [`Error::Io`] if the file system refuses.
-    pub fn vacate(&self) -> Result<()> {
-        self.check_room()?;
-        for folder in ["checkpoint", "train", "valid"] {
-            let path = self.0.join(folder);
-            if path.exists() {
-                fs::remove_dir_all(&path).map_err(|error| self.io("clear", error))?;
-            }
-        }
-        for file in ["model.bpk", "attention.svg", "experiment.log"] {
-            let path = self.0.join(file);
-            if path.exists() {
-                fs::remove_file(&path).map_err(|error| self.io("clear", error))?;
-            }
+    /// Removes files and folders, where they are.
+    fn remove(&self, names: &[&str]) -> Result<()> {
+        for name in names {
+            let path = self.0.join(name);
+            let removed = match path.is_dir() {
+                true => fs::remove_dir_all(&path),
+                false if path.exists() => fs::remove_file(&path),
+                false => Ok(()),
+            };
+            removed.map_err(|error| Error::io("clear", &path, error))?;
         }
         Ok(())
     }
@@ -131,115 +151,128 @@ impl RunDir {
     /// Loads the settings.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is no run here, or its settings are of another version or make no model;
-    /// [`Error::Json`] or [`Error::Io`] if the file cannot be read.
+    /// [`Error::Checkpoint`] if there is no run here, it was changed or is of another version, or its settings make no
+    /// model; [`Error::Json`] or [`Error::Io`] if the file cannot be read.
     pub fn load_config(&self) -> Result<RunConfig> {
-        if !self.exists() {
-            return Err(Error::Checkpoint {
-                path: self.0.clone(),
-                reason: "no trained model is there; train one first, or name another folder"
-                    .to_string(),
-            });
-        }
-        // By itself: another version may have other settings.
-        let Version { format } = load_json(self.config_file())?;
-        if format != FORMAT {
-            let reason = format!(
-                "expected settings of format {FORMAT}, found format {format}: train again with this version"
-            );
-            return Err(Error::unusable(&self.config_file(), reason));
-        }
-        let config: RunConfig = load_json(self.config_file())?;
-        config
-            .check()
-            .map_err(|error| Error::unusable(&self.config_file(), error))?;
-        Ok(config)
+        self.manifest()?.settings.ok_or_else(|| self.no_settings())
     }
 
     /// Loads the vocabularies of source and target, which must be of the sizes of the model.
     ///
     /// # Errors
-    /// [`Error::Vocab`] if a file holds no vocabulary or one of another size; [`Error::Json`] or [`Error::Io`] if it
-    /// cannot be read.
+    /// As [`load_config`](Self::load_config); [`Error::Checkpoint`] for vocabularies of other sizes.
     pub fn load_vocabs(&self, model: &Seq2SeqConfig) -> Result<Vocabs> {
-        let load = |side: &str, expected: usize| {
-            let path = self.vocab_file(side);
-            let vocab = Vocab::load(&path)?;
-            if vocab.len() != expected {
-                let found = vocab.len();
-                let reason = format!("the model expects {expected} tokens, the file has {found}");
-                return Err(Error::Vocab { path, reason });
+        let vocabs = self.manifest()?.vocabs.ok_or_else(|| self.no_settings())?;
+        for (side, found, expected) in [
+            ("source", vocabs.source.len(), model.source_vocab_size),
+            ("target", vocabs.target.len(), model.target_vocab_size),
+        ] {
+            if found != expected {
+                let reason = format!(
+                    "the model expects {expected} {side} tokens, the vocabulary has {found}"
+                );
+                return Err(Error::unusable(&self.config_file(), reason));
             }
-            Ok(vocab)
-        };
-        Ok(Vocabs {
-            source: load("source", model.source_vocab_size)?,
-            target: load("target", model.target_vocab_size)?,
-        })
+        }
+        Ok(vocabs)
     }
 
-    /// The epochs whose checkpoint is complete, in order.
-    pub fn checkpoints(&self) -> Vec<usize> {
-        let files = fs::read_dir(self.0.join("checkpoint"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let mut epochs: Vec<usize> = files
-            .filter_map(|file| {
-                let name = file.file_name();
-                let epoch = name
-                    .to_str()?
-                    .strip_prefix("model-")?
-                    .strip_suffix(".bpk")?;
-                epoch.parse().ok()
-            })
-            .filter(|&epoch| {
-                let exists = |part| self.checkpoint_file(part, epoch).exists();
-                exists("optim") && exists("scheduler")
-            })
-            .collect();
-        epochs.sort_unstable();
-        epochs
-    }
-
-    /// Keeps one epoch's checkpoint as the model.
+    /// The figures of the epochs so far, in order.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file system refuses.
-    pub(crate) fn keep_model(&self, epoch: usize) -> Result<()> {
-        let bytes = fs::read(self.checkpoint_file("model", epoch));
-        write_atomic(
-            self.model_file(),
-            &bytes.map_err(|error| self.io("read", error))?,
-        )
+    /// As [`load_config`](Self::load_config).
+    pub fn history(&self) -> Result<Vec<Epoch>> {
+        Ok(self.manifest()?.history)
     }
 
-    /// The file of a checkpoint's part: "model", "optim" or "scheduler".
-    pub(crate) fn checkpoint_file(&self, part: &str, epoch: usize) -> PathBuf {
-        self.0
-            .join("checkpoint")
-            .join(format!("{part}-{epoch}.bpk"))
+    /// The epochs that training can go on from, in order: their checkpoints are named in `run.json`, and there. None if
+    /// there is no run.
+    ///
+    /// # Errors
+    /// As [`load_config`](Self::load_config).
+    pub fn checkpoints(&self) -> Result<Vec<usize>> {
+        if !self.exists() {
+            return Ok(Vec::new());
+        }
+        let manifest = self.manifest()?;
+        let checkpoints = manifest.checkpoints.iter();
+        let whole = checkpoints.filter(|it| {
+            it.optim.is_some()
+                && manifest::model_file(&self.0, it.epoch).exists()
+                && manifest::optim_file(&self.0, it.epoch).exists()
+        });
+        Ok(whole.map(|it| it.epoch).collect())
     }
 
-    /// The file of the model, written when training ends.
-    pub(crate) fn model_file(&self) -> PathBuf {
-        self.0.join("model.bpk")
+    /// The file of the model's parameters and its epoch, if there is a checkpoint: a file of Burn that
+    /// `Module::load_file` reads into a [`Trainee`](crate::Trainee).
+    ///
+    /// # Errors
+    /// As [`load_config`](Self::load_config).
+    pub fn model_file(&self) -> Result<Option<(PathBuf, usize)>> {
+        let manifest = self.manifest()?;
+        let newest = || self.checkpoints().map(|epochs| epochs.last().copied());
+        let epoch = match manifest.model {
+            Some(epoch) => Some(epoch),
+            None => newest()?,
+        };
+        Ok(epoch.map(|epoch| (self.file_of_model(epoch), epoch)))
+    }
+
+    /// The file of the model after an epoch.
+    pub(crate) fn file_of_model(&self, epoch: usize) -> PathBuf {
+        manifest::model_file(&self.0, epoch)
+    }
+
+    /// Whether the model is one that was chosen, not just the newest.
+    pub(crate) fn is_chosen(&self) -> Result<bool> {
+        Ok(self.manifest()?.model.is_some())
+    }
+
+    /// The content of the file of the model after an epoch.
+    pub(crate) fn read_model(&self, epoch: usize) -> Result<Vec<u8>> {
+        let manifest = self.manifest()?;
+        let path = self.file_of_model(epoch);
+        let checkpoint = manifest.checkpoint(epoch);
+        let checkpoint =
+            checkpoint.ok_or_else(|| Error::unusable(&path, format!("{NAME} does not name it")))?;
+        read_part(&path, &checkpoint.model)
+    }
+
+    /// Makes one epoch's checkpoint the model.
+    pub(crate) fn choose_model(&self, epoch: usize) -> Result<()> {
+        let mut manifest = self.manifest()?;
+        manifest.model = Some(epoch);
+        manifest.save(&self.0)
+    }
+
+    /// For a training that begins, or goes on after an epoch.
+    pub(crate) fn journal(&self, after: Option<usize>) -> Result<Journal<'_>> {
+        match after {
+            Some(epoch) => Journal::go_on(&self.0, epoch),
+            None => Journal::begin(&self.0),
+        }
+    }
+
+    fn manifest(&self) -> Result<Manifest> {
+        if !self.exists() {
+            let reason = "no trained model is there; train one first, or name another folder";
+            return Err(Error::unusable(&self.0, reason));
+        }
+        Manifest::load(&self.0)
+    }
+
+    fn no_settings(&self) -> Error {
+        let reason = "it has no settings: a model of one's own was trained there";
+        Error::unusable(&self.0, reason)
+    }
+
+    fn make(&self) -> Result<()> {
+        fs::create_dir_all(&self.0).map_err(|error| Error::io("create", &self.0, error))
     }
 
     fn config_file(&self) -> PathBuf {
-        self.0.join("run.json")
-    }
-
-    fn vocab_file(&self, side: &str) -> PathBuf {
-        self.0.join(format!("{side}.vocab.json"))
-    }
-
-    fn io(&self, action: &'static str, source: std::io::Error) -> Error {
-        Error::Io {
-            action,
-            path: self.0.clone(),
-            source,
-        }
+        self.0.join(NAME)
     }
 }
 

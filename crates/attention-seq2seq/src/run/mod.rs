@@ -1,11 +1,17 @@
-//! A training run on disk: its settings, its data and its folder.
+//! Runs: their settings, data and folders.
 
 mod config;
 mod data_source;
 mod folder;
+mod history;
+mod journal;
 mod lock;
+mod manifest;
 
 pub use config::RunConfig;
 pub use data_source::DataSource;
 pub use folder::RunDir;
+pub(crate) use history::lowest_loss;
+pub use history::{Epoch, Figures};
+pub(crate) use journal::Journal;
 pub use lock::RunLock;

@@ -1,5 +1,7 @@
 //! The settings of a training.
 
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -43,9 +45,11 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// The seed for the epochs after `epoch`, so that a resumed training does not repeat the first ones.
-    pub fn seed_after(&self, epoch: Option<usize>) -> u64 {
-        self.seed.wrapping_add(epoch.unwrap_or(0) as u64)
+    /// The random numbers of an epoch: the same whether training came to it in one go or was resumed.
+    pub(crate) fn random(&self, epoch: usize) -> ChaCha8Rng {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(epoch as u64);
+        random
     }
 
     /// Checks that every setting is in its range.

@@ -1,42 +1,35 @@
 //! A training from the first epoch to the last.
 
-use std::path::Path;
+use attention_core::{StatefulAttention, is_in_host_memory};
 
-use attention_core::StatefulAttention;
-use burn::data::dataloader::DataLoaderBuilder;
-use burn::data::dataset::InMemDataset;
-use burn::lr_scheduler::LrSchedulerRecord;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::module::Module;
-use burn::optim::{ModuleOptimizer, OptimizerRecord};
-use burn::store::RecordError;
-use burn::train::checkpoint::{
-    ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy,
-};
-use burn::train::metric::store::{Aggregate, Direction, Split};
-use burn::train::metric::{CharErrorRate, LossMetric};
-use burn::train::{
-    Interrupter, Learner, MetricEarlyStoppingStrategy, StoppingCondition, SupervisedTraining,
-};
+use burn::optim::ModuleOptimizer;
+use burn::store::{ModuleRecord, RecordError};
+use burn::tensor::{Bytes, Device};
+use burn::train::{InferenceStep, Interrupter, TrainStep};
+use rand::RngExt;
+use rand::seq::SliceRandom;
 
-use super::metric::ExactMatch;
-use super::progress::PlainProgress;
+use super::meter::Meter;
+use super::order::{number_parameters, optimizer_bytes};
+use super::progress::{Part, Progress};
 use super::{Adam, TrainConfig, Trainee};
-use crate::batch::{Example, Seq2SeqBatcher, batches};
+use crate::batch::{Batch, Example, batches};
 use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::model::Seq2Seq;
-use crate::run::RunDir;
-use crate::vocab::Vocab;
+use crate::run::{Epoch, Figures, Journal, RunDir, lowest_loss};
 
-/// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and metrics in the folder of a run.
+/// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and figures in the folder of a run.
 ///
 /// The loss is the mean cross-entropy over target tokens, plus [`StatefulAttention::penalty`] if the attention has one:
 /// its sum over examples, divided by the number of target tokens.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
-/// use attention_seq2seq::{Example, RunDir, Seq2SeqConfig, TrainConfig, Training};
+/// use attention_seq2seq::{Example, RunDir, Seq2SeqConfig, TrainConfig, Training, TrainingEnd};
 /// use burn::tensor::Device;
 /// use burn::train::Interrupter;
 ///
@@ -55,7 +48,7 @@ use crate::vocab::Vocab;
 ///     resume_from: None,
 ///     interrupter: Interrupter::new(),
 /// };
-/// assert!(!training.launch()?.interrupted);
+/// assert_eq!(training.launch()?, TrainingEnd::LastEpoch);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 pub struct Training<A: StatefulAttention> {
@@ -67,32 +60,39 @@ pub struct Training<A: StatefulAttention> {
     pub valid: Vec<Example>,
     /// The settings.
     pub config: TrainConfig,
-    /// The folder for checkpoints and metrics.
+    /// The folder for checkpoints and figures. Without `resume_from`, those of an earlier training there are removed.
     pub run: RunDir,
-    /// The epoch whose checkpoint training goes on from, with its parameters, optimizer and learning rate. The patience
-    /// begins anew, and earlier checkpoints stay.
+    /// The epoch whose checkpoint training goes on from, one of [`RunDir::checkpoints`]. On a CPU, with as many threads
+    /// and the same settings and examples, it ends with the parameters that it would have had in one go, bit for bit.
     pub resume_from: Option<usize>,
     /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,
 }
 
-/// The outcome of a training.
-pub struct Trained {
-    /// Whether it was interrupted before its last epoch.
-    pub interrupted: bool,
+/// The reason for which a training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TrainingEnd {
+    /// All epochs were trained.
+    LastEpoch,
+    /// The validation loss was not lower for as many epochs as the patience has.
+    Patience,
+    /// It was interrupted within an epoch, of which nothing is kept.
+    Interrupted,
 }
 
 impl<A: StatefulAttention + 'static> Training<A> {
     /// Trains, and prints a line for each epoch on the standard output.
     ///
-    /// A checkpoint is written after each epoch, whole or not at all: the last two and the one with the lowest
-    /// validation loss are kept.
+    /// Random numbers (the order of batches, dropout) come from the seed and the number of the epoch: the device is
+    /// seeded anew in each. A checkpoint is written after each epoch, whole or not at all: the last two and the one
+    /// with the lowest validation loss are kept.
     ///
     /// # Errors
-    /// [`Error::Config`] if a setting is out of its range or `burn-train` stops on an error, [`Error::EmptyData`] if
-    /// there is nothing to train or validate on, [`Error::Checkpoint`] if the checkpoint to go on from cannot be
-    /// loaded.
-    pub fn launch(self) -> Result<Trained> {
+    /// [`Error::Config`] if a setting is out of its range or the device fails, [`Error::EmptyData`] if there is nothing
+    /// to train or validate on, [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded, [`Error::Io`]
+    /// if a checkpoint cannot be written; the folder then holds the epochs before.
+    pub fn launch(self) -> Result<TrainingEnd> {
         let Self {
             model,
             train,
@@ -104,91 +104,185 @@ impl<A: StatefulAttention + 'static> Training<A> {
         } = self;
         config.check()?;
         check_counts(train.len(), valid.len())?;
-        let trainee = Trainee::new(model).with_clip(config.clip);
-        if let Some(epoch) = resume_from {
-            check_checkpoint(&trainee, &run, epoch)?;
-        }
-        let train_batches = batches(train, config.batch_size);
-        let iterations = train_batches.len().saturating_mul(config.epochs);
-        let loader = DataLoaderBuilder::new(Seq2SeqBatcher)
-            .batch_size(1)
-            .shuffle(config.seed_after(resume_from))
-            .build(InMemDataset::new(train_batches));
-        let valid_batches = batches(valid, config.batch_size);
-        let valid_loader = DataLoaderBuilder::new(Seq2SeqBatcher)
-            .batch_size(1)
-            .build(InMemDataset::new(valid_batches));
-
-        let schedule =
-            CosineAnnealingLrSchedulerConfig::new(config.learning_rate, iterations.max(1))
-                .with_min_lr(config.learning_rate * 0.01)
-                .init()
-                .map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))?;
-        let optimizer = ModuleOptimizer::from(Adam::new());
-
-        let loss = LossMetric::new();
-        let lowest_loss = MetricCheckpointingStrategy::new(
-            &loss,
-            Aggregate::Mean,
-            Direction::Lowest,
-            Split::Valid,
-        );
-        let patience = StoppingCondition::NoImprovementSince {
-            n_epochs: config.patience,
+        let device = model.devices().into_iter().next().unwrap_or_default();
+        let mut state = State {
+            trainee: Trainee::new(number_parameters(model)).with_clip(config.clip),
+            optimizer: ModuleOptimizer::from(Adam::new()),
         };
-        let mut training = SupervisedTraining::new(run.path(), loader, valid_loader)
-            .metrics((LossMetric::new(), ExactMatch::new(), token_error_rate()))
-            .with_default_checkpointers()
-            .with_checkpointing_strategy(
-                ComposedCheckpointingStrategy::builder()
-                    .add(KeepLastNCheckpoints::new(2))
-                    .add(lowest_loss)
-                    .build(),
-            )
-            .early_stopping(MetricEarlyStoppingStrategy::new(
-                &loss,
-                Aggregate::Mean,
-                Direction::Lowest,
-                Split::Valid,
-                patience,
-            ))
-            .renderer(Box::new(PlainProgress::new(interrupter.clone())))
-            .with_interrupter(interrupter)
-            .num_epochs(config.epochs);
-        if let Some(epoch) = resume_from {
-            training = training.checkpoint(epoch);
+        let mut journal = run.journal(resume_from)?;
+        let last = resume_from.unwrap_or(0);
+        if resume_from.is_some() {
+            state = state.load(&journal, last)?;
         }
-        let result = training.launch(Learner::new(trainee, optimizer, schedule));
-        if let Some(error) = result.error {
-            let found = error.to_string().replace('\n', " ");
-            return Err(Error::config("training", "to reach its last epoch", found));
+        let batches = Batches {
+            train: batches(train, config.batch_size),
+            valid: batches(valid, config.batch_size),
+            device,
+        };
+        let mut schedule = schedule(&config, batches.train.len())?;
+        // Its state is the number of steps.
+        (0..last * batches.train.len()).for_each(|_| {
+            schedule.step();
+        });
+        let mut progress = Progress::new(config.epochs);
+        for epoch in last + 1..=config.epochs {
+            if is_exhausted(journal.history(), config.patience) {
+                return Ok(TrainingEnd::Patience);
+            }
+            let trained = batches.train(
+                epoch,
+                state,
+                &config,
+                &mut schedule,
+                &interrupter,
+                &mut progress,
+            )?;
+            let Some((next, train)) = trained else {
+                return Ok(TrainingEnd::Interrupted);
+            };
+            state = next;
+            let Some(valid) = batches.validate(epoch, &state, &interrupter, &mut progress)? else {
+                return Ok(TrainingEnd::Interrupted);
+            };
+            let figures = Epoch {
+                epoch,
+                train,
+                valid,
+            };
+            state.save(&mut journal, figures)?;
+            progress.ended(&figures);
         }
-        Ok(Trained {
-            interrupted: result.interrupted.is_some(),
+        Ok(match is_exhausted(journal.history(), config.patience) {
+            true if journal.history().len() < config.epochs => TrainingEnd::Patience,
+            _ => TrainingEnd::LastEpoch,
         })
     }
 }
 
-/// `burn-train` panics on a checkpoint that it cannot load.
-fn check_checkpoint<A: StatefulAttention>(
-    trainee: &Trainee<A>,
-    run: &RunDir,
-    epoch: usize,
-) -> Result<()> {
-    let check = |part: &str, load: &dyn Fn(&Path) -> std::result::Result<(), RecordError>| {
-        let file = run.checkpoint_file(part, epoch);
-        load(&file).map_err(|error| {
-            let advice = "remove it to go on from an earlier checkpoint";
-            Error::unusable(&file, format!("{error}; {advice}"))
-        })
-    };
-    check("model", &|file| {
-        trainee.clone().try_load_file(file).map(drop)
-    })?;
-    check("optim", &|file| OptimizerRecord::load(file).map(drop))?;
-    check("scheduler", &|file| LrSchedulerRecord::load(file).map(drop))
+/// Adam's learning rate, step by step.
+fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrScheduler> {
+    let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
+    CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
+        .with_min_lr(config.learning_rate * 0.01)
+        .init()
+        .map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))
 }
 
-fn token_error_rate() -> CharErrorRate {
-    CharErrorRate::new().with_pad_token(Vocab::PAD as usize)
+/// Whether the last `patience` epochs had no lower validation loss.
+fn is_exhausted(history: &[Epoch], patience: usize) -> bool {
+    match (lowest_loss(history), history.last()) {
+        (Some(lowest), Some(last)) => last.epoch - lowest >= patience,
+        _ => false,
+    }
+}
+
+/// What a step changes.
+struct State<A: StatefulAttention> {
+    trainee: Trainee<A>,
+    optimizer: ModuleOptimizer,
+}
+
+impl<A: StatefulAttention> State<A> {
+    /// Of the checkpoint of an epoch.
+    fn load(self, journal: &Journal<'_>, epoch: usize) -> Result<Self> {
+        let [(model_file, model), (optim_file, optim)] = journal.checkpoint(epoch)?;
+        let model = ModuleRecord::from_bytes(Bytes::from_bytes_vec(model));
+        let trainee = model.and_then(|model| self.trainee.try_load_record(model));
+        let optimizer = self.optimizer.from_bytes(Bytes::from_bytes_vec(optim));
+        Ok(Self {
+            trainee: trainee.map_err(|error| Error::unusable(&model_file, error))?,
+            optimizer: optimizer.map_err(|error| Error::unusable(&optim_file, error))?,
+        })
+    }
+
+    fn save(&self, journal: &mut Journal<'_>, figures: Epoch) -> Result<()> {
+        let failed = |error: RecordError| {
+            let found = error.to_string().replace('\n', " ");
+            Error::config("the checkpoint", "parameters that can be saved", found)
+        };
+        let model = self.trainee.clone().into_record().into_bytes();
+        let optim = optimizer_bytes(&self.optimizer);
+        journal.add(figures, &model.map_err(failed)?, &optim.map_err(failed)?)
+    }
+}
+
+/// The examples, put together.
+struct Batches {
+    train: Vec<Vec<Example>>,
+    valid: Vec<Vec<Example>>,
+    /// The device of the model.
+    device: Device,
+}
+
+impl Batches {
+    /// Trains for an epoch; `None` if it was interrupted.
+    fn train<A: StatefulAttention>(
+        &self,
+        epoch: usize,
+        mut state: State<A>,
+        config: &TrainConfig,
+        schedule: &mut ModuleLrScheduler,
+        interrupter: &Interrupter,
+        progress: &mut Progress,
+    ) -> Result<Option<(State<A>, Figures)>> {
+        let mut random = config.random(epoch);
+        self.device.seed(random.random());
+        let mut order: Vec<usize> = (0..self.train.len()).collect();
+        order.shuffle(&mut random);
+        let part = Part {
+            epoch,
+            split: "train",
+            batches: order.len(),
+        };
+        let mut meter = self.meter();
+        for (done, &batch) in (1..).zip(&order) {
+            if interrupter.should_stop() {
+                return Ok(None);
+            }
+            let batch = Batch::new(&self.train[batch], &self.device);
+            let output = TrainStep::step(&state.trainee, batch);
+            let rate = schedule.step();
+            state.trainee = state.optimizer.step(rate, state.trainee, output.grads);
+            meter.add(output.item)?;
+            progress.show(part, done, &meter.figures());
+        }
+        Ok(Some((state, meter.finish()?)))
+    }
+
+    /// Validates after an epoch; `None` if it was interrupted.
+    fn validate<A: StatefulAttention>(
+        &self,
+        epoch: usize,
+        state: &State<A>,
+        interrupter: &Interrupter,
+        progress: &mut Progress,
+    ) -> Result<Option<Figures>> {
+        let model = state.trainee.valid();
+        let device = self.device.clone().inner();
+        let part = Part {
+            epoch,
+            split: "valid",
+            batches: self.valid.len(),
+        };
+        let mut meter = self.meter();
+        for (done, examples) in (1..).zip(&self.valid) {
+            if interrupter.should_stop() {
+                return Ok(None);
+            }
+            meter.add(InferenceStep::step(&model, Batch::new(examples, &device)))?;
+            progress.show(part, done, &meter.figures());
+        }
+        Ok(Some(meter.finish()?))
+    }
+
+    fn meter(&self) -> Meter {
+        // A GPU would wait for every output that is read.
+        const WAITING: usize = 8;
+        let most = if is_in_host_memory(&self.device) {
+            1
+        } else {
+            WAITING
+        };
+        Meter::new(most)
+    }
 }

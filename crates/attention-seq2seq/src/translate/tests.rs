@@ -6,7 +6,7 @@ use super::*;
 use crate::attention::AttentionKind;
 use crate::device::test_device as device;
 use crate::model::Seq2SeqConfig;
-use crate::run::DataSource;
+use crate::run::{DataSource, Epoch, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::Chars;
 use crate::vocab::Vocab;
@@ -41,9 +41,24 @@ fn created() -> (TempDir, RunDir) {
     (folder, run)
 }
 
-/// Saves a model with these biases of its logits. With small ones the source decides.
-fn save(file: &Path, bias: [f32; 6]) {
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+/// Adds an epoch to a run, whose model has these biases of its logits. With small ones the source decides.
+fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
+    let figures = Figures {
+        loss: 1.0,
+        exact_match: 0.0,
+        token_errors: 0.0,
+    };
+    let epoch_of = Epoch {
+        epoch,
+        train: figures,
+        valid: figures,
+    };
+    let before = run.checkpoints().unwrap().last().copied();
+    let mut journal = run.journal(before).unwrap();
+    journal.add(epoch_of, &model(bias), b"optim").unwrap();
+}
+
+fn model(bias: [f32; 6]) -> Bytes {
     let device = device();
     let mut model = config().init_model(&device);
     let [size, tokens] = model.decoder.output.weight.dims();
@@ -51,12 +66,12 @@ fn save(file: &Path, bias: [f32; 6]) {
     let weight = Tensor::random([size, tokens], normal, &device);
     model.decoder.output.weight = Param::from_tensor(weight);
     model.decoder.output.bias = Some(Param::from_tensor(Tensor::from_data(bias, &device)));
-    Trainee::new(model).save_file(file).unwrap();
+    Trainee::new(model).into_record().into_bytes().unwrap()
 }
 
 fn loaded(bias: [f32; 6]) -> (TempDir, Translator) {
     let (folder, run) = created();
-    save(&run.model_file(), bias);
+    add(&run, 1, bias);
     (folder, Translator::load(&run, &device()).unwrap())
 }
 
@@ -151,7 +166,7 @@ fn any_of_several_targets_is_right() {
 }
 
 #[test]
-fn without_a_model_the_newest_whole_checkpoint_is_loaded() {
+fn the_newest_model_is_loaded_until_one_is_chosen() {
     let (_folder, run) = created();
     assert_eq!(
         line(Translator::load(&run, &device()))
@@ -160,31 +175,25 @@ fn without_a_model_the_newest_whole_checkpoint_is_loaded() {
             .1,
         "its training was stopped before the first checkpoint; train again with --resume"
     );
-    for (epoch, bias) in [
-        (1, PREDICTS_PADDING),
-        (2, PREDICTS_THE_END),
-        (10, PREDICTS_X),
-    ] {
-        save(&run.checkpoint_file("model", epoch), bias);
-    }
-    for part in ["optim", "scheduler"] {
-        for epoch in [1, 2] {
-            std::fs::write(run.checkpoint_file(part, epoch), "").unwrap();
-        }
-    }
-    let target =
-        |translator: Result<Translator>| translator.unwrap().attend(&Chars.split("a")).target;
-    assert_eq!(target(Translator::load(&run, &device())), ["<eos>"]);
-    let first = Translator::from_checkpoint(&run, 1, &device());
-    assert_eq!(target(first), ["<pad>"; MAX_LEN]);
-    save(&run.model_file(), PREDICTS_X);
-    assert_eq!(target(Translator::load(&run, &device())), ["x"; MAX_LEN]);
+    add(&run, 1, PREDICTS_PADDING);
+    add(&run, 2, PREDICTS_THE_END);
+    let load = || Translator::load(&run, &device()).unwrap();
+    let target = || load().attend(&Chars.split("a")).target;
+    assert_eq!(target(), ["<eos>"]);
+    assert_eq!((load().epoch(), load().is_chosen()), (2, false));
+    run.choose_model(1).unwrap();
+    assert_eq!(target(), ["<pad>"; MAX_LEN]);
+    assert_eq!((load().epoch(), load().is_chosen()), (1, true));
+    // Training goes on: it was chosen among others.
+    add(&run, 3, PREDICTS_X);
+    assert_eq!(target(), ["x"; MAX_LEN]);
+    assert_eq!((load().epoch(), load().is_chosen()), (3, false));
 }
 
 #[test]
 fn a_model_of_other_sizes_is_an_error() {
     let (_folder, run) = created();
-    save(&run.model_file(), PREDICTS_X);
+    add(&run, 1, PREDICTS_X);
     let mut other = config();
     for change in [
         |config: &mut RunConfig| config.model.hidden_size = 6,
@@ -196,7 +205,7 @@ fn a_model_of_other_sizes_is_an_error() {
         run.save_config(&other).unwrap();
         let line = line(Translator::load(&run, &device()));
         assert!(line.starts_with("cannot use the checkpoint"), "{line}");
-        assert!(line.contains("model.bpk: "), "{line}");
+        assert!(line.contains("model-1.bpk: "), "{line}");
         other = config();
     }
     run.save_config(&other).unwrap();
@@ -228,15 +237,9 @@ fn the_checkpoint_with_the_best_translations_is_kept() {
     }];
     let keep_best = || Translator::keep_best(&run, &pairs, &device()).unwrap();
     assert_eq!(keep_best(), None);
-    assert!(!run.model_file().exists());
-    let checkpoint = |epoch, bias| {
-        save(&run.checkpoint_file("model", epoch), bias);
-        for part in ["optim", "scheduler"] {
-            std::fs::write(run.checkpoint_file(part, epoch), "").unwrap();
-        }
-    };
-    checkpoint(1, PREDICTS_X);
-    checkpoint(2, PREDICTS_THE_END);
+    assert!(run.model_file().unwrap().is_none());
+    add(&run, 1, PREDICTS_X);
+    add(&run, 2, PREDICTS_THE_END);
     assert_eq!(keep_best(), Some(1));
     let target = || {
         Translator::load(&run, &device())
@@ -245,6 +248,6 @@ fn the_checkpoint_with_the_best_translations_is_kept() {
             .target
     };
     assert_eq!(target(), ["x"; MAX_LEN]);
-    checkpoint(3, PREDICTS_X);
+    add(&run, 3, PREDICTS_X);
     assert_eq!(keep_best(), Some(3), "of equals the newest");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{copied, epochs, fail, files, replace, succeed};
+use crate::program::{copied, edit, epochs, fail, files, model_file, replace, succeed};
 
 /// Each damage to a run, and the error of `translate`.
 #[test]
@@ -14,98 +14,67 @@ fn a_damaged_model_is_an_error_of_one_line() {
         fs::write(file, &content[..bytes]).unwrap();
     }
     type Damage = fn(&Path);
-    let damages: [(Damage, &str); 21] = [
-        (|run| cut(&run.join("model.bpk"), 0), "run/model.bpk: "),
-        (|run| cut(&run.join("model.bpk"), 7), "run/model.bpk: "),
-        (|run| cut(&run.join("model.bpk"), 900), "run/model.bpk: "),
+    let damages: [(Damage, &str); 20] = [
+        (|run| cut(&model_file(run), 0), "run/checkpoint/model-"),
+        (|run| cut(&model_file(run), 7), "run/checkpoint/model-"),
+        (|run| cut(&model_file(run), 900), "run/checkpoint/model-"),
         (
             |run| {
-                let file = run.join("model.bpk");
+                let file = model_file(run);
                 cut(&file, fs::read(&file).unwrap().len() - 1);
             },
-            "run/model.bpk: ",
+            "run/checkpoint/model-",
         ),
         (
-            |run| fs::write(run.join("model.bpk"), [7; 5000]).unwrap(),
-            "run/model.bpk: ",
+            |run| fs::write(model_file(run), [7; 5000]).unwrap(),
+            "run/checkpoint/model-",
         ),
         (
-            |run| fs::rename(run.join("checkpoint/optim-2.bpk"), run.join("model.bpk")).unwrap(),
-            "run/model.bpk: ",
+            |run| fs::rename(run.join("checkpoint/optim-2.bpk"), model_file(run)).unwrap(),
+            "run/checkpoint/model-",
         ),
         (
             |run| {
-                fs::remove_file(run.join("model.bpk")).unwrap();
                 fs::remove_dir_all(run.join("checkpoint")).unwrap();
             },
-            "its training was stopped before the first checkpoint; train again with --resume",
+            "cannot read run/checkpoint/model-",
         ),
         (
-            |run| {
-                replace(
-                    &run.join("run.json"),
-                    "\"hidden_size\": 8",
-                    "\"hidden_size\": 10",
-                )
-            },
-            "run/model.bpk: ",
+            |run| edit(run, "\"hidden_size\": 8", "\"hidden_size\": 10"),
+            "run/checkpoint/model-",
         ),
         (
-            |run| {
-                replace(
-                    &run.join("run.json"),
-                    "\"hidden_size\": 8",
-                    "\"hidden_size\": 9",
-                )
-            },
+            |run| edit(run, "\"hidden_size\": 8", "\"hidden_size\": 9"),
             "run/run.json: the hidden size: expected even, half for each direction of the encoder, found 9",
         ),
         (
-            |run| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 0"),
+            |run| edit(run, "\"layers\": 1", "\"layers\": 0"),
             "run/run.json: the number of layers: expected at least 1, found 0",
         ),
         (
-            |run| {
-                replace(
-                    &run.join("run.json"),
-                    "\"layers\": 1",
-                    "\"layers\": 100000000000",
-                )
-            },
+            |run| edit(run, "\"layers\": 1", "\"layers\": 100000000000"),
             "run/run.json: the number of layers: expected at most 1024, found 100000000000",
         ),
         (
-            |run| {
-                replace(
-                    &run.join("run.json"),
-                    "\"max_len\": 27",
-                    "\"max_len\": 18446744073709551615",
-                )
-            },
+            |run| edit(run, "\"max_len\": 27", "\"max_len\": 18446744073709551615"),
             "run/run.json: the length of outputs: expected at most 1000000 tokens, found 18446744073709551615",
         ),
         (
-            |run| {
-                replace(
-                    &run.join("run.json"),
-                    "\"dropout\": 0.0",
-                    "\"dropout\": 2.0",
-                )
-            },
+            |run| edit(run, "\"dropout\": 0.0", "\"dropout\": 2.0"),
             "run/run.json: the dropout: expected at least 0 and less than 1, found 2",
         ),
         (
-            |run| replace(&run.join("run.json"), "\"additive\"", "\"dot\""),
-            "run/model.bpk: ",
+            |run| edit(run, "\"additive\"", "\"dot\""),
+            "run/checkpoint/model-",
         ),
         (
-            |run| replace(&run.join("run.json"), "\"format\": 2", "\"format\": 9"),
-            "run/run.json: expected settings of format 2, found format 9: train again with this version",
+            |run| edit(run, "\"format\": 3", "\"format\": 9"),
+            "run/run.json: expected a run of format 3 or 2, found format 9: train again with this version",
         ),
         (
             // What another version has besides is not looked at.
             |run| fs::write(run.join("run.json"), "{\"format\": 1}").unwrap(),
-            "run/run.json: expected settings of format 2, found format 1: train again with this version",
+            "run/run.json: expected a run of format 3 or 2, found format 1: train again with this version",
         ),
         (
             |run| cut(&run.join("run.json"), 99),
@@ -113,25 +82,21 @@ fn a_damaged_model_is_an_error_of_one_line() {
         ),
         (
             |run| {
-                replace(
-                    &run.join("run.json"),
+                edit(
+                    run,
                     "\"source_vocab_size\": 30",
                     "\"source_vocab_size\": 29",
                 )
             },
-            "run/source.vocab.json holds no usable vocabulary: the model expects 29 tokens, the file has 30",
+            "run/run.json: the model expects 29 source tokens, the vocabulary has 30",
         ),
         (
-            |run| cut(&run.join("source.vocab.json"), 99),
-            "run/source.vocab.json is not the expected JSON: ",
+            |run| edit(run, "\"<eos>\"", "\"<end>\""),
+            "run/run.json is not the expected JSON: expected the first tokens to be ",
         ),
         (
-            |run| replace(&run.join("target.vocab.json"), "\"<eos>\"", "\"<end>\""),
-            "run/target.vocab.json holds no usable vocabulary: ",
-        ),
-        (
-            |run| fs::remove_file(run.join("target.vocab.json")).unwrap(),
-            "cannot read run/target.vocab.json: ",
+            |run| replace(&run.join("run.json"), "\"layers\": 1", "\"layers\": 2"),
+            "run/run.json: it was changed: expected the CRC-32 ",
         ),
     ];
     for (damage, message) in damages {
@@ -159,7 +124,7 @@ fn a_run_does_not_go_on_from_a_damaged_checkpoint() {
         "--epochs",
         "3",
     ];
-    for part in ["model", "optim", "scheduler"] {
+    for part in ["model", "optim"] {
         let (folder, run) = copied();
         let name = format!("checkpoint/{part}-2.bpk");
         fs::write(run.join(&name), "not what it was").unwrap();
@@ -178,11 +143,7 @@ fn a_run_does_not_go_on_from_a_damaged_checkpoint() {
         assert_eq!(epochs(&succeed(folder.path(), &args)), ["2/3", "3/3"]);
     }
     let (folder, run) = copied();
-    replace(
-        &run.join("run.json"),
-        "\"hidden_size\": 8",
-        "\"hidden_size\": 10",
-    );
+    edit(&run, "\"hidden_size\": 8", "\"hidden_size\": 10");
     fail(
         folder.path(),
         &args,

@@ -7,7 +7,7 @@ use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 
-use crate::program::{epochs, fail, run_with_usage_error, succeed, train_args};
+use crate::program::{epochs, fail, manifest, run_with_usage_error, succeed, train_args};
 use crate::support;
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
@@ -59,9 +59,7 @@ fn a_file_of_pairs_is_learned_in_the_columns_asked_for() {
         stdout.starts_with("40 training pairs, 4 validation pairs; 8 source and 8 target tokens;")
     );
     let run = folder.join("runs/words");
-    let config: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
-    let options = &config["data"]["tsv"]["options"];
+    let options = &manifest(&run)["settings"]["data"]["tsv"]["options"];
     assert_eq!(
         options["columns"],
         serde_json::json!({"source": 2, "target": 1})
@@ -162,7 +160,7 @@ fn a_seed_decides_everything_on_one_thread() {
         let config = run.load_config().unwrap();
         let device = support::device();
         let model = Trainee::new(config.init_model(&device));
-        let model = model.try_load_file(run.path().join("model.bpk"));
+        let model = model.try_load_file(run.model_file().unwrap().unwrap().0);
         let evaluation = succeed(folder, &["eval", "--model", out, "--threads", "1"]);
         (parameters::values(&model.unwrap()), evaluation)
     };

@@ -186,15 +186,15 @@ fn bad_settings_of_training_leave_nothing_behind() {
             "cannot create bad.tsv",
         );
     }
-    fs::create_dir_all(folder.join("mine/train")).unwrap();
-    fs::write(folder.join("mine/train/data"), "").unwrap();
+    fs::create_dir_all(folder.join("mine/checkpoint")).unwrap();
+    fs::write(folder.join("mine/checkpoint/data"), "").unwrap();
     fail(
         folder,
         &train_args("reverse", "1", &["--out", "mine"]),
         "the folder mine: expected a folder with room for a run (name another with --out), \
-         found something else's \"train\" in it",
+         found something else's \"checkpoint\" in it",
     );
-    assert_eq!(files(&folder.join("mine")), ["train/data"]);
+    assert_eq!(files(&folder.join("mine")), ["checkpoint/data"]);
     fs::remove_dir_all(folder.join("mine")).unwrap();
     fail(
         folder,

@@ -4,8 +4,10 @@
 mod damage;
 mod data;
 mod devices;
+mod disk;
 mod faults;
 mod program;
+mod resume;
 mod run;
 mod signals;
 #[path = "../support/mod.rs"]

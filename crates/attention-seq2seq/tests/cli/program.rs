@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use attention_seq2seq::RunDir;
 use tempfile::TempDir;
 
 /// A model and data that train in a second.
@@ -142,6 +143,27 @@ pub(crate) fn replace(file: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "{text}");
     fs::write(file, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Changes `run.json` as one would by hand: without its checksum.
+pub(crate) fn edit(run: &Path, from: &str, to: &str) {
+    let file = run.join("run.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with("  \"crc32\""));
+    fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    replace(&file, from, to);
+}
+
+/// The file of the model.
+pub(crate) fn model_file(run: &Path) -> PathBuf {
+    RunDir::new(run).model_file().unwrap().unwrap().0
+}
+
+/// What `run.json` holds.
+pub(crate) fn manifest(run: &Path) -> serde_json::Value {
+    let file: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    file["run"].clone()
 }
 
 /// The numbers of the epochs that were trained, as "3/4". In one that takes long there are lines of another kind.

@@ -11,34 +11,27 @@ use crate::program::{
 #[test]
 fn training_leaves_a_whole_run() {
     let (run, stdout) = trained();
-    let files = files(run);
-    for file in [
+    let expected = [
         "attention.svg",
         "checkpoint/model-1.bpk",
         "checkpoint/model-2.bpk",
+        "checkpoint/optim-1.bpk",
         "checkpoint/optim-2.bpk",
-        "checkpoint/scheduler-2.bpk",
-        "model.bpk",
+        "lock",
         "run.json",
-        "source.vocab.json",
-        "target.vocab.json",
-        "train/epoch-1/Loss.log",
-        "valid/epoch-2/Exact_match.log",
-    ] {
-        assert!(
-            files.contains(&file.to_string()),
-            "{file} is not in {files:?}"
-        );
-    }
-    assert!(!files.iter().any(|file| file.contains("tmp")), "{files:?}");
+    ];
+    assert_eq!(files(run), expected);
     assert_eq!(epochs(stdout), ["1/2", "2/2"]);
     check_kept_model(run, stdout);
     assert!(
         stdout
             .starts_with("64 training pairs, 10 validation pairs; 30 source and 30 target tokens;")
     );
-    let config: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    let manifest = program::manifest(run);
+    let history = manifest["history"].as_array().unwrap();
+    assert_eq!((history.len(), &history[1]["epoch"]), (2, &2.into()));
+    assert!(history[1]["valid"]["loss"].as_f64().unwrap() > 0.0);
+    let config = &manifest["settings"];
     assert_eq!(config["model"]["hidden_size"], 8);
     assert_eq!(config["data"]["task"]["train"], 64);
     assert_eq!(config["attention"], "additive");
@@ -54,9 +47,9 @@ fn training_leaves_a_whole_run() {
 fn check_kept_model(run: &Path, stdout: &str) {
     let (_, rest) = stdout.split_once("the model of epoch ").unwrap();
     let (epoch, _) = rest.split_once(',').unwrap();
-    let checkpoint = fs::read(run.join(format!("checkpoint/model-{epoch}.bpk"))).unwrap();
-    assert!(
-        fs::read(run.join("model.bpk")).unwrap() == checkpoint,
+    assert_eq!(
+        program::model_file(run),
+        run.join(format!("checkpoint/model-{epoch}.bpk")),
         "{stdout}"
     );
 }
@@ -121,7 +114,7 @@ fn attention_is_drawn_and_saved() {
 #[test]
 fn a_finished_run_goes_on_only_to_more_epochs() {
     let (folder, run) = copied();
-    let model = || fs::read(run.join("model.bpk")).unwrap();
+    let model = || program::model_file(&run);
     let before = model();
     let args = [
         "train",
@@ -134,7 +127,7 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
     ];
     let stdout = succeed(folder.path(), &[&args[..], &["2"]].concat());
     assert!(epochs(&stdout).is_empty(), "{stdout}");
-    assert!(model() == before, "another model is kept");
+    assert_eq!(model(), before, "another model is kept");
 
     let stdout = succeed(folder.path(), &[&args[..], &["4"]].concat());
     assert_eq!(epochs(&stdout), ["3/4", "4/4"]);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use attention_seq2seq::RunDir;
 
 use crate::program::{
-    command, epochs, fail, files, good, quiet, replace, succeed, text, train_args, trained,
+    command, edit, epochs, fail, files, good, quiet, succeed, text, train_args, trained,
 };
 
 #[test]
@@ -23,7 +23,7 @@ fn a_closed_output_stops_nothing() {
         folder.path(),
         &train_args("reverse", "1", &["--out", "run"]),
     );
-    assert!(folder.path().join("run/model.bpk").exists());
+    assert!(folder.path().join("run/checkpoint/model-1.bpk").exists());
     unread(folder.path(), &["eval", "--model", "run"]);
     unread(folder.path(), &["attend", "abc", "--model", "run"]);
     unread(
@@ -95,16 +95,21 @@ fn an_error_without_a_reader_has_its_exit_code() {
 
 /// A program that is killed if its test fails.
 #[cfg(unix)]
-struct Running(Option<Child>);
+pub(crate) struct Running(Option<Child>);
 
 #[cfg(unix)]
 impl Running {
-    fn start(folder: &Path, args: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
         Self(Some(command(folder, args).spawn().unwrap()))
     }
 
     /// Waits until `ready`, then sends the signal of Ctrl-C.
-    fn interrupt_when(mut self, ready: impl Fn() -> bool) -> Output {
+    fn interrupt_when(self, ready: impl Fn() -> bool) -> Output {
+        self.signal_when("-INT", ready)
+    }
+
+    /// Waits until `ready`, then sends a signal.
+    pub(crate) fn signal_when(mut self, signal: &str, ready: impl Fn() -> bool) -> Output {
         let started = Instant::now();
         while !ready() {
             let ended = self.0.as_mut().unwrap().try_wait().unwrap();
@@ -115,7 +120,7 @@ impl Running {
         let child = self.0.take().unwrap();
         let process = child.id().to_string();
         let killed = Command::new("kill")
-            .args(["-INT", &process])
+            .args([signal, &process])
             .status()
             .unwrap();
         assert!(killed.success());
@@ -139,7 +144,7 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     let run = folder.path().join("run");
     let args = train_args("reverse", "5000", &["--patience", "5000", "--out", "run"]);
     let running = Running::start(folder.path(), &args);
-    let newest = || RunDir::new(&run).checkpoints().last().copied();
+    let newest = || RunDir::new(&run).checkpoints().unwrap().last().copied();
     let stdout = quiet(&args, running.interrupt_when(|| newest() >= Some(2)), 130);
     assert!(stdout.contains("stopped; epoch "), "{stdout}");
     assert!(
@@ -213,13 +218,13 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
         "run",
     ];
     let running = Running::start(folder.path(), &long);
-    let output = running.interrupt_when(|| run.join("experiment.log").exists());
+    let output = running.interrupt_when(|| run.join("checkpoint").exists());
     let stdout = quiet(&long, output, 130);
     assert!(
         stdout.contains("stopped before the first checkpoint; nothing is left to use in run"),
         "{stdout}"
     );
-    assert!(!run.join("model.bpk").exists());
+    assert!(RunDir::new(&run).model_file().unwrap().is_none());
     fail(
         folder.path(),
         &["translate", "abc", "--model", "run"],
@@ -232,18 +237,12 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
         "the folder run: expected a folder without a run",
     );
     // It begins anew, with the settings of the run.
-    replace(&run.join("run.json"), "\"train\": 6000", "\"train\": 64");
+    edit(&run, "\"train\": 6000", "\"train\": 64");
+    edit(&run, "\"hidden_size\": 128", "\"hidden_size\": 8");
     // Which are other pairs.
     let settings = fs::read_to_string(run.join("run.json")).unwrap();
-    let lines = settings
-        .lines()
-        .filter(|line| !line.contains("data_checksum"));
-    fs::write(run.join("run.json"), lines.collect::<String>()).unwrap();
-    replace(
-        &run.join("run.json"),
-        "\"hidden_size\": 128",
-        "\"hidden_size\": 8",
-    );
+    let checksum = settings.lines().find(|line| line.contains("data_checksum"));
+    edit(&run, checksum.unwrap(), "");
     let args = ["train", "--resume", "--out", "run", "--epochs", "1"];
     let stdout = succeed(folder.path(), &args);
     assert_eq!(epochs(&stdout)[0].split('/').next(), Some("1"));

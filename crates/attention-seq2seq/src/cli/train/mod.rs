@@ -11,7 +11,7 @@ use std::time::Instant;
 use attention_core::is_in_host_memory;
 use attention_seq2seq::{
     AnyAttention, DataSource, Error, Pair, Pairs, Result, RunConfig, RunDir, Seq2SeqConfig, Task,
-    TrainConfig, Trained, Training, Translator, TsvOptions, Vocabs, group_by_source,
+    TrainConfig, Training, TrainingEnd, Translator, TsvOptions, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
 use burn::train::Interrupter;
@@ -50,7 +50,7 @@ impl TrainArgs {
         if is_in_host_memory(&device) {
             config.check_memory()?;
         }
-        device.seed(config.train.seed_after(prepared.resume_from));
+        device.seed(config.train.seed);
         say_to_anyone(format_args!(
             "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",
             prepared.pairs.train.len(),
@@ -72,13 +72,12 @@ impl TrainArgs {
         if prepared.resume_from.is_some() {
             run.save_config(config)?;
         } else {
-            run.vacate()?;
             run.create(config, &prepared.vocabs)?;
         }
         let started = Instant::now();
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
-        let trained = among_threads(|| {
+        let end = among_threads(|| {
             let training = prepared.training(&run, interrupter.clone(), &device);
             training.launch()
         })?;
@@ -88,13 +87,23 @@ impl TrainArgs {
             "trained for {:.0} s",
             started.elapsed().as_secs_f64()
         ))?;
-        match finish(&run, &prepared.pairs.valid, &trained, &device) {
+        if end == TrainingEnd::Patience {
+            let patience = config.train.patience;
+            let epochs = match patience {
+                1 => "an epoch".to_string(),
+                _ => format!("{patience} epochs"),
+            };
+            say_to_anyone(format_args!(
+                "stopped early: no lower validation loss for {epochs} (see --patience)"
+            ))?;
+        }
+        match finish(&run, &prepared.pairs.valid, end, &device) {
             Err(error) if !is_closed_output(&error) => return Err(error),
             _ => {}
         }
-        Ok(match trained.interrupted {
-            true => ExitCode::from(INTERRUPTED),
-            false => ExitCode::SUCCESS,
+        Ok(match end {
+            TrainingEnd::Interrupted => ExitCode::from(INTERRUPTED),
+            _ => ExitCode::SUCCESS,
         })
     }
 
@@ -231,7 +240,7 @@ impl TrainArgs {
             pairs,
             config,
             vocabs,
-            resume_from: run.checkpoints().last().copied(),
+            resume_from: run.checkpoints()?.last().copied(),
         })
     }
 }
@@ -272,7 +281,7 @@ fn on_interrupt(interrupter: &Interrupter) {
 }
 
 /// Keeps the best checkpoint as the model, and shows its translations.
-fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> Result<()> {
+fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Result<()> {
     let folder = run.path().display();
     let compared = &valid[..valid.len().min(COMPARED)];
     let Some(epoch) = Translator::keep_best(run, compared, device)? else {
@@ -280,7 +289,7 @@ fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> R
             "stopped before the first checkpoint; nothing is left to use in {folder}"
         ));
     };
-    if trained.interrupted {
+    if end == TrainingEnd::Interrupted {
         say_to_anyone(format_args!(
             "stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})"
         ))?;
@@ -309,6 +318,6 @@ fn finish(run: &RunDir, valid: &[Pair], trained: &Trained, device: &Device) -> R
     attend::show(&heatmap)?;
     attend::say_saved(&picture)?;
     say(format_args!(
-        "model, vocabularies and metrics are in {folder}"
+        "model, vocabularies and figures are in {folder}"
     ))
 }

@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
-use crate::run::DataSource;
+use crate::run::{DataSource, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::{self, Chars};
 use crate::train::TrainConfig;
@@ -61,10 +61,40 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn edit(file: &Path, from: &str, to: &str) {
-    let text = fs::read_to_string(file).unwrap();
+/// Changes the text of `run.json`, as one would by hand.
+fn edit(run: &RunDir, from: &str, to: &str) {
+    let text = fs::read_to_string(run.config_file()).unwrap();
     assert!(text.contains(from), "{text}");
-    fs::write(file, text.replacen(from, to, 1)).unwrap();
+    let lines = text.lines().filter(|line| !line.contains("\"crc32\": "));
+    let text: String = lines.collect();
+    fs::write(run.config_file(), text.replacen(from, to, 1)).unwrap();
+}
+
+fn figures(loss: f64) -> Figures {
+    Figures {
+        loss,
+        exact_match: 0.0,
+        token_errors: 0.0,
+    }
+}
+
+/// An epoch, and the files of its checkpoint.
+fn add(journal: &mut Journal<'_>, epoch: usize, loss: f64) {
+    let epoch = Epoch {
+        epoch,
+        train: figures(9.0),
+        valid: figures(loss),
+    };
+    let [model, optim] = content(epoch.epoch);
+    journal.add(epoch, &model, &optim).unwrap();
+}
+
+fn content(epoch: usize) -> [Vec<u8>; 2] {
+    ["model", "optim"].map(|part| format!("{part} of epoch {epoch}").into_bytes())
+}
+
+fn checkpoint_files(run: &RunDir) -> Vec<String> {
+    names(&run.path().join("checkpoint"))
 }
 
 /// The error line, without the folder.
@@ -78,14 +108,11 @@ fn line<T>(result: Result<T>, run: &RunDir) -> String {
 fn a_run_is_read_as_it_was_written() {
     let (_folder, run) = created();
     assert!(run.exists());
-    assert_eq!(
-        names(run.path()),
-        ["run.json", "source.vocab.json", "target.vocab.json"]
-    );
+    assert_eq!(names(run.path()), ["run.json"]);
     let read = run.load_config().unwrap();
     assert_eq!(format!("{read:?}"), format!("{:?}", config()));
     assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
-    assert!(run.checkpoints().is_empty());
+    assert!(run.checkpoints().unwrap().is_empty());
 
     let mut longer = read;
     longer.train.epochs = 7;
@@ -122,8 +149,7 @@ fn a_folder_without_a_run_is_an_error() {
         line(run.load_config(), &run),
         "cannot use the checkpoint RUN: no trained model is there; train one first, or name another folder"
     );
-    assert!(run.checkpoints().is_empty());
-    run.vacate().unwrap();
+    assert!(run.checkpoints().unwrap().is_empty());
     assert!(names(folder.path()).is_empty());
 }
 
@@ -131,9 +157,9 @@ fn a_folder_without_a_run_is_an_error() {
 fn settings_that_make_no_model_are_an_error() {
     for (from, to, reason) in [
         (
-            "\"format\": 2",
             "\"format\": 3",
-            "expected settings of format 2, found format 3: train again with this version",
+            "\"format\": 4",
+            "expected a run of format 3 or 2, found format 4: train again with this version",
         ),
         (
             "\"hidden_size\": 8",
@@ -157,13 +183,13 @@ fn settings_that_make_no_model_are_an_error() {
         ),
     ] {
         let (_folder, run) = created();
-        edit(&run.config_file(), from, to);
+        edit(&run, from, to);
         let line = line(run.load_config(), &run);
         let expected = format!("cannot use the checkpoint RUN/run.json: {reason}");
         assert!(line.starts_with(&expected), "{line}");
     }
     let (_folder, run) = created();
-    edit(&run.config_file(), "\"layers\"", "\"floors\"");
+    edit(&run, "\"layers\"", "\"floors\"");
     let line = line(run.load_config(), &run);
     assert!(
         line.starts_with("RUN/run.json is not the expected JSON: "),
@@ -172,101 +198,235 @@ fn settings_that_make_no_model_are_an_error() {
 }
 
 #[test]
-fn a_vocabulary_of_another_model_is_an_error() {
+fn vocabularies_of_another_model_are_an_error() {
     let (_folder, run) = created();
-    vocab("xy").save(run.vocab_file("target")).unwrap();
+    let vocabs = Vocabs {
+        target: vocab("xy"),
+        ..vocabs()
+    };
+    run.create(&config(), &vocabs).unwrap();
     assert_eq!(
         line(run.load_vocabs(&config().model), &run),
-        "RUN/target.vocab.json holds no usable vocabulary: the model expects 7 tokens, the file has 6"
+        "cannot use the checkpoint RUN/run.json: the model expects 7 target tokens, the vocabulary has 6"
     );
-    fs::remove_file(run.vocab_file("source")).unwrap();
-    let line = line(run.load_vocabs(&config().model), &run);
+}
+
+#[test]
+fn every_changed_bit_is_noticed() {
+    let (_folder, run) = created();
+    add(&mut run.journal(None).unwrap(), 1, 0.5);
+    let good = fs::read(run.config_file()).unwrap();
+    for bit in 0..8 * good.len() {
+        let mut bad = good.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        fs::write(run.config_file(), &bad).unwrap();
+        let line = line(run.load_config(), &run);
+        assert!(line.contains("RUN/run.json"), "bit {bit}: {line}");
+    }
+    fs::write(run.config_file(), &good).unwrap();
+    let file = run.file_of_model(1);
+    for bit in 0..8 * content(1)[0].len() {
+        let mut bad = content(1)[0].clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&file, &bad).unwrap();
+        let line = line(run.read_model(1), &run);
+        let changed = "cannot use the checkpoint RUN/checkpoint/model-1.bpk: it was changed: ";
+        assert!(line.starts_with(changed), "bit {bit}: {line}");
+    }
+}
+
+#[test]
+fn the_newest_checkpoints_and_the_best_are_kept() {
+    let (_folder, run) = created();
+    let mut journal = run.journal(None).unwrap();
+    for (epoch, loss, kept) in [
+        (1, 3.0, &[1][..]),
+        (2, 1.0, &[1, 2]),
+        (3, 2.0, &[2, 3]),
+        (4, 2.0, &[2, 3, 4]),
+        (5, f64::NAN, &[2, 4, 5]),
+        (6, 1.0, &[2, 5, 6]),
+        (7, 0.5, &[6, 7]),
+    ] {
+        add(&mut journal, epoch, loss);
+        assert_eq!(run.checkpoints().unwrap(), kept);
+        let files = checkpoint_files(&run);
+        assert_eq!(files.len(), 2 * kept.len(), "{files:?}");
+    }
+    let losses: Vec<f64> = run
+        .history()
+        .unwrap()
+        .iter()
+        .map(|it| it.valid.loss)
+        .collect();
+    assert_eq!((losses.len(), losses[6]), (7, 0.5));
+    assert!(losses[4].is_nan());
+}
+
+#[test]
+fn a_checkpoint_whose_files_were_removed_does_not_count() {
+    let (_folder, run) = created();
+    let mut journal = run.journal(None).unwrap();
+    (1..=3).for_each(|epoch| add(&mut journal, epoch, 1.0));
+    for (file, kept) in [("optim-3.bpk", &[1, 2][..]), ("model-2.bpk", &[1])] {
+        fs::remove_file(run.path().join("checkpoint").join(file)).unwrap();
+        assert_eq!(run.checkpoints().unwrap(), kept);
+    }
+    // What comes later is forgotten, with its files.
+    let mut journal = run.journal(Some(1)).unwrap();
+    assert_eq!(journal.history().len(), 1);
+    assert_eq!(checkpoint_files(&run), ["model-1.bpk", "optim-1.bpk"]);
+    let read = journal.checkpoint(1).unwrap().map(|(_, bytes)| bytes);
+    assert_eq!(read, content(1));
+    add(&mut journal, 2, 1.0);
+    assert_eq!(run.checkpoints().unwrap(), [1, 2]);
+    let line = line(journal.checkpoint(3), &run);
     assert!(
-        line.starts_with("cannot read RUN/source.vocab.json: "),
+        line.ends_with("RUN: it has no checkpoint of epoch 3 to go on from"),
         "{line}"
     );
 }
 
-fn checkpoint(run: &RunDir, epoch: usize, parts: &[&str]) {
-    fs::create_dir_all(run.path().join("checkpoint")).unwrap();
-    for part in parts {
-        let content = format!("{part} of epoch {epoch}");
-        fs::write(run.checkpoint_file(part, epoch), content).unwrap();
-    }
-}
-
-const PARTS: [&str; 3] = ["model", "optim", "scheduler"];
-
 #[test]
-fn only_whole_checkpoints_count_and_in_order() {
+fn files_that_the_manifest_does_not_name_do_not_count() {
     let (_folder, run) = created();
-    checkpoint(&run, 10, &PARTS);
-    checkpoint(&run, 2, &PARTS);
-    for (epoch, missing) in [(3, "model"), (4, "optim"), (5, "scheduler")] {
-        let parts: Vec<&str> = PARTS.into_iter().filter(|part| *part != missing).collect();
-        checkpoint(&run, epoch, &parts);
+    add(&mut run.journal(None).unwrap(), 1, 1.0);
+    // As a process leaves them that was killed before it named them.
+    for name in ["model-2.bpk", "optim-2.bpk", ".attention-x.tmp", "notes"] {
+        fs::write(run.path().join("checkpoint").join(name), "half").unwrap();
     }
-    for name in ["model-x.bpk", "model-.bpk", "model-7.bpk.tmp", "notes"] {
-        fs::write(run.path().join("checkpoint").join(name), "").unwrap();
-    }
-    assert_eq!(run.checkpoints(), [2, 10]);
-}
-
-#[test]
-fn a_checkpoint_is_kept_as_the_model_whole_or_not_at_all() {
-    let (_folder, run) = created();
-    checkpoint(&run, 1, &PARTS);
-    checkpoint(&run, 2, &PARTS);
-    let model = || fs::read_to_string(run.model_file()).unwrap();
-    run.keep_model(1).unwrap();
-    run.keep_model(2).unwrap();
-    assert_eq!(model(), "model of epoch 2");
-
-    let line = line(run.keep_model(3), &run);
-    assert!(line.starts_with("cannot read RUN"), "{line}");
-    assert_eq!(model(), "model of epoch 2");
+    fs::write(run.path().join(".attention-y.tmp"), "half").unwrap();
+    assert_eq!(run.checkpoints().unwrap(), [1]);
+    assert_eq!(run.model_file().unwrap().unwrap().1, 1);
+    run.journal(Some(1)).unwrap();
     assert_eq!(
-        names(run.path()),
-        [
-            "checkpoint",
-            "model.bpk",
-            "run.json",
-            "source.vocab.json",
-            "target.vocab.json"
-        ]
+        checkpoint_files(&run),
+        ["model-1.bpk", "notes", "optim-1.bpk"]
     );
+    assert_eq!(names(run.path()), ["checkpoint", "run.json"]);
 }
 
 #[test]
-fn room_is_made_by_removing_a_run_and_nothing_else() {
+fn a_new_run_replaces_another_and_nothing_else() {
     let (_folder, run) = created();
-    checkpoint(&run, 1, &PARTS);
-    run.keep_model(1).unwrap();
-    for folder in ["train/epoch-1", "valid/epoch-1", "mine"] {
+    add(&mut run.journal(None).unwrap(), 1, 1.0);
+    run.choose_model(1).unwrap();
+    for folder in ["train", "mine"] {
         fs::create_dir_all(run.path().join(folder)).unwrap();
     }
     fs::write(run.path().join("attention.svg"), "").unwrap();
-    run.vacate().unwrap();
+    run.create(&config(), &vocabs()).unwrap();
     assert_eq!(
         names(run.path()),
-        ["mine", "run.json", "source.vocab.json", "target.vocab.json"]
+        ["checkpoint", "mine", "run.json", "train"]
     );
+    assert!(checkpoint_files(&run).is_empty());
+    assert!(run.model_file().unwrap().is_none());
+    // As does a training of its own.
+    add(&mut run.journal(None).unwrap(), 1, 1.0);
+    assert!(run.journal(None).unwrap().history().is_empty());
+    assert!(checkpoint_files(&run).is_empty());
+    assert_eq!(run.load_vocabs(&config().model).unwrap(), vocabs());
 }
 
 #[test]
-fn what_no_run_has_written_is_not_removed() {
+fn a_folder_of_something_else_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::new(folder.path());
     fs::write(folder.path().join("notes"), "").unwrap();
-    run.vacate().unwrap();
-    for name in ["checkpoint", "train", "valid", "model.bpk"] {
+    run.check_room().unwrap();
+    for name in ["checkpoint", "attention.svg"] {
         fs::create_dir(folder.path().join(name)).unwrap();
         let expected = format!(
             "the folder RUN: expected a folder with room for a run (name another with --out), \
              found something else's {name:?} in it"
         );
-        assert_eq!(line(run.vacate(), &run), expected);
+        assert_eq!(line(run.create(&config(), &vocabs()), &run), expected);
         assert!(folder.path().join(name).exists());
         fs::remove_dir(folder.path().join(name)).unwrap();
     }
+    run.create(&config(), &vocabs()).unwrap();
+    assert_eq!(names(folder.path()), ["notes", "run.json"]);
+}
+
+/// A run of format 2: settings alone in its `run.json`, and a file for everything else.
+fn of_format_2() -> (TempDir, RunDir) {
+    let (folder, run) = created();
+    let mut settings = serde_json::to_value(config()).unwrap();
+    settings["format"] = 2.into();
+    fs::write(run.config_file(), settings.to_string()).unwrap();
+    for (side, vocab) in [("source", vocabs().source), ("target", vocabs().target)] {
+        let file = run.path().join(format!("{side}.vocab.json"));
+        fs::write(file, serde_json::to_string(&vocab).unwrap()).unwrap();
+    }
+    fs::create_dir_all(run.path().join("checkpoint")).unwrap();
+    fs::create_dir_all(run.path().join("valid/epoch-1")).unwrap();
+    for epoch in [2, 10, 11] {
+        let [model, optim] = content(epoch);
+        fs::write(run.file_of_model(epoch), model).unwrap();
+        let file = |part: &str| run.path().join(format!("checkpoint/{part}-{epoch}.bpk"));
+        fs::write(file("scheduler"), "").unwrap();
+        if epoch < 11 {
+            fs::write(file("optim"), optim).unwrap();
+        }
+    }
+    (folder, run)
+}
+
+#[test]
+fn a_run_of_an_earlier_version_is_read_and_goes_on() {
+    let (_folder, run) = of_format_2();
+    let read = run.load_config().unwrap();
+    assert_eq!(format!("{read:?}"), format!("{:?}", config()));
+    assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
+    assert_eq!(run.checkpoints().unwrap(), [2, 10], "whole ones, in order");
+    assert!(run.history().unwrap().is_empty());
+    let model = || run.model_file().unwrap().unwrap().1;
+    assert_eq!((model(), run.is_chosen().unwrap()), (10, false));
+    // The copy of the best.
+    let copy = run.path().join("model.bpk");
+    fs::write(&copy, &content(2)[0]).unwrap();
+    assert_eq!((model(), run.is_chosen().unwrap()), (2, true));
+    // A copy of none of them was made before training went on.
+    fs::write(&copy, &content(1)[0]).unwrap();
+    assert_eq!((model(), run.is_chosen().unwrap()), (10, false));
+
+    add(&mut run.journal(Some(10)).unwrap(), 11, 1.0);
+    assert_eq!(run.checkpoints().unwrap(), [10, 11]);
+    assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
+    assert_eq!(
+        checkpoint_files(&run),
+        [
+            "model-10.bpk",
+            "model-11.bpk",
+            "optim-10.bpk",
+            "optim-11.bpk"
+        ]
+    );
+}
+
+#[test]
+fn a_run_of_an_earlier_version_may_have_a_model_alone() {
+    let (_folder, run) = of_format_2();
+    fs::write(run.path().join("model.bpk"), &content(1)[0]).unwrap();
+    fs::remove_dir_all(run.path().join("checkpoint")).unwrap();
+    assert_eq!(
+        run.model_file().unwrap().unwrap(),
+        (run.path().join("model.bpk"), 0)
+    );
+    assert_eq!(run.read_model(0).unwrap(), content(1)[0]);
+    assert!(run.is_chosen().unwrap());
+    assert!(
+        run.checkpoints().unwrap().is_empty(),
+        "nothing to go on from"
+    );
+}
+
+#[test]
+fn a_run_of_an_earlier_version_is_replaced_with_all_its_files() {
+    let (_folder, run) = of_format_2();
+    fs::create_dir(run.path().join("mine")).unwrap();
+    run.create(&config(), &vocabs()).unwrap();
+    assert_eq!(names(run.path()), ["checkpoint", "mine", "run.json"]);
+    assert!(checkpoint_files(&run).is_empty());
 }

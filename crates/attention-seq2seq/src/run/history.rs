@@ -1,0 +1,122 @@
+//! The figures of a training, epoch by epoch.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The figures of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    /// Its number, from 1.
+    pub epoch: usize,
+    /// On the pairs to learn from, while it learned: under teacher forcing.
+    pub train: Figures,
+    /// On the pairs to validate on, after it: the loss under teacher forcing, the others by greedy search.
+    pub valid: Figures,
+}
+
+/// Means over all pairs, to nine decimal places.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figures {
+    /// The mean cross-entropy over target tokens, with the attention's penalty if it has one; NaN if training diverged.
+    #[serde(deserialize_with = "number_or_nan")]
+    pub loss: f64,
+    /// The outputs that equal their target in every token, in percent.
+    #[serde(deserialize_with = "number_or_nan")]
+    pub exact_match: f64,
+    /// The edits between outputs and targets for each target token, in percent.
+    #[serde(deserialize_with = "number_or_nan")]
+    pub token_errors: f64,
+}
+
+impl Figures {
+    /// Figures that are read again as they are now, to the last bit.
+    pub(crate) fn rounded(self) -> Self {
+        Self {
+            loss: rounded(self.loss),
+            exact_match: rounded(self.exact_match),
+            token_errors: rounded(self.token_errors),
+        }
+    }
+}
+
+/// JSON has no numbers that are not finite: they are written as `null`. And `serde_json` may read a neighbour of the
+/// number that it wrote.
+fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(rounded(
+        Option::deserialize(deserializer)?.unwrap_or(f64::NAN),
+    ))
+}
+
+fn rounded(number: f64) -> f64 {
+    const PLACES: f64 = 1e9;
+    (number * PLACES).round() / PLACES
+}
+
+/// The epoch with the lowest validation loss, the first of equals; the first of all where every loss is NaN.
+pub(crate) fn lowest_loss(history: &[Epoch]) -> Option<usize> {
+    let mut lowest: Option<&Epoch> = None;
+    for epoch in history {
+        let lower = |it: &Epoch| {
+            epoch.valid.loss < it.valid.loss || it.valid.loss.is_nan() && !epoch.valid.loss.is_nan()
+        };
+        if lowest.is_none_or(lower) {
+            lowest = Some(epoch);
+        }
+    }
+    lowest.map(|it| it.epoch)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    fn epochs(losses: &[f64]) -> Vec<Epoch> {
+        let figures = |loss| Figures {
+            loss,
+            exact_match: 12.5,
+            token_errors: 0.1,
+        };
+        (1..)
+            .zip(losses)
+            .map(|(epoch, &loss)| Epoch {
+                epoch,
+                train: figures(0.0),
+                valid: figures(loss),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_lowest_loss_is_the_first_and_no_nan_if_there_is_another() {
+        for (losses, expected) in [
+            (&[][..], None),
+            (&[3.0, 1.0, 2.0, 1.0], Some(2)),
+            (&[f64::NAN, 5.0, f64::NAN], Some(2)),
+            (&[2.0, f64::NAN], Some(1)),
+        ] {
+            assert_eq!(lowest_loss(&epochs(losses)), expected, "{losses:?}");
+        }
+        assert_eq!(lowest_loss(&epochs(&[f64::NAN; 2])), Some(1));
+    }
+
+    #[test]
+    fn figures_are_read_as_they_were_written_to_the_last_bit() {
+        let mut losses: Vec<f64> = (0..10_000).map(|n| f64::from(n).sqrt() / 7.0).collect();
+        losses.extend([0.1 + 0.2, 5e-324, 123_456.789, f64::NAN, f64::INFINITY]);
+        let epochs = epochs(&losses).into_iter().map(|epoch| Epoch {
+            valid: epoch.valid.rounded(),
+            ..epoch
+        });
+        let epochs: Vec<Epoch> = epochs.collect();
+        let text = serde_json::to_string(&epochs).unwrap();
+        let read: Vec<Epoch> = serde_json::from_str(&text).unwrap();
+        for (read, written) in read.iter().zip(&epochs) {
+            let (read, written) = (read.valid.loss, written.valid.loss);
+            let same = read.to_bits() == written.to_bits();
+            assert!(same || (!written.is_finite() && read.is_nan()), "{written}");
+        }
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+}

@@ -1,0 +1,163 @@
+//! The checkpoints and figures of a training, as it writes them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::history::{Epoch, lowest_loss};
+use super::manifest::{Checkpoint, Checksum, Manifest, model_file, optim_file};
+use crate::error::{Error, Result};
+use crate::file::write_atomic;
+
+/// The number of the newest checkpoints that are kept, whatever their loss.
+const NEWEST: usize = 2;
+
+/// What a training has of a run folder: it alone writes there.
+///
+/// Whatever stops a training, and wherever, the manifest names whole files alone: a file is written before it is named,
+/// and removed after it is no longer named.
+pub(crate) struct Journal<'a> {
+    folder: &'a Path,
+    manifest: Manifest,
+}
+
+impl<'a> Journal<'a> {
+    /// Begins with the first epoch, in a folder with settings or without.
+    pub(super) fn begin(folder: &'a Path) -> Result<Self> {
+        let settings = match folder.join(super::manifest::NAME).exists() {
+            true => Manifest::load(folder)?,
+            false => Manifest::default(),
+        };
+        let manifest = Manifest {
+            settings: settings.settings,
+            vocabs: settings.vocabs,
+            ..Manifest::default()
+        };
+        Self::open(folder, manifest)
+    }
+
+    /// Goes on after `epoch`; what came later is forgotten.
+    pub(super) fn go_on(folder: &'a Path, epoch: usize) -> Result<Self> {
+        let mut manifest = Manifest::load(folder)?;
+        manifest.history.retain(|it| it.epoch <= epoch);
+        manifest.checkpoints.retain(|it| it.epoch <= epoch);
+        manifest.model = manifest.model.filter(|&it| it <= epoch);
+        Self::open(folder, manifest)
+    }
+
+    fn open(folder: &'a Path, manifest: Manifest) -> Result<Self> {
+        let checkpoints = folder.join("checkpoint");
+        fs::create_dir_all(&checkpoints)
+            .map_err(|error| Error::io("create", &checkpoints, error))?;
+        let journal = Self { folder, manifest };
+        journal.save()?;
+        Ok(journal)
+    }
+
+    /// The epochs so far.
+    pub(crate) fn history(&self) -> &[Epoch] {
+        &self.manifest.history
+    }
+
+    /// The files of model and optimizer after an epoch, with their content.
+    pub(crate) fn checkpoint(&self, epoch: usize) -> Result<[(PathBuf, Vec<u8>); 2]> {
+        let checkpoint = self.manifest.checkpoint(epoch);
+        let (model, optim) = checkpoint
+            .and_then(|it| Some((&it.model, it.optim.as_ref()?)))
+            .ok_or_else(|| {
+                let reason = format!("it has no checkpoint of epoch {epoch} to go on from");
+                Error::unusable(self.folder, reason)
+            })?;
+        let advised = |error| match error {
+            Error::Checkpoint { path, reason } => Error::Checkpoint {
+                path,
+                reason: format!("{reason}; remove it to go on from an earlier checkpoint"),
+            },
+            other => other,
+        };
+        let read = |path: PathBuf, sum| {
+            let bytes = read_part(&path, sum).map_err(advised)?;
+            Ok((path, bytes))
+        };
+        Ok([
+            read(model_file(self.folder, epoch), model)?,
+            read(optim_file(self.folder, epoch), optim)?,
+        ])
+    }
+
+    /// Adds an epoch and its checkpoint, and keeps this one, the one before, and that with the lowest validation loss.
+    pub(crate) fn add(&mut self, epoch: Epoch, model: &[u8], optim: &[u8]) -> Result<()> {
+        write_atomic(model_file(self.folder, epoch.epoch), model)?;
+        write_atomic(optim_file(self.folder, epoch.epoch), optim)?;
+        let manifest = &mut self.manifest;
+        manifest.history.push(epoch);
+        manifest.checkpoints.push(Checkpoint {
+            epoch: epoch.epoch,
+            model: Checksum::of(model),
+            optim: Some(Checksum::of(optim)),
+        });
+        // It was chosen among others.
+        manifest.model = None;
+        let lowest = lowest_loss(&manifest.history);
+        let newest = manifest.checkpoints.len().saturating_sub(NEWEST);
+        let mut index = 0..;
+        manifest.checkpoints.retain(|it| {
+            let recent = index.next().is_some_and(|index| index >= newest);
+            recent || Some(it.epoch) == lowest
+        });
+        self.save()
+    }
+
+    /// Saves the manifest, then removes the files that it does not name.
+    fn save(&self) -> Result<()> {
+        self.manifest.save(self.folder)?;
+        remove_unnamed(self.folder, &self.manifest);
+        Ok(())
+    }
+}
+
+/// Reads a file that the manifest names.
+///
+/// # Errors
+/// [`Error::Checkpoint`] if it is another than was written, [`Error::Io`] if it cannot be read.
+pub(super) fn read_part(path: &Path, expected: &Checksum) -> Result<Vec<u8>> {
+    let bytes = fs::read(path).map_err(|error| Error::io("read", path, error))?;
+    let found = Checksum::of(&bytes);
+    if found == *expected {
+        return Ok(bytes);
+    }
+    let reason = format!("it was changed: expected {expected}, found {found}");
+    Err(Error::unusable(path, reason))
+}
+
+/// Removes files of checkpoints that the manifest does not name, and what a killed writer left. Nothing depends on it:
+/// a file that cannot be removed stays, and is not named either.
+pub(super) fn remove_unnamed(folder: &Path, manifest: &Manifest) {
+    let named = |name: &str| {
+        let Some((part, rest)) = name.split_once('-') else {
+            return true;
+        };
+        let epoch = rest.strip_suffix(".bpk").and_then(|it| it.parse().ok());
+        let Some(checkpoint) = epoch.map(|epoch: usize| manifest.checkpoint(epoch)) else {
+            return true;
+        };
+        match part {
+            "model" => checkpoint.is_some(),
+            "optim" => checkpoint.is_some_and(|it| it.optim.is_some()),
+            // Of an earlier version.
+            "scheduler" => false,
+            _ => true,
+        }
+    };
+    let temporary = |name: &str| name.starts_with(".attention-") && name.ends_with(".tmp");
+    let remove = |folder: &Path, unneeded: &dyn Fn(&str) -> bool| {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(unneeded) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    };
+    remove(&folder.join("checkpoint"), &|name| {
+        !named(name) || temporary(name)
+    });
+    remove(folder, &temporary);
+}

@@ -1,0 +1,261 @@
+//! The file `run.json`: everything that a run consists of, in one file that is replaced by one rename.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::RunConfig;
+use super::history::Epoch;
+use crate::error::{Error, Result};
+use crate::file::{load_json, read_to_string, write_atomic};
+use crate::vocabs::Vocabs;
+
+/// The version of the file.
+const FORMAT: u32 = 3;
+
+/// The name of the file.
+pub(super) const NAME: &str = "run.json";
+
+/// What a run consists of. Files beside it count only if they are named here, with the checksum that they have here.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    /// The settings; none where a model of one's own was trained.
+    pub(super) settings: Option<RunConfig>,
+    /// The epochs trained so far.
+    pub(super) history: Vec<Epoch>,
+    /// The checkpoints that are kept, in order.
+    pub(super) checkpoints: Vec<Checkpoint>,
+    /// The epoch of the model, once one was chosen among the checkpoints.
+    pub(super) model: Option<usize>,
+    /// The vocabularies, beside settings. They come last: they are long.
+    pub(super) vocabs: Option<Vocabs>,
+}
+
+/// The checkpoint after an epoch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Checkpoint {
+    /// The epoch. 0 is the model of a run of an earlier version whose checkpoints were removed.
+    pub(super) epoch: usize,
+    /// The file of the model.
+    pub(super) model: Checksum,
+    /// The file of the optimizer's state.
+    pub(super) optim: Option<Checksum>,
+}
+
+/// What tells whether a file is the one that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Checksum {
+    bytes: u64,
+    crc32: String,
+}
+
+impl Checksum {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.len() as u64,
+            crc32: hexadecimal(bytes),
+        }
+    }
+}
+
+impl std::fmt::Display for Checksum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes with CRC-32 {}", self.bytes, self.crc32)
+    }
+}
+
+/// The checksum CRC-32, as it is written.
+fn hexadecimal(bytes: &[u8]) -> String {
+    format!("{:08x}", crc32fast::hash(bytes))
+}
+
+/// The file around a [`Manifest`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    format: u32,
+    /// Of the whole text with this left empty. Who edits the file by hand removes the line.
+    crc32: Option<String>,
+    run: Manifest,
+}
+
+/// A text with another checksum in its place, which comes before all that a run decides.
+fn filled(text: &str, from: &str, to: &str) -> String {
+    text.replacen(
+        &format!("\"crc32\": {from:?}"),
+        &format!("\"crc32\": {to:?}"),
+        1,
+    )
+}
+
+/// The version that a file says it has, whatever else is in it.
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+impl Manifest {
+    /// Loads the file in `folder`, or one that an earlier version wrote.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if it was changed, is of another version, or its settings make no model; [`Error::Json`]
+    /// or [`Error::Io`] if it cannot be read.
+    pub(super) fn load(folder: &Path) -> Result<Self> {
+        let path = folder.join(NAME);
+        let json = |source| Error::Json {
+            path: path.clone(),
+            source,
+        };
+        let text = read_to_string(&path)?;
+        // By itself: another version may have other fields.
+        let Version { format } = serde_json::from_str(&text).map_err(json)?;
+        let manifest = match format {
+            FORMAT => {
+                let envelope: Envelope = serde_json::from_str(&text).map_err(json)?;
+                if let Some(expected) = envelope.crc32 {
+                    let found = hexadecimal(filled(&text, &expected, "").as_bytes());
+                    if expected != found {
+                        let reason = format!(
+                            "it was changed: expected the CRC-32 {expected}, found {found} \
+                             (who edits it by hand removes the line \"crc32\")"
+                        );
+                        return Err(Error::unusable(&path, reason));
+                    }
+                }
+                envelope.run
+            }
+            2 => Self::of_format_2(folder)?,
+            _ => {
+                let reason = format!(
+                    "expected a run of format {FORMAT} or 2, found format {format}: train again with this version"
+                );
+                return Err(Error::unusable(&path, reason));
+            }
+        };
+        if let Some(settings) = &manifest.settings {
+            settings
+                .check()
+                .map_err(|error| Error::unusable(&path, error))?;
+        }
+        Ok(manifest)
+    }
+
+    /// Replaces the file in `folder`.
+    pub(super) fn save(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(NAME);
+        let json = |source| Error::Json {
+            path: path.clone(),
+            source,
+        };
+        let envelope = Envelope {
+            format: FORMAT,
+            crc32: Some(String::new()),
+            run: self.clone(),
+        };
+        let mut text = serde_json::to_string_pretty(&envelope).map_err(json)?;
+        text.push('\n');
+        let crc32 = hexadecimal(text.as_bytes());
+        write_atomic(&path, filled(&text, "", &crc32).as_bytes())
+    }
+
+    /// The checkpoint after an epoch.
+    pub(super) fn checkpoint(&self, epoch: usize) -> Option<&Checkpoint> {
+        self.checkpoints.iter().find(|it| it.epoch == epoch)
+    }
+
+    /// A run of an earlier version: settings alone in its `run.json`, vocabularies in files, checkpoints by their
+    /// names, and a copy of the best as `model.bpk`.
+    fn of_format_2(folder: &Path) -> Result<Self> {
+        let settings: RunConfig = load_json(folder.join(NAME))?;
+        let vocab = |side: &str| load_json(folder.join(format!("{side}.vocab.json")));
+        let vocabs = Vocabs {
+            source: vocab("source")?,
+            target: vocab("target")?,
+        };
+        let sum = |path: PathBuf| -> Result<Checksum> {
+            let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
+            Ok(Checksum::of(&bytes))
+        };
+        let mut checkpoints = Vec::new();
+        for epoch in epochs_of_files(folder) {
+            checkpoints.push(Checkpoint {
+                epoch,
+                model: sum(model_file(folder, epoch))?,
+                optim: Some(sum(optim_file(folder, epoch))?),
+            });
+        }
+        let kept = model_file(folder, 0);
+        let kept = kept.exists().then(|| sum(kept)).transpose()?;
+        let mut model = None;
+        if let Some(kept) = kept {
+            // Of checkpoints that are alike, the newest; none if training went on, and was killed.
+            let same = checkpoints.iter().rev().find(|it| it.model == kept);
+            model = same.map(|it| it.epoch);
+            if checkpoints.is_empty() {
+                model = Some(0);
+                checkpoints.push(Checkpoint {
+                    epoch: 0,
+                    model: kept,
+                    optim: None,
+                });
+            }
+        }
+        Ok(Self {
+            settings: Some(settings),
+            history: Vec::new(),
+            checkpoints,
+            model,
+            vocabs: Some(vocabs),
+        })
+    }
+}
+
+/// Whether the run in `folder` was written by an earlier version.
+pub(super) fn is_of_earlier_version(folder: &Path) -> bool {
+    let version: Result<Version> = load_json(folder.join(NAME));
+    version.is_ok_and(|it| it.format < FORMAT)
+}
+
+/// The file of the model after an epoch.
+pub(super) fn model_file(folder: &Path, epoch: usize) -> PathBuf {
+    match epoch {
+        0 => folder.join("model.bpk"),
+        _ => checkpoint_file(folder, "model", epoch),
+    }
+}
+
+/// The file of the optimizer's state after an epoch.
+pub(super) fn optim_file(folder: &Path, epoch: usize) -> PathBuf {
+    checkpoint_file(folder, "optim", epoch)
+}
+
+fn checkpoint_file(folder: &Path, part: &str, epoch: usize) -> PathBuf {
+    folder
+        .join("checkpoint")
+        .join(format!("{part}-{epoch}.bpk"))
+}
+
+/// The epochs that have files of a model and of an optimizer's state, in order.
+fn epochs_of_files(folder: &Path) -> Vec<usize> {
+    let files = fs::read_dir(folder.join("checkpoint"));
+    let mut epochs: Vec<usize> = files
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|file| {
+            let name = file.file_name();
+            let epoch = name
+                .to_str()?
+                .strip_prefix("model-")?
+                .strip_suffix(".bpk")?;
+            epoch.parse().ok()
+        })
+        .filter(|&epoch| optim_file(folder, epoch).exists())
+        .collect();
+    epochs.sort_unstable();
+    epochs
+}

@@ -1,0 +1,237 @@
+//! Disks that are full or closed, bits that flip, and processes that are killed while they write.
+
+use std::fs;
+use std::path::Path;
+
+use attention_seq2seq::{RunDir, Translator};
+
+use crate::program::{copied, epochs, fail, files, run, succeed, text, train_args};
+use crate::support;
+
+/// Numbers that look random.
+fn mixed(number: usize) -> usize {
+    let mut mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^= mixed >> 29;
+    (mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20) as usize
+}
+
+fn flip(file: &Path, bit: usize) {
+    let mut content = fs::read(file).unwrap();
+    let bit = bit % (8 * content.len());
+    content[bit / 8] ^= 1 << (bit % 8);
+    fs::write(file, content).unwrap();
+}
+
+#[test]
+fn no_flipped_bit_is_read() {
+    let (folder, whole) = copied();
+    let model = RunDir::new(&whole).model_file().unwrap().unwrap().0;
+    for file in [whole.join("run.json"), model] {
+        let good = fs::read(&file).unwrap();
+        for number in 0..250 {
+            flip(&file, mixed(number));
+            let loaded = Translator::load(&RunDir::new(&whole), &support::device().inner());
+            let error = loaded.err().map(|error| error.to_string());
+            let error = error.unwrap_or_else(|| panic!("bit {number} of {file:?} was read"));
+            assert_eq!(error.lines().count(), 1, "{error}");
+            fs::write(&file, &good).unwrap();
+        }
+    }
+    let args = ["train", "--resume", "--out", "run", "--epochs", "3"];
+    for name in [
+        "run.json",
+        "checkpoint/model-2.bpk",
+        "checkpoint/optim-2.bpk",
+    ] {
+        let file = whole.join(name);
+        let good = fs::read(&file).unwrap();
+        for number in 0..8 {
+            flip(&file, mixed(number));
+            fail(folder.path(), &args, name);
+            fs::write(&file, &good).unwrap();
+        }
+    }
+    assert_eq!(epochs(&succeed(folder.path(), &args)), ["3/3"]);
+}
+
+#[test]
+fn parts_of_another_run_are_not_taken() {
+    let (folder, whole) = copied();
+    let args = train_args("reverse", "2", &["--out", "other", "--seed", "9"]);
+    succeed(folder.path(), &args);
+    for part in ["model", "optim"] {
+        let file = format!("checkpoint/{part}-2.bpk");
+        let good = fs::read(whole.join(&file)).unwrap();
+        fs::copy(folder.path().join("other").join(&file), whole.join(&file)).unwrap();
+        let args = ["train", "--resume", "--out", "run", "--epochs", "3"];
+        fail(folder.path(), &args, "it was changed: expected ");
+        fs::write(whole.join(&file), good).unwrap();
+    }
+}
+
+/// A folder where nothing can be written; `None` where the user may write everywhere.
+#[cfg(unix)]
+fn closed(folder: &Path) -> Option<impl Drop> {
+    use std::os::unix::fs::PermissionsExt;
+    struct Open(std::path::PathBuf);
+    impl Drop for Open {
+        fn drop(&mut self) {
+            let _ = fs::set_permissions(&self.0, fs::Permissions::from_mode(0o755));
+        }
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o555)).unwrap();
+    let open = Open(folder.to_path_buf());
+    fs::write(folder.join("probe"), "").is_err().then_some(open)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_cannot_be_written_is_an_error_of_one_line() {
+    let (folder, whole) = copied();
+    for closed_folder in ["", "checkpoint"] {
+        let path = whole.join(closed_folder);
+        let Some(_open) = closed(&path) else {
+            println!("skipped: this user may write everywhere");
+            return;
+        };
+        let args = ["train", "--resume", "--out", "run", "--epochs", "3"];
+        fail(folder.path(), &args, "Permission denied");
+        let overwrite = train_args("copy", "1", &["--out", "run", "--overwrite"]);
+        fail(folder.path(), &overwrite, "Permission denied");
+    }
+    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+}
+
+/// Two epochs, with little beside their checkpoints.
+#[cfg(target_os = "linux")]
+const TRAIN: &str = "train reverse --train-pairs 64 --valid-pairs 10 --batch-size 32 --embedding 4 --hidden 8 \
+                     --threads 1 --epochs 2 --dropout 0.1";
+
+/// One line on the standard error with exit code 2, or nothing and 0.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn check_ended(what: &str, code: &str, stderr: &str) {
+    let lines = stderr.lines().filter(|line| !line.starts_with("note: "));
+    let lines = lines.collect::<Vec<_>>();
+    match code {
+        "0" => assert!(lines.is_empty(), "{what}: {stderr}"),
+        "2" => assert!(
+            lines.len() == 1 && lines[0].starts_with("error: "),
+            "{what}: {stderr}"
+        ),
+        _ => panic!("{what}: {code}: {stderr}"),
+    }
+}
+
+/// On a disk of each of 40 sizes: training, use of what it left, and, once there is room, the rest of the training.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_costs_no_epoch_that_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::create_dir(folder.join("disk")).unwrap();
+    let script = format!(
+        "for size in $(seq 4 4 160); do
+            mount -t tmpfs -o size=${{size}}k tmpfs disk || exit 77
+            step() {{ \"$0\" \"$@\" >out 2>err; echo \"$size $1 $? $(tr '\\n' '|' <err)\"; }}
+            step {TRAIN} --out disk/run
+            step translate abc --model disk/run
+            mount -o remount,size=10m disk
+            if test -e disk/run/run.json
+            then step train --resume --threads 1 --out disk/run
+            else step {TRAIN} --out disk/run
+            fi
+            step translate abc --model disk/run
+            sha256sum disk/run/run.json | sed \"s/^/$size sum 0 /\"
+            umount disk
+        done"
+    );
+    let output = std::process::Command::new("unshare")
+        .args(["-rm", "sh", "-c", &script, env!("CARGO_BIN_EXE_seq2seq")])
+        .current_dir(folder)
+        .output();
+    let output = match output {
+        Ok(output) if output.status.success() => output,
+        _ => {
+            println!("skipped: no disk of one's own can be mounted here");
+            return;
+        }
+    };
+    let stdout = text(&output.stdout);
+    let mut sums = Vec::new();
+    let mut failed = 0;
+    for steps in stdout.lines().collect::<Vec<_>>().chunks(5) {
+        for (at, step) in steps.iter().enumerate() {
+            let mut words = step.splitn(4, ' ');
+            let (size, what) = (words.next().unwrap(), words.next().unwrap());
+            let (code, rest) = (words.next().unwrap(), words.next().unwrap_or_default());
+            let what = format!("{size}k, step {at}, {what}");
+            if at == 4 {
+                sums.push(rest.split(' ').next().unwrap().to_string());
+                continue;
+            }
+            check_ended(&what, code, &rest.replace('|', "\n"));
+            failed += usize::from(at == 0 && code == "2");
+            assert!(at < 2 || code == "0", "{what}: {rest}");
+        }
+    }
+    assert_eq!(sums.len(), 40, "{stdout}");
+    assert!((5..40).contains(&failed), "{failed} of 40 failed: {stdout}");
+    // What went on is what did not stop.
+    assert!(sums.iter().all(|sum| *sum == sums[0]), "{stdout}");
+}
+
+/// Killed at every system call that changes a file, and resumed.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let train: Vec<&str> = TRAIN.split_whitespace().collect();
+    succeed(folder, &[&train[..], &["--out", "whole"]].concat());
+    let whole = crate::resume::contents(&folder.join("whole"));
+    let mut points = 0;
+    for call in ["write", "fsync", "rename", "mkdir", "unlink"] {
+        for number in 1.. {
+            let inject = format!("inject={call}:signal=KILL:when={number}");
+            let program = env!("CARGO_BIN_EXE_seq2seq");
+            let trace = format!("trace={call}");
+            let strace = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e"];
+            let killed = std::process::Command::new("strace")
+                .args([&strace[..], &[&inject, program], &train, &["--out", "run"]].concat())
+                .current_dir(folder)
+                .output();
+            let Ok(killed) = killed else {
+                println!("skipped: strace is not there");
+                return;
+            };
+            let stderr = text(&killed.stderr);
+            if stderr.contains("strace:") {
+                println!("skipped: {stderr}");
+                return;
+            }
+            assert!(!stderr.contains("panicked"), "{inject}: {stderr}");
+            let ended = killed.status.success();
+            let used = run(folder, &["translate", "abc", "--model", "run"]);
+            let code = used
+                .status
+                .code()
+                .map_or_else(String::new, |it| it.to_string());
+            check_ended(&inject, &code, &text(&used.stderr));
+            let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
+            match folder.join("run/run.json").exists() {
+                true => succeed(folder, &go_on),
+                false => succeed(folder, &[&train[..], &["--out", "run"]].concat()),
+            };
+            let parts = crate::resume::contents(&folder.join("run"));
+            assert!(parts == whole, "{inject}: {:?}", files(&folder.join("run")));
+            fs::remove_dir_all(folder.join("run")).unwrap();
+            if ended {
+                break;
+            }
+            points += 1;
+        }
+    }
+    assert!(points > 30, "killed at {points} calls only");
+    println!("killed at {points} calls");
+}
