@@ -38,7 +38,7 @@ mod vocabs;
 // Pairs of source and target.
 pub use data::{Pair, Pairs, SourceGroup, group_by_source, split_holdout};
 pub use tasks::Task;
-pub use tsv::{Columns, TsvOptions, load_tsv};
+pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
 pub use batch::{Batch, Example, Source};

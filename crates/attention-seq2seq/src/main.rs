@@ -16,8 +16,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if cli::is_closed_output(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            cli::note(format_args!("error: {}", cli::one_line(&error)));
-            ExitCode::from(2)
+            cli::report(&error);
+            ExitCode::from(cli::FAILED)
         }
     }
 }

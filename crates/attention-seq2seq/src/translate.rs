@@ -24,6 +24,8 @@ pub struct Attended {
     pub source: Vec<String>,
     /// The target tokens, the end included: one for each query.
     pub target: Vec<String>,
+    /// The translation: the target tokens without special ones.
+    pub output: Vec<String>,
     /// The attention weights, `[target tokens, source tokens]`, row by row.
     pub weights: Vec<f32>,
 }
@@ -129,11 +131,13 @@ impl Translator {
         &self.config
     }
 
-    /// Splits a text into source tokens that the model knows.
+    /// Splits a text into source tokens that the model knows. As in a file of pairs, white space around it and a byte
+    /// order mark are no part of it.
     ///
     /// # Errors
     /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] if it has one that is not in the vocabulary.
     pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
         let tokens = self.config.data.source_tokens().split(text);
         if tokens.is_empty() {
             let (what, expected) = ("the text to translate", "at least one token");
@@ -209,6 +213,7 @@ impl Translator {
         Attended {
             source: source.to_vec(),
             target,
+            output: self.vocabs.target.decode(tokens),
             weights,
         }
     }

@@ -135,8 +135,13 @@ impl Vocab {
         Self { tokens, ids }
     }
 
-    /// Another case of the same letters, else the vocabulary itself if it is short enough to read.
+    /// Another form or case of the same letters, else the vocabulary itself if it is short enough to read.
     fn hint(&self, token: &str) -> String {
+        let is_mark = |c: char| ('\u{300}'..='\u{36f}').contains(&c);
+        if token.chars().any(is_mark) {
+            return "a letter and its accent came as two characters (Unicode's NFD): write them as one (NFC)"
+                .to_string();
+        }
         const READABLE: usize = 60;
         let known = &self.tokens[SPECIAL.len()..];
         let lowercase = token.to_lowercase();
@@ -281,6 +286,8 @@ mod tests {
             "unknown token \"1\" at position 1; expected one of: \"b\" \"a\" \"c\" \"d\""
         );
         assert!(line("<eos>").starts_with("unknown token"));
+        let apart = line("a e\u{301}");
+        assert!(apart.ends_with("came as two characters (Unicode's NFD): write them as one (NFC)"));
     }
 
     #[test]

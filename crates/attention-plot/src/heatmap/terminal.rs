@@ -17,6 +17,8 @@ pub enum TerminalColor {
     Ansi256,
     /// No escape codes: shades ` ░▒▓█`, for logs and files.
     None,
+    /// No escape codes, and of its own no characters beyond ASCII: shades ` .:*#`. Labels are shown as they are.
+    Ascii,
 }
 
 /// The columns of a cell.
@@ -83,7 +85,11 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
         }
     }
     lines.push(painter.legend());
-    lines.join("\n") + "\n"
+    let text = lines.join("\n") + "\n";
+    match color {
+        TerminalColor::Ascii => text.replace('↓', "v").replace('→', ">").replace('…', "~"),
+        _ => text,
+    }
 }
 
 /// One line of text: the label at the left, then the part of each panel.
@@ -173,7 +179,10 @@ impl Painter {
             out.push_str(match (position, self.color) {
                 (None, _) => "??",
                 (Some(position), TerminalColor::None) => {
-                    ["  ", "░░", "▒▒", "▓▓", "██"][((position * 5.0) as usize).min(4)]
+                    ["  ", "░░", "▒▒", "▓▓", "██"][shade(position)]
+                }
+                (Some(position), TerminalColor::Ascii) => {
+                    ["  ", "..", "::", "**", "##"][shade(position)]
                 }
                 _ => "  ",
             });
@@ -197,10 +206,15 @@ impl Painter {
         let _ = match self.color {
             TerminalColor::TrueColor => write!(code, "\x1b[30;48;2;{red};{green};{blue}m"),
             TerminalColor::Ansi256 => write!(code, "\x1b[30;48;5;{}m", xterm([red, green, blue])),
-            TerminalColor::None => Ok(()),
+            TerminalColor::None | TerminalColor::Ascii => Ok(()),
         };
         code
     }
+}
+
+/// The shade of five for a position from 0 to 1.
+fn shade(position: f64) -> usize {
+    ((position * 5.0) as usize).min(4)
 }
 
 /// The nearest of xterm's 6 x 6 x 6 colours and 24 greys.

@@ -4,8 +4,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use attention_plot::{Heatmap, PlotError, TerminalColor};
-use attention_seq2seq::{Attended, Error, Result, Translator};
+use attention_seq2seq::{Attended, Error, Result};
 use clap::Args;
+use terminal_size::{Width, terminal_size_of};
+use unicode_width::UnicodeWidthStr;
 
 use super::{Model, say};
 
@@ -24,11 +26,14 @@ impl AttendArgs {
     pub(crate) fn run(self) -> Result<()> {
         let translator = self.model.load()?;
         let source = translator.source_tokens(&self.text)?;
-        let heatmap = draw(&translator, &source)?;
+        let attended = translator.attend(&source);
+        let drawn = draw(&attended)?;
         if let Some(file) = &self.output {
-            save(&heatmap, file)?;
+            drawn.save(file)?;
         }
-        show(&heatmap)?;
+        say(translator.target_text(&attended.output))?;
+        say("")?;
+        drawn.show()?;
         match &self.output {
             Some(file) => say_saved(file),
             None => Ok(()),
@@ -36,23 +41,69 @@ impl AttendArgs {
     }
 }
 
-/// The attention weights of the translation of `source`.
-pub(crate) fn draw(translator: &Translator, source: &[String]) -> Result<Heatmap> {
-    heatmap(&translator.attend(source)).map_err(plot_error)
+/// The most weights in a picture: each is a rectangle of its own in an SVG, and a cell in a page.
+const MOST_WEIGHTS: usize = 100_000;
+
+/// Attention weights, drawn.
+pub(crate) struct Drawn {
+    heatmap: Heatmap,
+    /// The number of queries and of keys.
+    shape: [usize; 2],
 }
 
-pub(crate) fn save(heatmap: &Heatmap, file: &Path) -> Result<()> {
-    heatmap.save(file).map_err(plot_error)
+/// The attention weights of a translation.
+pub(crate) fn draw(attended: &Attended) -> Result<Drawn> {
+    Ok(Drawn {
+        heatmap: heatmap(attended).map_err(plot_error)?,
+        shape: [attended.target.len(), attended.source.len()],
+    })
 }
 
-/// Prints it.
-pub(crate) fn show(heatmap: &Heatmap) -> Result<()> {
-    let color = if std::io::stdout().is_terminal() {
-        TerminalColor::Ansi256
-    } else {
-        TerminalColor::None
+impl Drawn {
+    pub(crate) fn save(&self, file: &Path) -> Result<()> {
+        let weights = self.shape[0] * self.shape[1];
+        if weights > MOST_WEIGHTS {
+            let expected = format!("at most {MOST_WEIGHTS} weights, tokens in times tokens out");
+            return Err(Error::Config {
+                what: format!("the picture {}", file.display()),
+                expected,
+                found: weights.to_string(),
+            });
+        }
+        self.heatmap.save(file).map_err(plot_error)
+    }
+
+    /// Prints it, if the terminal is wide enough.
+    pub(crate) fn show(&self) -> Result<()> {
+        let text = self.heatmap.to_terminal(colors());
+        let needed = self.heatmap.to_terminal(TerminalColor::None);
+        let needed = needed
+            .lines()
+            .map(UnicodeWidthStr::width)
+            .max()
+            .unwrap_or(0);
+        match terminal_size_of(std::io::stdout()) {
+            Some((Width(width), _)) if needed > usize::from(width) => say(format_args!(
+                "(the heatmap has {needed} columns, this terminal {width}: --output saves a picture)"
+            )),
+            _ => say(text),
+        }
+    }
+}
+
+/// The colours that whoever reads the output has or wants: <https://no-color.org>, and `LC_ALL=C` for plain ASCII.
+fn colors() -> TerminalColor {
+    let is = |name: &str, test: fn(&str) -> bool| {
+        std::env::var_os(name).is_some_and(|value| value.to_str().is_some_and(test))
     };
-    say(heatmap.to_terminal(color))
+    if is("LC_ALL", |value| ["C", "POSIX"].contains(&value)) {
+        return TerminalColor::Ascii;
+    }
+    let plain = is("NO_COLOR", |value| !value.is_empty()) || is("TERM", |value| value == "dumb");
+    match std::io::stdout().is_terminal() && !plain {
+        true => TerminalColor::Ansi256,
+        false => TerminalColor::None,
+    }
 }
 
 pub(crate) fn say_saved(file: &Path) -> Result<()> {

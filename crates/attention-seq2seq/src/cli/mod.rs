@@ -48,7 +48,7 @@ struct Machine {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// The number of threads on a CPU [default: all].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     threads: Option<usize>,
 }
 
@@ -174,6 +174,14 @@ pub(crate) fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// The exit code after an error.
+pub(crate) const FAILED: u8 = 2;
+
+/// Prints an error on the standard error.
+pub(crate) fn report(error: &Error) {
+    note(format_args!("error: {}", one_line(error)));
+}
+
 /// An error as one line of a length that can be read, whatever names and tokens are in it.
 pub(crate) fn one_line(error: &Error) -> String {
     const MOST: usize = 600;
@@ -195,7 +203,7 @@ pub(crate) fn one_line(error: &Error) -> String {
 pub(crate) fn run() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Train(args) => return args.run(),
-        Command::Translate(args) => args.run()?,
+        Command::Translate(args) => return args.run(),
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
         Command::Devices(args) => args.run()?,

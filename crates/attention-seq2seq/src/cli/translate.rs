@@ -1,47 +1,109 @@
 //! `seq2seq translate`
 
-use std::io::BufRead;
+use std::io::{BufRead, BufReader, StdinLock};
+use std::process::ExitCode;
 
 use attention_seq2seq::{Error, Result, Translator};
 use clap::Args;
 
-use super::{Model, say};
+use super::{FAILED, Model, report, say};
+
+/// The most lines that are translated at once.
+const LINES: usize = 256;
 
 #[derive(Args)]
 pub(crate) struct TranslateArgs {
-    /// The texts to translate; without any, the lines of the standard input.
+    /// The texts to translate; without any, the lines of the standard input. A line that cannot be translated has an
+    /// empty line as its output, and its error on the standard error.
     texts: Vec<String>,
     #[command(flatten)]
     model: Model,
 }
 
 impl TranslateArgs {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<ExitCode> {
         let translator = self.model.load()?;
-        if !self.texts.is_empty() {
-            return translate(&translator, &self.texts);
+        if self.texts.is_empty() {
+            return translate_lines(&translator);
         }
-        for (number, line) in (1..).zip(std::io::stdin().lock().lines()) {
-            let line = line.map_err(|source| Error::Io {
-                action: "read",
-                path: "the standard input".into(),
-                source,
-            })?;
-            if line.trim().is_empty() {
-                // Outputs stay in line with inputs.
-                say("")?;
-            } else {
-                translate(&translator, &[line]).map_err(|source| Error::InputLine {
-                    line: number,
-                    source: Box::new(source),
-                })?;
-            }
-        }
-        Ok(())
+        let outputs = translator.translate_texts(&self.texts)?;
+        outputs.iter().try_for_each(say)?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 
-fn translate(translator: &Translator, texts: &[String]) -> Result<()> {
-    let outputs = translator.translate_texts(texts)?;
-    outputs.iter().try_for_each(say)
+/// Translates the standard input. Outputs stay in line with inputs.
+fn translate_lines(translator: &Translator) -> Result<ExitCode> {
+    let mut input = BufReader::new(std::io::stdin().lock());
+    let mut read = 0;
+    let mut failed = false;
+    loop {
+        let lines = next_lines(&mut input)?;
+        if lines.is_empty() {
+            return Ok(match failed {
+                true => ExitCode::from(FAILED),
+                false => ExitCode::SUCCESS,
+            });
+        }
+        let mut sources = Vec::new();
+        for (line, number) in lines.iter().zip(read + 1..) {
+            let source = tokens(translator, line);
+            sources.push(source.unwrap_or_else(|source| {
+                failed = true;
+                let source = Box::new(source);
+                report(&Error::InputLine {
+                    line: number,
+                    source,
+                });
+                Vec::new()
+            }));
+        }
+        read += lines.len();
+        let known: Vec<&[String]> = sources
+            .iter()
+            .map(Vec::as_slice)
+            .filter(|source| !source.is_empty())
+            .collect();
+        let mut outputs = translator.translate(&known).into_iter();
+        for source in &sources {
+            let output = match source.is_empty() {
+                true => None,
+                false => outputs.next(),
+            };
+            let text = output.map(|it| translator.target_text(&it));
+            say(text.unwrap_or_default())?;
+        }
+    }
+}
+
+/// The tokens of a line, none if it is blank.
+fn tokens(translator: &Translator, line: &[u8]) -> Result<Vec<String>> {
+    let text = std::str::from_utf8(line).map_err(|error| Error::Config {
+        what: "its text".to_string(),
+        expected: "UTF-8".to_string(),
+        found: format!("other bytes from byte {} on", error.valid_up_to() + 1),
+    })?;
+    match text.trim().is_empty() {
+        true => Ok(Vec::new()),
+        false => translator.source_tokens(text),
+    }
+}
+
+/// The next line, and those that have come with it: who writes line by line gets an answer to each. None at the end.
+fn next_lines(input: &mut BufReader<StdinLock<'_>>) -> Result<Vec<Vec<u8>>> {
+    let mut lines = Vec::new();
+    while lines.is_empty() || (lines.len() < LINES && input.buffer().contains(&b'\n')) {
+        let mut line = Vec::new();
+        let read = input.read_until(b'\n', &mut line);
+        let read = read.map_err(|source| Error::Io {
+            action: "read",
+            path: "the standard input".into(),
+            source,
+        })?;
+        if read == 0 {
+            break;
+        }
+        lines.push(line);
+    }
+    Ok(lines)
 }

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::tasks::Task;
 use crate::tokens::Tokenization;
-use crate::tsv::{TsvOptions, load_tsv};
+use crate::tsv::{TsvFile, TsvOptions};
 
 /// The source of a run's pairs: a task or files.
 ///
@@ -62,17 +62,34 @@ impl DataSource {
             }
             Self::Tsv {
                 train,
-                valid: Some(valid),
+                valid,
                 options,
-            } => Pairs {
-                train: load_tsv(train, options)?,
-                valid: load_tsv(valid, options)?,
-            },
-            Self::Tsv {
+            } => {
+                let valid = valid.as_ref().map(TsvFile::read).transpose()?;
+                return Self::pairs_of(&TsvFile::read(train)?, valid.as_ref(), options, seed);
+            }
+        };
+        check_counts(pairs.train.len(), pairs.valid.len())?;
+        Ok(pairs)
+    }
+
+    /// The pairs of files that were read: those to validate on are in a file of their own, or held out by the seed.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs).
+    pub fn pairs_of(
+        train: &TsvFile,
+        valid: Option<&TsvFile>,
+        options: &TsvOptions,
+        seed: u64,
+    ) -> Result<Pairs> {
+        let train = train.pairs(options)?;
+        let pairs = match valid {
+            Some(valid) => Pairs {
                 train,
-                valid: None,
-                options,
-            } => split_holdout(load_tsv(train, options)?, 0.05, seed)?,
+                valid: valid.pairs(options)?,
+            },
+            None => split_holdout(train, 0.05, seed)?,
         };
         check_counts(pairs.train.len(), pairs.valid.len())?;
         Ok(pairs)
@@ -136,6 +153,7 @@ mod tests {
                 columns: Columns::default(),
                 source_tokens: Chars,
                 target_tokens: Chars,
+                max_tokens: TsvOptions::MAX_TOKENS,
             },
         };
         assert!(task(Task::Copy, 1).is_same_data(&task(Task::Copy, 2)));
@@ -174,6 +192,7 @@ mod tests {
             columns: Columns::default(),
             source_tokens: Tokenization::Spaces,
             target_tokens: Tokenization::Spaces,
+            max_tokens: TsvOptions::MAX_TOKENS,
         };
         let train = file("train.tsv", 0..40);
         let mut data = DataSource::Tsv {

@@ -6,10 +6,15 @@ use std::path::{Path, PathBuf};
 use super::history::Epoch;
 use super::journal::{Journal, read_part, remove_unnamed};
 use super::manifest::{self, Manifest, NAME};
-use super::{RunConfig, RunLock};
+use super::{DataSource, RunConfig, RunLock};
 use crate::error::{Error, Result};
+use crate::file::write_atomic;
 use crate::model::Seq2SeqConfig;
+use crate::tsv::TsvFile;
 use crate::vocabs::Vocabs;
+
+/// How the name of a stream that is kept begins; its checksum follows.
+const STREAM: &str = "pairs-";
 
 /// What runs of earlier versions have beside their checkpoints.
 const EARLIER: [&str; 6] = [
@@ -28,6 +33,7 @@ const EARLIER: [&str; 6] = [
 /// | `run.json` | [`RunConfig`], figures, checkpoints with checksums, the model's epoch, [`Vocabs`] |
 /// | `checkpoint/model-E.bpk`, `optim-E.bpk` | model and optimizer after epoch `E` |
 /// | `attention.svg` | the attention weights of a validation pair, drawn by the program |
+/// | `pairs-CRC32.tsv` | pairs that came through a pipe |
 /// | `lock` | nothing; who writes into the folder has it [locked](RunDir::lock) |
 ///
 /// `run.json` is replaced by one rename, and names nothing that is not whole: a run that is killed anywhere, or whose
@@ -98,10 +104,33 @@ impl RunDir {
         manifest.save(&self.0)?;
         remove_unnamed(&self.0, &manifest);
         self.remove(&["attention.svg"])?;
+        self.remove_streams(&config.data)?;
         if of_earlier_version {
             self.remove(&EARLIER)?;
         }
         Ok(())
+    }
+
+    /// Keeps the content of a stream of pairs in the folder, which is made if need be, and returns its path there: it
+    /// is read again to evaluate, and when training goes on. [`create`](Self::create) removes those of an earlier run.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file system refuses.
+    pub fn keep_stream(&self, stream: &TsvFile) -> Result<PathBuf> {
+        self.make()?;
+        let path = self.stream_file(stream)?;
+        write_atomic(&path, stream.bytes())?;
+        Ok(path)
+    }
+
+    /// The path under which [`keep_stream`](Self::keep_stream) keeps a stream.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the current folder is not known.
+    pub fn stream_file(&self, stream: &TsvFile) -> Result<PathBuf> {
+        let crc32 = crc32fast::hash(stream.bytes());
+        let path = self.0.join(format!("{STREAM}{crc32:08x}.tsv"));
+        std::path::absolute(&path).map_err(|error| Error::io("find", &path, error))
     }
 
     /// Saves other settings.
@@ -132,6 +161,23 @@ impl RunDir {
                 found: format!("something else's {name:?} in it"),
             })
         })
+    }
+
+    /// Removes the streams of earlier runs.
+    fn remove_streams(&self, data: &DataSource) -> Result<()> {
+        let kept = |name: &str| match data {
+            DataSource::Tsv { train, valid, .. } => [Some(train), valid.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|path| path.file_name().is_some_and(|file| file == name)),
+            DataSource::Task { .. } => false,
+        };
+        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let names = files.filter_map(|file| file.file_name().into_string().ok());
+        for name in names.filter(|name| is_stream_file(name) && !kept(name)) {
+            self.remove(&[&name])?;
+        }
+        Ok(())
     }
 
     /// Removes files and folders, where they are.
@@ -274,6 +320,14 @@ impl RunDir {
     fn config_file(&self) -> PathBuf {
         self.0.join(NAME)
     }
+}
+
+/// Whether [`RunDir::stream_file`] gives such names.
+fn is_stream_file(name: &str) -> bool {
+    let crc32 = name
+        .strip_prefix(STREAM)
+        .and_then(|it| it.strip_suffix(".tsv"));
+    crc32.is_some_and(|it| it.len() == 8 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]

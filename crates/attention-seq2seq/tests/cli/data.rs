@@ -7,7 +7,7 @@ use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 
-use crate::program::{epochs, fail, manifest, run_with_usage_error, succeed, train_args};
+use crate::program::{self, epochs, fail, manifest, run_with_usage_error, succeed, train_args};
 use crate::support;
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
@@ -209,4 +209,80 @@ fn a_run_goes_on_with_other_data_only_when_told_to() {
         epochs(&succeed(folder, &[&resume[..], &["4"]].concat())),
         ["4/4"]
     );
+}
+
+/// Pairs that come through a pipe are read once, and kept in the run.
+#[cfg(unix)]
+#[test]
+fn pairs_come_through_a_pipe() {
+    use std::process::Command;
+
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    word_files(folder);
+    let sizes = "--hidden 8 --embedding 4 --epochs 1 --threads 1 --columns 2,1";
+    let shell = |line: &str| {
+        let line = line
+            .replace("seq2seq", env!("CARGO_BIN_EXE_seq2seq"))
+            .replace("SIZES", sizes);
+        let output = Command::new("bash")
+            .args(["-c", &line])
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        let stderr = program::text(&output.stderr);
+        assert!(
+            output.status.success() && stderr.is_empty(),
+            "{line}: {stderr}"
+        );
+        program::text(&output.stdout)
+    };
+    let file = shell("seq2seq train --data words.tsv --valid valid.tsv --out file SIZES");
+    let guess = "source tokens: chars, target tokens: spaces (guessed; --source-tokens and --target-tokens tell)";
+    assert!(file.lines().any(|line| line == guess), "{file}");
+    let figures = |stdout: &str| {
+        let line = stdout
+            .lines()
+            .find(|line| line.contains("sources: exact match"));
+        line.unwrap().to_string()
+    };
+    for (out, line) in [
+        (
+            "runs/pairs",
+            "cat words.tsv | seq2seq train --data - --valid valid.tsv SIZES",
+        ),
+        (
+            "stdin",
+            "seq2seq train --data /dev/stdin --valid valid.tsv --out stdin SIZES < words.tsv",
+        ),
+        (
+            "shell",
+            "seq2seq train --data <(cat words.tsv) --valid <(cat valid.tsv) --out shell SIZES",
+        ),
+        (
+            "fifo",
+            "mkfifo fifo_file; cat words.tsv > fifo_file & seq2seq train --data fifo_file --valid valid.tsv --out fifo SIZES",
+        ),
+    ] {
+        assert_eq!(figures(&shell(line)), figures(&file), "{line}");
+        let evaluated = shell(&format!("seq2seq eval --model {out}"));
+        assert_eq!(figures(&evaluated), figures(&file), "{line}");
+        shell(&format!(
+            "seq2seq train --resume --out {out} --epochs 2 --threads 1"
+        ));
+    }
+    // A new run keeps its own pairs, and no others.
+    let kept = || {
+        let files = program::files(&folder.join("shell")).into_iter();
+        files.filter(|file| file.starts_with("pairs-")).count()
+    };
+    assert_eq!(kept(), 2);
+    shell(
+        "seq2seq train --data <(head -20 words.tsv) --valid valid.tsv --out shell --overwrite SIZES",
+    );
+    assert_eq!(kept(), 1);
+    shell(
+        "seq2seq train copy --train-pairs 32 --hidden 8 --epochs 1 --threads 1 --out shell --overwrite",
+    );
+    assert_eq!(kept(), 0);
 }

@@ -29,6 +29,8 @@ fn usage_errors_have_the_same_exit_code() {
         &["tarin"],
         &["train", "reverse", "--hidden", "many"],
         &["train", "reverse", "--hidden", "-1"],
+        &["train", "reverse", "--seed", "-1"],
+        &["translate", "abc", "--threads", "-1"],
         &["train", "reverse", "--attention", "none"],
         &["train", "reverse", "--data", "x.tsv"],
         &["train", "--valid", "x.tsv"],
@@ -38,6 +40,10 @@ fn usage_errors_have_the_same_exit_code() {
     ] {
         let stderr = run_with_usage_error(folder.path(), args);
         assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+        assert!(
+            !stderr.contains("tip:") || !args.contains(&"-1"),
+            "{args:?}: {stderr}"
+        );
     }
     assert!(succeed(folder.path(), &["--help"]).contains("Usage"));
     assert!(succeed(folder.path(), &["train", "--help"]).contains("--resume"));
@@ -51,6 +57,9 @@ fn bad_settings_of_training_leave_nothing_behind() {
     fs::write(folder.join("bad.tsv"), "a\tb\nab\nc\td\n").unwrap();
     fs::write(folder.join("empty.tsv"), "\n\n").unwrap();
     fs::write(folder.join("one.tsv"), "a\tb\na\tc\n").unwrap();
+    let long = format!("a\tb\n{}\tc\n", "x".repeat(1001));
+    fs::write(folder.join("long.tsv"), long).unwrap();
+    fs::write(folder.join("control.tsv"), "a\tb\0c\n").unwrap();
     let before = files(folder);
     let left_out = left_out_device();
     for (args, message) in [
@@ -157,6 +166,18 @@ fn bad_settings_of_training_leave_nothing_behind() {
             &["reverse", "--valid-pairs", "1000000000000"],
             "the memory of the pairs: expected at most the ",
         ),
+        (
+            &["bad.tsv"],
+            "the task: expected dates, reverse, copy (a file is named by --data bad.tsv), found bad.tsv",
+        ),
+        (
+            &["--data", "long.tsv"],
+            "long.tsv:2: expected a source of at most 1000 tokens (--max-tokens), found 1001",
+        ),
+        (
+            &["--data", "control.tsv"],
+            "control.tsv:1: expected text without control characters, found U+0000 in column 2",
+        ),
         (&["--data", "none.tsv"], "cannot read none.tsv: "),
         (&["--data", "."], "cannot read .: "),
         (
@@ -238,7 +259,7 @@ fn bad_inputs_of_a_model_are_errors_of_one_line() {
             &["attend", ""],
             "the text to translate: expected at least one token, found none",
         ),
-        (&["attend", "ab\n"], "unknown token \"\\n\" at position 3; "),
+        (&["attend", "a\nb"], "unknown token \"\\n\" at position 2; "),
         (
             &["attend", "abc", "--output", unknown],
             "does not end in a supported format: use .svg, .png, .html",
@@ -266,19 +287,20 @@ fn bad_inputs_of_a_model_are_errors_of_one_line() {
     }
     assert!(files(folder.path()).is_empty());
 
-    for (lines, message) in [
+    // Lines that cannot be translated stop nothing, and have an empty one as their output.
+    let good = translate_lines(run, b"abc\n\n\n\nabc\n");
+    for (line, message) in [
         (
-            &b"abc\n\nx yz\nabc\n"[..],
+            &b"x yz"[..],
             "line 3 of the standard input: unknown token \" \" at position 2; ",
         ),
-        (b"abc\n\nab\xff\n", "cannot read the standard input: "),
+        (
+            b"ab\xff",
+            "line 3 of the standard input: its text: expected UTF-8, found other bytes from byte 3 on",
+        ),
     ] {
-        let output = translate_lines(run, lines);
-        assert_eq!(
-            text(&output.stdout).lines().count(),
-            2,
-            "the lines before are translated"
-        );
+        let output = translate_lines(run, &[b"abc\n\n", line, b"\n\nabc\n"].concat());
+        assert_eq!(text(&output.stdout), text(&good.stdout));
         bad(&["translate"], output, message);
     }
 }

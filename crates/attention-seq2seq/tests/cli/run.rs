@@ -103,12 +103,34 @@ fn attention_is_drawn_and_saved() {
         let file = file.to_str().unwrap();
         let stdout = succeed(run, &["attend", "cab", "--model", ".", "--output", file]);
         assert!(stdout.contains("c a b"), "{stdout}");
+        let translation = succeed(run, &["translate", "cab", "--model", "."]);
+        assert!(stdout.starts_with(&translation), "{stdout}");
         assert!(stdout.ends_with(&format!("saved {file}\n")), "{stdout}");
         let bytes = fs::read(file).unwrap();
         let head = &bytes[..start.len()];
         assert!(head.eq_ignore_ascii_case(start), "{name}: {head:?}");
     }
     assert_eq!(files(folder.path()).len(), 3);
+}
+
+#[test]
+fn a_picture_has_a_bound_and_plain_text_is_ascii_where_asked_for() {
+    let (run, _) = trained();
+    let long = "abc".repeat(2_000);
+    let args = ["attend", &long, "--model", ".", "--output", "x.html"];
+    fail(
+        run,
+        &args,
+        "the picture x.html: expected at most 100000 weights, tokens in times tokens out, found ",
+    );
+    let attend = ["attend", "cab", "--model", "."];
+    let plain = program::command(run, &attend).env("LC_ALL", "C").output();
+    let plain = good(&attend, plain.unwrap());
+    assert!(plain.is_ascii() && plain.contains("##"), "{plain}");
+    let shaded = program::command(run, &attend)
+        .env("LC_ALL", "C.UTF-8")
+        .output();
+    assert!(good(&attend, shaded.unwrap()).contains("██"));
 }
 
 #[test]

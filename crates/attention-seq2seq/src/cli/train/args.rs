@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use attention_core::recurrent::CellKind;
-use attention_seq2seq::{AttentionKind, Columns, Tokenization, TrainConfig};
+use attention_seq2seq::{AttentionKind, Columns, Tokenization, TrainConfig, TsvOptions};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::Machine;
 
 /// What a run that goes on has of its own.
-const KEPT_BY_RESUME: [&str; 12] = [
+const KEPT_BY_RESUME: [&str; 13] = [
+    "max_tokens",
     "train_pairs",
     "valid_pairs",
     "attention",
@@ -30,7 +31,7 @@ pub(crate) struct TrainArgs {
     /// The task: dates (human-written dates to ISO 8601), reverse or copy [default: dates].
     #[arg(conflicts_with = "data")]
     pub(super) task: Option<String>,
-    /// A file of pairs instead: source TAB target, one pair a line.
+    /// A file of pairs instead: source TAB target, one pair a line; `-` is the standard input.
     #[arg(long, value_name = "FILE")]
     pub(super) data: Option<PathBuf>,
     // `conflicts_with` too: clap waives `requires` beside a task, because `--data` would conflict with that.
@@ -62,10 +63,20 @@ pub(crate) struct TrainArgs {
         conflicts_with = "task"
     )]
     pub(super) target_tokens: Option<Tokenization>,
+    /// The most tokens of a source or a target; a file with a longer one is refused.
+    #[arg(
+        long,
+        value_name = "N", allow_negative_numbers = true,
+        default_value_t = TsvOptions::MAX_TOKENS,
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    pub(super) max_tokens: usize,
     /// The number of pairs of a task generated to learn from.
     #[arg(
         long,
         value_name = "N",
+        allow_negative_numbers = true,
         default_value_t = 24_000,
         conflicts_with = "data"
     )]
@@ -74,6 +85,7 @@ pub(crate) struct TrainArgs {
     #[arg(
         long,
         value_name = "N",
+        allow_negative_numbers = true,
         default_value_t = 1_000,
         conflicts_with = "data"
     )]
@@ -86,38 +98,58 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "CELL", default_value = "gru", value_parser = cells())]
     pub(super) cell: CellKind,
     /// The feature dimension of a token's embedding.
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        default_value_t = 32
+    )]
     pub(super) embedding: usize,
     /// The feature dimension of a state of encoder and decoder.
-    #[arg(long, value_name = "N", default_value_t = 128)]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        default_value_t = 128
+    )]
     pub(super) hidden: usize,
     /// The number of recurrent layers of encoder and decoder.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        default_value_t = 1
+    )]
     pub(super) layers: usize,
     /// Read the source left to right only.
     #[arg(long)]
     pub(super) unidirectional: bool,
     /// The probability to drop an attention weight or an output feature while training.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    #[arg(
+        long,
+        value_name = "P",
+        allow_negative_numbers = true,
+        default_value_t = 0.0
+    )]
     pub(super) dropout: f64,
 
     /// The number of times that every pair is visited [default: 3 for a task, 6 for a file].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) epochs: Option<usize>,
     /// The number of pairs in a step.
-    #[arg(long, value_name = "N", default_value_t = TrainConfig::default().batch_size)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = TrainConfig::default().batch_size)]
     pub(super) batch_size: usize,
     /// Adam's learning rate at the start; it falls along a cosine [default: 0.004].
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub(super) learning_rate: Option<f64>,
     /// The norm to which the gradient of all parameters together is clipped.
-    #[arg(long, value_name = "NORM", default_value_t = TrainConfig::default().clip)]
+    #[arg(long, value_name = "NORM", allow_negative_numbers = true, default_value_t = TrainConfig::default().clip)]
     pub(super) clip: f32,
     /// Stop after this many epochs without a lower validation loss [default: 3].
-    #[arg(long, value_name = "EPOCHS")]
+    #[arg(long, value_name = "EPOCHS", allow_negative_numbers = true)]
     pub(super) patience: Option<usize>,
     /// The seed of data, parameters and dropout.
-    #[arg(long, value_name = "N", default_value_t = TrainConfig::default().seed)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = TrainConfig::default().seed)]
     pub(super) seed: u64,
 
     /// The folder of the run [default: runs/TASK, or runs/FILE without its ending].

@@ -1,20 +1,22 @@
 //! `seq2seq train`
 
 mod args;
+mod data;
 
 pub(crate) use args::TrainArgs;
+use data::Data;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use attention_core::is_in_host_memory;
 use attention_seq2seq::{
-    AnyAttention, DataSource, Error, Pair, Pairs, Result, RunConfig, RunDir, Seq2SeqConfig, Task,
-    TrainConfig, Training, TrainingEnd, Translator, TsvOptions, Vocabs, group_by_source,
+    AnyAttention, Error, Pair, Pairs, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig,
+    Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
 use burn::train::Interrupter;
+use unicode_width::UnicodeWidthStr;
 
 use super::{among_threads, attend, describe, eval, is_closed_output, note, say, say_to_anyone};
 
@@ -32,6 +34,10 @@ struct Prepared {
     vocabs: Vocabs,
     /// The epoch to go on from.
     resume_from: Option<usize>,
+    /// What the run must keep of its data.
+    streams: Vec<TsvFile>,
+    /// What a person may want to know about the data.
+    remark: Option<String>,
 }
 
 impl TrainArgs {
@@ -59,6 +65,9 @@ impl TrainArgs {
             prepared.vocabs.target.len(),
             describe(self.machine.name(), &device),
         ))?;
+        if let Some(remark) = &prepared.remark {
+            say_to_anyone(remark)?;
+        }
         let _lock = match lock {
             Some(lock) => lock,
             None => {
@@ -72,6 +81,9 @@ impl TrainArgs {
         if prepared.resume_from.is_some() {
             run.save_config(config)?;
         } else {
+            for stream in &prepared.streams {
+                run.keep_stream(stream)?;
+            }
             run.create(config, &prepared.vocabs)?;
         }
         let started = Instant::now();
@@ -107,45 +119,6 @@ impl TrainArgs {
         })
     }
 
-    fn folder(&self) -> PathBuf {
-        if let Some(folder) = &self.out {
-            return folder.clone();
-        }
-        let name = match &self.data {
-            Some(file) => file
-                .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned()),
-            None => self.task.clone(),
-        };
-        PathBuf::from("runs").join(name.unwrap_or_else(|| Task::Dates.to_string()))
-    }
-
-    fn data_source(&self) -> Result<DataSource> {
-        let Some(file) = &self.data else {
-            return Ok(DataSource::Task {
-                task: self.task.as_deref().unwrap_or("dates").parse()?,
-                train: self.train_pairs,
-                valid: self.valid_pairs,
-            });
-        };
-        let mut options = TsvOptions::guess(file, self.columns)?;
-        options.source_tokens = self.source_tokens.unwrap_or(options.source_tokens);
-        options.target_tokens = self.target_tokens.unwrap_or(options.target_tokens);
-        // The model may be evaluated, and the run resumed, from another folder.
-        let absolute = |file: &PathBuf| {
-            std::path::absolute(file).map_err(|source| Error::Io {
-                action: "find",
-                path: file.clone(),
-                source,
-            })
-        };
-        Ok(DataSource::Tsv {
-            train: absolute(file)?,
-            valid: self.valid.as_ref().map(absolute).transpose()?,
-            options,
-        })
-    }
-
     /// Checks that there is no run, or that it may be overwritten.
     fn check_absent(&self, run: &RunDir) -> Result<()> {
         if !run.exists() || self.overwrite {
@@ -177,8 +150,12 @@ impl TrainArgs {
             patience: self.patience.unwrap_or(defaults.patience),
             seed: self.seed,
         };
-        let data = self.data_source()?;
-        let pairs = data.pairs(self.seed)?;
+        let Data {
+            source,
+            pairs,
+            streams,
+            remark,
+        } = self.data(run)?;
         let vocabs = Vocabs::build(&pairs.train);
         let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
             .with_embedding_size(self.embedding)
@@ -191,7 +168,7 @@ impl TrainArgs {
             attention: self.attention,
             train,
             data_checksum: Some(pairs.checksum()),
-            ..RunConfig::new(model, data, &pairs.train)
+            ..RunConfig::new(model, source, &pairs.train)
         };
         config.check()?;
         Ok(Prepared {
@@ -199,22 +176,15 @@ impl TrainArgs {
             pairs,
             vocabs,
             resume_from: None,
+            streams,
+            remark,
         })
     }
 
     /// A run that was stopped.
     fn resume(&self, run: &RunDir) -> Result<Prepared> {
         let mut config = run.load_config()?;
-        if self.task.is_some() || self.data.is_some() {
-            let found = self.data_source()?;
-            if !found.is_same_data(&config.data) {
-                return Err(Error::Config {
-                    what: format!("the run in {}", run.path().display()),
-                    expected: format!("to go on with its {}", config.data),
-                    found: found.to_string(),
-                });
-            }
-        }
+        self.check_same_data(run, &config.data)?;
         let vocabs = run.load_vocabs(&config.model)?;
         let train = &mut config.train;
         train.epochs = train.epochs.max(self.epochs.unwrap_or(0));
@@ -241,6 +211,8 @@ impl TrainArgs {
             config,
             vocabs,
             resume_from: run.checkpoints()?.last().copied(),
+            streams: Vec::new(),
+            remark: None,
         })
     }
 }
@@ -296,9 +268,9 @@ fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Re
     }
     let translator = Translator::load(run, device)?;
     let groups = group_by_source(valid);
-    let heatmap = attend::draw(&translator, groups[0].source)?;
+    let drawn = attend::draw(&translator.attend(groups[0].source))?;
     let picture = run.path().join("attention.svg");
-    attend::save(&heatmap, &picture)?;
+    drawn.save(&picture)?;
 
     // From here on only who reads it misses anything.
     say(format_args!(
@@ -312,10 +284,11 @@ fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Re
         let mark = if right { ' ' } else { '!' };
         let source = translator.source_text(group.source);
         let output = translator.target_text(&output);
-        say(format_args!("{mark} {source:<32} -> {output}"))?;
+        let space = " ".repeat(32_usize.saturating_sub(source.width()));
+        say(format_args!("{mark} {source}{space} -> {output}"))?;
     }
     say("\nwhat each output attended to:")?;
-    attend::show(&heatmap)?;
+    drawn.show()?;
     attend::say_saved(&picture)?;
     say(format_args!(
         "model, vocabularies and figures are in {folder}"

@@ -130,6 +130,7 @@ fn settings_of_a_file_of_pairs_round_trip() {
             columns: "2,1".parse::<Columns>().unwrap(),
             source_tokens: Chars,
             target_tokens: Tokenization::Spaces,
+            max_tokens: 12,
         },
     };
     let (_folder, run) = created();

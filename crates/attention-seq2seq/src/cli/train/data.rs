@@ -1,0 +1,167 @@
+//! The pairs that the arguments of `seq2seq train` name.
+
+use std::path::{Path, PathBuf};
+
+use attention_seq2seq::{DataSource, Error, Pairs, Result, RunDir, Task, Tokenization, TsvFile};
+
+use super::TrainArgs;
+
+/// Pairs that were read, once.
+pub(super) struct Data {
+    pub(super) source: DataSource,
+    pub(super) pairs: Pairs,
+    /// What the run must keep, since it cannot be read again.
+    pub(super) streams: Vec<TsvFile>,
+    /// What a person may want to know about them.
+    pub(super) remark: Option<String>,
+}
+
+impl TrainArgs {
+    /// The folder of the run.
+    pub(super) fn folder(&self) -> PathBuf {
+        if let Some(folder) = &self.out {
+            return folder.clone();
+        }
+        let name = match (&self.data, &self.task) {
+            (Some(file), _) => name_of_file(file),
+            (None, Some(task)) => task.clone(),
+            (None, None) => Task::Dates.to_string(),
+        };
+        PathBuf::from("runs").join(name)
+    }
+
+    /// Reads or generates the pairs, for a run in a folder that need not be there.
+    pub(super) fn data(&self, run: &RunDir) -> Result<Data> {
+        let Some(path) = &self.data else {
+            let source = DataSource::Task {
+                task: self.task()?,
+                train: self.train_pairs,
+                valid: self.valid_pairs,
+            };
+            return Ok(Data {
+                pairs: source.pairs(self.seed)?,
+                source,
+                streams: Vec::new(),
+                remark: None,
+            });
+        };
+        let train = TsvFile::read(path)?;
+        let valid = self.valid.as_ref().map(TsvFile::read).transpose()?;
+        let mut options = train.guess(self.columns)?;
+        options.source_tokens = self.source_tokens.unwrap_or(options.source_tokens);
+        options.target_tokens = self.target_tokens.unwrap_or(options.target_tokens);
+        options.max_tokens = self.max_tokens;
+        let place = |path: &Path, file: &TsvFile| match file.is_stream() {
+            true => run.stream_file(file),
+            false => absolute(path),
+        };
+        let source = DataSource::Tsv {
+            train: place(path, &train)?,
+            valid: match (&self.valid, &valid) {
+                (Some(path), Some(file)) => Some(place(path, file)?),
+                _ => None,
+            },
+            options,
+        };
+        let remark = match (self.source_tokens, self.target_tokens) {
+            (Some(_), Some(_)) => None,
+            _ => Some(guessed(options.source_tokens, options.target_tokens)),
+        };
+        Ok(Data {
+            source,
+            pairs: DataSource::pairs_of(&train, valid.as_ref(), &options, self.seed)?,
+            streams: [Some(train), valid]
+                .into_iter()
+                .flatten()
+                .filter(TsvFile::is_stream)
+                .collect(),
+            remark,
+        })
+    }
+
+    /// Checks that the arguments name no other data than a run has.
+    pub(super) fn check_same_data(&self, run: &RunDir, data: &DataSource) -> Result<()> {
+        let found = match (&self.data, &self.task, data) {
+            (None, None, _) => return Ok(()),
+            (Some(file), _, DataSource::Tsv { train, .. }) if absolute(file)? == *train => {
+                return Ok(());
+            }
+            (Some(file), ..) => format!("file {}", file.display()),
+            (None, ..) => {
+                let found = self.task()?;
+                match data {
+                    DataSource::Task { task, .. } if *task == found => return Ok(()),
+                    _ => format!("task {found}"),
+                }
+            }
+        };
+        Err(Error::Config {
+            what: format!("the run in {}", run.path().display()),
+            expected: format!("to go on with its {data}"),
+            found,
+        })
+    }
+
+    fn task(&self) -> Result<Task> {
+        let Some(name) = &self.task else {
+            return Ok(Task::Dates);
+        };
+        name.parse().map_err(|error| match error {
+            Error::UnknownTask { known, .. } if Path::new(name).is_file() => Error::Config {
+                what: "the task".to_string(),
+                expected: format!("{} (a file is named by --data {name})", known.join(", ")),
+                found: name.clone(),
+            },
+            error => error,
+        })
+    }
+}
+
+/// The name of a run on a file: without the ending, if no task has that name.
+fn name_of_file(file: &Path) -> String {
+    let name = |part: Option<&std::ffi::OsStr>| part.map(|it| it.to_string_lossy().into_owned());
+    let is_named = !["/dev", "/proc", "-"].iter().any(|it| file.starts_with(it));
+    let stem = name(file.file_stem()).filter(|_| is_named);
+    match stem {
+        Some(stem) if stem.parse::<Task>().is_err() => stem,
+        Some(stem) => name(file.file_name())
+            .filter(|it| *it != stem)
+            .unwrap_or(stem + "-pairs"),
+        None => "pairs".to_string(),
+    }
+}
+
+/// The model may be evaluated, and the run resumed, from another folder.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|source| Error::Io {
+        action: "find",
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+fn guessed(source: Tokenization, target: Tokenization) -> String {
+    format!(
+        "source tokens: {source}, target tokens: {target} (guessed; --source-tokens and --target-tokens tell)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_on_a_file_has_a_name_of_its_own() {
+        for (file, name) in [
+            ("words.tsv", "words"),
+            ("deep/words", "words"),
+            ("dates.tsv", "dates.tsv"),
+            ("copy", "copy-pairs"),
+            ("-", "pairs"),
+            ("/dev/fd/63", "pairs"),
+            ("/dev/stdin", "pairs"),
+        ] {
+            assert_eq!(name_of_file(Path::new(file)), name);
+        }
+    }
+}

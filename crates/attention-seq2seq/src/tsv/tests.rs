@@ -1,0 +1,227 @@
+use std::fs;
+
+use super::Tokenization::{Chars, Spaces};
+use super::*;
+
+fn options(columns: &str) -> TsvOptions {
+    TsvOptions {
+        columns: columns.parse().unwrap(),
+        source_tokens: Spaces,
+        target_tokens: Spaces,
+        max_tokens: TsvOptions::MAX_TOKENS,
+    }
+}
+
+fn load(content: impl AsRef<[u8]>, options: &TsvOptions) -> Result<Vec<Pair>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.tsv");
+    fs::write(&path, content).unwrap();
+    load_tsv(path, options)
+}
+
+#[test]
+fn plain_windows_and_marked_files_read_alike() {
+    let plain = load("a b\tX Y\nc\tZ\n", &options("1,2")).unwrap();
+    assert_eq!(
+        plain,
+        [
+            Pair {
+                source: Spaces.split("a b"),
+                target: Spaces.split("X Y")
+            },
+            Pair {
+                source: Spaces.split("c"),
+                target: Spaces.split("Z")
+            },
+        ]
+    );
+    for same in [
+        "a b\tX Y\r\nc\tZ\r\n\r\n",
+        "\u{feff}a b\tX Y\nc\tZ",
+        "a b\tX Y\nc\tZ\n\n \n\n",
+        "a  b \tX Y\tnote\nc\t Z\t\n",
+    ] {
+        assert_eq!(load(same, &options("1,2")).unwrap(), plain, "{same:?}");
+    }
+    assert_eq!(load("X Y\ta b\nZ\tc\n", &options("2,1")).unwrap(), plain);
+    assert_eq!(
+        load("1\tX Y\ta b\n2\tZ\tc\n", &options("3,2")).unwrap(),
+        plain
+    );
+}
+
+#[test]
+fn characters_keep_the_spaces_between_them() {
+    let options = TsvOptions {
+        columns: Columns::default(),
+        source_tokens: Chars,
+        target_tokens: Chars,
+        max_tokens: 5,
+    };
+    let pairs = load("5 Mai\t05\r\n", &options).unwrap();
+    assert_eq!(pairs[0].source, ["5", " ", "M", "a", "i"]);
+    assert_eq!(pairs[0].target, ["0", "5"]);
+}
+
+#[test]
+fn a_bad_line_is_named_by_its_number() {
+    for (content, line, message) in [
+        (
+            &b"a\tb\na b\n"[..],
+            2,
+            "expected a target in column 2, found 1 column divided by TAB",
+        ),
+        (
+            b"a\tb\r\n\r\nc\td\r\n",
+            2,
+            "expected a pair, found an empty line",
+        ),
+        (
+            b"a\tb\nc\td\n \te\n",
+            3,
+            "expected a source in column 1, found an empty column",
+        ),
+        (
+            b"a\tb\nc\t\nd\te",
+            2,
+            "expected a target in column 2, found an empty column",
+        ),
+        (
+            b"a\tb\nc\tab\xff\nd\te",
+            2,
+            "expected UTF-8 text, found other bytes from byte 5 on",
+        ),
+    ] {
+        let error = load(content, &options("1,2")).unwrap_err();
+        assert!(
+            matches!(error, Error::TsvLine { line: found, .. } if found == line),
+            "{error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .ends_with(&format!("pairs.tsv:{line}: {message}")),
+            "{error}"
+        );
+    }
+    let error = load("a\tb\n", &options("3,1")).unwrap_err().to_string();
+    let message = "pairs.tsv:1: expected a source in column 3, found 2 columns divided by TAB";
+    assert!(error.ends_with(message), "{error}");
+}
+
+#[test]
+fn no_lines_and_no_file_are_different_errors() {
+    assert!(matches!(
+        load("\u{feff}\r\n\n", &options("1,2")),
+        Err(Error::EmptyData { .. })
+    ));
+    assert!(matches!(
+        load_tsv("/no/such/file", &options("1,2")),
+        Err(Error::Io { .. })
+    ));
+}
+
+#[test]
+fn columns_are_two_different_numbers_from_one() {
+    assert_eq!(
+        "2,1".parse::<Columns>().unwrap(),
+        Columns {
+            source: 2,
+            target: 1
+        }
+    );
+    assert_eq!(
+        Columns::default().to_string().parse::<Columns>().unwrap(),
+        Columns::default()
+    );
+    for spec in ["", "1", "1,", "0,1", "1,1", "1,2,3", "a,b", "-1,2"] {
+        let error = spec.parse::<Columns>().unwrap_err();
+        assert!(
+            error.to_string().contains(&format!("found {spec:?}")),
+            "{error}"
+        );
+    }
+    let zero = TsvOptions {
+        columns: Columns {
+            source: 0,
+            target: 1,
+        },
+        ..options("1,2")
+    };
+    assert!(matches!(load("a\tb\n", &zero), Err(Error::Config { .. })));
+}
+
+#[test]
+fn tokenizations_are_guessed_by_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pairs.tsv");
+    fs::write(&path, "cab\tK AE B\nbad\tB AE D\n").unwrap();
+    let guessed = TsvOptions::guess(&path, Columns::default()).unwrap();
+    assert_eq!(
+        (guessed.source_tokens, guessed.target_tokens),
+        (Chars, Spaces)
+    );
+    let swapped = TsvOptions::guess(&path, "2,1".parse().unwrap()).unwrap();
+    assert_eq!(
+        (swapped.source_tokens, swapped.target_tokens),
+        (Spaces, Chars)
+    );
+}
+
+#[test]
+fn a_pair_of_too_many_tokens_is_refused_by_its_line() {
+    let options = TsvOptions {
+        max_tokens: 3,
+        ..options("1,2")
+    };
+    assert_eq!(load("a b c\tX\nc\tX Y Z\n", &options).unwrap().len(), 2);
+    for (line, side) in [("a b c d\tX\n", "source"), ("a\tX Y Z U\n", "target")] {
+        let error = load(format!("a\tb\n{line}"), &options)
+            .unwrap_err()
+            .to_string();
+        let message =
+            format!("pairs.tsv:2: expected a {side} of at most 3 tokens (--max-tokens), found 4");
+        assert!(error.ends_with(&message), "{error}");
+    }
+}
+
+#[test]
+fn control_characters_are_refused_by_their_line() {
+    for (control, name) in [
+        ("\0", "U+0000"),
+        ("\u{1b}[31m", "U+001B"),
+        ("\r", "U+000D"),
+        ("\u{85}", "U+0085"),
+    ] {
+        let error = load(format!("a\tb\nc{control}d\te\n"), &options("1,2"));
+        let error = error.unwrap_err().to_string();
+        let message = format!(
+            "pairs.tsv:2: expected text without control characters, found {name} in column 1"
+        );
+        assert!(error.ends_with(&message), "{error}");
+    }
+    // In a column that is not read it hurts nobody.
+    assert_eq!(load("a\tb\t\0\n", &options("1,2")).unwrap().len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_read_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let writer = {
+        let path = path.clone();
+        std::thread::spawn(move || fs::write(path, "cab\tK AE B\n"))
+    };
+    let file = TsvFile::read(&path).unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(file.is_stream());
+    let options = file.guess(Columns::default()).unwrap();
+    assert_eq!(file.pairs(&options).unwrap()[0].target, ["K", "AE", "B"]);
+
+    let path = folder.path().join("file");
+    fs::write(&path, "a\tb\n").unwrap();
+    assert!(!TsvFile::read(&path).unwrap().is_stream());
+}
