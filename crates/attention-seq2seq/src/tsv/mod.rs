@@ -172,6 +172,15 @@ impl TsvFile {
         })
     }
 
+    /// Content that is in memory already. Errors name it `path`.
+    pub fn from_bytes(path: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            path: path.into(),
+            bytes: bytes.into(),
+            is_stream: true,
+        }
+    }
+
     /// Whether it cannot be read again by its name.
     pub fn is_stream(&self) -> bool {
         self.is_stream

@@ -1,0 +1,106 @@
+//! What any bytes must do in a reader: be read, or be an error of one line.
+
+use std::fs;
+use std::path::Path;
+
+use attention_seq2seq::{Columns, Error, RunDir, Task, TokenErrors, Tokenization, TsvFile, Vocab};
+
+/// The readers: the first byte of an input chooses one.
+pub(crate) const READERS: usize = 4;
+
+/// Reads the bytes after the first with the reader that the first one chooses. `folder` is used for files.
+///
+/// # Panics
+/// If a reader panics, an error has more than one line, or what was read cannot be used.
+pub(crate) fn check_bytes(bytes: &[u8], folder: &Path) {
+    let Some((&reader, bytes)) = bytes.split_first() else {
+        return;
+    };
+    match usize::from(reader) % READERS {
+        0 => pairs(bytes),
+        1 => vocabulary(bytes),
+        2 => run(bytes, folder),
+        _ => names(bytes),
+    }
+}
+
+fn one_line<T>(result: Result<T, Error>) -> Option<T> {
+    if let Err(error) = &result {
+        let line = error.to_string();
+        assert_eq!(line.lines().count(), 1, "{line}");
+    }
+    result.ok()
+}
+
+/// A file of pairs, in columns that its first byte chooses.
+fn pairs(bytes: &[u8]) {
+    let Some((&columns, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let columns = Columns {
+        source: usize::from(columns % 4),
+        target: usize::from(columns / 4 % 4),
+    };
+    let file = TsvFile::from_bytes("pairs.tsv", bytes);
+    let Some(mut options) = one_line(file.guess(columns)) else {
+        return;
+    };
+    options.max_tokens = 100;
+    for pair in one_line(file.pairs(&options)).unwrap_or_default() {
+        for tokens in [&pair.source, &pair.target] {
+            assert!((1..=100).contains(&tokens.len()), "{tokens:?}");
+            let whole = |token: &String| !token.is_empty() && !token.contains(char::is_control);
+            assert!(tokens.iter().all(whole), "{tokens:?}");
+        }
+        let vocab = Vocab::build([&pair.source[..]]);
+        assert!(vocab.len() >= Vocab::SPECIAL_TOKENS);
+        let mut errors = TokenErrors::new();
+        errors.add(&pair.target, &[&pair.target]);
+        assert_eq!(errors.exact_match(), 1.0);
+    }
+}
+
+fn vocabulary(bytes: &[u8]) {
+    let Ok(vocab) = serde_json::from_slice::<Vocab>(bytes) else {
+        return;
+    };
+    let again = serde_json::to_vec(&vocab).expect("a vocabulary has a JSON form");
+    let again: Vocab = serde_json::from_slice(&again).expect("what was written can be read");
+    assert_eq!(again, vocab);
+    let last = vocab.len() as u32 - 1;
+    vocab.decode(&[Vocab::BOS, last, Vocab::EOS]);
+}
+
+/// The manifest of a run, which has no other files.
+fn run(bytes: &[u8], folder: &Path) {
+    fs::write(folder.join("run.json"), bytes).expect("a folder to write in");
+    let run = RunDir::new(folder);
+    if let Some(config) = one_line(run.load_config()) {
+        config
+            .check()
+            .expect("settings are checked when they are read");
+        one_line(run.load_vocabs(&config.model));
+        one_line(run.save_config(&config));
+    }
+    one_line(run.history());
+    if let Some(checkpoints) = one_line(run.checkpoints()) {
+        assert!(checkpoints.is_empty(), "no file of a checkpoint is there");
+    }
+    one_line(run.model_file());
+}
+
+/// What a command line names.
+fn names(bytes: &[u8]) {
+    let Ok(name) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Some(columns) = one_line(name.parse::<Columns>()) {
+        assert!(columns.source > 0 && columns.target > 0 && columns.source != columns.target);
+    }
+    one_line(name.parse::<Task>());
+    one_line(name.parse::<Tokenization>());
+    for tokens in [Tokenization::Chars, Tokenization::Spaces] {
+        let split = tokens.split(name);
+        assert_eq!(tokens.split(&tokens.join(&split)), split);
+    }
+}
