@@ -13,6 +13,92 @@ pub struct Example {
     pub target: Vec<u32>,
 }
 
+/// Examples, one after the other in one piece of memory.
+///
+/// ```
+/// use attention_seq2seq::{Example, Examples};
+///
+/// let example = Example { source: vec![5, 4, 6], target: vec![7] };
+/// let examples = Examples::from(vec![example.clone()]);
+/// assert_eq!(examples.get(0), example);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Examples {
+    tokens: Vec<u32>,
+    /// Where the source and the target of each example end.
+    ends: Vec<[usize; 2]>,
+}
+
+impl Examples {
+    /// Room for so many examples with so many tokens together.
+    pub(crate) fn with_capacity(examples: usize, tokens: usize) -> Self {
+        Self {
+            tokens: Vec::with_capacity(tokens),
+            ends: Vec::with_capacity(examples),
+        }
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        source: impl Iterator<Item = u32>,
+        target: impl Iterator<Item = u32>,
+    ) {
+        self.tokens.extend(source);
+        let source_end = self.tokens.len();
+        self.tokens.extend(target);
+        self.ends.push([source_end, self.tokens.len()]);
+    }
+
+    /// The number of examples.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    pub fn get(&self, index: usize) -> Example {
+        let [start, source_end, end] = self.range(index);
+        Example {
+            source: self.tokens[start..source_end].to_vec(),
+            target: self.tokens[source_end..end].to_vec(),
+        }
+    }
+
+    /// The lengths of source and target.
+    fn lens(&self, index: usize) -> (usize, usize) {
+        let [start, source_end, end] = self.range(index);
+        (source_end - start, end - source_end)
+    }
+
+    fn range(&self, index: usize) -> [usize; 3] {
+        let start = index
+            .checked_sub(1)
+            .map_or(0, |before| self.ends[before][1]);
+        let [source_end, end] = self.ends[index];
+        [start, source_end, end]
+    }
+}
+
+impl From<Vec<Example>> for Examples {
+    fn from(examples: Vec<Example>) -> Self {
+        let tokens = examples
+            .iter()
+            .map(|example| example.source.len() + example.target.len());
+        let mut all = Self::with_capacity(examples.len(), tokens.sum());
+        for Example { source, target } in examples {
+            all.push(source.into_iter(), target.into_iter());
+        }
+        all
+    }
+}
+
 /// The sources of a batch, padded to the longest.
 ///
 /// ```
@@ -145,13 +231,44 @@ impl Batch {
     }
 }
 
-/// Puts examples of similar length together, `batch_size` at a time, so that little is padding.
-pub(crate) fn batches(mut examples: Vec<Example>, batch_size: usize) -> Vec<Vec<Example>> {
-    examples.sort_by_key(|example| (example.source.len(), example.target.len()));
-    examples
-        .chunks(batch_size.max(1))
-        .map(<[Example]>::to_vec)
-        .collect()
+/// Examples, and which of them make a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct Batches {
+    examples: Examples,
+    /// By length, so that little of a batch is padding.
+    order: Vec<u32>,
+    batch_size: usize,
+}
+
+impl Batches {
+    /// Puts examples of similar length together, `batch_size` at a time.
+    ///
+    /// # Panics
+    /// If there are 2^32 examples.
+    pub(crate) fn new(examples: Examples, batch_size: usize) -> Self {
+        let count = u32::try_from(examples.len()).expect("fewer than 2^32 examples");
+        let mut order: Vec<u32> = (0..count).collect();
+        order.sort_by_key(|&index| examples.lens(index as usize));
+        Self {
+            examples,
+            order,
+            batch_size: batch_size.max(1),
+        }
+    }
+
+    /// The number of batches.
+    pub(crate) fn len(&self) -> usize {
+        self.order.len().div_ceil(self.batch_size)
+    }
+
+    /// The examples of a batch.
+    pub(crate) fn get(&self, batch: usize) -> Vec<Example> {
+        let order = self.order.chunks(self.batch_size).nth(batch);
+        let indices = order.unwrap_or_default().iter();
+        indices
+            .map(|&index| self.examples.get(index as usize))
+            .collect()
+    }
 }
 
 fn padded<I: IntoIterator<Item = u32>>(
@@ -237,28 +354,20 @@ mod tests {
                 )
             })
             .collect();
+        let examples = Examples::from(examples);
         for size in [1, 7, 50, 99] {
-            let batches = batches(examples.clone(), size);
+            let batches = Batches::new(examples.clone(), size);
             assert_eq!(batches.len(), 50_usize.div_ceil(size));
-            assert!(
-                batches
-                    .iter()
-                    .rev()
-                    .skip(1)
-                    .all(|batch| batch.len() == size)
-            );
-            let flat: Vec<Example> = batches.into_iter().flatten().collect();
+            let all: Vec<Vec<Example>> = (0..batches.len()).map(|at| batches.get(at)).collect();
+            assert!(all.iter().rev().skip(1).all(|batch| batch.len() == size));
+            let flat: Vec<Example> = all.into_iter().flatten().collect();
             assert!(flat.is_sorted_by_key(|it| (it.source.len(), it.target.len())));
             let mut names: Vec<u32> = flat.iter().map(|it| it.source[0]).collect();
             names.sort_unstable();
             assert_eq!(names, (0..50).collect::<Vec<_>>());
         }
-        assert!(batches(Vec::new(), 3).is_empty());
-        assert_eq!(
-            batches(examples[..2].to_vec(), 0).len(),
-            2,
-            "as if it were 1"
-        );
+        assert_eq!(Batches::new(Examples::default(), 3).len(), 0);
+        assert_eq!(Batches::new(examples, 0).len(), 50, "as if it were 1");
     }
 
     #[test]

@@ -38,24 +38,45 @@ impl Pairs {
     /// assert_ne!(pairs.checksum(), Task::Reverse.train_valid(10, 2, 2).checksum());
     /// ```
     pub fn checksum(&self) -> u32 {
-        // Bytes that no text has.
-        const TOKEN: u8 = 0xfd;
-        const SEQUENCE: u8 = 0xfe;
-        const SIDE: u8 = 0xff;
-        let mut hasher = crc32fast::Hasher::new();
+        let mut sum = PairsChecksum::default();
         for pairs in [&self.train, &self.valid] {
             for pair in pairs {
                 for tokens in [&pair.source, &pair.target] {
-                    for token in tokens {
-                        hasher.update(token.as_bytes());
-                        hasher.update(&[TOKEN]);
-                    }
-                    hasher.update(&[SEQUENCE]);
+                    sum.sequence(&mut tokens.iter().map(String::as_str));
                 }
             }
-            hasher.update(&[SIDE]);
+            sum.end_of_side();
         }
-        hasher.finalize()
+        sum.finish()
+    }
+}
+
+/// [`Pairs::checksum`], sequence by sequence.
+#[derive(Default)]
+pub(crate) struct PairsChecksum(crc32fast::Hasher);
+
+impl PairsChecksum {
+    // Bytes that no text has.
+    const TOKEN: u8 = 0xfd;
+    const SEQUENCE: u8 = 0xfe;
+    const SIDE: u8 = 0xff;
+
+    /// The source or the target of a pair.
+    pub(crate) fn sequence(&mut self, tokens: &mut dyn Iterator<Item = &str>) {
+        for token in tokens {
+            self.0.update(token.as_bytes());
+            self.0.update(&[Self::TOKEN]);
+        }
+        self.0.update(&[Self::SEQUENCE]);
+    }
+
+    /// After the pairs to learn from, and after those to validate on.
+    pub(crate) fn end_of_side(&mut self) {
+        self.0.update(&[Self::SIDE]);
+    }
+
+    pub(crate) fn finish(self) -> u32 {
+        self.0.finalize()
     }
 }
 
@@ -90,36 +111,18 @@ pub(crate) fn check_counts(train: usize, valid: usize) -> Result<()> {
 /// [`Error::Config`] if `fraction` is not between 0 and 1 or fewer than two sources differ; [`Error::EmptyData`]
 /// without pairs.
 pub fn split_holdout(pairs: Vec<Pair>, fraction: f64, seed: u64) -> Result<Pairs> {
-    if !(fraction > 0.0 && fraction < 1.0) {
-        return Err(Error::Config {
-            what: "share of the pairs to hold out".to_owned(),
-            expected: "a number between 0 and 1, both excluded".to_owned(),
-            found: fraction.to_string(),
-        });
-    }
     if pairs.is_empty() {
         return Err(Error::EmptyData {
             what: "there are no pairs to split".to_owned(),
         });
     }
-    let mut sources = group_by_source(&pairs)
+    let groups = group_by_source(&pairs);
+    let held_out = held_out_groups(groups.len(), fraction, seed)?;
+    let held_out: HashSet<&[String]> = groups
         .iter()
-        .map(|group| group.source)
-        .collect::<Vec<_>>();
-    if sources.len() < 2 {
-        return Err(Error::Config {
-            what: "pairs to split into training and validation".to_owned(),
-            expected: "at least two different sources".to_owned(),
-            found: "one".to_owned(),
-        });
-    }
-    sources.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    let count = (fraction * sources.len() as f64).round() as usize;
-    let held_out = sources
-        .iter()
-        .take(count.clamp(1, sources.len() - 1))
-        .copied()
-        .collect::<HashSet<_>>();
+        .zip(held_out)
+        .filter_map(|(group, is_held_out)| is_held_out.then_some(group.source))
+        .collect();
     let is_held_out = pairs
         .iter()
         .map(|pair| held_out.contains(&pair.source[..]))
@@ -134,6 +137,35 @@ pub fn split_holdout(pairs: Vec<Pair>, fraction: f64, seed: u64) -> Result<Pairs
         }
     }
     Ok(split)
+}
+
+/// Which of `count` sources, in the order of their first pairs, are held out.
+///
+/// # Errors
+/// [`Error::Config`] if the share is not between 0 and 1, or there are not two sources.
+pub(crate) fn held_out_groups(count: usize, fraction: f64, seed: u64) -> Result<Vec<bool>> {
+    if !(fraction > 0.0 && fraction < 1.0) {
+        return Err(Error::Config {
+            what: "share of the pairs to hold out".to_owned(),
+            expected: "a number between 0 and 1, both excluded".to_owned(),
+            found: fraction.to_string(),
+        });
+    }
+    if count < 2 {
+        return Err(Error::Config {
+            what: "pairs to split into training and validation".to_owned(),
+            expected: "at least two different sources".to_owned(),
+            found: "one".to_owned(),
+        });
+    }
+    let mut order: Vec<usize> = (0..count).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let number = (fraction * count as f64).round() as usize;
+    let mut held_out = vec![false; count];
+    for &group in &order[..number.clamp(1, count - 1)] {
+        held_out[group] = true;
+    }
+    Ok(held_out)
 }
 
 /// A source with every target that counts as right for it.

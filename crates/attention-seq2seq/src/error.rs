@@ -63,7 +63,7 @@ pub enum Error {
     },
 
     /// A file is not the JSON it should be.
-    #[error("{} is not the expected JSON: {source}", .path.display())]
+    #[error("{} is not the expected JSON: {}", .path.display(), .source.to_string().replace('\n', " "))]
     Json {
         /// The file.
         path: PathBuf,

@@ -19,6 +19,7 @@
 
 mod attention;
 mod batch;
+mod corpus;
 mod data;
 mod device;
 mod error;
@@ -36,12 +37,13 @@ mod vocab;
 mod vocabs;
 
 // Pairs of source and target.
+pub use corpus::Corpus;
 pub use data::{Pair, Pairs, SourceGroup, group_by_source, split_holdout};
 pub use tasks::Task;
 pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
-pub use batch::{Batch, Example, Source};
+pub use batch::{Batch, Example, Examples, Source};
 pub use tokens::Tokenization;
 pub use vocab::Vocab;
 pub use vocabs::Vocabs;

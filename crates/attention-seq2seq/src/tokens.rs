@@ -28,10 +28,19 @@ pub enum Tokenization {
 impl Tokenization {
     /// The tokens of a line.
     pub fn split(self, text: &str) -> Vec<String> {
-        match self {
-            Self::Spaces => text.split_whitespace().map(str::to_owned).collect(),
-            Self::Chars => text.chars().map(String::from).collect(),
-        }
+        self.tokens(text).map(str::to_owned).collect()
+    }
+
+    /// The tokens of a line, as parts of it.
+    pub(crate) fn tokens(self, text: &str) -> impl Iterator<Item = &str> {
+        let (words, chars) = match self {
+            Self::Spaces => (text, ""),
+            Self::Chars => ("", text),
+        };
+        let chars = chars
+            .char_indices()
+            .map(move |(at, c)| &chars[at..at + c.len_utf8()]);
+        words.split_whitespace().chain(chars)
     }
 
     /// The line that these tokens make: the inverse of [`split`](Self::split), but for the amount of white space in

@@ -10,7 +10,7 @@ use crate::data::{Pair, group_by_source};
 use crate::error::{Error, Result};
 use crate::metrics::TokenErrors;
 use crate::model::Seq2Seq;
-use crate::run::{RunConfig, RunDir};
+use crate::run::{Manifest, RunConfig, RunDir};
 use crate::train::Trainee;
 use crate::vocabs::Vocabs;
 
@@ -64,8 +64,9 @@ impl Translator {
     /// [`Error::Checkpoint`] if there is none, it does not fit its settings or was changed; [`Error::Json`] or
     /// [`Error::Io`] if a file of the run cannot be read.
     pub fn load(run: &RunDir, device: &Device) -> Result<Self> {
-        match run.model_file()? {
-            Some((_, epoch)) => Self::of_epoch(run, epoch, device),
+        let manifest = run.manifest()?;
+        match run.model_of(&manifest) {
+            Some(epoch) => Self::of_epoch(run, &manifest, epoch, device),
             None => {
                 let reason = "its training was stopped before the first checkpoint; train again with --resume";
                 Err(Error::unusable(run.path(), reason))
@@ -82,8 +83,9 @@ impl Translator {
     /// As [`load`](Self::load), for each checkpoint; [`Error::Io`] if the choice cannot be written.
     pub fn keep_best(run: &RunDir, pairs: &[Pair], device: &Device) -> Result<Option<usize>> {
         let mut best = None;
-        for epoch in run.checkpoints()? {
-            let errors = Self::of_epoch(run, epoch, device)?.errors(pairs);
+        let manifest = run.manifest()?;
+        for epoch in run.checkpoints_of(&manifest) {
+            let errors = Self::of_epoch(run, &manifest, epoch, device)?.errors(pairs);
             let quality = (errors.exact_match(), -errors.token_error_rate());
             if best.is_none_or(|(known, _)| quality >= known) {
                 best = Some((quality, epoch));
@@ -97,10 +99,10 @@ impl Translator {
     }
 
     /// Loads the model after one epoch.
-    fn of_epoch(run: &RunDir, epoch: usize, device: &Device) -> Result<Self> {
-        let config = run.load_config()?;
-        let vocabs = run.load_vocabs(&config.model)?;
-        let bytes = Bytes::from_bytes_vec(run.read_model(epoch)?);
+    fn of_epoch(run: &RunDir, manifest: &Manifest, epoch: usize, device: &Device) -> Result<Self> {
+        let config = run.config_of(manifest)?;
+        let vocabs = run.vocabs_of(manifest, &config.model)?;
+        let bytes = Bytes::from_bytes_vec(run.read_model(manifest, epoch)?);
         let trainee = Trainee::new(config.init_model(device));
         let trainee = ModuleRecord::from_bytes(bytes)
             .and_then(|record| trainee.try_load_record(record))
@@ -110,7 +112,7 @@ impl Translator {
             config,
             vocabs,
             epoch,
-            is_chosen: run.is_chosen()?,
+            is_chosen: manifest.model == Some(epoch),
             device: device.clone(),
         })
     }

@@ -15,7 +15,7 @@ const VERSION: u32 = 1;
 /// Ids for tokens: four special tokens, then the rest from frequent to rare.
 ///
 /// Text cannot name a special token: a token of the data that reads `<eos>` is an unknown token like any other.
-/// Serialized, a vocabulary is the content of its file, and is checked when it is read.
+/// It is checked when it is read.
 ///
 /// ```
 /// use attention_seq2seq::{Tokenization::Chars, Vocab};
@@ -47,21 +47,12 @@ impl Vocab {
     /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in the order of
     /// their characters: the order of the sequences does not matter.
     pub fn build<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
-        let mut counts = BTreeMap::<&str, usize>::new();
-        for token in sequences
+        let mut counts = TokenCounts::default();
+        sequences
             .into_iter()
             .flatten()
-            .filter(|token| is_ordinary(token))
-        {
-            *counts.entry(token).or_default() += 1;
-        }
-        let mut by_count = counts.into_iter().collect::<Vec<_>>();
-        // Stable: the order of the map breaks ties.
-        by_count.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let tokens = SPECIAL
-            .into_iter()
-            .chain(by_count.into_iter().map(|(token, _)| token));
-        Self::from_tokens(tokens.map(str::to_owned).collect())
+            .for_each(|token| counts.add(token));
+        counts.into_vocab()
     }
 
     /// The ids of these tokens, [`UNK`](Self::UNK) for those that have none.
@@ -122,7 +113,7 @@ impl Vocab {
     }
 
     /// The id of a token of the data; none for special tokens.
-    fn id(&self, token: &str) -> Option<u32> {
+    pub(crate) fn id(&self, token: &str) -> Option<u32> {
         self.ids.get(token).copied()
     }
 
@@ -165,11 +156,35 @@ impl Vocab {
     }
 }
 
+/// How often each token occurs.
+#[derive(Default)]
+pub(crate) struct TokenCounts(BTreeMap<String, usize>);
+
+impl TokenCounts {
+    pub(crate) fn add(&mut self, token: &str) {
+        if let Some(count) = self.0.get_mut(token) {
+            *count += 1;
+        } else if is_ordinary(token) {
+            self.0.insert(token.to_owned(), 1);
+        }
+    }
+
+    /// The vocabulary of these tokens, as [`Vocab::build`] orders them.
+    pub(crate) fn into_vocab(self) -> Vocab {
+        let mut by_count = self.0.into_iter().collect::<Vec<_>>();
+        // Stable: the order of the map breaks ties.
+        by_count.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let special = SPECIAL.into_iter().map(str::to_owned);
+        let tokens = special.chain(by_count.into_iter().map(|(token, _)| token));
+        Vocab::from_tokens(tokens.collect())
+    }
+}
+
 fn is_ordinary(token: &str) -> bool {
     !token.is_empty() && !SPECIAL.contains(&token)
 }
 
-/// The content of a vocabulary's file.
+/// A vocabulary, as it is written.
 #[derive(Serialize, Deserialize)]
 struct VocabFile {
     format: String,

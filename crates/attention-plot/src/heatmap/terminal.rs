@@ -17,7 +17,7 @@ pub enum TerminalColor {
     Ansi256,
     /// No escape codes: shades ` ░▒▓█`, for logs and files.
     None,
-    /// No escape codes, and of its own no characters beyond ASCII: shades ` .:*#`. Labels are shown as they are.
+    /// No escape codes, and beyond ASCII only what is in labels, and the `…` of one that is cut: shades ` .:*#`.
     Ascii,
 }
 
@@ -50,11 +50,15 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
     };
 
     let mut lines = Vec::new();
+    let (down, right) = match color {
+        TerminalColor::Ascii => ("v", ">"),
+        _ => ("↓", "→"),
+    };
     match (grid.y_title.as_str(), grid.x_title.as_str()) {
         ("", "") => {}
-        (y, "") => lines.push(format!("{y} ↓")),
-        ("", x) => lines.push(format!("{x} →")),
-        (y, x) => lines.push(format!("{y} ↓  {x} →")),
+        (y, "") => lines.push(format!("{y} {down}")),
+        ("", x) => lines.push(format!("{x} {right}")),
+        (y, x) => lines.push(format!("{y} {down}  {x} {right}")),
     }
     if grid.titles.iter().any(|title| !title.is_empty()) {
         let titles = grid
@@ -85,11 +89,7 @@ pub(crate) fn text(grid: &HeatmapGrid, color: TerminalColor) -> String {
         }
     }
     lines.push(painter.legend());
-    let text = lines.join("\n") + "\n";
-    match color {
-        TerminalColor::Ascii => text.replace('↓', "v").replace('→', ">").replace('…', "~"),
-        _ => text,
-    }
+    lines.join("\n") + "\n"
 }
 
 /// One line of text: the label at the left, then the part of each panel.

@@ -60,9 +60,14 @@ pub(crate) fn draw(attended: &Attended) -> Result<Drawn> {
 }
 
 impl Drawn {
+    /// Whether a picture of it may be saved.
+    pub(crate) fn fits(&self) -> bool {
+        self.shape[0] * self.shape[1] <= MOST_WEIGHTS
+    }
+
     pub(crate) fn save(&self, file: &Path) -> Result<()> {
-        let weights = self.shape[0] * self.shape[1];
-        if weights > MOST_WEIGHTS {
+        if !self.fits() {
+            let weights = self.shape[0] * self.shape[1];
             let expected = format!("at most {MOST_WEIGHTS} weights, tokens in times tokens out");
             return Err(Error::Config {
                 what: format!("the picture {}", file.display()),
@@ -112,8 +117,12 @@ pub(crate) fn say_saved(file: &Path) -> Result<()> {
 
 fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {
     let shape = [attended.target.len(), attended.source.len()];
+    let space = match colors() {
+        TerminalColor::Ascii => "_",
+        _ => "␣",
+    };
     let visible = |token: &String| match token.as_str() {
-        " " => "␣".to_string(),
+        " " => space.to_string(),
         token => token.to_string(),
     };
     Heatmap::new(attended.weights.clone(), shape)?

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use attention_seq2seq::{DataSource, Error, Result, TokenErrors, load_tsv};
+use attention_seq2seq::{DataSource, Error, Result, TokenErrors, TsvOptions, load_tsv};
 use clap::Args;
 
 use super::{Model, say};
@@ -21,7 +21,13 @@ impl EvalArgs {
         let translator = self.model.load()?;
         let config = translator.config();
         let pairs = match (&self.data, &config.data) {
-            (Some(file), DataSource::Tsv { options, .. }) => load_tsv(file, options)?,
+            (Some(file), DataSource::Tsv { options, .. }) => {
+                let any_length = TsvOptions {
+                    max_tokens: usize::MAX,
+                    ..*options
+                };
+                load_tsv(file, &any_length)?
+            }
             (Some(_), DataSource::Task { task, .. }) => {
                 return Err(Error::Config {
                     what: "--data".to_string(),
@@ -29,7 +35,7 @@ impl EvalArgs {
                     found: format!("one trained on the task `{task}`"),
                 });
             }
-            (None, data) => data.pairs(config.train.seed)?.valid,
+            (None, data) => data.corpus(config.train.seed)?.valid_pairs(),
         };
         let errors = translator.errors(&pairs);
         report(&errors)

@@ -164,7 +164,6 @@ pub(crate) fn is_closed_output(error: &Error) -> bool {
         Error::Io { path, source, .. } => {
             path == Path::new(STANDARD_OUTPUT) && source.kind() == ErrorKind::BrokenPipe
         }
-        Error::InputLine { source, .. } => is_closed_output(source),
         _ => false,
     }
 }

@@ -34,7 +34,7 @@ impl TranslateArgs {
 
 /// Translates the standard input. Outputs stay in line with inputs.
 fn translate_lines(translator: &Translator) -> Result<ExitCode> {
-    let mut input = BufReader::new(std::io::stdin().lock());
+    let mut input = BufReader::with_capacity(1 << 16, std::io::stdin().lock());
     let mut read = 0;
     let mut failed = false;
     loop {

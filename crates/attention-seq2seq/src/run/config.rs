@@ -54,7 +54,11 @@ impl RunConfig {
     /// ```
     pub fn new(model: Seq2SeqConfig, data: DataSource, pairs: &[Pair]) -> Self {
         let targets = pairs.iter().map(|pair| pair.target.len());
-        let longest = targets.max().unwrap_or(0);
+        Self::of_longest_target(model, data, targets.max().unwrap_or(0))
+    }
+
+    /// As [`new`](Self::new), for pairs whose longest target has so many tokens.
+    pub fn of_longest_target(model: Seq2SeqConfig, data: DataSource, longest: usize) -> Self {
         Self {
             attention: AttentionKind::Additive,
             model,

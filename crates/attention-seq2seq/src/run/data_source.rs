@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Pairs, check_counts, split_holdout};
+use crate::corpus::Corpus;
+use crate::data::{Pairs, check_counts};
 use crate::error::Result;
 use crate::memory;
 use crate::tasks::Task;
@@ -52,55 +53,49 @@ impl DataSource {
     /// If a file is missing, a line of it is not a pair, there are no pairs to learn from or to validate on, or those
     /// of a task do not fit into the memory that is free.
     pub fn pairs(&self, seed: u64) -> Result<Pairs> {
-        let pairs = match self {
-            Self::Task { task, train, valid } => {
-                // Two vectors of short strings each.
-                const BYTES_OF_PAIR: f64 = 2048.0;
-                let count = *train as f64 + *valid as f64;
-                memory::check("the memory of the pairs", BYTES_OF_PAIR * count)?;
-                task.train_valid(*train, *valid, seed)
-            }
+        match self {
+            Self::Task { .. } => self.generate(seed),
+            Self::Tsv { .. } => Ok(self.corpus(seed)?.to_pairs()),
+        }
+    }
+
+    /// As [`pairs`](Self::pairs), those of files as texts.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs).
+    pub fn corpus(&self, seed: u64) -> Result<Corpus> {
+        match self {
+            Self::Task { .. } => Ok(self.generate(seed)?.into()),
             Self::Tsv {
                 train,
                 valid,
                 options,
             } => {
                 let valid = valid.as_ref().map(TsvFile::read).transpose()?;
-                return Self::pairs_of(&TsvFile::read(train)?, valid.as_ref(), options, seed);
+                Corpus::of_files(&TsvFile::read(train)?, valid.as_ref(), options, seed)
             }
+        }
+    }
+
+    /// The pairs of a task; none of files.
+    fn generate(&self, seed: u64) -> Result<Pairs> {
+        let Self::Task { task, train, valid } = self else {
+            return Ok(Pairs::default());
         };
+        // Two vectors of short strings each.
+        const BYTES_OF_PAIR: f64 = 2048.0;
+        let count = *train as f64 + *valid as f64;
+        memory::check("the memory of the pairs", BYTES_OF_PAIR * count)?;
+        let pairs = task.train_valid(*train, *valid, seed);
         check_counts(pairs.train.len(), pairs.valid.len())?;
         Ok(pairs)
     }
 
-    /// The pairs of files that were read: those to validate on are in a file of their own, or held out by the seed.
-    ///
-    /// # Errors
-    /// As [`pairs`](Self::pairs).
-    pub fn pairs_of(
-        train: &TsvFile,
-        valid: Option<&TsvFile>,
-        options: &TsvOptions,
-        seed: u64,
-    ) -> Result<Pairs> {
-        let train = train.pairs(options)?;
-        let pairs = match valid {
-            Some(valid) => Pairs {
-                train,
-                valid: valid.pairs(options)?,
-            },
-            None => split_holdout(train, 0.05, seed)?,
-        };
-        check_counts(pairs.train.len(), pairs.valid.len())?;
-        Ok(pairs)
-    }
-
-    /// Whether both are the same task, or the same file to learn from.
-    pub fn is_same_data(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Task { task, .. }, Self::Task { task: other, .. }) => task == other,
-            (Self::Tsv { train, .. }, Self::Tsv { train: other, .. }) => train == other,
-            _ => false,
+    /// Changes the paths of its files.
+    pub(crate) fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
+        if let Self::Tsv { train, valid, .. } = self {
+            change(train);
+            valid.as_mut().map(change);
         }
     }
 
@@ -140,7 +135,7 @@ mod tests {
     use crate::tsv::Columns;
 
     #[test]
-    fn data_is_the_same_if_the_task_or_the_file_is() {
+    fn data_has_a_name() {
         let task = |task, train| DataSource::Task {
             task,
             train,
@@ -156,11 +151,6 @@ mod tests {
                 max_tokens: TsvOptions::MAX_TOKENS,
             },
         };
-        assert!(task(Task::Copy, 1).is_same_data(&task(Task::Copy, 2)));
-        assert!(!task(Task::Copy, 1).is_same_data(&task(Task::Dates, 1)));
-        assert!(file("a", None).is_same_data(&file("a", Some("b"))));
-        assert!(!file("a", None).is_same_data(&file("b", None)));
-        assert!(!file("copy", None).is_same_data(&task(Task::Copy, 1)));
         assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
         assert_eq!(file("a/b.tsv", None).to_string(), "file a/b.tsv");
     }

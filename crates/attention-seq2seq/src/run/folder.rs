@@ -1,20 +1,17 @@
 //! The folder of a training run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::history::Epoch;
 use super::journal::{Journal, read_part, remove_unnamed};
 use super::manifest::{self, Manifest, NAME};
-use super::{DataSource, RunConfig, RunLock};
+use super::{RunConfig, RunLock};
 use crate::error::{Error, Result};
 use crate::file::write_atomic;
 use crate::model::Seq2SeqConfig;
-use crate::tsv::TsvFile;
 use crate::vocabs::Vocabs;
-
-/// How the name of a stream that is kept begins; its checksum follows.
-const STREAM: &str = "pairs-";
 
 /// What runs of earlier versions have beside their checkpoints.
 const EARLIER: [&str; 6] = [
@@ -95,9 +92,10 @@ impl RunDir {
     pub fn create(&self, config: &RunConfig, vocabs: &Vocabs) -> Result<()> {
         self.check_room()?;
         self.make()?;
+        self.check_writable()?;
         let of_earlier_version = self.exists() && manifest::is_of_earlier_version(&self.0);
         let manifest = Manifest {
-            settings: Some(config.clone()),
+            settings: self.settings(config)?,
             vocabs: Some(vocabs.clone()),
             ..Manifest::default()
         };
@@ -111,26 +109,14 @@ impl RunDir {
         Ok(())
     }
 
-    /// Keeps the content of a stream of pairs in the folder, which is made if need be, and returns its path there: it
-    /// is read again to evaluate, and when training goes on. [`create`](Self::create) removes those of an earlier run.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the file system refuses.
-    pub fn keep_stream(&self, stream: &TsvFile) -> Result<PathBuf> {
-        self.make()?;
-        let path = self.stream_file(stream)?;
-        write_atomic(&path, stream.bytes())?;
-        Ok(path)
-    }
-
-    /// The path under which [`keep_stream`](Self::keep_stream) keeps a stream.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the current folder is not known.
-    pub fn stream_file(&self, stream: &TsvFile) -> Result<PathBuf> {
-        let crc32 = crc32fast::hash(stream.bytes());
-        let path = self.0.join(format!("{STREAM}{crc32:08x}.tsv"));
-        std::path::absolute(&path).map_err(|error| Error::io("find", &path, error))
+    /// Refuses a folder for checkpoints that cannot be written, before a run that is there is replaced.
+    fn check_writable(&self) -> Result<()> {
+        let checkpoints = self.0.join("checkpoint");
+        fs::create_dir_all(&checkpoints)
+            .map_err(|error| Error::io("create", &checkpoints, error))?;
+        let probe = checkpoints.join(".attention-probe.tmp");
+        write_atomic(&probe, b"")?;
+        fs::remove_file(&probe).map_err(|error| Error::io("clear", &probe, error))
     }
 
     /// Saves other settings.
@@ -139,7 +125,7 @@ impl RunDir {
     /// As [`load_config`](Self::load_config); [`Error::Io`] if the file system refuses.
     pub fn save_config(&self, config: &RunConfig) -> Result<()> {
         let mut manifest = self.manifest()?;
-        manifest.settings = Some(config.clone());
+        manifest.settings = self.settings(config)?;
         manifest.save(&self.0)
     }
 
@@ -151,9 +137,18 @@ impl RunDir {
         if self.exists() {
             return Ok(());
         }
+        // A process that was killed before its run began may have left an empty folder for checkpoints.
+        let is_free = |name: &str| {
+            let path = self.0.join(name);
+            let Ok(mut files) = fs::read_dir(&path) else {
+                return !path.exists();
+            };
+            let temporary = |name: &OsStr| name.to_string_lossy().starts_with(".attention-");
+            files.all(|file| file.is_ok_and(|file| temporary(&file.file_name())))
+        };
         let foreign = ["checkpoint", "attention.svg"]
             .into_iter()
-            .find(|name| self.0.join(name).exists());
+            .find(|name| !is_free(name));
         foreign.map_or(Ok(()), |name| {
             Err(Error::Config {
                 what: format!("the folder {}", self.0.display()),
@@ -163,25 +158,8 @@ impl RunDir {
         })
     }
 
-    /// Removes the streams of earlier runs.
-    fn remove_streams(&self, data: &DataSource) -> Result<()> {
-        let kept = |name: &str| match data {
-            DataSource::Tsv { train, valid, .. } => [Some(train), valid.as_ref()]
-                .into_iter()
-                .flatten()
-                .any(|path| path.file_name().is_some_and(|file| file == name)),
-            DataSource::Task { .. } => false,
-        };
-        let files = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let names = files.filter_map(|file| file.file_name().into_string().ok());
-        for name in names.filter(|name| is_stream_file(name) && !kept(name)) {
-            self.remove(&[&name])?;
-        }
-        Ok(())
-    }
-
     /// Removes files and folders, where they are.
-    fn remove(&self, names: &[&str]) -> Result<()> {
+    pub(super) fn remove(&self, names: &[&str]) -> Result<()> {
         for name in names {
             let path = self.0.join(name);
             let removed = match path.is_dir() {
@@ -200,7 +178,7 @@ impl RunDir {
     /// [`Error::Checkpoint`] if there is no run here, it was changed or is of another version, or its settings make no
     /// model; [`Error::Json`] or [`Error::Io`] if the file cannot be read.
     pub fn load_config(&self) -> Result<RunConfig> {
-        self.manifest()?.settings.ok_or_else(|| self.no_settings())
+        self.config_of(&self.manifest()?)
     }
 
     /// Loads the vocabularies of source and target, which must be of the sizes of the model.
@@ -208,7 +186,25 @@ impl RunDir {
     /// # Errors
     /// As [`load_config`](Self::load_config); [`Error::Checkpoint`] for vocabularies of other sizes.
     pub fn load_vocabs(&self, model: &Seq2SeqConfig) -> Result<Vocabs> {
-        let vocabs = self.manifest()?.vocabs.ok_or_else(|| self.no_settings())?;
+        self.vocabs_of(&self.manifest()?, model)
+    }
+
+    /// The settings in a manifest.
+    pub(crate) fn config_of(&self, manifest: &Manifest) -> Result<RunConfig> {
+        let settings = manifest.settings.clone();
+        let mut settings = settings.ok_or_else(|| self.no_settings())?;
+        self.resolve_streams(&mut settings.data)?;
+        Ok(settings)
+    }
+
+    pub(super) fn absolute(&self) -> Result<PathBuf> {
+        std::path::absolute(&self.0).map_err(|error| Error::io("find", &self.0, error))
+    }
+
+    /// The vocabularies in a manifest.
+    pub(crate) fn vocabs_of(&self, manifest: &Manifest, model: &Seq2SeqConfig) -> Result<Vocabs> {
+        let vocabs = manifest.vocabs.clone();
+        let vocabs = vocabs.ok_or_else(|| self.no_settings())?;
         for (side, found, expected) in [
             ("source", vocabs.source.len(), model.source_vocab_size),
             ("target", vocabs.target.len(), model.target_vocab_size),
@@ -240,14 +236,37 @@ impl RunDir {
         if !self.exists() {
             return Ok(Vec::new());
         }
-        let manifest = self.manifest()?;
+        Ok(self.checkpoints_of(&self.manifest()?))
+    }
+
+    /// The epochs in a manifest that training can go on from.
+    pub(crate) fn checkpoints_of(&self, manifest: &Manifest) -> Vec<usize> {
         let checkpoints = manifest.checkpoints.iter();
+        // What cannot be looked at is an error where it is read.
+        let is_there = |file: PathBuf| file.try_exists().unwrap_or(true);
         let whole = checkpoints.filter(|it| {
             it.optim.is_some()
-                && manifest::model_file(&self.0, it.epoch).exists()
-                && manifest::optim_file(&self.0, it.epoch).exists()
+                && is_there(manifest::model_file(&self.0, it.epoch))
+                && is_there(manifest::optim_file(&self.0, it.epoch))
         });
-        Ok(whole.map(|it| it.epoch).collect())
+        whole.map(|it| it.epoch).collect()
+    }
+
+    /// The epoch to go on from: the newest of [`checkpoints`](Self::checkpoints); `None` if none was trained yet.
+    ///
+    /// # Errors
+    /// As [`load_config`](Self::load_config); [`Error::Checkpoint`] if epochs were trained, but the files of their
+    /// checkpoints are gone.
+    pub fn last_checkpoint(&self) -> Result<Option<usize>> {
+        let manifest = self.manifest()?;
+        let newest = self.checkpoints_of(&manifest).last().copied();
+        let begun = !manifest.history.is_empty() || !manifest.checkpoints.is_empty();
+        if newest.is_none() && begun {
+            let reason = "there is no checkpoint to go on from, though epochs were trained: bring its files back, or \
+                          begin anew with --overwrite";
+            return Err(Error::unusable(&self.0.join("checkpoint"), reason));
+        }
+        Ok(newest)
     }
 
     /// The file of the model's parameters and its epoch, if there is a checkpoint: a file of Burn that
@@ -256,13 +275,14 @@ impl RunDir {
     /// # Errors
     /// As [`load_config`](Self::load_config).
     pub fn model_file(&self) -> Result<Option<(PathBuf, usize)>> {
-        let manifest = self.manifest()?;
-        let newest = || self.checkpoints().map(|epochs| epochs.last().copied());
-        let epoch = match manifest.model {
-            Some(epoch) => Some(epoch),
-            None => newest()?,
-        };
+        let epoch = self.model_of(&self.manifest()?);
         Ok(epoch.map(|epoch| (self.file_of_model(epoch), epoch)))
+    }
+
+    /// The epoch of the model: the one that was chosen, or the newest.
+    pub(crate) fn model_of(&self, manifest: &Manifest) -> Option<usize> {
+        let newest = || self.checkpoints_of(manifest).last().copied();
+        manifest.model.or_else(newest)
     }
 
     /// The file of the model after an epoch.
@@ -270,14 +290,8 @@ impl RunDir {
         manifest::model_file(&self.0, epoch)
     }
 
-    /// Whether the model is one that was chosen, not just the newest.
-    pub(crate) fn is_chosen(&self) -> Result<bool> {
-        Ok(self.manifest()?.model.is_some())
-    }
-
     /// The content of the file of the model after an epoch.
-    pub(crate) fn read_model(&self, epoch: usize) -> Result<Vec<u8>> {
-        let manifest = self.manifest()?;
+    pub(crate) fn read_model(&self, manifest: &Manifest, epoch: usize) -> Result<Vec<u8>> {
         let path = self.file_of_model(epoch);
         let checkpoint = manifest.checkpoint(epoch);
         let checkpoint =
@@ -300,7 +314,8 @@ impl RunDir {
         }
     }
 
-    fn manifest(&self) -> Result<Manifest> {
+    /// The manifest as it is now.
+    pub(crate) fn manifest(&self) -> Result<Manifest> {
         if !self.exists() {
             let reason = "no trained model is there; train one first, or name another folder";
             return Err(Error::unusable(&self.0, reason));
@@ -313,21 +328,13 @@ impl RunDir {
         Error::unusable(&self.0, reason)
     }
 
-    fn make(&self) -> Result<()> {
+    pub(super) fn make(&self) -> Result<()> {
         fs::create_dir_all(&self.0).map_err(|error| Error::io("create", &self.0, error))
     }
 
     fn config_file(&self) -> PathBuf {
         self.0.join(NAME)
     }
-}
-
-/// Whether [`RunDir::stream_file`] gives such names.
-fn is_stream_file(name: &str) -> bool {
-    let crc32 = name
-        .strip_prefix(STREAM)
-        .and_then(|it| it.strip_suffix(".tsv"));
-    crc32.is_some_and(|it| it.len() == 8 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]

@@ -18,39 +18,53 @@ const NEWEST: usize = 2;
 pub(crate) struct Journal<'a> {
     folder: &'a Path,
     manifest: Manifest,
+    /// The best of epochs that the history does not have, those of an earlier version.
+    best_before: Option<usize>,
 }
 
 impl<'a> Journal<'a> {
-    /// Begins with the first epoch, in a folder with settings or without.
+    /// Begins with the first epoch, in a folder with settings or without. Nothing is written yet.
     pub(super) fn begin(folder: &'a Path) -> Result<Self> {
         let settings = match folder.join(super::manifest::NAME).exists() {
             true => Manifest::load(folder)?,
             false => Manifest::default(),
         };
-        let manifest = Manifest {
-            settings: settings.settings,
-            vocabs: settings.vocabs,
-            ..Manifest::default()
-        };
-        Self::open(folder, manifest)
+        Ok(Self {
+            folder,
+            manifest: Manifest {
+                settings: settings.settings,
+                vocabs: settings.vocabs,
+                ..Manifest::default()
+            },
+            best_before: None,
+        })
     }
 
-    /// Goes on after `epoch`; what came later is forgotten.
+    /// Goes on after `epoch`; what came later is forgotten, once something is written.
     pub(super) fn go_on(folder: &'a Path, epoch: usize) -> Result<Self> {
         let mut manifest = Manifest::load(folder)?;
         manifest.history.retain(|it| it.epoch <= epoch);
         manifest.checkpoints.retain(|it| it.epoch <= epoch);
         manifest.model = manifest.model.filter(|&it| it <= epoch);
-        Self::open(folder, manifest)
+        let best_before = match manifest.history.is_empty() {
+            true => manifest.model,
+            false => None,
+        };
+        Ok(Self {
+            folder,
+            manifest,
+            best_before,
+        })
     }
 
-    fn open(folder: &'a Path, manifest: Manifest) -> Result<Self> {
-        let checkpoints = folder.join("checkpoint");
+    /// Writes what is left of an earlier training, before the first epoch is added.
+    pub(crate) fn open(&self) -> Result<()> {
+        let checkpoints = self.folder.join("checkpoint");
         fs::create_dir_all(&checkpoints)
             .map_err(|error| Error::io("create", &checkpoints, error))?;
-        let journal = Self { folder, manifest };
-        journal.save()?;
-        Ok(journal)
+        self.save()?;
+        remove_temporary(self.folder);
+        Ok(())
     }
 
     /// The epochs so far.
@@ -99,10 +113,11 @@ impl<'a> Journal<'a> {
         manifest.model = None;
         let lowest = lowest_loss(&manifest.history);
         let newest = manifest.checkpoints.len().saturating_sub(NEWEST);
+        let best_before = self.best_before;
         let mut index = 0..;
         manifest.checkpoints.retain(|it| {
             let recent = index.next().is_some_and(|index| index >= newest);
-            recent || Some(it.epoch) == lowest
+            recent || Some(it.epoch) == lowest || Some(it.epoch) == best_before
         });
         self.save()
     }
@@ -129,8 +144,8 @@ pub(super) fn read_part(path: &Path, expected: &Checksum) -> Result<Vec<u8>> {
     Err(Error::unusable(path, reason))
 }
 
-/// Removes files of checkpoints that the manifest does not name, and what a killed writer left. Nothing depends on it:
-/// a file that cannot be removed stays, and is not named either.
+/// Removes files of checkpoints that the manifest does not name. Nothing depends on it: a file that cannot be removed
+/// stays, and is not named either.
 pub(super) fn remove_unnamed(folder: &Path, manifest: &Manifest) {
     let named = |name: &str| {
         let Some((part, rest)) = name.split_once('-') else {
@@ -148,16 +163,22 @@ pub(super) fn remove_unnamed(folder: &Path, manifest: &Manifest) {
             _ => true,
         }
     };
-    let temporary = |name: &str| name.starts_with(".attention-") && name.ends_with(".tmp");
-    let remove = |folder: &Path, unneeded: &dyn Fn(&str) -> bool| {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.file_name().to_str().is_some_and(unneeded) {
-                let _ = fs::remove_file(entry.path());
-            }
+    remove(&folder.join("checkpoint"), |name| !named(name));
+}
+
+/// Removes what killed writers left.
+pub(super) fn remove_temporary(folder: &Path) {
+    for folder in [folder, &folder.join("checkpoint")] {
+        remove(folder, |name| {
+            name.starts_with(".attention-") && name.ends_with(".tmp")
+        });
+    }
+}
+
+fn remove(folder: &Path, unneeded: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(&unneeded) {
+            let _ = fs::remove_file(entry.path());
         }
-    };
-    remove(&folder.join("checkpoint"), &|name| {
-        !named(name) || temporary(name)
-    });
-    remove(folder, &temporary);
+    }
 }

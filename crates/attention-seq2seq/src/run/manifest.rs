@@ -20,7 +20,7 @@ pub(super) const NAME: &str = "run.json";
 /// What a run consists of. Files beside it count only if they are named here, with the checksum that they have here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     /// The settings; none where a model of one's own was trained.
     pub(super) settings: Option<RunConfig>,
     /// The epochs trained so far.
@@ -28,7 +28,7 @@ pub(super) struct Manifest {
     /// The checkpoints that are kept, in order.
     pub(super) checkpoints: Vec<Checkpoint>,
     /// The epoch of the model, once one was chosen among the checkpoints.
-    pub(super) model: Option<usize>,
+    pub(crate) model: Option<usize>,
     /// The vocabularies, beside settings. They come last: they are long.
     pub(super) vocabs: Option<Vocabs>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Manifest {
 /// The checkpoint after an epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Checkpoint {
+pub(crate) struct Checkpoint {
     /// The epoch. 0 is the model of a run of an earlier version whose checkpoints were removed.
     pub(super) epoch: usize,
     /// The file of the model.
@@ -48,7 +48,7 @@ pub(super) struct Checkpoint {
 /// What tells whether a file is the one that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Checksum {
+pub(crate) struct Checksum {
     bytes: u64,
     crc32: String,
 }
@@ -136,12 +136,31 @@ impl Manifest {
                 return Err(Error::unusable(&path, reason));
             }
         };
+        manifest
+            .check()
+            .map_err(|reason| Error::unusable(&path, reason))?;
         if let Some(settings) = &manifest.settings {
             settings
                 .check()
                 .map_err(|error| Error::unusable(&path, error))?;
         }
         Ok(manifest)
+    }
+
+    /// Checks what a hand may have confused.
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        let history = self.history.iter().map(|it| it.epoch);
+        if !history.is_sorted_by(|a, b| a < b) {
+            return Err("expected the epochs of the history in order, each once");
+        }
+        let checkpoints = self.checkpoints.iter().map(|it| it.epoch);
+        if !checkpoints.is_sorted_by(|a, b| a < b) {
+            return Err("expected the epochs of checkpoints in order, each once");
+        }
+        match self.model.is_none_or(|it| self.checkpoint(it).is_some()) {
+            true => Ok(()),
+            false => Err("expected a model that is one of the checkpoints"),
+        }
     }
 
     /// Replaces the file in `folder`.

@@ -7,6 +7,7 @@ mod history;
 mod journal;
 mod lock;
 mod manifest;
+mod streams;
 
 pub use config::RunConfig;
 pub use data_source::DataSource;
@@ -15,3 +16,4 @@ pub(crate) use history::lowest_loss;
 pub use history::{Epoch, Figures};
 pub(crate) use journal::Journal;
 pub use lock::RunLock;
+pub(crate) use manifest::Manifest;

@@ -16,7 +16,7 @@ use super::meter::Meter;
 use super::order::{number_parameters, optimizer_bytes};
 use super::progress::{Part, Progress};
 use super::{Adam, TrainConfig, Trainee};
-use crate::batch::{Batch, Example, batches};
+use crate::batch::{Batch, Batches, Examples};
 use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::model::Seq2Seq;
@@ -36,7 +36,7 @@ use crate::run::{Epoch, Figures, Journal, RunDir, lowest_loss};
 /// let device = Device::flex().autodiff();
 /// let attention = DotProductAttentionConfig::new().init();
 /// let model = Seq2SeqConfig::new(8, 8).with_hidden_size(4).init(attention, &device);
-/// let copies = |first| vec![Example { source: vec![first, 5], target: vec![first, 5] }];
+/// let copies = |first| vec![Example { source: vec![first, 5], target: vec![first, 5] }].into();
 ///
 /// let folder = tempfile::tempdir().unwrap();
 /// let training = Training {
@@ -55,9 +55,9 @@ pub struct Training<A: StatefulAttention> {
     /// The model, on a training device (`device.autodiff()`).
     pub model: Seq2Seq<A>,
     /// The examples to learn from.
-    pub train: Vec<Example>,
+    pub train: Examples,
     /// The examples to validate on after each epoch.
-    pub valid: Vec<Example>,
+    pub valid: Examples,
     /// The settings.
     pub config: TrainConfig,
     /// The folder for checkpoints and figures. Without `resume_from`, those of an earlier training there are removed.
@@ -114,9 +114,10 @@ impl<A: StatefulAttention + 'static> Training<A> {
         if resume_from.is_some() {
             state = state.load(&journal, last)?;
         }
-        let batches = Batches {
-            train: batches(train, config.batch_size),
-            valid: batches(valid, config.batch_size),
+        journal.open()?;
+        let batches = Splits {
+            train: Batches::new(train, config.batch_size),
+            valid: Batches::new(valid, config.batch_size),
             device,
         };
         let mut schedule = schedule(&config, batches.train.len())?;
@@ -152,10 +153,7 @@ impl<A: StatefulAttention + 'static> Training<A> {
             state.save(&mut journal, figures)?;
             progress.ended(&figures);
         }
-        Ok(match is_exhausted(journal.history(), config.patience) {
-            true if journal.history().len() < config.epochs => TrainingEnd::Patience,
-            _ => TrainingEnd::LastEpoch,
-        })
+        Ok(TrainingEnd::LastEpoch)
     }
 }
 
@@ -171,7 +169,7 @@ fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrSched
 /// Whether the last `patience` epochs had no lower validation loss.
 fn is_exhausted(history: &[Epoch], patience: usize) -> bool {
     match (lowest_loss(history), history.last()) {
-        (Some(lowest), Some(last)) => last.epoch - lowest >= patience,
+        (Some(lowest), Some(last)) => last.epoch.saturating_sub(lowest) >= patience,
         _ => false,
     }
 }
@@ -206,15 +204,15 @@ impl<A: StatefulAttention> State<A> {
     }
 }
 
-/// The examples, put together.
-struct Batches {
-    train: Vec<Vec<Example>>,
-    valid: Vec<Vec<Example>>,
+/// The examples to learn from and to validate on.
+struct Splits {
+    train: Batches,
+    valid: Batches,
     /// The device of the model.
     device: Device,
 }
 
-impl Batches {
+impl Splits {
     /// Trains for an epoch; `None` if it was interrupted.
     fn train<A: StatefulAttention>(
         &self,
@@ -239,7 +237,7 @@ impl Batches {
             if interrupter.should_stop() {
                 return Ok(None);
             }
-            let batch = Batch::new(&self.train[batch], &self.device);
+            let batch = Batch::new(&self.train.get(batch), &self.device);
             let output = TrainStep::step(&state.trainee, batch);
             let rate = schedule.step();
             state.trainee = state.optimizer.step(rate, state.trainee, output.grads);
@@ -265,12 +263,13 @@ impl Batches {
             batches: self.valid.len(),
         };
         let mut meter = self.meter();
-        for (done, examples) in (1..).zip(&self.valid) {
+        for batch in 0..self.valid.len() {
             if interrupter.should_stop() {
                 return Ok(None);
             }
-            meter.add(InferenceStep::step(&model, Batch::new(examples, &device)))?;
-            progress.show(part, done, &meter.figures());
+            let examples = self.valid.get(batch);
+            meter.add(InferenceStep::step(&model, Batch::new(&examples, &device)))?;
+            progress.show(part, batch + 1, &meter.figures());
         }
         Ok(Some(meter.finish()?))
     }

@@ -55,6 +55,7 @@ fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
     };
     let before = run.checkpoints().unwrap().last().copied();
     let mut journal = run.journal(before).unwrap();
+    journal.open().unwrap();
     journal.add(epoch_of, &model(bias), b"optim").unwrap();
 }
 

@@ -160,9 +160,11 @@ impl TsvFile {
                 .map_err(refused)?;
         } else {
             let mut file = File::open(path).map_err(refused)?;
-            // What has a name in /dev or /proc belongs to this process: `/dev/stdin`, `<(..)` of a shell.
+            // These are names of this process: `/dev/stdin`, `<(..)` of a shell.
             is_stream = !file.metadata().map_err(refused)?.is_file()
-                || ["/dev", "/proc"].iter().any(|it| path.starts_with(it));
+                || ["/dev/stdin", "/dev/fd", "/proc"]
+                    .iter()
+                    .any(|it| path.starts_with(it));
             file.read_to_end(&mut bytes).map_err(refused)?;
         }
         Ok(Self {
@@ -217,28 +219,44 @@ impl TsvFile {
     /// control character in one, or with too many tokens; [`Error::EmptyData`] if there is no line; [`Error::Config`]
     /// for a column 0 or the same column twice.
     pub fn pairs(&self, options: &TsvOptions) -> Result<Vec<Pair>> {
-        let split = |side: &str, tokens: Tokenization, text| {
-            let tokens = tokens.split(text);
-            match tokens.len() <= options.max_tokens {
-                true => Ok(tokens),
+        let mut pairs = Vec::new();
+        self.for_each_pair(options, |source, target| {
+            pairs.push(Pair {
+                source: options.source_tokens.split(source),
+                target: options.target_tokens.split(target),
+            });
+        })?;
+        Ok(pairs)
+    }
+
+    /// Hands the texts of source and target of each pair to `take`, once their tokens are counted.
+    ///
+    /// # Errors
+    /// As [`pairs`](Self::pairs).
+    pub(crate) fn for_each_pair(
+        &self,
+        options: &TsvOptions,
+        mut take: impl FnMut(&str, &str),
+    ) -> Result<()> {
+        let check = |side: &str, tokens: Tokenization, text| {
+            let count = tokens.tokens(text).count();
+            match count <= options.max_tokens {
+                true => Ok(()),
                 false => Err(LineError {
                     expected: format!(
                         "a {side} of at most {} tokens (--max-tokens)",
                         options.max_tokens
                     ),
-                    found: tokens.len().to_string(),
+                    found: count.to_string(),
                 }),
             }
         };
-        let mut pairs = Vec::new();
         self.for_each_line(options.columns, |source, target| {
-            pairs.push(Pair {
-                source: split("source", options.source_tokens, source)?,
-                target: split("target", options.target_tokens, target)?,
-            });
+            check("source", options.source_tokens, source)?;
+            check("target", options.target_tokens, target)?;
+            take(source, target);
             Ok(true)
-        })?;
-        Ok(pairs)
+        })
     }
 
     /// Hands source and target of each line to `take` for as long as it answers true.

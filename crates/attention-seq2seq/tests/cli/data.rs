@@ -261,7 +261,7 @@ fn pairs_come_through_a_pipe() {
         ),
         (
             "fifo",
-            "mkfifo fifo_file; cat words.tsv > fifo_file & seq2seq train --data fifo_file --valid valid.tsv --out fifo SIZES",
+            "mkfifo made; cat words.tsv > made & seq2seq train --data made --valid valid.tsv --out fifo SIZES",
         ),
     ] {
         assert_eq!(figures(&shell(line)), figures(&file), "{line}");
@@ -285,4 +285,46 @@ fn pairs_come_through_a_pipe() {
         "seq2seq train copy --train-pairs 32 --hidden 8 --epochs 1 --threads 1 --out shell --overwrite",
     );
     assert_eq!(kept(), 0);
+}
+
+/// The peak of the memory of a training on so many pairs of 42 bytes, and their bytes.
+#[cfg(target_os = "linux")]
+fn peak_memory(folder: &Path, pairs: usize) -> (usize, usize) {
+    let line = |number: usize| format!("{number:020}\t{:020}\n", number * 7);
+    let lines: String = (0..pairs).map(line).collect();
+    fs::write(folder.join("pairs.tsv"), &lines).unwrap();
+    let args = "train --data pairs.tsv --out run --overwrite --hidden 4 --embedding 4 --threads 1";
+    let args: Vec<&str> = args.split(' ').collect();
+    let mut child = program::command(folder, &args).spawn().unwrap();
+    // Once it trains, the peak stays.
+    let status = format!("/proc/{}/status", child.id());
+    let peak = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.unwrap_or("0").trim().trim_end_matches(" kB");
+        1024 * peak.parse::<usize>().unwrap()
+    };
+    let (mut last, mut same) = (0, 0);
+    while same < 6 || !folder.join("run/run.json").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        assert!(child.try_wait().unwrap().is_none(), "ended too early");
+        let now = peak();
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_dir_all(folder.join("run")).unwrap();
+    (last, lines.len())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn pairs_take_at_most_eight_times_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (few, few_bytes) = peak_memory(folder.path(), 1_000);
+    let (many, many_bytes) = peak_memory(folder.path(), 200_000);
+    let times = (many - few) as f64 / (many_bytes - few_bytes) as f64;
+    println!("{times:.2} times the file");
+    assert!(times < 8.0, "{times:.2} times the file");
 }

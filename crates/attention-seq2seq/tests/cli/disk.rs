@@ -181,6 +181,37 @@ fn a_full_disk_costs_no_epoch_that_was_written() {
     assert!(sums.iter().all(|sum| *sum == sums[0]), "{stdout}");
 }
 
+/// Runs the program under strace, which kills it at the `number`th call of a kind; `None` where there is no strace that
+/// may do so. True if the program had ended before.
+#[cfg(target_os = "linux")]
+fn kill(folder: &Path, args: &[&str], call: &str, number: usize) -> Option<bool> {
+    let inject = format!("inject={call}:signal=KILL:when={number}");
+    let trace = format!("trace={call}");
+    let program = env!("CARGO_BIN_EXE_seq2seq");
+    let strace = [
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        &inject,
+        program,
+    ];
+    let killed = std::process::Command::new("strace")
+        .args([&strace, args].concat())
+        .current_dir(folder)
+        .output()
+        .ok()?;
+    let stderr = text(&killed.stderr);
+    if stderr.contains("strace:") {
+        return None;
+    }
+    assert!(!stderr.contains("panicked"), "{inject}: {stderr}");
+    Some(killed.status.success())
+}
+
 /// Killed at every system call that changes a file, and resumed.
 #[cfg(target_os = "linux")]
 #[test]
@@ -188,50 +219,150 @@ fn a_process_killed_while_it_writes_costs_no_epoch_that_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let train: Vec<&str> = TRAIN.split_whitespace().collect();
-    succeed(folder, &[&train[..], &["--out", "whole"]].concat());
-    let whole = crate::resume::contents(&folder.join("whole"));
+    let train = [&train[..], &["--out", "run"]].concat();
+    succeed(folder, &train);
+    let whole = crate::resume::contents(&folder.join("run"));
+    fs::remove_dir_all(folder.join("run")).unwrap();
     let mut points = 0;
-    for call in ["write", "fsync", "rename", "mkdir", "unlink"] {
-        for number in 1.. {
-            let inject = format!("inject={call}:signal=KILL:when={number}");
-            let program = env!("CARGO_BIN_EXE_seq2seq");
-            let trace = format!("trace={call}");
-            let strace = ["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e"];
-            let killed = std::process::Command::new("strace")
-                .args([&strace[..], &[&inject, program], &train, &["--out", "run"]].concat())
-                .current_dir(folder)
-                .output();
-            let Ok(killed) = killed else {
-                println!("skipped: strace is not there");
+    // Where a file is created, written and made whole; "write" is also a line on the terminal.
+    for (call, step) in [("fsync", 1), ("/^rename", 1), ("write", 3), ("/^mkdir", 1)] {
+        let before = points;
+        for number in (1..).step_by(step) {
+            let Some(ended) = kill(folder, &train, call, number) else {
+                println!("skipped: no strace");
                 return;
             };
-            let stderr = text(&killed.stderr);
-            if stderr.contains("strace:") {
-                println!("skipped: {stderr}");
-                return;
-            }
-            assert!(!stderr.contains("panicked"), "{inject}: {stderr}");
-            let ended = killed.status.success();
+            let what = format!("{call} {number}");
             let used = run(folder, &["translate", "abc", "--model", "run"]);
             let code = used
                 .status
                 .code()
                 .map_or_else(String::new, |it| it.to_string());
-            check_ended(&inject, &code, &text(&used.stderr));
+            check_ended(&what, &code, &text(&used.stderr));
             let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
             match folder.join("run/run.json").exists() {
                 true => succeed(folder, &go_on),
-                false => succeed(folder, &[&train[..], &["--out", "run"]].concat()),
+                false => succeed(folder, &train),
             };
             let parts = crate::resume::contents(&folder.join("run"));
-            assert!(parts == whole, "{inject}: {:?}", files(&folder.join("run")));
+            assert!(parts == whole, "{what}: {:?}", files(&folder.join("run")));
             fs::remove_dir_all(folder.join("run")).unwrap();
             if ended {
                 break;
             }
             points += 1;
         }
+        assert!(points > before, "no call of {call} killed it");
     }
-    assert!(points > 30, "killed at {points} calls only");
+    assert!(points > 20, "killed at {points} calls only");
     println!("killed at {points} calls");
+}
+
+/// Killed while it replaces another run: that is there, or the new one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_is_replaced_whole_or_not_at_all() {
+    let (folder, whole) = copied();
+    let folder = folder.path();
+    let train: Vec<&str> = TRAIN.split_whitespace().collect();
+    let train = [&train[..], &["--out", "run", "--overwrite"]].concat();
+    let before = crate::program::manifest(&whole);
+    let (mut replaced, mut left) = (0, 0);
+    for call in ["fsync", "/^rename", "/^unlink"] {
+        for number in 1.. {
+            let Some(ended) = kill(folder, &train, call, number) else {
+                println!("skipped: no strace");
+                return;
+            };
+            if crate::program::manifest(&whole) == before {
+                assert!(!ended);
+                succeed(folder, &["translate", "abc", "--model", "run"]);
+                left += 1;
+            } else {
+                let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
+                succeed(folder, &go_on);
+                let now = crate::program::manifest(&whole);
+                assert_eq!(now["history"].as_array().unwrap().len(), 2);
+                fs::remove_dir_all(&whole).unwrap();
+                crate::program::copy(&crate::program::trained().0, &whole);
+                replaced += 1;
+            }
+            if ended {
+                break;
+            }
+        }
+    }
+    assert!(
+        left >= 2 && replaced > 10,
+        "{left} left, {replaced} replaced"
+    );
+}
+
+#[test]
+fn settings_that_cannot_be_trained_leave_the_run_that_is_there() {
+    let (folder, whole) = copied();
+    let before = crate::program::manifest(&whole);
+    for sizes in [
+        ["--hidden", "100000000000"],
+        ["--layers", "100000000000"],
+        ["--hidden", "7"],
+    ] {
+        let args = [
+            &["train", "copy", "--out", "run", "--overwrite"][..],
+            &sizes,
+        ]
+        .concat();
+        fail(folder.path(), &args, "expected ");
+    }
+    assert_eq!(crate::program::manifest(&whole), before);
+    succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+}
+
+/// As where a disk is damaged, and also for a user who may write everywhere.
+#[test]
+fn a_file_where_a_folder_should_be_is_an_error_of_one_line() {
+    let (folder, whole) = copied();
+    fs::remove_dir_all(whole.join("checkpoint")).unwrap();
+    fs::write(whole.join("checkpoint"), "").unwrap();
+    let args = ["train", "--resume", "--out", "run", "--epochs", "3"];
+    fail(folder.path(), &args, "cannot read run/checkpoint/model-");
+    fail(
+        folder.path(),
+        &["translate", "abc", "--model", "run"],
+        "cannot read run/checkpoint/model-",
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_is_full_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = train_args("reverse", "1", &["--out", "run"]);
+    let mut command = crate::program::command(folder.path(), &args);
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = command.stdout(full).output().unwrap();
+    crate::program::bad(&args, output, "cannot write the standard output: ");
+    assert!(!folder.path().join("run").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_name_that_is_no_text_leaves_no_folder() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.tsv");
+    fs::write(folder.path().join(name), "a\tb\nc\td\n").unwrap();
+    let args = ["train", "--out", "run", "--data"];
+    let output = crate::program::command(folder.path(), &args)
+        .arg(name)
+        .output();
+    crate::program::bad(
+        &args,
+        output.unwrap(),
+        "the name of a file of pairs: expected UTF-8",
+    );
+    assert!(!folder.path().join("run").exists());
 }

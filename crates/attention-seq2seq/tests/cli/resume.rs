@@ -29,7 +29,7 @@ fn check(attention: &str, others: &[&str]) {
             "train",
             "reverse",
             "--train-pairs",
-            "512",
+            "320",
             "--valid-pairs",
             "32",
             "--batch-size",

@@ -156,7 +156,7 @@ fn ctrl_c_leaves_a_model_and_a_run_that_goes_on() {
     succeed(folder.path(), &["translate", "abc", "--model", "run"]);
     assert!(!files(&run).iter().any(|file| file.contains("tmp")));
 
-    // An interrupted epoch may be printed, but leaves no checkpoint.
+    // An epoch is printed after its checkpoint was written.
     let next = newest().unwrap() + 1;
     assert!(next == done || next == done + 1, "{next} after {stdout}");
     let args = ["train", "--resume", "--out", "run", "--threads", "1"];
@@ -218,7 +218,7 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
         "run",
     ];
     let running = Running::start(folder.path(), &long);
-    let output = running.interrupt_when(|| run.join("checkpoint").exists());
+    let output = running.interrupt_when(|| run.join("run.json").exists());
     let stdout = quiet(&long, output, 130);
     assert!(
         stdout.contains("stopped before the first checkpoint; nothing is left to use in run"),
@@ -247,4 +247,32 @@ fn ctrl_c_before_the_first_checkpoint_leaves_no_model() {
     let stdout = succeed(folder.path(), &args);
     assert_eq!(epochs(&stdout)[0].split('/').next(), Some("1"));
     succeed(folder.path(), &["translate", "abc", "--model", "run"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_model_of_a_killed_training_is_the_newest_and_the_program_says_so() {
+    let (folder, run) = crate::program::copied();
+    let args = [
+        "train",
+        "--resume",
+        "--out",
+        "run",
+        "--epochs",
+        "5000",
+        "--patience",
+        "5000",
+    ];
+    let running = Running::start(folder.path(), &args);
+    let newest = || RunDir::new(&run).checkpoints().unwrap().last().copied();
+    running.signal_when("-KILL", || newest() >= Some(4));
+    let newest = newest().unwrap();
+    let output = crate::program::run(folder.path(), &["translate", "abc", "--model", "run"]);
+    assert_eq!(
+        text(&output.stderr),
+        format!(
+            "note: the training in run has not ended; this is its newest checkpoint, of epoch {newest}\n"
+        )
+    );
+    assert_eq!(output.status.code(), Some(0));
 }

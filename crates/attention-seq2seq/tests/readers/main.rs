@@ -1,6 +1,7 @@
 //! Files as nobody should write them: good ones with random changes.
 //!
-//! `ATTENTION_FUZZ_SECONDS=3600 cargo test --test readers` goes on for an hour. The fuzzer in `fuzz` has the same check.
+//! `ATTENTION_FUZZ_SECONDS=3600 cargo test --test readers` goes on for an hour. The fuzzer in `fuzz` has the same
+//! check.
 #![allow(clippy::unwrap_used)]
 
 mod check;

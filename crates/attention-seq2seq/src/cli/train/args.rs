@@ -10,7 +10,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::cli::Machine;
 
 /// What a run that goes on has of its own.
-const KEPT_BY_RESUME: [&str; 13] = [
+const KEPT_BY_RESUME: [&str; 17] = [
+    "valid",
+    "columns",
+    "source_tokens",
+    "target_tokens",
     "max_tokens",
     "train_pairs",
     "valid_pairs",

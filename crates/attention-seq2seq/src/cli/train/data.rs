@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::{DataSource, Error, Pairs, Result, RunDir, Task, Tokenization, TsvFile};
+use attention_seq2seq::{Corpus, DataSource, Error, Result, RunDir, Task, Tokenization, TsvFile};
 
 use super::TrainArgs;
 
 /// Pairs that were read, once.
 pub(super) struct Data {
     pub(super) source: DataSource,
-    pub(super) pairs: Pairs,
+    pub(super) corpus: Corpus,
     /// What the run must keep, since it cannot be read again.
     pub(super) streams: Vec<TsvFile>,
     /// What a person may want to know about them.
@@ -39,7 +39,7 @@ impl TrainArgs {
                 valid: self.valid_pairs,
             };
             return Ok(Data {
-                pairs: source.pairs(self.seed)?,
+                corpus: source.corpus(self.seed)?,
                 source,
                 streams: Vec::new(),
                 remark: None,
@@ -69,7 +69,7 @@ impl TrainArgs {
         };
         Ok(Data {
             source,
-            pairs: DataSource::pairs_of(&train, valid.as_ref(), &options, self.seed)?,
+            corpus: Corpus::of_files(&train, valid.as_ref(), &options, self.seed)?,
             streams: [Some(train), valid]
                 .into_iter()
                 .flatten()
@@ -120,7 +120,9 @@ impl TrainArgs {
 /// The name of a run on a file: without the ending, if no task has that name.
 fn name_of_file(file: &Path) -> String {
     let name = |part: Option<&std::ffi::OsStr>| part.map(|it| it.to_string_lossy().into_owned());
-    let is_named = !["/dev", "/proc", "-"].iter().any(|it| file.starts_with(it));
+    let is_named = !["/dev/stdin", "/dev/fd", "/proc", "-"]
+        .iter()
+        .any(|it| file.starts_with(it));
     let stem = name(file.file_stem()).filter(|_| is_named);
     match stem {
         Some(stem) if stem.parse::<Task>().is_err() => stem,
@@ -133,6 +135,13 @@ fn name_of_file(file: &Path) -> String {
 
 /// The model may be evaluated, and the run resumed, from another folder.
 fn absolute(path: &Path) -> Result<PathBuf> {
+    if path.to_str().is_none() {
+        return Err(Error::Config {
+            what: "the name of a file of pairs".to_string(),
+            expected: "UTF-8, to be noted in the run (a pipe has no name: --data -)".to_string(),
+            found: format!("{path:?}"),
+        });
+    }
     std::path::absolute(path).map_err(|source| Error::Io {
         action: "find",
         path: path.to_path_buf(),

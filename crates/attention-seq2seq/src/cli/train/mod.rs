@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use attention_core::is_in_host_memory;
 use attention_seq2seq::{
-    AnyAttention, Error, Pair, Pairs, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig,
+    AnyAttention, Corpus, Error, Pair, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig,
     Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
@@ -30,7 +30,7 @@ const INTERRUPTED: u8 = 130;
 /// A run that can begin or go on: settings, pairs and vocabularies.
 struct Prepared {
     config: RunConfig,
-    pairs: Pairs,
+    corpus: Corpus,
     vocabs: Vocabs,
     /// The epoch to go on from.
     resume_from: Option<usize>,
@@ -46,21 +46,21 @@ impl TrainArgs {
         // What is not there is not resumed, and no folder is made for it.
         let goes_on = self.resume && run.exists();
         let lock = goes_on.then(|| run.lock()).transpose()?;
-        let prepared = if self.resume {
+        let mut prepared = if self.resume {
             self.resume(&run)?
         } else {
             self.prepare(&run)?
         };
         let device = self.machine.open()?;
-        let config = &prepared.config;
+        let config = prepared.config.clone();
         if is_in_host_memory(&device) {
             config.check_memory()?;
         }
         device.seed(config.train.seed);
         say_to_anyone(format_args!(
             "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",
-            prepared.pairs.train.len(),
-            prepared.pairs.valid.len(),
+            prepared.corpus.train_len(),
+            prepared.corpus.valid_len(),
             prepared.vocabs.source.len(),
             prepared.vocabs.target.len(),
             describe(self.machine.name(), &device),
@@ -78,17 +78,17 @@ impl TrainArgs {
                 lock
             }
         };
-        if prepared.resume_from.is_some() {
-            run.save_config(config)?;
-        } else {
-            for stream in &prepared.streams {
-                run.keep_stream(stream)?;
-            }
-            run.create(config, &prepared.vocabs)?;
-        }
-        let started = Instant::now();
         let interrupter = Interrupter::new();
         on_interrupt(&interrupter);
+        if prepared.resume_from.is_some() {
+            run.save_config(&config)?;
+        } else {
+            for stream in std::mem::take(&mut prepared.streams) {
+                run.keep_stream(&stream)?;
+            }
+            run.create(&config, &prepared.vocabs)?;
+        }
+        let started = Instant::now();
         let end = among_threads(|| {
             let training = prepared.training(&run, interrupter.clone(), &device);
             training.launch()
@@ -109,7 +109,7 @@ impl TrainArgs {
                 "stopped early: no lower validation loss for {epochs} (see --patience)"
             ))?;
         }
-        match finish(&run, &prepared.pairs.valid, end, &device) {
+        match finish(&run, &prepared.corpus.valid_pairs(), end, &device) {
             Err(error) if !is_closed_output(&error) => return Err(error),
             _ => {}
         }
@@ -152,11 +152,11 @@ impl TrainArgs {
         };
         let Data {
             source,
-            pairs,
+            corpus,
             streams,
             remark,
         } = self.data(run)?;
-        let vocabs = Vocabs::build(&pairs.train);
+        let vocabs = corpus.vocabs();
         let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
             .with_embedding_size(self.embedding)
             .with_hidden_size(self.hidden)
@@ -167,13 +167,13 @@ impl TrainArgs {
         let config = RunConfig {
             attention: self.attention,
             train,
-            data_checksum: Some(pairs.checksum()),
-            ..RunConfig::new(model, source, &pairs.train)
+            data_checksum: Some(corpus.checksum()),
+            ..RunConfig::of_longest_target(model, source, corpus.longest_target())
         };
         config.check()?;
         Ok(Prepared {
             config,
-            pairs,
+            corpus,
             vocabs,
             resume_from: None,
             streams,
@@ -191,8 +191,8 @@ impl TrainArgs {
         train.learning_rate = self.learning_rate.unwrap_or(train.learning_rate);
         train.patience = self.patience.unwrap_or(train.patience);
         config.check()?;
-        let pairs = config.data.pairs(config.train.seed)?;
-        let checksum = pairs.checksum();
+        let corpus = config.data.corpus(config.train.seed)?;
+        let checksum = corpus.checksum();
         if self.data.is_none()
             && config
                 .data_checksum
@@ -207,10 +207,10 @@ impl TrainArgs {
         }
         config.data_checksum = Some(checksum);
         Ok(Prepared {
-            pairs,
+            corpus,
             config,
             vocabs,
-            resume_from: run.checkpoints()?.last().copied(),
+            resume_from: run.last_checkpoint()?,
             streams: Vec::new(),
             remark: None,
         })
@@ -218,16 +218,19 @@ impl TrainArgs {
 }
 
 impl Prepared {
+    /// The pairs to learn from are numbers from then on.
     fn training(
-        &self,
+        &mut self,
         run: &RunDir,
         interrupter: Interrupter,
         device: &Device,
     ) -> Training<AnyAttention> {
+        let train = self.corpus.train_examples(&self.vocabs);
+        self.corpus.forget_train();
         Training {
             model: self.config.init_model(&device.clone().autodiff()),
-            train: self.vocabs.encode(&self.pairs.train),
-            valid: self.vocabs.encode(&self.pairs.valid),
+            train,
+            valid: self.corpus.valid_examples(&self.vocabs),
             config: self.config.train.clone(),
             run: run.clone(),
             resume_from: self.resume_from,
@@ -247,7 +250,7 @@ fn on_interrupt(interrupter: &Interrupter) {
     };
     if let Err(error) = ctrlc::set_handler(handler) {
         note(format_args!(
-            "note: Ctrl-C will end training without keeping a model ({error})"
+            "note: Ctrl-C will end training in the middle of an epoch ({error})"
         ));
     }
 }
@@ -270,7 +273,9 @@ fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Re
     let groups = group_by_source(valid);
     let drawn = attend::draw(&translator.attend(groups[0].source))?;
     let picture = run.path().join("attention.svg");
-    drawn.save(&picture)?;
+    if drawn.fits() {
+        drawn.save(&picture)?;
+    }
 
     // From here on only who reads it misses anything.
     say(format_args!(
@@ -289,7 +294,9 @@ fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Re
     }
     say("\nwhat each output attended to:")?;
     drawn.show()?;
-    attend::say_saved(&picture)?;
+    if drawn.fits() {
+        attend::say_saved(&picture)?;
+    }
     say(format_args!(
         "model, vocabularies and figures are in {folder}"
     ))

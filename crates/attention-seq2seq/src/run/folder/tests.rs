@@ -1,3 +1,6 @@
+mod checkpoints;
+mod earlier_version;
+
 use tempfile::TempDir;
 
 use super::*;
@@ -6,7 +9,8 @@ use crate::run::{DataSource, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::{self, Chars};
 use crate::train::TrainConfig;
-use crate::tsv::{Columns, TsvOptions};
+
+use crate::tsv::{Columns, TsvFile, TsvOptions};
 use crate::vocab::Vocab;
 
 fn config() -> RunConfig {
@@ -65,7 +69,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn edit(run: &RunDir, from: &str, to: &str) {
     let text = fs::read_to_string(run.config_file()).unwrap();
     assert!(text.contains(from), "{text}");
-    let lines = text.lines().filter(|line| !line.contains("\"crc32\": "));
+    let lines = text.lines().filter(|line| !line.starts_with("  \"crc32\""));
     let text: String = lines.collect();
     fs::write(run.config_file(), text.replacen(from, to, 1)).unwrap();
 }
@@ -76,6 +80,12 @@ fn figures(loss: f64) -> Figures {
         exact_match: 0.0,
         token_errors: 0.0,
     }
+}
+
+fn open(run: &RunDir, after: Option<usize>) -> Journal<'_> {
+    let journal = run.journal(after).unwrap();
+    journal.open().unwrap();
+    journal
 }
 
 /// An epoch, and the files of its checkpoint.
@@ -108,7 +118,7 @@ fn line<T>(result: Result<T>, run: &RunDir) -> String {
 fn a_run_is_read_as_it_was_written() {
     let (_folder, run) = created();
     assert!(run.exists());
-    assert_eq!(names(run.path()), ["run.json"]);
+    assert_eq!(names(run.path()), ["checkpoint", "run.json"]);
     let read = run.load_config().unwrap();
     assert_eq!(format!("{read:?}"), format!("{:?}", config()));
     assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
@@ -213,11 +223,11 @@ fn vocabularies_of_another_model_are_an_error() {
 }
 
 #[test]
-fn every_changed_bit_is_noticed() {
+fn a_changed_bit_is_noticed_wherever_it_is() {
     let (_folder, run) = created();
-    add(&mut run.journal(None).unwrap(), 1, 0.5);
+    add(&mut open(&run, None), 1, 0.5);
     let good = fs::read(run.config_file()).unwrap();
-    for bit in 0..8 * good.len() {
+    for bit in (0..8 * good.len()).step_by(13) {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
         fs::write(run.config_file(), &bad).unwrap();
@@ -230,87 +240,68 @@ fn every_changed_bit_is_noticed() {
         let mut bad = content(1)[0].clone();
         bad[bit / 8] ^= 1 << (bit % 8);
         fs::write(&file, &bad).unwrap();
-        let line = line(run.read_model(1), &run);
+        let line = line(run.read_model(&run.manifest().unwrap(), 1), &run);
         let changed = "cannot use the checkpoint RUN/checkpoint/model-1.bpk: it was changed: ";
         assert!(line.starts_with(changed), "bit {bit}: {line}");
     }
 }
 
 #[test]
-fn the_newest_checkpoints_and_the_best_are_kept() {
-    let (_folder, run) = created();
-    let mut journal = run.journal(None).unwrap();
-    for (epoch, loss, kept) in [
-        (1, 3.0, &[1][..]),
-        (2, 1.0, &[1, 2]),
-        (3, 2.0, &[2, 3]),
-        (4, 2.0, &[2, 3, 4]),
-        (5, f64::NAN, &[2, 4, 5]),
-        (6, 1.0, &[2, 5, 6]),
-        (7, 0.5, &[6, 7]),
-    ] {
-        add(&mut journal, epoch, loss);
-        assert_eq!(run.checkpoints().unwrap(), kept);
-        let files = checkpoint_files(&run);
-        assert_eq!(files.len(), 2 * kept.len(), "{files:?}");
-    }
-    let losses: Vec<f64> = run
-        .history()
-        .unwrap()
-        .iter()
-        .map(|it| it.valid.loss)
-        .collect();
-    assert_eq!((losses.len(), losses[6]), (7, 0.5));
-    assert!(losses[4].is_nan());
-}
-
-#[test]
-fn a_checkpoint_whose_files_were_removed_does_not_count() {
-    let (_folder, run) = created();
-    let mut journal = run.journal(None).unwrap();
-    (1..=3).for_each(|epoch| add(&mut journal, epoch, 1.0));
-    for (file, kept) in [("optim-3.bpk", &[1, 2][..]), ("model-2.bpk", &[1])] {
-        fs::remove_file(run.path().join("checkpoint").join(file)).unwrap();
-        assert_eq!(run.checkpoints().unwrap(), kept);
-    }
-    // What comes later is forgotten, with its files.
-    let mut journal = run.journal(Some(1)).unwrap();
-    assert_eq!(journal.history().len(), 1);
-    assert_eq!(checkpoint_files(&run), ["model-1.bpk", "optim-1.bpk"]);
-    let read = journal.checkpoint(1).unwrap().map(|(_, bytes)| bytes);
-    assert_eq!(read, content(1));
-    add(&mut journal, 2, 1.0);
-    assert_eq!(run.checkpoints().unwrap(), [1, 2]);
-    let line = line(journal.checkpoint(3), &run);
-    assert!(
-        line.ends_with("RUN: it has no checkpoint of epoch 3 to go on from"),
-        "{line}"
-    );
-}
-
-#[test]
-fn files_that_the_manifest_does_not_name_do_not_count() {
-    let (_folder, run) = created();
-    add(&mut run.journal(None).unwrap(), 1, 1.0);
-    // As a process leaves them that was killed before it named them.
-    for name in ["model-2.bpk", "optim-2.bpk", ".attention-x.tmp", "notes"] {
-        fs::write(run.path().join("checkpoint").join(name), "half").unwrap();
-    }
-    fs::write(run.path().join(".attention-y.tmp"), "half").unwrap();
-    assert_eq!(run.checkpoints().unwrap(), [1]);
-    assert_eq!(run.model_file().unwrap().unwrap().1, 1);
-    run.journal(Some(1)).unwrap();
+fn streams_move_with_their_run() {
+    let (folder, run) = created();
+    let stream = TsvFile::from_bytes("-", "a\tx\nb\ty\n");
+    let mut config = config();
+    config.data = DataSource::Tsv {
+        train: run.keep_stream(&stream).unwrap(),
+        valid: None,
+        options: stream.guess(Columns::default()).unwrap(),
+    };
+    // One that only looks like a stream of a run.
+    fs::write(run.path().join("pairs-20240114.tsv"), "mine").unwrap();
+    run.create(&config, &vocabs()).unwrap();
+    let moved = RunDir::new(folder.path().join("moved"));
+    fs::rename(run.path(), moved.path()).unwrap();
+    let read = moved.load_config().unwrap();
+    assert_eq!(read.data.pairs(1).unwrap().train.len(), 1);
+    moved.save_config(&read).unwrap();
+    assert_eq!(moved.load_config().unwrap().data, read.data);
+    // Of a run that is replaced nothing is left.
+    moved.create(&self::config(), &vocabs()).unwrap();
     assert_eq!(
-        checkpoint_files(&run),
-        ["model-1.bpk", "notes", "optim-1.bpk"]
+        names(moved.path()),
+        ["checkpoint", "pairs-20240114.tsv", "run.json"]
     );
-    assert_eq!(names(run.path()), ["checkpoint", "run.json"]);
+}
+
+#[test]
+fn a_manifest_that_a_hand_confused_is_an_error() {
+    let (_folder, run) = created();
+    let mut journal = open(&run, None);
+    (1..=2).for_each(|epoch| add(&mut journal, epoch, 1.0));
+    let good = fs::read(run.config_file()).unwrap();
+    for (from, to, reason) in [
+        (
+            "\"epoch\": 2",
+            "\"epoch\": 1",
+            "expected the epochs of the history in order",
+        ),
+        (
+            "\"model\": null",
+            "\"model\": 7",
+            "expected a model that is one of the checkpoints",
+        ),
+    ] {
+        fs::write(run.config_file(), &good).unwrap();
+        edit(&run, from, to);
+        let line = line(run.load_config(), &run);
+        assert!(line.contains(reason), "{line}");
+    }
 }
 
 #[test]
 fn a_new_run_replaces_another_and_nothing_else() {
     let (_folder, run) = created();
-    add(&mut run.journal(None).unwrap(), 1, 1.0);
+    add(&mut open(&run, None), 1, 1.0);
     run.choose_model(1).unwrap();
     for folder in ["train", "mine"] {
         fs::create_dir_all(run.path().join(folder)).unwrap();
@@ -324,8 +315,8 @@ fn a_new_run_replaces_another_and_nothing_else() {
     assert!(checkpoint_files(&run).is_empty());
     assert!(run.model_file().unwrap().is_none());
     // As does a training of its own.
-    add(&mut run.journal(None).unwrap(), 1, 1.0);
-    assert!(run.journal(None).unwrap().history().is_empty());
+    add(&mut open(&run, None), 1, 1.0);
+    assert!(open(&run, None).history().is_empty());
     assert!(checkpoint_files(&run).is_empty());
     assert_eq!(run.load_vocabs(&config().model).unwrap(), vocabs());
 }
@@ -336,98 +327,21 @@ fn a_folder_of_something_else_is_left_alone() {
     let run = RunDir::new(folder.path());
     fs::write(folder.path().join("notes"), "").unwrap();
     run.check_room().unwrap();
+    // As a process leaves it that was killed before the run began.
+    fs::create_dir(folder.path().join("checkpoint")).unwrap();
+    fs::write(folder.path().join("checkpoint/.attention-x.tmp"), "").unwrap();
+    run.check_room().unwrap();
+    fs::remove_dir_all(folder.path().join("checkpoint")).unwrap();
     for name in ["checkpoint", "attention.svg"] {
-        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name), "").unwrap();
         let expected = format!(
             "the folder RUN: expected a folder with room for a run (name another with --out), \
              found something else's {name:?} in it"
         );
         assert_eq!(line(run.create(&config(), &vocabs()), &run), expected);
         assert!(folder.path().join(name).exists());
-        fs::remove_dir(folder.path().join(name)).unwrap();
+        fs::remove_file(folder.path().join(name)).unwrap();
     }
     run.create(&config(), &vocabs()).unwrap();
-    assert_eq!(names(folder.path()), ["notes", "run.json"]);
-}
-
-/// A run of format 2: settings alone in its `run.json`, and a file for everything else.
-fn of_format_2() -> (TempDir, RunDir) {
-    let (folder, run) = created();
-    let mut settings = serde_json::to_value(config()).unwrap();
-    settings["format"] = 2.into();
-    fs::write(run.config_file(), settings.to_string()).unwrap();
-    for (side, vocab) in [("source", vocabs().source), ("target", vocabs().target)] {
-        let file = run.path().join(format!("{side}.vocab.json"));
-        fs::write(file, serde_json::to_string(&vocab).unwrap()).unwrap();
-    }
-    fs::create_dir_all(run.path().join("checkpoint")).unwrap();
-    fs::create_dir_all(run.path().join("valid/epoch-1")).unwrap();
-    for epoch in [2, 10, 11] {
-        let [model, optim] = content(epoch);
-        fs::write(run.file_of_model(epoch), model).unwrap();
-        let file = |part: &str| run.path().join(format!("checkpoint/{part}-{epoch}.bpk"));
-        fs::write(file("scheduler"), "").unwrap();
-        if epoch < 11 {
-            fs::write(file("optim"), optim).unwrap();
-        }
-    }
-    (folder, run)
-}
-
-#[test]
-fn a_run_of_an_earlier_version_is_read_and_goes_on() {
-    let (_folder, run) = of_format_2();
-    let read = run.load_config().unwrap();
-    assert_eq!(format!("{read:?}"), format!("{:?}", config()));
-    assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
-    assert_eq!(run.checkpoints().unwrap(), [2, 10], "whole ones, in order");
-    assert!(run.history().unwrap().is_empty());
-    let model = || run.model_file().unwrap().unwrap().1;
-    assert_eq!((model(), run.is_chosen().unwrap()), (10, false));
-    // The copy of the best.
-    let copy = run.path().join("model.bpk");
-    fs::write(&copy, &content(2)[0]).unwrap();
-    assert_eq!((model(), run.is_chosen().unwrap()), (2, true));
-    // A copy of none of them was made before training went on.
-    fs::write(&copy, &content(1)[0]).unwrap();
-    assert_eq!((model(), run.is_chosen().unwrap()), (10, false));
-
-    add(&mut run.journal(Some(10)).unwrap(), 11, 1.0);
-    assert_eq!(run.checkpoints().unwrap(), [10, 11]);
-    assert_eq!(run.load_vocabs(&read.model).unwrap(), vocabs());
-    assert_eq!(
-        checkpoint_files(&run),
-        [
-            "model-10.bpk",
-            "model-11.bpk",
-            "optim-10.bpk",
-            "optim-11.bpk"
-        ]
-    );
-}
-
-#[test]
-fn a_run_of_an_earlier_version_may_have_a_model_alone() {
-    let (_folder, run) = of_format_2();
-    fs::write(run.path().join("model.bpk"), &content(1)[0]).unwrap();
-    fs::remove_dir_all(run.path().join("checkpoint")).unwrap();
-    assert_eq!(
-        run.model_file().unwrap().unwrap(),
-        (run.path().join("model.bpk"), 0)
-    );
-    assert_eq!(run.read_model(0).unwrap(), content(1)[0]);
-    assert!(run.is_chosen().unwrap());
-    assert!(
-        run.checkpoints().unwrap().is_empty(),
-        "nothing to go on from"
-    );
-}
-
-#[test]
-fn a_run_of_an_earlier_version_is_replaced_with_all_its_files() {
-    let (_folder, run) = of_format_2();
-    fs::create_dir(run.path().join("mine")).unwrap();
-    run.create(&config(), &vocabs()).unwrap();
-    assert_eq!(names(run.path()), ["checkpoint", "mine", "run.json"]);
-    assert!(checkpoint_files(&run).is_empty());
+    assert_eq!(names(folder.path()), ["checkpoint", "notes", "run.json"]);
 }

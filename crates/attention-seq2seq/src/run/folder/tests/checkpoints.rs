@@ -1,0 +1,86 @@
+//! Which checkpoints count, and which are kept.
+
+use super::*;
+
+#[test]
+fn the_newest_checkpoints_and_the_best_are_kept() {
+    let (_folder, run) = created();
+    let mut journal = open(&run, None);
+    for (epoch, loss, kept) in [
+        (1, 3.0, &[1][..]),
+        (2, 1.0, &[1, 2]),
+        (3, 2.0, &[2, 3]),
+        (4, 2.0, &[2, 3, 4]),
+        (5, f64::NAN, &[2, 4, 5]),
+        (6, 1.0, &[2, 5, 6]),
+        (7, 0.5, &[6, 7]),
+    ] {
+        add(&mut journal, epoch, loss);
+        assert_eq!(run.checkpoints().unwrap(), kept);
+        let files = checkpoint_files(&run);
+        assert_eq!(files.len(), 2 * kept.len(), "{files:?}");
+    }
+    let losses: Vec<f64> = run
+        .history()
+        .unwrap()
+        .iter()
+        .map(|it| it.valid.loss)
+        .collect();
+    assert_eq!((losses.len(), losses[6]), (7, 0.5));
+    assert!(losses[4].is_nan());
+}
+
+#[test]
+fn a_checkpoint_whose_files_were_removed_does_not_count() {
+    let (_folder, run) = created();
+    let mut journal = open(&run, None);
+    (1..=3).for_each(|epoch| add(&mut journal, epoch, 1.0));
+    for (file, kept) in [("optim-3.bpk", &[1, 2][..]), ("model-2.bpk", &[1])] {
+        fs::remove_file(run.path().join("checkpoint").join(file)).unwrap();
+        assert_eq!(run.checkpoints().unwrap(), kept);
+    }
+    // What comes later is forgotten, with its files.
+    let mut journal = open(&run, Some(1));
+    assert_eq!(journal.history().len(), 1);
+    assert_eq!(checkpoint_files(&run), ["model-1.bpk", "optim-1.bpk"]);
+    let read = journal.checkpoint(1).unwrap().map(|(_, bytes)| bytes);
+    assert_eq!(read, content(1));
+    add(&mut journal, 2, 1.0);
+    assert_eq!(run.checkpoints().unwrap(), [1, 2]);
+    let line = line(journal.checkpoint(3), &run);
+    assert!(
+        line.ends_with("RUN: it has no checkpoint of epoch 3 to go on from"),
+        "{line}"
+    );
+}
+
+#[test]
+fn files_that_the_manifest_does_not_name_do_not_count() {
+    let (_folder, run) = created();
+    add(&mut open(&run, None), 1, 1.0);
+    // As a process leaves them that was killed before it named them.
+    for name in ["model-2.bpk", "optim-2.bpk", ".attention-x.tmp", "notes"] {
+        fs::write(run.path().join("checkpoint").join(name), "half").unwrap();
+    }
+    fs::write(run.path().join(".attention-y.tmp"), "half").unwrap();
+    assert_eq!(run.checkpoints().unwrap(), [1]);
+    assert_eq!(run.model_file().unwrap().unwrap().1, 1);
+    open(&run, Some(1));
+    assert_eq!(
+        checkpoint_files(&run),
+        ["model-1.bpk", "notes", "optim-1.bpk"]
+    );
+    assert_eq!(names(run.path()), ["checkpoint", "run.json"]);
+}
+
+#[test]
+fn nothing_is_forgotten_before_the_checkpoint_was_read() {
+    let (_folder, run) = created();
+    let mut journal = open(&run, None);
+    (1..=3).for_each(|epoch| add(&mut journal, epoch, 1.0));
+    let journal = run.journal(Some(2)).unwrap();
+    assert_eq!(journal.history().len(), 2);
+    assert_eq!(run.checkpoints().unwrap(), [1, 2, 3]);
+    journal.open().unwrap();
+    assert_eq!(run.checkpoints().unwrap(), [1, 2]);
+}

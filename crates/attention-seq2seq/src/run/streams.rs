@@ -1,0 +1,89 @@
+//! Pairs that came through a pipe, kept in the folder of their run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{DataSource, RunConfig, RunDir};
+use crate::error::Result;
+use crate::file::write_atomic;
+use crate::tsv::TsvFile;
+
+/// How the name of a stream that is kept begins; its checksum follows.
+const STREAM: &str = "pairs-";
+
+impl RunDir {
+    /// Keeps the content of a stream of pairs in the folder, which is made if need be, and returns its path there: it
+    /// is read again to evaluate, and when training goes on. [`create`](Self::create) removes those of an earlier run.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file system refuses.
+    pub fn keep_stream(&self, stream: &TsvFile) -> Result<PathBuf> {
+        self.make()?;
+        let path = self.stream_file(stream)?;
+        write_atomic(&path, stream.bytes())?;
+        Ok(path)
+    }
+
+    /// The path under which [`keep_stream`](Self::keep_stream) keeps a stream.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the current folder is not known.
+    pub fn stream_file(&self, stream: &TsvFile) -> Result<PathBuf> {
+        let crc32 = crc32fast::hash(stream.bytes());
+        Ok(self.absolute()?.join(format!("{STREAM}{crc32:08x}.tsv")))
+    }
+
+    /// The paths of the streams that the folder keeps: a run may be moved with them.
+    pub(super) fn resolve_streams(&self, data: &mut DataSource) -> Result<()> {
+        let folder = self.absolute()?;
+        data.each_file(|file| {
+            if file.to_str().and_then(stream_checksum).is_some() {
+                *file = folder.join(&*file);
+            }
+        });
+        Ok(())
+    }
+
+    /// Settings as a manifest has them: streams that the folder keeps by their names alone.
+    pub(super) fn settings(&self, config: &RunConfig) -> Result<Option<RunConfig>> {
+        let mut settings = config.clone();
+        let folder = self.absolute()?;
+        settings.data.each_file(|file| {
+            let name = file.strip_prefix(&folder).ok().and_then(Path::to_str);
+            if let Some(name) = name.filter(|name| stream_checksum(name).is_some()) {
+                *file = name.into();
+            }
+        });
+        Ok(Some(settings))
+    }
+
+    /// Removes the streams of earlier runs.
+    pub(super) fn remove_streams(&self, data: &DataSource) -> Result<()> {
+        let kept = |name: &str| match data {
+            DataSource::Tsv { train, valid, .. } => [Some(train), valid.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|path| path.file_name().is_some_and(|file| file == name)),
+            DataSource::Task { .. } => false,
+        };
+        let files = fs::read_dir(self.path()).into_iter().flatten().flatten();
+        let names = files.filter_map(|file| file.file_name().into_string().ok());
+        for name in names.filter(|name| !kept(name)) {
+            // Other files may have such names.
+            if let Some(crc32) = stream_checksum(&name)
+                && fs::read(self.path().join(&name))
+                    .is_ok_and(|bytes| crc32fast::hash(&bytes) == crc32)
+            {
+                self.remove(&[&name])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The checksum in a name that [`RunDir::stream_file`] gives.
+fn stream_checksum(name: &str) -> Option<u32> {
+    let crc32 = name.strip_prefix(STREAM)?.strip_suffix(".tsv")?;
+    let crc32 = Some(crc32).filter(|it| it.len() == 8)?;
+    u32::from_str_radix(crc32, 16).ok()
+}
