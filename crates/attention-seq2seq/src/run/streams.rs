@@ -16,7 +16,7 @@ impl RunDir {
     /// is read again to evaluate, and when training goes on. [`create`](Self::create) removes those of an earlier run.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file system refuses.
+    /// [`Error::Io`](crate::Error::Io) if the file system refuses.
     pub fn keep_stream(&self, stream: &TsvFile) -> Result<PathBuf> {
         self.make()?;
         let path = self.stream_file(stream)?;
@@ -27,7 +27,7 @@ impl RunDir {
     /// The path under which [`keep_stream`](Self::keep_stream) keeps a stream.
     ///
     /// # Errors
-    /// [`Error::Io`] if the current folder is not known.
+    /// [`Error::Io`](crate::Error::Io) if the current folder is not known.
     pub fn stream_file(&self, stream: &TsvFile) -> Result<PathBuf> {
         let crc32 = crc32fast::hash(stream.bytes());
         Ok(self.absolute()?.join(format!("{STREAM}{crc32:08x}.tsv")))
