@@ -293,7 +293,7 @@ fn peak_memory(folder: &Path, pairs: usize) -> (usize, usize) {
     let line = |number: usize| format!("{number:020}\t{:020}\n", number * 7);
     let lines: String = (0..pairs).map(line).collect();
     fs::write(folder.join("pairs.tsv"), &lines).unwrap();
-    let args = "train --data pairs.tsv --out run --overwrite --hidden 4 --embedding 4 --threads 1";
+    let args = "train --data pairs.tsv --out run --hidden 4 --embedding 4 --threads 1 --epochs 9999 --patience 9999";
     let args: Vec<&str> = args.split(' ').collect();
     let mut child = program::command(folder, &args).spawn().unwrap();
     // Once it trains, the peak stays.
