@@ -17,7 +17,7 @@ use crate::vocabs::Vocabs;
 /// let corpus = Corpus::from(Task::Copy.train_valid(100, 10, 1));
 /// let vocabs = corpus.vocabs();
 /// let examples = corpus.train_examples(&vocabs);
-/// assert_eq!((examples.len(), corpus.valid_pairs().len()), (100, 10));
+/// assert_eq!((examples.len(), corpus.into_valid_pairs().len()), (100, 10));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Corpus {
@@ -127,15 +127,15 @@ impl Corpus {
     }
 
     /// The pairs to validate on.
-    pub fn valid_pairs(&self) -> Vec<Pair> {
-        self.valid.pairs()
+    pub fn into_valid_pairs(self) -> Vec<Pair> {
+        self.valid.into_pairs()
     }
 
     /// All pairs, a string for each token.
-    pub fn to_pairs(&self) -> Pairs {
+    pub fn into_pairs(self) -> Pairs {
         Pairs {
-            train: self.train.pairs(),
-            valid: self.valid.pairs(),
+            train: self.train.into_pairs(),
+            valid: self.valid.into_pairs(),
         }
     }
 
@@ -192,9 +192,9 @@ impl Side {
         examples
     }
 
-    fn pairs(&self) -> Vec<Pair> {
+    fn into_pairs(self) -> Vec<Pair> {
         match self {
-            Self::Pairs(pairs) => pairs.clone(),
+            Self::Pairs(pairs) => pairs,
             Self::Texts(texts) => {
                 let pair = |(source, target)| Pair {
                     source: texts.source_tokens.split(source),
@@ -299,7 +299,7 @@ mod tests {
     /// A corpus of texts, and the same as pairs.
     #[track_caller]
     fn check(corpus: &Corpus, pairs: &Pairs) {
-        assert_eq!(corpus.to_pairs(), *pairs);
+        assert_eq!(corpus.clone().into_pairs(), *pairs);
         assert_eq!(corpus.checksum(), pairs.checksum());
         let same = Corpus::from(pairs.clone());
         assert_eq!(same.checksum(), pairs.checksum());
@@ -311,7 +311,7 @@ mod tests {
         for corpus in [corpus, &same] {
             let counts = (corpus.train_len(), corpus.valid_len());
             assert_eq!(counts, (pairs.train.len(), pairs.valid.len()));
-            assert_eq!(corpus.valid_pairs(), pairs.valid);
+            assert_eq!(corpus.clone().into_valid_pairs(), pairs.valid);
             let longest = pairs.train.iter().map(|pair| pair.target.len()).max();
             assert_eq!(corpus.longest_target(), longest.unwrap_or(0));
             let train = Examples::from(vocabs.encode(&pairs.train));

@@ -35,7 +35,7 @@ impl EvalArgs {
                     found: format!("one trained on the task `{task}`"),
                 });
             }
-            (None, data) => data.corpus(config.train.seed)?.valid_pairs(),
+            (None, data) => data.corpus(config.train.seed)?.into_valid_pairs(),
         };
         let errors = translator.errors(&pairs);
         report(&errors)

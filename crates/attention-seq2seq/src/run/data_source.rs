@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::corpus::Corpus;
-use crate::data::{Pairs, check_counts};
+use crate::data::Pairs;
 use crate::error::Result;
 use crate::memory;
 use crate::tasks::Task;
@@ -53,10 +53,7 @@ impl DataSource {
     /// If a file is missing, a line of it is not a pair, there are no pairs to learn from or to validate on, or those
     /// of a task do not fit into the memory that is free.
     pub fn pairs(&self, seed: u64) -> Result<Pairs> {
-        match self {
-            Self::Task { .. } => self.generate(seed),
-            Self::Tsv { .. } => Ok(self.corpus(seed)?.to_pairs()),
-        }
+        Ok(self.corpus(seed)?.into_pairs())
     }
 
     /// As [`pairs`](Self::pairs), those of files as texts.
@@ -65,7 +62,13 @@ impl DataSource {
     /// As [`pairs`](Self::pairs).
     pub fn corpus(&self, seed: u64) -> Result<Corpus> {
         match self {
-            Self::Task { .. } => Ok(self.generate(seed)?.into()),
+            Self::Task { task, train, valid } => {
+                // Two vectors of short strings each.
+                const BYTES_OF_PAIR: f64 = 2048.0;
+                let count = *train as f64 + *valid as f64;
+                memory::check("the memory of the pairs", BYTES_OF_PAIR * count)?;
+                Corpus::from(task.train_valid(*train, *valid, seed)).checked()
+            }
             Self::Tsv {
                 train,
                 valid,
@@ -75,20 +78,6 @@ impl DataSource {
                 Corpus::of_files(&TsvFile::read(train)?, valid.as_ref(), options, seed)
             }
         }
-    }
-
-    /// The pairs of a task; none of files.
-    fn generate(&self, seed: u64) -> Result<Pairs> {
-        let Self::Task { task, train, valid } = self else {
-            return Ok(Pairs::default());
-        };
-        // Two vectors of short strings each.
-        const BYTES_OF_PAIR: f64 = 2048.0;
-        let count = *train as f64 + *valid as f64;
-        memory::check("the memory of the pairs", BYTES_OF_PAIR * count)?;
-        let pairs = task.train_valid(*train, *valid, seed);
-        check_counts(pairs.train.len(), pairs.valid.len())?;
-        Ok(pairs)
     }
 
     /// Changes the paths of its files.

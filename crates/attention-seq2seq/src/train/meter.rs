@@ -1,12 +1,10 @@
 //! The figures of an epoch, step by step.
 
-use burn::data::dataloader::Progress;
-use burn::tensor::TensorReadError;
 use burn::train::ItemLazy;
-use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, MetricMetadata, Numeric};
+use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, Numeric, NumericEntry};
 
 use super::StepOutput;
-use super::metric::ExactMatch;
+use super::metric::{ExactMatch, metadata};
 use crate::error::{Error, Result};
 use crate::run::Figures;
 use crate::vocab::Vocab;
@@ -57,39 +55,22 @@ impl Meter {
 
     /// The means over the outputs that were read.
     pub(super) fn figures(&self) -> Figures {
+        let mean = |value: Option<NumericEntry>| value.map_or(0.0, |it| it.current());
         Figures {
-            loss: self.loss.running_value().map_or(0.0, |it| it.current()),
-            exact_match: self
-                .exact_match
-                .running_value()
-                .map_or(0.0, |it| it.current()),
-            token_errors: self
-                .token_errors
-                .running_value()
-                .map_or(0.0, |it| it.current()),
+            loss: mean(self.loss.running_value()),
+            exact_match: mean(self.exact_match.running_value()),
+            token_errors: mean(self.token_errors.running_value()),
         }
     }
 
     fn read(&mut self) -> Result<()> {
-        // The metrics of Burn ask for it, and these make nothing of it.
-        let metadata = MetricMetadata {
-            progress: Progress {
-                items_processed: 1,
-                items_total: 1,
-                unit: None,
-            },
-            iteration: None,
-            lr: None,
-        };
+        let metadata = metadata();
         for output in self.waiting.drain(..) {
-            let update = || -> std::result::Result<(), TensorReadError> {
-                self.loss.update(&output.adapt(), &metadata)?;
-                self.exact_match.update(&output.adapt(), &metadata)?;
-                self.token_errors.update(&output.adapt(), &metadata)?;
-                Ok(())
-            };
-            let mut update = update;
-            update().map_err(failed)?;
+            self.loss
+                .update(&output.adapt(), &metadata)
+                .and_then(|_| self.exact_match.update(&output.adapt(), &metadata))
+                .and_then(|_| self.token_errors.update(&output.adapt(), &metadata))
+                .map_err(failed)?;
         }
         Ok(())
     }

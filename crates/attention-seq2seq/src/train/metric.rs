@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use burn::data::dataloader::Progress;
 use burn::tensor::{Int, Tensor, TensorReadError};
 use burn::train::metric::state::{FormatOptions, NumericMetricState};
 use burn::train::metric::{
@@ -108,11 +109,22 @@ impl Numeric for ExactMatch {
     }
 }
 
+/// What the metrics of Burn ask for, of which those of a training make nothing.
+pub(super) fn metadata() -> MetricMetadata {
+    MetricMetadata {
+        progress: Progress {
+            items_processed: 1,
+            items_total: 1,
+            unit: None,
+        },
+        iteration: None,
+        lr: None,
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
-    use burn::data::dataloader::Progress;
-
     use super::*;
     use crate::device::test_device;
 
@@ -127,16 +139,7 @@ mod tests {
             outputs: Tensor::from_data(outputs, &device),
             targets: Tensor::from_data(targets, &device),
         };
-        let metadata = MetricMetadata {
-            progress: Progress {
-                items_processed: 1,
-                items_total: 1,
-                unit: None,
-            },
-            iteration: None,
-            lr: None,
-        };
-        metric.update(&input, &metadata).unwrap();
+        metric.update(&input, &metadata()).unwrap();
         let value = metric.value().unwrap().current();
         (value, metric.running_value().unwrap().current())
     }

@@ -109,7 +109,7 @@ impl TrainArgs {
                 "stopped early: no lower validation loss for {epochs} (see --patience)"
             ))?;
         }
-        match finish(&run, &prepared.corpus.valid_pairs(), end, &device) {
+        match finish(&run, &prepared.corpus.into_valid_pairs(), end, &device) {
             Err(error) if !is_closed_output(&error) => return Err(error),
             _ => {}
         }
