@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use attention_core::release_memory;
 use burn::tensor::{Device, StreamId, Tensor};
 
 #[global_allocator]
@@ -13,6 +14,8 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// The most bytes that were allocated at once during `work`, above those before it.
 pub fn peak_extra(work: impl FnOnce()) -> u64 {
+    // What is kept of earlier work would not count.
+    release_memory();
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
     work();

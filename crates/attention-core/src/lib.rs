@@ -73,6 +73,7 @@ pub use embedding_table::EmbeddingTable;
 pub use linear::{PackedLinear, linear};
 pub use ops::cross_entropy;
 
+pub use attention_kernels::release_memory;
 pub use device_limits::{DeviceLimits, device_limits};
 pub use ops::is_in_host_memory;
 #[cfg(feature = "autodiff")]

@@ -13,7 +13,7 @@ use crate::simd::{Job, Level, Simd};
 use crate::slices::add;
 use crate::softmax::{largest, softmax};
 use crate::tiles::{CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_ROWS, TASK_ELEMENTS};
-use crate::{Matrix, Packing, ProductStart, Real, column_sums, product, product_packed};
+use crate::{Buffer, Matrix, Packing, ProductStart, Real, column_sums, product, product_packed};
 
 const OPERATION: &str = "cross-entropy";
 
@@ -123,7 +123,7 @@ pub(crate) fn compute<E: Real>(
     let rows_of_part = (CROSS_ENTROPY_LOGITS / classes)
         .max(CROSS_ENTROPY_ROWS)
         .min(rows);
-    let mut logits = vec![E::ZERO; rows_of_part * classes];
+    let mut logits = Buffer::for_overwrite(rows_of_part * classes);
     let mut losses = vec![0.0; rows];
     let packings = [Packing::default(), Packing::default()];
     let start = match inputs.bias {
@@ -159,7 +159,7 @@ pub(crate) fn compute<E: Real>(
             gradients.weight,
         );
         if let Some(bias) = &mut gradients.bias {
-            let mut sums = vec![E::ZERO; classes];
+            let mut sums = Buffer::for_overwrite(classes);
             column_sums(logits, &mut sums);
             add(&sums, bias);
         }

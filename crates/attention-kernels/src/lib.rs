@@ -10,9 +10,10 @@ mod cross_entropy;
 mod dot;
 mod product;
 mod recurrent;
-mod scatter;
 mod softmax;
+mod table;
 
+mod buffer;
 mod checks;
 mod deferred;
 mod gather;
@@ -22,6 +23,7 @@ mod slices;
 mod stream;
 mod tiles;
 
+pub use buffer::{Buffer, release_memory};
 pub use heads::HeadIndex;
 pub use mask::Mask;
 pub use philox::Dropout;
@@ -40,9 +42,9 @@ pub use product::{Matrix, Packing, ProductStart, column_sums, product, product_p
 pub use recurrent::{
     GruInputs, LstmInputs, RECURRENT_SAVED, RecurrentGradients, RecurrentInputs, RecurrentOutputs,
 };
-pub use scatter::add_rows;
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::AttentionOutputs;
+pub use table::{add_rows, copy_rows};
 
 pub use real::Real;
 pub use simd::{Float, Half, Level};

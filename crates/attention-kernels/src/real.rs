@@ -1,11 +1,12 @@
 //! `f32` and `f64`, with the kernels compiled for them.
 
 use crate::additive::{AdditiveScore, score};
+use crate::buffer::Pooled;
 use crate::dot::DotProductScore;
 use crate::simd::{Float, Level};
 use crate::stream::{Attention, Gradients};
 use crate::{
-    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, CrossEntropyGradients,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, Buffer, CrossEntropyGradients,
     CrossEntropyInputs, GruInputs, LstmInputs, Mask, Matrix, Packing, ProductStart,
     RecurrentGradients, RecurrentOutputs, Rows, cross_entropy, deferred, product, recurrent,
     softmax, stream,
@@ -16,7 +17,7 @@ use crate::{
     private_bounds,
     reason = "sealed: the kernels are compiled for these two types"
 )]
-pub trait Real: Float + Compiled {}
+pub trait Real: Float + Compiled + Pooled {}
 
 impl Real for f32 {}
 impl Real for f64 {}
@@ -58,7 +59,7 @@ compiled! {
         score_gradients: Rows<Self>,
         keys: &mut [Self],
     ) = score::backward_keys;
-    fn packed_keys(keys: Rows<Self>, mask: Mask, num_queries: usize, level: Level) -> Vec<Self> = score::packed_keys;
+    fn packed_keys(keys: Rows<Self>, mask: Mask, num_queries: usize, level: Level) -> Buffer<Self> = score::packed_keys;
     fn additive_forward(
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,

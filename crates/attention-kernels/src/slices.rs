@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::Real;
+use crate::{Buffer, Real};
 
 /// Cuts `len` elements off the start of a slice.
 pub(crate) fn take<'a, T>(slice: &mut &'a mut [T], len: usize) -> &'a mut [T] {
@@ -84,7 +84,7 @@ pub(crate) struct PartialSums<'a, E> {
     to: &'a mut [E],
     /// Tasks that add to the same sums.
     tasks: usize,
-    partial: Vec<E>,
+    partial: Buffer<E>,
 }
 
 impl<'a, E: Real> PartialSums<'a, E> {
@@ -93,7 +93,7 @@ impl<'a, E: Real> PartialSums<'a, E> {
         Self {
             to,
             tasks,
-            partial: vec![E::ZERO; len],
+            partial: Buffer::zeroed(len),
         }
     }
 

@@ -7,7 +7,7 @@ use super::tile::QueryTile;
 use crate::rows::Row;
 use crate::simd::Simd;
 use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
-use crate::{HeadIndex, Real, Rows};
+use crate::{Buffer, HeadIndex, Real, Rows};
 
 /// Weights of a greater norm are large.
 ///
@@ -184,7 +184,7 @@ fn transpose<E: Real, S: Simd<E>>(simd: S, from: &[E], stride: usize, to: &mut [
 pub(super) struct PackedQueries<'a, E> {
     rows: Vec<Row<'a, E>>,
     /// `(m / w) e^(2q)`: `[units][QUERY_TILE]` for each tile, then `[units]` for each of the rest.
-    packed: Vec<E>,
+    packed: Buffer<E>,
     /// Of each query.
     magnitudes: Vec<Magnitude>,
     scratch: Vec<E>,
@@ -202,7 +202,7 @@ impl<'a, E: Real> PackedQueries<'a, E> {
         let units = weights.inverse.len();
         self.rows.clear();
         self.rows.extend(queries);
-        self.packed.resize(self.rows.len() * units, E::ZERO);
+        self.packed.of_len(self.rows.len() * units);
         self.scratch
             .resize(units.next_multiple_of(S::LANES), E::ZERO);
         self.magnitudes.clear();

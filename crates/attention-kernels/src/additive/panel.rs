@@ -1,24 +1,23 @@
 //! Rows cut into columns of [`UNIT_LANES`] hidden units: the order in which the backward pass reads them.
 
 use super::range::{Magnitude, exponentials};
-use crate::Real;
 use crate::simd::Simd;
 use crate::slices::add_weighted;
 use crate::tiles::UNIT_LANES;
+use crate::{Buffer, Real};
 
 /// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows lie side by side. In the rows' own order they
 /// would be `units` apart, which for powers of two is the same few sets of a cache.
 #[derive(Debug, Default)]
 pub(super) struct Panel<E> {
-    data: Vec<E>,
+    data: Buffer<E>,
     rows: usize,
 }
 
 impl<E: Real> Panel<E> {
     /// Becomes zeros, for rows of some blocks of units.
     pub(super) fn reset(&mut self, rows: usize, blocks: usize) {
-        self.data.clear();
-        self.data.resize(blocks * rows * UNIT_LANES, E::ZERO);
+        self.data.of_len(blocks * rows * UNIT_LANES).fill(E::ZERO);
         self.rows = rows;
     }
 

@@ -12,7 +12,7 @@ use crate::simd::{Level, Simd};
 use crate::slices::add;
 use crate::stream::{Attention, AttentionOutputs, Gradients, Phase, Sizes, TileScore};
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
-use crate::{HeadIndex, Real};
+use crate::{Buffer, HeadIndex, Real};
 
 /// The score, and what is made of its weights and keys once.
 pub(crate) struct AdditiveScore<'a, E> {
@@ -60,7 +60,7 @@ pub(crate) struct Keys<'a, E> {
     range: Range<usize>,
     /// Their packed blocks: those of all keys, or the ones made here.
     packed: Option<&'a [E]>,
-    own: Vec<E>,
+    own: Buffer<E>,
     scratch: Vec<E>,
     /// Backward only.
     operand: Operand<'a, E>,
@@ -116,8 +116,8 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
                 at,
                 attended: self.inputs.mask.span(at.batch, 0..num_queries, num_keys),
             };
-            keys.own.resize(blocks.len() * block_len, E::ZERO);
-            for (block, to) in blocks.zip(keys.own.chunks_exact_mut(block_len)) {
+            let own = keys.own.of_len(blocks.len() * block_len);
+            for (block, to) in blocks.zip(own.chunks_exact_mut(block_len)) {
                 head.pack(simd, block, &mut keys.scratch, to);
             }
         }

@@ -16,7 +16,7 @@ use crate::stream::{
     TileScore, padded,
 };
 use crate::tiles::{DOT_PRODUCT_DECODE_QUERIES, KEY_STRIDE};
-use crate::{HeadIndex, Real, Rows};
+use crate::{Buffer, HeadIndex, Real, Rows};
 
 /// `scale * (q . k)`
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Keys<E> {
     /// Backward only.
     rows: FiniteRows<E>,
     /// `[range, padded key_size]`, backward only.
-    gradient: Vec<E>,
+    gradient: Buffer<E>,
     /// The first key.
     first: usize,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Queries<E> {
     /// `f q`
     rows: PackedRows<E>,
     /// `[queries, padded key_size]`, backward only.
-    gradient: Vec<E>,
+    gradient: Buffer<E>,
 }
 
 impl<'a, E: Real> DotProductScore<'a, E> {
@@ -130,8 +130,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         if phase == Phase::Backward {
             let [.., size] = self.keys.shape();
             let len = keys.len() * padded::<E, S>(size);
-            packed.gradient.clear();
-            packed.gradient.resize(len, E::ZERO);
+            packed.gradient.of_len(len).fill(E::ZERO);
             packed.rows.pack(simd, &self.keys, at, keys);
         }
     }
@@ -148,8 +147,8 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         let rows = &mut packed.rows;
         rows.pack(simd, &self.queries, at, queries, self.split.power);
         if phase == Phase::Backward {
-            packed.gradient.clear();
-            packed.gradient.resize(rows.count * rows.stride, E::ZERO);
+            let len = rows.count * rows.stride;
+            packed.gradient.of_len(len).fill(E::ZERO);
             rows.find_non_finite(simd);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::Real;
+use crate::{Buffer, Real};
 
 /// The bytes of a cache line, and of the longest vector: one that begins with a line lies on no other.
 const LINE: usize = 64;
@@ -10,7 +10,7 @@ const LINE: usize = 64;
 /// Elements that begin with a cache line.
 #[derive(Debug)]
 pub(crate) struct Aligned<E> {
-    elements: Vec<E>,
+    elements: Buffer<E>,
     first: usize,
     len: usize,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Aligned<E> {
 impl<E> Default for Aligned<E> {
     fn default() -> Self {
         Self {
-            elements: Vec::new(),
+            elements: Buffer::default(),
             first: 0,
             len: 0,
         }
@@ -29,10 +29,7 @@ impl<E: Real> Aligned<E> {
     /// So many elements to write, whatever they are.
     pub(crate) fn of_len(&mut self, len: usize) -> &mut [E] {
         let spare = LINE / size_of::<E>();
-        if self.elements.len() < len + spare {
-            // Not by `resize`: new memory is often zeroed already.
-            self.elements = vec![E::ZERO; len + spare];
-        }
+        self.elements.of_len(len + spare);
         // Where the address is not known, it does not matter.
         self.first = self.elements.as_ptr().align_offset(LINE).min(spare);
         self.len = len;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::Real;
+use crate::{Buffer, Real};
 
 /// A matrix whose rows are contiguous, or the transpose of one.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl<'a, E: Real> Matrix<'a, E> {
         &'b self,
         rows: Range<usize>,
         columns: Range<usize>,
-        scratch: &'b mut Vec<E>,
+        scratch: &'b mut Buffer<E>,
     ) -> (&'b [E], [usize; 2]) {
         if !self.is_transposed {
             return (
@@ -121,17 +121,16 @@ impl<'a, E: Real> Matrix<'a, E> {
                 [self.stride, 1],
             );
         }
-        scratch.clear();
-        scratch.reserve(rows.len() * columns.len());
-        for column in columns {
-            scratch.extend_from_slice(&self.data[column * self.stride..][rows.clone()]);
+        let scratch = scratch.of_len(rows.len() * columns.len());
+        for (column, to) in columns.zip(scratch.chunks_exact_mut(rows.len().max(1))) {
+            to.copy_from_slice(&self.data[column * self.stride..][rows.clone()]);
         }
         (scratch, [1, rows.len()])
     }
 
     /// The rows that are contiguous, and whether they are this matrix's columns.
     #[inline(always)]
-    pub(super) fn lines(&self) -> (&'a [E], usize, bool) {
+    pub(crate) fn lines(&self) -> (&'a [E], usize, bool) {
         (self.data, self.stride, self.is_transposed)
     }
 }

@@ -18,7 +18,6 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::Real;
 use crate::checks::{check_len, check_shape};
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Job, Level, Simd};
@@ -27,6 +26,7 @@ use crate::tiles::{
     PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS, PRODUCT_STEPS, PRODUCT_TASK_ROWS,
     PRODUCT_TASKS, SUMMED_ROWS,
 };
+use crate::{Buffer, Real};
 
 const OPERATION: &str = "product";
 
@@ -193,7 +193,7 @@ impl<E: Real> Job<E> for Task<'_, E> {
         let [row_count, column_count] = self.out.sizes();
         let rows = self.first_row..self.first_row + row_count;
         let first_panel = self.first_column / PRODUCT_PANEL;
-        let mut columns_of_left = Vec::new();
+        let mut columns_of_left = Buffer::default();
         let mut edge = Vec::new();
         let (left, left_strides) = self
             .left

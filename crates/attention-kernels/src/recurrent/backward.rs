@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::cell::{Cell, SAVED};
 use super::layer::Layer;
 use super::vectors::{load_rows, load_states, store_rows};
-use crate::Real;
 use crate::simd::gemm::Start;
 use crate::simd::{Job, Simd};
+use crate::{Buffer, Real};
 
 /// Some examples through all steps, from the last.
 pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
@@ -41,8 +41,9 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
         let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
         let examples = self.initial[0].len() / size;
         // Of the state after the step, and then of the one before it.
-        let mut carried: [Vec<E>; N] = std::array::from_fn(|_| vec![E::ZERO; examples * stride]);
-        let mut sums = vec![E::ZERO; examples * G * stride];
+        let mut carried = [(); N].map(|()| Buffer::zeroed(examples * stride));
+        let mut carried = carried.each_mut().map(|carried| &mut **carried);
+        let sums = &mut *Buffer::zeroed(examples * G * stride);
         for step in layer.order().rev() {
             let is_active = |example: usize| self.lens.is_none_or(|lens| step < lens[example]);
             for example in 0..examples {

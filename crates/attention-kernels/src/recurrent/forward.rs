@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use super::cell::{Cell, SAVED};
 use super::layer::Layer;
 use super::vectors::{load_rows, store_rows};
-use crate::Real;
 use crate::simd::gemm::Start;
 use crate::simd::{Job, Simd};
+use crate::{Buffer, Real};
 
 /// Some examples through all steps: they share nothing with the others but the weights.
 pub(super) struct Forward<'a, E, C, const G: usize, const N: usize> {
@@ -34,7 +34,8 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
         let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
         let examples = self.initial[0].len() / size;
         let mut state = self.initial.map(|initial| layer.padded(initial));
-        let mut sums = vec![E::ZERO; examples * G * stride];
+        let mut state = state.each_mut().map(|state| &mut **state);
+        let sums = &mut *Buffer::for_overwrite(examples * G * stride);
         let mut states = self.states;
         for step in layer.order() {
             let is_active = |example: usize| self.lens.is_none_or(|lens| step < lens[example]);
@@ -43,7 +44,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                     panels.multiply(
                         simd,
                         examples,
-                        (&state[0], stride),
+                        (state[0], stride),
                         Start::Zero,
                         (&mut sums[gate * stride..], G * stride),
                     );

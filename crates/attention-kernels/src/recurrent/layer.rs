@@ -3,7 +3,7 @@
 use super::RecurrentInputs;
 use crate::product::{Aligned, Panels};
 use crate::simd::MAX_LANES;
-use crate::{Level, Matrix, Real};
+use crate::{Buffer, Level, Matrix, Real};
 
 /// The weights of a layer, packed, and its sizes.
 pub(super) struct Layer<'a, E, const G: usize> {
@@ -15,7 +15,7 @@ pub(super) struct Layer<'a, E, const G: usize> {
     /// The weights of each gate, for the backward pass their transposes.
     pub(super) weights: [Panels<'a, E>; G],
     /// `[G, stride]`, with zeros after the units.
-    pub(super) hidden_bias: Vec<E>,
+    pub(super) hidden_bias: Buffer<E>,
 }
 
 impl<E: Real, const G: usize> Layer<'_, E, G> {
@@ -38,8 +38,8 @@ impl<E: Real, const G: usize> Layer<'_, E, G> {
 
     /// Rows of `hidden_size`, with zeros after each.
     #[inline(always)]
-    pub(super) fn padded(&self, rows: &[E]) -> Vec<E> {
-        let mut padded = vec![E::ZERO; rows.len() / self.hidden_size * self.stride];
+    pub(super) fn padded(&self, rows: &[E]) -> Buffer<E> {
+        let mut padded = Buffer::zeroed(rows.len() / self.hidden_size * self.stride);
         let to = padded.chunks_exact_mut(self.stride);
         for (to, from) in to.zip(rows.chunks_exact(self.hidden_size)) {
             to[..self.hidden_size].copy_from_slice(from);
@@ -87,7 +87,7 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
             stride: hidden_size.next_multiple_of(MAX_LANES),
             is_reversed: self.is_reversed,
             weights,
-            hidden_bias: Vec::new(),
+            hidden_bias: Buffer::default(),
         };
         layer.hidden_bias = layer.padded(self.hidden_bias);
         layer

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::simd::gemm::{Product, Start, panel_width};
 use crate::simd::{Block, Simd};
 use crate::tiles::KEY_STRIDE;
-use crate::{HeadIndex, Real, Rows};
+use crate::{Buffer, HeadIndex, Real, Rows};
 
 /// The elements of a row, and zeros up to a whole number of vectors.
 #[inline(always)]
@@ -17,7 +17,7 @@ pub(crate) fn padded<E: Real, S: Simd<E>>(size: usize) -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct PackedRows<E> {
     /// `[rows, stride]`
-    pub data: Vec<E>,
+    pub data: Buffer<E>,
     pub stride: usize,
     pub count: usize,
     /// The same with zeros for rows that are not finite, if there are any.
@@ -39,7 +39,7 @@ impl<E: Real> PackedRows<E> {
         let [.., size] = rows.shape();
         self.stride = padded::<E, S>(size);
         self.count = range.len();
-        self.data.resize(self.count * self.stride, E::ZERO);
+        self.data.of_len(self.count * self.stride);
         if self.stride == 0 {
             return;
         }
@@ -60,7 +60,8 @@ impl<E: Real> PackedRows<E> {
         if self.stride == 0 || all_finite(simd, &self.data) {
             return;
         }
-        self.finite.clone_from(&self.data);
+        self.finite.clear();
+        self.finite.extend_from_slice(&self.data);
         for (r, row) in self.finite.chunks_exact_mut(self.stride).enumerate() {
             if !all_finite(simd, row) {
                 self.non_finite.push(r);
@@ -84,7 +85,7 @@ impl<E: Real> PackedRows<E> {
 /// panel width of the level. What the last panel lacks in rows is left undefined.
 #[derive(Debug, Default)]
 pub(crate) struct Panels<E> {
-    data: Vec<E>,
+    data: Buffer<E>,
     size: usize,
 }
 
@@ -101,7 +102,7 @@ impl<E: Real> Panels<E> {
         self.size = size;
         let width = panel_width::<E, S>();
         let len = range.len().next_multiple_of(width) * size;
-        self.data.resize(len, E::ZERO);
+        self.data.of_len(len);
         if size == 0 || range.is_empty() {
             return;
         }

@@ -4,12 +4,12 @@ use super::padded;
 use super::tile::Tile;
 use crate::simd::{MAX_LANES, Simd};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
-use crate::{Dropout, Real};
+use crate::{Buffer, Dropout, Real};
 
 /// What a block of queries keeps from tile to tile.
 pub(super) struct RunningSoftmax<E> {
     /// `[QUERY_BLOCK, KEY_STRIDE]`: scores, then weights before their normalisation.
-    pub tile: Vec<E>,
+    pub tile: Buffer<E>,
     /// Of the scores in the tile.
     unit: E,
     /// `[QUERY_BLOCK]`: running maxima of the scores.
@@ -21,7 +21,7 @@ pub(super) struct RunningSoftmax<E> {
     /// `[QUERY_BLOCK, LANES]`: running sums, a sum for each lane.
     sums: Vec<E>,
     /// `[QUERY_BLOCK, padded value_size]`: running weighted sums of values.
-    pub context: Vec<E>,
+    pub context: Buffer<E>,
     /// Dropout factors of a row.
     kept: Vec<E>,
 }
@@ -29,13 +29,13 @@ pub(super) struct RunningSoftmax<E> {
 impl<E: Real> Default for RunningSoftmax<E> {
     fn default() -> Self {
         Self {
-            tile: vec![E::ZERO; QUERY_BLOCK * KEY_STRIDE],
+            tile: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
             unit: E::ONE,
             maxima: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
             references: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
             factors: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
             sums: vec![E::ZERO; QUERY_BLOCK * MAX_LANES],
-            context: Vec::new(),
+            context: Buffer::default(),
             kept: vec![E::ZERO; KEY_TILE],
         }
     }
@@ -47,8 +47,7 @@ impl<E: Real> RunningSoftmax<E> {
         self.unit = unit;
         self.maxima.fill(-E::INFINITY);
         self.sums.fill(E::ZERO);
-        self.context.clear();
-        self.context.resize(rows * value_stride, E::ZERO);
+        self.context.of_len(rows * value_stride).fill(E::ZERO);
     }
 
     /// Turns the scores of a tile into weights `2^(unit (s - m))`, adds them to the sums, and leaves in `factors` what

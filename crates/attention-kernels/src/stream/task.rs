@@ -8,12 +8,12 @@ use super::pool::Pool;
 use super::score::{Phase, TileScore};
 use super::tile::{Coverage, Tile, tiles};
 use super::{Attention, AttentionOutputs};
-use crate::Real;
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Job, MAX_LANES, Simd};
 use crate::slices::{add, add_multiple};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
+use crate::{Buffer, Real};
 
 /// Where a task adds its gradients.
 pub(super) struct GradOutputs<'a, E> {
@@ -28,9 +28,9 @@ pub(super) struct GradOutputs<'a, E> {
 /// What tasks have in common, to be added up.
 pub(super) struct Partial<E> {
     /// `[group, keys of the chunk]`, or empty.
-    pub bias: Vec<E>,
+    pub bias: Buffer<E>,
     /// `[shared]`
-    pub shared: Vec<E>,
+    pub shared: Buffer<E>,
 }
 
 pub(super) struct Task<'a, E: Real, T: TileScore<E>> {
@@ -52,11 +52,11 @@ pub(super) struct Scratch<E: Real, T: TileScore<E>> {
     /// The chunk's values.
     values: Panels<E>,
     /// `[keys of the chunk, padded value_size]`
-    value_gradient: Vec<E>,
+    value_gradient: Buffer<E>,
     /// `[QUERY_BLOCK, KEY_STRIDE]`: scores, then weights as the values see them.
-    weights: Vec<E>,
+    weights: Buffer<E>,
     /// `[QUERY_BLOCK, KEY_STRIDE]`: gradients of the weights, then of the scores.
-    gradient: Vec<E>,
+    gradient: Buffer<E>,
     /// Dropout factors of a row.
     kept: Vec<E>,
 }
@@ -68,9 +68,9 @@ impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
             queries: T::Queries::default(),
             context_gradient: ContextGradient::default(),
             values: Panels::default(),
-            value_gradient: Vec::new(),
-            weights: vec![E::ZERO; QUERY_BLOCK * KEY_STRIDE],
-            gradient: vec![E::ZERO; QUERY_BLOCK * KEY_STRIDE],
+            value_gradient: Buffer::default(),
+            weights: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
+            gradient: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
             kept: vec![E::ONE; KEY_TILE + MAX_LANES],
         }
     }
@@ -90,8 +90,8 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
             0
         };
         let mut partial = Partial {
-            bias: vec![E::ZERO; bias_len],
-            shared: vec![E::ZERO; sizes.shared],
+            bias: Buffer::zeroed(bias_len),
+            shared: Buffer::zeroed(sizes.shared),
         };
         let span = attention.mask.span(key.batch, 0..sizes.queries, sizes.keys);
         let start = span.start.max(self.chunk.start);
@@ -106,10 +106,8 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
         scratch
             .values
             .pack(simd, &attention.values, key, range.clone());
-        scratch.value_gradient.clear();
-        scratch
-            .value_gradient
-            .resize(range.len() * value_stride, E::ZERO);
+        let value_gradient = scratch.value_gradient.of_len(range.len() * value_stride);
+        value_gradient.fill(E::ZERO);
         for member in 0..sizes.heads.group() {
             for start in (0..sizes.queries).step_by(QUERY_BLOCK) {
                 let block = start..sizes.queries.min(start + QUERY_BLOCK);

@@ -35,7 +35,12 @@ impl EvalArgs {
                     found: format!("one trained on the task `{task}`"),
                 });
             }
-            (None, data) => data.corpus(config.train.seed)?.into_valid_pairs(),
+            (None, data) => {
+                let corpus = data.corpus(config.train.seed)?;
+                let expected = "those of training (--data evaluates others)";
+                config.check_data(&corpus, &self.model.model, expected)?;
+                corpus.into_valid_pairs()
+            }
         };
         let errors = translator.errors(&pairs);
         report(&errors)

@@ -1,10 +1,13 @@
 //! The settings of a run.
 
+use std::path::Path;
+
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::DataSource;
 use crate::attention::{AnyAttention, AttentionKind};
+use crate::corpus::Corpus;
 use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -96,6 +99,25 @@ impl RunConfig {
         const BYTES_OF_PARAMETER: f64 = 16.0;
         let what = "the memory of the model in training";
         memory::check(what, BYTES_OF_PARAMETER * self.model.parameters())
+    }
+
+    /// Checks that pairs are those of the run in `folder`, where its checksum is known; `expected` says which they are,
+    /// and what to do about others.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if they are others.
+    pub fn check_data(&self, corpus: &Corpus, folder: &Path, expected: &str) -> Result<()> {
+        if self
+            .data_checksum
+            .is_none_or(|before| before == corpus.checksum())
+        {
+            return Ok(());
+        }
+        Err(Error::Config {
+            what: format!("the pairs of the run in {}", folder.display()),
+            expected: expected.to_string(),
+            found: "others".to_string(),
+        })
     }
 
     /// A model of these settings, with new random parameters.

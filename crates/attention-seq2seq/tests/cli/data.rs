@@ -202,6 +202,10 @@ fn a_run_goes_on_with_other_data_only_when_told_to() {
         &third,
         "the pairs of the run in run: expected those of its first epoch",
     );
+    let eval = ["eval", "--model", "run"];
+    let error = "the pairs of the run in run: expected those of training (--data evaluates others), found others";
+    fail(folder, &eval, error);
+    succeed(folder, &[&eval[..], &["--data", "pairs.tsv"]].concat());
     let told = [&third[..], &["--data", "pairs.tsv"]].concat();
     assert_eq!(epochs(&succeed(folder, &told)), ["3/3"]);
     // From here on these are its pairs.
@@ -209,6 +213,7 @@ fn a_run_goes_on_with_other_data_only_when_told_to() {
         epochs(&succeed(folder, &[&resume[..], &["4"]].concat())),
         ["4/4"]
     );
+    succeed(folder, &eval);
 }
 
 /// Pairs that come through a pipe are read once, and kept in the run.
@@ -271,6 +276,17 @@ fn pairs_come_through_a_pipe() {
             "seq2seq train --resume --out {out} --epochs 2 --threads 1"
         ));
     }
+    // One that is no longer what came through the pipe is not taken for it.
+    let pairs = program::files(&folder.join("stdin")).into_iter();
+    let mut pairs = pairs.filter(|file| file.starts_with("pairs-"));
+    let pairs = folder.join("stdin").join(pairs.next().unwrap());
+    let mut content = fs::read(&pairs).unwrap();
+    content[0] ^= 1;
+    fs::write(&pairs, content).unwrap();
+    let error = "the pairs of the run in stdin: expected those of ";
+    fail(folder, &["eval", "--model", "stdin"], error);
+    let resume = "train --resume --out stdin --epochs 3";
+    fail(folder, &resume.split(' ').collect::<Vec<_>>(), error);
     // A new run keeps its own pairs, and no others.
     let kept = || {
         let files = program::files(&folder.join("shell")).into_iter();

@@ -8,7 +8,8 @@ use burn::backend::tensor::FloatTensor;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, whole, with_real, zeros,
+    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten, whole, with_real,
+    zeros,
 };
 use crate::ops::deferred_gradients::{Deferral, Deferred, DeferredPairs};
 use crate::ops::dropout::draw_seed;
@@ -45,7 +46,8 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let [context_shape, lse_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
     let (context, lse) = with_real!(dtype, E => {
-        let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<f64>(&lse_shape));
+        let mut context = unwritten::<E>(&context_shape);
+        let mut lse = unwritten::<f64>(&lse_shape);
         kernel::<B, E>(&inputs, &seed).forward(Level::current(), &mut context, &mut lse);
         (
             tensor::<B, E>(context, context_shape, dtype, &inputs.queries),
@@ -106,7 +108,7 @@ fn deferred<B: CpuBackend, E: CpuReal>(
     let pairs = pairs_shape::<B>(queries, &inputs.keys);
     let mut to_queries = zeros::<E>(&queries.shape());
     let mut to_weight = zeros::<E>(&weight.shape());
-    let [mut scores, mut weights] = [zeros::<E>(&pairs), zeros::<E>(&pairs)];
+    let [mut scores, mut weights] = [(); 2].map(|()| zeros::<E>(&pairs));
     let gradients = AdditiveDeferredGradients {
         queries: &mut to_queries,
         weight: &mut to_weight,

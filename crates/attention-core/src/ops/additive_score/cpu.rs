@@ -6,7 +6,8 @@ use burn::backend::tensor::FloatTensor;
 
 use super::AdditiveScoreInputs;
 use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, whole, with_real, zeros,
+    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten, whole, with_real,
+    zeros,
 };
 use crate::ops::fused::pairs_shape;
 use crate::ops::kernels::{Asked, Gradient};
@@ -31,7 +32,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
     let dtype = inputs.queries.dtype();
     let scores = with_real!(dtype, E => {
-        let mut scores = zeros::<E>(&shape);
+        let mut scores = unwritten::<E>(&shape);
         kernel::<B, E>(&inputs).forward(Level::current(), &mut scores);
         tensor::<B, E>(scores, shape, dtype, &inputs.queries)
     });

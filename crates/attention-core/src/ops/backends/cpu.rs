@@ -3,10 +3,10 @@
 //! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are
 //! rounded once.
 
-use attention_kernels::{Half, Mask, Matrix, Real, Rows};
+use attention_kernels::{Buffer, Half, Mask, Matrix, Real, Rows};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{DType, Element, FloatDType, Shape, TensorData, bf16, f16, try_read_sync};
+use burn::tensor::{DType, Element, FloatDType, Shape, bf16, f16, try_read_sync};
 
 use super::{AttentionBackend, TensorMap, TrackedInputs};
 use crate::ops::kernels::{Backward, Gradient, Kernel, Kernels, LossKernel, RecurrentKernel};
@@ -58,6 +58,13 @@ pub(in crate::ops) trait CpuBackend: AttentionBackend {
 
     /// The elements of a readable tensor.
     fn elements(tensor: &FloatTensor<Self>) -> Elements<'_>;
+
+    /// A tensor of these elements, on the device of `like`.
+    fn from_buffer<E: CpuReal>(
+        elements: Buffer<E>,
+        shape: Shape,
+        like: &FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
 }
 
 /// The elements of a tensor.
@@ -213,13 +220,13 @@ fn expect<'a, 'b, B: CpuBackend, E: CpuReal>(
 }
 
 /// A tensor on the device of `like`, rounded to `dtype` if it was computed in a wider type.
-pub(in crate::ops) fn tensor<B: Backend, E: CpuReal>(
-    elements: Vec<E>,
+pub(in crate::ops) fn tensor<B: CpuBackend, E: CpuReal>(
+    elements: Buffer<E>,
     shape: impl Into<Shape>,
     dtype: DType,
     like: &FloatTensor<B>,
 ) -> FloatTensor<B> {
-    let tensor = B::float_from_data(TensorData::new(elements, shape.into()), &like.device());
+    let tensor = B::from_buffer(elements, shape.into(), like);
     if tensor.dtype() == dtype {
         tensor
     } else {
@@ -228,16 +235,22 @@ pub(in crate::ops) fn tensor<B: Backend, E: CpuReal>(
 }
 
 /// The gradient of `input`, in `dtype`.
-pub(in crate::ops) fn whole<B: Backend, E: CpuReal>(
-    gradient: Vec<E>,
+pub(in crate::ops) fn whole<B: CpuBackend, E: CpuReal>(
+    gradient: Buffer<E>,
     dtype: DType,
     input: &FloatTensor<B>,
 ) -> Gradient<B> {
     Gradient::Whole(tensor::<B, E>(gradient, input.shape(), dtype, input))
 }
 
-pub(in crate::ops) fn zeros<E: CpuReal>(shape: &Shape) -> Vec<E> {
-    vec![E::ZERO; shape.num_elements()]
+/// What a kernel adds to.
+pub(in crate::ops) fn zeros<E: CpuReal>(shape: &Shape) -> Buffer<E> {
+    Buffer::zeroed(shape.num_elements())
+}
+
+/// What a kernel writes, all of it.
+pub(in crate::ops) fn unwritten<E: CpuReal>(shape: &Shape) -> Buffer<E> {
+    Buffer::for_overwrite(shape.num_elements())
 }
 
 /// The mask as the kernels read it.

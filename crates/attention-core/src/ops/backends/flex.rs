@@ -1,10 +1,12 @@
 //! Tensors of flex.
 
+use attention_kernels::Buffer;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use burn::tensor::{DType, bf16, f16};
+use burn::tensor::{DType, Shape, TensorData, bf16, f16};
 
-use super::cpu::{CpuBackend, Elements, Strided};
+use super::buffer_bytes::buffer_bytes;
+use super::cpu::{CpuBackend, CpuReal, Elements, Strided};
 
 impl CpuBackend for Flex {
     fn readable(tensor: FlexTensor) -> FlexTensor {
@@ -32,6 +34,11 @@ impl CpuBackend for Flex {
             DType::BF16 => Elements::Bf16(strided(tensor, tensor.storage::<bf16>())),
             dtype => panic!("expected a tensor of floats, got {dtype:?}"),
         }
+    }
+
+    fn from_buffer<E: CpuReal>(elements: Buffer<E>, shape: Shape, _: &FlexTensor) -> FlexTensor {
+        let data = TensorData::from_bytes(buffer_bytes(elements), shape, E::DTYPE);
+        FlexTensor::from_data(data)
     }
 }
 

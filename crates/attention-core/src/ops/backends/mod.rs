@@ -11,6 +11,8 @@
 
 #[cfg(feature = "autodiff")]
 mod autodiff;
+#[cfg(feature = "flex")]
+mod buffer_bytes;
 pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
 mod cube;

@@ -1,11 +1,12 @@
 //! Tensors of ndarray, which has no half precision.
 
+use attention_kernels::Buffer;
 use burn::backend::ndarray::NdArrayTensor;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{NdArray, TensorMetadata};
-use burn::tensor::Shape;
+use burn::tensor::{Shape, TensorData};
 
-use super::cpu::{CpuBackend, Elements, Strided};
+use super::cpu::{CpuBackend, CpuReal, Elements, Strided};
 
 impl CpuBackend for NdArray {
     fn readable(tensor: NdArrayTensor) -> NdArrayTensor {
@@ -38,6 +39,15 @@ impl CpuBackend for NdArray {
             }
             _ => panic!("expected a tensor of f32 or f64, got {:?}", tensor.dtype()),
         }
+    }
+
+    fn from_buffer<E: CpuReal>(
+        elements: Buffer<E>,
+        shape: Shape,
+        like: &NdArrayTensor,
+    ) -> NdArrayTensor {
+        let data = TensorData::new(elements.into_vec(), shape);
+        Self::float_from_data(data, &like.device())
     }
 }
 

@@ -7,7 +7,7 @@ use burn::tensor::Scalar;
 
 use super::CrossEntropyInputs;
 use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, indices, matrix, readable, tensor, with_real, zeros,
+    CpuBackend, CpuReal, elements, indices, matrix, readable, tensor, unwritten, with_real,
 };
 use crate::ops::kernels::{Asked, Gradient};
 
@@ -35,9 +35,9 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
         ..
     } = &inputs;
     with_real!(input.dtype(), E => {
-        let [mut of_input, mut of_weight] = [input, weight].map(|of| zeros::<E>(&of.shape()));
+        let [mut of_input, mut of_weight] = [input, weight].map(|of| unwritten::<E>(&of.shape()));
         let bias = bias.as_option();
-        let mut of_bias = bias.map(|bias| zeros::<E>(&bias.shape()));
+        let mut of_bias = bias.map(|bias| unwritten::<E>(&bias.shape()));
         let gradients = CrossEntropyGradients {
             input: &mut of_input,
             weight: &mut of_weight,
@@ -78,8 +78,8 @@ fn run<B: CpuBackend, E: CpuReal>(
     let loss = kernel.compute(Level::current(), &mut predictions, gradients);
     let predictions = predictions.into_iter().map(|class| class as f64);
     let results = [loss].into_iter().chain(predictions);
-    let results = results.map(E::from_f64).collect();
-    tensor::<B, E>(results, [1 + rows], E::DTYPE, &inputs.input)
+    let results: Vec<_> = results.map(E::from_f64).collect();
+    tensor::<B, E>(results.into(), [1 + rows], E::DTYPE, &inputs.input)
 }
 
 /// The first element.

@@ -1,15 +1,15 @@
 //! By the kernel of `attention-kernels`.
 
 use attention_kernels::{
-    self as kernels, AttentionOutputs, DotProductAttentionGradients, DotProductDeferredGradients,
-    Level,
+    self as kernels, AttentionOutputs, Buffer, DotProductAttentionGradients,
+    DotProductDeferredGradients, Level,
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::DotProductAttentionInputs;
 use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, on_host, readable, rows, tensor, whole, with_real, zeros,
+    CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, whole, with_real, zeros,
 };
 use crate::ops::deferred_gradients::{Deferral, Deferred, DeferredPairs};
 use crate::ops::dropout::draw_seed;
@@ -44,7 +44,8 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let [context_shape, lse_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
     let (context, lse) = with_real!(dtype, E => {
-        let (mut context, mut lse) = (zeros::<E>(&context_shape), zeros::<f64>(&lse_shape));
+        let mut context = unwritten::<E>(&context_shape);
+        let mut lse = unwritten::<f64>(&lse_shape);
         kernel::<B, E>(&inputs, &seed).forward(Level::current(), &mut context, &mut lse);
         (
             tensor::<B, E>(context, context_shape, dtype, &inputs.queries),
@@ -106,7 +107,7 @@ fn deferred<B: CpuBackend, E: CpuReal>(
     let mut to_queries = zeros::<E>(&queries.shape());
     let bias = inputs.bias.as_option();
     let mut to_bias = bias.map(|bias| zeros::<E>(&bias.shape()));
-    let [mut scores, mut weights] = [zeros::<E>(&pairs), zeros::<E>(&pairs)];
+    let [mut scores, mut weights] = [(); 2].map(|()| zeros::<E>(&pairs));
     let gradients = DotProductDeferredGradients {
         queries: &mut to_queries,
         scores: &mut scores,
@@ -133,7 +134,7 @@ fn deferred<B: CpuBackend, E: CpuReal>(
 
 /// The gradient of the bias, in the bias's own type.
 fn of_bias<B: CpuBackend, E: CpuReal>(
-    gradient: Option<Vec<E>>,
+    gradient: Option<Buffer<E>>,
     inputs: &DotProductAttentionInputs<B>,
 ) -> Gradient<B> {
     match gradient.zip(inputs.bias.as_option()) {

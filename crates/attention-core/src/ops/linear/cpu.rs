@@ -6,7 +6,7 @@ use burn::backend::tensor::FloatTensor;
 
 use super::LinearInputs;
 use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, matrix, readable, tensor, whole, with_real, zeros,
+    CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_real,
 };
 use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::kernels::{Asked, Gradient};
@@ -25,7 +25,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     } = &inputs;
     let ([rows, _], [_, columns]) = (input.shape().dims(), weight.shape().dims());
     let output = with_real!(input.dtype(), E => {
-        let mut output = zeros::<E>(&[rows, columns].into());
+        let mut output = unwritten::<E>(&[rows, columns].into());
         let start = match bias.as_option() {
             Some(bias) => ProductStart::Row(elements::<B, E>(bias)),
             None => ProductStart::Zero,
@@ -55,13 +55,13 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     with_real!(gradient.dtype(), E => {
         let of_output = matrix::<B, E>(&gradient);
         let of_input = of_input.then(|| {
-            let mut elements = zeros::<E>(&input.shape());
+            let mut elements = unwritten::<E>(&input.shape());
             let weight = matrix::<B, E>(&weight).transposed();
             multiply(of_output, weight, &shared, true, ProductStart::Zero, &mut elements);
             whole::<B, E>(elements, E::DTYPE, &input)
         });
         let of_bias = of_bias.then(|| {
-            let mut sums = zeros::<E>(&[columns].into());
+            let mut sums = unwritten::<E>(&[columns].into());
             column_sums(elements::<B, E>(&gradient), &mut sums);
             Gradient::Whole(tensor::<B, E>(sums, [columns], E::DTYPE, &gradient))
         });
@@ -70,7 +70,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
                 let (input, gradient) = (input.clone(), gradient.clone());
                 return Gradient::Deferred(Deferred::Rows { input, gradient });
             }
-            let mut elements = zeros::<E>(&weight.shape());
+            let mut elements = unwritten::<E>(&weight.shape());
             let input = matrix::<B, E>(&input).transposed();
             product(Level::current(), input, of_output, ProductStart::Zero, &mut elements);
             whole::<B, E>(elements, E::DTYPE, &weight)

@@ -6,7 +6,7 @@ use burn::backend::tensor::FloatTensor;
 
 use super::MaskedSoftmaxInputs;
 use crate::ops::backends::cpu::{
-    CpuBackend, on_host, readable, rows, tensor, whole, with_real, zeros,
+    CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_real,
 };
 use crate::ops::kernels::{Asked, Gradient};
 
@@ -17,7 +17,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let MaskedSoftmaxInputs { scores, mask } = readable(inputs);
     let (shape, dtype) = (scores.shape(), scores.dtype());
     let weights = with_real!(dtype, E => {
-        let mut weights = zeros::<E>(&shape);
+        let mut weights = unwritten::<E>(&shape);
         masked_softmax(Level::current(), &on_host(&mask), rows::<B, E>(&scores), &mut weights);
         tensor::<B, E>(weights, shape, dtype, &scores)
     });
@@ -33,7 +33,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     let gradient = B::readable(gradient);
     let dtype = gradient.dtype();
     with_real!(dtype, E => {
-        let mut scores = zeros::<E>(&weights.shape());
+        let mut scores = unwritten::<E>(&weights.shape());
         let [w, g] = [&weights, &gradient].map(rows::<B, E>);
         masked_softmax_backward(Level::current(), w, g, &mut scores);
         [whole::<B, E>(scores, dtype, &weights)]

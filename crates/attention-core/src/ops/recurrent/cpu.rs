@@ -8,7 +8,9 @@ use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::{CellKind, Recurred, RecurrentInputs};
-use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, tensor, whole, with_real, zeros};
+use crate::ops::backends::cpu::{
+    CpuBackend, CpuReal, elements, tensor, unwritten, whole, with_real,
+};
 use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::kernels::{Asked, Gradient};
 
@@ -50,7 +52,7 @@ pub(in crate::ops) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatT
     let inputs = contiguous(inputs);
     let shape = states_shape(&inputs);
     with_real!(inputs.gates.dtype(), E => {
-        let mut states = zeros::<E>(&shape.into());
+        let mut states = unwritten::<E>(&shape.into());
         with_layer!(&inputs, E, layer => layer.forward(Level::current(), &mut states, &mut []));
         tensor::<B, E>(states, shape, E::DTYPE, &inputs.gates)
     })
@@ -65,8 +67,8 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let like = &inputs.gates;
     let (states, saved) = with_real!(like.dtype(), E => {
         let saved_shape = [batch, steps, RECURRENT_SAVED * size];
-        let mut states = zeros::<E>(&shape.into());
-        let mut saved = zeros::<E>(&saved_shape.into());
+        let mut states = unwritten::<E>(&shape.into());
+        let mut saved = unwritten::<E>(&saved_shape.into());
         with_layer!(&inputs, E, layer => layer.forward(Level::current(), &mut states, &mut saved));
         (
             tensor::<B, E>(states, shape, E::DTYPE, like),
@@ -114,9 +116,9 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
     with_real!(gradient.dtype(), E => {
-        let mut gates = zeros::<E>(&inputs.gates.shape());
-        let mut hidden = zeros::<E>(&inputs.gates.shape());
-        let mut initial = zeros::<E>(&inputs.initial.shape());
+        let mut gates = unwritten::<E>(&inputs.gates.shape());
+        let mut hidden = unwritten::<E>(&inputs.gates.shape());
+        let mut initial = unwritten::<E>(&inputs.initial.shape());
         let outputs = RecurrentOutputs {
             states: elements::<B, E>(&states),
             saved: elements::<B, E>(&saved),
@@ -127,7 +129,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
             hidden: &mut hidden,
             initial: &mut initial,
         };
-        let mut before = of_weight.then(|| zeros::<E>(&[rows, size].into()));
+        let mut before = of_weight.then(|| unwritten::<E>(&[rows, size].into()));
         with_layer!(&inputs, E, layer => {
             layer.backward(Level::current(), &outputs, gradients);
             if let Some(before) = &mut before {
@@ -135,7 +137,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
             }
         });
         let bias = of_bias.then(|| {
-            let mut sums = zeros::<E>(&[width].into());
+            let mut sums = unwritten::<E>(&[width].into());
             column_sums(&hidden, &mut sums);
             whole::<B, E>(sums, E::DTYPE, &inputs.hidden_bias)
         });
@@ -146,7 +148,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
                     gradient: tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
                 });
             }
-            let mut weight = zeros::<E>(&inputs.hidden_weight.shape());
+            let mut weight = unwritten::<E>(&inputs.hidden_weight.shape());
             let before = Matrix::new(&before, [rows, size]).transposed();
             let hidden = Matrix::new(&hidden, [rows, width]);
             product(Level::current(), before, hidden, ProductStart::Zero, &mut weight);

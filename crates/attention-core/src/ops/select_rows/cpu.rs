@@ -1,12 +1,14 @@
-//! The gradient as one scatter.
+//! By the kernels of `attention-kernels`; the gradient is one scatter.
 
-use attention_kernels::add_rows;
+use attention_kernels::{add_rows, copy_rows};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
 
 use super::SelectRowsInputs;
-use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, indices, tensor, with_real, zeros};
+use crate::ops::backends::cpu::{
+    CpuBackend, CpuReal, elements, indices, matrix, tensor, unwritten, with_real, zeros,
+};
 use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::kernels::{Asked, Gradient};
 
@@ -14,11 +16,20 @@ use crate::ops::kernels::{Asked, Gradient};
 pub(in crate::ops) fn forward<B: CpuBackend>(
     inputs: SelectRowsInputs<B>,
 ) -> (FloatTensor<B>, Selected<B>) {
+    let table = B::readable(inputs.table);
     let saved = Selected {
         indices: inputs.indices.clone(),
-        table: inputs.table.shape(),
+        table: table.shape(),
     };
-    (super::composed(inputs), saved)
+    let indices = indices::<B>(inputs.indices);
+    let [_, size] = table.shape().dims();
+    let shape = [indices.len(), size];
+    let rows = with_real!(table.dtype(), E => {
+        let mut rows = unwritten::<E>(&shape.into());
+        copy_rows(matrix::<B, E>(&table), &indices, &mut rows);
+        tensor::<B, E>(rows, shape, E::DTYPE, &table)
+    });
+    (rows, saved)
 }
 
 /// What was selected.

@@ -12,7 +12,7 @@ use crate::simd::{Job, Level, Simd};
 use crate::slices::{add, softmax_gradient};
 use crate::stream::{AttentionOutputs, Gradients};
 use crate::tiles::DECODE_HEADS;
-use crate::{Real, Rows};
+use crate::{Buffer, Real, Rows};
 
 /// Adds the gradients of queries and weight, and adds or writes those of keys and values, of checked sizes.
 pub(in crate::additive) fn backward<E: Real>(
@@ -23,7 +23,7 @@ pub(in crate::additive) fn backward<E: Real>(
 ) {
     let heads = attention.score.heads;
     let [_, _, num_queries, units] = attention.score.inputs.queries.shape();
-    let mut partial_weights = vec![E::ZERO; heads.key_count() * units];
+    let mut partial_weights = Buffer::zeroed(heads.key_count() * units);
     gradients
         .queries
         .par_chunks_mut(heads.group() * num_queries * units)

@@ -12,7 +12,7 @@ use crate::heads::Heads;
 use crate::simd::{Job, Level, Simd};
 use crate::slices::{PartialSums, add};
 use crate::tiles::{KEY_LANES, SCORE_KEYS, SCORE_TASKS};
-use crate::{HeadIndex, Real, Rows};
+use crate::{Buffer, HeadIndex, Real, Rows};
 
 /// As [`AdditiveScoreInputs::backward`].
 pub(crate) fn backward<E: Real>(
@@ -40,7 +40,7 @@ pub(crate) fn backward<E: Real>(
         return;
     }
     let mut queries = PartialSums::new(queries, tasks.len() / heads.key_count());
-    let mut partial_weights = vec![E::ZERO; tasks.len() * units];
+    let mut partial_weights = Buffer::zeroed(tasks.len() * units);
     let slices = queries.split(heads.key_count()).into_iter();
     let slices = slices.zip(partial_weights.chunks_exact_mut(units));
     for (task, (queries, weight)) in tasks.iter_mut().zip(slices) {

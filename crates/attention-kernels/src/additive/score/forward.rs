@@ -12,7 +12,7 @@ use crate::heads::HeadPair;
 use crate::mask::QueryMask;
 use crate::simd::{Job, Level, Simd};
 use crate::tiles::{KEY_LANES, PACKED_BLOCKS, SCORE_QUERIES};
-use crate::{HeadIndex, Mask, Real, Rows};
+use crate::{Buffer, HeadIndex, Mask, Real, Rows};
 
 /// As [`AdditiveScoreInputs::forward`].
 pub(crate) fn forward<E: Real>(inputs: &AdditiveScoreInputs<E>, level: Level, scores: &mut [E]) {
@@ -54,11 +54,12 @@ pub(crate) fn packed_keys<E: Real>(
     mask: Mask,
     num_queries: usize,
     level: Level,
-) -> Vec<E> {
+) -> Buffer<E> {
     let [batch, key_heads, num_keys, units] = keys.shape();
     mask.check_grouped([batch, key_heads, num_queries, num_keys]);
     let blocks = num_keys.div_ceil(KEY_LANES);
-    let mut packed = vec![E::ZERO; batch * key_heads * blocks * packed_block_len(units)];
+    let len = batch * key_heads * blocks * packed_block_len(units);
+    let mut packed = Buffer::for_overwrite(len);
     let tasks = packed.par_chunks_mut(packed_block_len(units)).enumerate();
     tasks
         .with_min_len(PACKED_BLOCKS)

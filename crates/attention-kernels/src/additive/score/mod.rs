@@ -11,7 +11,7 @@ use crate::checks::check_shape;
 use crate::heads::Heads;
 use crate::simd::Level;
 use crate::tiles::KEY_LANES;
-use crate::{Mask, Real, Rows};
+use crate::{Buffer, Mask, Real, Rows};
 
 /// Additive scores to compute, `score[b,h,i,j] = sum_u weight[u] tanh(queries[b,h,i,u] + keys[b,n,j,u])`, and 0 for
 /// pairs that are masked.
@@ -113,7 +113,7 @@ impl<'a, E: Real> AdditiveScoreInputs<'a, E> {
         mask: Mask<'a>,
         num_queries: usize,
         level: Level,
-    ) -> Vec<E> {
+    ) -> Buffer<E> {
         E::packed_keys(keys, mask, num_queries, level)
     }
 

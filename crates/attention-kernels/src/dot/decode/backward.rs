@@ -2,13 +2,13 @@
 
 use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};
-use crate::Real;
 use crate::deferred::KeyValueGradients;
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::{Job, Level, Simd};
 use crate::slices::{add, equal_parts, softmax_gradient};
 use crate::stream::{AttentionOutputs, Gradients, TileScore, in_two_parts};
+use crate::{Buffer, Real};
 
 /// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.
 pub(in crate::dot) fn backward<E: Real>(
@@ -24,7 +24,7 @@ pub(in crate::dot) fn backward<E: Real>(
         .bias
         .as_ref()
         .map_or(0, |_| heads.count() * num_keys);
-    let mut bias = vec![E::ZERO; bias_len];
+    let mut bias = Buffer::zeroed(bias_len);
     let slices = equal_parts(gradients.queries, count)
         .into_iter()
         .zip(gradients.keys_and_values.split(count))

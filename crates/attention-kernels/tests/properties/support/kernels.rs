@@ -2,8 +2,8 @@
 
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
-    AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    Level, Real, Rows,
+    AdditiveScoreInputs, AttentionOutputs, Buffer, DotProductAttentionGradients,
+    DotProductAttentionInputs, Level, Real, Rows,
 };
 
 use super::case::{Case, Kind};
@@ -78,7 +78,7 @@ impl<'a, E: Real> Inputs<'a, E> {
         }
     }
 
-    pub(super) fn packed_keys(&self, level: Level) -> Vec<E> {
+    pub(super) fn packed_keys(&self, level: Level) -> Buffer<E> {
         let AdditiveScoreInputs { keys, mask, .. } = self.score();
         AdditiveScoreInputs::packed_keys(keys, mask, self.case.sizes.queries, level)
     }

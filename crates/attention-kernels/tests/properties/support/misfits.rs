@@ -199,7 +199,7 @@ fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
         },
         lens,
     );
-    let mut packed = inputs.packed_keys(level);
+    let mut packed = inputs.packed_keys(level).into_vec();
     packed.push(E::ONE);
     refused(
         "more packed keys",

@@ -192,20 +192,11 @@ impl TrainArgs {
         train.patience = self.patience.unwrap_or(train.patience);
         config.check()?;
         let corpus = config.data.corpus(config.train.seed)?;
-        let checksum = corpus.checksum();
-        if self.data.is_none()
-            && config
-                .data_checksum
-                .is_some_and(|before| before != checksum)
-        {
-            return Err(Error::Config {
-                what: format!("the pairs of the run in {}", run.path().display()),
-                expected: "those of its first epoch (--data takes what the file holds now)"
-                    .to_string(),
-                found: "others".to_string(),
-            });
+        if self.data.is_none() {
+            let expected = "those of its first epoch (--data takes what the file holds now)";
+            config.check_data(&corpus, run.path(), expected)?;
         }
-        config.data_checksum = Some(checksum);
+        config.data_checksum = Some(corpus.checksum());
         Ok(Prepared {
             corpus,
             config,

@@ -235,15 +235,24 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
         assert!(line.contains("RUN/run.json"), "bit {bit}: {line}");
     }
     fs::write(run.config_file(), &good).unwrap();
-    let file = run.file_of_model(1);
-    for bit in 0..8 * content(1)[0].len() {
-        let mut bad = content(1)[0].clone();
-        bad[bit / 8] ^= 1 << (bit % 8);
-        fs::write(&file, &bad).unwrap();
-        let line = line(run.read_model(&run.manifest().unwrap(), 1), &run);
-        let changed = "cannot use the checkpoint RUN/checkpoint/model-1.bpk: it was changed: ";
-        assert!(line.starts_with(changed), "bit {bit}: {line}");
+    for (good, part) in content(1).into_iter().zip(["model", "optim"]) {
+        let file = run.path().join(format!("checkpoint/{part}-1.bpk"));
+        for bit in 0..8 * good.len() {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&file, &bad).unwrap();
+            let changed =
+                format!("cannot use the checkpoint RUN/checkpoint/{part}-1.bpk: it was changed: ");
+            let line = line(open(&run, Some(1)).checkpoint(1), &run);
+            assert!(line.starts_with(&changed), "bit {bit}: {line}");
+            if part == "model" {
+                let line = self::line(run.read_model(&run.manifest().unwrap(), 1), &run);
+                assert!(line.starts_with(&changed), "bit {bit}: {line}");
+            }
+        }
+        fs::write(&file, &good).unwrap();
     }
+    assert!(open(&run, Some(1)).checkpoint(1).is_ok());
 }
 
 #[test]
