@@ -17,7 +17,8 @@ const CLIP: f32 = 1.0;
 
 /// A model, its optimizer as `seq2seq train` sets it, and what it learns from.
 pub(crate) struct Training {
-    trainee: Trainee<AdditiveAttention>,
+    /// Absent while the optimizer has it: as in the program, whose parameters are then changed in place.
+    trainee: Option<Trainee<AdditiveAttention>>,
     optimizer: ModuleOptimizer,
     batch: Batch,
 }
@@ -52,24 +53,29 @@ impl Training {
         });
         let examples: Vec<Example> = examples.collect();
         Self {
-            trainee: Trainee::new(model).with_clip(CLIP),
+            trainee: Some(Trainee::new(model).with_clip(CLIP)),
             optimizer: Adam::new().into(),
             batch: Batch::new(&examples, device),
         }
     }
 
+    fn trainee(&self) -> &Trainee<AdditiveAttention> {
+        self.trainee.as_ref().expect("no step is being taken")
+    }
+
     pub(crate) fn loss(&self) -> Tensor<1> {
-        self.trainee.model.loss(&self.batch).loss
+        self.trainee().model.loss(&self.batch).loss
     }
 
     pub(crate) fn gradients(&self, loss: Tensor<1>) -> GradientsParams {
-        GradientsParams::from_grads(loss.backward(), &self.trainee)
+        GradientsParams::from_grads(loss.backward(), self.trainee())
     }
 
     pub(crate) fn update(&mut self, gradients: GradientsParams) {
-        let trainee = self.trainee.clone();
-        self.trainee = self.optimizer.step(LEARNING_RATE, trainee, gradients);
-        finish(self.trainee.model.decoder.output.weight.val());
+        let trainee = self.trainee.take().expect("one step after the other");
+        let trainee = self.optimizer.step(LEARNING_RATE, trainee, gradients);
+        finish(trainee.model.decoder.output.weight.val());
+        self.trainee = Some(trainee);
     }
 }
 
@@ -77,7 +83,7 @@ impl Training {
 pub(crate) fn whole_step(sizes: &Sizes, backend: &str, device: &Device) -> Local<'static> {
     let mut training = Training::new(sizes, device);
     let step = move || {
-        let output = TrainStep::step(&training.trainee, training.batch.clone());
+        let output = TrainStep::step(training.trainee(), training.batch.clone());
         training.update(output.grads);
     };
     Local::new(format!("ours, {backend}"), step).on(device)

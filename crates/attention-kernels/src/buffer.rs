@@ -14,8 +14,12 @@ use crate::Real;
 /// The bytes from which on a buffer is kept. Allocators keep smaller ones themselves.
 const LEAST_BYTES: usize = 16 << 10;
 
-/// A buffer may be longer than it need be by one part in so many.
+/// A buffer may be longer than it need be by one part in so many: those of nearly the same length, as of batches whose
+/// longest texts differ, have one length.
 const SPARE: usize = 8;
+
+/// Elements beyond a round number that are not rounded up: what [`Aligned`](crate::product::Aligned) needs.
+const ODD: usize = 16;
 
 /// Elements of a result, or of what a kernel needs meanwhile. When it is dropped, a later one may have its memory.
 ///
@@ -53,10 +57,11 @@ impl<E: Real> Buffer<E> {
         if len * size_of::<E>() < LEAST_BYTES {
             return (vec![E::ZERO; len].into(), true);
         }
-        let taken = E::pool().take(len);
+        let rounded = rounded(len);
+        let taken = E::pool().take(rounded);
         let is_new = taken.is_none();
         let buffer = Self {
-            elements: taken.unwrap_or_else(|| vec![E::ZERO; len]),
+            elements: taken.unwrap_or_else(|| vec![E::ZERO; rounded]),
             len,
             keep: Some(|elements| E::pool().put(elements)),
         };
@@ -85,6 +90,16 @@ impl<E: Real> Buffer<E> {
         }
         self.len = len;
         self
+    }
+}
+
+/// At least `len`: a few numbers for each power of two.
+fn rounded(len: usize) -> usize {
+    let step = (len.next_power_of_two() / (2 * SPARE)).max(1);
+    if len % step <= ODD {
+        len
+    } else {
+        len.next_multiple_of(step)
     }
 }
 
@@ -310,6 +325,21 @@ mod tests {
             let mut buffer = Buffer::<f32>::zeroed(len);
             assert_eq!(buffer[..], vec![0.0; len]);
             buffer.fill(1.0);
+        }
+    }
+
+    #[test]
+    fn lengths_are_rounded_up_by_little() {
+        for len in [LEN, LEN + ODD, 3 * LEN + ODD, LEN / 8 * 9, 0, 1, ODD] {
+            assert_eq!(rounded(len), len);
+        }
+        for len in 0..3 * LEN {
+            let rounded = rounded(len);
+            assert!(
+                rounded >= len && rounded <= len + len / SPARE,
+                "{len}: {rounded}"
+            );
+            assert_eq!(super::rounded(rounded), rounded);
         }
     }
 
