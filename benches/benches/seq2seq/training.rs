@@ -60,7 +60,9 @@ impl Training {
     }
 
     fn trainee(&self) -> &Trainee<AdditiveAttention> {
-        self.trainee.as_ref().expect("no step is being taken")
+        self.trainee
+            .as_ref()
+            .expect("the optimizer does not have the model")
     }
 
     pub(crate) fn loss(&self) -> Tensor<1> {
@@ -72,7 +74,10 @@ impl Training {
     }
 
     pub(crate) fn update(&mut self, gradients: GradientsParams) {
-        let trainee = self.trainee.take().expect("one step after the other");
+        let trainee = self
+            .trainee
+            .take()
+            .expect("the optimizer does not have the model");
         let trainee = self.optimizer.step(LEARNING_RATE, trainee, gradients);
         finish(trainee.model.decoder.output.weight.val());
         self.trainee = Some(trainee);

@@ -23,7 +23,8 @@ const ODD: usize = 16;
 
 /// Elements of a result, or of what a kernel needs meanwhile. When it is dropped, a later one may have its memory.
 ///
-/// All buffers together hold no more memory than the most that was in use at once, and up to an eighth.
+/// For each type of elements, what is kept and what is in use are no more than the most that was in use at once. A
+/// buffer may be an eighth longer than its elements need, and one that was kept a quarter.
 #[derive(Debug)]
 pub struct Buffer<E> {
     /// At least `len`.
@@ -86,9 +87,14 @@ impl<E: Real> Buffer<E> {
     /// So many elements to write, whatever they are, in the place of those that were there.
     pub(crate) fn of_len(&mut self, len: usize) -> &mut [E] {
         if self.elements.len() < len {
+            // First, so that what was there is there to be taken.
+            *self = Self::default();
             *self = Self::for_overwrite(len);
         }
         self.len = len;
+        if cfg!(debug_assertions) {
+            self.fill(E::from_f64(f64::NAN));
+        }
         self
     }
 }
@@ -105,7 +111,7 @@ fn rounded(len: usize) -> usize {
 
 /// Gives the memory back to the allocator that results of the CPU kernels had, and that is kept for later ones.
 ///
-/// No more is kept than the most that was in use at once; a program that trains and then goes on for long may want it.
+/// No more is kept than what was in use at once at most; a program that trains and then goes on for long may want it.
 pub fn release_memory() {
     f32::pool().release();
     f64::pool().release();
@@ -321,7 +327,7 @@ mod tests {
 
     #[test]
     fn zeros_are_zeros_in_used_memory_too() {
-        for len in [LEN, LEN - LEN / 16, LEN + 1] {
+        for len in [LEN, LEN, LEN - LEN / 16, LEN + 1] {
             let mut buffer = Buffer::<f32>::zeroed(len);
             assert_eq!(buffer[..], vec![0.0; len]);
             buffer.fill(1.0);

@@ -16,7 +16,7 @@ const OPERATION: &str = "rows of a table";
 /// - rows `[indices, size]`
 ///
 /// # Panics
-/// If the shapes do not fit together, or an index is beyond the table.
+/// If the shapes do not fit together, an index is beyond the table, or the table is a transpose.
 pub fn copy_rows<E: Real>(table: Matrix<E>, indices: &[usize], rows: &mut [E]) {
     let [count, size] = table.sizes();
     check_len(OPERATION, "copies", [indices.len(), size], rows.len());

@@ -8,8 +8,8 @@ fn every_device_passes() {
     device::each(|device| {
         let report = self_check(device);
         assert!(report.passed(), "{report}");
-        // Four operations in nine cases, forward and backward.
-        assert_eq!(report.checks.len(), 72);
+        // Four operations in nine cases, two recurrent layers in three, forward and backward.
+        assert_eq!(report.checks.len(), 2 * (4 * 9 + 2 * 3));
     });
 }
 

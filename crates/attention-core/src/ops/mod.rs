@@ -183,7 +183,10 @@ pub trait AttentionOps: AttentionBackend {
     /// `table[indices]`
     #[fusion(default)]
     fn select_rows(#[extension_type] inputs: SelectRowsInputs<Self>) -> FloatTensor<Self> {
-        select_rows::composed(inputs)
+        match Self::KERNELS.which(Self::KERNELS.select_rows, &inputs.table) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => select_rows::composed(inputs),
+        }
     }
 
     /// A linear layer to classes with its cross-entropy: the loss, and after it the greatest class of each row.

@@ -167,7 +167,7 @@ impl Case {
 }
 
 /// Elements of a standard deviation, uniform, each a number of `f32`.
-fn draw(seed: u64, shape: [usize; 4], spread: f64) -> Vec<f64> {
+pub(super) fn draw(seed: u64, shape: [usize; 4], spread: f64) -> Vec<f64> {
     let mut state = seed;
     let element = |_| {
         state = state

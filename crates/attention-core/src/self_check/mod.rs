@@ -2,6 +2,7 @@
 
 mod case;
 mod operations;
+mod recurrent;
 
 use std::fmt;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use std::time::Duration;
 use burn::tensor::Device;
 
 use case::Case;
+use operations::Measured;
 
 /// The operations of attention on `device`, forward and backward in f32, against the same formulas in f64 on the CPU:
 /// with padding, queries without a key, causal and dense masks, shared heads, one query, saturated hidden units, and
-/// NaN in the padding.
+/// NaN in the padding; and recurrent layers, in either direction.
 ///
 /// What a driver or a compiler of shaders gets wrong is found here, before a training run finds it. It takes some
 /// seconds on a device that compiles its kernels first.
@@ -32,23 +34,35 @@ pub fn self_check(device: &Device) -> SelfCheckReport {
     let mut checks = Vec::new();
     for case in Case::all() {
         for (operation, check) in operations::ALL {
-            let [forward, backward] = check(&case, &device);
-            for (direction, measured, tolerance) in [
-                (Direction::Forward, forward, FORWARD_TOLERANCE),
-                (Direction::Backward, backward, BACKWARD_TOLERANCE),
-            ] {
-                checks.push(SelfCheck {
-                    operation,
-                    case: case.name,
-                    direction,
-                    error: measured.error,
-                    tolerance,
-                    time: measured.time,
-                });
-            }
+            checks.extend(both_passes(operation, case.name, check(&case, &device)));
+        }
+    }
+    for case in recurrent::Case::all() {
+        for (operation, cell) in recurrent::ALL {
+            let measured = recurrent::check(cell, &case, &device);
+            checks.extend(both_passes(operation, case.name, measured));
         }
     }
     SelfCheckReport { checks }
+}
+
+fn both_passes(
+    operation: &'static str,
+    case: &'static str,
+    [forward, backward]: [Measured; 2],
+) -> [SelfCheck; 2] {
+    [
+        (Direction::Forward, forward, FORWARD_TOLERANCE),
+        (Direction::Backward, backward, BACKWARD_TOLERANCE),
+    ]
+    .map(|(direction, measured, tolerance)| SelfCheck {
+        operation,
+        case,
+        direction,
+        error: measured.error,
+        tolerance,
+        time: measured.time,
+    })
 }
 
 /// What results may err by, of their largest element.

@@ -1,4 +1,4 @@
-//! Each operation, on a device and by the CPU's kernels in f64.
+//! Each operation of attention, on a device and by the CPU's kernels in f64.
 
 use std::time::{Duration, Instant};
 
@@ -212,14 +212,14 @@ fn softmax(case: &Case, device: &Device) -> [Measured; 2] {
 }
 
 /// A finished forward pass, and how to get the gradients.
-struct Run<F> {
+pub(super) struct Run<F> {
     result: Tensor<4>,
     gradient: Tensor<4>,
     backward: F,
 }
 
 impl<F: FnOnce(Tensor<1>) -> Vec<Vec<f64>>> Run<F> {
-    fn new(result: Tensor<4>, gradient: Tensor<4>, backward: F) -> Self {
+    pub(super) fn new(result: Tensor<4>, gradient: Tensor<4>, backward: F) -> Self {
         Self {
             result,
             gradient,
@@ -229,7 +229,10 @@ impl<F: FnOnce(Tensor<1>) -> Vec<Vec<f64>>> Run<F> {
 }
 
 /// Runs twice, and compares what came the second time: first the result, then the gradients.
-fn measure<F, const N: usize>(expected: [Vec<f64>; N], run: impl Fn() -> Run<F>) -> [Measured; 2]
+pub(super) fn measure<F, const N: usize>(
+    expected: [Vec<f64>; N],
+    run: impl Fn() -> Run<F>,
+) -> [Measured; 2]
 where
     F: FnOnce(Tensor<1>) -> Vec<Vec<f64>>,
 {
@@ -279,18 +282,26 @@ fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
-fn tensor<const D: usize>(elements: &[f64], shape: [usize; D], device: &Device) -> Tensor<D> {
+pub(super) fn tensor<const D: usize>(
+    elements: &[f64],
+    shape: [usize; D],
+    device: &Device,
+) -> Tensor<D> {
     let elements = elements.iter().map(|x| *x as f32).collect();
     let data = TensorData::new::<f32, _>(elements, shape);
     Tensor::from_data(data, (device, DType::F32))
 }
 
-fn leaf<const D: usize>(elements: &[f64], shape: [usize; D], device: &Device) -> Tensor<D> {
+pub(super) fn leaf<const D: usize>(
+    elements: &[f64],
+    shape: [usize; D],
+    device: &Device,
+) -> Tensor<D> {
     tensor(elements, shape, device).require_grad()
 }
 
 /// The elements; NaN if there is no tensor.
-fn read<const D: usize>(tensor: Option<Tensor<D>>) -> Vec<f64> {
+pub(super) fn read<const D: usize>(tensor: Option<Tensor<D>>) -> Vec<f64> {
     let data = tensor.map(|tensor| tensor.into_data().convert::<f64>());
     let elements = data.and_then(|data| data.try_into_vec::<f64>().ok());
     elements.unwrap_or_else(|| vec![f64::NAN])

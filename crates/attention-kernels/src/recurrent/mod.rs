@@ -122,7 +122,8 @@ macro_rules! layer {
     ($gates:literal, $states:literal, $forward:ident, $backward:ident) => {
         impl<E: Real> RecurrentInputs<'_, E, $gates, $states> {
             /// Writes the states after each step; after the steps of an example, the state stays what it is. What the
-            /// backward pass needs goes to `saved`, which may be empty if there is none.
+            /// backward pass needs goes to `saved`, which may be empty if there is none; what it has of the steps
+            /// after those of an example stays what it is, and is not read.
             ///
             /// Steps after those of an example are not read. The number of threads changes no bit.
             ///

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::DataSource;
 use crate::attention::{AnyAttention, AttentionKind};
-use crate::corpus::Corpus;
 use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::memory;
@@ -101,16 +100,13 @@ impl RunConfig {
         memory::check(what, BYTES_OF_PARAMETER * self.model.parameters())
     }
 
-    /// Checks that pairs are those of the run in `folder`, where its checksum is known; `expected` says which they are,
-    /// and what to do about others.
+    /// Checks that pairs of a [checksum](crate::Corpus::checksum) are those of the run in `folder`, where that is known;
+    /// `expected` says which they are, and what to do about others.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if they are others.
-    pub fn check_data(&self, corpus: &Corpus, folder: &Path, expected: &str) -> Result<()> {
-        if self
-            .data_checksum
-            .is_none_or(|before| before == corpus.checksum())
-        {
+    pub fn check_data(&self, checksum: u32, folder: &Path, expected: &str) -> Result<()> {
+        if self.data_checksum.is_none_or(|before| before == checksum) {
             return Ok(());
         }
         Err(Error::Config {

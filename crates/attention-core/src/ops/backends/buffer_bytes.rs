@@ -16,7 +16,12 @@ pub(super) fn buffer_bytes<E: CpuReal>(buffer: Buffer<E>) -> Bytes {
     }
     let len = size_of_val(&*buffer);
     // SAFETY: the controller's memory is that of the buffer, all of which is initialized: `len` bytes.
-    unsafe { Bytes::from_controller(Box::new(Owned(buffer)), len) }
+    // `Bytes` may go to other threads, as elements and buffer may.
+    unsafe { Bytes::from_controller(Box::new(Owned(sendable(buffer))), len) }
+}
+
+fn sendable<T: Send + Sync>(value: T) -> T {
+    value
 }
 
 /// Not shared with anyone, so that tensors may be changed in place.
@@ -28,7 +33,7 @@ impl<E: CpuReal> AllocationController for Owned<E> {
     }
 
     fn property(&self) -> AllocationProperty {
-        AllocationProperty::Other
+        AllocationProperty::Native
     }
 
     fn memory(&self, _: AccessPolicy) -> Result<&[MaybeUninit<u8>], AccessError> {

@@ -203,7 +203,10 @@ pub(in crate::ops) fn elements<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B
 pub(in crate::ops) fn indices<B: Backend>(tensor: IntTensor<B>) -> Vec<usize> {
     let data = try_read_sync(B::int_into_data(tensor)).expect("a tensor in memory is read at once");
     let data = data.expect("a tensor in memory can be read");
-    data.iter::<i64>().map(|index| index as usize).collect()
+    let index = |index: i64| {
+        usize::try_from(index).unwrap_or_else(|_| panic!("expected indices from 0 on, got {index}"))
+    };
+    data.iter::<i64>().map(index).collect()
 }
 
 fn expect<'a, 'b, B: CpuBackend, E: CpuReal>(

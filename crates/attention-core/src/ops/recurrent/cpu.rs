@@ -68,6 +68,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let (states, saved) = with_real!(like.dtype(), E => {
         let saved_shape = [batch, steps, RECURRENT_SAVED * size];
         let mut states = unwritten::<E>(&shape.into());
+        // But for the steps after those of an example, which nobody reads.
         let mut saved = unwritten::<E>(&saved_shape.into());
         with_layer!(&inputs, E, layer => layer.forward(Level::current(), &mut states, &mut saved));
         (

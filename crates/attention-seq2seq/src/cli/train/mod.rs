@@ -192,11 +192,12 @@ impl TrainArgs {
         train.patience = self.patience.unwrap_or(train.patience);
         config.check()?;
         let corpus = config.data.corpus(config.train.seed)?;
+        let checksum = corpus.checksum();
         if self.data.is_none() {
             let expected = "those of its first epoch (--data takes what the file holds now)";
-            config.check_data(&corpus, run.path(), expected)?;
+            config.check_data(checksum, run.path(), expected)?;
         }
-        config.data_checksum = Some(corpus.checksum());
+        config.data_checksum = Some(checksum);
         Ok(Prepared {
             corpus,
             config,
