@@ -100,8 +100,8 @@ impl RunConfig {
         memory::check(what, BYTES_OF_PARAMETER * self.model.parameters())
     }
 
-    /// Checks that pairs of a [checksum](crate::Corpus::checksum) are those of the run in `folder`, where that is known;
-    /// `expected` says which they are, and what to do about others.
+    /// Checks that pairs of a [checksum](crate::Corpus::checksum) are those of the run in `folder`, where that is
+    /// known; `expected` says which they are, and what to do about others.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if they are others.
