@@ -6,12 +6,11 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use crate::checks::{check_len, check_shape};
 use crate::simd::{Job, Level, Simd};
 use crate::slices::add;
 use crate::softmax::{largest, softmax};
+use crate::threads::for_each;
 use crate::tiles::{CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_ROWS, TASK_ELEMENTS};
 use crate::{Buffer, Matrix, Packing, ProductStart, Real, column_sums, product, product_packed};
 
@@ -178,28 +177,26 @@ fn of_logits<E: Real>(
 ) {
     let classes = logits.len() / rows.len();
     let rows_of_task = (TASK_ELEMENTS / classes).max(1);
-    let tasks = logits.par_chunks_mut(rows_of_task * classes);
+    let tasks = logits.chunks_mut(rows_of_task * classes);
     let results = predictions
-        .par_chunks_mut(rows_of_task)
-        .zip(losses.par_chunks_mut(rows_of_task));
-    let operands = inputs.targets[rows.clone()].par_chunks(rows_of_task);
-    let operands = operands.zip(inputs.factors[rows].par_chunks(rows_of_task));
-    tasks
-        .zip(results)
-        .zip(operands)
-        .for_each(|((logits, results), operands)| {
-            let (predictions, losses) = results;
-            let (targets, factors) = operands;
-            let task = Task {
-                classes,
-                targets,
-                factors,
-                logits,
-                predictions,
-                losses,
-            };
-            E::dispatch(level, task);
-        });
+        .chunks_mut(rows_of_task)
+        .zip(losses.chunks_mut(rows_of_task));
+    let operands = inputs.targets[rows.clone()].chunks(rows_of_task);
+    let operands = operands.zip(inputs.factors[rows].chunks(rows_of_task));
+    let tasks = tasks.zip(results).zip(operands);
+    for_each(tasks, |((logits, results), operands)| {
+        let (predictions, losses) = results;
+        let (targets, factors) = operands;
+        let task = Task {
+            classes,
+            targets,
+            factors,
+            logits,
+            predictions,
+            losses,
+        };
+        E::dispatch(level, task);
+    });
 }
 
 struct Task<'a, E> {

@@ -1,11 +1,10 @@
 //! Gradients of keys and values that are deferred: a decoder adds those of all its steps at once.
 
-use rayon::prelude::*;
-
 use crate::checks::check_len;
 use crate::gather::Gathered;
 use crate::simd::{Job, Level, Simd};
 use crate::slices::equal_parts;
+use crate::threads::for_each_with;
 use crate::tiles::TASK_PRODUCTS;
 use crate::{HeadIndex, Real, Rows};
 
@@ -98,12 +97,14 @@ pub(crate) fn accumulate<E: Real>(
         (E::ONE, factor)
     };
     let work = num_queries * num_keys * size;
-    equal_parts(to, batch * heads)
-        .into_par_iter()
-        .zip(pairs.par_chunks(num_queries * num_keys))
-        .enumerate()
-        .with_min_len(TASK_PRODUCTS.div_ceil(work.max(1)))
-        .for_each(|(index, (to, pairs))| {
+    let tasks = equal_parts(to, batch * heads).into_iter();
+    let tasks = tasks.zip(pairs.chunks(num_queries * num_keys)).enumerate();
+    let least = TASK_PRODUCTS.div_ceil(work.max(1));
+    for_each_with(
+        tasks,
+        least,
+        || (),
+        |(), (index, (to, pairs))| {
             let sums = Sums {
                 half,
                 factor,
@@ -113,7 +114,8 @@ pub(crate) fn accumulate<E: Real>(
                 to,
             };
             E::dispatch(level, sums);
-        });
+        },
+    );
 }
 
 /// The sums of one head.

@@ -21,6 +21,7 @@ mod real;
 mod simd;
 mod slices;
 mod stream;
+mod threads;
 mod tiles;
 
 pub use buffer::{Buffer, release_memory};

@@ -1,7 +1,6 @@
 //! Parts and sums of slices.
 
-use rayon::prelude::*;
-
+use crate::threads::for_each;
 use crate::{Buffer, Real};
 
 /// Cuts `len` elements off the start of a slice.
@@ -110,9 +109,11 @@ impl<'a, E: Real> PartialSums<'a, E> {
     pub(crate) fn add_up(self, count: usize) {
         let len = self.to.len() / count;
         if self.tasks > 1 && len > 0 {
-            let partial = self.partial.par_chunks(self.tasks * len);
-            let parts = self.to.par_chunks_mut(len).zip(partial);
-            parts.for_each(|(to, partial)| partial.chunks(len).for_each(|from| add(from, to)));
+            let partial = self.partial.chunks(self.tasks * len);
+            let parts = self.to.chunks_mut(len).zip(partial);
+            for_each(parts, |(to, partial)| {
+                partial.chunks(len).for_each(|from| add(from, to));
+            });
         }
     }
 }

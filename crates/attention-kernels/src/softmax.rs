@@ -1,9 +1,8 @@
 //! Softmax over the keys that each query attends to.
 
-use rayon::prelude::*;
-
 use crate::checks::{check_len, check_shape};
 use crate::simd::{Job, Level, Simd};
+use crate::threads::for_each;
 use crate::tiles::TASK_ELEMENTS;
 use crate::{HeadIndex, Mask, Real, Rows};
 
@@ -84,8 +83,8 @@ fn run_tasks<E: Real>(shape: [usize; 4], out: &mut [E], task: impl Fn(usize, &mu
     }
     let [.., num_keys] = shape;
     let rows = (TASK_ELEMENTS / num_keys).max(1);
-    let parts = out.par_chunks_mut(rows * num_keys).enumerate();
-    parts.for_each(|(part, out)| task(part * rows, out));
+    let parts = out.chunks_mut(rows * num_keys).enumerate();
+    for_each(parts, |(part, out)| task(part * rows, out));
 }
 
 struct Forward<'a, E> {

@@ -1,9 +1,8 @@
 //! Rows of a table: copied, and added to.
 
-use rayon::prelude::*;
-
 use crate::checks::check_len;
 use crate::slices::add;
+use crate::threads::for_each;
 use crate::tiles::{SCATTER_TASKS, TASK_ELEMENTS};
 use crate::{Matrix, Real};
 
@@ -30,9 +29,9 @@ pub fn copy_rows<E: Real>(table: Matrix<E>, indices: &[usize], rows: &mut [E]) {
         return;
     }
     let rows_of_task = (TASK_ELEMENTS / size).max(1);
-    let tasks = rows.par_chunks_mut(rows_of_task * size);
-    let tasks = tasks.zip(indices.par_chunks(rows_of_task));
-    tasks.for_each(|(rows, indices)| {
+    let tasks = rows.chunks_mut(rows_of_task * size);
+    let tasks = tasks.zip(indices.chunks(rows_of_task));
+    for_each(tasks, |(rows, indices)| {
         for (row, index) in rows.chunks_exact_mut(size).zip(indices) {
             row.copy_from_slice(&table[index * stride..][..size]);
         }
@@ -73,8 +72,8 @@ pub fn add_rows<E: Real>(parts: &[(&[usize], &[E])], size: usize, table: &mut [E
         return;
     }
     let rows_of_task = count.div_ceil(SCATTER_TASKS);
-    let tasks = table.par_chunks_mut(rows_of_task * size).enumerate();
-    tasks.for_each(|(task, table)| {
+    let tasks = table.chunks_mut(rows_of_task * size).enumerate();
+    for_each(tasks, |(task, table)| {
         let first = task * rows_of_task;
         for (indices, rows) in parts {
             for (index, row) in indices.iter().zip(rows.chunks_exact(size)) {

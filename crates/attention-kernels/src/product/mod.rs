@@ -16,12 +16,11 @@ pub use packing::Packing;
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use crate::checks::{check_len, check_shape};
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Job, Level, Simd};
 use crate::slices::add;
+use crate::threads::for_each;
 use crate::tiles::{
     PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS, PRODUCT_STEPS, PRODUCT_TASK_ROWS,
     PRODUCT_TASKS, SUMMED_ROWS,
@@ -130,8 +129,7 @@ pub(crate) fn compute<E: Real>(
             ProductStart::Sum => Start::Sum,
         };
         let tiles = whole.part(0..rows, of_columns).tiles(tile);
-        let tiles = tiles.into_par_iter();
-        tiles.for_each(|([first_row, first_column], out)| {
+        for_each(tiles.into_iter(), |([first_row, first_column], out)| {
             let task = Task {
                 left,
                 first_row,
@@ -264,18 +262,17 @@ pub(crate) fn compute_column_sums<E: Real>(matrix: &[E], sums: &mut [E]) {
         [matrix.len() / columns, columns],
         matrix.len(),
     );
-    sums.par_chunks_mut(PRODUCT_PANEL)
-        .enumerate()
-        .for_each(|(index, sums)| {
-            sums.fill(E::ZERO);
-            let first = index * PRODUCT_PANEL;
-            // In parts, so that what is added is not small beside the sum.
-            for rows in matrix.chunks(columns * SUMMED_ROWS) {
-                let mut part = [E::ZERO; PRODUCT_PANEL];
-                for row in rows.chunks_exact(columns) {
-                    add(&row[first..first + sums.len()], &mut part);
-                }
-                add(&part, sums);
+    let panels = sums.chunks_mut(PRODUCT_PANEL).enumerate();
+    for_each(panels, |(index, sums)| {
+        sums.fill(E::ZERO);
+        let first = index * PRODUCT_PANEL;
+        // In parts, so that what is added is not small beside the sum.
+        for rows in matrix.chunks(columns * SUMMED_ROWS) {
+            let mut part = [E::ZERO; PRODUCT_PANEL];
+            for row in rows.chunks_exact(columns) {
+                add(&row[first..first + sums.len()], &mut part);
             }
-        });
+            add(&part, sums);
+        }
+    });
 }

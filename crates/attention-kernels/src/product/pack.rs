@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::{Aligned, Matrix, parts};
 use crate::Real;
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Job, Level, MAX_LANES, Simd};
+use crate::threads::for_each;
 use crate::tiles::{PACKED_ROWS, PRODUCT_DEPTH, PRODUCT_PANEL};
 
 /// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed, or where few rows
@@ -113,8 +112,8 @@ pub(super) fn pack<E: Real>(
     if panel == 0 {
         return;
     }
-    let panels = buffer.par_chunks_mut(panel).enumerate();
-    panels.for_each(|(index, to)| {
+    let panels = buffer.chunks_mut(panel).enumerate();
+    for_each(panels, |(index, to)| {
         let first = columns.start + index * PRODUCT_PANEL;
         let task = PackPanel {
             matrix,

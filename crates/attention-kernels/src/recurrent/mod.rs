@@ -17,11 +17,10 @@ mod vectors;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use crate::checks::check_len;
 use crate::product::Aligned;
 use crate::slices::equal_parts;
+use crate::threads::for_each;
 use crate::tiles::RECURRENT_ROWS;
 use crate::{Level, Packing, Real};
 use backward::Backward;
@@ -294,9 +293,7 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
             cell: PhantomData::<C>,
         })
         .collect();
-    tasks
-        .into_par_iter()
-        .for_each(|task| E::dispatch(level, task));
+    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
 }
 
 pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
@@ -373,7 +370,5 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
             }
         })
         .collect();
-    tasks
-        .into_par_iter()
-        .for_each(|task| E::dispatch(level, task));
+    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
 }

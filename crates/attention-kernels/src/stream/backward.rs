@@ -13,8 +13,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::pool::Pool;
 use super::score::{Sizes, TileScore};
 use super::task::{GradOutputs, Partial, Task};
@@ -24,6 +22,7 @@ use crate::deferred::KeyValueGradients;
 use crate::heads::HeadIndex;
 use crate::simd::Level;
 use crate::slices::{PartialSums, add, take};
+use crate::threads::for_each;
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
 
 /// Adds the gradients of queries, bias and what is shared, and adds or defers those of keys and values.
@@ -75,8 +74,10 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
             chunk,
         });
     }
-    let tasks = tasks.into_par_iter().with_max_len(1);
-    let partials: Vec<Partial<E>> = tasks.map(|task| E::dispatch(level, task)).collect();
+    let mut partials: Vec<_> = tasks.iter().map(|_| Partial::default()).collect();
+    for_each(tasks.into_iter().zip(&mut partials), |(task, partial)| {
+        *partial = E::dispatch(level, task);
+    });
     query_gradient.add_up(heads.key_count());
     let bias_heads = attention.bias.map_or(0, |bias| bias.shape()[1]);
     for (index, partial) in partials.iter().enumerate() {

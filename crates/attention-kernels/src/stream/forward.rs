@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::pool::Pool;
 use super::running::RunningSoftmax;
 use super::score::{Phase, TileScore};
@@ -14,6 +12,7 @@ use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Job, Level, Simd};
 use crate::slices::{add_multiple, equal_parts, take};
+use crate::threads::for_each;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
 /// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`; that of a
@@ -38,9 +37,9 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
     }
     let (packs, scratches) = (Pool::default(), Pool::default());
     let groups = equal_parts(context, heads.key_count())
-        .into_par_iter()
+        .into_iter()
         .zip(equal_parts(lse, heads.key_count()));
-    groups.enumerate().for_each(|(index, (mut context, lse))| {
+    for_each(groups.enumerate(), |(index, (mut context, lse))| {
         let key = HeadIndex::nth(index, heads.key_heads);
         let span = attention.mask.span(key.batch, 0..queries, sizes.keys);
         let mut packed = packs.take();
@@ -67,12 +66,7 @@ pub(crate) fn forward<E: Real, T: TileScore<E>>(
                 });
             }
         }
-        if tasks.len() == 1 {
-            tasks.into_iter().for_each(|task| E::dispatch(level, task));
-        } else {
-            let tasks = tasks.into_par_iter();
-            tasks.for_each(|task| E::dispatch(level, task));
-        }
+        for_each(tasks.into_iter(), |task| E::dispatch(level, task));
         packs.put(packed);
     });
 }

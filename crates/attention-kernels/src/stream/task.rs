@@ -26,6 +26,7 @@ pub(super) struct GradOutputs<'a, E> {
 }
 
 /// What tasks have in common, to be added up.
+#[derive(Default)]
 pub(super) struct Partial<E> {
     /// `[group, keys of the chunk]`, or empty.
     pub bias: Buffer<E>,

@@ -1,7 +1,5 @@
 //! The gradients of a decoding step.
 
-use rayon::prelude::*;
-
 use super::attended::GroupWeights;
 use super::gradient::{self, GradOutputs};
 use super::{Decode, Group};
@@ -11,6 +9,7 @@ use crate::gather::{AttendedKeys, add_multiples};
 use crate::simd::{Job, Level, Simd};
 use crate::slices::{add, softmax_gradient};
 use crate::stream::{AttentionOutputs, Gradients};
+use crate::threads::for_each_with;
 use crate::tiles::DECODE_HEADS;
 use crate::{Buffer, Real, Rows};
 
@@ -24,27 +23,25 @@ pub(in crate::additive) fn backward<E: Real>(
     let heads = attention.score.heads;
     let [_, _, num_queries, units] = attention.score.inputs.queries.shape();
     let mut partial_weights = Buffer::zeroed(heads.key_count() * units);
-    gradients
-        .queries
-        .par_chunks_mut(heads.group() * num_queries * units)
+    let queries = gradients.queries;
+    let tasks = queries
+        .chunks_mut(heads.group() * num_queries * units)
         .zip(gradients.keys_and_values.split(heads.key_count()))
-        .zip(partial_weights.par_chunks_mut(units))
-        .enumerate()
-        .with_min_len(DECODE_HEADS.div_ceil(heads.group()))
-        .for_each_init(
-            Scratch::default,
-            |scratch, (index, ((queries, keys_and_values), weight))| {
-                let job = Backward {
-                    group: Group::nth(attention, index),
-                    context_gradient: outputs.context_gradient,
-                    scratch,
-                    queries,
-                    weight,
-                    keys_and_values,
-                };
-                E::dispatch(level, job);
-            },
-        );
+        .zip(partial_weights.chunks_mut(units))
+        .enumerate();
+    let least = DECODE_HEADS.div_ceil(heads.group());
+    for_each_with(tasks, least, Scratch::default, |scratch, task| {
+        let (index, ((queries, keys_and_values), weight)) = task;
+        let job = Backward {
+            group: Group::nth(attention, index),
+            context_gradient: outputs.context_gradient,
+            scratch,
+            queries,
+            weight,
+            keys_and_values,
+        };
+        E::dispatch(level, job);
+    });
     for partial in partial_weights.chunks_exact(units) {
         add(partial, gradients.shared);
     }

@@ -1,12 +1,11 @@
 //! Context and log-sum-exp of a decoding step.
 
-use rayon::prelude::*;
-
 use super::attended::GroupWeights;
 use super::{Decode, Group};
 use crate::Real;
 use crate::gather::AttendedKeys;
 use crate::simd::{Job, Level, Simd};
+use crate::threads::for_each_with;
 use crate::tiles::DECODE_HEADS;
 
 /// Writes context and log-sum-exp, of checked sizes.
@@ -20,20 +19,19 @@ pub(in crate::additive) fn forward<E: Real>(
     let [_, _, num_queries, _] = attention.score.inputs.queries.shape();
     let [.., value_size] = attention.values.shape();
     let rows = heads.group() * num_queries;
-    context
-        .par_chunks_mut(rows * value_size)
-        .zip(lse.par_chunks_mut(rows))
-        .enumerate()
-        .with_min_len(DECODE_HEADS.div_ceil(heads.group()))
-        .for_each_init(Scratch::default, |scratch, (index, (context, lse))| {
-            let job = Forward {
-                group: Group::nth(attention, index),
-                scratch,
-                context,
-                lse,
-            };
-            E::dispatch(level, job);
-        });
+    let tasks = context.chunks_mut(rows * value_size);
+    let tasks = tasks.zip(lse.chunks_mut(rows)).enumerate();
+    let least = DECODE_HEADS.div_ceil(heads.group());
+    for_each_with(tasks, least, Scratch::default, |scratch, task| {
+        let (index, (context, lse)) = task;
+        let job = Forward {
+            group: Group::nth(attention, index),
+            scratch,
+            context,
+            lse,
+        };
+        E::dispatch(level, job);
+    });
 }
 
 /// What a thread needs for each group anew.

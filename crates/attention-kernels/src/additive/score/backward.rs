@@ -3,14 +3,13 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::{AdditiveScoreGradients, AdditiveScoreInputs, OPERATION};
 use crate::additive::gradient::{All, KeysOnly, Operand, ScoreGradients, Wanted};
 use crate::checks::{check_len, check_shape};
 use crate::heads::Heads;
 use crate::simd::{Job, Level, Simd};
 use crate::slices::{PartialSums, add};
+use crate::threads::for_each;
 use crate::tiles::{KEY_LANES, SCORE_KEYS, SCORE_TASKS};
 use crate::{Buffer, HeadIndex, Real, Rows};
 
@@ -46,8 +45,7 @@ pub(crate) fn backward<E: Real>(
     for (task, (queries, weight)) in tasks.iter_mut().zip(slices) {
         (task.queries, task.weight_sums) = (queries, weight);
     }
-    let tasks = tasks.into_par_iter();
-    tasks.for_each(|task| E::dispatch(level, task));
+    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
     queries.add_up(heads.key_count());
     for partial in partial_weights.chunks_exact(units) {
         add(partial, weight);
@@ -63,8 +61,7 @@ pub(crate) fn backward_keys<E: Real>(
 ) {
     let heads = check(inputs, &score_gradients, keys);
     let tasks: Vec<Task<E, KeysOnly>> = tasks(inputs, heads, &score_gradients, keys);
-    let tasks = tasks.into_par_iter();
-    tasks.for_each(|task| E::dispatch(level, task));
+    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
 }
 
 /// # Panics

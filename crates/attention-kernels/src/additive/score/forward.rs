@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::{AdditiveScoreInputs, OPERATION};
 use crate::additive::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, query_tiles};
 use crate::additive::tile::{KeyBlock, Target, tile_scores};
@@ -11,6 +9,7 @@ use crate::checks::check_len;
 use crate::heads::HeadPair;
 use crate::mask::QueryMask;
 use crate::simd::{Job, Level, Simd};
+use crate::threads::{for_each, for_each_with};
 use crate::tiles::{KEY_LANES, PACKED_BLOCKS, SCORE_QUERIES};
 use crate::{Buffer, HeadIndex, Mask, Real, Rows};
 
@@ -44,8 +43,7 @@ pub(crate) fn forward<E: Real>(inputs: &AdditiveScoreInputs<E>, level: Level, sc
             });
         }
     }
-    let tasks = tasks.into_par_iter();
-    tasks.for_each(|task| E::dispatch(level, task));
+    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
 }
 
 /// As [`AdditiveScoreInputs::packed_keys`], `[batch, key_heads, blocks, packed block]`.
@@ -60,23 +58,21 @@ pub(crate) fn packed_keys<E: Real>(
     let blocks = num_keys.div_ceil(KEY_LANES);
     let len = batch * key_heads * blocks * packed_block_len(units);
     let mut packed = Buffer::for_overwrite(len);
-    let tasks = packed.par_chunks_mut(packed_block_len(units)).enumerate();
-    tasks
-        .with_min_len(PACKED_BLOCKS)
-        .for_each_init(Vec::new, |scratch, (index, to)| {
-            let at = HeadIndex::nth(index / blocks, key_heads);
-            let pack = Pack {
-                keys: HeadKeys {
-                    rows: keys,
-                    at,
-                    attended: mask.span(at.batch, 0..num_queries, num_keys),
-                },
-                block: index % blocks,
-                scratch,
-                to,
-            };
-            E::dispatch(level, pack);
-        });
+    let tasks = packed.chunks_mut(packed_block_len(units)).enumerate();
+    for_each_with(tasks, PACKED_BLOCKS, Vec::new, |scratch, (index, to)| {
+        let at = HeadIndex::nth(index / blocks, key_heads);
+        let pack = Pack {
+            keys: HeadKeys {
+                rows: keys,
+                at,
+                attended: mask.span(at.batch, 0..num_queries, num_keys),
+            },
+            block: index % blocks,
+            scratch,
+            to,
+        };
+        E::dispatch(level, pack);
+    });
     packed
 }
 

@@ -8,11 +8,10 @@ mod attended;
 mod backward;
 mod forward;
 
-use rayon::prelude::*;
-
 use super::stream::DotProductScore;
 use crate::Real;
 use crate::stream::{Attention, TileScore};
+use crate::threads::for_each;
 use crate::tiles::TASK_PRODUCTS;
 
 pub(super) use backward::backward;
@@ -35,6 +34,6 @@ fn run_tasks<E: Real, T: Send>(
     if items.len() <= per_task {
         run(&mut items);
     } else {
-        items.par_chunks_mut(per_task).for_each(run);
+        for_each(items.chunks_mut(per_task), run);
     }
 }
