@@ -85,7 +85,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         let logits = self.decoder.logits(features);
         let [_, tokens] = logits.dims();
         ForwardOutput {
-            logits: logits.reshape([examples, steps, tokens]),
+            logits: logits.reshape([steps, examples, tokens]).swap_dims(0, 1),
             penalty,
         }
     }
@@ -95,7 +95,8 @@ impl<A: StatefulAttention> Seq2Seq<A> {
     pub fn loss(&self, batch: &Batch) -> LossOutput {
         let (features, penalty) = self.features(batch);
         let [examples, steps] = batch.target.dims();
-        let targets = batch.target.clone().reshape([examples * steps]);
+        let targets = batch.target.clone().transpose();
+        let targets = targets.reshape([steps * examples]);
         let is_token = targets.clone().equal_scalar(Vocab::PAD).bool_not();
         // Not in half precision, in which the share of a token would be rounded.
         let dtype = match features.dtype() {
@@ -113,12 +114,12 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         };
         LossOutput {
             loss,
-            predictions: predictions.reshape([examples, steps]),
+            predictions: predictions.reshape([steps, examples]).transpose(),
         }
     }
 
-    /// The features that predict each target token, `[batch * target tokens, 2 * hidden_size]`, and the attention's
-    /// penalty.
+    /// The features that predict each target token, `[target tokens * batch, 2 * hidden_size]`, those of one step after
+    /// those of the step before, and the attention's penalty.
     fn features(&self, batch: &Batch) -> (Tensor<2>, Option<Tensor<1>>) {
         let Encoding { memory, mut state } = self.encode(&batch.source);
         let pass = self.decoder.pass(&memory, batch.target_len());
@@ -130,12 +131,10 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             penalties.extend(self.decoder.penalty(&step.state));
             state = step.state;
         }
-        let features: Tensor<3> = Tensor::stack(features, 1);
-        let [examples, steps, size] = features.dims();
         let penalty = (!penalties.is_empty()).then(|| {
             assert_eq!(
                 penalties.len(),
-                steps,
+                features.len(),
                 "StatefulAttention::penalty expected after every step or after none"
             );
             // The penalty of the steps at padding, after a target's last token, must not count.
@@ -143,7 +142,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             let penalties: Tensor<2> = Tensor::stack(penalties, 1);
             penalties.gather(1, last).squeeze_dim::<1>(1)
         });
-        (features.reshape([examples * steps, size]), penalty)
+        (Tensor::cat(features, 0), penalty)
     }
 
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
