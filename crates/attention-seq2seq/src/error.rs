@@ -72,11 +72,18 @@ pub enum Error {
     },
 
     /// A saved model that cannot be used.
-    #[error("cannot use the checkpoint {}: {reason}", .path.display())]
+    #[error("cannot use the model {}: {reason}", .path.display())]
     Checkpoint {
         /// The checkpoint's folder or file.
         path: PathBuf,
         /// The expectation, the fault and what to do.
+        reason: String,
+    },
+
+    /// The heatmap cannot be drawn, or not be saved.
+    #[error("{reason}")]
+    Picture {
+        /// What was asked for, and why it cannot be.
         reason: String,
     },
 

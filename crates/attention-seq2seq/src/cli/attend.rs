@@ -132,9 +132,7 @@ fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {
 }
 
 fn plot_error(error: PlotError) -> Error {
-    Error::Config {
-        what: "the heatmap".to_string(),
-        expected: "a picture that can be drawn and saved".to_string(),
-        found: error.to_string(),
+    Error::Picture {
+        reason: error.to_string(),
     }
 }

@@ -205,7 +205,7 @@ fn a_model_of_other_sizes_is_an_error() {
         change(&mut other);
         run.save_config(&other).unwrap();
         let line = line(Translator::load(&run, &device()));
-        assert!(line.starts_with("cannot use the checkpoint"), "{line}");
+        assert!(line.starts_with("cannot use the model"), "{line}");
         assert!(line.contains("model-1.bpk: "), "{line}");
         other = config();
     }

@@ -131,7 +131,7 @@ fn a_run_does_not_go_on_from_a_damaged_checkpoint() {
         fail(
             folder.path(),
             &args,
-            &format!("cannot use the checkpoint run/{name}: "),
+            &format!("cannot use the model run/{name}: "),
         );
         fail(
             folder.path(),
@@ -147,6 +147,6 @@ fn a_run_does_not_go_on_from_a_damaged_checkpoint() {
     fail(
         folder.path(),
         &args,
-        "cannot use the checkpoint run/checkpoint/model-2.bpk: ",
+        "cannot use the model run/checkpoint/model-2.bpk: ",
     );
 }

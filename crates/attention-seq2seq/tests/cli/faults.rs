@@ -220,7 +220,7 @@ fn bad_settings_of_training_leave_nothing_behind() {
     fail(
         folder,
         &["train", "reverse", "--resume", "--out", "run"],
-        "cannot use the checkpoint run: no trained model is there; train one first, or name another folder",
+        "cannot use the model run: no trained model is there; train one first, or name another folder",
     );
     assert_eq!(files(folder), before);
 }
@@ -276,13 +276,13 @@ fn bad_inputs_of_a_model_are_errors_of_one_line() {
         fail(
             run,
             &[args, &["--model", "none"]].concat(),
-            "cannot use the checkpoint none: no trained model is there; train one first, or name another folder",
+            "cannot use the model none: no trained model is there; train one first, or name another folder",
         );
         // So is the default model.
         fail(
             folder.path(),
             args,
-            "cannot use the checkpoint runs/dates: no trained model is there",
+            "cannot use the model runs/dates: no trained model is there",
         );
     }
     assert!(files(folder.path()).is_empty());

@@ -52,6 +52,16 @@ fn check_kept_model(run: &Path, stdout: &str) {
         run.join(format!("checkpoint/model-{epoch}.bpk")),
         "{stdout}"
     );
+    let epoch: usize = epoch.parse().unwrap();
+    let last = epochs(stdout)
+        .last()
+        .and_then(|last| last.split('/').next());
+    let advice = format!("`--resume --epochs {}` goes on", 2 * epoch);
+    assert_eq!(
+        stdout.contains(&advice),
+        last == Some(&epoch.to_string()),
+        "{stdout}"
+    );
 }
 
 #[test]

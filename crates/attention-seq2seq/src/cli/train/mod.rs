@@ -24,6 +24,8 @@ use super::{among_threads, attend, describe, eval, is_closed_output, note, say, 
 const COMPARED: usize = 1_000;
 /// The number of translations shown at the end.
 const SHOWN: usize = 8;
+/// The share of exact outputs from which on a training needs no advice to go on.
+const GOOD: f64 = 0.9;
 /// As a shell has it for a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
@@ -273,7 +275,16 @@ fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Re
     say(format_args!(
         "the model of epoch {epoch}, on the validation pairs:"
     ))?;
-    eval::report(&translator.errors(valid))?;
+    let errors = translator.errors(valid);
+    eval::report(&errors)?;
+    let history = run.history()?;
+    let is_last = history.len() > 1 && history.last().is_some_and(|last| last.epoch == epoch);
+    if end == TrainingEnd::LastEpoch && is_last && errors.exact_match() < GOOD {
+        say(format_args!(
+            "the last epoch is the one that was kept: `--resume --epochs {}` goes on (in {folder})",
+            2 * epoch
+        ))?;
+    }
     let shown = &groups[..groups.len().min(SHOWN)];
     let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
     for (group, output) in shown.iter().zip(translator.translate(&sources)) {

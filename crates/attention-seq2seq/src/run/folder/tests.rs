@@ -158,7 +158,7 @@ fn a_folder_without_a_run_is_an_error() {
     assert!(!run.exists());
     assert_eq!(
         line(run.load_config(), &run),
-        "cannot use the checkpoint RUN: no trained model is there; train one first, or name another folder"
+        "cannot use the model RUN: no trained model is there; train one first, or name another folder"
     );
     assert!(run.checkpoints().unwrap().is_empty());
     assert!(names(folder.path()).is_empty());
@@ -196,7 +196,7 @@ fn settings_that_make_no_model_are_an_error() {
         let (_folder, run) = created();
         edit(&run, from, to);
         let line = line(run.load_config(), &run);
-        let expected = format!("cannot use the checkpoint RUN/run.json: {reason}");
+        let expected = format!("cannot use the model RUN/run.json: {reason}");
         assert!(line.starts_with(&expected), "{line}");
     }
     let (_folder, run) = created();
@@ -218,7 +218,7 @@ fn vocabularies_of_another_model_are_an_error() {
     run.create(&config(), &vocabs).unwrap();
     assert_eq!(
         line(run.load_vocabs(&config().model), &run),
-        "cannot use the checkpoint RUN/run.json: the model expects 7 target tokens, the vocabulary has 6"
+        "cannot use the model RUN/run.json: the model expects 7 target tokens, the vocabulary has 6"
     );
 }
 
@@ -242,7 +242,7 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
             bad[bit / 8] ^= 1 << (bit % 8);
             fs::write(&file, &bad).unwrap();
             let changed =
-                format!("cannot use the checkpoint RUN/checkpoint/{part}-1.bpk: it was changed: ");
+                format!("cannot use the model RUN/checkpoint/{part}-1.bpk: it was changed: ");
             let line = line(open(&run, Some(1)).checkpoint(1), &run);
             assert!(line.starts_with(&changed), "bit {bit}: {line}");
             if part == "model" {
