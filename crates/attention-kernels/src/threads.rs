@@ -153,8 +153,8 @@ fn look_for_work() {
     AWAKE_THREADS.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// Runs a task of the pool and returns `true`, if there is one that this thread may run. Else it is idle for some half a
-/// microsecond, and any thread of another process that waits for its core may have it.
+/// Runs a task of the pool and returns `true`, if there is one that this thread may run. Else it is idle for some half
+/// a microsecond, and any thread of another process that waits for its core may have it.
 fn find_work() -> bool {
     let worked = rayon::yield_now() == Some(Yield::Executed);
     if !worked {
