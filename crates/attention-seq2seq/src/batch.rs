@@ -26,10 +26,13 @@ pub struct Example {
 pub struct Examples {
     tokens: Vec<u32>,
     /// Where the source and the target of each example end.
-    ends: Vec<[usize; 2]>,
+    ends: Vec<[u32; 2]>,
 }
 
 impl Examples {
+    /// The most tokens of all examples together.
+    pub(crate) const MAX_TOKENS: usize = u32::MAX as usize;
+
     /// Room for so many examples with so many tokens together.
     pub(crate) fn with_capacity(examples: usize, tokens: usize) -> Self {
         Self {
@@ -38,15 +41,19 @@ impl Examples {
         }
     }
 
+    /// # Panics
+    /// If there are more than [`MAX_TOKENS`](Self::MAX_TOKENS).
     pub(crate) fn push(
         &mut self,
         source: impl Iterator<Item = u32>,
         target: impl Iterator<Item = u32>,
     ) {
-        self.tokens.extend(source);
-        let source_end = self.tokens.len();
-        self.tokens.extend(target);
-        self.ends.push([source_end, self.tokens.len()]);
+        let mut end_of = |part: &mut dyn Iterator<Item = u32>| {
+            self.tokens.extend(part);
+            u32::try_from(self.tokens.len()).expect("fewer than 2^32 tokens")
+        };
+        let ends = [end_of(&mut { source }), end_of(&mut { target })];
+        self.ends.push(ends);
     }
 
     /// The number of examples.
@@ -78,15 +85,16 @@ impl Examples {
     }
 
     fn range(&self, index: usize) -> [usize; 3] {
-        let start = index
-            .checked_sub(1)
-            .map_or(0, |before| self.ends[before][1]);
+        let before = index.checked_sub(1);
+        let start = before.map_or(0, |before| self.ends[before][1]);
         let [source_end, end] = self.ends[index];
-        [start, source_end, end]
+        [start, source_end, end].map(|at| at as usize)
     }
 }
 
 impl From<Vec<Example>> for Examples {
+    /// # Panics
+    /// If there are 2^32 tokens or more.
     fn from(examples: Vec<Example>) -> Self {
         let tokens = examples
             .iter()
@@ -248,7 +256,7 @@ impl Batches {
     pub(crate) fn new(examples: Examples, batch_size: usize) -> Self {
         let count = u32::try_from(examples.len()).expect("fewer than 2^32 examples");
         let mut order: Vec<u32> = (0..count).collect();
-        order.sort_by_key(|&index| examples.lens(index as usize));
+        order.sort_unstable_by_key(|&index| (examples.lens(index as usize), index));
         Self {
             examples,
             order,

@@ -6,6 +6,7 @@ use burn::tensor::{Bytes, Device};
 
 use crate::attention::AnyAttention;
 use crate::batch::Source;
+use crate::corpus::Corpus;
 use crate::data::{Pair, group_by_source};
 use crate::error::{Error, Result};
 use crate::metrics::TokenErrors;
@@ -228,6 +229,15 @@ impl Translator {
         let mut errors = TokenErrors::new();
         for (output, group) in outputs.iter().zip(&groups) {
             errors.add(output, &group.targets);
+        }
+        errors
+    }
+
+    /// The [`errors`](Self::errors) of the pairs to validate on, which need not be in memory as tokens all at once.
+    pub fn valid_errors(&self, corpus: &Corpus) -> TokenErrors {
+        let mut errors = TokenErrors::new();
+        for pairs in corpus.valid_chunks() {
+            errors.merge(self.errors(&pairs));
         }
         errors
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use attention_seq2seq::{DataSource, Error, Result, TokenErrors, TsvOptions, load_tsv};
+use attention_seq2seq::{Corpus, DataSource, Error, Result, TokenErrors, TsvFile, TsvOptions};
 use clap::Args;
 
 use super::{Model, say};
@@ -20,13 +20,13 @@ impl EvalArgs {
     pub(crate) fn run(self) -> Result<()> {
         let translator = self.model.load()?;
         let config = translator.config();
-        let pairs = match (&self.data, &config.data) {
+        let corpus = match (&self.data, &config.data) {
             (Some(file), DataSource::Tsv { options, .. }) => {
                 let any_length = TsvOptions {
                     max_tokens: usize::MAX,
                     ..*options
                 };
-                load_tsv(file, &any_length)?
+                Corpus::to_validate(&TsvFile::read(file)?, &any_length)?
             }
             (Some(_), DataSource::Task { task, .. }) => {
                 return Err(Error::Config {
@@ -41,11 +41,10 @@ impl EvalArgs {
                     let expected = "those of training (--data evaluates others)";
                     config.check_data(corpus.checksum(), &self.model.model, expected)?;
                 }
-                corpus.into_valid_pairs()
+                corpus
             }
         };
-        let errors = translator.errors(&pairs);
-        report(&errors)
+        report(&translator.valid_errors(&corpus))
     }
 }
 

@@ -31,9 +31,5 @@ fn run_tasks<E: Real, T: Send>(
     let [.., value_size] = attention.values.shape();
     let work = sizes.heads.group() * sizes.queries * sizes.keys * (sizes.size + value_size);
     let per_task = TASK_PRODUCTS.div_ceil(work) * group;
-    if items.len() <= per_task {
-        run(&mut items);
-    } else {
-        for_each(items.chunks_mut(per_task), run);
-    }
+    for_each(items.chunks_mut(per_task), run);
 }

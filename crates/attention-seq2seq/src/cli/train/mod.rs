@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use attention_core::is_in_host_memory;
 use attention_seq2seq::{
-    AnyAttention, Corpus, Error, Pair, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig,
-    Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
+    AnyAttention, Corpus, Error, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig, Training,
+    TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
 use burn::train::Interrupter;
@@ -20,7 +20,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{among_threads, attend, describe, eval, is_closed_output, note, say, say_to_anyone};
 
-/// The number of validation pairs on which the checkpoints are compared.
+/// The most validation pairs on which the checkpoints are compared.
 const COMPARED: usize = 1_000;
 /// The number of translations shown at the end.
 const SHOWN: usize = 8;
@@ -111,7 +111,7 @@ impl TrainArgs {
                 "stopped early: no lower validation loss for {epochs} (see --patience)"
             ))?;
         }
-        match finish(&run, &prepared.corpus.into_valid_pairs(), end, &device) {
+        match finish(&run, &prepared.corpus, end, &device) {
             Err(error) if !is_closed_output(&error) => return Err(error),
             _ => {}
         }
@@ -250,9 +250,10 @@ fn on_interrupt(interrupter: &Interrupter) {
 }
 
 /// Keeps the best checkpoint as the model, and shows its translations.
-fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Result<()> {
+fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> Result<()> {
     let folder = run.path().display();
-    let compared = &valid[..valid.len().min(COMPARED)];
+    let some = corpus.valid_chunks().next().unwrap_or_default();
+    let compared = &some[..some.len().min(COMPARED)];
     let Some(epoch) = Translator::keep_best(run, compared, device)? else {
         return say(format_args!(
             "stopped before the first checkpoint; nothing is left to use in {folder}"
@@ -264,7 +265,7 @@ fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Re
         ))?;
     }
     let translator = Translator::load(run, device)?;
-    let groups = group_by_source(valid);
+    let groups = group_by_source(&some);
     let drawn = attend::draw(&translator.attend(groups[0].source))?;
     let picture = run.path().join("attention.svg");
     if drawn.fits() {
@@ -275,7 +276,7 @@ fn finish(run: &RunDir, valid: &[Pair], end: TrainingEnd, device: &Device) -> Re
     say(format_args!(
         "the model of epoch {epoch}, on the validation pairs:"
     ))?;
-    let errors = translator.errors(valid);
+    let errors = translator.valid_errors(corpus);
     eval::report(&errors)?;
     let history = run.history()?;
     let is_last = history.len() > 1 && history.last().is_some_and(|last| last.epoch == epoch);

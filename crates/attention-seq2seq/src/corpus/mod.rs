@@ -1,12 +1,16 @@
 //! The pairs of a run, as little as they can be in memory.
 
+mod texts;
+
+use std::cmp::Ordering;
+
 use crate::batch::Examples;
-use crate::data::{Pair, Pairs, PairsChecksum, check_counts, held_out_groups};
+use crate::data::{Pair, Pairs, PairsChecksum, check_counts};
 use crate::error::Result;
-use crate::tokens::Tokenization;
 use crate::tsv::{TsvFile, TsvOptions};
 use crate::vocab::{TokenCounts, Vocab};
 use crate::vocabs::Vocabs;
+use texts::Texts;
 
 /// The pairs of a run: to learn from, and to validate on. Those of files are texts until they are numbers, so that they
 /// take little more memory than the files; [`Pairs`] hold a string for each token.
@@ -17,7 +21,7 @@ use crate::vocabs::Vocabs;
 /// let corpus = Corpus::from(Task::Copy.train_valid(100, 10, 1));
 /// let vocabs = corpus.vocabs();
 /// let examples = corpus.train_examples(&vocabs);
-/// assert_eq!((examples.len(), corpus.into_valid_pairs().len()), (100, 10));
+/// assert_eq!((examples.len(), corpus.valid_len()), (100, 10));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Corpus {
@@ -64,6 +68,17 @@ impl Corpus {
             valid: Side::Texts(valid),
         }
         .checked()
+    }
+
+    /// The pairs of a file, all to validate on.
+    ///
+    /// # Errors
+    /// Those of [`TsvFile::pairs`].
+    pub fn to_validate(file: &TsvFile, options: &TsvOptions) -> Result<Self> {
+        Ok(Self {
+            train: Side::Pairs(Vec::new()),
+            valid: Side::Texts(Texts::read(file, options)?),
+        })
     }
 
     /// Refuses to train on nothing, or to validate on nothing.
@@ -126,9 +141,18 @@ impl Corpus {
         self.valid.examples(vocabs)
     }
 
-    /// The pairs to validate on.
-    pub fn into_valid_pairs(self) -> Vec<Pair> {
-        self.valid.into_pairs()
+    /// The pairs to validate on, a string for each token and therefore not all at once: those of one source come
+    /// together, sources in the order of their first pair.
+    ///
+    /// ```
+    /// use attention_seq2seq::{Corpus, Task};
+    ///
+    /// let pairs = Task::Copy.train_valid(100, 10, 1);
+    /// let corpus = Corpus::from(pairs.clone());
+    /// assert!(corpus.valid_chunks().flatten().eq(pairs.valid));
+    /// ```
+    pub fn valid_chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
+        self.valid.chunks()
     }
 
     /// All pairs, a string for each token.
@@ -152,8 +176,56 @@ impl Side {
     fn len(&self) -> usize {
         match self {
             Self::Pairs(pairs) => pairs.len(),
-            Self::Texts(texts) => texts.ends.len(),
+            Self::Texts(texts) => texts.len,
         }
+    }
+
+    /// Where each pair is, for [`pair`](Self::pair).
+    fn places(&self) -> Vec<u32> {
+        match self {
+            Self::Pairs(pairs) => (0..).take(pairs.len()).collect(),
+            Self::Texts(texts) => texts.places(),
+        }
+    }
+
+    fn pair(&self, place: u32) -> Pair {
+        match self {
+            Self::Pairs(pairs) => pairs[place as usize].clone(),
+            Self::Texts(texts) => texts.tokens(texts.pair(place)),
+        }
+    }
+
+    fn compare_sources(&self, a: u32, b: u32) -> Ordering {
+        match self {
+            Self::Pairs(pairs) => pairs[a as usize].source.cmp(&pairs[b as usize].source),
+            Self::Texts(texts) => texts.compare_sources(a, b),
+        }
+    }
+
+    /// As [`Corpus::valid_chunks`].
+    fn chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
+        /// About 10 MB of strings.
+        const TOKENS: usize = 1 << 17;
+        let places = self.places();
+        let first = first_equals(places.len(), |a, b| {
+            self.compare_sources(places[a], places[b])
+        });
+        let mut order: Vec<u32> = (0..).take(places.len()).collect();
+        order.sort_unstable_by_key(|&pair| (first[pair as usize], pair));
+        let mut taken = 0;
+        std::iter::from_fn(move || {
+            let (mut chunk, mut tokens) = (Vec::new(), 0);
+            while let Some(&index) = order.get(taken) {
+                if tokens >= TOKENS && first[index as usize] == index {
+                    break;
+                }
+                let pair = self.pair(places[index as usize]);
+                tokens += pair.source.len() + pair.target.len();
+                chunk.push(pair);
+                taken += 1;
+            }
+            (!chunk.is_empty()).then_some(chunk)
+        })
     }
 
     /// Hands the tokens of each source and target to `take`.
@@ -195,97 +267,30 @@ impl Side {
     fn into_pairs(self) -> Vec<Pair> {
         match self {
             Self::Pairs(pairs) => pairs,
-            Self::Texts(texts) => {
-                let pair = |(source, target)| Pair {
-                    source: texts.source_tokens.split(source),
-                    target: texts.target_tokens.split(target),
-                };
-                texts.iter().map(pair).collect()
-            }
+            Self::Texts(texts) => texts.iter().map(|pair| texts.tokens(pair)).collect(),
         }
     }
 }
 
-/// The texts of pairs, one after the other.
-#[derive(Clone, Debug)]
-struct Texts {
-    source_tokens: Tokenization,
-    target_tokens: Tokenization,
-    text: String,
-    /// Where the source and the target of each pair end.
-    ends: Vec<[usize; 2]>,
-}
-
-impl Texts {
-    fn read(file: &TsvFile, options: &TsvOptions) -> Result<Self> {
-        let mut texts = Self::empty(options.source_tokens, options.target_tokens);
-        texts.text.reserve_exact(file.bytes().len());
-        file.for_each_pair(options, |source, target| texts.push(source, target))?;
-        Ok(texts)
+/// For each of `count` things, the first that equals it.
+fn first_equals(count: usize, compare: impl Fn(usize, usize) -> Ordering) -> Vec<u32> {
+    let compare = |a: u32, b: u32| compare(a as usize, b as usize);
+    let mut order: Vec<u32> = (0..).take(count).collect();
+    order.sort_unstable_by(|&a, &b| compare(a, b).then(a.cmp(&b)));
+    let mut first = vec![0; count];
+    for equals in order.chunk_by(|&a, &b| compare(a, b).is_eq()) {
+        equals.iter().for_each(|&it| first[it as usize] = equals[0]);
     }
-
-    fn empty(source_tokens: Tokenization, target_tokens: Tokenization) -> Self {
-        Self {
-            source_tokens,
-            target_tokens,
-            text: String::new(),
-            ends: Vec::new(),
-        }
-    }
-
-    fn push(&mut self, source: &str, target: &str) {
-        self.text.push_str(source);
-        let source_end = self.text.len();
-        self.text.push_str(target);
-        self.ends.push([source_end, self.text.len()]);
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut start = 0;
-        self.ends.iter().map(move |&[source_end, end]| {
-            let pair = (&self.text[start..source_end], &self.text[source_end..end]);
-            start = end;
-            pair
-        })
-    }
-
-    /// Holds out a share of the sources: all pairs of one source are on one side.
-    fn split(self, fraction: f64, seed: u64) -> Result<(Self, Self)> {
-        // Equal sources lie together, and their first pair stands for them.
-        let pairs: Vec<(&str, &str)> = self.iter().collect();
-        let tokens = |index: u32| self.source_tokens.tokens(pairs[index as usize].0);
-        let mut order: Vec<u32> = (0..).take(pairs.len()).collect();
-        order.sort_by(|&a, &b| tokens(a).cmp(tokens(b)));
-        let mut first = vec![0_u32; pairs.len()];
-        for run in order.chunk_by(|&a, &b| tokens(a).eq(tokens(b))) {
-            run.iter().for_each(|&pair| first[pair as usize] = run[0]);
-        }
-        // Groups are numbered by their first pairs.
-        let mut number = vec![0_u32; pairs.len()];
-        let mut groups = 0;
-        for (index, &first) in first.iter().enumerate() {
-            if first as usize == index {
-                number[index] = groups;
-                groups += 1;
-            }
-        }
-        let held_out = held_out_groups(groups as usize, fraction, seed)?;
-        let mut sides = [false, true].map(|_| Self::empty(self.source_tokens, self.target_tokens));
-        for (&(source, target), &first) in pairs.iter().zip(&first) {
-            let group = number[first as usize];
-            sides[usize::from(held_out[group as usize])].push(source, target);
-        }
-        let [train, valid] = sides;
-        Ok((train, valid))
-    }
+    first
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::data::split_holdout;
+    use crate::data::{group_by_source, split_holdout};
     use crate::tasks::Task;
+    use crate::tokens::Tokenization;
 
     fn options(tokens: Tokenization) -> TsvOptions {
         TsvOptions {
@@ -311,7 +316,9 @@ mod tests {
         for corpus in [corpus, &same] {
             let counts = (corpus.train_len(), corpus.valid_len());
             assert_eq!(counts, (pairs.train.len(), pairs.valid.len()));
-            assert_eq!(corpus.clone().into_valid_pairs(), pairs.valid);
+            let groups = group_by_source(&pairs.valid);
+            let valid: Vec<Pair> = corpus.valid_chunks().flatten().collect();
+            assert!(valid.len() == pairs.valid.len() && group_by_source(&valid) == groups);
             let longest = pairs.train.iter().map(|pair| pair.target.len()).max();
             assert_eq!(corpus.longest_target(), longest.unwrap_or(0));
             let train = Examples::from(vocabs.encode(&pairs.train));

@@ -1,0 +1,121 @@
+//! Pairs as the lines of one text.
+
+use std::cmp::Ordering;
+
+use super::first_equals;
+use crate::batch::Examples;
+use crate::data::{Pair, held_out_groups};
+use crate::error::{Error, Result};
+use crate::tokens::Tokenization;
+use crate::tsv::{TsvFile, TsvOptions};
+
+/// The texts of pairs.
+#[derive(Clone, Debug)]
+pub(super) struct Texts {
+    pub(super) source_tokens: Tokenization,
+    pub(super) target_tokens: Tokenization,
+    /// A line for each pair, source and target divided by TAB: they have no control characters of their own.
+    lines: String,
+    /// The number of pairs.
+    pub(super) len: usize,
+}
+
+impl Texts {
+    pub(super) fn read(file: &TsvFile, options: &TsvOptions) -> Result<Self> {
+        let bytes = file.bytes().len() + 1; // The last line of a file need not end.
+        if bytes > Examples::MAX_TOKENS {
+            let expected = format!("fewer than {} bytes", Examples::MAX_TOKENS);
+            return Err(Error::config("a file of pairs", &expected, bytes - 1));
+        }
+        let mut texts = Self::with_capacity(options.source_tokens, options.target_tokens, bytes);
+        file.for_each_pair(options, |source, target| texts.push(source, target))?;
+        Ok(texts)
+    }
+
+    /// Room for so many bytes.
+    fn with_capacity(
+        source_tokens: Tokenization,
+        target_tokens: Tokenization,
+        bytes: usize,
+    ) -> Self {
+        Self {
+            source_tokens,
+            target_tokens,
+            lines: String::with_capacity(bytes),
+            len: 0,
+        }
+    }
+
+    fn push(&mut self, source: &str, target: &str) {
+        for part in [source, "\t", target, "\n"] {
+            self.lines.push_str(part);
+        }
+        self.len += 1;
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.lines.split_terminator('\n').map(source_and_target)
+    }
+
+    /// Where each line begins.
+    pub(super) fn places(&self) -> Vec<u32> {
+        let mut places = Vec::with_capacity(self.len);
+        let mut start = 0;
+        for line in self.lines.split_terminator('\n') {
+            places.push(start as u32);
+            start += line.len() + 1;
+        }
+        places
+    }
+
+    /// The pair whose line begins at `place`.
+    pub(super) fn pair(&self, place: u32) -> (&str, &str) {
+        let line = self.lines[place as usize..].split('\n').next();
+        source_and_target(line.unwrap_or_default())
+    }
+
+    pub(super) fn tokens(&self, (source, target): (&str, &str)) -> Pair {
+        Pair {
+            source: self.source_tokens.split(source),
+            target: self.target_tokens.split(target),
+        }
+    }
+
+    pub(super) fn compare_sources(&self, a: u32, b: u32) -> Ordering {
+        let tokens = |place| self.source_tokens.tokens(self.pair(place).0);
+        tokens(a).cmp(tokens(b))
+    }
+
+    /// Holds out a share of the sources: all pairs of one source are on one side.
+    pub(super) fn split(self, fraction: f64, seed: u64) -> Result<(Self, Self)> {
+        let places = self.places();
+        let first = first_equals(self.len, |a, b| self.compare_sources(places[a], places[b]));
+        drop(places);
+        // Sources are numbered by their first pairs.
+        let mut number = vec![0_u32; self.len];
+        let mut sources = 0;
+        for (index, &first) in first.iter().enumerate() {
+            if first as usize == index {
+                number[index] = sources;
+                sources += 1;
+            }
+        }
+        let held_out = held_out_groups(sources as usize, fraction, seed)?;
+        let is_held_out = |index: usize| held_out[number[first[index] as usize] as usize];
+        let mut bytes = [0, 0];
+        for (index, (source, target)) in self.iter().enumerate() {
+            bytes[usize::from(is_held_out(index))] += source.len() + target.len() + 2;
+        }
+        let mut sides =
+            bytes.map(|it| Self::with_capacity(self.source_tokens, self.target_tokens, it));
+        for (index, (source, target)) in self.iter().enumerate() {
+            sides[usize::from(is_held_out(index))].push(source, target);
+        }
+        let [train, valid] = sides;
+        Ok((train, valid))
+    }
+}
+
+fn source_and_target(line: &str) -> (&str, &str) {
+    line.split_once('\t').unwrap_or((line, ""))
+}
