@@ -66,6 +66,7 @@ fn main() -> io::Result<()> {
 fn works() -> Vec<Work> {
     vec![
         Work::additive(Kind::Additive, 8, [128, 128], 256),
+        Work::additive(Kind::Additive, 64, [1, 64], 256),
         Work::additive(Kind::Decoding, 64, [1, 64], 256),
         Work::dot_product(8, 128),
         Work::dot_product(2, 1024),

@@ -25,7 +25,7 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub gradient: [&'a [E]; N],
     /// Of the input's share of the gates, `[examples, steps, G, hidden_size]`; written.
     pub gates: &'a mut [E],
-    /// Of the previous output's share of the gates, as `gates`; written.
+    /// Of the previous output's share of the gates, as `gates`; written. Empty if it is that of the input's share.
     pub hidden: &'a mut [E],
     /// Of the initial states, `[examples, hidden_size]` each; written.
     pub initial_gradient: [&'a mut [E]; N],
@@ -56,7 +56,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                 });
                 let sums = &mut sums[example * G * stride..][..G * stride];
                 let gates = &mut self.gates[of_gates.clone()];
-                let hidden = &mut self.hidden[of_gates];
+                let hidden = self.hidden.get_mut(of_gates).unwrap_or_default();
                 if !is_active(example) {
                     gates.fill(E::ZERO);
                     hidden.fill(E::ZERO);
@@ -78,7 +78,9 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                         let after = load_states(simd, &after, &lanes);
                         let gradients = C::backward(simd, values, [before, after], gradient);
                         store_rows(simd, gradients.inputs, gates, size, &lanes);
-                        store_rows(simd, gradients.hidden, hidden, size, &lanes);
+                        if !hidden.is_empty() {
+                            store_rows(simd, gradients.hidden, hidden, size, &lanes);
+                        }
                         let whole = first..first + S::LANES;
                         store_rows(simd, gradients.hidden, sums, stride, &whole);
                         gradient = gradients.state;

@@ -108,7 +108,8 @@ pub struct RecurrentOutputs<'a, E> {
 pub struct RecurrentGradients<'a, E> {
     /// Of the input's share of the gates; 0 after the steps of an example.
     pub gates: &'a mut [E],
-    /// Of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example.
+    /// Of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example. For an
+    /// LSTM it is `gates` again, and may be empty.
     pub hidden: &'a mut [E],
     /// Of the state before the first step.
     pub initial: &'a mut [E],
@@ -327,7 +328,9 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         hidden,
         initial,
     } = gradients;
-    for (name, shares) in [("gates", &*gates), ("hidden share", &*hidden)] {
+    let is_written = !(C::IS_SUM && hidden.is_empty());
+    let written = is_written.then_some(("hidden share", &*hidden));
+    for (name, shares) in [("gates", &*gates)].into_iter().chain(written) {
         let name = format!("gradient of the {name}");
         check_len(OPERATION, &name, [batch, steps, G * size], shares.len());
     }
@@ -346,7 +349,8 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let rows = batch * steps;
     let examples = inputs.examples_of_task();
     let len = examples * steps * size;
-    let mut of_gates = gates.chunks_mut(G * len).zip(hidden.chunks_mut(G * len));
+    let mut of_gates = gates.chunks_mut(G * len);
+    let mut of_hidden = hidden.chunks_mut(G * len);
     let tasks = inputs
         .tasks()
         .zip(parts_of_states(initial, examples * size));
@@ -355,7 +359,6 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         .map(|(task, ((initial, lens), initial_gradient))| {
             let first = task * len;
             let part = first..(rows * size).min(first + len);
-            let (gates, hidden) = of_gates.next().unwrap_or_default();
             Backward {
                 layer: &layer,
                 lens,
@@ -363,8 +366,8 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
                 states: of_states(states, rows * size, part.clone()),
                 saved: &saved[SAVED * part.start..SAVED * part.end],
                 gradient: of_states(gradient, rows * size, part),
-                gates,
-                hidden,
+                gates: of_gates.next().unwrap_or_default(),
+                hidden: of_hidden.next().unwrap_or_default(),
                 initial_gradient,
                 cell: PhantomData::<C>,
             }

@@ -214,6 +214,18 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 passes[0] == passes[2] && passes[1] == passes[2],
                 "{case:?}, packed"
             );
+            if case.kind == Kind::Lstm {
+                // Of both shares: written once.
+                let (mut gates, mut initial) = (nan(hidden.len()), nan(inputs.initial.len()));
+                let gradients = RecurrentGradients {
+                    gates: &mut gates,
+                    hidden: &mut [],
+                    initial: &mut initial,
+                };
+                layer.backward(level, &outputs, gradients);
+                let once = [&gates, &gates, &initial].map(|of| bits(of));
+                assert!(once == passes[2], "{case:?}, one share");
+            }
             let mut before = nan(case.batch * case.steps * case.hidden_size);
             layer.outputs_before(&results.states, &mut before);
             let (rows, size) = (case.batch * case.steps, case.hidden_size);

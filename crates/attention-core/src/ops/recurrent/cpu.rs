@@ -118,7 +118,12 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     let rows = batch * steps;
     with_real!(gradient.dtype(), E => {
         let mut gates = unwritten::<E>(&inputs.gates.shape());
-        let mut hidden = unwritten::<E>(&inputs.gates.shape());
+        // An LSTM's is that of the input's share.
+        let hidden_len = match inputs.cell {
+            CellKind::Gru => rows * width,
+            CellKind::Lstm => 0,
+        };
+        let mut hidden = unwritten::<E>(&[hidden_len].into());
         let mut initial = unwritten::<E>(&inputs.initial.shape());
         let outputs = RecurrentOutputs {
             states: elements::<B, E>(&states),
@@ -137,26 +142,31 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
                 layer.outputs_before(outputs.states, before);
             }
         });
+        let gates = tensor::<B, E>(gates, inputs.gates.shape(), E::DTYPE, &inputs.gates);
+        let hidden = match inputs.cell {
+            CellKind::Gru => tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
+            CellKind::Lstm => B::float_reshape(gates.clone(), [rows, width].into()),
+        };
         let bias = of_bias.then(|| {
             let mut sums = unwritten::<E>(&[width].into());
-            column_sums(&hidden, &mut sums);
+            column_sums(elements::<B, E>(&hidden), &mut sums);
             whole::<B, E>(sums, E::DTYPE, &inputs.hidden_bias)
         });
         let weight = before.map(|before| {
             if asked.deferral == Deferral::Allowed {
                 return Gradient::Deferred(Deferred::Rows {
                     input: tensor::<B, E>(before, [rows, size], E::DTYPE, &states),
-                    gradient: tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
+                    gradient: hidden,
                 });
             }
             let mut weight = unwritten::<E>(&inputs.hidden_weight.shape());
             let before = Matrix::new(&before, [rows, size]).transposed();
-            let hidden = Matrix::new(&hidden, [rows, width]);
+            let hidden = Matrix::new(elements::<B, E>(&hidden), [rows, width]);
             product(Level::current(), before, hidden, ProductStart::Zero, &mut weight);
             whole::<B, E>(weight, E::DTYPE, &inputs.hidden_weight)
         });
         [
-            whole::<B, E>(gates, E::DTYPE, &inputs.gates),
+            Gradient::Whole(gates),
             weight.unwrap_or(Gradient::Absent),
             bias.unwrap_or(Gradient::Absent),
             whole::<B, E>(initial, E::DTYPE, &inputs.initial),
