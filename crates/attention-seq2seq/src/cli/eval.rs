@@ -36,11 +36,12 @@ impl EvalArgs {
                 });
             }
             (None, data) => {
-                let corpus = data.corpus(config.train.seed)?;
+                let mut corpus = data.corpus(config.train.seed)?;
                 if matches!(data, DataSource::Tsv { .. }) {
                     let expected = "those of training (--data evaluates others)";
                     config.check_data(corpus.checksum(), &self.model.model, expected)?;
                 }
+                corpus.forget_train();
                 corpus
             }
         };

@@ -51,7 +51,7 @@ impl Corpus {
     ///
     /// # Errors
     /// Those of [`TsvFile::pairs`], and [`Error::Config`](crate::Error::Config) if all pairs have one source, so that
-    /// none can be held out.
+    /// none can be held out, or a file has 4 GiB or more.
     pub fn of_files(
         train: &TsvFile,
         valid: Option<&TsvFile>,
@@ -73,7 +73,7 @@ impl Corpus {
     /// The pairs of a file, all to validate on.
     ///
     /// # Errors
-    /// Those of [`TsvFile::pairs`].
+    /// Those of [`TsvFile::pairs`], and [`Error::Config`](crate::Error::Config) if the file has 4 GiB or more.
     pub fn to_validate(file: &TsvFile, options: &TsvOptions) -> Result<Self> {
         Ok(Self {
             train: Side::Pairs(Vec::new()),
@@ -141,8 +141,8 @@ impl Corpus {
         self.valid.examples(vocabs)
     }
 
-    /// The pairs to validate on, a string for each token and therefore not all at once: those of one source come
-    /// together, sources in the order of their first pair.
+    /// The pairs to validate on, a string for each token and therefore some ten megabytes at a time: those of one
+    /// source come together, however many they are, and sources in the order of their first pair.
     ///
     /// ```
     /// use attention_seq2seq::{Corpus, Task};
@@ -152,7 +152,8 @@ impl Corpus {
     /// assert!(corpus.valid_chunks().flatten().eq(pairs.valid));
     /// ```
     pub fn valid_chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
-        self.valid.chunks()
+        // About 10 MB of strings.
+        self.valid.chunks(1 << 17)
     }
 
     /// All pairs, a string for each token.
@@ -202,10 +203,8 @@ impl Side {
         }
     }
 
-    /// As [`Corpus::valid_chunks`].
-    fn chunks(&self) -> impl Iterator<Item = Vec<Pair>> {
-        /// About 10 MB of strings.
-        const TOKENS: usize = 1 << 17;
+    /// As [`Corpus::valid_chunks`]. A chunk that has so many tokens has no other source after that.
+    fn chunks(&self, most: usize) -> impl Iterator<Item = Vec<Pair>> {
         let places = self.places();
         let first = first_equals(places.len(), |a, b| {
             self.compare_sources(places[a], places[b])
@@ -216,7 +215,7 @@ impl Side {
         std::iter::from_fn(move || {
             let (mut chunk, mut tokens) = (Vec::new(), 0);
             while let Some(&index) = order.get(taken) {
-                if tokens >= TOKENS && first[index as usize] == index {
+                if tokens >= most && first[index as usize] == index {
                     break;
                 }
                 let pair = self.pair(places[index as usize]);
@@ -352,6 +351,31 @@ mod tests {
         let mut corpus = Corpus::from(pairs);
         corpus.forget_train();
         assert_eq!((corpus.train_len(), corpus.valid_len()), (0, 5));
+    }
+
+    #[test]
+    fn a_chunk_has_whole_sources() {
+        let lines = "a b\tx\nc\ty\na  b\tz z\nd\tx\nc\tx\na b\ty\n";
+        let file = TsvFile::from_bytes("pairs.tsv", lines);
+        let corpus = Corpus::to_validate(&file, &options(Tokenization::Spaces)).unwrap();
+        let same = Side::Pairs(file.pairs(&options(Tokenization::Spaces)).unwrap());
+        // Of ten, four and two tokens.
+        for (most, sources) in [
+            (1, &["aaa", "cc", "d"][..]),
+            (4, &["aaa", "cc", "d"]),
+            (10, &["aaa", "ccd"]),
+            (11, &["aaacc", "d"]),
+            (14, &["aaacc", "d"]),
+            (15, &["aaaccd"]),
+        ] {
+            for side in [&corpus.valid, &same] {
+                let of_chunk = |chunk: Vec<Pair>| -> String {
+                    chunk.iter().map(|pair| pair.source[0].as_str()).collect()
+                };
+                let found: Vec<String> = side.chunks(most).map(of_chunk).collect();
+                assert_eq!(found, sources, "{most}");
+            }
+        }
     }
 
     #[test]

@@ -25,7 +25,8 @@ impl Texts {
         let bytes = file.bytes().len() + 1; // The last line of a file need not end.
         if bytes > Examples::MAX_TOKENS {
             let expected = format!("fewer than {} bytes", Examples::MAX_TOKENS);
-            return Err(Error::config("a file of pairs", &expected, bytes - 1));
+            let what = format!("the file {}", file.path().display());
+            return Err(Error::config(&what, &expected, bytes - 1));
         }
         let mut texts = Self::with_capacity(options.source_tokens, options.target_tokens, bytes);
         file.for_each_pair(options, |source, target| texts.push(source, target))?;

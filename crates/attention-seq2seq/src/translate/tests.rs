@@ -4,6 +4,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
+use crate::data::Pairs;
 use crate::device::test_device as device;
 use crate::model::Seq2SeqConfig;
 use crate::run::{DataSource, Epoch, Figures};
@@ -154,13 +155,20 @@ fn any_of_several_targets_is_right() {
         source: Chars.split(source),
         target: Chars.split(target),
     };
-    let errors = translator.errors(&[
+    let pairs = vec![
         pair("a", "xxxxx"),
         pair("b", "yy"),
         pair("a", "y"),
         pair("b", "xxxxx"),
         pair("c", "xxxy"),
-    ]);
+    ];
+    let errors = translator.errors(&pairs);
+    let train = Vec::new();
+    let corpus = Corpus::from(Pairs {
+        train,
+        valid: pairs,
+    });
+    assert_eq!(translator.valid_errors(&corpus), errors);
     assert_eq!(errors.sequences(), 3);
     assert_eq!(errors.exact_match(), 2.0 / 3.0);
     assert_eq!(errors.token_error_rate(), 2.0 / 14.0);

@@ -188,6 +188,11 @@ impl TsvFile {
         self.is_stream
     }
 
+    /// What errors name it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// All bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use attention_core::is_in_host_memory;
 use attention_seq2seq::{
-    AnyAttention, Corpus, Error, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig, Training,
-    TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
+    AnyAttention, Corpus, Error, Pair, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig,
+    Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
 use burn::train::Interrupter;
@@ -20,7 +20,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{among_threads, attend, describe, eval, is_closed_output, note, say, say_to_anyone};
 
-/// The most validation pairs on which the checkpoints are compared.
+/// The number of validation sources on which the checkpoints are compared.
 const COMPARED: usize = 1_000;
 /// The number of translations shown at the end.
 const SHOWN: usize = 8;
@@ -249,12 +249,26 @@ fn on_interrupt(interrupter: &Interrupter) {
     }
 }
 
+/// The validation pairs of so many sources.
+fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
+    let (mut pairs, mut sources) = (Vec::<Pair>::new(), 0);
+    for pair in corpus.valid_chunks().flatten() {
+        if pairs.last().is_none_or(|last| last.source != pair.source) {
+            if sources == count {
+                break;
+            }
+            sources += 1;
+        }
+        pairs.push(pair);
+    }
+    pairs
+}
+
 /// Keeps the best checkpoint as the model, and shows its translations.
 fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> Result<()> {
     let folder = run.path().display();
-    let some = corpus.valid_chunks().next().unwrap_or_default();
-    let compared = &some[..some.len().min(COMPARED)];
-    let Some(epoch) = Translator::keep_best(run, compared, device)? else {
+    let compared = first_sources(corpus, COMPARED);
+    let Some(epoch) = Translator::keep_best(run, &compared, device)? else {
         return say(format_args!(
             "stopped before the first checkpoint; nothing is left to use in {folder}"
         ));
@@ -265,7 +279,7 @@ fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> R
         ))?;
     }
     let translator = Translator::load(run, device)?;
-    let groups = group_by_source(&some);
+    let groups = group_by_source(&compared);
     let drawn = attend::draw(&translator.attend(groups[0].source))?;
     let picture = run.path().join("attention.svg");
     if drawn.fits() {
