@@ -1,8 +1,11 @@
 //! The devices that are compiled in.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use burn::tensor::{DType, Device};
 
 use crate::Array;
+use crate::panics::message;
 
 /// The devices that the tests run on, without autodiff: every compiled-in one, or those that the variable
 /// `ATTENTION_TEST_DEVICES` names (`ndarray,wgpu`).
@@ -93,6 +96,17 @@ fn run(devices: Vec<Device>, test: impl Fn(&Device)) {
     for device in devices {
         // Shown with the output of a failed test.
         eprintln!("on {device:?}");
-        test(&device);
+        let test = || {
+            test(&device);
+            // What is still to be done may read files that the test removes, and a device tells its failures to
+            // whoever comes next.
+            device.sync().expect("a device finishes its work");
+        };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(test)) {
+            // A panic in a thread of the device's own is printed among the output of the test that started the thread,
+            // and raised here without a word.
+            eprintln!("{}", message(&*payload).unwrap_or("an unknown panic"));
+            resume_unwind(payload);
+        }
     }
 }

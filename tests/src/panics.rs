@@ -1,5 +1,6 @@
 //! Panics as values.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The message with which `call` panics.
@@ -10,11 +11,12 @@ pub fn panic_message<T>(call: impl FnOnce() -> T) -> String {
     let Err(payload) = catch_unwind(AssertUnwindSafe(call)) else {
         panic!("expected a panic");
     };
-    match payload.downcast::<String>() {
-        Ok(message) => *message,
-        Err(payload) => match payload.downcast::<&'static str>() {
-            Ok(message) => message.to_string(),
-            Err(_) => panic!("a panic without a message"),
-        },
-    }
+    let message = message(&*payload);
+    message.expect("a panic with a message").to_owned()
+}
+
+/// The message of a panic, where it has one.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+    let formatted = payload.downcast_ref::<String>().map(String::as_str);
+    formatted.or_else(|| payload.downcast_ref::<&'static str>().copied())
 }

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use attention_seq2seq::{Columns, Error, RunDir, Task, TokenErrors, Tokenization, TsvFile, Vocab};
+use attention_seq2seq::{
+    Columns, Corpus, Error, RunDir, Task, TokenErrors, Tokenization, TsvFile, Vocab, split_holdout,
+};
 
 /// The readers: the first byte of an input chooses one.
 pub(crate) const READERS: usize = 4;
@@ -46,7 +48,21 @@ fn pairs(bytes: &[u8]) {
         return;
     };
     options.max_tokens = 100;
-    for pair in one_line(file.pairs(&options)).unwrap_or_default() {
+    let pairs = one_line(file.pairs(&options));
+    let corpus = one_line(Corpus::of_files(&file, None, &options, 1));
+    let split = pairs
+        .clone()
+        .and_then(|pairs| one_line(split_holdout(pairs, 0.05, 1)));
+    match (corpus, split) {
+        (Some(corpus), Some(split)) => {
+            assert_eq!(corpus.checksum(), split.checksum());
+            let chunks: usize = corpus.valid_chunks().map(|chunk| chunk.len()).sum();
+            assert_eq!(chunks, corpus.valid_len());
+            assert_eq!(corpus.into_pairs(), split);
+        }
+        (corpus, split) => assert!(corpus.is_none() && split.is_none()),
+    }
+    for pair in pairs.unwrap_or_default() {
         for tokens in [&pair.source, &pair.target] {
             assert!((1..=100).contains(&tokens.len()), "{tokens:?}");
             let whole = |token: &String| !token.is_empty() && !token.contains(char::is_control);
