@@ -16,6 +16,7 @@
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
 //! | L1, L2 | [`PRODUCT_DEPTH`], [`PRODUCT_PANEL`] | large products: 16 KiB of a panel on AVX2, all 64 on AVX-512 |
 //! | L2 | [`PRODUCT_STEPS`], [`PRODUCT_TASK_ROWS`] | large products: a task's rows are at most 192 KiB of `f32` |
+//! | L3 | [`TRANSPOSED_TILES`] | large products: the copy of a transposed left operand |
 //! | L3 | [`PRODUCT_COLUMNS`] | large products: a packed block is at most 2 MiB of `f32` |
 //! | the cores | [`PRODUCT_ROWS`], [`PRODUCT_TASKS`] | tasks of large products |
 //! | the cores | [`RECURRENT_ROWS`] | tasks of a recurrent layer |
@@ -24,7 +25,8 @@
 //! | rounding | [`SUMMED_ROWS`] | sums of columns |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | packing | [`PACKED_ROWS`] | products: it does not pay |
-//! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
+//! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TRANSPOSED_ROWS`] | small tasks |
+//! | what handing out costs | [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
 //! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
 //! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in fused attention. The gradients of the
@@ -120,6 +122,12 @@ pub(crate) const PACKED_ROWS: usize = 12;
 
 /// Steps in a block of a large product's right operand, which is packed once for all rows.
 pub(crate) const PRODUCT_STEPS: usize = 512;
+
+/// Rows in a task that transposes the left operand of a large product: two vectors of the longest.
+pub(crate) const TRANSPOSED_ROWS: usize = 32;
+
+/// Tasks whose rows of a large product's transposed left operand are there at a time: at most 3 MiB of `f32`.
+pub(crate) const TRANSPOSED_TILES: usize = 16;
 
 /// Columns in a block of a large product's right operand.
 pub(crate) const PRODUCT_COLUMNS: usize = 1024;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Buffer, Real};
+use crate::Real;
 
 /// A matrix whose rows are contiguous, or the transpose of one.
 #[derive(Clone, Copy, Debug)]
@@ -104,28 +104,6 @@ impl<'a, E: Real> Matrix<'a, E> {
         } else {
             [rows, columns]
         }
-    }
-
-    /// The elements from a place on, and how far apart they lie from row to row and from column to column: where they
-    /// are, or, of a transpose, in `scratch`.
-    #[inline(always)]
-    pub(super) fn block<'b>(
-        &'b self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        scratch: &'b mut Buffer<E>,
-    ) -> (&'b [E], [usize; 2]) {
-        if !self.is_transposed {
-            return (
-                &self.data[rows.start * self.stride + columns.start..],
-                [self.stride, 1],
-            );
-        }
-        let scratch = scratch.of_len(rows.len() * columns.len());
-        for (column, to) in columns.zip(scratch.chunks_exact_mut(rows.len().max(1))) {
-            to.copy_from_slice(&self.data[column * self.stride..][rows.clone()]);
-        }
-        (scratch, [1, rows.len()])
     }
 
     /// The rows that are contiguous, and whether they are this matrix's columns.

@@ -5,6 +5,7 @@
 //! sizes alone, and each sum is taken in one order, so that the number of threads changes no bit.
 
 mod aligned;
+mod left;
 mod matrix;
 mod pack;
 mod packing;
@@ -23,9 +24,10 @@ use crate::slices::add;
 use crate::threads::for_each;
 use crate::tiles::{
     PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS, PRODUCT_STEPS, PRODUCT_TASK_ROWS,
-    PRODUCT_TASKS, SUMMED_ROWS,
+    PRODUCT_TASKS, SUMMED_ROWS, TRANSPOSED_TILES,
 };
 use crate::{Buffer, Real};
+use left::Left;
 
 const OPERATION: &str = "product";
 
@@ -113,8 +115,12 @@ pub(crate) fn compute<E: Real>(
         return;
     }
     let tile = tile_sizes(rows, columns);
+    let left_rows = match left.lines() {
+        (_, _, true) => tile[0] * TRANSPOSED_TILES,
+        _ => rows,
+    };
     let packed = packing.map(|packing| packing.of_matrix(level, right));
-    let mut buffer = Aligned::default();
+    let (mut left_buffer, mut buffer) = (Buffer::default(), Aligned::default());
     let mut whole = Block::new(out, [rows, columns], columns);
     for (index, [of_steps, of_columns]) in blocks(steps, columns).enumerate() {
         let block = [of_steps.clone(), of_columns.clone()];
@@ -128,19 +134,23 @@ pub(crate) fn compute<E: Real>(
             ProductStart::Row(row) => Start::Row(&row[of_columns.clone()]),
             ProductStart::Sum => Start::Sum,
         };
-        let tiles = whole.part(0..rows, of_columns).tiles(tile);
-        for_each(tiles.into_iter(), |([first_row, first_column], out)| {
-            let task = Task {
-                left,
-                first_row,
-                steps: of_steps.clone(),
-                panels,
-                first_column,
-                start,
-                out,
-            };
-            E::dispatch(level, task);
-        });
+        for of_rows in parts(0..rows, left_rows) {
+            let left = left.rows(of_rows.clone());
+            let left = Left::new(level, left, of_steps.clone(), &mut left_buffer);
+            let tiles = whole.part(of_rows, of_columns.clone()).tiles(tile);
+            for_each(tiles.into_iter(), |([first_row, first_column], out)| {
+                let task = Task {
+                    left,
+                    first_row,
+                    steps: of_steps.len(),
+                    panels,
+                    first_column,
+                    start,
+                    out,
+                };
+                E::dispatch(level, task);
+            });
+        }
     }
 }
 
@@ -171,10 +181,10 @@ fn parts(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>>
 
 /// The product of some rows with some columns of a packed block.
 struct Task<'a, E> {
-    left: Matrix<'a, E>,
+    /// The steps of the packed block.
+    left: Left<'a, E>,
     first_row: usize,
-    /// Those of the packed block.
-    steps: Range<usize>,
+    steps: usize,
     panels: Panels<'a, E>,
     /// The first of the packed block's columns: one where a panel begins.
     first_column: usize,
@@ -189,15 +199,11 @@ impl<E: Real> Job<E> for Task<'_, E> {
     #[inline(always)]
     fn run<S: Simd<E>>(mut self, simd: S) {
         let [row_count, column_count] = self.out.sizes();
-        let rows = self.first_row..self.first_row + row_count;
         let first_panel = self.first_column / PRODUCT_PANEL;
-        let mut columns_of_left = Buffer::default();
         let mut edge = Vec::new();
-        let (left, left_strides) = self
-            .left
-            .block(rows, self.steps.clone(), &mut columns_of_left);
+        let (left, left_strides) = self.left.from_row(self.first_row);
         for (index, columns) in parts(0..column_count, PRODUCT_PANEL).enumerate() {
-            for steps in parts(0..self.steps.len(), PRODUCT_DEPTH) {
+            for steps in parts(0..self.steps, PRODUCT_DEPTH) {
                 let (right, right_stride) = self.panels.panel(first_panel + index, steps.start);
                 let left = &left[steps.start * left_strides[1]..];
                 let start = match self.start {

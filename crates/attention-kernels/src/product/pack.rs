@@ -157,21 +157,38 @@ impl<E: Real> Job<E> for PackPanel<'_, E> {
             }
             return;
         }
-        for first in (0..count).step_by(S::LANES) {
-            let lanes = S::LANES.min(count - first);
-            let from = &data[(columns.start + first) * stride + steps.start..];
-            let mut step = 0;
-            if lanes == S::LANES {
-                while step + S::LANES <= steps.len() {
-                    let to = &mut to[step * PRODUCT_PANEL + first..];
-                    simd.transpose(&from[step..], stride, to, PRODUCT_PANEL);
-                    step += S::LANES;
-                }
+        let from = &data[columns.start * stride + steps.start..];
+        transpose(
+            simd,
+            (from, stride),
+            [count, steps.len()],
+            (to, PRODUCT_PANEL),
+        );
+    }
+}
+
+/// `to[c, r] = from[r, c]`, for `r` and `c` below these sizes; both with the elements from one row to the next.
+#[inline(always)]
+pub(super) fn transpose<E: Real, S: Simd<E>>(
+    simd: S,
+    (from, from_stride): (&[E], usize),
+    [rows, columns]: [usize; 2],
+    (to, to_stride): (&mut [E], usize),
+) {
+    for first in (0..rows).step_by(S::LANES) {
+        let lanes = S::LANES.min(rows - first);
+        let from = &from[first * from_stride..];
+        let mut column = 0;
+        if lanes == S::LANES {
+            while column + S::LANES <= columns {
+                let to = &mut to[column * to_stride + first..];
+                simd.transpose(&from[column..], from_stride, to, to_stride);
+                column += S::LANES;
             }
-            for step in step..steps.len() {
-                for lane in 0..lanes {
-                    to[step * PRODUCT_PANEL + first + lane] = from[lane * stride + step];
-                }
+        }
+        for column in column..columns {
+            for lane in 0..lanes {
+                to[column * to_stride + first + lane] = from[lane * from_stride + column];
             }
         }
     }
