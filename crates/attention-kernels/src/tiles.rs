@@ -126,7 +126,8 @@ pub(crate) const PRODUCT_STEPS: usize = 512;
 /// Rows in a task that transposes the left operand of a large product: two vectors of the longest.
 pub(crate) const TRANSPOSED_ROWS: usize = 32;
 
-/// Tasks whose rows of a large product's transposed left operand are there at a time: at most 3 MiB of `f32`.
+/// Tiles of a task's rows whose copy of a large product's transposed left operand is there at a time: at most 3 MiB of
+/// `f32`. More tiles are multiplied after these, so that no more tasks are handed out at once.
 pub(crate) const TRANSPOSED_TILES: usize = 16;
 
 /// Columns in a block of a large product's right operand.

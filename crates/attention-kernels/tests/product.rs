@@ -143,7 +143,7 @@ fn check(sizes: [usize; 3]) {
                 };
                 let terms = (sizes[1] as f64).sqrt() + 1.0;
                 let error = run::<f32>(level, case).1;
-                assert!(error <= 2e-6 * terms, "{level:?} {case:?}: {error:e}");
+                assert!(error <= 3e-6 * terms, "{level:?} {case:?}: {error:e}");
                 let error = run::<f64>(level, case).1;
                 assert!(error <= 1e-14 * terms, "{level:?} {case:?}: {error:e}");
             }
@@ -156,8 +156,9 @@ fn rows_around_a_register_block_and_a_task() {
     for rows in [1, 5, 6, 7, 11, 12, 13, 25, 95, 96, 97, 193] {
         check([rows, 9, 17]);
     }
+    check([35, 18, 17]); // whole vectors of both, and more, to transpose
     if !cfg!(miri) {
-        check([1600, 9, 17]); // more than what is transposed at a time
+        check([1600, 530, 17]); // more than what is transposed at a time
     }
 }
 

@@ -52,7 +52,7 @@ impl<'a, E: Real> Left<'a, E> {
 
     /// The elements from a row on, and how far apart they lie from row to row and from step to step.
     #[inline(always)]
-    pub(super) fn from_row(&self, row: usize) -> (&'a [E], [usize; 2]) {
+    pub(super) fn rows_from(&self, row: usize) -> (&'a [E], [usize; 2]) {
         (&self.data[row * self.stride..], [self.stride, 1])
     }
 }

@@ -1,8 +1,9 @@
 //! Products of matrices that are larger than a cache, those of linear layers and of their gradients.
 //!
 //! The right operand is packed into panels, a block of [`PRODUCT_STEPS`] rows and [`PRODUCT_COLUMNS`] columns at a
-//! time, and tasks multiply some of its columns with some rows of the left one each. What a task takes depends on the
-//! sizes alone, and each sum is taken in one order, so that the number of threads changes no bit.
+//! time, and tasks multiply some of its columns with some rows of the left one each, which is copied if it is a
+//! transpose. What a task takes depends on the sizes alone, and each sum is taken in one order, so that the number of
+//! threads changes no bit.
 
 mod aligned;
 mod left;
@@ -183,6 +184,7 @@ fn parts(range: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>>
 struct Task<'a, E> {
     /// The steps of the packed block.
     left: Left<'a, E>,
+    /// Of the left operand's.
     first_row: usize,
     steps: usize,
     panels: Panels<'a, E>,
@@ -201,7 +203,7 @@ impl<E: Real> Job<E> for Task<'_, E> {
         let [row_count, column_count] = self.out.sizes();
         let first_panel = self.first_column / PRODUCT_PANEL;
         let mut edge = Vec::new();
-        let (left, left_strides) = self.left.from_row(self.first_row);
+        let (left, left_strides) = self.left.rows_from(self.first_row);
         for (index, columns) in parts(0..column_count, PRODUCT_PANEL).enumerate() {
             for steps in parts(0..self.steps, PRODUCT_DEPTH) {
                 let (right, right_stride) = self.panels.panel(first_panel + index, steps.start);

@@ -1,4 +1,4 @@
-//! The right operand of a product, in the order in which the products read it.
+//! The right operand of a product, in the order in which the products read it, and the transposition of either.
 
 use std::ops::Range;
 

@@ -13,7 +13,8 @@ pub(crate) const READERS: usize = 4;
 /// Reads the bytes after the first with the reader that the first one chooses. `folder` is used for files.
 ///
 /// # Panics
-/// If a reader panics, an error has more than one line, or what was read cannot be used.
+/// If a reader panics, an error has more than one line, what was read cannot be used, or a corpus has other pairs than
+/// those that were read.
 pub(crate) fn check_bytes(bytes: &[u8], folder: &Path) {
     let Some((&reader, bytes)) = bytes.split_first() else {
         return;
