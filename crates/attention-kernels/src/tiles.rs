@@ -156,4 +156,4 @@ pub(crate) const SCATTER_TASKS: usize = 16;
 
 /// The fewest and the most examples in a task of a recurrent layer. More read the packed weights less often, fewer
 /// leave more tasks: each thread has as many, within these bounds.
-pub(crate) const RECURRENT_ROWS: [usize; 2] = [8, 32];
+pub(crate) const RECURRENT_ROWS: [usize; 2] = [8, 64];

@@ -20,8 +20,8 @@ use std::ops::Range;
 use crate::checks::check_len;
 use crate::product::Aligned;
 use crate::slices::equal_parts;
-use crate::threads::for_each;
-use crate::tiles::RECURRENT_ROWS;
+use crate::threads::{for_each, for_each_with};
+use crate::tiles::{RECURRENT_ROWS, TASK_ELEMENTS};
 use crate::{Level, Packing, Real};
 use backward::Backward;
 use cell::{Cell, SAVED};
@@ -211,15 +211,22 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
         let inner = (steps - 1) * size;
         let outputs = before.chunks_exact_mut(steps * size);
         let outputs = outputs.zip(states.chunks_exact(steps * size));
-        for ((before, after), initial) in outputs.zip(self.initial.chunks_exact(size)) {
-            if self.is_reversed {
-                before[..inner].copy_from_slice(&after[size..]);
-                before[inner..].copy_from_slice(initial);
-            } else {
-                before[..size].copy_from_slice(initial);
-                before[size..].copy_from_slice(&after[..inner]);
-            }
-        }
+        let outputs = outputs.zip(self.initial.chunks_exact(size));
+        let least = TASK_ELEMENTS.div_ceil(steps * size);
+        for_each_with(
+            outputs,
+            least,
+            || (),
+            |(), ((before, after), initial)| {
+                if self.is_reversed {
+                    before[..inner].copy_from_slice(&after[size..]);
+                    before[inner..].copy_from_slice(initial);
+                } else {
+                    before[..size].copy_from_slice(initial);
+                    before[size..].copy_from_slice(&after[..inner]);
+                }
+            },
+        );
     }
 
     /// The initial states and the lengths of the examples of each task.

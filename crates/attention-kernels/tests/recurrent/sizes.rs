@@ -31,10 +31,10 @@ fn every_hidden_size_around_a_vector_and_a_panel() {
 
 #[test]
 fn every_batch_around_a_task() {
-    // On two threads a task has between 8 and 32 examples.
+    // On two threads a task has between 8 and 64 examples.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
     let pool = pool.unwrap();
-    for batch in [1, 2, 8, 9, 15, 16, 17, 32, 33, 65] {
+    for batch in [1, 2, 8, 9, 15, 16, 17, 64, 65, 129] {
         let case = Case {
             batch,
             ..Case::SMALL

@@ -10,7 +10,7 @@ fn bits_do_not_depend_on_the_threads() {
         return;
     }
     let case = Case {
-        batch: 37,
+        batch: 117,
         steps: 9,
         hidden_size: 70,
         ..Case::SMALL
