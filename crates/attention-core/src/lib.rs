@@ -71,7 +71,7 @@ pub use stateful::{
 
 pub use embedding_table::EmbeddingTable;
 pub use linear::{PackedLinear, linear};
-pub use ops::cross_entropy;
+pub use ops::{cross_entropy, cross_entropy_of_parts};
 
 pub use attention_kernels::release_memory;
 pub use device_limits::{DeviceLimits, device_limits};

@@ -20,12 +20,15 @@ const OPERATION: &str = "cross-entropy";
 ///
 /// PyTorch: `F.cross_entropy(F.linear(input, weight.T, bias), targets)`, where all factors are `1 / rows`.
 ///
+/// The features of a row may come in several parts of the same size: the first of all rows, then the second of all
+/// rows, and so on.
+///
 /// # Shapes
-/// - input `[rows, in]`, weight `[in, classes]`, bias `[classes]`
+/// - input `[parts * rows, size]`, weight `[parts * size, classes]`, bias `[classes]`
 /// - targets, factors `[rows]`
 #[derive(Clone, Copy, Debug)]
 pub struct CrossEntropyInputs<'a, E> {
-    /// The features of each row.
+    /// The features of each row, part by part.
     pub input: Matrix<'a, E>,
     /// The weight of the layer.
     pub weight: Matrix<'a, E>,
@@ -63,24 +66,29 @@ impl<E: Real> CrossEntropyInputs<'_, E> {
         E::cross_entropy(self, level, predictions, gradients)
     }
 
-    /// Rows, size and classes.
+    /// Rows, parts of their features, the size of a part, and classes.
     ///
     /// # Panics
     /// If the shapes do not fit together, or a target is no class.
-    fn check(&self) -> [usize; 3] {
-        let ([rows, size], [_, classes]) = (self.input.sizes(), self.weight.sizes());
-        check_shape(OPERATION, "weight", [size, classes], self.weight.sizes());
+    fn check(&self) -> [usize; 4] {
+        let ([input_rows, size], [weight_rows, classes]) =
+            (self.input.sizes(), self.weight.sizes());
+        let rows = self.targets.len();
+        let parts = weight_rows.checked_div(size).unwrap_or(1).max(1);
+        let shape = [parts * size, classes];
+        check_shape(OPERATION, "weight", shape, self.weight.sizes());
+        let shape = [parts * rows, size];
+        check_shape(OPERATION, "input", shape, [input_rows, size]);
         if let Some(bias) = self.bias {
             check_len(OPERATION, "bias", [classes], bias.len());
         }
-        check_len(OPERATION, "targets", [rows], self.targets.len());
         check_len(OPERATION, "factors", [rows], self.factors.len());
         let greatest = self.targets.iter().copied().max().unwrap_or(0);
         assert!(
             rows == 0 || greatest < classes,
             "{OPERATION}: targets expected below {classes}, got {greatest}"
         );
-        [rows, size, classes]
+        [rows, parts, size, classes]
     }
 }
 
@@ -90,7 +98,7 @@ pub(crate) fn compute<E: Real>(
     predictions: &mut [usize],
     mut gradients: Option<CrossEntropyGradients<E>>,
 ) -> f64 {
-    let [rows, size, classes] = inputs.check();
+    let [rows, parts, size, classes] = inputs.check();
     check_len(OPERATION, "predictions", [rows], predictions.len());
     if let Some(gradients) = &mut gradients {
         let CrossEntropyGradients {
@@ -101,13 +109,13 @@ pub(crate) fn compute<E: Real>(
         check_len(
             OPERATION,
             "gradient of the input",
-            [rows, size],
+            [parts * rows, size],
             input.len(),
         );
         check_len(
             OPERATION,
             "gradient of the weight",
-            [size, classes],
+            [parts * size, classes],
             weight.len(),
         );
         weight.fill(E::ZERO);
@@ -119,44 +127,59 @@ pub(crate) fn compute<E: Real>(
     if rows == 0 {
         return 0.0;
     }
-    let rows_of_part = (CROSS_ENTROPY_LOGITS / classes)
+    let rows_at_once = (CROSS_ENTROPY_LOGITS / classes)
         .max(CROSS_ENTROPY_ROWS)
         .min(rows);
-    let mut logits = Buffer::for_overwrite(rows_of_part * classes);
+    let mut logits = Buffer::for_overwrite(rows_at_once * classes);
     let mut losses = vec![0.0; rows];
-    let packings = [Packing::default(), Packing::default()];
-    let start = match inputs.bias {
+    let parts: Vec<_> = (0..parts)
+        .map(|index| Part {
+            input: inputs.input.rows(index * rows..(index + 1) * rows),
+            weight: inputs.weight.rows(index * size..(index + 1) * size),
+            packings: [Packing::default(), Packing::default()],
+        })
+        .collect();
+    let bias = match inputs.bias {
         Some(bias) => ProductStart::Row(bias),
         None => ProductStart::Zero,
     };
-    for first in (0..rows).step_by(rows_of_part) {
-        let part = first..rows.min(first + rows_of_part);
-        let logits = &mut logits[..part.len() * classes];
-        let input = inputs.input.rows(part.clone());
-        product_packed(level, input, (inputs.weight, &packings[0]), start, logits);
-        let predictions = &mut predictions[part.clone()];
+    for first in (0..rows).step_by(rows_at_once) {
+        let of_rows = first..rows.min(first + rows_at_once);
+        let logits = &mut logits[..of_rows.len() * classes];
+        let mut start = bias;
+        for part in &parts {
+            let input = part.input.rows(of_rows.clone());
+            product_packed(
+                level,
+                input,
+                (part.weight, &part.packings[0]),
+                start,
+                logits,
+            );
+            start = ProductStart::Sum;
+        }
+        let predictions = &mut predictions[of_rows.clone()];
         of_logits(
             inputs,
             level,
-            part.clone(),
+            of_rows.clone(),
             logits,
             predictions,
-            &mut losses[part.clone()],
+            &mut losses[of_rows.clone()],
         );
         let Some(gradients) = &mut gradients else {
             continue;
         };
-        let of_logits = Matrix::new(logits, [part.len(), classes]);
-        let transposed = (inputs.weight.transposed(), &packings[1]);
-        let of_input = &mut gradients.input[part.start * size..part.end * size];
-        product_packed(level, of_logits, transposed, ProductStart::Zero, of_input);
-        product(
-            level,
-            input.transposed(),
-            of_logits,
-            ProductStart::Sum,
-            gradients.weight,
-        );
+        let of_logits = Matrix::new(logits, [of_rows.len(), classes]);
+        let inputs = gradients.input.chunks_exact_mut((rows * size).max(1));
+        let weights = gradients.weight.chunks_exact_mut((size * classes).max(1));
+        for ((part, of_input), of_weight) in parts.iter().zip(inputs).zip(weights) {
+            let transposed = (part.weight.transposed(), &part.packings[1]);
+            let of_input = &mut of_input[of_rows.start * size..of_rows.end * size];
+            product_packed(level, of_logits, transposed, ProductStart::Zero, of_input);
+            let input = part.input.rows(of_rows.clone()).transposed();
+            product(level, input, of_logits, ProductStart::Sum, of_weight);
+        }
         if let Some(bias) = &mut gradients.bias {
             let mut sums = Buffer::for_overwrite(classes);
             column_sums(logits, &mut sums);
@@ -164,6 +187,16 @@ pub(crate) fn compute<E: Real>(
         }
     }
     losses.iter().sum()
+}
+
+/// A part of the features of all rows, and what they are multiplied with.
+struct Part<'a, E> {
+    /// `[rows, size]`
+    input: Matrix<'a, E>,
+    /// `[size, classes]`
+    weight: Matrix<'a, E>,
+    /// Of the weight, and of its transpose.
+    packings: [Packing<E>; 2],
 }
 
 /// The losses and predictions of some rows, and the gradients of their logits in the place of these.

@@ -9,7 +9,10 @@ use random::Random;
 #[derive(Clone, Copy, Debug)]
 struct Case {
     rows: usize,
+    /// Of all parts together.
     size: usize,
+    /// In how many parts the features of a row come.
+    parts: usize,
     classes: usize,
     has_bias: bool,
     /// What logits are multiplied with.
@@ -63,6 +66,12 @@ impl Case {
         }
     }
 
+    /// Where a feature of a row is.
+    fn place(&self, row: usize, feature: usize) -> usize {
+        let size = self.size / self.parts;
+        (feature / size * self.rows + row) * size + feature % size
+    }
+
     /// By plain loops.
     fn expected(&self, inputs: &Inputs<f64>) -> Results<f64> {
         let Self {
@@ -81,7 +90,7 @@ impl Case {
         for row in 0..rows {
             let logit = |class: usize| {
                 let products = (0..size)
-                    .map(|n| inputs.input[row * size + n] * inputs.weight[n * classes + class]);
+                    .map(|n| inputs.input[self.place(row, n)] * inputs.weight[n * classes + class]);
                 products.sum::<f64>()
                     + if self.has_bias {
                         inputs.bias[class]
@@ -101,7 +110,7 @@ impl Case {
                 let gradient = factor * (probability - hit);
                 results.bias[class] += gradient;
                 for n in 0..size {
-                    let (x, w) = (row * size + n, n * classes + class);
+                    let (x, w) = (self.place(row, n), n * classes + class);
                     results.input[x] += gradient * inputs.weight[w];
                     results.weight[w] += gradient * inputs.input[x];
                 }
@@ -113,7 +122,10 @@ impl Case {
 
 fn view<'a, E: Real>(case: &Case, inputs: &'a Inputs<E>) -> CrossEntropyInputs<'a, E> {
     CrossEntropyInputs {
-        input: Matrix::new(&inputs.input, [case.rows, case.size]),
+        input: Matrix::new(
+            &inputs.input,
+            [case.parts * case.rows, case.size / case.parts],
+        ),
         weight: Matrix::new(&inputs.weight, [case.size, case.classes]),
         bias: case.has_bias.then_some(&inputs.bias),
         targets: &inputs.targets,
@@ -182,6 +194,7 @@ fn check<E: Real>(case: Case, tolerance: f64) {
 const CASE: Case = Case {
     rows: 21,
     size: 13,
+    parts: 1,
     classes: 37,
     has_bias: true,
     spread: 2.0,
@@ -210,16 +223,36 @@ fn the_loss_and_its_gradients() {
     }
 }
 
+#[test]
+fn features_in_parts() {
+    for (rows, size, parts) in [(1, 2, 2), (21, 14, 2), (21, 15, 3), (200, 130, 2)] {
+        for has_bias in [true, false] {
+            let case = Case {
+                rows,
+                size,
+                parts,
+                has_bias,
+                ..CASE
+            };
+            check::<f32>(case, 2e-6);
+            check::<f64>(case, 1e-13);
+        }
+    }
+}
+
 /// More rows than are taken at a time.
 #[test]
 fn many_rows() {
-    let case = Case {
-        rows: 450,
-        size: 3,
-        classes: 11_000,
-        ..CASE
-    };
-    check::<f64>(case, 1e-12);
+    for (size, parts) in [(3, 1), (4, 2)] {
+        let case = Case {
+            rows: 450,
+            size,
+            parts,
+            classes: 11_000,
+            ..CASE
+        };
+        check::<f64>(case, 1e-12);
+    }
 }
 
 #[test]
@@ -251,6 +284,7 @@ fn threads_change_no_bit() {
     let case = Case {
         rows: 450,
         size: 40,
+        parts: 2,
         classes: 5_000,
         ..CASE
     };
@@ -293,4 +327,21 @@ fn factors_of_another_number_of_rows_are_refused() {
     let mut inputs = CASE.inputs::<f32>();
     inputs.factors.pop();
     run(Level::current(), &CASE, &inputs);
+}
+
+#[test]
+#[should_panic(expected = "cross-entropy: input expected [42, 7], got [21, 7]")]
+fn a_part_that_is_missing_is_refused() {
+    let case = Case {
+        size: 14,
+        parts: 2,
+        ..CASE
+    };
+    let inputs = case.inputs::<f32>();
+    let input = Matrix::new(&inputs.input[..21 * 7], [21, 7]);
+    let view = CrossEntropyInputs {
+        input,
+        ..view(&case, &inputs)
+    };
+    view.compute(Level::current(), &mut [0; 21], None);
 }

@@ -1,6 +1,6 @@
 //! The linear layer with its loss against Burn's own operations.
 
-use attention_core::cross_entropy;
+use attention_core::{cross_entropy, cross_entropy_of_parts};
 use attention_tests::{Array, assert_close, device, panic_message};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Device, Int, Tensor};
@@ -79,6 +79,42 @@ fn it_is_the_loss_of_the_logits_and_its_gradients() {
     });
 }
 
+/// As if they were side by side.
+#[test]
+fn features_in_parts() {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            let parts = leaf(1, [2, ROWS, 7], device, dtype);
+            let weight = leaf(2, [14, 37], device, dtype);
+            let bias = leaf(3, [37], device, dtype);
+            let run = |is_in_parts: bool| {
+                let (targets, factors) = (targets(37, device), factors(device, dtype));
+                let (weight_now, bias_now) = (weight.clone(), Some(bias.clone()));
+                let (loss, predictions) = if is_in_parts {
+                    let parts = parts.clone();
+                    cross_entropy_of_parts(parts, weight_now, bias_now, targets, factors)
+                } else {
+                    let part = |n| parts.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
+                    let input = Tensor::cat(vec![part(0), part(1)], 1);
+                    cross_entropy(input, weight_now, bias_now, targets, factors)
+                };
+                let gradients = (loss.clone() * 3.0).backward();
+                [
+                    Array::read(loss),
+                    Array::read(predictions.float()),
+                    Array::read(parts.grad(&gradients).unwrap()),
+                    Array::read(weight.grad(&gradients).unwrap()),
+                    Array::read(bias.grad(&gradients).unwrap()),
+                ]
+            };
+            let tolerance = 32.0 * device::epsilon(dtype);
+            for (got, expected) in run(true).iter().zip(&run(false)) {
+                assert_close(&format!("{dtype:?}"), got, expected, tolerance);
+            }
+        }
+    });
+}
+
 /// Frozen parameters get no gradient, and without any the loss is the same.
 #[test]
 fn of_constants() {
@@ -142,6 +178,17 @@ fn what_does_not_fit_is_refused() {
     };
     let message = run([ROWS, 4], [5, 3], ROWS);
     assert!(message.contains("input expected [rows, 5]"), "{message}");
+    let message = panic_message(|| {
+        let (parts, factors) = (
+            Tensor::<3>::zeros([3, ROWS, 2], device),
+            Tensor::ones([ROWS], device),
+        );
+        cross_entropy_of_parts(parts, zeros([5, 3]), None, targets(3, device), factors);
+    });
+    assert!(
+        message.contains("parts times size 5, and some classes, got [3, 23, 2] and 3"),
+        "{message}"
+    );
     let message = run([ROWS, 5], [5, 3], 2);
     assert!(
         message.contains("factors expected [23], got [2]"),

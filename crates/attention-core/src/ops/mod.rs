@@ -46,7 +46,7 @@ pub use additive_score::additive_score;
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
 pub use backends::is_in_host_memory;
-pub use cross_entropy::cross_entropy;
+pub use cross_entropy::{cross_entropy, cross_entropy_of_parts};
 pub(crate) use deferred_gradients::SharedTensor;
 pub use dot_product_attention::dot_product_attention;
 pub use dot_product_score::dot_product_score;

@@ -4,7 +4,7 @@ use attention_core::recurrent::{
     CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
 };
 use attention_core::{
-    EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy, linear,
+    EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy_of_parts, linear,
 };
 use burn::config::Config;
 use burn::module::Module;
@@ -112,10 +112,23 @@ pub(crate) struct DecoderState<A: StatefulAttention> {
     attention: A::State,
 }
 
+/// The features that predict a token, `[rows, hidden_size]` each.
+pub(crate) struct Features {
+    pub state: Tensor<2>,
+    pub context: Tensor<2>,
+}
+
+impl Features {
+    /// Side by side, `[rows, 2 * hidden_size]`.
+    fn joined(self) -> Tensor<2> {
+        Tensor::cat(vec![self.state, self.context], 1)
+    }
+}
+
 /// The result of a step.
 pub(crate) struct Step<A: StatefulAttention> {
-    /// The state and context that predict the token, `[batch, 2 * hidden_size]`.
-    pub features: Tensor<2>,
+    /// The features that predict the token.
+    pub features: Features,
     /// The attention weights, `[batch, source tokens]`, if asked for.
     pub weights: Option<Tensor<2>>,
     /// The state for the next step.
@@ -169,28 +182,38 @@ impl<A: StatefulAttention> Decoder<A> {
     }
 
     /// The sum of the cross-entropy of `targets` times their `factors`, `[1]`, and the most likely tokens, `[rows]`,
-    /// from the features of steps, `[rows, 2 * hidden_size]`: the logits of all of them are never there at once.
+    /// from the features of steps: the logits of all of them are never there at once.
     pub(crate) fn loss(
         &self,
-        features: Tensor<2>,
+        features: Vec<Features>,
         targets: Tensor<1, Int>,
         factors: Tensor<1>,
     ) -> (Tensor<1>, Tensor<1, Int>) {
         let bias = self.output.bias.as_ref().map(|bias| bias.val());
-        let features = self.dropout.forward(features);
-        cross_entropy(features, self.output.weight.val(), bias, targets, factors)
+        // Each is copied once: the states of all steps, and after them the contexts.
+        let [rows] = targets.dims();
+        let (states, contexts): (Vec<_>, Vec<_>) = features
+            .into_iter()
+            .map(|features| (features.state, features.context))
+            .unzip();
+        let features = Tensor::cat(states.into_iter().chain(contexts).collect(), 0);
+        let [_, size] = features.dims();
+        let features = self.dropout.forward(features).reshape([2, rows, size]);
+        cross_entropy_of_parts(features, self.output.weight.val(), bias, targets, factors)
     }
 
-    /// The logits of the next token, `[batch, vocab_size]`, from the features of [`Step`].
-    pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
-        apply(&self.output, self.dropout.forward(features))
+    /// The logits of the next tokens, `[rows, vocab_size]`, from the features of steps.
+    pub(crate) fn logits(&self, features: Vec<Features>) -> Tensor<2> {
+        let features = features.into_iter().map(Features::joined);
+        let features = self.dropout.forward(Tensor::cat(features.collect(), 0));
+        apply(&self.output, features)
     }
 }
 
 impl<A: StatefulAttention> DecoderPass<'_, A> {
     /// As [`Decoder::logits`], for one step after the other.
-    pub(crate) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
-        let features = self.decoder.dropout.forward(features);
+    pub(crate) fn logits(&self, features: Features) -> Tensor<2> {
+        let features = self.decoder.dropout.forward(features.joined());
         self.output.forward(features)
     }
 
@@ -227,7 +250,10 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
             below = state.hidden.clone();
         }
         Step {
-            features: Tensor::cat(vec![states[top].hidden.clone(), context], 1),
+            features: Features {
+                state: states[top].hidden.clone(),
+                context,
+            },
             weights,
             state: DecoderState {
                 layers: states,

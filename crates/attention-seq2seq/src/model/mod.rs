@@ -16,7 +16,7 @@ use burn::tensor::{DType, Int, Tensor};
 use crate::batch::{Batch, Source};
 use crate::vocab::Vocab;
 
-use decoder::DecoderState;
+use decoder::{DecoderState, Features};
 
 /// An encoder and a decoder with attention between them, generic over the attention.
 ///
@@ -99,7 +99,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         let targets = targets.reshape([steps * examples]);
         let is_token = targets.clone().equal_scalar(Vocab::PAD).bool_not();
         // Not in half precision, in which the share of a token would be rounded.
-        let dtype = match features.dtype() {
+        let dtype = match self.decoder.output.weight.dtype() {
             DType::F64 => DType::F64,
             _ => DType::F32,
         };
@@ -118,12 +118,11 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         }
     }
 
-    /// The features that predict each target token, `[target tokens * batch, 2 * hidden_size]`, those of one step after
-    /// those of the step before, and the attention's penalty.
-    fn features(&self, batch: &Batch) -> (Tensor<2>, Option<Tensor<1>>) {
+    /// The features that predict the target tokens of each step, and the attention's penalty.
+    fn features(&self, batch: &Batch) -> (Vec<Features>, Option<Tensor<1>>) {
         let Encoding { memory, mut state } = self.encode(&batch.source);
         let pass = self.decoder.pass(&memory, batch.target_len());
-        let mut features: Vec<Tensor<2>> = Vec::with_capacity(batch.target_len());
+        let mut features = Vec::with_capacity(batch.target_len());
         let mut penalties: Vec<Tensor<1>> = Vec::new();
         for position in 0..batch.target_len() {
             let step = pass.step(batch.previous_token(position), state, false);
@@ -142,7 +141,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
             let penalties: Tensor<2> = Tensor::stack(penalties, 1);
             penalties.gather(1, last).squeeze_dim::<1>(1)
         });
-        (Tensor::cat(features, 0), penalty)
+        (features, penalty)
     }
 
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has

@@ -14,9 +14,17 @@ pub(in crate::ops) fn composed<B: Backend>(inputs: CrossEntropyInputs<B>) -> Flo
         targets,
         factors,
     } = inputs;
-    let [rows, _] = input.shape().dims();
+    let ([input_rows, size], [rows]) = (input.shape().dims(), targets.shape().dims());
     let dtype = input.dtype();
     let settings = get_device_settings::<B>(&input.device());
+    let parts = input_rows / rows;
+    let input = if parts == 1 {
+        input
+    } else {
+        let input = B::float_reshape(input, [parts, rows, size].into());
+        let input = B::float_swap_dims(input, 0, 1);
+        B::float_reshape(input, [rows, parts * size].into())
+    };
     let logits = B::linear(input, weight, bias.into_option());
     let [_, classes] = logits.shape().dims();
     let constant = B::float_detach(logits.clone());

@@ -58,7 +58,7 @@ fn run<B: CpuBackend, E: CpuReal>(
     inputs: &CrossEntropyInputs<B>,
     gradients: Option<CrossEntropyGradients<E>>,
 ) -> FloatTensor<B> {
-    let [rows, _] = inputs.input.shape().dims();
+    let [rows] = inputs.targets.shape().dims();
     let ones;
     let factors = match inputs.factors.as_option() {
         Some(factors) => elements::<B, E>(factors),

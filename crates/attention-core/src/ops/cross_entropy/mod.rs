@@ -18,9 +18,9 @@ use crate::linear::whole;
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct CrossEntropyInputs<B: Backend> {
-    /// `[rows, in]`
+    /// The features of all rows, part by part: `[parts * rows, size]`
     pub input: FloatTensor<B>,
-    /// `[in, classes]`
+    /// `[parts * size, classes]`
     pub weight: FloatTensor<B>,
     /// `[classes]`
     #[extension_type]
@@ -94,6 +94,61 @@ pub fn cross_entropy(
         "cross-entropy: input expected [rows, {from}] and some classes, got {:?} and {classes}",
         input.dims()
     );
+    of_rows(input, rows, weight, bias, targets, factors)
+}
+
+/// [`cross_entropy`] of features that come in parts, `Tensor::cat(parts, 1)`, without putting them side by side: as the
+/// states and the contexts of a decoder.
+///
+/// ```
+/// use attention_core::cross_entropy_of_parts;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let output = LinearConfig::new(5 + 5, 100).with_bias(false).init(&device);
+/// let (states, contexts) = (Tensor::<2>::ones([3, 5], &device), Tensor::zeros([3, 5], &device));
+/// let parts = Tensor::stack(vec![states, contexts], 0);
+/// let targets = Tensor::from_ints([4, 99, 0], &device);
+/// let factors = Tensor::ones([3], &device);
+/// let (loss, _) = cross_entropy_of_parts(parts, output.weight.val(), None, targets, factors);
+/// assert_eq!(loss.dims(), [1]);
+/// ```
+///
+/// # Shapes
+/// - parts `[parts, rows, size]`, weight `[parts * size, classes]`, bias `[classes]`
+/// - targets, factors `[rows]`
+///
+/// # Panics
+/// As [`cross_entropy`].
+pub fn cross_entropy_of_parts(
+    parts: Tensor<3>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    targets: Tensor<1, Int>,
+    factors: Tensor<1>,
+) -> (Tensor<1>, Tensor<1, Int>) {
+    let ([count, rows, size], [from, classes]) = (parts.dims(), weight.dims());
+    assert!(
+        count * size == from && count * rows * size * classes > 0,
+        "cross-entropy: parts expected [parts, rows, size] with parts times size {from}, and some classes, \
+         got {:?} and {classes}",
+        parts.dims()
+    );
+    let input = parts.reshape([count * rows, size]);
+    of_rows(input, rows, weight, bias, targets, factors)
+}
+
+/// Of so many rows, whose features may be in parts.
+fn of_rows(
+    input: Tensor<2>,
+    rows: usize,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    targets: Tensor<1, Int>,
+    factors: Tensor<1>,
+) -> (Tensor<1>, Tensor<1, Int>) {
+    let [_, classes] = weight.dims();
     let vectors = [("targets", targets.dims()), ("factors", factors.dims())];
     for (name, got) in vectors {
         assert!(
