@@ -39,7 +39,9 @@ pub use deferred::accumulate_deferred;
 pub use dot::{
     DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
 };
-pub use product::{Matrix, Packing, ProductStart, column_sums, product, product_packed};
+pub use product::{
+    Matrix, Packing, ProductStart, column_sums, product, product_packed, product_sum,
+};
 pub use recurrent::{
     GruInputs, LstmInputs, RECURRENT_SAVED, RecurrentGradients, RecurrentInputs, RecurrentOutputs,
 };

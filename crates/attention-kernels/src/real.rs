@@ -93,8 +93,8 @@ compiled! {
     ) = deferred::accumulate;
     fn product(
         level: Level,
-        left: Matrix<Self>,
-        right: Matrix<Self>,
+        left: &[Matrix<Self>],
+        right: &[Matrix<Self>],
         packing: Option<&Packing<Self>>,
         start: ProductStart<Self>,
         out: &mut [Self],

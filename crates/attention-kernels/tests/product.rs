@@ -6,7 +6,7 @@
 mod random;
 
 use attention_kernels::{
-    Level, Matrix, Packing, ProductStart, Real, column_sums, product, product_packed,
+    Level, Matrix, Packing, ProductStart, Real, column_sums, product, product_packed, product_sum,
 };
 use random::Random;
 
@@ -237,6 +237,40 @@ fn bits_do_not_depend_on_the_threads() {
 }
 
 #[test]
+fn a_sum_of_products_is_one_product() {
+    let (rows, columns) = (35, 70);
+    let cuts: &[&[usize]] = if cfg!(miri) {
+        &[&[0, 3, 3, 20]]
+    } else {
+        &[
+            &[0, 600],
+            &[0, 1, 2, 3],
+            &[0, 128, 128, 500, 513, 700],
+            &[0, 520, 1300],
+        ]
+    };
+    for (cuts, transposed) in cuts.iter().flat_map(|&cuts| {
+        [[false, false], [true, false], [false, true], [true, true]].map(|which| (cuts, which))
+    }) {
+        let mut random = Random::new(3);
+        let steps = cuts[cuts.len() - 1];
+        let left = Operand::<f32>::new(&mut random, [rows, steps], transposed[0], 2);
+        let right = Operand::<f32>::new(&mut random, [steps, columns], transposed[1], 2);
+        let parts = || cuts.windows(2).map(|cut| cut[0]..cut[1]);
+        let lefts: Vec<_> = parts().map(|part| left.matrix().columns(part)).collect();
+        let rights: Vec<_> = parts().map(|part| right.matrix().rows(part)).collect();
+        for level in Level::available() {
+            let mut whole = vec![0.5; rows * columns];
+            let start = ProductStart::Sum;
+            product(level, left.matrix(), right.matrix(), start, &mut whole);
+            let mut sum = vec![0.5; rows * columns];
+            product_sum(level, &lefts, &rights, start, &mut sum);
+            assert!(sum == whole, "{cuts:?} {transposed:?} {level:?}");
+        }
+    }
+}
+
+#[test]
 fn sums_of_columns() {
     let mut random = Random::new(2);
     for [rows, columns] in [[0, 5], [1, 1], [3, 63], [64, 64], [65, 130], [1000, 3]] {
@@ -270,6 +304,27 @@ fn operands_that_do_not_fit_are_refused() {
         ProductStart::Zero,
         &mut [0.0; 8],
     );
+}
+
+#[test]
+#[should_panic(expected = "product: left operand expected [2, 1], got [3, 1]")]
+fn a_sum_of_products_of_other_rows_is_refused() {
+    let (left, right) = ([0.0_f32; 6], [0.0_f32; 4]);
+    let lefts = [
+        Matrix::new(&left[..2], [2, 1]),
+        Matrix::new(&left[..3], [3, 1]),
+    ];
+    let rights = [Matrix::new(&right, [1, 4]), Matrix::new(&right, [1, 4])];
+    let level = Level::current();
+    product_sum(level, &lefts, &rights, ProductStart::Zero, &mut [0.0; 8]);
+}
+
+#[test]
+#[should_panic(expected = "expected some left operands and as many right ones, got 1 and 0")]
+fn a_sum_of_nothing_is_refused() {
+    let left = [Matrix::new(&[0.0_f32; 2], [2, 1])];
+    let level = Level::current();
+    product_sum(level, &left, &[], ProductStart::Zero, &mut [0.0; 8]);
 }
 
 #[test]

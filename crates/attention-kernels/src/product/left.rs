@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use super::Matrix;
 use super::pack::transpose;
+use super::{Matrix, within};
 use crate::simd::{Job, Level, Simd};
 use crate::threads::for_each;
 use crate::tiles::TRANSPOSED_ROWS;
 use crate::{Buffer, Real};
 
-/// Some steps of all rows, each row contiguous: where they are, or, of a transpose, a copy. A register block then reads
+/// Some steps of some rows, each row contiguous: where they are, or, of a transpose or of several operands, a copy. A register block then reads
 /// of each row one cache line after the other, and not at each step another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left<'a, E> {
@@ -19,27 +19,35 @@ pub(super) struct Left<'a, E> {
 }
 
 impl<'a, E: Real> Left<'a, E> {
-    /// `buffer` is for the copy.
+    /// Whether these operands are copied: they are several, or the transpose of what lies there.
+    pub(super) fn is_copied(operands: &[Matrix<E>]) -> bool {
+        match operands {
+            [matrix] => matrix.lines().2,
+            _ => true,
+        }
+    }
+
+    /// Some rows and steps of operands that stand side by side; `buffer` is for the copy.
     pub(super) fn new(
         level: Level,
-        matrix: Matrix<'a, E>,
-        steps: Range<usize>,
+        operands: &[Matrix<'a, E>],
+        [rows, steps]: [Range<usize>; 2],
         buffer: &'a mut Buffer<E>,
     ) -> Self {
-        let (data, stride, is_transposed) = matrix.lines();
-        if !is_transposed {
-            let data = &data[steps.start..];
+        if let &[matrix] = operands
+            && let (data, stride, false) = matrix.lines()
+        {
+            let data = &data[rows.start * stride + steps.start..];
             return Self { data, stride };
         }
-        let [rows, _] = matrix.sizes();
         let count = steps.len();
-        let buffer = buffer.of_len(rows * count);
+        let buffer = buffer.of_len(rows.len() * count);
         let parts = buffer.chunks_mut(TRANSPOSED_ROWS * count).enumerate();
         for_each(parts, |(part, to)| {
-            let task = PackRows {
-                from: &data[steps.start * stride + part * TRANSPOSED_ROWS..],
-                stride,
-                steps: count,
+            let task = CopyRows {
+                operands,
+                first_row: rows.start + part * TRANSPOSED_ROWS,
+                steps: steps.clone(),
                 to,
             };
             E::dispatch(level, task);
@@ -57,26 +65,35 @@ impl<'a, E: Real> Left<'a, E> {
     }
 }
 
-/// Columns to rows.
-struct PackRows<'a, E> {
-    from: &'a [E],
-    stride: usize,
-    steps: usize,
+/// Some rows, from operands side by side.
+struct CopyRows<'a, E> {
+    operands: &'a [Matrix<'a, E>],
+    first_row: usize,
+    steps: Range<usize>,
     /// `[rows, steps]`
     to: &'a mut [E],
 }
 
-impl<E: Real> Job<E> for PackRows<'_, E> {
+impl<E: Real> Job<E> for CopyRows<'_, E> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let rows = self.to.len() / self.steps;
-        transpose(
-            simd,
-            (self.from, self.stride),
-            [self.steps, rows],
-            (self.to, self.steps),
-        );
+        let count = self.steps.len();
+        let rows = self.to.len() / count;
+        let counts = self.operands.iter().map(|operand| operand.sizes()[1]);
+        for (index, steps, at) in within(counts, self.steps) {
+            let (data, stride, is_transposed) = self.operands[index].lines();
+            let to = &mut self.to[at..];
+            if is_transposed {
+                let from = &data[steps.start * stride + self.first_row..];
+                transpose(simd, (from, stride), [steps.len(), rows], (to, count));
+            } else {
+                for (row, to) in to.chunks_mut(count).enumerate() {
+                    let from = &data[(self.first_row + row) * stride..];
+                    to[..steps.len()].copy_from_slice(&from[steps.clone()]);
+                }
+            }
+        }
     }
 }

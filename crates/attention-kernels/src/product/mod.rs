@@ -60,7 +60,7 @@ pub fn product<E: Real>(
     start: ProductStart<E>,
     out: &mut [E],
 ) {
-    E::product(level, left, right, None, start, out);
+    E::product(level, &[left], &[right], None, start, out);
 }
 
 /// [`product`] with a right operand of many products: the first packs it into `packing`, and the others find it there.
@@ -75,7 +75,33 @@ pub fn product_packed<E: Real>(
     start: ProductStart<E>,
     out: &mut [E],
 ) {
-    E::product(level, left, right, Some(packing), start, out);
+    E::product(level, &[left], &[right], Some(packing), start, out);
+}
+
+/// `out = sum_n left[n] right[n]`, added to what `start` says: the gradient of a weight that several products had. The
+/// result is that of one [`product`], of the left operands side by side and the right ones one below the other, bit for
+/// bit, and nothing is copied for it but what that copies.
+///
+/// # Shapes
+/// - left `[rows, steps_n]`, right `[steps_n, columns]`
+/// - out `[rows, columns]`, contiguous; a row to start from `[columns]`
+///
+/// # Panics
+/// If the shapes do not fit together, or there are no operands.
+pub fn product_sum<E: Real>(
+    level: Level,
+    left: &[Matrix<E>],
+    right: &[Matrix<E>],
+    start: ProductStart<E>,
+    out: &mut [E],
+) {
+    assert!(
+        left.len() == right.len() && !left.is_empty(),
+        "{OPERATION}: expected some left operands and as many right ones, got {} and {}",
+        left.len(),
+        right.len()
+    );
+    E::product(level, left, right, None, start, out);
 }
 
 /// Writes the sums of the columns of a contiguous matrix, which has as many columns as there are sums: the gradient of
@@ -87,16 +113,23 @@ pub fn column_sums<E: Real>(matrix: &[E], sums: &mut [E]) {
     E::column_sums(matrix, sums);
 }
 
+/// Of one left and one right operand or more, see [`product_sum`]; a packing is of one.
 pub(crate) fn compute<E: Real>(
     level: Level,
-    left: Matrix<E>,
-    right: Matrix<E>,
+    left: &[Matrix<E>],
+    right: &[Matrix<E>],
     packing: Option<&Packing<E>>,
     start: ProductStart<E>,
     out: &mut [E],
 ) {
-    let ([rows, steps], [_, columns]) = (left.sizes(), right.sizes());
-    check_shape(OPERATION, "right operand", [steps, columns], right.sizes());
+    let ([rows, _], [_, columns]) = (left[0].sizes(), right[0].sizes());
+    let mut steps = 0;
+    for (left, right) in left.iter().zip(right) {
+        let [_, count] = left.sizes();
+        check_shape(OPERATION, "left operand", [rows, count], left.sizes());
+        check_shape(OPERATION, "right operand", [count, columns], right.sizes());
+        steps += count;
+    }
     check_len(OPERATION, "result", [rows, columns], out.len());
     if out.is_empty() {
         return;
@@ -116,11 +149,11 @@ pub(crate) fn compute<E: Real>(
         return;
     }
     let tile = tile_sizes(rows, columns);
-    let left_rows = match left.lines() {
-        (_, _, true) => tile[0] * TRANSPOSED_TILES,
-        _ => rows,
+    let left_rows = match Left::is_copied(left) {
+        true => tile[0] * TRANSPOSED_TILES,
+        false => rows,
     };
-    let packed = packing.map(|packing| packing.of_matrix(level, right));
+    let packed = packing.map(|packing| packing.of_matrix(level, right[0]));
     let (mut left_buffer, mut buffer) = (Buffer::default(), Aligned::default());
     let mut whole = Block::new(out, [rows, columns], columns);
     for (index, [of_steps, of_columns]) in blocks(steps, columns).enumerate() {
@@ -136,8 +169,8 @@ pub(crate) fn compute<E: Real>(
             ProductStart::Sum => Start::Sum,
         };
         for of_rows in parts(0..rows, left_rows) {
-            let left = left.rows(of_rows.clone());
-            let left = Left::new(level, left, of_steps.clone(), &mut left_buffer);
+            let block = [of_rows.clone(), of_steps.clone()];
+            let left = Left::new(level, left, block, &mut left_buffer);
             let tiles = whole.part(of_rows, of_columns.clone()).tiles(tile);
             for_each(tiles.into_iter(), |([first_row, first_column], out)| {
                 let task = Task {
@@ -168,6 +201,24 @@ fn tile_sizes(rows: usize, columns: usize) -> [usize; 2] {
 fn blocks(steps: usize, columns: usize) -> impl Iterator<Item = [Range<usize>; 2]> + Clone {
     parts(0..columns, PRODUCT_COLUMNS).flat_map(move |columns| {
         parts(0..steps, PRODUCT_STEPS).map(move |steps| [steps, columns.clone()])
+    })
+}
+
+/// What of matrices of so many steps each, one after the other, lies within `steps`: the index of the matrix, which of
+/// its own steps, and where in `steps` they begin.
+#[inline(always)]
+fn within(
+    counts: impl Iterator<Item = usize>,
+    steps: Range<usize>,
+) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
+    let ends = counts.scan(0, |end, count| {
+        *end += count;
+        Some((*end - count, *end))
+    });
+    ends.enumerate().filter_map(move |(index, (first, end))| {
+        let part = first.max(steps.start)..end.min(steps.end);
+        let own = || part.start - first..part.end - first;
+        (part.start < part.end).then(|| (index, own(), part.start - steps.start))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Aligned, Matrix, parts};
+use super::{Aligned, Matrix, parts, within};
 use crate::Real;
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Job, Level, MAX_LANES, Simd};
@@ -23,16 +23,19 @@ pub(crate) struct Panels<'a, E> {
 }
 
 impl<'a, E: Real> Panels<'a, E> {
-    /// A block of `matrix`, to be multiplied with so many `rows`; packed into `buffer`, if it is.
+    /// A block of matrices one below the other, to be multiplied with so many `rows`; packed into `buffer`, if it is.
     pub(crate) fn new(
         level: Level,
-        matrix: Matrix<'a, E>,
+        matrices: &[Matrix<'a, E>],
         [steps, columns]: [Range<usize>; 2],
         rows: usize,
         buffer: &'a mut Aligned<E>,
     ) -> Self {
-        let (data, stride, is_transposed) = matrix.lines();
-        if rows < PACKED_ROWS && !is_transposed && columns.len().is_multiple_of(MAX_LANES) {
+        if let &[matrix] = matrices
+            && let (data, stride, false) = matrix.lines()
+            && rows < PACKED_ROWS
+            && columns.len().is_multiple_of(MAX_LANES)
+        {
             let first = steps.start * stride + columns.start;
             return Self {
                 data: data.get(first..).unwrap_or_default(),
@@ -42,7 +45,7 @@ impl<'a, E: Real> Panels<'a, E> {
                 columns: columns.len(),
             };
         }
-        pack(level, matrix, [steps.clone(), columns.clone()], buffer);
+        pack(level, matrices, [steps.clone(), columns.clone()], buffer);
         Self::packed(buffer, [steps, columns])
     }
 
@@ -100,10 +103,10 @@ impl<'a, E: Real> Panels<'a, E> {
     }
 }
 
-/// Packs a block of `matrix` into `buffer`, panel by panel.
+/// Packs a block of matrices one below the other into `buffer`, panel by panel.
 pub(super) fn pack<E: Real>(
     level: Level,
-    matrix: Matrix<E>,
+    matrices: &[Matrix<E>],
     [steps, columns]: [Range<usize>; 2],
     buffer: &mut Aligned<E>,
 ) {
@@ -116,7 +119,7 @@ pub(super) fn pack<E: Real>(
     for_each(panels, |(index, to)| {
         let first = columns.start + index * PRODUCT_PANEL;
         let task = PackPanel {
-            matrix,
+            matrices,
             steps: steps.clone(),
             columns: first..columns.end.min(first + PRODUCT_PANEL),
             to,
@@ -126,7 +129,7 @@ pub(super) fn pack<E: Real>(
 }
 
 struct PackPanel<'a, E> {
-    matrix: Matrix<'a, E>,
+    matrices: &'a [Matrix<'a, E>],
     steps: Range<usize>,
     columns: Range<usize>,
     to: &'a mut [E],
@@ -138,12 +141,11 @@ impl<E: Real> Job<E> for PackPanel<'_, E> {
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
         let Self {
-            matrix,
+            matrices,
             steps,
             columns,
             to,
         } = self;
-        let (data, stride, is_transposed) = matrix.lines();
         let count = columns.len();
         let padded = count.next_multiple_of(MAX_LANES);
         if count < padded {
@@ -151,19 +153,20 @@ impl<E: Real> Job<E> for PackPanel<'_, E> {
                 to[count..padded].fill(E::ZERO);
             }
         }
-        if !is_transposed {
-            for (step, to) in steps.zip(to.chunks_exact_mut(PRODUCT_PANEL)) {
-                to[..count].copy_from_slice(&data[step * stride..][columns.clone()]);
+        let counts = matrices.iter().map(|matrix| matrix.sizes()[0]);
+        for (index, steps, at) in within(counts, steps) {
+            let (data, stride, is_transposed) = matrices[index].lines();
+            let to = &mut to[at * PRODUCT_PANEL..];
+            if is_transposed {
+                let from = &data[columns.start * stride + steps.start..];
+                let to = (to, PRODUCT_PANEL);
+                transpose(simd, (from, stride), [count, steps.len()], to);
+            } else {
+                for (step, to) in steps.zip(to.chunks_exact_mut(PRODUCT_PANEL)) {
+                    to[..count].copy_from_slice(&data[step * stride..][columns.clone()]);
+                }
             }
-            return;
         }
-        let from = &data[columns.start * stride + steps.start..];
-        transpose(
-            simd,
-            (from, stride),
-            [count, steps.len()],
-            (to, PRODUCT_PANEL),
-        );
     }
 }
 

@@ -51,7 +51,7 @@ impl<E: Real> Packing<E> {
             let ranges: Vec<_> = blocks.clone().collect();
             let blocks = ranges.iter().map(|block| {
                 let mut buffer = Aligned::default();
-                pack(level, matrix, block.clone(), &mut buffer);
+                pack(level, &[matrix], block.clone(), &mut buffer);
                 buffer
             });
             let packed = Packed {

@@ -78,7 +78,7 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
             let (gate, block) = blocks.next().unwrap_or_default();
             match packed {
                 Some(packed) => Panels::packed(&packed[gate], block),
-                None => Panels::new(level, weight, block, batch * steps, buffer),
+                None => Panels::new(level, &[weight], block, batch * steps, buffer),
             }
         });
         let mut layer = Layer {

@@ -1,7 +1,7 @@
 //! The sum of what was deposited, by the kernels of `attention-kernels`.
 
 use attention_kernels::{
-    AdditiveScoreInputs, Level, Mask, ProductStart, Rows, accumulate_deferred, product,
+    AdditiveScoreInputs, Level, Mask, ProductStart, Rows, accumulate_deferred, product_sum,
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
@@ -11,9 +11,6 @@ use crate::ops::backends::cpu::{
     CpuBackend, CpuReal, elements, matrix, rows, tensor, with_real, zeros,
 };
 use crate::ops::select_rows;
-
-/// How many rows of a weight's gradient are a product worth its own pass over the sum.
-const ROWS_OF_PRODUCT: usize = 64;
 
 /// The gradient of `shared`, keys, values, a weight or a table, from all deposits.
 pub(in crate::ops) fn sum<B: CpuBackend>(
@@ -48,27 +45,19 @@ pub(in crate::ops) fn sum<B: CpuBackend>(
 
 /// Adds the gradient of a weight, from what it was multiplied with and the gradients of the results.
 fn add_rows<B: CpuBackend, E: CpuReal>(rows: Vec<[FloatTensor<B>; 2]>, sum: &mut [E]) {
-    let mut add = |part: &[[FloatTensor<B>; 2]]| {
-        let [input, gradient] = [0, 1].map(|operand| match part {
-            [one] => one[operand].clone(),
-            _ => {
-                let tensors = part.iter().map(|rows| rows[operand].clone());
-                B::float_cat(tensors.collect(), 0)
-            }
-        });
-        let [input, gradient] = [input, gradient].map(B::readable);
-        let [input, gradient] = [&input, &gradient].map(matrix::<B, E>);
-        let level = Level::current();
-        product(level, input.transposed(), gradient, ProductStart::Sum, sum);
-    };
-    let (mut first, mut count) = (0, 0);
-    for (index, [input, _]) in rows.iter().enumerate() {
-        count += input.shape()[0];
-        if count >= ROWS_OF_PRODUCT || index + 1 == rows.len() {
-            add(&rows[first..=index]);
-            (first, count) = (index + 1, 0);
-        }
+    if rows.is_empty() {
+        return;
     }
+    let rows: Vec<_> = rows.into_iter().map(|rows| rows.map(B::readable)).collect();
+    let (inputs, gradients): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .map(|[input, gradient]| {
+            let input = matrix::<B, E>(input).transposed();
+            (input, matrix::<B, E>(gradient))
+        })
+        .unzip();
+    let level = Level::current();
+    product_sum(level, &inputs, &gradients, ProductStart::Sum, sum);
 }
 
 /// Whether the two can be added with their queries side by side.
