@@ -19,7 +19,7 @@ const LEAST_BYTES: usize = 16 << 10;
 const SPARE: usize = 8;
 
 /// What was kept may be longer than asked for by one part in so many. The backward pass of a step asks for lengths that
-/// the forward pass did not, a little shorter than those that it just left: three gates after four values of a cell.
+/// the forward pass did not, a little shorter than those that it just left: three gates where a cell had four values.
 const KEPT_SPARE: usize = 3;
 
 /// Elements beyond a round number that are not rounded up: what [`Aligned`](crate::product::Aligned) needs.
@@ -28,7 +28,7 @@ const ODD: usize = 16;
 /// Elements of a result, or of what a kernel needs meanwhile. When it is dropped, a later one may have its memory.
 ///
 /// For each type of elements, what is kept and what is in use are no more than the most that was in use at once. A
-/// buffer may be an eighth longer than its elements need, and one that was kept by half.
+/// buffer may be an eighth longer than its elements need, and half as long again if it was kept.
 #[derive(Debug)]
 pub struct Buffer<E> {
     /// At least `len`.
@@ -296,7 +296,8 @@ mod tests {
         assert_eq!(pool.take(LEN).expect("kept").len(), LEN);
         let taken = pool.take(LEN).expect("kept");
         assert_eq!(taken.as_ptr(), newest);
-        assert!(pool.take(LEN / 2).is_none());
+        // What is left is from one less than this on.
+        assert!(pool.take(LEN - LEN / 4 - 2).is_none());
     }
 
     #[test]

@@ -11,7 +11,9 @@ use crate::simd::{Job, Level, Simd};
 use crate::slices::add;
 use crate::softmax::{largest, softmax};
 use crate::threads::for_each;
-use crate::tiles::{CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_ROWS, TASK_ELEMENTS};
+use crate::tiles::{
+    CROSS_ENTROPY_JOINED, CROSS_ENTROPY_LOGITS, CROSS_ENTROPY_ROWS, JOINED_ROWS, TASK_ELEMENTS,
+};
 use crate::{Buffer, Matrix, Packing, ProductStart, Real, column_sums, product, product_packed};
 
 const OPERATION: &str = "cross-entropy";
@@ -20,8 +22,9 @@ const OPERATION: &str = "cross-entropy";
 ///
 /// PyTorch: `F.cross_entropy(F.linear(input, weight.T, bias), targets)`, where all factors are `1 / rows`.
 ///
-/// The features of a row may come in several parts of the same size: the first of all rows, then the second of all
-/// rows, and so on.
+/// The features of a row may come in several parts of the same size, the first of all rows, then the second of all
+/// rows, and so on: `logits[r] = sum_p input[p * rows + r] weight[p * size..(p + 1) * size] + bias`. There are as many
+/// rows as targets, and as many parts as the weight has rows for.
 ///
 /// # Shapes
 /// - input `[parts * rows, size]`, weight `[parts * size, classes]`, bias `[classes]`
@@ -77,6 +80,9 @@ impl<E: Real> CrossEntropyInputs<'_, E> {
         let parts = weight_rows.checked_div(size).unwrap_or(1).max(1);
         let shape = [parts * size, classes];
         check_shape(OPERATION, "weight", shape, self.weight.sizes());
+        if parts == 1 {
+            check_len(OPERATION, "targets", [input_rows], rows);
+        }
         let shape = [parts * rows, size];
         check_shape(OPERATION, "input", shape, [input_rows, size]);
         if let Some(bias) = self.bias {
@@ -127,37 +133,36 @@ pub(crate) fn compute<E: Real>(
     if rows == 0 {
         return 0.0;
     }
+    let width = parts * size;
+    let is_joined = parts > 1;
+    let most = if is_joined {
+        CROSS_ENTROPY_JOINED / width
+    } else {
+        rows
+    };
     let rows_at_once = (CROSS_ENTROPY_LOGITS / classes)
+        .min(most)
         .max(CROSS_ENTROPY_ROWS)
         .min(rows);
     let mut logits = Buffer::for_overwrite(rows_at_once * classes);
     let mut losses = vec![0.0; rows];
-    let parts: Vec<_> = (0..parts)
-        .map(|index| Part {
-            input: inputs.input.rows(index * rows..(index + 1) * rows),
-            weight: inputs.weight.rows(index * size..(index + 1) * size),
-            packings: [Packing::default(), Packing::default()],
-        })
-        .collect();
-    let bias = match inputs.bias {
+    let packings = [Packing::default(), Packing::default()];
+    let start = match inputs.bias {
         Some(bias) => ProductStart::Row(bias),
         None => ProductStart::Zero,
     };
+    let [mut joined, mut of_joined] = [(); 2].map(|()| Buffer::default());
     for first in (0..rows).step_by(rows_at_once) {
         let of_rows = first..rows.min(first + rows_at_once);
         let logits = &mut logits[..of_rows.len() * classes];
-        let mut start = bias;
-        for part in &parts {
-            let input = part.input.rows(of_rows.clone());
-            product_packed(
-                level,
-                input,
-                (part.weight, &part.packings[0]),
-                start,
-                logits,
-            );
-            start = ProductStart::Sum;
-        }
+        let input = if is_joined {
+            let joined = joined.of_len(of_rows.len() * width);
+            join(inputs.input, [rows, size], of_rows.start, joined);
+            Matrix::new(joined, [of_rows.len(), width])
+        } else {
+            inputs.input.rows(of_rows.clone())
+        };
+        product_packed(level, input, (inputs.weight, &packings[0]), start, logits);
         let predictions = &mut predictions[of_rows.clone()];
         of_logits(
             inputs,
@@ -171,15 +176,17 @@ pub(crate) fn compute<E: Real>(
             continue;
         };
         let of_logits = Matrix::new(logits, [of_rows.len(), classes]);
-        let inputs = gradients.input.chunks_exact_mut((rows * size).max(1));
-        let weights = gradients.weight.chunks_exact_mut((size * classes).max(1));
-        for ((part, of_input), of_weight) in parts.iter().zip(inputs).zip(weights) {
-            let transposed = (part.weight.transposed(), &part.packings[1]);
-            let of_input = &mut of_input[of_rows.start * size..of_rows.end * size];
+        let transposed = (inputs.weight.transposed(), &packings[1]);
+        if is_joined {
+            let of_joined = of_joined.of_len(of_rows.len() * width);
+            product_packed(level, of_logits, transposed, ProductStart::Zero, of_joined);
+            split(of_joined, [rows, size], of_rows.start, gradients.input);
+        } else {
+            let of_input = &mut gradients.input[of_rows.start * size..of_rows.end * size];
             product_packed(level, of_logits, transposed, ProductStart::Zero, of_input);
-            let input = part.input.rows(of_rows.clone()).transposed();
-            product(level, input, of_logits, ProductStart::Sum, of_weight);
         }
+        let input = input.transposed();
+        product(level, input, of_logits, ProductStart::Sum, gradients.weight);
         if let Some(bias) = &mut gradients.bias {
             let mut sums = Buffer::for_overwrite(classes);
             column_sums(logits, &mut sums);
@@ -189,14 +196,38 @@ pub(crate) fn compute<E: Real>(
     losses.iter().sum()
 }
 
-/// A part of the features of all rows, and what they are multiplied with.
-struct Part<'a, E> {
-    /// `[rows, size]`
-    input: Matrix<'a, E>,
-    /// `[size, classes]`
-    weight: Matrix<'a, E>,
-    /// Of the weight, and of its transpose.
-    packings: [Packing<E>; 2],
+/// Puts the parts of some rows, from `first` on, side by side: `joined` is `[.., parts * size]`, and the parts are
+/// `[parts * rows, size]`.
+fn join<E: Real>(parts: Matrix<E>, [rows, size]: [usize; 2], first: usize, joined: &mut [E]) {
+    let width = parts.sizes()[0] / rows * size;
+    let tasks = joined.chunks_mut(JOINED_ROWS * width).enumerate();
+    for_each(tasks, |(task, joined)| {
+        let first = first + task * JOINED_ROWS;
+        for (row, joined) in joined.chunks_exact_mut(width).enumerate() {
+            for (part, to) in joined.chunks_exact_mut(size).enumerate() {
+                parts.copy_row(part * rows + first + row, to);
+            }
+        }
+    });
+}
+
+/// Undoes [`join`].
+fn split<E: Real>(joined: &[E], [rows, size]: [usize; 2], first: usize, parts: &mut [E]) {
+    let width = parts.len() / rows;
+    let of_parts = parts.chunks_exact_mut(rows * size).enumerate();
+    let tasks: Vec<_> = of_parts
+        .flat_map(|(part, to)| {
+            let to = &mut to[first * size..][..joined.len() / width * size];
+            let to = to.chunks_mut(JOINED_ROWS * size);
+            to.zip(joined.chunks(JOINED_ROWS * width))
+                .map(move |(to, from)| (part, to, from))
+        })
+        .collect();
+    for_each(tasks.into_iter(), |(part, to, from)| {
+        for (to, from) in to.chunks_exact_mut(size).zip(from.chunks_exact(width)) {
+            to.copy_from_slice(&from[part * size..][..size]);
+        }
+    });
 }
 
 /// The losses and predictions of some rows, and the gradients of their logits in the place of these.

@@ -16,16 +16,17 @@
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
 //! | L1, L2 | [`PRODUCT_DEPTH`], [`PRODUCT_PANEL`] | large products: 16 KiB of a panel on AVX2, all 64 on AVX-512 |
 //! | L2 | [`PRODUCT_STEPS`], [`PRODUCT_TASK_ROWS`] | large products: a task's rows are at most 192 KiB of `f32` |
-//! | L3 | [`TRANSPOSED_TILES`] | large products: the copy of a transposed left operand |
+//! | L3 | [`TRANSPOSED_TILES`] | large products: the copy of a left operand |
 //! | L3 | [`PRODUCT_COLUMNS`] | large products: a packed block is at most 2 MiB of `f32` |
 //! | the cores | [`PRODUCT_ROWS`], [`PRODUCT_TASKS`] | tasks of large products |
 //! | the cores | [`RECURRENT_ROWS`] | tasks of a recurrent layer |
 //! | the cores | [`SCATTER_TASKS`] | tasks of rows that are added to a table |
 //! | L3, memory | [`CROSS_ENTROPY_LOGITS`], [`CROSS_ENTROPY_ROWS`] | rows at a time in a cross-entropy |
+//! | L2 | [`CROSS_ENTROPY_JOINED`] | rows at a time in a cross-entropy of parts |
 //! | rounding | [`SUMMED_ROWS`] | sums of columns |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | packing | [`PACKED_ROWS`] | products: it does not pay |
-//! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TRANSPOSED_ROWS`] | small tasks |
+//! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TRANSPOSED_ROWS`], [`JOINED_ROWS`] | small tasks |
 //! | what handing out costs | [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
 //! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
@@ -123,11 +124,11 @@ pub(crate) const PACKED_ROWS: usize = 12;
 /// Steps in a block of a large product's right operand, which is packed once for all rows.
 pub(crate) const PRODUCT_STEPS: usize = 512;
 
-/// Rows in a task that transposes the left operand of a large product: two vectors of the longest.
+/// Rows in a task that copies or transposes the left operand of a large product: two vectors of the longest.
 pub(crate) const TRANSPOSED_ROWS: usize = 32;
 
-/// Tiles of a task's rows whose copy of a large product's transposed left operand is there at a time: at most 3 MiB of
-/// `f32`. More tiles are multiplied after these, so that no more tasks are handed out at once.
+/// Tiles of a task's rows whose copy of a large product's left operand, a transpose or several, is there at a time: at
+/// most 3 MiB of `f32`. More tiles are multiplied after these, so that no more tasks are handed out at once.
 pub(crate) const TRANSPOSED_TILES: usize = 16;
 
 /// Columns in a block of a large product's right operand.
@@ -150,6 +151,12 @@ pub(crate) const CROSS_ENTROPY_LOGITS: usize = 1 << 21;
 
 /// The fewest rows at a time in a cross-entropy: each reads the packed weight and adds to its gradient once.
 pub(crate) const CROSS_ENTROPY_ROWS: usize = 192;
+
+/// Features that are put side by side at a time in a cross-entropy of parts: they stay in L2.
+pub(crate) const CROSS_ENTROPY_JOINED: usize = 1 << 18;
+
+/// Rows in a task that puts features side by side.
+pub(crate) const JOINED_ROWS: usize = 64;
 
 /// Tasks of rows that are added to a table: each looks at all indices.
 pub(crate) const SCATTER_TASKS: usize = 16;

@@ -225,7 +225,13 @@ fn the_loss_and_its_gradients() {
 
 #[test]
 fn features_in_parts() {
-    for (rows, size, parts) in [(1, 2, 2), (21, 14, 2), (21, 15, 3), (200, 130, 2)] {
+    for (rows, size, parts) in [
+        (1, 2, 2),
+        (21, 14, 2),
+        (21, 15, 3),
+        (200, 130, 2),
+        (530, 1400, 2),
+    ] {
         for has_bias in [true, false] {
             let case = Case {
                 rows,
@@ -238,6 +244,31 @@ fn features_in_parts() {
             check::<f64>(case, 1e-13);
         }
     }
+}
+
+#[test]
+fn parts_may_be_a_transpose() {
+    let case = Case {
+        size: 14,
+        parts: 2,
+        ..CASE
+    };
+    let inputs = case.inputs::<f32>();
+    let whole = view(&case, &inputs);
+    let [rows, size] = whole.input.sizes();
+    let transpose: Vec<f32> = (0..rows * size)
+        .map(|at| inputs.input[at % rows * size + at / rows])
+        .collect();
+    let transposed = CrossEntropyInputs {
+        input: Matrix::new(&transpose, [size, rows]).transposed(),
+        ..whole
+    };
+    let loss = |view: CrossEntropyInputs<f32>| {
+        let mut predictions = [usize::MAX; 21];
+        let loss = view.compute(Level::current(), &mut predictions, None);
+        (loss.to_bits(), predictions)
+    };
+    assert_eq!(loss(transposed), loss(whole));
 }
 
 /// More rows than are taken at a time.

@@ -107,11 +107,19 @@ fn run<E: Real>(level: Level, case: Case) -> (Vec<E>, f64) {
         product_packed(level, left.matrix(), right, start, &mut out);
         out
     });
+    // In parts, of which some are empty.
+    let cuts = [0, 0, steps / 3, steps / 2, steps];
+    let parts = || cuts.windows(2).map(|cut| cut[0]..cut[1]);
+    let lefts: Vec<_> = parts().map(|part| left.matrix().columns(part)).collect();
+    let rights: Vec<_> = parts().map(|part| right.matrix().rows(part)).collect();
+    let mut sum = out.clone();
+    product_sum(level, &lefts, &rights, start, &mut sum);
     product(level, left.matrix(), right.matrix(), start, &mut out);
     let bits = |out: &[E]| -> Vec<u64> { out.iter().map(|x| x.to_f64().to_bits()).collect() };
     for packed in packed {
         assert!(bits(&packed) == bits(&out), "{case:?}, packed");
     }
+    assert!(bits(&sum) == bits(&out), "{case:?}, in parts");
     let mut error = 0.0_f64;
     // All of a small result, and some of a large one.
     let stride = (rows * columns / 3000).max(1);

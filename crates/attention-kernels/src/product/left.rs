@@ -9,8 +9,8 @@ use crate::threads::for_each;
 use crate::tiles::TRANSPOSED_ROWS;
 use crate::{Buffer, Real};
 
-/// Some steps of some rows, each row contiguous: where they are, or, of a transpose or of several operands, a copy. A register block then reads
-/// of each row one cache line after the other, and not at each step another.
+/// Some steps of some rows, each row contiguous: where they are, or, of a transpose or of several operands, a copy. A
+/// register block then reads of each row one cache line after the other, and not at each step another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left<'a, E> {
     data: &'a [E],

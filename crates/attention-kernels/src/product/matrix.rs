@@ -106,6 +106,21 @@ impl<'a, E: Real> Matrix<'a, E> {
         }
     }
 
+    /// Copies a row.
+    #[inline]
+    pub(crate) fn copy_row(&self, row: usize, to: &mut [E]) {
+        if self.is_transposed {
+            for (to, &from) in to
+                .iter_mut()
+                .zip(self.data[row..].iter().step_by(self.stride.max(1)))
+            {
+                *to = from;
+            }
+        } else {
+            to.copy_from_slice(&self.data[row * self.stride..][..to.len()]);
+        }
+    }
+
     /// The rows that are contiguous, and whether they are this matrix's columns.
     #[inline(always)]
     pub(crate) fn lines(&self) -> (&'a [E], usize, bool) {

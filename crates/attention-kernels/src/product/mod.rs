@@ -2,8 +2,8 @@
 //!
 //! The right operand is packed into panels, a block of [`PRODUCT_STEPS`] rows and [`PRODUCT_COLUMNS`] columns at a
 //! time, and tasks multiply some of its columns with some rows of the left one each, which is copied if it is a
-//! transpose. What a task takes depends on the sizes alone, and each sum is taken in one order, so that the number of
-//! threads changes no bit.
+//! transpose, or one of several. What a task takes depends on the sizes alone, and each sum is taken in one order, so
+//! that the number of threads changes no bit.
 
 mod aligned;
 mod left;
@@ -80,14 +80,14 @@ pub fn product_packed<E: Real>(
 
 /// `out = sum_n left[n] right[n]`, added to what `start` says: the gradient of a weight that several products had. The
 /// result is that of one [`product`], of the left operands side by side and the right ones one below the other, bit for
-/// bit, and nothing is copied for it but what that copies.
+/// bit; they are not put together first.
 ///
 /// # Shapes
 /// - left `[rows, steps_n]`, right `[steps_n, columns]`
 /// - out `[rows, columns]`, contiguous; a row to start from `[columns]`
 ///
 /// # Panics
-/// If the shapes do not fit together, or there are no operands.
+/// If the shapes do not fit together, or there are no operands or not as many of both.
 pub fn product_sum<E: Real>(
     level: Level,
     left: &[Matrix<E>],
@@ -153,6 +153,7 @@ pub(crate) fn compute<E: Real>(
         true => tile[0] * TRANSPOSED_TILES,
         false => rows,
     };
+    debug_assert!(packing.is_none() || right.len() == 1);
     let packed = packing.map(|packing| packing.of_matrix(level, right[0]));
     let (mut left_buffer, mut buffer) = (Buffer::default(), Aligned::default());
     let mut whole = Block::new(out, [rows, columns], columns);

@@ -9,8 +9,9 @@ use crate::simd::{Block, Job, Level, MAX_LANES, Simd};
 use crate::threads::for_each;
 use crate::tiles::{PACKED_ROWS, PRODUCT_DEPTH, PRODUCT_PANEL};
 
-/// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed, or where few rows
-/// are multiplied with it, in place. What the last one lacks in columns is 0 up to a whole number of vectors.
+/// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed, or, of one
+/// matrix that few rows are multiplied with, in place. What the last one lacks in columns is 0 up to a whole number of
+/// vectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panels<'a, E> {
     data: &'a [E],

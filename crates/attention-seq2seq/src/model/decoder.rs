@@ -190,7 +190,7 @@ impl<A: StatefulAttention> Decoder<A> {
         factors: Tensor<1>,
     ) -> (Tensor<1>, Tensor<1, Int>) {
         let bias = self.output.bias.as_ref().map(|bias| bias.val());
-        // Each is copied once: the states of all steps, and after them the contexts.
+        // The states of all steps, and after them the contexts.
         let [rows] = targets.dims();
         let (states, contexts): (Vec<_>, Vec<_>) = features
             .into_iter()

@@ -17,7 +17,7 @@ pub(in crate::ops) fn composed<B: Backend>(inputs: CrossEntropyInputs<B>) -> Flo
     let ([input_rows, size], [rows]) = (input.shape().dims(), targets.shape().dims());
     let dtype = input.dtype();
     let settings = get_device_settings::<B>(&input.device());
-    let parts = input_rows / rows;
+    let parts = input_rows.checked_div(rows).unwrap_or(1);
     let input = if parts == 1 {
         input
     } else {

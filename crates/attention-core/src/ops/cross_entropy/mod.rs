@@ -18,7 +18,7 @@ use crate::linear::whole;
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct CrossEntropyInputs<B: Backend> {
-    /// The features of all rows, part by part: `[parts * rows, size]`
+    /// The features of all rows, part by part: `[parts * rows, size]`, of as many rows as there are targets.
     pub input: FloatTensor<B>,
     /// `[parts * size, classes]`
     pub weight: FloatTensor<B>,
@@ -97,8 +97,8 @@ pub fn cross_entropy(
     of_rows(input, rows, weight, bias, targets, factors)
 }
 
-/// [`cross_entropy`] of features that come in parts, `Tensor::cat(parts, 1)`, without putting them side by side: as the
-/// states and the contexts of a decoder.
+/// [`cross_entropy`] of features that come in parts, as the states and the contexts of a decoder: as if the parts stood
+/// side by side, which on the CPU those of some rows do at a time.
 ///
 /// ```
 /// use attention_core::cross_entropy_of_parts;
