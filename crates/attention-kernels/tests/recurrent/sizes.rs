@@ -34,7 +34,7 @@ fn every_batch_around_a_task() {
     // On two threads a task has between 8 and 64 examples.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
     let pool = pool.unwrap();
-    for batch in [1, 2, 8, 9, 15, 16, 17, 64, 65, 127, 128, 129] {
+    for batch in [1, 2, 8, 9, 15, 16, 17, 32, 33, 64, 65, 127, 128, 129] {
         let case = Case {
             batch,
             ..Case::SMALL
