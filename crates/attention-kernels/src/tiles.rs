@@ -16,7 +16,8 @@
 //! | the cores | [`SCORE_KEYS`], [`SCORE_TASKS`] | tasks of the additive score's gradients |
 //! | L1, L2 | [`PRODUCT_DEPTH`], [`PRODUCT_PANEL`] | large products: 16 KiB of a panel on AVX2, all 64 on AVX-512 |
 //! | L2 | [`PRODUCT_STEPS`], [`PRODUCT_TASK_ROWS`] | large products: a task's rows are at most 192 KiB of `f32` |
-//! | L3 | [`TRANSPOSED_TILES`] | large products: the copy of a left operand |
+//! | L2 | [`OWN_PANELS`] | large products of not many rows: 512 KiB of `f32` |
+//! | L3 | [`OWN_PANEL_LEFT`], [`TRANSPOSED_TILES`] | large products: the copy of a left operand |
 //! | L3 | [`PRODUCT_COLUMNS`] | large products: a packed block is at most 2 MiB of `f32` |
 //! | the cores | [`PRODUCT_ROWS`], [`PRODUCT_TASKS`] | tasks of large products |
 //! | the cores | [`RECURRENT_ROWS`] | tasks of a recurrent layer |
@@ -26,6 +27,7 @@
 //! | rounding | [`SUMMED_ROWS`] | sums of columns |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | packing | [`PACKED_ROWS`] | products: it does not pay |
+//! | the cores | [`OWN_PANEL_ROWS`] | large products: what is packed for all tasks |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TRANSPOSED_ROWS`], [`JOINED_ROWS`] | small tasks |
 //! | what handing out costs | [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
 //!
@@ -130,6 +132,17 @@ pub(crate) const TRANSPOSED_ROWS: usize = 32;
 /// Tiles of a task's rows whose copy of a large product's left operand, a transpose or several, is there at a time: at
 /// most 3 MiB of `f32`. More tiles are multiplied after these, so that no more tasks are handed out at once.
 pub(crate) const TRANSPOSED_TILES: usize = 16;
+
+/// The most rows of a large product whose tasks pack the right operand themselves, each its columns: so few rows read
+/// what is packed that the tasks would wait for all of it about as long as they compute.
+pub(crate) const OWN_PANEL_ROWS: usize = 1024;
+
+/// The most panels of a task that packs its own: 512 KiB of `f32`, in L2. More than one are packed row by row, so that
+/// memory is read in order, and the rows of the left operand are read for all of them while they are in L2.
+pub(crate) const OWN_PANELS: usize = 4;
+
+/// Elements of the left operand's copy, a transpose or several, that is there at a time for such tasks: 2 MiB of `f32`.
+pub(crate) const OWN_PANEL_LEFT: usize = 1 << 19;
 
 /// Columns in a block of a large product's right operand.
 pub(crate) const PRODUCT_COLUMNS: usize = 1024;

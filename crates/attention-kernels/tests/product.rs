@@ -179,6 +179,7 @@ fn rows_around_a_register_block_and_a_task() {
     check([35, 18, 17]); // whole vectors of both, and more, to transpose
     if !cfg!(miri) {
         check([1600, 530, 17]); // more than what is transposed at a time
+        check([900, 530, 17]); // the same, where tasks pack for themselves
     }
 }
 
@@ -200,6 +201,7 @@ fn steps_around_a_vector_and_a_block() {
         check([7, steps, 19]);
     }
     if !cfg!(miri) {
+        check([12, 1030, 5]); // tasks pack for themselves
         check([7, 515, 32]); // a right operand that is read in place
     }
 }
@@ -208,6 +210,7 @@ fn steps_around_a_vector_and_a_block() {
 fn columns_beyond_a_block() {
     if !cfg!(miri) {
         check([14, 30, 1025]);
+        check([1027, 3, 1090]);
         check([7, 30, 2064]); // a right operand that is read in place
     }
 }
@@ -237,7 +240,7 @@ fn bits_do_not_depend_on_the_threads() {
     if cfg!(miri) {
         return;
     }
-    for sizes in [[301, 1100, 130], [37, 64, 1030]] {
+    for sizes in [[301, 1100, 130], [37, 64, 1030], [1200, 70, 130]] {
         let case = Case {
             sizes,
             transposed: [true, false],

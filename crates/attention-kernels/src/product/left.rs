@@ -58,6 +58,15 @@ impl<'a, E: Real> Left<'a, E> {
         }
     }
 
+    /// The steps from one on.
+    #[inline(always)]
+    pub(super) fn steps_from(self, step: usize) -> Self {
+        Self {
+            data: &self.data[step..],
+            ..self
+        }
+    }
+
     /// The elements from a row on, and how far apart they lie from row to row and from step to step.
     #[inline(always)]
     pub(super) fn rows_from(&self, row: usize) -> (&'a [E], [usize; 2]) {

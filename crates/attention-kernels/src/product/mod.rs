@@ -2,10 +2,11 @@
 //!
 //! The right operand is packed into panels, a block of [`PRODUCT_STEPS`] rows and [`PRODUCT_COLUMNS`] columns at a
 //! time, and tasks multiply some of its columns with some rows of the left one each, which is copied if it is a
-//! transpose, or one of several. What a task takes depends on the sizes alone, and each sum is taken in one order, so
-//! that the number of threads changes no bit.
+//! transpose, or one of several. If there are not many rows, each task packs its columns itself (`columns`). Each sum is
+//! taken in one order, that of the blocks' steps, so that the number of threads changes no bit.
 
 mod aligned;
+mod columns;
 mod left;
 mod matrix;
 mod pack;
@@ -24,8 +25,8 @@ use crate::simd::{Block, Job, Level, Simd};
 use crate::slices::add;
 use crate::threads::for_each;
 use crate::tiles::{
-    PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS, PRODUCT_STEPS, PRODUCT_TASK_ROWS,
-    PRODUCT_TASKS, SUMMED_ROWS, TRANSPOSED_TILES,
+    OWN_PANEL_ROWS, PACKED_ROWS, PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS,
+    PRODUCT_STEPS, PRODUCT_TASK_ROWS, PRODUCT_TASKS, SUMMED_ROWS, TRANSPOSED_TILES,
 };
 use crate::{Buffer, Real};
 use left::Left;
@@ -147,6 +148,9 @@ pub(crate) fn compute<E: Real>(
             ProductStart::Sum => {}
         }
         return;
+    }
+    if packing.is_none() && (PACKED_ROWS..=OWN_PANEL_ROWS).contains(&rows) {
+        return columns::compute(level, left, right, start, out);
     }
     let tile = tile_sizes(rows, columns);
     let left_rows = match Left::is_copied(left) {

@@ -119,7 +119,7 @@ pub(super) fn pack<E: Real>(
     let panels = buffer.chunks_mut(panel).enumerate();
     for_each(panels, |(index, to)| {
         let first = columns.start + index * PRODUCT_PANEL;
-        let task = PackPanel {
+        let task = PackPanels {
             matrices,
             steps: steps.clone(),
             columns: first..columns.end.min(first + PRODUCT_PANEL),
@@ -129,14 +129,16 @@ pub(super) fn pack<E: Real>(
     });
 }
 
-struct PackPanel<'a, E> {
-    matrices: &'a [Matrix<'a, E>],
-    steps: Range<usize>,
-    columns: Range<usize>,
-    to: &'a mut [E],
+/// Some panels of matrices one below the other.
+pub(super) struct PackPanels<'a, E> {
+    pub(super) matrices: &'a [Matrix<'a, E>],
+    pub(super) steps: Range<usize>,
+    pub(super) columns: Range<usize>,
+    /// `[panels, steps, PRODUCT_PANEL]`; written.
+    pub(super) to: &'a mut [E],
 }
 
-impl<E: Real> Job<E> for PackPanel<'_, E> {
+impl<E: Real> Job<E> for PackPanels<'_, E> {
     type Output = ();
 
     #[inline(always)]
@@ -147,24 +149,38 @@ impl<E: Real> Job<E> for PackPanel<'_, E> {
             columns,
             to,
         } = self;
-        let count = columns.len();
-        let padded = count.next_multiple_of(MAX_LANES);
-        if count < padded {
-            for to in to.chunks_exact_mut(PRODUCT_PANEL) {
-                to[count..padded].fill(E::ZERO);
+        let panel = PRODUCT_PANEL * steps.len();
+        let of_panels = || parts(columns.clone(), PRODUCT_PANEL);
+        for (columns, to) in of_panels().zip(to.chunks_exact_mut(panel)) {
+            let count = columns.len();
+            let padded = count.next_multiple_of(MAX_LANES);
+            if count < padded {
+                for to in to.chunks_exact_mut(PRODUCT_PANEL) {
+                    to[count..padded].fill(E::ZERO);
+                }
             }
         }
         let counts = matrices.iter().map(|matrix| matrix.sizes()[0]);
         for (index, steps, at) in within(counts, steps) {
             let (data, stride, is_transposed) = matrices[index].lines();
-            let to = &mut to[at * PRODUCT_PANEL..];
             if is_transposed {
-                let from = &data[columns.start * stride + steps.start..];
-                let to = (to, PRODUCT_PANEL);
-                transpose(simd, (from, stride), [count, steps.len()], to);
+                for (columns, to) in of_panels().zip(to.chunks_exact_mut(panel)) {
+                    let from = &data[columns.start * stride + steps.start..];
+                    let to = (&mut to[at * PRODUCT_PANEL..], PRODUCT_PANEL);
+                    transpose(simd, (from, stride), [columns.len(), steps.len()], to);
+                }
             } else {
-                for (step, to) in steps.zip(to.chunks_exact_mut(PRODUCT_PANEL)) {
-                    to[..count].copy_from_slice(&data[step * stride..][columns.clone()]);
+                for (row, step) in (at..).zip(steps) {
+                    let from = &data[step * stride..][columns.clone()];
+                    let panels = from.chunks(PRODUCT_PANEL).zip(to.chunks_exact_mut(panel));
+                    for (from, to) in panels {
+                        let to = &mut to[row * PRODUCT_PANEL..];
+                        // Of a whole panel without a call.
+                        match (from.first_chunk::<PRODUCT_PANEL>(), to.first_chunk_mut()) {
+                            (Some(from), Some(to)) => *to = *from,
+                            _ => to[..from.len()].copy_from_slice(from),
+                        }
+                    }
                 }
             }
         }
