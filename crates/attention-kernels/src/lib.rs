@@ -42,9 +42,7 @@ pub use dot::{
 pub use product::{
     Matrix, Packing, ProductStart, column_sums, product, product_packed, product_sum,
 };
-pub use recurrent::{
-    GruInputs, LstmInputs, RECURRENT_SAVED, RecurrentGradients, RecurrentInputs, RecurrentOutputs,
-};
+pub use recurrent::{GruInputs, LstmInputs, RecurrentGradients, RecurrentInputs, RecurrentOutputs};
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::AttentionOutputs;
 pub use table::{add_rows, copy_rows};

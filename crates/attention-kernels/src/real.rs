@@ -103,8 +103,8 @@ compiled! {
     fn gru_forward(
         inputs: &GruInputs<Self>,
         level: Level,
+        gates: recurrent::Gates<Self>,
         states: &mut [Self],
-        saved: &mut [Self],
     ) = recurrent::forward::<Self, recurrent::Gru, _, _>;
     fn gru_backward(
         inputs: &GruInputs<Self>,
@@ -115,8 +115,8 @@ compiled! {
     fn lstm_forward(
         inputs: &LstmInputs<Self>,
         level: Level,
+        gates: recurrent::Gates<Self>,
         states: &mut [Self],
-        saved: &mut [Self],
     ) = recurrent::forward::<Self, recurrent::Lstm, _, _>;
     fn lstm_backward(
         inputs: &LstmInputs<Self>,

@@ -122,6 +122,35 @@ fn gates_at_padding_are_not_read() {
     });
 }
 
+/// Kernels write in the place of gates that nothing else has, and of no others.
+#[test]
+fn gates_that_others_have_stay_what_they_are() {
+    device::each_training(|device| {
+        for cell in [CellKind::Gru, CellKind::Lstm] {
+            let layer = &recurrent(cell, [3, 4], device).layers[0];
+            let run = |gates: Tensor<3>| layer.forward_gates(gates, None, &Steps::all()).0;
+            let values = Array::draw(1, &[6, 5, cell.gates() * 4]);
+            let all = values.tensor::<3>(device, DType::F32).require_grad();
+            let before = Array::read(all.clone());
+            let part = all.clone().narrow(0, 2, 1);
+            let copy = Array::read(part.clone());
+            let [first, second] = [part.clone(), part].map(run);
+            let gradients = (first.clone() + second.clone() * 2.0).sum().backward();
+            assert_eq!(Array::read(all.clone()), before);
+            let alone = copy.tensor::<3>(device, DType::F32).require_grad();
+            let states = run(alone.clone());
+            let expected = Array::read(states.clone());
+            assert_eq!(Array::read(first), expected);
+            assert_eq!(Array::read(second), expected);
+            let of_part = alone.grad(&(states * 3.0).sum().backward()).unwrap();
+            let of_all = all.grad(&gradients).unwrap();
+            assert_eq!(Array::read(of_all.clone().narrow(0, 0, 2)).magnitude(), 0.0);
+            let got = Array::read(of_all.narrow(0, 2, 1));
+            assert_close(&format!("{cell:?}"), &got, &Array::read(of_part), 1e-6);
+        }
+    });
+}
+
 #[test]
 fn parameters_start_within_pytorchs_bound() {
     device::each(|device| {

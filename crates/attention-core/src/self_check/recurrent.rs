@@ -1,8 +1,8 @@
 //! Recurrent layers, on a device and by the CPU's kernels in f64.
 
 use attention_kernels::{
-    GruInputs, Level, LstmInputs, Matrix, ProductStart, RECURRENT_SAVED, RecurrentGradients,
-    RecurrentOutputs, column_sums, product,
+    GruInputs, Level, LstmInputs, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs,
+    column_sums, product,
 };
 use burn::tensor::{Device, Tensor};
 
@@ -74,7 +74,6 @@ macro_rules! by_kernels {
     ($layer:ident, $case:expr, $operands:expr, $gradient:expr) => {{
         let [gates, hidden_weight, hidden_bias, initial] = $operands;
         let layer = $layer::<f64> {
-            gates,
             hidden_weight,
             hidden_bias,
             initial,
@@ -85,11 +84,11 @@ macro_rules! by_kernels {
         };
         let rows = BATCH * STEPS;
         let zeros = |len| vec![0.0; len];
-        let (mut states, mut saved) =
-            (zeros($gradient.len()), zeros(rows * RECURRENT_SAVED * SIZE));
-        layer.forward(Level::current(), &mut states, &mut saved);
-        let [mut of_gates, mut of_hidden, mut of_initial] =
-            [gates, gates, initial].map(|like| zeros(like.len()));
+        let mut states = zeros($gradient.len());
+        let mut saved = zeros($layer::<f64>::SAVED * rows * SIZE);
+        let mut of_gates = gates.to_vec();
+        layer.forward_saving(Level::current(), &mut of_gates, &mut saved, &mut states);
+        let [mut of_hidden, mut of_initial] = [gates, initial].map(|like| zeros(like.len()));
         let outputs = RecurrentOutputs {
             states: &states,
             saved: &saved,

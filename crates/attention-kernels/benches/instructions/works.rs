@@ -5,8 +5,8 @@ use std::hint::black_box;
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
     AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    GruInputs, Level, Mask, Matrix, ProductStart, RECURRENT_SAVED, RecurrentGradients,
-    RecurrentOutputs, Rows, masked_softmax, masked_softmax_backward, product,
+    GruInputs, Level, Mask, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, Rows,
+    masked_softmax, masked_softmax_backward, product,
 };
 
 /// By name. Each makes its inputs, and has the call to count counted.
@@ -223,11 +223,10 @@ fn softmax(backward: bool) {
 fn gru(backward: bool) {
     let sizes @ [batch, steps, size] = [7, 5, SIZE];
     let rows = batch * steps;
-    let gates = elements(1, rows * 3 * size);
+    let mut gates = elements(1, rows * 3 * size);
     let (weight, bias) = (elements(2, size * 3 * size), elements(3, 3 * size));
     let initial = elements(4, batch * size);
     let layer = GruInputs {
-        gates: &gates,
         hidden_weight: &weight,
         hidden_bias: &bias,
         initial: &initial,
@@ -238,21 +237,21 @@ fn gru(backward: bool) {
     };
     let level = Level::current();
     let mut states = vec![0.0; rows * size];
-    let mut saved = vec![0.0; rows * RECURRENT_SAVED * size];
+    let mut saved = vec![0.0; rows * GruInputs::<f32>::SAVED * size];
     if !backward {
-        return counted(|| layer.forward(level, &mut states, &mut saved));
+        return counted(|| layer.forward_saving(level, &mut gates, &mut saved, &mut states));
     }
-    layer.forward(level, &mut states, &mut saved);
+    layer.forward_saving(level, &mut gates, &mut saved, &mut states);
     let outputs = RecurrentOutputs {
         states: &states,
         saved: &saved,
         gradient: &elements(5, rows * size),
     };
-    let [mut to_gates, mut to_hidden] = [gates.clone(), gates.clone()];
+    let mut to_hidden = gates.clone();
     let (mut to_initial, mut to_weight) = (initial.clone(), weight.clone());
     counted(|| {
         let gradients = RecurrentGradients {
-            gates: &mut to_gates,
+            gates: &mut gates,
             hidden: &mut to_hidden,
             initial: &mut to_initial,
         };

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::cell::{Cell, SAVED};
+use super::cell::{Cell, VALUES};
 use super::layer::Layer;
 use super::vectors::{load_rows, load_states, store_rows};
 use crate::simd::gemm::Start;
@@ -19,11 +19,11 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub initial: [&'a [E]; N],
     /// `[examples, steps, hidden_size]` each
     pub states: [&'a [E]; N],
-    /// `[examples, steps, SAVED, hidden_size]`
+    /// `[examples, steps, VALUES - G, hidden_size]`
     pub saved: &'a [E],
     /// Of the states, as these.
     pub gradient: [&'a [E]; N],
-    /// Of the input's share of the gates, `[examples, steps, G, hidden_size]`; written.
+    /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of the input's share of them.
     pub gates: &'a mut [E],
     /// Of the previous output's share of the gates, as `gates`; written. Empty if it is that of the input's share.
     pub hidden: &'a mut [E],
@@ -62,7 +62,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     hidden.fill(E::ZERO);
                     sums.fill(E::ZERO);
                 }
-                let saved = &self.saved[row * SAVED * size..][..SAVED * size];
+                let saved = &self.saved[row * (VALUES - G) * size..][..(VALUES - G) * size];
                 let after = of_row(&self.states, &of_state);
                 let above = of_row(&self.gradient, &of_state);
                 for first in (0..size).step_by(S::LANES) {
@@ -73,16 +73,24 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                         *gradient = simd.add(simd.load(&carried[at.clone()]), *gradient);
                     }
                     if is_active(example) {
-                        let values = load_rows(simd, saved, size, &lanes);
+                        let of_cell: [S::V; G] = load_rows(simd, gates, size, &lanes);
+                        let mut values = [simd.zero(); VALUES];
+                        for (value, of_cell) in values.iter_mut().zip(of_cell) {
+                            *value = of_cell;
+                        }
+                        for (row, value) in values[G..].iter_mut().enumerate() {
+                            let part = row * size + lanes.start..row * size + lanes.end;
+                            *value = simd.load_partial(&saved[part]);
+                        }
                         let before = load_states(simd, &before, &lanes);
                         let after = load_states(simd, &after, &lanes);
                         let gradients = C::backward(simd, values, [before, after], gradient);
-                        store_rows(simd, gradients.inputs, gates, size, &lanes);
+                        store_rows(simd, &gradients.inputs, gates, size, &lanes);
                         if !hidden.is_empty() {
-                            store_rows(simd, gradients.hidden, hidden, size, &lanes);
+                            store_rows(simd, &gradients.hidden, hidden, size, &lanes);
                         }
                         let whole = first..first + S::LANES;
-                        store_rows(simd, gradients.hidden, sums, stride, &whole);
+                        store_rows(simd, &gradients.hidden, sums, stride, &whole);
                         gradient = gradients.state;
                     }
                     for (carried, gradient) in carried.iter_mut().zip(gradient) {

@@ -6,7 +6,7 @@ use crate::simd::Simd;
 
 /// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden share of n in a GRU, i, f,
 /// g and o in an LSTM.
-pub(super) const SAVED: usize = 4;
+pub(super) const VALUES: usize = 4;
 
 /// A recurrent cell with `G` gates, whose state is `N` vectors, the first of them its output.
 ///
@@ -21,12 +21,12 @@ pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
         inputs: [S::V; G],
         hidden: [S::V; G],
         state: [S::V; N],
-    ) -> ([S::V; N], [S::V; SAVED]);
+    ) -> ([S::V; N], [S::V; VALUES]);
 
     /// The gradients of a step, from that of the state after it; `states` are the states before and after.
     fn backward<E: Real, S: Simd<E>>(
         simd: S,
-        saved: [S::V; SAVED],
+        saved: [S::V; VALUES],
         states: [[S::V; N]; 2],
         gradient: [S::V; N],
     ) -> StepGradients<S::V, G, N>;
@@ -54,7 +54,7 @@ impl Cell<3, 1> for Gru {
         inputs: [S::V; 3],
         hidden: [S::V; 3],
         [state]: [S::V; 1],
-    ) -> ([S::V; 1], [S::V; SAVED]) {
+    ) -> ([S::V; 1], [S::V; VALUES]) {
         let reset = sigmoid(simd, simd.add(inputs[0], hidden[0]));
         let update = sigmoid(simd, simd.add(inputs[1], hidden[1]));
         let new = tanh(simd, simd.mul_add(reset, hidden[2], inputs[2]));
@@ -65,7 +65,7 @@ impl Cell<3, 1> for Gru {
     #[inline(always)]
     fn backward<E: Real, S: Simd<E>>(
         simd: S,
-        [reset, update, new, hidden]: [S::V; SAVED],
+        [reset, update, new, hidden]: [S::V; VALUES],
         [[before], _]: [[S::V; 1]; 2],
         [gradient]: [S::V; 1],
     ) -> StepGradients<S::V, 3, 1> {
@@ -94,7 +94,7 @@ impl Cell<4, 2> for Lstm {
         inputs: [S::V; 4],
         hidden: [S::V; 4],
         [_, cell]: [S::V; 2],
-    ) -> ([S::V; 2], [S::V; SAVED]) {
+    ) -> ([S::V; 2], [S::V; VALUES]) {
         let input = sigmoid(simd, simd.add(inputs[0], hidden[0]));
         let forget = sigmoid(simd, simd.add(inputs[1], hidden[1]));
         let new = tanh(simd, simd.add(inputs[2], hidden[2]));
@@ -107,7 +107,7 @@ impl Cell<4, 2> for Lstm {
     #[inline(always)]
     fn backward<E: Real, S: Simd<E>>(
         simd: S,
-        [input, forget, new, output]: [S::V; SAVED],
+        [input, forget, new, output]: [S::V; VALUES],
         [[_, before], [_, cell]]: [[S::V; 2]; 2],
         [gradient, cell_gradient]: [S::V; 2],
     ) -> StepGradients<S::V, 4, 2> {

@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use super::cell::{Cell, SAVED};
+use super::Gates;
+use super::cell::{Cell, VALUES};
 use super::layer::Layer;
 use super::vectors::{load_rows, store_rows};
 use crate::simd::gemm::Start;
@@ -12,16 +13,14 @@ use crate::{Buffer, Real};
 /// Some examples through all steps: they share nothing with the others but the weights.
 pub(super) struct Forward<'a, E, C, const G: usize, const N: usize> {
     pub layer: &'a Layer<'a, E, G>,
-    /// `[examples, steps, G, hidden_size]`
-    pub gates: &'a [E],
+    /// With `VALUES - G` saved values of each unit.
+    pub gates: Gates<'a, E>,
     /// Of each example; all steps if absent.
     pub lens: Option<&'a [usize]>,
     /// `[examples, hidden_size]` each
     pub initial: [&'a [E]; N],
     /// `[examples, steps, hidden_size]` each
     pub states: [&'a mut [E]; N],
-    /// `[examples, steps, SAVED, hidden_size]`, or empty
-    pub saved: &'a mut [E],
     pub cell: PhantomData<C>,
 }
 
@@ -29,7 +28,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<E>>(self, simd: S) {
+    fn run<S: Simd<E>>(mut self, simd: S) {
         let layer = self.layer;
         let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
         let examples = self.initial[0].len() / size;
@@ -54,12 +53,16 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                 let row = example * steps + step;
                 let padded = example * stride..(example + 1) * stride;
                 if is_active(example) {
-                    let gates = &self.gates[row * G * size..][..G * size];
+                    let of_gates = row * G * size..(row + 1) * G * size;
+                    let of_saved = row * (VALUES - G) * size..(row + 1) * (VALUES - G) * size;
                     let sums = &sums[example * G * stride..][..G * stride];
-                    let saved = self.saved.get_mut(row * SAVED * size..).unwrap_or_default();
                     for first in (0..size).step_by(S::LANES) {
                         let lanes = first..size.min(first + S::LANES);
                         let whole = first..first + S::LANES;
+                        let gates = match &self.gates {
+                            Gates::Read(gates) => &gates[of_gates.clone()],
+                            Gates::Replaced { gates, .. } => &gates[of_gates.clone()],
+                        };
                         let inputs = load_rows(simd, gates, size, &lanes);
                         let mut hidden: [S::V; G] = load_rows(simd, sums, stride, &whole);
                         let bias: [S::V; G] = load_rows(simd, &layer.hidden_bias, stride, &whole);
@@ -76,8 +79,10 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                             // What comes of the zeros after a row is multiplied with no weight.
                             simd.store(after, &mut state[at.clone()]);
                         }
-                        if !saved.is_empty() {
-                            store_rows(simd, values, saved, size, &lanes);
+                        if let Gates::Replaced { gates, saved } = &mut self.gates {
+                            let (of_cell, others) = values.split_at(G);
+                            store_rows(simd, of_cell, &mut gates[of_gates.clone()], size, &lanes);
+                            store_rows(simd, others, &mut saved[of_saved.clone()], size, &lanes);
                         }
                     }
                 }

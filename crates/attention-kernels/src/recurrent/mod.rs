@@ -11,6 +11,7 @@ mod activation;
 mod backward;
 mod cell;
 mod forward;
+mod gates;
 mod layer;
 mod vectors;
 
@@ -24,10 +25,11 @@ use crate::threads::{for_each, for_each_with};
 use crate::tiles::{RECURRENT_ROWS, TASK_ELEMENTS};
 use crate::{Level, Packing, Real};
 use backward::Backward;
-use cell::{Cell, SAVED};
+use cell::{Cell, VALUES};
 use forward::Forward;
 
 pub(crate) use cell::{Gru, Lstm};
+pub(crate) use gates::Gates;
 
 const OPERATION: &str = "recurrent layer";
 
@@ -36,15 +38,12 @@ const OPERATION: &str = "recurrent layer";
 /// The input's share of the gates, `W_i x + b_i`, is computed before, for all steps at once.
 ///
 /// # Shapes
-/// - gates `[batch, steps, G * hidden_size]`
 /// - hidden_weight `[hidden_size, G * hidden_size]`, hidden_bias `[G * hidden_size]`
 /// - initial `[N, batch, hidden_size]`
 ///
 /// All are contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
-    /// The input's share of the gates.
-    pub gates: &'a [E],
     /// What the previous output is multiplied with for its share of the gates.
     pub hidden_weight: &'a [E],
     /// Added to that share.
@@ -88,12 +87,13 @@ pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
 /// PyTorch: `nn.LSTM`.
 pub type LstmInputs<'a, E> = RecurrentInputs<'a, E, 4, 2>;
 
-/// What the forward pass wrote, and the gradient that the backward pass starts from.
+/// What the forward pass wrote, but for what it wrote in the place of the gates, and the gradient that the backward pass
+/// starts from.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentOutputs<'a, E> {
     /// `[N, batch, steps, hidden_size]`
     pub states: &'a [E],
-    /// `[batch, steps, 4 * hidden_size]`
+    /// `[batch, steps, SAVED * hidden_size]`
     pub saved: &'a [E],
     /// Of the states.
     pub gradient: &'a [E],
@@ -106,7 +106,8 @@ pub struct RecurrentOutputs<'a, E> {
 /// columns of `hidden`.
 #[derive(Debug)]
 pub struct RecurrentGradients<'a, E> {
-    /// Of the input's share of the gates; 0 after the steps of an example.
+    /// What the forward pass wrote in the place of the gates, `[batch, steps, G * hidden_size]`. In its place comes the
+    /// gradient of the input's share of the gates; 0 after the steps of an example.
     pub gates: &'a mut [E],
     /// Of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example. For an
     /// LSTM it is `gates` again, and may be empty.
@@ -115,30 +116,52 @@ pub struct RecurrentGradients<'a, E> {
     pub initial: &'a mut [E],
 }
 
-/// The values for each step and unit that the backward pass needs.
-pub const RECURRENT_SAVED: usize = SAVED;
-
 macro_rules! layer {
     ($gates:literal, $states:literal, $forward:ident, $backward:ident) => {
         impl<E: Real> RecurrentInputs<'_, E, $gates, $states> {
-            /// Writes the states after each step; after the steps of an example, the state stays what it is. What the
-            /// backward pass needs goes to `saved`, which may be empty if there is none; what it has of the steps
-            /// after those of an example stays what it is, and is not read.
+            /// The values for each step and unit that the backward pass needs beside the gates: a GRU's hidden share of
+            /// n.
+            pub const SAVED: usize = VALUES - $gates;
+
+            /// Writes the states after each step, from the input's share of the gates; after the steps of an example,
+            /// the state stays what it is.
             ///
             /// Steps after those of an example are not read. The number of threads changes no bit.
             ///
             /// # Shapes
+            /// - gates `[batch, steps, G * hidden_size]`
             /// - states `[N, batch, steps, hidden_size]`
-            /// - saved `[batch, steps, 4 * hidden_size]`
             ///
             /// # Panics
             /// If the shapes do not fit together.
-            pub fn forward(&self, level: Level, states: &mut [E], saved: &mut [E]) {
-                E::$forward(self, level, states, saved);
+            pub fn forward(&self, level: Level, gates: &[E], states: &mut [E]) {
+                E::$forward(self, level, Gates::Read(gates), states);
             }
 
-            /// Writes the gradients, from those of the states; `outputs` has what [`forward`](Self::forward) wrote for
-            /// the same inputs. The number of threads changes no bit, where the weights are finite.
+            /// As [`forward`](Self::forward), with what the backward pass needs: the gates in the place of the input's
+            /// share of them, and `saved`. What both have of the steps after those of an example stays what it is, and
+            /// is not read.
+            ///
+            /// # Shapes
+            /// - gates `[batch, steps, G * hidden_size]`
+            /// - saved `[batch, steps, SAVED * hidden_size]`
+            /// - states `[N, batch, steps, hidden_size]`
+            ///
+            /// # Panics
+            /// If the shapes do not fit together.
+            pub fn forward_saving(
+                &self,
+                level: Level,
+                gates: &mut [E],
+                saved: &mut [E],
+                states: &mut [E],
+            ) {
+                E::$forward(self, level, Gates::Replaced { gates, saved }, states);
+            }
+
+            /// Writes the gradients, from those of the states; `outputs` and the gates have what
+            /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. The number of threads changes no bit,
+            /// where the weights are finite.
             ///
             /// # Panics
             /// If the shapes do not fit together.
@@ -162,12 +185,6 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
     /// If the shapes do not fit together.
     fn check(&self) {
         let [batch, steps, size] = self.sizes;
-        check_len(
-            OPERATION,
-            "gates",
-            [batch, steps, G * size],
-            self.gates.len(),
-        );
         check_len(
             OPERATION,
             "hidden weight",
@@ -267,19 +284,16 @@ fn parts_of_states<E, const N: usize>(states: &mut [E], size: usize) -> Vec<[&mu
 pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     inputs: &RecurrentInputs<E, G, N>,
     level: Level,
+    gates: Gates<E>,
     states: &mut [E],
-    saved: &mut [E],
 ) {
     inputs.check();
     let [batch, steps, size] = inputs.sizes;
     check_len(OPERATION, "states", [N, batch, steps, size], states.len());
-    if !saved.is_empty() {
-        check_len(
-            OPERATION,
-            "saved values",
-            [batch, steps, SAVED * size],
-            saved.len(),
-        );
+    check_len(OPERATION, "gates", [batch, steps, G * size], gates.len());
+    if let Gates::Replaced { saved, .. } = &gates {
+        let shape = [batch, steps, (VALUES - G) * size];
+        check_len(OPERATION, "saved values", shape, saved.len());
     }
     if states.is_empty() {
         return;
@@ -287,9 +301,8 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let mut buffers = std::array::from_fn(|_| Aligned::default());
     let layer = inputs.layer(level, false, &mut buffers);
     let len = inputs.examples_of_task() * steps * size;
-    let mut saved = saved.chunks_mut(SAVED * len);
     let tasks = inputs.tasks().zip(parts_of_states(states, len));
-    let tasks = tasks.zip(inputs.gates.chunks(G * len));
+    let tasks = tasks.zip(gates.parts(len, [G, VALUES - G]));
     let tasks: Vec<_> = tasks
         .map(|(((initial, lens), states), gates)| Forward {
             layer: &layer,
@@ -297,7 +310,6 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
             lens,
             initial,
             states,
-            saved: saved.next().unwrap_or_default(),
             cell: PhantomData::<C>,
         })
         .collect();
@@ -327,7 +339,7 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     check_len(
         OPERATION,
         "saved values",
-        [batch, steps, SAVED * size],
+        [batch, steps, (VALUES - G) * size],
         saved.len(),
     );
     let RecurrentGradients {
@@ -371,7 +383,7 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
                 lens,
                 initial,
                 states: of_states(states, rows * size, part.clone()),
-                saved: &saved[SAVED * part.start..SAVED * part.end],
+                saved: &saved[(VALUES - G) * part.start..(VALUES - G) * part.end],
                 gradient: of_states(gradient, rows * size, part),
                 gates: of_gates.next().unwrap_or_default(),
                 hidden: of_hidden.next().unwrap_or_default(),

@@ -22,16 +22,16 @@ pub(super) fn load_rows<E: Real, S: Simd<E>, const K: usize>(
     vectors
 }
 
-/// Writes a vector of each of `K` rows that are `stride` apart, as far as these reach.
+/// Writes a vector of each of as many rows that are `stride` apart, as far as these reach.
 #[inline(always)]
-pub(super) fn store_rows<E: Real, S: Simd<E>, const K: usize>(
+pub(super) fn store_rows<E: Real, S: Simd<E>>(
     simd: S,
-    vectors: [S::V; K],
+    vectors: &[S::V],
     rows: &mut [E],
     stride: usize,
     lanes: &Range<usize>,
 ) {
-    for (row, vector) in vectors.into_iter().enumerate() {
+    for (row, &vector) in vectors.iter().enumerate() {
         let part = row * stride + lanes.start..row * stride + lanes.end;
         simd.store_partial(vector, &mut rows[part]);
     }

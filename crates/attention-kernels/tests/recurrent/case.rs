@@ -1,8 +1,8 @@
 //! What is computed, and by the kernels.
 
 use attention_kernels::{
-    GruInputs, Level, LstmInputs, Matrix, Packing, ProductStart, RECURRENT_SAVED, Real,
-    RecurrentGradients, RecurrentInputs, RecurrentOutputs, column_sums, product,
+    GruInputs, Level, LstmInputs, Matrix, Packing, ProductStart, Real, RecurrentGradients,
+    RecurrentInputs, RecurrentOutputs, column_sums, product,
 };
 
 use crate::random::Random;
@@ -156,7 +156,6 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
         ($inputs:ident) => {{
             let lens = case.lens();
             let layer: $inputs<E> = RecurrentInputs {
-                gates: &inputs.gates,
                 hidden_weight: &inputs.hidden_weight,
                 hidden_bias: &inputs.hidden_bias,
                 initial: &inputs.initial,
@@ -166,10 +165,11 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 sizes: [case.batch, case.steps, case.hidden_size],
             };
             let nan = |len: usize| vec![E::from_f64(f64::NAN); len];
-            let mut saved = nan(case.batch * case.steps * RECURRENT_SAVED * case.hidden_size);
+            let units = case.batch * case.steps * case.hidden_size;
+            let mut saved = nan($inputs::<E>::SAVED * units);
             let mut results = Results {
                 states: nan(inputs.gradient.len()),
-                gates: nan(inputs.gates.len()),
+                gates: inputs.gates.clone(),
                 hidden_weight: nan(inputs.hidden_weight.len()),
                 hidden_bias: nan(inputs.hidden_bias.len()),
                 initial: nan(inputs.initial.len()),
@@ -181,8 +181,9 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 packings: Some(&packings),
                 ..layer
             };
-            layer.forward(level, &mut unsaved, &mut []);
-            layer.forward(level, &mut results.states, &mut saved);
+            layer.forward(level, &inputs.gates, &mut unsaved);
+            layer.forward_saving(level, &mut results.gates, &mut saved, &mut results.states);
+            let gates = results.gates.clone();
             let bits = |states: &[E]| -> Vec<u64> {
                 states
                     .iter()
@@ -191,7 +192,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
             };
             assert!(bits(&unsaved) == bits(&results.states), "{case:?}");
             for _ in 0..2 {
-                packed.forward(level, &mut unsaved, &mut []);
+                packed.forward(level, &inputs.gates, &mut unsaved);
                 assert!(bits(&unsaved) == bits(&results.states), "{case:?}, packed");
             }
             let outputs = RecurrentOutputs {
@@ -202,6 +203,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
             let mut hidden = nan(inputs.gates.len());
             let mut passes = Vec::new();
             for layer in [packed, packed, layer] {
+                results.gates.clone_from(&gates);
                 let gradients = RecurrentGradients {
                     gates: &mut results.gates,
                     hidden: &mut hidden,
@@ -216,7 +218,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
             );
             if case.kind == Kind::Lstm {
                 // Of both shares: written once.
-                let (mut gates, mut initial) = (nan(hidden.len()), nan(inputs.initial.len()));
+                let (mut gates, mut initial) = (gates, nan(inputs.initial.len()));
                 let gradients = RecurrentGradients {
                     gates: &mut gates,
                     hidden: &mut [],
@@ -226,7 +228,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 let once = [&gates, &gates, &initial].map(|of| bits(of));
                 assert!(once == passes[2], "{case:?}, one share");
             }
-            let mut before = nan(case.batch * case.steps * case.hidden_size);
+            let mut before = nan(units);
             layer.outputs_before(&results.states, &mut before);
             let (rows, size) = (case.batch * case.steps, case.hidden_size);
             let before = Matrix::new(&before, [rows, size]).transposed();

@@ -147,7 +147,10 @@ where
 {
     let slots = inputs.slots();
     let mut nodes = Nodes::<B, C>::default();
-    let (output, saved) = forward(inputs.map(&mut nodes));
+    let inputs = inputs.map(&mut nodes);
+    // The kernel may write in a tensor's place if nothing else has it.
+    drop(nodes.like);
+    let (output, saved) = forward(inputs);
     let nodes: [NodeGuard; N] = nodes
         .guards
         .try_into()

@@ -59,6 +59,9 @@ pub(in crate::ops) trait CpuBackend: AttentionBackend {
     /// The elements of a readable tensor.
     fn elements(tensor: &FloatTensor<Self>) -> Elements<'_>;
 
+    /// The elements of a contiguous tensor of `f32` or `f64`, copied first if another tensor has them, too.
+    fn elements_mut(tensor: &mut FloatTensor<Self>) -> ElementsMut<'_>;
+
     /// A tensor of these elements, on the device of `like`.
     fn from_buffer<E: CpuReal>(
         elements: Buffer<E>,
@@ -75,6 +78,12 @@ pub(in crate::ops) enum Elements<'a> {
     Bf16(Strided<'a, bf16>),
 }
 
+/// The elements of a contiguous tensor, to write.
+pub(in crate::ops) enum ElementsMut<'a> {
+    F32(&'a mut [f32]),
+    F64(&'a mut [f64]),
+}
+
 /// Elements, and how far apart they lie.
 pub(in crate::ops) struct Strided<'a, E> {
     /// From the tensor's first element on.
@@ -89,6 +98,9 @@ pub(in crate::ops) trait CpuReal: Real + Element {
 
     /// The elements, if they are of this type.
     fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>>;
+
+    /// The elements, if they are of this type.
+    fn of_mut(elements: ElementsMut<'_>) -> Option<&mut [Self]>;
 }
 
 impl CpuReal for f32 {
@@ -100,6 +112,13 @@ impl CpuReal for f32 {
             _ => None,
         }
     }
+
+    fn of_mut(elements: ElementsMut<'_>) -> Option<&mut [Self]> {
+        match elements {
+            ElementsMut::F32(elements) => Some(elements),
+            _ => None,
+        }
+    }
 }
 
 impl CpuReal for f64 {
@@ -108,6 +127,13 @@ impl CpuReal for f64 {
     fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>> {
         match elements {
             Elements::F64(elements) => Some(elements),
+            _ => None,
+        }
+    }
+
+    fn of_mut(elements: ElementsMut<'_>) -> Option<&mut [Self]> {
+        match elements {
+            ElementsMut::F64(elements) => Some(elements),
             _ => None,
         }
     }
@@ -197,6 +223,15 @@ pub(in crate::ops) fn matrix<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>)
 /// The elements of a contiguous tensor.
 pub(in crate::ops) fn elements<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> &[E] {
     &expect::<B, E>(&B::elements(tensor), tensor).data[..tensor.shape().num_elements()]
+}
+
+/// The elements of a contiguous tensor, to write; copied first if another tensor has them, too.
+pub(in crate::ops) fn elements_mut<B: CpuBackend, E: CpuReal>(
+    tensor: &mut FloatTensor<B>,
+) -> &mut [E] {
+    let dtype = tensor.dtype();
+    E::of_mut(B::elements_mut(tensor))
+        .unwrap_or_else(|| panic!("expected a tensor of {:?}, got {dtype:?}", E::DTYPE))
 }
 
 /// The elements of an integer tensor that are indices.

@@ -6,7 +6,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn::backend::{NdArray, TensorMetadata};
 use burn::tensor::{Shape, TensorData};
 
-use super::cpu::{CpuBackend, CpuReal, Elements, Strided};
+use super::cpu::{CpuBackend, CpuReal, Elements, ElementsMut, Strided};
 
 impl CpuBackend for NdArray {
     fn readable(tensor: NdArrayTensor) -> NdArrayTensor {
@@ -39,6 +39,21 @@ impl CpuBackend for NdArray {
             }
             _ => panic!("expected a tensor of f32 or f64, got {:?}", tensor.dtype()),
         }
+    }
+
+    fn elements_mut(tensor: &mut NdArrayTensor) -> ElementsMut<'_> {
+        let elements = match tensor {
+            NdArrayTensor::F32(storage) => {
+                let elements = storage.ensure_owned().as_slice_mut();
+                elements.map(ElementsMut::F32)
+            }
+            NdArrayTensor::F64(storage) => {
+                let elements = storage.ensure_owned().as_slice_mut();
+                elements.map(ElementsMut::F64)
+            }
+            _ => None,
+        };
+        elements.expect("a contiguous tensor of f32 or f64")
     }
 
     fn from_buffer<E: CpuReal>(

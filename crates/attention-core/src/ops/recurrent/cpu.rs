@@ -1,40 +1,38 @@
 //! By the kernels of `attention-kernels`.
 
 use attention_kernels::{
-    GruInputs, Level, LstmInputs, Matrix, ProductStart, RECURRENT_SAVED, RecurrentGradients,
-    RecurrentOutputs, column_sums, product,
+    GruInputs, Level, LstmInputs, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs,
+    column_sums, product,
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::{CellKind, Recurred, RecurrentInputs};
 use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, tensor, unwritten, whole, with_real,
+    CpuBackend, CpuReal, elements, elements_mut, tensor, unwritten, whole, with_real,
 };
 use crate::ops::deferred_gradients::{Deferral, Deferred};
 use crate::ops::kernels::{Asked, Gradient};
 
-/// Runs `$body` with the kernel's view of the inputs as `$layer`, of the cell's own type.
+/// Runs `$body` with the kernel's view of the inputs as `$layer`, of the cell's own type; it has no gates.
 macro_rules! with_layer {
-    ($inputs:expr, $E:ident, $layer:ident => $body:expr) => {{
-        let inputs = $inputs;
-        let [batch, steps, _] = inputs.gates.shape().dims();
-        let [size, _] = inputs.hidden_weight.shape().dims();
+    ($inputs:ident, $E:ident, $layer:ident => $body:expr) => {{
+        let [batch, steps, _] = $inputs.gates.shape().dims();
+        let [size, _] = $inputs.hidden_weight.shape().dims();
         macro_rules! layer {
             ($kind:ident) => {
                 $kind::<$E> {
-                    gates: elements::<B, $E>(&inputs.gates),
-                    hidden_weight: elements::<B, $E>(&inputs.hidden_weight),
-                    hidden_bias: elements::<B, $E>(&inputs.hidden_bias),
-                    initial: elements::<B, $E>(&inputs.initial),
-                    lens: inputs.steps.lens.as_deref(),
-                    is_reversed: inputs.steps.is_reversed,
-                    packings: inputs.shared.as_ref().map(|shared| shared.packings()),
+                    hidden_weight: elements::<B, $E>(&$inputs.hidden_weight),
+                    hidden_bias: elements::<B, $E>(&$inputs.hidden_bias),
+                    initial: elements::<B, $E>(&$inputs.initial),
+                    lens: $inputs.steps.lens.as_deref(),
+                    is_reversed: $inputs.steps.is_reversed,
+                    packings: $inputs.shared.as_ref().map(|shared| shared.packings()),
                     sizes: [batch, steps, size],
                 }
             };
         }
-        match inputs.cell {
+        match $inputs.cell {
             CellKind::Gru => {
                 let $layer = layer!(GruInputs);
                 $body
@@ -53,27 +51,34 @@ pub(in crate::ops) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatT
     let shape = states_shape(&inputs);
     with_real!(inputs.gates.dtype(), E => {
         let mut states = unwritten::<E>(&shape.into());
-        with_layer!(&inputs, E, layer => layer.forward(Level::current(), &mut states, &mut []));
+        let gates = elements::<B, E>(&inputs.gates);
+        with_layer!(inputs, E, layer => layer.forward(Level::current(), gates, &mut states));
         tensor::<B, E>(states, shape, E::DTYPE, &inputs.gates)
     })
 }
 
-/// The states, and what the backward pass needs.
+/// The states, and what the backward pass needs: of the inputs' gates their values.
 pub(in crate::ops) fn forward<B: CpuBackend>(
     inputs: RecurrentInputs<B>,
 ) -> (FloatTensor<B>, Recurred<B>) {
-    let inputs = contiguous(inputs);
+    let mut inputs = contiguous(inputs);
     let shape @ [_, batch, steps, size] = states_shape(&inputs);
-    let like = &inputs.gates;
-    let (states, saved) = with_real!(like.dtype(), E => {
-        let saved_shape = [batch, steps, RECURRENT_SAVED * size];
+    let (states, saved) = with_real!(inputs.gates.dtype(), E => {
+        let values = match inputs.cell {
+            CellKind::Gru => GruInputs::<E>::SAVED,
+            CellKind::Lstm => LstmInputs::<E>::SAVED,
+        };
+        let saved_shape = [batch, steps, values * size];
         let mut states = unwritten::<E>(&shape.into());
         // But for the steps after those of an example, which nobody reads.
         let mut saved = unwritten::<E>(&saved_shape.into());
-        with_layer!(&inputs, E, layer => layer.forward(Level::current(), &mut states, &mut saved));
+        with_layer!(inputs, E, layer => {
+            let gates = elements_mut::<B, E>(&mut inputs.gates);
+            layer.forward_saving(Level::current(), gates, &mut saved, &mut states);
+        });
         (
-            tensor::<B, E>(states, shape, E::DTYPE, like),
-            tensor::<B, E>(saved, saved_shape, E::DTYPE, like),
+            tensor::<B, E>(states, shape, E::DTYPE, &inputs.gates),
+            tensor::<B, E>(saved, saved_shape, E::DTYPE, &inputs.gates),
         )
     });
     let recurred = Recurred {
@@ -107,7 +112,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
     let Recurred {
-        inputs,
+        mut inputs,
         states,
         saved,
     } = saved;
@@ -117,7 +122,6 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
     with_real!(gradient.dtype(), E => {
-        let mut gates = unwritten::<E>(&inputs.gates.shape());
         // An LSTM's is that of the input's share.
         let hidden_len = match inputs.cell {
             CellKind::Gru => rows * width,
@@ -130,19 +134,19 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
             saved: elements::<B, E>(&saved),
             gradient: elements::<B, E>(&gradient),
         };
-        let gradients = RecurrentGradients {
-            gates: &mut gates,
-            hidden: &mut hidden,
-            initial: &mut initial,
-        };
         let mut before = of_weight.then(|| unwritten::<E>(&[rows, size].into()));
-        with_layer!(&inputs, E, layer => {
+        with_layer!(inputs, E, layer => {
+            let gradients = RecurrentGradients {
+                gates: elements_mut::<B, E>(&mut inputs.gates),
+                hidden: &mut hidden,
+                initial: &mut initial,
+            };
             layer.backward(Level::current(), &outputs, gradients);
             if let Some(before) = &mut before {
                 layer.outputs_before(outputs.states, before);
             }
         });
-        let gates = tensor::<B, E>(gates, inputs.gates.shape(), E::DTYPE, &inputs.gates);
+        let gates = inputs.gates;
         let hidden = match inputs.cell {
             CellKind::Gru => tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
             CellKind::Lstm => B::float_reshape(gates.clone(), [rows, width].into()),

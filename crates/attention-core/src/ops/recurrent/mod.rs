@@ -163,10 +163,11 @@ pub(super) const fn of_steps<B: Backend>() -> RecurrentKernel<B> {
 /// What the backward pass needs.
 #[derive(Clone, Debug)]
 pub(super) struct Recurred<B: Backend> {
+    /// The kernels have the gates' values in the place of the input's share of them.
     pub(super) inputs: RecurrentInputs<B>,
     /// `[states, batch, steps, hidden_size]`
     pub(super) states: FloatTensor<B>,
-    /// `[batch, steps, 4 * hidden_size]`: the gates, and for a GRU the hidden share of n.
+    /// For a GRU the hidden share of n, `[batch, steps, hidden_size]`; by the definition after the gates' values.
     pub(super) saved: FloatTensor<B>,
 }
 

@@ -1,0 +1,39 @@
+//! The gates of a forward pass, to read or in whose place values come.
+
+/// The input's share of the gates, `[examples, steps, G, hidden_size]`.
+#[derive(Debug)]
+pub(crate) enum Gates<'a, E> {
+    /// To read.
+    Read(&'a [E]),
+    /// For the backward pass, the gates come in its place; other values that it needs, `[examples, steps, values,
+    /// hidden_size]`, are saved.
+    Replaced {
+        gates: &'a mut [E],
+        saved: &'a mut [E],
+    },
+}
+
+impl<'a, E> Gates<'a, E> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Read(gates) => gates.len(),
+            Self::Replaced { gates, .. } => gates.len(),
+        }
+    }
+
+    /// Cuts them into parts of so many units, which have so many gates and saved values each.
+    pub(super) fn parts(self, units: usize, [gates_of, saved_of]: [usize; 2]) -> Vec<Self> {
+        match self {
+            Self::Read(gates) => gates.chunks(gates_of * units).map(Self::Read).collect(),
+            Self::Replaced { gates, saved } => {
+                let mut saved = saved.chunks_mut((saved_of * units).max(1));
+                let gates = gates.chunks_mut(gates_of * units);
+                let parts = gates.map(|gates| Self::Replaced {
+                    gates,
+                    saved: saved.next().unwrap_or_default(),
+                });
+                parts.collect()
+            }
+        }
+    }
+}
