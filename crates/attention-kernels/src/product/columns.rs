@@ -56,8 +56,8 @@ pub(super) fn compute<E: Real>(
     }
 }
 
-/// The rows and columns of a task: some tasks for each thread, if there are so many panels, or enough rows for each panel
-/// to be packed more than once. Tiles share no sum, so that this changes no bit.
+/// The rows and columns of a task: some tasks for each thread, if there are so many panels, or enough rows for each
+/// panel to be packed more than once. Tiles share no sum, so that this changes no bit.
 fn tile_sizes(rows: usize, columns: usize, threads: usize) -> [usize; 2] {
     let panels = columns.div_ceil(PRODUCT_PANEL);
     let of_columns = (panels / (3 * threads)).clamp(1, OWN_PANELS);

@@ -2,8 +2,8 @@
 //!
 //! The right operand is packed into panels, a block of [`PRODUCT_STEPS`] rows and [`PRODUCT_COLUMNS`] columns at a
 //! time, and tasks multiply some of its columns with some rows of the left one each, which is copied if it is a
-//! transpose, or one of several. If there are not many rows, each task packs its columns itself (`columns`). Each sum is
-//! taken in one order, that of the blocks' steps, so that the number of threads changes no bit.
+//! transpose, or one of several. If there are not many rows, each task packs its columns itself (`columns`). Each sum
+//! is taken in one order, that of the blocks' steps, so that the number of threads changes no bit.
 
 mod aligned;
 mod columns;

@@ -87,8 +87,8 @@ pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
 /// PyTorch: `nn.LSTM`.
 pub type LstmInputs<'a, E> = RecurrentInputs<'a, E, 4, 2>;
 
-/// What the forward pass wrote, but for what it wrote in the place of the gates, and the gradient that the backward pass
-/// starts from.
+/// What the forward pass wrote, but for what it wrote in the place of the gates, and the gradient that the backward
+/// pass starts from.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentOutputs<'a, E> {
     /// `[N, batch, steps, hidden_size]`
@@ -160,8 +160,8 @@ macro_rules! layer {
             }
 
             /// Writes the gradients, from those of the states; `outputs` and the gates have what
-            /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. The number of threads changes no bit,
-            /// where the weights are finite.
+            /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. The number of threads changes no
+            /// bit, where the weights are finite.
             ///
             /// # Panics
             /// If the shapes do not fit together.
