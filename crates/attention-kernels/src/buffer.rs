@@ -19,7 +19,7 @@ const LEAST_BYTES: usize = 16 << 10;
 const SPARE: usize = 8;
 
 /// What was kept may be longer than asked for by one part in so many. The backward pass of a step asks for lengths that
-/// the forward pass did not, a little shorter than those that it just left: three gates where a cell had four values.
+/// the forward pass did not, some of them a little shorter than those that it just left.
 const KEPT_SPARE: usize = 3;
 
 /// Elements beyond a round number that are not rounded up: what [`Aligned`](crate::product::Aligned) needs.

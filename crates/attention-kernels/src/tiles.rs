@@ -34,7 +34,8 @@
 //! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
 //! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in fused attention. The gradients of the
 //! score alone go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size
-//! depends on a machine's caches, and none on its cores but [`RECURRENT_ROWS`], which no result does.
+//! depends on a machine's caches, and none on its cores but [`RECURRENT_ROWS`] and the panels of a task that packs
+//! them itself, up to [`OWN_PANELS`]; no result depends on these.
 
 /// Queries whose sums stay in registers while the keys go by, in the additive score forward and backward. Four
 /// leave an AVX2 machine's sixteen registers room for the rest; fewer would load each key more often.
@@ -123,7 +124,7 @@ pub(crate) const PRODUCT_DEPTH: usize = 256;
 /// Rows from which on the right operand of a product is packed: for fewer, to read it once is all that there is to do.
 pub(crate) const PACKED_ROWS: usize = 12;
 
-/// Steps in a block of a large product's right operand, which is packed once for all rows.
+/// Steps in a block of a large product's right operand, which is packed once for all rows of a task or of the product.
 pub(crate) const PRODUCT_STEPS: usize = 512;
 
 /// Rows in a task that copies or transposes the left operand of a large product: two vectors of the longest.
@@ -138,7 +139,7 @@ pub(crate) const TRANSPOSED_TILES: usize = 16;
 pub(crate) const OWN_PANEL_ROWS: usize = 1024;
 
 /// The most panels of a task that packs its own: 512 KiB of `f32`, in L2. More than one are packed row by row, so that
-/// memory is read in order, and the rows of the left operand are read for all of them while they are in L2.
+/// memory is read in order, and [`PRODUCT_TASK_ROWS`] of the left operand are read for all of them while in L2.
 pub(crate) const OWN_PANELS: usize = 4;
 
 /// Elements of the left operand's copy, a transpose or several, that is there at a time for such tasks: 2 MiB of `f32`.
@@ -150,7 +151,8 @@ pub(crate) const PRODUCT_COLUMNS: usize = 1024;
 /// Rows in a task of a large product are a multiple of it: whole register blocks.
 pub(crate) const PRODUCT_ROWS: usize = 6;
 
-/// The most rows in a task of a large product: with [`PRODUCT_STEPS`] steps they stay in L2 while the panels go by.
+/// The most rows in a task of a large product, or that are multiplied at a time in one that packs its own panels: with
+/// [`PRODUCT_STEPS`] steps they stay in L2 while the panels go by.
 pub(crate) const PRODUCT_TASK_ROWS: usize = 96;
 
 /// About how many tasks a whole block of a large product has at least, where it has so many panels.

@@ -215,6 +215,18 @@ fn columns_beyond_a_block() {
     }
 }
 
+/// Of a task that packs several, the last of them cut, and more steps than are packed at a time.
+#[test]
+fn several_panels_of_one_task() {
+    if !cfg!(miri) {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .build()
+            .unwrap();
+        pool.install(|| check([13, 530, 450]));
+    }
+}
+
 #[test]
 fn without_steps_the_result_is_the_start() {
     for start in [Start::Zero, Start::Row, Start::Sum] {
@@ -240,7 +252,7 @@ fn bits_do_not_depend_on_the_threads() {
     if cfg!(miri) {
         return;
     }
-    for sizes in [[301, 1100, 130], [37, 64, 1030], [1200, 70, 130]] {
+    for sizes in [[301, 1100, 130], [37, 64, 1030], [1200, 530, 130]] {
         let case = Case {
             sizes,
             transposed: [true, false],

@@ -143,6 +143,7 @@ fn gates_that_others_have_stay_what_they_are() {
             assert_eq!(Array::read(first), expected);
             assert_eq!(Array::read(second), expected);
             let of_part = alone.grad(&(states * 3.0).sum().backward()).unwrap();
+            assert_eq!(Array::read(alone), copy);
             let of_all = all.grad(&gradients).unwrap();
             assert_eq!(Array::read(of_all.clone().narrow(0, 0, 2)).magnitude(), 0.0);
             let got = Array::read(of_all.narrow(0, 2, 1));

@@ -1,4 +1,5 @@
-//! Products of not many rows: each task packs its columns of the right operand itself, and takes all steps.
+//! Products of not many rows: each task packs its columns of the right operand itself, and takes all steps, or as many
+//! as the copy of the left operand has.
 //!
 //! So it is with the gradients of weights, of as many rows as a layer has inputs and as many steps as there are tokens.
 
@@ -102,21 +103,24 @@ impl<E: Real> Job<E> for Task<'_, E> {
                 to: packed,
             }
             .run(simd);
-            super::Task {
-                left: self.left.steps_from(steps.start - self.steps.start),
-                first_row: self.first_row,
-                steps: count,
-                panels: Panels::packed(packed, [0..count, 0..columns]),
-                first_column: 0,
-                start: match self.start {
-                    _ if steps.start > 0 => Start::Sum,
-                    ProductStart::Zero => Start::Zero,
-                    ProductStart::Row(row) => Start::Row(&row[self.first_column..]),
-                    ProductStart::Sum => Start::Sum,
-                },
-                out: self.out.part(0..rows, 0..columns),
+            let left = self.left.steps_from(steps.start - self.steps.start);
+            for of_rows in parts(0..rows, PRODUCT_TASK_ROWS) {
+                super::Task {
+                    left,
+                    first_row: self.first_row + of_rows.start,
+                    steps: count,
+                    panels: Panels::packed(packed, [0..count, 0..columns]),
+                    first_column: 0,
+                    start: match self.start {
+                        _ if steps.start > 0 => Start::Sum,
+                        ProductStart::Zero => Start::Zero,
+                        ProductStart::Row(row) => Start::Row(&row[self.first_column..]),
+                        ProductStart::Sum => Start::Sum,
+                    },
+                    out: self.out.part(of_rows, 0..columns),
+                }
+                .run(simd);
             }
-            .run(simd);
         }
     }
 }
