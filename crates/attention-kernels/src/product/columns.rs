@@ -8,7 +8,6 @@ use std::ops::Range;
 use super::left::Left;
 use super::pack::PackPanels;
 use super::{Aligned, Matrix, Panels, ProductStart, parts};
-use crate::simd::gemm::Start;
 use crate::simd::{Block, Job, Level, Simd};
 use crate::threads::for_each_with;
 use crate::tiles::{
@@ -111,12 +110,7 @@ impl<E: Real> Job<E> for Task<'_, E> {
                     steps: count,
                     panels: Panels::packed(packed, [0..count, 0..columns]),
                     first_column: 0,
-                    start: match self.start {
-                        _ if steps.start > 0 => Start::Sum,
-                        ProductStart::Zero => Start::Zero,
-                        ProductStart::Row(row) => Start::Row(&row[self.first_column..]),
-                        ProductStart::Sum => Start::Sum,
-                    },
+                    start: self.start.of_block(steps.start, self.first_column),
                     out: self.out.part(of_rows, 0..columns),
                 }
                 .run(simd);

@@ -44,6 +44,19 @@ pub enum ProductStart<'a, E> {
     Sum,
 }
 
+impl<'a, E> ProductStart<'a, E> {
+    /// What the product of some steps with some columns is added to, from where these begin.
+    #[inline(always)]
+    fn of_block(self, first_step: usize, first_column: usize) -> Start<'a, E> {
+        match self {
+            _ if first_step > 0 => Start::Sum,
+            Self::Zero => Start::Zero,
+            Self::Row(row) => Start::Row(&row[first_column..]),
+            Self::Sum => Start::Sum,
+        }
+    }
+}
+
 /// `out = left right`, added to what `start` says. The number of threads changes no bit.
 ///
 /// PyTorch: `torch.mm`, `torch.addmm`.
@@ -167,12 +180,7 @@ pub(crate) fn compute<E: Real>(
             Some(packed) => Panels::packed(&packed[index], block),
             None => Panels::new(level, right, block, rows, &mut buffer),
         };
-        let start = match start {
-            _ if of_steps.start > 0 => Start::Sum,
-            ProductStart::Zero => Start::Zero,
-            ProductStart::Row(row) => Start::Row(&row[of_columns.clone()]),
-            ProductStart::Sum => Start::Sum,
-        };
+        let start = start.of_block(of_steps.start, of_columns.start);
         for of_rows in parts(0..rows, left_rows) {
             let block = [of_rows.clone(), of_steps.clone()];
             let left = Left::new(level, left, block, &mut left_buffer);

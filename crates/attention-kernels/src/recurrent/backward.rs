@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::cell::{Cell, VALUES};
 use super::layer::Layer;
-use super::vectors::{load_rows, load_states, store_rows};
+use super::vectors::{load_rows_into, load_states, store_rows};
 use crate::simd::gemm::Start;
 use crate::simd::{Job, Simd};
 use crate::{Buffer, Real};
@@ -73,15 +73,10 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                         *gradient = simd.add(simd.load(&carried[at.clone()]), *gradient);
                     }
                     if is_active(example) {
-                        let of_cell: [S::V; G] = load_rows(simd, gates, size, &lanes);
                         let mut values = [simd.zero(); VALUES];
-                        for (value, of_cell) in values.iter_mut().zip(of_cell) {
-                            *value = of_cell;
-                        }
-                        for (row, value) in values[G..].iter_mut().enumerate() {
-                            let part = row * size + lanes.start..row * size + lanes.end;
-                            *value = simd.load_partial(&saved[part]);
-                        }
+                        let (of_cell, others) = values.split_at_mut(G);
+                        load_rows_into(simd, gates, size, &lanes, of_cell);
+                        load_rows_into(simd, saved, size, &lanes, others);
                         let before = load_states(simd, &before, &lanes);
                         let after = load_states(simd, &after, &lanes);
                         let gradients = C::backward(simd, values, [before, after], gradient);

@@ -59,10 +59,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                     for first in (0..size).step_by(S::LANES) {
                         let lanes = first..size.min(first + S::LANES);
                         let whole = first..first + S::LANES;
-                        let gates = match &self.gates {
-                            Gates::Read(gates) => &gates[of_gates.clone()],
-                            Gates::Replaced { gates, .. } => &gates[of_gates.clone()],
-                        };
+                        let gates = &self.gates.elements()[of_gates.clone()];
                         let inputs = load_rows(simd, gates, size, &lanes);
                         let mut hidden: [S::V; G] = load_rows(simd, sums, stride, &whole);
                         let bias: [S::V; G] = load_rows(simd, &layer.hidden_bias, stride, &whole);

@@ -14,10 +14,11 @@ pub(crate) enum Gates<'a, E> {
 }
 
 impl<'a, E> Gates<'a, E> {
-    pub(super) fn len(&self) -> usize {
+    #[inline(always)]
+    pub(super) fn elements(&self) -> &[E] {
         match self {
-            Self::Read(gates) => gates.len(),
-            Self::Replaced { gates, .. } => gates.len(),
+            Self::Read(gates) => gates,
+            Self::Replaced { gates, .. } => gates,
         }
     }
 

@@ -290,7 +290,8 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     inputs.check();
     let [batch, steps, size] = inputs.sizes;
     check_len(OPERATION, "states", [N, batch, steps, size], states.len());
-    check_len(OPERATION, "gates", [batch, steps, G * size], gates.len());
+    let shape = [batch, steps, G * size];
+    check_len(OPERATION, "gates", shape, gates.elements().len());
     if let Gates::Replaced { saved, .. } = &gates {
         let shape = [batch, steps, (VALUES - G) * size];
         check_len(OPERATION, "saved values", shape, saved.len());

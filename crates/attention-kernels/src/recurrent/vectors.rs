@@ -16,10 +16,22 @@ pub(super) fn load_rows<E: Real, S: Simd<E>, const K: usize>(
     lanes: &Range<usize>,
 ) -> [S::V; K] {
     let mut vectors = [simd.zero(); K];
+    load_rows_into(simd, rows, stride, lanes, &mut vectors);
+    vectors
+}
+
+/// As [`load_rows`], of as many rows as there are vectors.
+#[inline(always)]
+pub(super) fn load_rows_into<E: Real, S: Simd<E>>(
+    simd: S,
+    rows: &[E],
+    stride: usize,
+    lanes: &Range<usize>,
+    vectors: &mut [S::V],
+) {
     for (row, vector) in vectors.iter_mut().enumerate() {
         *vector = simd.load_partial(&rows[row * stride + lanes.start..row * stride + lanes.end]);
     }
-    vectors
 }
 
 /// Writes a vector of each of as many rows that are `stride` apart, as far as these reach.

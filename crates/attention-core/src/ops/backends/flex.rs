@@ -1,8 +1,8 @@
 //! Tensors of flex.
 
 use attention_kernels::Buffer;
+use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use burn::backend::{Flex, TensorMetadata};
 use burn::tensor::{DType, Shape, TensorData, bf16, f16};
 
 use super::buffer_bytes::buffer_bytes;
@@ -37,15 +37,10 @@ impl CpuBackend for Flex {
     }
 
     fn elements_mut(tensor: &mut FlexTensor) -> ElementsMut<'_> {
+        // A tensor that flex made contiguous is all of its storage.
         match tensor.dtype() {
-            DType::F32 => {
-                make_own::<f32>(tensor);
-                ElementsMut::F32(tensor.storage_mut())
-            }
-            DType::F64 => {
-                make_own::<f64>(tensor);
-                ElementsMut::F64(tensor.storage_mut())
-            }
+            DType::F32 => ElementsMut::F32(tensor.storage_mut()),
+            DType::F64 => ElementsMut::F64(tensor.storage_mut()),
             dtype => panic!("expected a tensor of f32 or f64, got {dtype:?}"),
         }
     }
@@ -53,21 +48,6 @@ impl CpuBackend for Flex {
     fn from_buffer<E: CpuReal>(elements: Buffer<E>, shape: Shape, _: &FlexTensor) -> FlexTensor {
         let data = TensorData::from_bytes(buffer_bytes(elements), shape, E::DTYPE);
         FlexTensor::from_data(data)
-    }
-}
-
-/// Copies a contiguous tensor if its storage is another's, too, or has more than its elements.
-fn make_own<E: CpuReal>(tensor: &mut FlexTensor) {
-    let len = tensor.shape().num_elements();
-    let all = Flex::elements(tensor);
-    let Some(Strided { data, .. }) = E::of(&all) else {
-        return;
-    };
-    let is_whole = tensor.layout().start_offset() == 0 && data.len() == len;
-    if !is_whole || !tensor.is_unique() {
-        let mut copy = Buffer::for_overwrite(len);
-        copy.copy_from_slice(&data[..len]);
-        *tensor = Flex::from_buffer(copy, tensor.shape(), tensor);
     }
 }
 
