@@ -74,6 +74,7 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&context, context_gradient.shape()),
         lse: &lse,
+        weights: None,
         context_gradient,
     };
     let backward = best(|| {

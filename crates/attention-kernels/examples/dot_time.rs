@@ -125,6 +125,7 @@ fn time(
         let outputs = AttentionOutputs {
             context: Rows::contiguous(&context, gradient.shape()),
             lse: &lse,
+            weights: None,
             context_gradient: gradient,
         };
         inputs.backward(level, &outputs, gradients);

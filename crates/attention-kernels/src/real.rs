@@ -1,6 +1,6 @@
 //! `f32` and `f64`, with the kernels compiled for them.
 
-use crate::additive::{AdditiveScore, score};
+use crate::additive::{AdditiveScore, decode, score};
 use crate::buffer::Pooled;
 use crate::dot::DotProductScore;
 use crate::simd::{Float, Level};
@@ -66,6 +66,13 @@ compiled! {
         context: &mut [Self],
         lse: &mut [f64],
     ) = stream::forward;
+    fn additive_decode(
+        level: Level,
+        attention: &Attention<Self, AdditiveScore<Self>>,
+        context: &mut [Self],
+        lse: &mut [f64],
+        weights: &mut [Self],
+    ) = decode::forward_saving;
     fn additive_backward(
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,

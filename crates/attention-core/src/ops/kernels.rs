@@ -109,7 +109,7 @@ pub(super) type LossKernel<B> = TrainedKernel<B, CrossEntropyInputs<B>, Unscaled
 /// A fused attention: gradients of queries, keys, values, and of the weight or bias.
 pub(super) type AttentionKernel<B, I> = Kernel<B, I, Attended<B, I>, 4>;
 
-/// What a fused attention saves: neither scores nor weights, which the backward pass computes again.
+/// What a fused attention saves: no scores, and weights only of few queries; the backward pass computes them again.
 #[derive(Clone, Debug)]
 pub(super) struct Attended<B: Backend, I> {
     pub(super) inputs: I,
@@ -118,6 +118,8 @@ pub(super) struct Attended<B: Backend, I> {
     /// What the backward pass makes weights of again, for each query: on the CPU the logarithm of the sum, in f64, on a
     /// GPU the greatest score and the reciprocal of the sum.
     pub(super) statistics: FloatTensor<B>,
+    /// The weights before dropout, `[batch, heads, queries, keys]`, of a step of decoding by a kernel that reads them.
+    pub(super) weights: Option<FloatTensor<B>>,
     /// What dropout drew from, if it is active.
     pub(super) seed: Option<FloatTensor<B>>,
 }

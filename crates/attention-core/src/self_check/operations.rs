@@ -49,6 +49,7 @@ fn additive_attention(case: &Case, device: &Device) -> [Measured; 2] {
         let outputs = AttentionOutputs {
             context: Rows::contiguous(&context, shape),
             lse: &lse,
+            weights: None,
             context_gradient: Rows::contiguous(&gradient, shape),
         };
         let [mut dq, mut dk, mut dv, mut dw] = [&q, &k, &v, &w].map(|x| vec![0.0; x.len()]);
@@ -105,6 +106,7 @@ fn dot_product_attention(case: &Case, device: &Device) -> [Measured; 2] {
         let outputs = AttentionOutputs {
             context: Rows::contiguous(&context, shape),
             lse: &lse,
+            weights: None,
             context_gradient: Rows::contiguous(&gradient, shape),
         };
         let [mut dq, mut dk, mut dv] = [&q, &k, &v].map(|x| vec![0.0; x.len()]);

@@ -151,6 +151,7 @@ fn additive_attention(num_queries: usize, backward: bool) {
     let outputs = AttentionOutputs {
         context: view(&context, num_queries),
         lse: &lse,
+        weights: None,
         context_gradient: view(&gradient, num_queries),
     };
     let (mut to_queries, mut to_keys, mut to_values) =
@@ -191,6 +192,7 @@ fn dot_product(num_queries: usize, backward: bool) {
     let outputs = AttentionOutputs {
         context: view(&context, num_queries),
         lse: &lse,
+        weights: None,
         context_gradient: view(&gradient, num_queries),
     };
     let (mut to_queries, mut to_keys, mut to_values) =

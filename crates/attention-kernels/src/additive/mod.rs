@@ -20,7 +20,7 @@
 //! those bounds take slower evaluations, of which the last takes `tanh` of `q + k` itself. What a term comes to depends
 //! on its own query, key and weights alone: what one key holds cannot change a bit of another's score.
 
-mod decode;
+pub(crate) mod decode;
 mod gradient;
 mod pack;
 mod panel;
@@ -109,6 +109,26 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [f64]) {
         let score = AdditiveScore::new(self);
         E::additive_forward(level, &self.attention(&score), context, lse);
+    }
+
+    /// As [`forward`](Self::forward), for a step of [decoding](Self::is_decode) that is to be trained: writes the
+    /// weights before dropout, too, 0 where masked, for [`AttentionOutputs::weights`]. The backward pass does not
+    /// compute the scores again then, with the same bits.
+    ///
+    /// # Shapes
+    /// - weights `[batch, heads, queries, keys]`
+    ///
+    /// # Panics
+    /// If this is not [decoding](Self::is_decode) or the shapes do not fit together.
+    pub fn forward_saving(
+        &self,
+        level: Level,
+        context: &mut [E],
+        lse: &mut [f64],
+        weights: &mut [E],
+    ) {
+        let score = AdditiveScore::new(self);
+        E::additive_decode(level, &self.attention(&score), context, lse, weights);
     }
 
     /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.

@@ -224,7 +224,7 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         context: &mut [E],
         lse: &mut [f64],
     ) {
-        decode::forward(level, attention, context, lse);
+        decode::forward(level, attention, context, lse, None);
     }
 
     fn decode_backward(

@@ -34,6 +34,9 @@ pub struct AttentionOutputs<'a, E> {
     /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`; in `f64`, since its error is
     /// that of all weights of the query.
     pub lse: &'a [f64],
+    /// What [`AdditiveAttentionInputs::forward_saving`](crate::AdditiveAttentionInputs::forward_saving) wrote, if the
+    /// forward pass was that; dot products have no use for it.
+    pub weights: Option<&'a [E]>,
     /// The gradient of the context, `[batch, heads, queries, value_size]`.
     pub context_gradient: Rows<'a, E>,
 }
@@ -97,7 +100,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 
     /// # Panics
     /// If inputs and outputs do not fit together.
-    fn check_forward(&self, context: &[E], lse: &[f64]) {
+    pub(crate) fn check_forward(&self, context: &[E], lse: &[f64]) {
         self.check();
         let [batch, heads, queries, _] = self.score.sizes().pairs();
         let [.., value_size] = self.values.shape();
@@ -124,6 +127,9 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
             [batch, heads, queries],
             outputs.lse.len(),
         );
+        if let Some(weights) = outputs.weights {
+            len("weights", sizes.pairs(), weights.len());
+        }
         let expected = [batch, heads, queries, sizes.size];
         len("query gradient", expected, gradients.queries.len());
         let of_keys = |size| [batch, sizes.heads.key_heads, keys, size];

@@ -121,6 +121,7 @@ pub(crate) fn run<E: Real>(
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&results.context, context_gradient.shape()),
         lse: &results.lse,
+        weights: None,
         context_gradient,
     };
     attention.backward(level, &outputs, gradients);
@@ -151,6 +152,7 @@ fn assert_deferred_agrees<E: Real>(
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&whole.context, shape),
         lse: &whole.lse,
+        weights: None,
         context_gradient: Rows::contiguous(&inputs.context_gradient, shape),
     };
     attention.backward_deferred(level, &outputs, gradients);

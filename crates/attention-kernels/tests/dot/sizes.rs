@@ -248,6 +248,7 @@ fn gradients_are_added() {
         let outputs = AttentionOutputs {
             context: Rows::contiguous(&once.context, gradient.shape()),
             lse: &once.lse,
+            weights: None,
             context_gradient: gradient,
         };
         attention.backward(level, &outputs, gradients);

@@ -45,19 +45,31 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     let seed = draw_seed::<B>(inputs.dropout, &inputs.queries);
     let [context_shape, lse_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
-    let (context, lse) = with_real!(dtype, E => {
+    let (context, lse, weights) = with_real!(dtype, E => {
         let mut context = unwritten::<E>(&context_shape);
         let mut lse = unwritten::<f64>(&lse_shape);
-        kernel::<B, E>(&inputs, &seed).forward(Level::current(), &mut context, &mut lse);
+        let kernel = kernel::<B, E>(&inputs, &seed);
+        let level = Level::current();
+        let weights = if kernel.is_decode() {
+            let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
+            let mut weights = unwritten::<E>(&shape);
+            kernel.forward_saving(level, &mut context, &mut lse, &mut weights);
+            Some(tensor::<B, E>(weights, shape, E::DTYPE, &inputs.queries))
+        } else {
+            kernel.forward(level, &mut context, &mut lse);
+            None
+        };
         (
             tensor::<B, E>(context, context_shape, dtype, &inputs.queries),
             tensor::<B, f64>(lse, lse_shape, f64::DTYPE, &inputs.queries),
+            weights,
         )
     });
     let saved = Attended {
         inputs,
         context: context.clone(),
         statistics: lse,
+        weights,
         seed,
     };
     (context, saved)

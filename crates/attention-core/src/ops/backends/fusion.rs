@@ -167,6 +167,7 @@ where
         inputs,
         context: context.clone(),
         statistics,
+        weights: None,
         seed: next(),
     };
     (context, saved)
@@ -195,6 +196,7 @@ where
             inputs,
             context,
             statistics,
+            weights: None,
             seed: tensors.next(),
         };
         whole((kernel.backward)(saved, gradient, Asked::ALL))

@@ -56,6 +56,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
         inputs,
         context: context.clone(),
         statistics: lse,
+        weights: None,
         seed,
     };
     (context, saved)

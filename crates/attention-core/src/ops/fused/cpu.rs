@@ -14,6 +14,7 @@ pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: CpuReal, I>(
     AttentionOutputs {
         context: rows::<B, E>(&saved.context),
         lse: elements::<B, f64>(&saved.statistics),
+        weights: saved.weights.as_ref().map(elements::<B, E>),
         context_gradient: rows::<B, E>(gradient),
     }
 }

@@ -35,6 +35,7 @@ pub(in crate::ops) fn forward<I: GpuAttention>(
         inputs,
         context: context.clone(),
         statistics,
+        weights: None,
         seed,
     };
     (context, saved)

@@ -37,19 +37,8 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         group: &Group<'a, E>,
         mut lse: Option<&mut [f64]>,
     ) {
-        let inputs = &group.attention.score.inputs;
-        let [_, _, num_keys, _] = inputs.keys.shape();
-        let queries = 0..group.num_queries;
-        let span = inputs.mask.span(group.key.batch, queries, num_keys);
-        let blocks = span.start / KEY_LANES..span.end.div_ceil(KEY_LANES);
-        self.first = blocks.start * KEY_LANES;
-        self.stride = blocks.len() * KEY_LANES;
-        self.weights.resize(group.len() * self.stride, E::ZERO);
+        let (span, blocks) = self.start(group);
         self.scores(simd, group, span, blocks);
-        self.masks.clear();
-        let mask = inputs.mask;
-        let of_row = |row| mask.of_query(group.head(row), group.query(row), num_keys);
-        self.masks.extend((0..group.len()).map(of_row));
         let keys = self.first..self.first + self.stride;
         for (row, mask) in self.masks.iter().enumerate() {
             let weights = &mut self.weights[row * self.stride..(row + 1) * self.stride];
@@ -59,6 +48,45 @@ impl<'a, E: Real> GroupWeights<'a, E> {
                 lse[row] = normalization.log_sum_exp();
             }
         }
+    }
+
+    /// Writes the weights, `[queries, keys]`, 0 where masked.
+    pub(super) fn save(&self, num_keys: usize, to: &mut [E]) {
+        to.fill(E::ZERO);
+        let last = num_keys.min(self.first + self.stride);
+        let rows = self.weights.chunks_exact(self.stride.max(1));
+        for (from, to) in rows.zip(to.chunks_exact_mut(num_keys)) {
+            to[self.first..last].copy_from_slice(&from[..last - self.first]);
+        }
+    }
+
+    /// As [`compute`](Self::compute), from what [`save`](Self::save) wrote for the same group.
+    pub(super) fn restore(&mut self, group: &Group<'a, E>, from: &[E]) {
+        let [_, _, num_keys, _] = group.attention.score.inputs.keys.shape();
+        self.start(group);
+        let last = num_keys.min(self.first + self.stride);
+        let rows = self.weights.chunks_exact_mut(self.stride.max(1));
+        for (from, to) in from.chunks_exact(num_keys).zip(rows) {
+            let (to, beyond) = to.split_at_mut(last - self.first);
+            to.copy_from_slice(&from[self.first..last]);
+            beyond.fill(E::ZERO);
+        }
+    }
+
+    /// Takes up the masks of a group. Returns the keys that some query attends to, and their blocks.
+    fn start(&mut self, group: &Group<'a, E>) -> (Range<usize>, Range<usize>) {
+        let inputs = &group.attention.score.inputs;
+        let [_, _, num_keys, _] = inputs.keys.shape();
+        let mask = inputs.mask;
+        let span = mask.span(group.key.batch, 0..group.num_queries, num_keys);
+        let blocks = span.start / KEY_LANES..span.end.div_ceil(KEY_LANES);
+        self.first = blocks.start * KEY_LANES;
+        self.stride = blocks.len() * KEY_LANES;
+        self.weights.resize(group.len() * self.stride, E::ZERO);
+        self.masks.clear();
+        let of_row = |row| mask.of_query(group.head(row), group.query(row), num_keys);
+        self.masks.extend((0..group.len()).map(of_row));
+        (span, blocks)
     }
 
     /// The scores of all queries with some blocks of keys, `[queries][stride]`, in place of the weights. Keys outside

@@ -35,6 +35,10 @@ pub(in crate::additive) fn backward<E: Real>(
         let job = Backward {
             group: Group::nth(attention, index),
             context_gradient: outputs.context_gradient,
+            saved: outputs.weights.map(|weights| {
+                let len = weights.len() / heads.key_count();
+                &weights[index * len..(index + 1) * len]
+            }),
             scratch,
             queries,
             weight,
@@ -63,6 +67,8 @@ struct Scratch<'a, E> {
 struct Backward<'a, 'b, E> {
     group: Group<'a, E>,
     context_gradient: Rows<'a, E>,
+    /// The weights, `[group, queries, keys]`.
+    saved: Option<&'b [E]>,
     scratch: &'b mut Scratch<'a, E>,
     /// `[group, queries, units]`
     queries: &'b mut [E],
@@ -78,6 +84,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         let Self {
             group,
             context_gradient,
+            saved,
             scratch,
             queries,
             weight,
@@ -92,7 +99,10 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
         } = scratch;
         let values = &group.attention.values;
         let [_, _, num_keys, _] = values.shape();
-        group_weights.compute(simd, &group, None);
+        match saved {
+            Some(saved) => group_weights.restore(&group, saved),
+            None => group_weights.compute(simd, &group, None),
+        }
         let (first, stride) = (group_weights.first, group_weights.stride);
         // In place of the weights, the gradients of the scores: ds = p (f dw - D), dw = dC . v.
         for row in 0..group.len() {

@@ -3,35 +3,72 @@
 use super::attended::GroupWeights;
 use super::{Decode, Group};
 use crate::Real;
+use crate::additive::stream::AdditiveScore;
+use crate::checks::check_len;
 use crate::gather::AttendedKeys;
 use crate::simd::{Job, Level, Simd};
+use crate::slices::equal_parts;
+use crate::stream::TileScore;
 use crate::threads::for_each_with;
 use crate::tiles::DECODE_HEADS;
 
-/// Writes context and log-sum-exp, of checked sizes.
+/// Writes context, log-sum-exp and, if asked for, the weights before dropout, of checked sizes.
 pub(in crate::additive) fn forward<E: Real>(
     level: Level,
     attention: &Decode<E>,
     context: &mut [E],
     lse: &mut [f64],
+    weights: Option<&mut [E]>,
 ) {
     let heads = attention.score.heads;
     let [_, _, num_queries, _] = attention.score.inputs.queries.shape();
+    let weights: Vec<_> = match weights {
+        Some(weights) => equal_parts(weights, heads.key_count())
+            .into_iter()
+            .map(Some)
+            .collect(),
+        None => (0..heads.key_count()).map(|_| None).collect(),
+    };
     let [.., value_size] = attention.values.shape();
     let rows = heads.group() * num_queries;
     let tasks = context.chunks_mut(rows * value_size);
-    let tasks = tasks.zip(lse.chunks_mut(rows)).enumerate();
+    let tasks = tasks.zip(lse.chunks_mut(rows)).zip(weights).enumerate();
     let least = DECODE_HEADS.div_ceil(heads.group());
     for_each_with(tasks, least, Scratch::default, |scratch, task| {
-        let (index, (context, lse)) = task;
+        let (index, ((context, lse), weights)) = task;
         let job = Forward {
             group: Group::nth(attention, index),
             scratch,
             context,
             lse,
+            weights,
         };
         E::dispatch(level, job);
     });
+}
+
+/// As [`forward`], with the weights.
+///
+/// # Panics
+/// If sizes do not fit together, or there are too many queries.
+pub(crate) fn forward_saving<E: Real>(
+    level: Level,
+    attention: &Decode<E>,
+    context: &mut [E],
+    lse: &mut [f64],
+    weights: &mut [E],
+) {
+    attention.check_forward(context, lse);
+    let pairs = attention.score.sizes().pairs();
+    let operation = AdditiveScore::<E>::OPERATION;
+    check_len(operation, "weights", pairs, weights.len());
+    assert!(
+        attention.is_decode,
+        "{operation}: saved weights expected 1 to {} queries and no size of 0, got scores {pairs:?} and values {:?}",
+        AdditiveScore::<E>::DECODE_QUERIES,
+        attention.values.shape()
+    );
+    forward(level, attention, context, lse, Some(weights));
 }
 
 /// What a thread needs for each group anew.
@@ -48,6 +85,8 @@ struct Forward<'a, 'b, E> {
     context: &'b mut [E],
     /// `[group, queries]`
     lse: &'b mut [f64],
+    /// `[group, queries, keys]`
+    weights: Option<&'b mut [E]>,
 }
 
 impl<E: Real> Job<E> for Forward<'_, '_, E> {
@@ -60,10 +99,14 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
             scratch: Scratch { weights, attended },
             context,
             lse,
+            weights: to_weights,
         } = self;
         let values = &group.attention.values;
-        let [.., value_size] = values.shape();
+        let [_, _, num_keys, value_size] = values.shape();
         weights.compute(simd, &group, Some(lse));
+        if let Some(to_weights) = to_weights {
+            weights.save(num_keys, to_weights);
+        }
         context.fill(E::ZERO);
         for (row, context) in context.chunks_exact_mut(value_size).enumerate() {
             weights.list(&group, row, attended);

@@ -14,6 +14,7 @@ use crate::{HeadIndex, Real};
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;
+pub(crate) use forward::forward_saving;
 
 /// The attention that decodes.
 type Decode<'a, E> = Attention<'a, E, AdditiveScore<'a, E>>;

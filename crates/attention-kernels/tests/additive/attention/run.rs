@@ -43,6 +43,32 @@ impl<E: Real> Gradients<E> {
     }
 }
 
+/// All gradients at once.
+fn whole<E: Real>(
+    attention: &AdditiveAttentionInputs<E>,
+    level: Level,
+    outputs: &AttentionOutputs<E>,
+) -> Gradients<E> {
+    let mut gradients = Gradients::zeros(attention);
+    let to = AdditiveAttentionGradients {
+        queries: &mut gradients.queries,
+        keys: &mut gradients.keys,
+        values: &mut gradients.values,
+        weight: &mut gradients.weight,
+    };
+    attention.backward(level, outputs, to);
+    gradients
+}
+
+/// NaN is NaN, whatever its bits.
+fn assert_same_bits<E: Real>(name: &str, saved: &[E], computed: &[E]) {
+    let bits = |x: f64| if x.is_nan() { f64::NAN } else { x }.to_bits();
+    let is_same = |(a, b): (&f64, &f64)| bits(*a) == bits(*b);
+    let (saved, computed) = (to_f64(saved), to_f64(computed));
+    let differs = saved.iter().zip(&computed).position(|pair| !is_same(pair));
+    assert_eq!(differs, None, "{name}, first element that differs");
+}
+
 /// The deferred gradients, those of keys and values accumulated with the queries of each group side by side.
 fn deferred<E: Real>(
     attention: &AdditiveAttentionInputs<E>,
@@ -110,22 +136,33 @@ impl Attention {
         let outputs = AttentionOutputs {
             context: Rows::contiguous(&context, shape),
             lse: &lse,
+            weights: None,
             context_gradient: Rows::contiguous(&gradient, shape),
         };
-        let mut gradients = Gradients::zeros(&attention);
-        let to = AdditiveAttentionGradients {
-            queries: &mut gradients.queries,
-            keys: &mut gradients.keys,
-            values: &mut gradients.values,
-            weight: &mut gradients.weight,
-        };
-        attention.backward(level, &outputs, to);
+        let gradients = whole(&attention, level, &outputs);
         if attention.is_decode() {
-            let deferred = deferred(&attention, level, &outputs, &queries, &gradient);
-            for ((name, deferred), (_, whole)) in deferred.parts().iter().zip(gradients.parts()) {
-                let (found, magnitude) = error(&to_f64(deferred), &to_f64(whole));
-                let bound = if size_of::<E>() == 4 { 2e-6 } else { 4e-15 } * magnitude;
-                assert!(found <= bound, "deferred {name}: {found:e} above {bound:e}");
+            let (mut saving, mut saving_lse) =
+                (vec![nan; context.len()], vec![f64::NAN; lse.len()]);
+            let mut weights = vec![nan; lse.len() * num_keys];
+            attention.forward_saving(level, &mut saving, &mut saving_lse, &mut weights);
+            assert_same_bits("context", &saving, &context);
+            assert_same_bits("log-sum-exp", &saving_lse, &lse);
+            let saved = AttentionOutputs {
+                weights: Some(&weights),
+                ..outputs
+            };
+            let from_saved = whole(&attention, level, &saved);
+            for ((name, saved), (_, computed)) in from_saved.parts().iter().zip(gradients.parts()) {
+                assert_same_bits(name, saved, computed);
+            }
+            for outputs in [outputs, saved] {
+                let deferred = deferred(&attention, level, &outputs, &queries, &gradient);
+                for ((name, deferred), (_, whole)) in deferred.parts().iter().zip(gradients.parts())
+                {
+                    let (found, magnitude) = error(&to_f64(deferred), &to_f64(whole));
+                    let bound = if size_of::<E>() == 4 { 2e-6 } else { 4e-15 } * magnitude;
+                    assert!(found <= bound, "deferred {name}: {found:e} above {bound:e}");
+                }
             }
         }
         let gradients = gradients.parts();

@@ -171,6 +171,7 @@ fn additive_attention<E: Real>(
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&context, gradient.shape()),
         lse: &lse,
+        weights: None,
         context_gradient: gradient,
     };
     attention.backward(level, &outputs, gradients);
@@ -206,6 +207,7 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&context, gradient.shape()),
         lse: &lse,
+        weights: None,
         context_gradient: gradient,
     };
     attention.backward(level, &outputs, gradients);
