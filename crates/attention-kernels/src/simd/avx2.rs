@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::array::array_simd;
+use super::avx512::Avx512;
 use super::exp::{HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, bounded, exp_of_rest, exp2_of_rest};
 use super::{Simd, register_methods, registers, square_len, token};
 
@@ -10,6 +11,14 @@ token!(
     /// Proof that the machine has AVX2 and FMA.
     Avx2, run_avx2, is_x86_feature_detected, ["avx2", "fma"]
 );
+
+impl Avx2 {
+    /// It is part of AVX-512's token.
+    #[inline(always)]
+    pub(super) fn of(_: Avx512) -> Self {
+        Self(())
+    }
+}
 
 array_simd!(Avx2, f64, lanes: 8, registers: 16, mul_add: f64::mul_add);
 

@@ -1,8 +1,8 @@
-//! AVX-512: sixteen `f32` in a vector, thirty-two registers.
+//! AVX-512: sixteen `f32` in a vector, thirty-two registers. Kernels for `f64` are those of AVX2.
 
 use std::arch::x86_64::*;
 
-use super::array::array_simd;
+use super::avx2::Avx2;
 use super::exp::{HIGHEST, LOG2_E, LOWEST, LOWEST_POWER, bounded, exp_of_rest, exp2_of_rest};
 use super::{Simd, register_methods, registers, square_len, token};
 
@@ -11,7 +11,13 @@ token!(
     Avx512, run_avx512, is_x86_feature_detected, ["avx512f", "avx512dq", "avx2", "fma"]
 );
 
-array_simd!(Avx512, f64, lanes: 8, registers: 32, mul_add: f64::mul_add);
+impl Avx512 {
+    /// The instruction set that is part of this one.
+    #[inline(always)]
+    pub(super) fn avx2(self) -> Avx2 {
+        Avx2::of(self)
+    }
+}
 
 impl Simd<f32> for Avx512 {
     type V = __m512;
