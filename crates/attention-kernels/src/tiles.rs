@@ -27,6 +27,7 @@
 //! | rounding | [`SUMMED_ROWS`] | sums of columns |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | packing | [`PACKED_ROWS`] | products: it does not pay |
+//! | memory's latency | [`PACKED_AHEAD`] | packing |
 //! | the cores | [`OWN_PANEL_ROWS`] | large products: what is packed for all tasks |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TRANSPOSED_ROWS`], [`JOINED_ROWS`] | small tasks |
 //! | what handing out costs | [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
@@ -108,7 +109,8 @@ pub(crate) const GATHER_ROWS: usize = 4;
 /// Vectors of a row that a sum of gathered rows keeps in registers.
 pub(crate) const GATHER_VECTORS: usize = 4;
 
-/// Elements in a task of the masked softmax: some tens of microseconds, far above what handing it out costs.
+/// Elements in a task that passes over them once or twice, as the masked softmax does: some tens of microseconds, far
+/// above what handing it out costs.
 pub(crate) const TASK_ELEMENTS: usize = 1 << 15;
 
 /// Multiply-adds in a task of dot-product decoding: some tens of microseconds, as above.
@@ -117,12 +119,19 @@ pub(crate) const TASK_PRODUCTS: usize = 1 << 18;
 /// Columns in a panel of a large product: the widest register block of any instruction set.
 pub(crate) const PRODUCT_PANEL: usize = 64;
 
-/// Steps of a large product that are taken at a time. More would push what a register block reads of a panel out of L1
-/// (AVX2), or the panel out of L2; fewer would load and store the sums more often.
-pub(crate) const PRODUCT_DEPTH: usize = 256;
-
 /// Rows from which on the right operand of a product is packed: for fewer, to read it once is all that there is to do.
 pub(crate) const PACKED_ROWS: usize = 12;
+
+/// Steps of a large product that are taken at a time. More would push what a register block reads of a panel out of L1
+/// (AVX2), or the panel out of L2, and add to the rounding of a sum; fewer would load and store the sums more often.
+pub(crate) const PRODUCT_DEPTH: usize = 256;
+
+/// How many rows ahead of the one that is packed are fetched: rows are far apart, and a processor does not fetch the
+/// next one by itself.
+pub(crate) const PACKED_AHEAD: usize = 8;
+
+/// The bytes of a cache line, and of the longest vector: one that begins with a line lies on no other.
+pub(crate) const CACHE_LINE: usize = 64;
 
 /// Steps in a block of a large product's right operand, which is packed once for all rows of a task or of the product.
 pub(crate) const PRODUCT_STEPS: usize = 512;

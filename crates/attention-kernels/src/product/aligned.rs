@@ -2,10 +2,8 @@
 
 use std::ops::Deref;
 
+use crate::tiles::CACHE_LINE;
 use crate::{Buffer, Real};
-
-/// The bytes of a cache line, and of the longest vector: one that begins with a line lies on no other.
-const LINE: usize = 64;
 
 /// Elements that begin with a cache line.
 #[derive(Debug)]
@@ -28,10 +26,10 @@ impl<E> Default for Aligned<E> {
 impl<E: Real> Aligned<E> {
     /// So many elements to write, whatever they are.
     pub(crate) fn of_len(&mut self, len: usize) -> &mut [E] {
-        let spare = LINE / size_of::<E>();
+        let spare = CACHE_LINE / size_of::<E>();
         self.elements.of_len(len + spare);
         // Where the address is not known, it does not matter.
-        self.first = self.elements.as_ptr().align_offset(LINE).min(spare);
+        self.first = self.elements.as_ptr().align_offset(CACHE_LINE).min(spare);
         self.len = len;
         &mut self.elements[self.first..self.first + len]
     }

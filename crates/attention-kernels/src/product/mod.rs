@@ -22,11 +22,11 @@ use std::ops::Range;
 use crate::checks::{check_len, check_shape};
 use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Job, Level, Simd};
-use crate::slices::add;
-use crate::threads::for_each;
+use crate::slices::{PartialSums, add};
+use crate::threads::{for_each, for_each_with};
 use crate::tiles::{
     OWN_PANEL_ROWS, PACKED_ROWS, PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS,
-    PRODUCT_STEPS, PRODUCT_TASK_ROWS, PRODUCT_TASKS, SUMMED_ROWS, TRANSPOSED_TILES,
+    PRODUCT_STEPS, PRODUCT_TASK_ROWS, PRODUCT_TASKS, SUMMED_ROWS, TASK_ELEMENTS, TRANSPOSED_TILES,
 };
 use crate::{Buffer, Real};
 use left::Left;
@@ -334,17 +334,19 @@ pub(crate) fn compute_column_sums<E: Real>(matrix: &[E], sums: &mut [E]) {
         [matrix.len() / columns, columns],
         matrix.len(),
     );
-    let panels = sums.chunks_mut(PRODUCT_PANEL).enumerate();
-    for_each(panels, |(index, sums)| {
-        sums.fill(E::ZERO);
-        let first = index * PRODUCT_PANEL;
-        // In parts, so that what is added is not small beside the sum.
-        for rows in matrix.chunks(columns * SUMMED_ROWS) {
-            let mut part = [E::ZERO; PRODUCT_PANEL];
-            for row in rows.chunks_exact(columns) {
-                add(&row[first..first + sums.len()], &mut part);
-            }
-            add(&part, sums);
-        }
-    });
+    sums.fill(E::ZERO);
+    // In parts, so that what is added is not small beside the sum; and of whole rows, which are read as they lie.
+    let rows = matrix.chunks(columns * SUMMED_ROWS);
+    let mut partial = PartialSums::new(sums, rows.len());
+    let tasks = partial.split(1).into_iter().zip(rows);
+    let least = TASK_ELEMENTS.div_ceil(columns * SUMMED_ROWS);
+    for_each_with(
+        tasks,
+        least,
+        || (),
+        |(), (sums, rows)| {
+            rows.chunks_exact(columns).for_each(|row| add(row, sums));
+        },
+    );
+    partial.add_up(1);
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::{Aligned, Matrix, parts, within};
 use crate::Real;
 use crate::simd::gemm::{Product, Start};
-use crate::simd::{Block, Job, Level, MAX_LANES, Simd};
+use crate::simd::{Block, Job, Level, MAX_LANES, Simd, prefetch};
 use crate::threads::for_each;
-use crate::tiles::{PACKED_ROWS, PRODUCT_DEPTH, PRODUCT_PANEL};
+use crate::tiles::{CACHE_LINE, PACKED_AHEAD, PACKED_ROWS, PRODUCT_DEPTH, PRODUCT_PANEL};
 
 /// A block of a matrix in panels of [`PRODUCT_PANEL`] columns, `[steps, PRODUCT_PANEL]` each: packed, or, of one
 /// matrix that few rows are multiplied with, in place. What the last one lacks in columns is 0 up to a whole number of
@@ -172,6 +172,10 @@ impl<E: Real> Job<E> for PackPanels<'_, E> {
             } else {
                 for (row, step) in (at..).zip(steps) {
                     let from = &data[step * stride..][columns.clone()];
+                    let ahead = from.as_ptr().wrapping_add(PACKED_AHEAD * stride);
+                    for line in (0..from.len()).step_by(CACHE_LINE / size_of::<E>()) {
+                        prefetch(ahead.wrapping_add(line));
+                    }
                     let panels = from.chunks(PRODUCT_PANEL).zip(to.chunks_exact_mut(panel));
                     for (from, to) in panels {
                         let to = &mut to[row * PRODUCT_PANEL..];

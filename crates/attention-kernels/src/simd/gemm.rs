@@ -7,7 +7,7 @@
 //! The crate `gemm` is for large products: it packs both operands, again at each call. Those here are smaller than a
 //! cache, and their operands are packed once for many products, or need no packing.
 
-use super::{Block, Float, Job, Simd};
+use super::{Block, Float, Job, Simd, prefetch};
 
 /// The most rows of a register block.
 const BLOCK_ROWS: usize = 6;
@@ -18,6 +18,10 @@ const BLOCK_ROWS: usize = 6;
 const fn block_vectors<E: Float, S: Simd<E>>() -> usize {
     if S::REGISTERS >= 32 { 4 } else { 2 }
 }
+
+/// Steps from which on a register block has its part of the result fetched before it needs it. Few steps end before the
+/// lines are there, and their results are in cache: tiles of the fused kernels.
+const PREFETCHED_STEPS: usize = 128;
 
 /// How many columns a register block has: the width of the panels in which a right operand is best stored.
 #[inline(always)]
@@ -197,6 +201,14 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
     #[inline(always)]
     unsafe fn of_size<const R: usize, const V: usize>(self) {
         let simd = self.simd;
+        let to = |r: usize, v: usize| self.out.wrapping_add(r * self.out_stride + v * S::LANES);
+        if self.steps >= PREFETCHED_STEPS {
+            for r in 0..R {
+                for v in 0..V {
+                    prefetch(to(r, v));
+                }
+            }
+        }
         let mut sums = [[simd.zero(); V]; R];
         let (mut left, mut right) = (self.left, self.right);
         for _ in 0..self.steps {
@@ -218,7 +230,7 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
         }
         for (r, sums) in sums.iter().enumerate() {
             for (v, &sum) in sums.iter().enumerate() {
-                let to = self.out.wrapping_add(r * self.out_stride + v * S::LANES);
+                let to = to(r, v);
                 let sum = match self.start {
                     Origin::Zero => sum,
                     // SAFETY: each of the `R` rows of the result has `V` vectors.

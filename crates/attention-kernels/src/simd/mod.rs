@@ -132,6 +132,19 @@ fn square_len(lanes: usize, stride: usize) -> usize {
     stride.saturating_mul(lanes - 1).saturating_add(lanes)
 }
 
+/// Has the machine fetch the cache line of an element that will be read or written soon. Any address will do.
+#[inline(always)]
+pub(crate) fn prefetch<E>(element: *const E) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: all machines of this kind have the instruction, a hint that reads nothing a program could notice.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = element;
+}
+
 /// The most lanes that a vector has.
 pub(crate) const MAX_LANES: usize = 16;
 
