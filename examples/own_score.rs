@@ -16,7 +16,6 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::prelude::*;
 use burn::tensor::Distribution;
-use burn::train::TrainStep;
 
 mod common;
 use common::{println, scalar, show_grid};
@@ -127,9 +126,9 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let mut adam = AdamConfig::new().init();
     for step in 1..=STEPS {
         let batch = Batch::new(&words(BATCH, device)?, &training);
-        let output = TrainStep::step(&trainee, batch);
+        let output = trainee.train_step(batch);
         let rate = 0.01 * (1.0 - (step - 1) as f64 / STEPS as f64);
-        trainee = adam.step(rate, trainee, output.grads);
+        trainee = adam.step(rate, trainee, output.gradients);
         if step % 25 == 0 {
             let right = accuracy(&trainee.model.valid(), device)?;
             println!("step {step}: {:.0} % of new words are right", 100.0 * right);

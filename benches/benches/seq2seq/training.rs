@@ -6,7 +6,6 @@ use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
 use attention_seq2seq::{Adam, Batch, Example, Seq2SeqConfig, Trainee, Vocab};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor};
-use burn::train::TrainStep;
 
 use crate::sizes::Sizes;
 
@@ -88,8 +87,8 @@ impl Training {
 pub(crate) fn whole_step(sizes: &Sizes, backend: &str, device: &Device) -> Local<'static> {
     let mut training = Training::new(sizes, device);
     let step = move || {
-        let output = TrainStep::step(training.trainee(), training.batch.clone());
-        training.update(output.grads);
+        let output = training.trainee().train_step(training.batch.clone());
+        training.update(output.gradients);
     };
     Local::new(format!("ours, {backend}"), step).on(device)
 }

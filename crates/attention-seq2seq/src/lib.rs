@@ -7,8 +7,7 @@
 //! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
 //! - Model: [`Seq2Seq`] is the encoder-decoder, generic over the attention; [`AttentionKind`] lists those that a saved
 //!   model can have.
-//! - Training: [`Training`] is the whole of it, with checkpoints; [`Trainee`] is for a loop of your own, or for
-//!   `burn-train`.
+//! - Training: [`Training`] is the whole of it, with checkpoints; [`Trainee`] is for a loop of your own.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
 //! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
 //!
@@ -59,7 +58,7 @@ pub use model::{
 // Training.
 pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
 pub use train::{
-    Adam, ExactMatch, ExactMatchInput, StepOutput, TrainConfig, Trainee, Training, TrainingEnd,
+    Adam, Interrupter, StepOutput, TrainConfig, TrainOutput, Trainee, Training, TrainingEnd,
 };
 
 // Translation.

@@ -15,7 +15,6 @@ use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Int, Tensor};
-use burn::train::{InferenceStep, ItemLazy, TrainStep};
 use support::*;
 
 /// Additive attention that counts its steps: the penalty of step `t` is `t` times the first element of the context.
@@ -145,11 +144,13 @@ fn the_loss_has_the_penalty_of_a_token_and_its_gradient() {
     let penalty = penalties(&trainee.model).iter().sum::<f64>() / tokens;
     let expected = read(loss(&trainee.model, &batch))[0] + penalty;
 
-    let trained = TrainStep::step(&trainee, batch.clone());
-    let shown = measured(&trained.item.sync().unwrap())[0];
+    let trained = trainee.train_step(batch.clone());
+    let shown = measured(&trained.output)[0];
     assert_close("training", &[shown], &[expected], 1e-5);
-    let valid = InferenceStep::step(&trainee.valid(), batch_on(&all(), &device().inner()));
-    let shown = measured(&valid.sync().unwrap())[0];
+    let valid = trainee
+        .valid()
+        .valid_step(batch_on(&all(), &device().inner()));
+    let shown = measured(&valid)[0];
     assert_close("validation", &[shown], &[expected], 1e-5);
 
     let gradients = |loss: Tensor<1>| {
@@ -161,7 +162,7 @@ fn the_loss_has_the_penalty_of_a_token_and_its_gradient() {
     let output = trainee.model.forward_with_penalty(&batch);
     let penalty = output.penalty.unwrap().sum() / tokens;
     let with_penalty = gradients(loss(&trainee.model, &batch) + penalty);
-    let actual = step_gradients(&trainee, trained.grads);
+    let actual = step_gradients(&trainee, trained.gradients);
     assert_close("gradients", &actual, &with_penalty, 1e-5);
     let without = gradients(loss(&trainee.model, &batch));
     let moved = actual.iter().zip(&without).map(|(a, b)| (a - b).abs());

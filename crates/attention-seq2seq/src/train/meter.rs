@@ -1,19 +1,19 @@
 //! The figures of an epoch, step by step.
 
-use burn::train::ItemLazy;
-use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, Numeric, NumericEntry};
+use burn::tensor::{Tensor, TensorReadError};
 
 use super::StepOutput;
-use super::metric::{ExactMatch, metadata};
 use crate::error::{Error, Result};
+use crate::metrics::TokenErrors;
 use crate::run::Figures;
 use crate::vocab::Vocab;
 
-/// The means of the metrics over the steps so far.
+/// The means over the steps so far: of the loss over target tokens, of the errors over all outputs together.
 pub(super) struct Meter {
-    loss: LossMetric,
-    exact_match: ExactMatch,
-    token_errors: CharErrorRate,
+    /// The sum over target tokens.
+    loss: f64,
+    tokens: usize,
+    errors: TokenErrors,
     /// Outputs that are not read yet.
     waiting: Vec<StepOutput>,
     /// How many may wait: a GPU computes on while they do.
@@ -24,9 +24,9 @@ impl Meter {
     /// A meter that reads outputs once there are `most`.
     pub(super) fn new(most: usize) -> Self {
         Self {
-            loss: LossMetric::new(),
-            exact_match: ExactMatch::new(),
-            token_errors: CharErrorRate::new().with_pad_token(Vocab::PAD as usize),
+            loss: 0.0,
+            tokens: 0,
+            errors: TokenErrors::new(),
             waiting: Vec::new(),
             most,
         }
@@ -37,7 +37,8 @@ impl Meter {
     /// # Errors
     /// [`Error::Config`] if the device fails.
     pub(super) fn add(&mut self, output: StepOutput) -> Result<()> {
-        self.waiting.push(output.sync().map_err(failed)?);
+        output.loss.device().flush().map_err(failed)?;
+        self.waiting.push(output);
         match self.waiting.len() < self.most {
             true => Ok(()),
             false => self.read(),
@@ -53,31 +54,151 @@ impl Meter {
         Ok(self.figures().rounded())
     }
 
-    /// The means over the outputs that were read.
+    /// The means over the outputs that were read; the errors in percent.
     pub(super) fn figures(&self) -> Figures {
-        let mean = |value: Option<NumericEntry>| value.map_or(0.0, |it| it.current());
+        if self.tokens == 0 {
+            return Figures::default();
+        }
         Figures {
-            loss: mean(self.loss.running_value()),
-            exact_match: mean(self.exact_match.running_value()),
-            token_errors: mean(self.token_errors.running_value()),
+            loss: self.loss / self.tokens as f64,
+            exact_match: 100.0 * self.errors.exact_match(),
+            token_errors: 100.0 * self.errors.token_error_rate(),
         }
     }
 
     fn read(&mut self) -> Result<()> {
-        let metadata = metadata();
-        for output in self.waiting.drain(..) {
-            self.loss
-                .update(&output.adapt(), &metadata)
-                .and_then(|_| self.exact_match.update(&output.adapt(), &metadata))
-                .and_then(|_| self.token_errors.update(&output.adapt(), &metadata))
-                .map_err(failed)?;
+        for output in std::mem::take(&mut self.waiting) {
+            self.count(output).map_err(failed)?;
         }
         Ok(())
     }
+
+    fn count(&mut self, output: StepOutput) -> std::result::Result<(), TensorReadError> {
+        let StepOutput {
+            loss,
+            tokens,
+            outputs,
+            targets,
+        } = output;
+        self.loss += loss.try_into_scalar::<f64>()? * tokens as f64;
+        self.tokens += tokens;
+        let [_, width] = targets.dims();
+        let [outputs, targets] = [outputs, targets].map(Tensor::try_into_vec_as::<i64>);
+        let (outputs, targets) = (outputs?, targets?);
+        for (output, target) in outputs.chunks(width).zip(targets.chunks(width)) {
+            self.errors
+                .add(without_padding(output), &[without_padding(target)]);
+        }
+        Ok(())
+    }
+}
+
+/// The tokens up to the last that is none of padding.
+fn without_padding(tokens: &[i64]) -> &[i64] {
+    let is_token = |&token: &i64| token != i64::from(Vocab::PAD);
+    let len = tokens.iter().rposition(is_token).map_or(0, |last| last + 1);
+    &tokens[..len]
 }
 
 /// The device could not compute what it was asked.
 fn failed(error: impl std::fmt::Display) -> Error {
     let found = error.to_string().replace('\n', " ");
     Error::config("the device", "to compute a step of training", found)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use burn::data::dataloader::Progress;
+    use burn::train::metric::{
+        CerInput, CharErrorRate, LossInput, LossMetric, Metric, MetricMetadata, Numeric,
+    };
+
+    use super::*;
+    use crate::device::test_device;
+
+    fn output<const N: usize, const W: usize>(
+        loss: f64,
+        outputs: [[i64; W]; N],
+        targets: [[i64; W]; N],
+    ) -> StepOutput {
+        let device = test_device();
+        StepOutput {
+            loss: Tensor::from_data([loss], &device),
+            tokens: targets.iter().flatten().filter(|&&it| it != 0).count(),
+            outputs: Tensor::from_data(outputs, &device),
+            targets: Tensor::from_data(targets, &device),
+        }
+    }
+
+    /// The figures after these outputs, of a meter that reads some at a time.
+    fn figures(outputs: &[StepOutput], most: usize) -> Figures {
+        let mut meter = Meter::new(most);
+        outputs.iter().for_each(|it| meter.add(it.clone()).unwrap());
+        meter.read().unwrap();
+        meter.figures()
+    }
+
+    #[test]
+    fn only_whole_outputs_match() {
+        let all = [[5, 6, 2], [7, 2, 0]];
+        let right = output(0.5, all, all);
+        assert_eq!(figures(&[right.clone()], 1).exact_match, 100.0);
+        // One token off; an end too early; a token after the end.
+        let wrong = output(
+            1.0,
+            [[5, 6, 4], [2, 0, 0], [7, 2, 5], [7, 2, 0]],
+            [[5, 6, 2], [7, 2, 0], [7, 2, 0], [7, 2, 0]],
+        );
+        assert_eq!(figures(&[wrong.clone()], 1).exact_match, 25.0);
+        // 3 of 6: every output weighs the same.
+        assert_eq!(figures(&[right, wrong], 1).exact_match, 50.0);
+        // Errors that would cancel out in a sum of differences.
+        let opposite = output(0.0, [[4, 6]], [[5, 5]]);
+        assert_eq!(figures(&[opposite], 1).exact_match, 0.0);
+        assert_eq!(figures(&[], 1), Figures::default());
+    }
+
+    #[test]
+    fn loss_and_token_errors_are_those_of_burns_metrics() {
+        let outputs = [
+            output(
+                0.5,
+                [[5, 6, 2, 0], [7, 7, 4, 2]],
+                [[5, 4, 2, 0], [7, 4, 2, 0]],
+            ),
+            output(2.0, [[2, 0], [5, 2], [4, 4]], [[4, 2], [5, 2], [2, 0]]),
+            output(0.25, [[5, 6, 7, 8, 2]], [[6, 7, 8, 2, 0]]),
+        ];
+        let metadata = MetricMetadata {
+            progress: Progress {
+                items_processed: 1,
+                items_total: 1,
+                unit: None,
+            },
+            iteration: None,
+            lr: None,
+        };
+        let mut errors = CharErrorRate::new().with_pad_token(Vocab::PAD as usize);
+        let mut loss = LossMetric::new();
+        for output in &outputs {
+            let StepOutput {
+                loss: of_step,
+                tokens,
+                outputs,
+                targets,
+            } = output.clone();
+            let cer = CerInput::new(outputs, targets);
+            errors.update(&cer, &metadata).unwrap();
+            // It weighs a batch by the number of its losses: here one for each token.
+            let of_tokens = LossInput::new(of_step.expand([tokens]));
+            loss.update(&of_tokens, &metadata).unwrap();
+        }
+        for most in [1, 2, 8] {
+            let actual = figures(&outputs, most);
+            let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+            close(actual.token_errors, errors.final_value().current());
+            close(actual.loss, loss.final_value().current());
+        }
+    }
 }

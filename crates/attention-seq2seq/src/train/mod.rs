@@ -4,8 +4,8 @@ mod adam;
 mod clip;
 mod config;
 mod host;
+mod interrupter;
 mod meter;
-mod metric;
 mod order;
 mod progress;
 mod step;
@@ -13,6 +13,6 @@ mod training;
 
 pub use adam::Adam;
 pub use config::TrainConfig;
-pub use metric::{ExactMatch, ExactMatchInput};
-pub use step::{StepOutput, Trainee};
+pub use interrupter::Interrupter;
+pub use step::{StepOutput, TrainOutput, Trainee};
 pub use training::{Training, TrainingEnd};

@@ -2,25 +2,21 @@
 
 use attention_core::StatefulAttention;
 use burn::module::Module;
-use burn::tensor::{ExecutionError, Int, Tensor, TensorData};
-use burn::train::metric::{Adaptor, CerInput, LossInput};
-use burn::train::{InferenceStep, ItemLazy, TrainOutput, TrainStep};
+use burn::optim::GradientsParams;
+use burn::tensor::{Int, Tensor, TensorData};
 
 use super::clip::clip_by_norm;
-use super::metric::ExactMatchInput;
 use crate::batch::Batch;
 use crate::model::{LossOutput, Seq2Seq};
 use crate::vocab::Vocab;
 
-/// A model in training, with the steps of `burn-train` for a loop of one's own; [`Training`](super::Training) is the
-/// loop of the program.
+/// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the program.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
 /// use attention_seq2seq::{Adam, Batch, Example, Seq2SeqConfig, Trainee};
 /// use burn::optim::ModuleOptimizer;
 /// use burn::tensor::Device;
-/// use burn::train::TrainStep;
 ///
 /// let device = Device::flex().autodiff();
 /// let attention = DotProductAttentionConfig::new().init();
@@ -31,8 +27,8 @@ use crate::vocab::Vocab;
 /// let mut trainee = Trainee::new(model);
 /// let mut adam: ModuleOptimizer = Adam::new().into();
 /// for _ in 0..3 {
-///     let output = TrainStep::step(&trainee, batch.clone());
-///     trainee = adam.step(0.01, trainee, output.grads);
+///     let output = trainee.train_step(batch.clone());
+///     trainee = adam.step(0.01, trainee, output.gradients);
 /// }
 /// ```
 #[derive(Module, Debug)]
@@ -64,82 +60,54 @@ impl<A: StatefulAttention> Trainee<A> {
     }
 }
 
-/// The loss of a step, and the model's outputs beside their targets: the input of `burn-train`'s `LossMetric` and
-/// `CharErrorRate`, and of [`ExactMatch`](super::ExactMatch).
+/// The result of a training step.
+#[derive(Debug)]
+pub struct TrainOutput {
+    /// The gradients of the parameters, clipped if they are to be.
+    pub gradients: GradientsParams,
+    /// What the model made of the batch.
+    pub output: StepOutput,
+}
+
+/// The loss of a step, and the model's outputs beside their targets, without a graph.
+#[derive(Clone, Debug)]
 pub struct StepOutput {
-    /// The mean over target tokens, with the attention's penalty if it has one.
-    loss: Tensor<1>,
+    /// The mean over target tokens, with the attention's penalty if it has one, `[1]`.
+    pub loss: Tensor<1>,
     /// The number of target tokens, padding not counted.
-    tokens: usize,
+    pub tokens: usize,
     /// `[batch, tokens]`, padded after the end.
-    outputs: Tensor<2, Int>,
+    pub outputs: Tensor<2, Int>,
     /// `[batch, tokens]`, padded after the end.
-    targets: Tensor<2, Int>,
+    pub targets: Tensor<2, Int>,
 }
 
-impl ItemLazy for StepOutput {
-    fn sync(self) -> Result<Self, ExecutionError> {
-        self.loss.device().flush()?;
-        Ok(Self {
-            loss: self.loss.without_autodiff(),
-            tokens: self.tokens,
-            outputs: self.outputs.without_autodiff(),
-            targets: self.targets.without_autodiff(),
-        })
-    }
-}
-
-impl Adaptor<LossInput> for StepOutput {
-    fn adapt(&self) -> LossInput {
-        // Burn weighs a batch by the number of its losses: here one for each token.
-        LossInput::new(self.loss.clone().expand([self.tokens]))
-    }
-}
-
-impl Adaptor<CerInput> for StepOutput {
-    fn adapt(&self) -> CerInput {
-        CerInput::new(self.outputs.clone(), self.targets.clone())
-    }
-}
-
-impl Adaptor<ExactMatchInput> for StepOutput {
-    fn adapt(&self) -> ExactMatchInput {
-        ExactMatchInput {
-            outputs: self.outputs.clone(),
-            targets: self.targets.clone(),
-        }
-    }
-}
-
-impl<A: StatefulAttention> TrainStep for Trainee<A> {
-    type Input = Batch;
-    type Output = StepOutput;
-
+impl<A: StatefulAttention> Trainee<A> {
     /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
-    fn step(&self, batch: Batch) -> TrainOutput<StepOutput> {
+    ///
+    /// # Panics
+    /// If the model is not on a training device (`device.autodiff()`).
+    pub fn train_step(&self, batch: Batch) -> TrainOutput {
         let LossOutput { loss, predictions } = self.model.loss(&batch);
         let gradients = loss.backward();
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
-        let output = StepOutput {
-            loss,
-            tokens: batch.target_tokens(),
-            outputs: predictions.mask_fill(padding, Vocab::PAD),
-            targets: batch.target,
-        };
-        let mut output = TrainOutput::new(self, gradients, output);
+        let mut gradients = GradientsParams::from_grads(gradients, self);
         if let Some(norm) = self.clip {
-            output.grads = clip_by_norm(output.grads, self, norm);
+            gradients = clip_by_norm(gradients, self, norm);
         }
-        output
+        let output = StepOutput {
+            loss: loss.without_autodiff(),
+            tokens: batch.target_tokens(),
+            outputs: predictions
+                .mask_fill(padding, Vocab::PAD)
+                .without_autodiff(),
+            targets: batch.target.without_autodiff(),
+        };
+        TrainOutput { gradients, output }
     }
-}
-
-impl<A: StatefulAttention> InferenceStep for Trainee<A> {
-    type Input = Batch;
-    type Output = StepOutput;
 
     /// The loss of teacher forcing, and the outputs of greedy search.
-    fn step(&self, batch: Batch) -> StepOutput {
+    pub fn valid_step(&self, batch: Batch) -> StepOutput {
         let LossOutput { loss, .. } = self.model.loss(&batch);
         let [examples, width] = batch.target.dims();
         let translation = self.model.greedy(&batch.source, width, false);
@@ -151,14 +119,13 @@ impl<A: StatefulAttention> InferenceStep for Trainee<A> {
                 *slot = i64::from(token);
             }
         }
+        let targets = batch.target.clone().without_autodiff();
+        let outputs = TensorData::new(outputs, [examples, width]);
         StepOutput {
-            loss,
+            loss: loss.without_autodiff(),
             tokens: batch.target_tokens(),
-            outputs: Tensor::from_data(
-                TensorData::new(outputs, [examples, width]),
-                &batch.target.device(),
-            ),
-            targets: batch.target,
+            outputs: Tensor::from_data(outputs, &targets.device()),
+            targets,
         }
     }
 }

@@ -8,14 +8,13 @@ use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::store::{ModuleRecord, RecordError};
 use burn::tensor::{Bytes, Device};
-use burn::train::{InferenceStep, Interrupter, TrainStep};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::meter::Meter;
 use super::order::{number_parameters, optimizer_bytes};
 use super::progress::{Part, Progress};
-use super::{Adam, TrainConfig, Trainee};
+use super::{Adam, Interrupter, TrainConfig, TrainOutput, Trainee};
 use crate::batch::{Batch, Batches, Examples};
 use crate::data::check_counts;
 use crate::error::{Error, Result};
@@ -29,9 +28,10 @@ use crate::run::{Epoch, Figures, Journal, RunDir, lowest_loss};
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
-/// use attention_seq2seq::{Example, RunDir, Seq2SeqConfig, TrainConfig, Training, TrainingEnd};
+/// use attention_seq2seq::{
+///     Example, Interrupter, RunDir, Seq2SeqConfig, TrainConfig, Training, TrainingEnd,
+/// };
 /// use burn::tensor::Device;
-/// use burn::train::Interrupter;
 ///
 /// let device = Device::flex().autodiff();
 /// let attention = DotProductAttentionConfig::new().init();
@@ -238,10 +238,10 @@ impl Splits {
                 return Ok(None);
             }
             let batch = Batch::new(&self.train.get(batch), &self.device);
-            let output = TrainStep::step(&state.trainee, batch);
+            let TrainOutput { gradients, output } = state.trainee.train_step(batch);
             let rate = schedule.step();
-            state.trainee = state.optimizer.step(rate, state.trainee, output.grads);
-            meter.add(output.item)?;
+            state.trainee = state.optimizer.step(rate, state.trainee, gradients);
+            meter.add(output)?;
             progress.show(part, done, &meter.figures());
         }
         Ok(Some((state, meter.finish()?)))
@@ -268,7 +268,7 @@ impl Splits {
                 return Ok(None);
             }
             let examples = self.valid.get(batch);
-            meter.add(InferenceStep::step(&model, Batch::new(&examples, &device)))?;
+            meter.add(model.valid_step(Batch::new(&examples, &device)))?;
             progress.show(part, batch + 1, &meter.figures());
         }
         Ok(Some(meter.finish()?))

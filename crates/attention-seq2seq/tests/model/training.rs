@@ -6,7 +6,6 @@ use attention_seq2seq::{
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams};
-use burn::train::{InferenceStep, ItemLazy, TrainStep};
 use rand::RngExt;
 
 use crate::models::{config, configs, constant};
@@ -25,9 +24,10 @@ fn a_step_measures_tokens_up_to_the_end_of_each_target() {
     for token in [5, Vocab::EOS] {
         let trainee = Trainee::new(constant(token));
         let loss = read(loss(&trainee.model, &batch(&all)))[0];
-        let trained = TrainStep::step(&trainee, batch(&all)).item.sync().unwrap();
-        let valid = InferenceStep::step(&trainee.valid(), batch_on(&all, &device().inner()));
-        let valid = valid.sync().unwrap();
+        let trained = trainee.train_step(batch(&all)).output;
+        let valid = trainee
+            .valid()
+            .valid_step(batch_on(&all, &device().inner()));
         // The targets have 3, 1, 2 and 1 tokens, ends included. Under teacher forcing the model that predicts 5 errs at
         // each end, the one that predicts the end errs at each token, and no prediction after an end counts. In greedy
         // search the first goes on to the width of the batch, 3, and the second stops at once.
@@ -55,7 +55,7 @@ fn a_step_clips_the_gradients_of_all_parameters_together() {
     let model = drawn_model(AttentionKind::Additive, &config(), 17);
     let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));
     let gradients = |trainee: &Trainee<AnyAttention>| {
-        step_gradients(trainee, TrainStep::step(trainee, batch.clone()).grads)
+        step_gradients(trainee, trainee.train_step(batch.clone()).gradients)
     };
     let whole = gradients(&Trainee::new(model.clone()));
     let norm = whole.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -75,7 +75,7 @@ fn a_negative_norm_to_clip_to_is_refused() {
 fn a_training_step_has_the_gradients_of_its_loss() {
     let trainee = Trainee::new(drawn_model(AttentionKind::Additive, &config(), 17));
     let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));
-    let actual = step_gradients(&trainee, TrainStep::step(&trainee, batch.clone()).grads);
+    let actual = step_gradients(&trainee, trainee.train_step(batch.clone()).gradients);
     let expected = loss(&trainee.model, &batch).backward();
     let expected = step_gradients(&trainee, GradientsParams::from_grads(expected, &trainee));
     assert_close("gradients", &actual, &expected, 1e-6);
@@ -124,8 +124,8 @@ fn learn(
     let before = read(loss(&trainee.model, &batch))[0];
     let mut optimizer = AdamConfig::new().init();
     for _ in 0..steps {
-        let output = TrainStep::step(&trainee, batch.clone());
-        trainee = optimizer.step(0.03, trainee, output.grads);
+        let output = trainee.train_step(batch.clone());
+        trainee = optimizer.step(0.03, trainee, output.gradients);
     }
     let after = read(loss(&trainee.model, &batch))[0];
     (trainee.model, [before, after])

@@ -5,8 +5,8 @@ pub(crate) mod oracle;
 
 use attention_core::StatefulAttention;
 use attention_seq2seq::{
-    AnyAttention, AttentionKind, Batch, ExactMatch, Example, Seq2Seq, Seq2SeqConfig, StepOutput,
-    Vocab, compiled_in_devices, open_device,
+    AnyAttention, AttentionKind, Batch, Example, Seq2Seq, Seq2SeqConfig, StepOutput, Vocab,
+    compiled_in_devices, open_device,
 };
 use attention_tests::{Outcome, parameters};
 use burn::data::dataloader::Progress;
@@ -14,7 +14,9 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use burn::train::metric::{Adaptor, CharErrorRate, LossMetric, Metric, MetricMetadata, Numeric};
+use burn::train::metric::{
+    CerInput, CharErrorRate, LossInput, LossMetric, Metric, MetricMetadata, Numeric,
+};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -98,7 +100,7 @@ pub(crate) fn step_gradients<M: Module>(module: &M, gradients: GradientsParams) 
     collector.1
 }
 
-/// The metrics of a training step: loss, exact matches and token errors in percent.
+/// The metrics of a step, those of Burn where it has them: loss, exact matches and token errors in percent.
 pub(crate) fn measured(output: &StepOutput) -> [f64; 3] {
     let metadata = MetricMetadata {
         progress: Progress {
@@ -109,18 +111,25 @@ pub(crate) fn measured(output: &StepOutput) -> [f64; 3] {
         iteration: None,
         lr: None,
     };
-    let mut loss = LossMetric::new();
-    loss.update(&output.adapt(), &metadata).unwrap();
-    let mut exact = ExactMatch::new();
-    exact.update(&output.adapt(), &metadata).unwrap();
+    let StepOutput {
+        loss,
+        tokens,
+        outputs,
+        targets,
+    } = output.clone();
+    let mut of_tokens = LossMetric::new();
+    let losses = LossInput::new(loss.expand([tokens]));
+    of_tokens.update(&losses, &metadata).unwrap();
+    let is_right = outputs.clone().equal(targets.clone()).all_dim(1);
+    let exact = 100.0 * is_right.float().mean().into_scalar::<f64>();
     let mut errors = CharErrorRate::new().with_pad_token(Vocab::PAD as usize);
-    errors.update(&output.adapt(), &metadata).unwrap();
-    let values = [
-        loss.final_value(),
-        exact.final_value(),
-        errors.final_value(),
-    ];
-    values.map(|value| value.current())
+    let texts = CerInput::new(outputs, targets);
+    errors.update(&texts, &metadata).unwrap();
+    [
+        of_tokens.final_value().current(),
+        exact,
+        errors.final_value().current(),
+    ]
 }
 
 /// Reads a tensor, row by row.

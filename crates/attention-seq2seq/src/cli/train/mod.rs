@@ -11,11 +11,10 @@ use std::time::Instant;
 
 use attention_core::is_in_host_memory;
 use attention_seq2seq::{
-    AnyAttention, Corpus, Error, Pair, Result, RunConfig, RunDir, Seq2SeqConfig, TrainConfig,
-    Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
+    AnyAttention, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, Seq2SeqConfig,
+    TrainConfig, Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
-use burn::train::Interrupter;
 use unicode_width::UnicodeWidthStr;
 
 use super::{among_threads, attend, describe, eval, is_closed_output, note, say, say_to_anyone};
@@ -96,7 +95,7 @@ impl TrainArgs {
             training.launch()
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
-        interrupter.stop(None);
+        interrupter.stop();
         say_to_anyone(format_args!(
             "trained for {:.0} s",
             started.elapsed().as_secs_f64()
@@ -240,7 +239,7 @@ fn on_interrupt(interrupter: &Interrupter) {
         if interrupter.should_stop() {
             std::process::exit(INTERRUPTED.into());
         }
-        interrupter.stop(Some("Ctrl-C"));
+        interrupter.stop();
     };
     if let Err(error) = ctrlc::set_handler(handler) {
         note(format_args!(

@@ -1,0 +1,34 @@
+//! The request to stop a training.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Stops a [`Training`](super::Training) from another thread: its clones are one request.
+///
+/// ```
+/// use attention_seq2seq::Interrupter;
+///
+/// let interrupter = Interrupter::new();
+/// let of_training = interrupter.clone();
+/// interrupter.stop();
+/// assert!(of_training.should_stop());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Interrupter(Arc<AtomicBool>);
+
+impl Interrupter {
+    /// No request yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks to stop after the current step.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anybody has asked.
+    pub fn should_stop(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
