@@ -25,9 +25,10 @@
 //! | L3, memory | [`CROSS_ENTROPY_LOGITS`], [`CROSS_ENTROPY_ROWS`] | rows at a time in a cross-entropy |
 //! | L2 | [`CROSS_ENTROPY_JOINED`] | rows at a time in a cross-entropy of parts |
 //! | rounding | [`SUMMED_ROWS`] | sums of columns |
+//! | L1 | [`SUMMED_COLUMNS`] | sums of columns |
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | packing | [`PACKED_ROWS`] | products: it does not pay |
-//! | memory's latency | [`PACKED_AHEAD`] | packing |
+//! | memory's latency | [`PACKED_AHEAD`], `PREFETCHED_STEPS` in `simd::gemm` | packing, results of products |
 //! | the cores | [`OWN_PANEL_ROWS`] | large products: what is packed for all tasks |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TRANSPOSED_ROWS`], [`JOINED_ROWS`] | small tasks |
 //! | what handing out costs | [`TASK_ELEMENTS`], [`TASK_PRODUCTS`] | small tasks |
@@ -127,7 +128,7 @@ pub(crate) const PACKED_ROWS: usize = 12;
 pub(crate) const PRODUCT_DEPTH: usize = 256;
 
 /// How many rows ahead of the one that is packed are fetched: rows are far apart, and a processor does not fetch the
-/// next one by itself.
+/// next one by itself. Eight rows of a panel are copied in about the time in which memory answers.
 pub(crate) const PACKED_AHEAD: usize = 8;
 
 /// The bytes of a cache line, and of the longest vector: one that begins with a line lies on no other.
@@ -169,6 +170,10 @@ pub(crate) const PRODUCT_TASKS: usize = 16;
 
 /// Rows that are summed by themselves in the sums of columns.
 pub(crate) const SUMMED_ROWS: usize = 64;
+
+/// The most columns in a task of such sums: 8 KiB of `f32`, which stay in L1 while the rows go by, and long enough for
+/// a processor to fetch ahead by itself.
+pub(crate) const SUMMED_COLUMNS: usize = 2048;
 
 /// Logits that are there at a time in a cross-entropy: 8 MiB of `f32`, which the products around them take from L3.
 pub(crate) const CROSS_ENTROPY_LOGITS: usize = 1 << 21;

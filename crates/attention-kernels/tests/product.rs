@@ -306,7 +306,16 @@ fn a_sum_of_products_is_one_product() {
 #[test]
 fn sums_of_columns() {
     let mut random = Random::new(2);
-    for [rows, columns] in [[0, 5], [1, 1], [3, 63], [64, 64], [65, 130], [1000, 3]] {
+    for [rows, columns] in [
+        [0, 5],
+        [1, 1],
+        [3, 63],
+        [64, 64],
+        [65, 130],
+        [1000, 3],
+        [1000, 517],
+        [70, 4099],
+    ] {
         let matrix: Vec<f32> = (0..rows * columns).map(|_| random.normal()).collect();
         let mut sums = vec![f32::NAN; columns];
         column_sums(&matrix, &mut sums);

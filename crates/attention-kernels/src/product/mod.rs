@@ -26,7 +26,8 @@ use crate::slices::{PartialSums, add};
 use crate::threads::{for_each, for_each_with};
 use crate::tiles::{
     OWN_PANEL_ROWS, PACKED_ROWS, PRODUCT_COLUMNS, PRODUCT_DEPTH, PRODUCT_PANEL, PRODUCT_ROWS,
-    PRODUCT_STEPS, PRODUCT_TASK_ROWS, PRODUCT_TASKS, SUMMED_ROWS, TASK_ELEMENTS, TRANSPOSED_TILES,
+    PRODUCT_STEPS, PRODUCT_TASK_ROWS, PRODUCT_TASKS, SUMMED_COLUMNS, SUMMED_ROWS, TASK_ELEMENTS,
+    TRANSPOSED_TILES,
 };
 use crate::{Buffer, Real};
 use left::Left;
@@ -335,17 +336,25 @@ pub(crate) fn compute_column_sums<E: Real>(matrix: &[E], sums: &mut [E]) {
         matrix.len(),
     );
     sums.fill(E::ZERO);
-    // In parts, so that what is added is not small beside the sum; and of whole rows, which are read as they lie.
+    // In parts, so that what is added is not small beside the sum; and of long pieces of rows, which are read as they
+    // lie.
     let rows = matrix.chunks(columns * SUMMED_ROWS);
     let mut partial = PartialSums::new(sums, rows.len());
     let tasks = partial.split(1).into_iter().zip(rows);
-    let least = TASK_ELEMENTS.div_ceil(columns * SUMMED_ROWS);
+    let tasks = tasks.flat_map(|(sums, rows)| {
+        let parts = sums.chunks_mut(SUMMED_COLUMNS).enumerate();
+        parts.map(move |(part, sums)| (part * SUMMED_COLUMNS, sums, rows))
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let least = TASK_ELEMENTS.div_ceil(columns.min(SUMMED_COLUMNS) * SUMMED_ROWS);
     for_each_with(
-        tasks,
+        tasks.into_iter(),
         least,
         || (),
-        |(), (sums, rows)| {
-            rows.chunks_exact(columns).for_each(|row| add(row, sums));
+        |(), (first, sums, rows)| {
+            for row in rows.chunks_exact(columns) {
+                add(&row[first..first + sums.len()], sums);
+            }
         },
     );
     partial.add_up(1);

@@ -172,7 +172,9 @@ impl<E: Real> Job<E> for PackPanels<'_, E> {
             } else {
                 for (row, step) in (at..).zip(steps) {
                     let from = &data[step * stride..][columns.clone()];
-                    let ahead = from.as_ptr().wrapping_add(PACKED_AHEAD * stride);
+                    let ahead = from
+                        .as_ptr()
+                        .wrapping_add(PACKED_AHEAD.wrapping_mul(stride));
                     for line in (0..from.len()).step_by(CACHE_LINE / size_of::<E>()) {
                         prefetch(ahead.wrapping_add(line));
                     }

@@ -8,10 +8,7 @@ use super::level::Kind;
 use super::{Half, Job, Level, Token};
 
 /// `f32` or `f64`: constants and functions of one element.
-#[allow(
-    private_bounds,
-    reason = "sealed: each instruction set has vectors of these two types"
-)]
+#[allow(private_bounds, reason = "sealed: vectors are of these two types")]
 pub trait Float: Sealed {
     /// 0
     const ZERO: Self;
@@ -134,5 +131,6 @@ macro_rules! float {
 }
 
 float!(f32, to_f32, avx512: std::convert::identity);
-// To compile another copy of all kernels takes a sixth of the time that all take.
+// A copy of all kernels for one type and instruction set is a sixth of what there is to compile. This one is left out:
+// `f64` is for checks, and goes without the sixteen registers that AVX-512 has beyond AVX2, and their length.
 float!(f64, to_f64, avx512: super::avx512::Avx512::avx2);

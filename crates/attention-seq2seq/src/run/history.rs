@@ -15,7 +15,7 @@ pub struct Epoch {
 }
 
 /// Means over all pairs, to nine decimal places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
     /// The mean cross-entropy over target tokens, with the attention's penalty if it has one; NaN if training diverged.

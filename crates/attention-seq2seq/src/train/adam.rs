@@ -99,7 +99,7 @@ impl Optimizer for Adam {
             });
         let on_device = |data| Tensor::from_data(data, (&device, DType::F32));
         let momentum = AdaptiveMomentumState::new(time, on_device(moment_1), on_device(moment_2));
-        // Others may have the parameters, as burn-train has: they are not written in place.
+        // Others may have the parameters, as a clone of the model has: they are not written in place.
         let tensor = tensor - on_device(gradient);
         (tensor, Some(AdamState::new(momentum)))
     }

@@ -54,11 +54,8 @@ impl Meter {
         Ok(self.figures().rounded())
     }
 
-    /// The means over the outputs that were read; the errors in percent.
+    /// The means over the outputs that were read, NaN before the first; the errors in percent.
     pub(super) fn figures(&self) -> Figures {
-        if self.tokens == 0 {
-            return Figures::default();
-        }
         Figures {
             loss: self.loss / self.tokens as f64,
             exact_match: 100.0 * self.errors.exact_match(),
@@ -156,7 +153,23 @@ mod tests {
         // Errors that would cancel out in a sum of differences.
         let opposite = output(0.0, [[4, 6]], [[5, 5]]);
         assert_eq!(figures(&[opposite], 1).exact_match, 0.0);
-        assert_eq!(figures(&[], 1), Figures::default());
+    }
+
+    #[test]
+    fn there_are_no_figures_before_the_first_output() {
+        let Figures {
+            loss,
+            exact_match,
+            token_errors,
+        } = figures(&[], 1);
+        assert!(loss.is_nan() && exact_match.is_nan() && token_errors.is_nan());
+    }
+
+    #[test]
+    fn padding_within_an_output_is_a_token() {
+        // Burn's metric would take the first two tokens of the output.
+        let inner = output(0.0, [[5, 0, 2]], [[5, 6, 2]]);
+        assert_eq!(figures(&[inner], 1).token_errors, 100.0 / 3.0);
     }
 
     #[test]

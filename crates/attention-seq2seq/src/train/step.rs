@@ -10,7 +10,8 @@ use crate::batch::Batch;
 use crate::model::{LossOutput, Seq2Seq};
 use crate::vocab::Vocab;
 
-/// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the program.
+/// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the
+/// program.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
