@@ -129,9 +129,9 @@ mod tests {
     }
 
     /// The figures after these outputs, of a meter that reads some at a time.
-    fn figures(outputs: &[StepOutput], most: usize) -> Figures {
+    fn figures(outputs: Vec<StepOutput>, most: usize) -> Figures {
         let mut meter = Meter::new(most);
-        outputs.iter().for_each(|it| meter.add(it.clone()).unwrap());
+        outputs.into_iter().for_each(|it| meter.add(it).unwrap());
         meter.read().unwrap();
         meter.figures()
     }
@@ -140,19 +140,19 @@ mod tests {
     fn only_whole_outputs_match() {
         let all = [[5, 6, 2], [7, 2, 0]];
         let right = output(0.5, all, all);
-        assert_eq!(figures(&[right.clone()], 1).exact_match, 100.0);
+        assert_eq!(figures(vec![right.clone()], 1).exact_match, 100.0);
         // One token off; an end too early; a token after the end.
         let wrong = output(
             1.0,
             [[5, 6, 4], [2, 0, 0], [7, 2, 5], [7, 2, 0]],
             [[5, 6, 2], [7, 2, 0], [7, 2, 0], [7, 2, 0]],
         );
-        assert_eq!(figures(&[wrong.clone()], 1).exact_match, 25.0);
+        assert_eq!(figures(vec![wrong.clone()], 1).exact_match, 25.0);
         // 3 of 6: every output weighs the same.
-        assert_eq!(figures(&[right, wrong], 1).exact_match, 50.0);
+        assert_eq!(figures(vec![right, wrong], 1).exact_match, 50.0);
         // Errors that would cancel out in a sum of differences.
         let opposite = output(0.0, [[4, 6]], [[5, 5]]);
-        assert_eq!(figures(&[opposite], 1).exact_match, 0.0);
+        assert_eq!(figures(vec![opposite], 1).exact_match, 0.0);
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
             loss,
             exact_match,
             token_errors,
-        } = figures(&[], 1);
+        } = figures(Vec::new(), 1);
         assert!(loss.is_nan() && exact_match.is_nan() && token_errors.is_nan());
     }
 
@@ -169,7 +169,7 @@ mod tests {
     fn padding_within_an_output_is_a_token() {
         // Burn's metric would take the first two tokens of the output.
         let inner = output(0.0, [[5, 0, 2]], [[5, 6, 2]]);
-        assert_eq!(figures(&[inner], 1).token_errors, 100.0 / 3.0);
+        assert_eq!(figures(vec![inner], 1).token_errors, 100.0 / 3.0);
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
             loss.update(&of_tokens, &metadata).unwrap();
         }
         for most in [1, 2, 8] {
-            let actual = figures(&outputs, most);
+            let actual = figures(outputs.to_vec(), most);
             let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
             close(actual.token_errors, errors.final_value().current());
             close(actual.loss, loss.final_value().current());
