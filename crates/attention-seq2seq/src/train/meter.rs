@@ -167,9 +167,9 @@ mod tests {
 
     #[test]
     fn padding_within_an_output_is_a_token() {
-        // Burn's metric would take the first two tokens of the output.
-        let inner = output(0.0, [[5, 0, 2]], [[5, 6, 2]]);
-        assert_eq!(figures(vec![inner], 1).token_errors, 100.0 / 3.0);
+        // Burn's metric would take the first three tokens of the output.
+        let inner = output(0.0, [[5, 0, 4, 2]], [[5, 6, 4, 2]]);
+        assert_eq!(figures(vec![inner], 1).token_errors, 25.0);
     }
 
     #[test]
