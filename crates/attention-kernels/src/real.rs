@@ -116,7 +116,7 @@ compiled! {
     fn gru_backward(
         inputs: &GruInputs<Self>,
         level: Level,
-        outputs: &RecurrentOutputs<Self>,
+        outputs: &RecurrentOutputs<Self, 1>,
         gradients: RecurrentGradients<Self>,
     ) = recurrent::backward::<Self, recurrent::Gru, _, _>;
     fn lstm_forward(
@@ -128,7 +128,7 @@ compiled! {
     fn lstm_backward(
         inputs: &LstmInputs<Self>,
         level: Level,
-        outputs: &RecurrentOutputs<Self>,
+        outputs: &RecurrentOutputs<Self, 2>,
         gradients: RecurrentGradients<Self>,
     ) = recurrent::backward::<Self, recurrent::Lstm, _, _>;
     fn cross_entropy(

@@ -40,6 +40,7 @@ mod precision_grid;
 mod records;
 mod recurrent;
 mod recurrent_references;
+mod recurrent_states;
 mod references;
 mod self_check;
 mod shapes;

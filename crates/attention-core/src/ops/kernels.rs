@@ -8,7 +8,7 @@ use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
 use super::cross_entropy::CrossEntropyInputs;
 use super::cross_entropy::cpu::Unscaled;
-use super::deferred_gradients::{Deferral, Deferred};
+use super::deferred_gradients::{Deferral, Deferred, Pass};
 use super::dot_product_attention::DotProductAttentionInputs;
 use super::linear::LinearInputs;
 use super::masked_softmax::MaskedSoftmaxInputs;
@@ -82,6 +82,8 @@ pub(super) struct Asked<const N: usize> {
     /// Whether someone wants each of them; one that nobody wants may be left out.
     pub(super) wanted: [bool; N],
     pub(super) deferral: Deferral,
+    /// The pass, and the operation's own node, for which readers may have deposited gradients of the result.
+    pub(super) node: Option<(Pass, u64)>,
 }
 
 impl<const N: usize> Asked<N> {
@@ -90,6 +92,7 @@ impl<const N: usize> Asked<N> {
     pub(super) const ALL: Self = Self {
         wanted: [true; N],
         deferral: Deferral::Forbidden,
+        node: None,
     };
 }
 

@@ -77,7 +77,7 @@ pub use mask::{HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
 pub use optional::OptionalTensor;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
-pub use recurrent::{CellKind, RecurrentInputs, Steps};
+pub use recurrent::{CellKind, RecurrentInputs, States, Steps, StepsRead};
 pub use select_rows::SelectRowsInputs;
 pub use shared_weight::SharedWeight;
 pub use weighted_sum::WeightedSumInputs;
@@ -205,6 +205,18 @@ pub trait AttentionOps: AttentionBackend {
             Some(kernel) => (kernel.infer)(inputs),
             None => recurrent::steps::composed(inputs),
         }
+    }
+
+    /// One of the states that [`recurrent`](Self::recurrent) made, `[1, batch, steps, hidden_size]`, of as many steps as
+    /// are read. In training its gradient may be deposited in `slot`.
+    #[fusion(default)]
+    fn read_state(
+        states: FloatTensor<Self>,
+        index: usize,
+        steps: StepsRead,
+        _slot: GradientSlot,
+    ) -> FloatTensor<Self> {
+        recurrent::states::read::<Self>(states, index, steps)
     }
 
     /// `rows` for one reader of several. In training its gradient goes to `source`, of which `rows` is a view of

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 
-use super::run::{Hidden, joined, part};
+use super::run::{Hidden, joined};
 use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
 
 /// A [`RecurrentLayer`] for one step after the other, where a step's input depends on the step before, as in a decoder.
@@ -52,8 +52,7 @@ impl RecurrentCell {
         let gates = gates.unsqueeze_dim::<3>(1);
         let hidden = self.hidden.clone();
         let states = hidden.run(self.kind, gates, Some(states), &Steps::all());
-        let states = states.squeeze_dim::<3>(2);
-        let parts = (0..self.kind.states()).map(|index| part(&states, index));
+        let parts = (0..self.kind.states()).map(|index| states.last(index));
         RecurrentState::of_parts(parts)
     }
 }

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::run::{Hidden, joined, last, part, without_padding};
+use super::run::{Hidden, joined, without_padding};
 use super::{CellKind, RecurrentCell, Steps};
 use crate::linear::{linear, parameters};
 
@@ -128,27 +128,24 @@ impl RecurrentLayer {
     ) -> (Tensor<3>, RecurrentState) {
         let initial = initial.map(|state| state.parts(self.kind));
         let [batch, count, _] = gates.dims();
+        let [size, _] = self.hidden.weight.dims();
+        let options = (&gates.device(), gates.dtype());
         if batch == 0 {
             // Burn's views take an axis of 0 for another one's.
-            let [size, _] = self.hidden.weight.dims();
-            let options = (&gates.device(), gates.dtype());
             let ends = (0..self.kind.states()).map(|_| Tensor::zeros([0, size], options));
             let end = RecurrentState::of_parts(ends);
             return (Tensor::zeros([0, count, size], options), end);
         }
         let states =
             Hidden::once(&self.hidden).run(self.kind, gates, initial.clone().map(joined), steps);
-        let outputs: Tensor<3> = part(&states, 0);
-        let ends = (0..self.kind.states()).map(|index| {
-            let states = match index {
-                0 => outputs.clone(),
-                _ => part(&states, index),
-            };
-            let initial = initial.as_ref().map(|parts| parts[index].clone());
-            last(states, initial, steps)
+        let ends = (0..self.kind.states()).map(|index| match (count, &initial) {
+            // Without a step the state is what it was.
+            (0, Some(initial)) => initial[index].clone(),
+            (0, None) => Tensor::zeros([batch, size], options),
+            _ => states.last(index),
         });
         let end = RecurrentState::of_parts(ends);
-        (outputs, end)
+        (states.of_steps(0), end)
     }
 
     /// The layer for one step after the other.

@@ -4,7 +4,7 @@ use burn::nn::Linear;
 use burn::tensor::{Bool, Tensor, TensorData};
 
 use crate::linear::{parameters, whole};
-use crate::ops::{self, CellKind, SharedWeight, Steps};
+use crate::ops::{self, CellKind, SharedWeight, States, Steps};
 
 /// The linear layer of the hidden state, as calls read it.
 #[derive(Clone, Debug)]
@@ -36,14 +36,14 @@ impl Hidden {
         }
     }
 
-    /// The states after each step, `[states, batch, steps, hidden_size]`.
+    /// The states after each step.
     pub(super) fn run(
         self,
         cell: CellKind,
         gates: Tensor<3>,
         initial: Option<Tensor<3>>,
         steps: &Steps,
-    ) -> Tensor<4> {
+    ) -> States {
         let [size, width] = self.weight.dims();
         let [batch, ..] = gates.dims();
         let options = (&gates.device(), gates.dtype());
@@ -67,16 +67,6 @@ pub(super) fn joined(parts: Vec<Tensor<2>>) -> Tensor<3> {
     }
 }
 
-/// A part of states `[states, ..]`, without the first axis.
-pub(super) fn part<const D: usize, const P: usize>(states: &Tensor<D>, index: usize) -> Tensor<P> {
-    let states = states.clone();
-    let part = match states.dims()[0] {
-        1 => states,
-        _ => states.narrow(0, index, 1),
-    };
-    part.squeeze_dim(0)
-}
-
 /// The input with zeros after the steps of each example: whatever is there, the gradient of the input's weight must not
 /// read it.
 pub(super) fn without_padding(input: Tensor<3>, steps: &Steps) -> Tensor<3> {
@@ -94,17 +84,4 @@ pub(super) fn without_padding(input: Tensor<3>, steps: &Steps) -> Tensor<3> {
     let padding = Tensor::<3, Bool>::from_data(flags, &input.device());
     let dims = input.dims();
     input.mask_fill(padding.expand(dims), 0.0)
-}
-
-/// The state after the last step, `[batch, hidden_size]`, of `[batch, steps, hidden_size]`: padding holds it.
-///
-/// Without a step it is `initial`, or 0.
-pub(super) fn last(states: Tensor<3>, initial: Option<Tensor<2>>, steps: &Steps) -> Tensor<2> {
-    let [batch, count, size] = states.dims();
-    if count == 0 {
-        let options = (&states.device(), states.dtype());
-        return initial.unwrap_or_else(|| Tensor::zeros([batch, size], options));
-    }
-    let last = if steps.is_reversed { 0 } else { count - 1 };
-    states.narrow(1, last, 1).squeeze_dim::<2>(1)
 }

@@ -92,7 +92,8 @@ macro_rules! by_kernels {
         let outputs = RecurrentOutputs {
             states: &states,
             saved: &saved,
-            gradient: $gradient,
+            gradient: std::array::from_fn(|n| &$gradient[n * rows * SIZE..][..rows * SIZE]),
+            last_gradient: Default::default(),
         };
         let gradients = RecurrentGradients {
             gates: &mut of_gates,
@@ -149,6 +150,6 @@ pub(super) fn check(cell: CellKind, case: &Case, device: &Device) -> [Measured; 
                 read(initial.grad(&grads)),
             ]
         };
-        Run::new(result, tensor(&gradient, shape, device), backward)
+        Run::new(result.all(), tensor(&gradient, shape, device), backward)
     })
 }

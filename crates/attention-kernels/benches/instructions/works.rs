@@ -247,7 +247,8 @@ fn gru(backward: bool) {
     let outputs = RecurrentOutputs {
         states: &states,
         saved: &saved,
-        gradient: &elements(5, rows * size),
+        gradient: [&elements(5, rows * size)],
+        last_gradient: [&[]],
     };
     let mut to_hidden = gates.clone();
     let (mut to_initial, mut to_weight) = (initial.clone(), weight.clone());

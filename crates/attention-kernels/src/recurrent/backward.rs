@@ -1,13 +1,13 @@
 //! The backward pass: some examples through all steps, from the last.
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use super::cell::{Cell, VALUES};
-use super::layer::Layer;
-use super::vectors::{load_rows_into, load_states, store_rows};
+use super::layer::{Layer, following};
+use super::parts::part_of_each;
+use super::vectors::{load_rows_into, load_states, prefetch_rows, store_rows};
 use crate::simd::gemm::Start;
-use crate::simd::{Job, Simd};
+use crate::simd::{Job, Simd, prefetch};
 use crate::{Buffer, Real};
 
 /// Some examples through all steps, from the last.
@@ -21,8 +21,10 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub states: [&'a [E]; N],
     /// `[examples, steps, VALUES - G, hidden_size]`
     pub saved: &'a [E],
-    /// Of the states, as these.
+    /// Of the states, as these, or empty.
     pub gradient: [&'a [E]; N],
+    /// Of those after the last step, beside that, `[examples, hidden_size]` each, or empty.
+    pub last_gradient: [&'a [E]; N],
     /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of the input's share of them.
     pub gates: &'a mut [E],
     /// Of the previous output's share of the gates, as `gates`; written. Empty if it is that of the input's share.
@@ -41,7 +43,10 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
         let (steps, size, stride) = (layer.steps, layer.hidden_size, layer.stride);
         let examples = self.initial[0].len() / size;
         // Of the state after the step, and then of the one before it.
-        let mut carried = [(); N].map(|()| Buffer::zeroed(examples * stride));
+        let mut carried = self.last_gradient.map(|last| match last.is_empty() {
+            true => Buffer::zeroed(examples * stride),
+            false => layer.padded(last),
+        });
         let mut carried = carried.each_mut().map(|carried| &mut **carried);
         let sums = &mut *Buffer::zeroed(examples * G * stride);
         for step in layer.order().rev() {
@@ -54,6 +59,13 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     Some(step) => &self.states[n][(example * steps + step) * size..][..size],
                     None => &self.initial[n][example * size..][..size],
                 });
+                // Examples are far from each other, and what is next to them is read once: it is fetched a row ahead.
+                let [next, next_step] = following([example, step], examples, layer.before(step));
+                let before_next = layer.before(next_step).unwrap_or(next_step);
+                let [next, before_next] = [next_step, before_next].map(|step| next * steps + step);
+                let next_gates = self.gates.as_ptr().wrapping_add(next * G * size);
+                let next_hidden = self.hidden.as_ptr().wrapping_add(next * G * size);
+                let next_saved = self.saved.as_ptr().wrapping_add(next * (VALUES - G) * size);
                 let sums = &mut sums[example * G * stride..][..G * stride];
                 let gates = &mut self.gates[of_gates.clone()];
                 let hidden = self.hidden.get_mut(of_gates).unwrap_or_default();
@@ -63,9 +75,20 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     sums.fill(E::ZERO);
                 }
                 let saved = &self.saved[row * (VALUES - G) * size..][..(VALUES - G) * size];
-                let after = of_row(&self.states, &of_state);
-                let above = of_row(&self.gradient, &of_state);
+                let after = part_of_each(&self.states, &of_state);
+                let above = part_of_each(&self.gradient, &of_state);
                 for first in (0..size).step_by(S::LANES) {
+                    prefetch_rows(next_gates, size, G, first);
+                    prefetch_rows(next_saved, size, VALUES - G, first);
+                    if !C::IS_SUM {
+                        prefetch_rows(next_hidden, size, G, first);
+                    }
+                    for gradient in &self.gradient {
+                        prefetch(gradient.as_ptr().wrapping_add(next * size + first));
+                    }
+                    let states = self.states[N - 1].as_ptr();
+                    prefetch(states.wrapping_add(next * size + first));
+                    prefetch(states.wrapping_add(before_next * size + first));
                     let lanes = first..size.min(first + S::LANES);
                     let at = example * stride + first..example * stride + first + S::LANES;
                     let mut gradient = load_states(simd, &above, &lanes);
@@ -114,9 +137,4 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
             }
         }
     }
-}
-
-/// The same part of each of `N` matrices.
-fn of_row<'a, E, const N: usize>(matrices: &[&'a [E]; N], part: &Range<usize>) -> [&'a [E]; N] {
-    matrices.map(|matrix| &matrix[part.clone()])
 }

@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 
 use super::Gates;
 use super::cell::{Cell, VALUES};
-use super::layer::Layer;
-use super::vectors::{load_rows, store_rows};
+use super::layer::{Layer, following};
+use super::vectors::{load_rows, prefetch_rows, store_rows};
 use crate::simd::gemm::Start;
-use crate::simd::{Job, Simd};
+use crate::simd::{Job, Simd, prefetch};
 use crate::{Buffer, Real};
 
 /// Some examples through all steps: they share nothing with the others but the weights.
@@ -56,7 +56,19 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                     let of_gates = row * G * size..(row + 1) * G * size;
                     let of_saved = row * (VALUES - G) * size..(row + 1) * (VALUES - G) * size;
                     let sums = &sums[example * G * stride..][..G * stride];
+                    // Examples are far from each other, and each row is read once: it is fetched a row ahead.
+                    let [next, next_step] = following([example, step], examples, layer.after(step));
+                    let next = next * steps + next_step;
+                    let next_gates = self.gates.elements().as_ptr();
+                    let next_gates = next_gates.wrapping_add(next * G * size);
+                    let next_saved = self.gates.saved().as_ptr();
+                    let next_saved = next_saved.wrapping_add(next * (VALUES - G) * size);
                     for first in (0..size).step_by(S::LANES) {
+                        prefetch_rows(next_gates, size, G, first);
+                        prefetch_rows(next_saved, size, VALUES - G, first);
+                        for states in &states {
+                            prefetch(states.as_ptr().wrapping_add(next * size + first));
+                        }
                         let lanes = first..size.min(first + S::LANES);
                         let whole = first..first + S::LANES;
                         let gates = &self.gates.elements()[of_gates.clone()];

@@ -22,6 +22,15 @@ impl<'a, E> Gates<'a, E> {
         }
     }
 
+    /// Where the values come that are saved; empty if none are.
+    #[inline(always)]
+    pub(super) fn saved(&self) -> &[E] {
+        match self {
+            Self::Read(_) => &[],
+            Self::Replaced { saved, .. } => saved,
+        }
+    }
+
     /// Cuts them into parts of so many units, which have so many gates and saved values each.
     pub(super) fn parts(self, units: usize, [gates_of, saved_of]: [usize; 2]) -> Vec<Self> {
         match self {

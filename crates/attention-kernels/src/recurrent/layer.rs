@@ -26,6 +26,16 @@ impl<E: Real, const G: usize> Layer<'_, E, G> {
         (0..steps).map(move |at| if is_reversed { steps - 1 - at } else { at })
     }
 
+    /// The step that begins with the state of the one at `step`; none begins with that of the last.
+    #[inline(always)]
+    pub(super) fn after(&self, step: usize) -> Option<usize> {
+        if self.is_reversed {
+            step.checked_sub(1)
+        } else {
+            Some(step + 1).filter(|after| *after < self.steps)
+        }
+    }
+
     /// The step whose state the one at `step` begins with; the first begins with the initial state.
     #[inline(always)]
     pub(super) fn before(&self, step: usize) -> Option<usize> {
@@ -91,5 +101,20 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
         };
         layer.hidden_bias = layer.padded(self.hidden_bias);
         layer
+    }
+}
+
+/// The example and step after these, where all `examples` take a step before any takes `next`; the same after the
+/// last.
+#[inline(always)]
+pub(super) fn following(
+    [example, step]: [usize; 2],
+    examples: usize,
+    next: Option<usize>,
+) -> [usize; 2] {
+    if example + 1 < examples {
+        [example + 1, step]
+    } else {
+        [0, next.unwrap_or(step)]
     }
 }

@@ -13,10 +13,10 @@ mod cell;
 mod forward;
 mod gates;
 mod layer;
+mod parts;
 mod vectors;
 
 use std::marker::PhantomData;
-use std::ops::Range;
 
 use crate::checks::check_len;
 use crate::product::Aligned;
@@ -30,6 +30,7 @@ use forward::Forward;
 
 pub(crate) use cell::{Gru, Lstm};
 pub(crate) use gates::Gates;
+use parts::{of_states, part_of_each, parts_of_states};
 
 const OPERATION: &str = "recurrent layer";
 
@@ -87,16 +88,18 @@ pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
 /// PyTorch: `nn.LSTM`.
 pub type LstmInputs<'a, E> = RecurrentInputs<'a, E, 4, 2>;
 
-/// What the forward pass wrote, but for what it wrote in the place of the gates, and the gradient that the backward
-/// pass starts from.
+/// What the forward pass wrote, but for what it wrote in the place of the gates, and the gradients that the backward
+/// pass starts from: of each of the `N` states, or empty where nothing depends on it.
 #[derive(Clone, Copy, Debug)]
-pub struct RecurrentOutputs<'a, E> {
+pub struct RecurrentOutputs<'a, E, const N: usize> {
     /// `[N, batch, steps, hidden_size]`
     pub states: &'a [E],
     /// `[batch, steps, SAVED * hidden_size]`
     pub saved: &'a [E],
-    /// Of the states.
-    pub gradient: &'a [E],
+    /// Of the states after each step, `[batch, steps, hidden_size]`.
+    pub gradient: [&'a [E]; N],
+    /// Of the states after the last step, beside that, `[batch, hidden_size]`.
+    pub last_gradient: [&'a [E]; N],
 }
 
 /// Where the backward pass writes gradients; contiguous.
@@ -168,7 +171,7 @@ macro_rules! layer {
             pub fn backward(
                 &self,
                 level: Level,
-                outputs: &RecurrentOutputs<E>,
+                outputs: &RecurrentOutputs<E, $states>,
                 gradients: RecurrentGradients<E>,
             ) {
                 E::$backward(self, level, outputs, gradients);
@@ -267,20 +270,6 @@ impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
     }
 }
 
-/// The same part of each of `N` states, of `len` elements.
-fn of_states<E, const N: usize>(states: &[E], len: usize, part: Range<usize>) -> [&[E]; N] {
-    std::array::from_fn(|n| &states[n * len..][part.clone()])
-}
-
-/// Cuts each of `N` states into parts of `size` elements, and puts those together that belong to the same examples.
-fn parts_of_states<E, const N: usize>(states: &mut [E], size: usize) -> Vec<[&mut [E]; N]> {
-    let parts = equal_parts(states, N).into_iter();
-    let mut parts: Vec<_> = parts.map(|state| state.chunks_mut(size)).collect();
-    let count = parts.first().map_or(0, ExactSizeIterator::len);
-    let mut next = |n: usize| parts[n].next().unwrap_or_default();
-    (0..count).map(|_| std::array::from_fn(&mut next)).collect()
-}
-
 pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     inputs: &RecurrentInputs<E, G, N>,
     level: Level,
@@ -320,7 +309,7 @@ pub(crate) fn forward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
 pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     inputs: &RecurrentInputs<E, G, N>,
     level: Level,
-    outputs: &RecurrentOutputs<E>,
+    outputs: &RecurrentOutputs<E, N>,
     gradients: RecurrentGradients<E>,
 ) {
     inputs.check();
@@ -329,14 +318,19 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         states,
         saved,
         gradient,
+        last_gradient,
     } = *outputs;
     check_len(OPERATION, "states", [N, batch, steps, size], states.len());
-    check_len(
-        OPERATION,
-        "gradient of the states",
-        [N, batch, steps, size],
-        gradient.len(),
-    );
+    let given = |gradients: [&'_ [E]; N]| {
+        let lens = gradients.map(<[E]>::len);
+        lens.into_iter().filter(|&len| len > 0)
+    };
+    for len in given(gradient) {
+        check_len(OPERATION, "gradient of a state", [batch, steps, size], len);
+    }
+    for len in given(last_gradient) {
+        check_len(OPERATION, "gradient of a last state", [batch, size], len);
+    }
     check_len(
         OPERATION,
         "saved values",
@@ -361,7 +355,11 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         initial.len(),
     );
     if states.is_empty() {
+        // Without a step the last state is the first.
         initial.fill(E::ZERO);
+        for (initial, last) in equal_parts(initial, N).into_iter().zip(last_gradient) {
+            initial[..last.len()].copy_from_slice(last);
+        }
         return;
     }
     let mut buffers = std::array::from_fn(|_| Aligned::default());
@@ -379,13 +377,15 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         .map(|(task, ((initial, lens), initial_gradient))| {
             let first = task * len;
             let part = first..(rows * size).min(first + len);
+            let of_examples = part.start / steps..part.end / steps;
             Backward {
                 layer: &layer,
                 lens,
                 initial,
                 states: of_states(states, rows * size, part.clone()),
                 saved: &saved[(VALUES - G) * part.start..(VALUES - G) * part.end],
-                gradient: of_states(gradient, rows * size, part),
+                gradient: part_of_each(&gradient, &part),
+                last_gradient: part_of_each(&last_gradient, &of_examples),
                 gates: of_gates.next().unwrap_or_default(),
                 hidden: of_hidden.next().unwrap_or_default(),
                 initial_gradient,

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::Real;
-use crate::simd::Simd;
+use crate::simd::{Simd, prefetch};
 
 /// A vector of each of `K` rows that are `stride` apart, and zeros where they end.
 #[inline(always)]
@@ -49,7 +49,7 @@ pub(super) fn store_rows<E: Real, S: Simd<E>>(
     }
 }
 
-/// A vector of the same row of each of `N` matrices.
+/// A vector of the same row of each of `N` matrices, and zeros where there is none.
 #[inline(always)]
 pub(super) fn load_states<E: Real, S: Simd<E>, const N: usize>(
     simd: S,
@@ -58,7 +58,17 @@ pub(super) fn load_states<E: Real, S: Simd<E>, const N: usize>(
 ) -> [S::V; N] {
     let mut vectors = [simd.zero(); N];
     for (state, vector) in states.iter().zip(&mut vectors) {
-        *vector = simd.load_partial(&state[lanes.clone()]);
+        if !state.is_empty() {
+            *vector = simd.load_partial(&state[lanes.clone()]);
+        }
     }
     vectors
+}
+
+/// Has the lines fetched that hold element `at` of as many rows as `count`, `stride` apart.
+#[inline(always)]
+pub(super) fn prefetch_rows<E>(rows: *const E, stride: usize, count: usize, at: usize) {
+    for row in 0..count {
+        prefetch(rows.wrapping_add(row * stride + at));
+    }
 }

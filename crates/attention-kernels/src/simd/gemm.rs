@@ -228,28 +228,37 @@ impl<E: Float, S: Simd<E>> RegisterBlock<E, S> {
             left = left.wrapping_add(self.step);
             right = right.wrapping_add(self.right_stride);
         }
-        for (r, sums) in sums.iter().enumerate() {
-            for (v, &sum) in sums.iter().enumerate() {
-                let to = to(r, v);
-                let sum = match self.start {
-                    Origin::Zero => sum,
-                    // SAFETY: each of the `R` rows of the result has `V` vectors.
-                    Origin::Sum => simd.add(unsafe { load_at(simd, to) }, sum),
-                    Origin::Row(row) => {
-                        // SAFETY: the row has `V` vectors.
-                        let start = unsafe { load_at(simd, row.add(v * S::LANES)) };
-                        simd.add(start, sum)
+        // One loop for each start, and each a few instructions long: a longer one is unrolled too late for the sums to
+        // stay in registers, and then they go through memory, zeroed before and read again after.
+        macro_rules! finish {
+            (|$r:ident, $v:ident, $sum:ident, $to:ident| $result:expr) => {
+                for ($r, sums) in sums.iter().enumerate() {
+                    for ($v, &$sum) in sums.iter().enumerate() {
+                        let $to = to($r, $v);
+                        let result = $result;
+                        // SAFETY: each of the `R` rows of the result has `V` vectors, and nothing else refers to it.
+                        simd.store(result, unsafe {
+                            std::slice::from_raw_parts_mut($to, S::LANES)
+                        });
                     }
-                    Origin::Scaled(factors) => {
-                        // SAFETY: there are `R` factors.
-                        let factor = simd.splat(unsafe { *factors.add(r) });
-                        // SAFETY: each of the `R` rows of the result has `V` vectors.
-                        simd.mul_add(unsafe { load_at(simd, to) }, factor, sum)
-                    }
-                };
-                // SAFETY: each of the `R` rows of the result has `V` vectors, and nothing else refers to it.
-                simd.store(sum, unsafe { std::slice::from_raw_parts_mut(to, S::LANES) });
-            }
+                }
+            };
+        }
+        match self.start {
+            Origin::Zero => finish!(|r, v, sum, to| sum),
+            // SAFETY: each of the `R` rows of the result has `V` vectors.
+            Origin::Sum => finish!(|r, v, sum, to| simd.add(unsafe { load_at(simd, to) }, sum)),
+            Origin::Row(row) => finish!(|r, v, sum, to| {
+                // SAFETY: the row has `V` vectors.
+                let start = unsafe { load_at(simd, row.add(v * S::LANES)) };
+                simd.add(start, sum)
+            }),
+            Origin::Scaled(factors) => finish!(|r, v, sum, to| {
+                // SAFETY: there are `R` factors.
+                let factor = simd.splat(unsafe { *factors.add(r) });
+                // SAFETY: each of the `R` rows of the result has `V` vectors.
+                simd.mul_add(unsafe { load_at(simd, to) }, factor, sum)
+            }),
         }
     }
 }

@@ -15,11 +15,13 @@ use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 use super::{TensorMap, TrackedInputs};
 use crate::ops::deferred_gradients::{Deferral, Deferred, Pass};
 use crate::ops::kernels::{self, Asked, Gradient, Kernel, SumDeferred};
+use crate::ops::recurrent::states::ReadGradient;
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, CrossEntropyInputs,
     DotProductAttentionInputs, GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
-    PackAdditiveKeysInputs, RecurrentInputs, SelectRowsInputs, additive_attention, additive_score,
-    cross_entropy, dot_product_attention, linear, masked_softmax, recurrent, select_rows,
+    PackAdditiveKeysInputs, RecurrentInputs, SelectRowsInputs, StepsRead, additive_attention,
+    additive_score, cross_entropy, dot_product_attention, linear, masked_softmax, recurrent,
+    select_rows,
 };
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
@@ -74,8 +76,36 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn recurrent(inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
         match B::KERNELS.recurrent {
-            Some(kernel) => differentiate_by(kernel.train, inputs),
+            Some(kernel) => {
+                let slot = inputs.reads.clone();
+                let states = differentiate_by(kernel.train, inputs);
+                if states.is_tracked() {
+                    slot.open::<ReadGradient<B>>(states.id().value);
+                }
+                states
+            }
             None => recurrent::steps::composed(inputs),
+        }
+    }
+
+    fn read_state(
+        states: FloatTensor<Self>,
+        index: usize,
+        steps: StepsRead,
+        slot: GradientSlot,
+    ) -> FloatTensor<Self> {
+        if !slot.is_of(states.id().value) {
+            return recurrent::states::read::<Self>(states, index, steps);
+        }
+        let (states, node) = states.into_parts();
+        let state = recurrent::states::read::<B>(states, index, steps);
+        match StateGradient::<B>(PhantomData)
+            .prepare::<C>([node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish((index, steps, slot), state),
+            OpsKind::UnTracked(prep) => prep.finish(state),
         }
     }
 
@@ -247,6 +277,7 @@ where
         let asked = Asked {
             wanted: parents.map(|parent| parent.is_some()),
             deferral: Deferral::of(&slots, nodes),
+            node: Some((Pass::of(grads), ops.node.id.value)),
         };
         let gradients = backward(saved, gradient, asked);
         for ((parent, slot), gradient) in parents.into_iter().zip(slots).zip(gradients) {
@@ -308,5 +339,29 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
         if let (Some(parent), Some(total)) = (parent, total) {
             grads.register::<B>(parent.id, B::float_reshape(total, source));
         }
+    }
+}
+
+/// The gradient of a recurrent layer's state, for the backward pass of the layer.
+#[derive(Debug)]
+struct StateGradient<B>(PhantomData<fn() -> B>);
+
+impl<B: Backend> Backward<B, 1> for StateGradient<B> {
+    type State = (usize, StepsRead, GradientSlot);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let ([Some(layer)], (index, steps, slot)) = (ops.parents, ops.state) else {
+            return;
+        };
+        let marker = Shape::from([1; 4]);
+        let marker = B::float_zeros(marker, &gradient.device(), gradient.dtype().into());
+        grads.register::<B>(layer.id, marker);
+        let deposit = ReadGradient::<B> {
+            index,
+            steps,
+            gradient,
+        };
+        slot.deposit(Pass::of(grads), layer.id.value, deposit);
     }
 }

@@ -118,7 +118,7 @@ impl GradientSlot {
         deposits.nodes.insert(node);
     }
 
-    fn is_of(&self, node: u64) -> bool {
+    pub(super) fn is_of(&self, node: u64) -> bool {
         let deposits = self.lock();
         deposits
             .as_ref()

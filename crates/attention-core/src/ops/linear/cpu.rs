@@ -41,7 +41,7 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 pub(in crate::ops) fn backward<B: CpuBackend>(
     inputs: LinearInputs<B>,
     gradient: FloatTensor<B>,
-    Asked { wanted, deferral }: Asked<3>,
+    asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
     let LinearInputs {
         input,
@@ -49,7 +49,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
         shared,
         ..
     } = inputs;
-    let [of_input, of_weight, of_bias] = wanted;
+    let [of_input, of_weight, of_bias] = asked.wanted;
     let gradient = B::contiguous(gradient);
     let [_, columns] = gradient.shape().dims();
     with_real!(gradient.dtype(), E => {
@@ -66,7 +66,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
             Gradient::Whole(tensor::<B, E>(sums, [columns], E::DTYPE, &gradient))
         });
         let of_weight = of_weight.then(|| {
-            if deferral == Deferral::Allowed {
+            if asked.deferral == Deferral::Allowed {
                 let (input, gradient) = (input.clone(), gradient.clone());
                 return Gradient::Deferred(Deferred::Rows { input, gradient });
             }

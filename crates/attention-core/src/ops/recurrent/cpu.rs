@@ -7,6 +7,7 @@ use attention_kernels::{
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
+use super::states::StateGradients;
 use super::{CellKind, Recurred, RecurrentInputs};
 use crate::ops::backends::cpu::{
     CpuBackend, CpuReal, elements, elements_mut, tensor, unwritten, whole, with_real,
@@ -116,12 +117,13 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
         states,
         saved,
     } = saved;
-    let gradient = B::contiguous(gradient);
+    let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
+    let [of_steps, last] = [gradients.of_steps, gradients.last].map(contiguous_each::<B>);
     let [_, of_weight, of_bias, _] = asked.wanted;
     let [batch, steps, width] = inputs.gates.shape().dims();
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
-    with_real!(gradient.dtype(), E => {
+    with_real!(states.dtype(), E => {
         // An LSTM's is that of the input's share.
         let hidden_len = match inputs.cell {
             CellKind::Gru => rows * width,
@@ -129,13 +131,14 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
         };
         let mut hidden = unwritten::<E>(&[hidden_len].into());
         let mut initial = unwritten::<E>(&inputs.initial.shape());
-        let outputs = RecurrentOutputs {
-            states: elements::<B, E>(&states),
-            saved: elements::<B, E>(&saved),
-            gradient: elements::<B, E>(&gradient),
-        };
         let mut before = of_weight.then(|| unwritten::<E>(&[rows, size].into()));
         with_layer!(inputs, E, layer => {
+            let outputs = RecurrentOutputs {
+                states: elements::<B, E>(&states),
+                saved: elements::<B, E>(&saved),
+                gradient: of_each::<B, E, _>(&of_steps),
+                last_gradient: of_each::<B, E, _>(&last),
+            };
             let gradients = RecurrentGradients {
                 gates: elements_mut::<B, E>(&mut inputs.gates),
                 hidden: &mut hidden,
@@ -176,4 +179,19 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
             whole::<B, E>(initial, E::DTYPE, &inputs.initial),
         ]
     })
+}
+
+/// Contiguous tensors, where there are any.
+fn contiguous_each<B: CpuBackend>(
+    tensors: Vec<Option<FloatTensor<B>>>,
+) -> Vec<Option<FloatTensor<B>>> {
+    let tensors = tensors.into_iter();
+    tensors.map(|tensor| tensor.map(B::contiguous)).collect()
+}
+
+/// The elements of each of `N` contiguous tensors, none where there is no tensor.
+fn of_each<B: CpuBackend, E: CpuReal, const N: usize>(
+    tensors: &[Option<FloatTensor<B>>],
+) -> [&[E]; N] {
+    std::array::from_fn(|n| tensors[n].as_ref().map_or(&[][..], elements::<B, E>))
 }

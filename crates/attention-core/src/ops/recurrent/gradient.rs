@@ -2,10 +2,11 @@
 //!
 //! Differentiated operation by operation, each step's slice of the gates would add a dense gradient of all gates.
 
-use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Scalar;
 
+use super::states::StateGradients;
 use super::steps::{self, Sizes, part};
 use super::{CellKind, Recurred, RecurrentInputs};
 use crate::ops::kernels::{Asked, Gradient};
@@ -27,13 +28,14 @@ pub(in crate::ops) fn forward<B: Backend>(
 pub(in crate::ops) fn backward<B: Backend>(
     saved: Recurred<B>,
     gradient: FloatTensor<B>,
-    _asked: Asked<4>,
+    asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
     let Recurred {
         inputs,
         states,
         saved,
     } = saved;
+    let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
     let sizes = Sizes::of(&inputs);
     let Sizes {
         batch,
@@ -53,7 +55,15 @@ pub(in crate::ops) fn backward<B: Backend>(
             [batch, size],
         )
     };
-    let mut carried: Vec<Option<FloatTensor<B>>> = vec![None; vectors];
+    let no_gradient = || {
+        let options = (&states.device(), states.dtype());
+        B::float_zeros([batch, size].into(), options.0, options.1.into())
+    };
+    let mut carried: Vec<Option<FloatTensor<B>>> = gradients
+        .last
+        .into_iter()
+        .map(|last| last.map(|last| B::float_reshape(last, [batch, size].into())))
+        .collect();
     let mut of_gates: Vec<Option<FloatTensor<B>>> = vec![None; count];
     let mut of_hidden = Vec::with_capacity(count);
     let mut outputs_before = Vec::with_capacity(count);
@@ -63,10 +73,12 @@ pub(in crate::ops) fn backward<B: Backend>(
             .iter()
             .enumerate()
             .map(|(n, carried)| {
-                let of_step = at(&gradient, n, step);
-                match carried {
-                    Some(carried) => B::float_add(carried.clone(), of_step),
-                    None => of_step,
+                let of_steps = gradients.of_steps[n].as_ref();
+                match (of_steps.map(|of_steps| at(of_steps, 0, step)), carried) {
+                    (Some(of_step), Some(carried)) => B::float_add(carried.clone(), of_step),
+                    (Some(of_step), None) => of_step,
+                    (None, Some(carried)) => carried.clone(),
+                    (None, None) => no_gradient(),
                 }
             })
             .collect();

@@ -3,6 +3,7 @@
 pub(super) mod cpu;
 #[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
 pub(super) mod gradient;
+pub(super) mod states;
 pub(super) mod steps;
 
 use std::sync::Arc;
@@ -16,6 +17,8 @@ use super::backends::{TensorMap, TrackedInputs};
 #[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
 use super::kernels::{Kernel, RecurrentKernel};
 use super::mask::WithIndicesOf;
+pub use states::{States, StepsRead};
+
 use super::{AttentionOps, GradientSlot, SharedWeight};
 
 /// What is computed in a step.
@@ -121,6 +124,8 @@ pub struct RecurrentInputs<B: Backend> {
     pub steps: Arc<Steps>,
     /// What calls with the same weight share.
     pub shared: Option<SharedWeight>,
+    /// Where readers of the states deposit their gradients.
+    pub reads: GradientSlot,
 }
 
 impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
@@ -139,6 +144,7 @@ impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
             cell: self.cell,
             steps: self.steps,
             shared: self.shared,
+            reads: self.reads,
         }
     }
 
@@ -188,7 +194,7 @@ pub fn recurrent(
     shared: Option<SharedWeight>,
     initial: Tensor<3>,
     steps: Steps,
-) -> Tensor<4> {
+) -> States {
     let [batch, count, _] = gates.dims();
     let (hidden_weight, hidden_bias) = hidden;
     let [size, _] = hidden_weight.dims();
@@ -232,8 +238,18 @@ pub fn recurrent(
             "recurrent layer: lens expected {batch} of at most {count}, got {lens:?}"
         );
     }
+    let last_step = match steps.is_reversed {
+        true => 0,
+        false => count.saturating_sub(1),
+    };
+    let slot = GradientSlot::default();
     if batch * count * size == 0 {
-        return Tensor::zeros([states, batch, count, size], (&gates.device(), dtype));
+        let options = (&gates.device(), dtype);
+        return States {
+            all: Tensor::zeros([states, batch, count, size], options),
+            last_step,
+            slot,
+        };
     }
     if matches!(dtype, DType::F16 | DType::BF16) {
         let wide = recurrent(
@@ -244,7 +260,11 @@ pub fn recurrent(
             initial.cast(DType::F32),
             steps,
         );
-        return wide.cast(dtype);
+        return States {
+            all: wide.all.cast(dtype),
+            last_step,
+            slot,
+        };
     }
     let inputs = RecurrentInputs {
         gates: gates.into_dispatch(),
@@ -254,6 +274,11 @@ pub fn recurrent(
         cell,
         steps: Arc::new(steps),
         shared,
+        reads: slot.clone(),
     };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::recurrent(inputs))
+    States {
+        all: Tensor::from_dispatch(<Dispatch as AttentionOps>::recurrent(inputs)),
+        last_step,
+        slot,
+    }
 }
