@@ -6,7 +6,7 @@ use super::pack::transpose;
 use super::{Matrix, within};
 use crate::simd::{Job, Level, Simd};
 use crate::threads::for_each;
-use crate::tiles::TRANSPOSED_ROWS;
+use crate::tiles::{CACHE_LINE, TRANSPOSED_ROWS};
 use crate::{Buffer, Real};
 
 /// Some steps of some rows, each row contiguous: where they are, or, of a transpose or of several operands, a copy. A
@@ -40,21 +40,22 @@ impl<'a, E: Real> Left<'a, E> {
             let data = &data[rows.start * stride + steps.start..];
             return Self { data, stride };
         }
-        let count = steps.len();
-        let buffer = buffer.of_len(rows.len() * count);
-        let parts = buffer.chunks_mut(TRANSPOSED_ROWS * count).enumerate();
+        let stride = row_stride::<E>(steps.len());
+        let buffer = buffer.of_len(rows.len() * stride);
+        let parts = buffer.chunks_mut(TRANSPOSED_ROWS * stride).enumerate();
         for_each(parts, |(part, to)| {
             let task = CopyRows {
                 operands,
                 first_row: rows.start + part * TRANSPOSED_ROWS,
                 steps: steps.clone(),
+                stride,
                 to,
             };
             E::dispatch(level, task);
         });
         Self {
             data: buffer,
-            stride: count,
+            stride,
         }
     }
 
@@ -74,12 +75,21 @@ impl<'a, E: Real> Left<'a, E> {
     }
 }
 
+/// From one row of a copy to the next: an odd number of cache lines. Were it a power of two, the rows of a block would
+/// push each other out of the few places that a cache has for their addresses.
+fn row_stride<E>(count: usize) -> usize {
+    let line = CACHE_LINE / size_of::<E>();
+    (count.div_ceil(line) | 1) * line
+}
+
 /// Some rows, from operands side by side.
 struct CopyRows<'a, E> {
     operands: &'a [Matrix<'a, E>],
     first_row: usize,
     steps: Range<usize>,
-    /// `[rows, steps]`
+    /// From one row of the copy to the next.
+    stride: usize,
+    /// `[rows, stride]`, of each row the steps are written.
     to: &'a mut [E],
 }
 
@@ -88,17 +98,17 @@ impl<E: Real> Job<E> for CopyRows<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let count = self.steps.len();
-        let rows = self.to.len() / count;
+        let to_stride = self.stride;
+        let rows = self.to.len() / to_stride;
         let counts = self.operands.iter().map(|operand| operand.sizes()[1]);
         for (index, steps, at) in within(counts, self.steps) {
             let (data, stride, is_transposed) = self.operands[index].lines();
             let to = &mut self.to[at..];
             if is_transposed {
                 let from = &data[steps.start * stride + self.first_row..];
-                transpose(simd, (from, stride), [steps.len(), rows], (to, count));
+                transpose(simd, (from, stride), [steps.len(), rows], (to, to_stride));
             } else {
-                for (row, to) in to.chunks_mut(count).enumerate() {
+                for (row, to) in to.chunks_mut(to_stride).enumerate() {
                     let from = &data[(self.first_row + row) * stride..];
                     to[..steps.len()].copy_from_slice(&from[steps.clone()]);
                 }

@@ -354,6 +354,9 @@ impl<B: Backend> Backward<B, 1> for StateGradient<B> {
         let ([Some(layer)], (index, steps, slot)) = (ops.parents, ops.state) else {
             return;
         };
+        if !slot.is_of(layer.id.value) {
+            return; // The layer's backward pass was part of another one before, and Burn does not repeat it.
+        }
         let marker = Shape::from([1; 4]);
         let marker = B::float_zeros(marker, &gradient.device(), gradient.dtype().into());
         grads.register::<B>(layer.id, marker);

@@ -17,9 +17,9 @@ use super::backends::{TensorMap, TrackedInputs};
 #[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
 use super::kernels::{Kernel, RecurrentKernel};
 use super::mask::WithIndicesOf;
-pub use states::{States, StepsRead};
-
 use super::{AttentionOps, GradientSlot, SharedWeight};
+
+pub use states::{States, StepsRead};
 
 /// What is computed in a step.
 #[derive(Config, Copy, Debug, PartialEq, Eq)]

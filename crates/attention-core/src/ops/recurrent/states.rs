@@ -1,8 +1,8 @@
 //! The states of a recurrent layer, as they are read: each for itself, of all steps or of the last.
 //!
 //! Burn's gradient of a view is a tensor of the whole with zeros around, for each reader, and an addition of all of it.
-//! Here a reader deposits the gradient of what it read, and the layer's backward pass takes these. The slot is that of
-//! the layer's own node; see [`deferred_gradients`](crate::ops::deferred_gradients) for who deposits and takes when.
+//! Here a reader deposits the gradient of what it read, and the layer's backward pass takes these; see
+//! [`deferred_gradients`](crate::ops::deferred_gradients).
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, TensorMetadata};
