@@ -251,7 +251,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 }
                 dense[units..].fill(E::ZERO);
                 for (to, last) in case.last_rows(&mut dense).into_iter().zip(last) {
-                    *to = *to + *last;
+                    *to += *last;
                 }
                 let mut passes = Vec::new();
                 for is_sparse in [false, true] {
