@@ -140,8 +140,8 @@ pub(crate) const PRODUCT_STEPS: usize = 512;
 /// Rows in a task that copies or transposes the left operand of a large product: two vectors of the longest.
 pub(crate) const TRANSPOSED_ROWS: usize = 32;
 
-/// Tiles of a task's rows whose copy of a large product's left operand, a transpose or several, is there at a time: at
-/// most 3 MiB of `f32`. More tiles are multiplied after these, so that no more tasks are handed out at once.
+/// Tiles of a task's rows whose copy of a large product's left operand, a transpose or several, is there at a time:
+/// some 3 MiB of `f32`. More tiles are multiplied after these, so that no more tasks are handed out at once.
 pub(crate) const TRANSPOSED_TILES: usize = 16;
 
 /// The most rows of a large product whose tasks pack the right operand themselves, each its columns: so few rows read
@@ -152,7 +152,8 @@ pub(crate) const OWN_PANEL_ROWS: usize = 1024;
 /// memory is read in order, and [`PRODUCT_TASK_ROWS`] of the left operand are read for all of them while in L2.
 pub(crate) const OWN_PANELS: usize = 4;
 
-/// Elements of the left operand's copy, a transpose or several, that is there at a time for such tasks: 2 MiB of `f32`.
+/// Elements of the left operand's copy, a transpose or several, that is there at a time for such tasks: some 2 MiB of
+/// `f32`.
 pub(crate) const OWN_PANEL_LEFT: usize = 1 << 19;
 
 /// Columns in a block of a large product's right operand.

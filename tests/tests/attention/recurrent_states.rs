@@ -2,12 +2,8 @@
 
 use attention_core::ops::{self, States};
 use attention_core::recurrent::{CellKind, Steps};
-use attention_tests::{Array, assert_close, device};
+use attention_tests::{Array, assert_close, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
-
-const BATCH: usize = 2;
-const COUNT: usize = 3;
-const SIZE: usize = 4;
 
 /// What a loss depends on.
 #[derive(Clone, Copy, Debug)]
@@ -18,96 +14,166 @@ struct Reads {
     of_steps: usize,
     /// How often each after the last step.
     last: usize,
+    /// Whether of the last state alone: of an LSTM the cell.
+    one: bool,
 }
 
 impl Reads {
-    const CASES: [Self; 6] = [
-        Self::new(false, 1, 0),
-        Self::new(false, 0, 1),
-        Self::new(false, 2, 3),
-        Self::new(true, 0, 0),
-        Self::new(true, 1, 0),
-        Self::new(true, 1, 2),
+    const CASES: [Self; 8] = [
+        Self::new(false, 1, 0, false),
+        Self::new(false, 0, 1, false),
+        Self::new(false, 2, 3, false),
+        Self::new(true, 0, 0, false),
+        Self::new(true, 1, 0, false),
+        Self::new(true, 1, 2, true),
+        Self::new(false, 1, 0, true),
+        Self::new(false, 0, 1, true),
     ];
 
-    const fn new(all: bool, of_steps: usize, last: usize) -> Self {
+    const fn new(all: bool, of_steps: usize, last: usize, one: bool) -> Self {
         Self {
             all,
             of_steps,
             last,
+            one,
         }
     }
+}
+
+/// How states are read.
+type OfSteps = fn(&States, usize) -> Tensor<3>;
+type Last = fn(&States, usize, &Steps) -> Tensor<2>;
+
+fn of_steps_by_view(states: &States, n: usize) -> Tensor<3> {
+    states.clone().all().narrow(0, n, 1).squeeze_dim(0)
+}
+
+fn last_by_view(states: &States, n: usize, steps: &Steps) -> Tensor<2> {
+    let of_steps = of_steps_by_view(states, n);
+    let [_, count, _] = of_steps.dims();
+    let last = if steps.is_reversed { 0 } else { count - 1 };
+    of_steps.narrow(1, last, 1).squeeze_dim(1)
 }
 
 fn tensor<const D: usize>(seed: u64, shape: [usize; D], device: &Device) -> Tensor<D> {
     Array::draw(seed, &shape).tensor(device, DType::F32)
 }
 
-/// A loss that reads states by `of_steps` and `last`, and its gradients.
-fn run(
-    cell: CellKind,
-    steps: &Steps,
-    reads: Reads,
-    device: &Device,
-    of_steps: impl Fn(&States, usize) -> Tensor<3>,
-    last: impl Fn(&States, usize) -> Tensor<2>,
-) -> Vec<Array> {
-    let width = cell.gates() * SIZE;
-    let gates = tensor(1, [BATCH, COUNT, width], device).require_grad();
-    let weight = tensor(2, [SIZE, width], device).require_grad();
-    let bias = tensor(3, [width], device).require_grad();
-    let initial = tensor(4, [cell.states(), BATCH, SIZE], device).require_grad();
-    let hidden = (weight.clone(), bias.clone());
-    let (starts, steps) = (initial.clone(), steps.clone());
-    let states = ops::recurrent(cell, gates.clone(), hidden, None, starts, steps);
-    let mut losses = Vec::new();
-    if reads.all {
-        let weights = tensor(5, [cell.states(), BATCH, COUNT, SIZE], device);
-        losses.push((states.clone().all() * weights).sum());
-    }
-    for n in 0..cell.states() {
-        for time in 0..reads.of_steps {
-            let weights = tensor(6 + time as u64, [BATCH, COUNT, SIZE], device);
-            losses.push((of_steps(&states, n) * weights).sum());
-        }
-        for time in 0..reads.last {
-            let weights = tensor(8 + time as u64, [BATCH, SIZE], device);
-            losses.push((last(&states, n) * weights).sum());
+/// The gates, the weight, the bias and the initial state of a layer, and its states.
+struct Layer {
+    leaves: (Tensor<3>, Tensor<2>, Tensor<1>, Tensor<3>),
+    states: States,
+}
+
+impl Layer {
+    fn run(
+        cell: CellKind,
+        [batch, count, size]: [usize; 3],
+        steps: &Steps,
+        device: &Device,
+    ) -> Self {
+        let width = cell.gates() * size;
+        let gates = tensor(1, [batch, count, width], device).require_grad();
+        let weight = tensor(2, [size, width], device).require_grad();
+        let bias = tensor(3, [width], device).require_grad();
+        let initial = tensor(4, [cell.states(), batch, size], device).require_grad();
+        let hidden = (weight.clone(), bias.clone());
+        let (starts, steps) = (initial.clone(), steps.clone());
+        let states = ops::recurrent(cell, gates.clone(), hidden, None, starts, steps);
+        Self {
+            leaves: (gates, weight, bias, initial),
+            states,
         }
     }
-    let loss = Tensor::cat(losses, 0).sum();
-    let gradients = loss.clone().backward();
-    vec![
-        Array::read(loss),
-        Array::read(gates.grad(&gradients).unwrap()),
-        Array::read(weight.grad(&gradients).unwrap()),
-        Array::read(bias.grad(&gradients).unwrap()),
-        Array::read(initial.grad(&gradients).unwrap()),
-    ]
+
+    /// A loss that reads the states, and its gradients.
+    fn gradients(self, reads: Reads, steps: &Steps, of_steps: OfSteps, last: Last) -> Vec<Array> {
+        let all = self.states.clone().all();
+        let ([number, batch, count, size], device) = (all.dims(), all.device());
+        let mut losses = Vec::new();
+        if reads.all {
+            losses.push((all.clone() * tensor(5, all.dims(), &device)).sum());
+        }
+        for n in if reads.one { number - 1 } else { 0 }..number {
+            for time in 0..reads.of_steps {
+                let weights = tensor(6 + time as u64, [batch, count, size], &device);
+                losses.push((of_steps(&self.states, n) * weights).sum());
+            }
+            for time in 0..reads.last {
+                let weights = tensor(8 + time as u64, [batch, size], &device);
+                losses.push((last(&self.states, n, steps) * weights).sum());
+            }
+        }
+        // On the tape, and not in the loss.
+        let _unused = of_steps(&self.states, 0).exp();
+        let loss = Tensor::cat(losses, 0).sum();
+        let gradients = loss.clone().backward();
+        let (gates, weight, bias, initial) = self.leaves;
+        vec![
+            Array::read(loss),
+            Array::read(gates.grad(&gradients).unwrap()),
+            Array::read(weight.grad(&gradients).unwrap()),
+            Array::read(bias.grad(&gradients).unwrap()),
+            Array::read(initial.grad(&gradients).unwrap()),
+        ]
+    }
 }
 
 #[test]
 fn gradients_are_those_of_views() {
     device::each_training(|device| {
         for cell in [CellKind::Gru, CellKind::Lstm] {
-            for steps in [Steps::all(), Steps::of_lens([1, 3]).reversed()] {
-                let last_step = if steps.is_reversed { 0 } else { COUNT - 1 };
-                let of_steps = |states: &States, n: usize| -> Tensor<3> {
-                    states.clone().all().narrow(0, n, 1).squeeze_dim(0)
-                };
-                let last = |states: &States, n: usize| -> Tensor<2> {
-                    of_steps(states, n).narrow(1, last_step, 1).squeeze_dim(1)
-                };
+            for (sizes, steps) in [
+                ([2, 3, 4], Steps::all()),
+                ([2, 3, 4], Steps::of_lens([1, 3]).reversed()),
+                ([2, 1, 4], Steps::all()),
+                ([1, 1, 1], Steps::all()),
+            ] {
                 for reads in Reads::CASES {
-                    let expected = run(cell, &steps, reads, device, of_steps, last);
-                    let got = run(cell, &steps, reads, device, States::of_steps, States::last);
+                    let layer = || Layer::run(cell, sizes, &steps, device);
+                    let expected = layer().gradients(reads, &steps, of_steps_by_view, last_by_view);
+                    let got = layer().gradients(reads, &steps, States::of_steps, |states, n, _| {
+                        states.last(n)
+                    });
                     for (got, expected) in got.iter().zip(&expected) {
                         assert!(expected.magnitude() > 0.0);
-                        let what = format!("{cell:?} {steps:?} {reads:?}");
+                        let what = format!("{cell:?} {sizes:?} {steps:?} {reads:?}");
                         assert_close(&what, got, expected, 2e-5);
                     }
                 }
             }
         }
+    });
+}
+
+/// As through any tensor of Burn's: its graph is for one pass.
+#[test]
+fn a_second_pass_is_refused() {
+    device::each_training(|device| {
+        let Layer { states, .. } = Layer::run(CellKind::Lstm, [2, 3, 4], &Steps::all(), device);
+        let (first, second) = (states.last(1).sum(), states.of_steps(0).sum());
+        first.backward();
+        let message = panic_message(|| second.backward());
+        assert!(message.contains("already been consumed"), "{message}");
+    });
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    device::each_training(|device| {
+        let layer = |count| Layer::run(CellKind::Gru, [2, count, 4], &Steps::all(), device);
+        let states = layer(3).states;
+        let message = panic_message(|| states.of_steps(1));
+        assert!(
+            message.contains("expected an index below 1, got 1"),
+            "{message}"
+        );
+        let states = layer(0).states;
+        assert_eq!(states.of_steps(0).dims(), [2, 0, 4]);
+        let message = panic_message(|| states.last(0));
+        assert!(
+            message.contains("expected of some steps, got none"),
+            "{message}"
+        );
     });
 }

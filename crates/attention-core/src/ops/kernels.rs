@@ -82,8 +82,8 @@ pub(super) struct Asked<const N: usize> {
     /// Whether someone wants each of them; one that nobody wants may be left out.
     pub(super) wanted: [bool; N],
     pub(super) deferral: Deferral,
-    /// The pass, and the operation's own node, for which readers may have deposited gradients of the result.
-    pub(super) node: Option<(Pass, u64)>,
+    /// Who takes what readers of the result may have deposited: the pass, and the operation's own node.
+    pub(super) taker: Option<(Pass, u64)>,
 }
 
 impl<const N: usize> Asked<N> {
@@ -92,7 +92,7 @@ impl<const N: usize> Asked<N> {
     pub(super) const ALL: Self = Self {
         wanted: [true; N],
         deferral: Deferral::Forbidden,
-        node: None,
+        taker: None,
     };
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub saved: &'a [E],
     /// Of the states, as these, or empty.
     pub gradient: [&'a [E]; N],
-    /// Of those after the last step, beside that, `[examples, hidden_size]` each, or empty.
+    /// Of those after the last step, to be added to that, `[examples, hidden_size]` each, or empty.
     pub last_gradient: [&'a [E]; N],
     /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of the input's share of them.
     pub gates: &'a mut [E],
@@ -45,7 +45,12 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
         // Of the state after the step, and then of the one before it.
         let mut carried = self.last_gradient.map(|last| match last.is_empty() {
             true => Buffer::zeroed(examples * stride),
-            false => layer.padded(last),
+            false => {
+                let mut carried = layer.padded(last);
+                // No -0: whether a product then adds 0 to it depends on the examples of the task.
+                carried.iter_mut().for_each(|last| *last = E::ZERO + *last);
+                carried
+            }
         });
         let mut carried = carried.each_mut().map(|carried| &mut **carried);
         let sums = &mut *Buffer::zeroed(examples * G * stride);
@@ -59,7 +64,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     Some(step) => &self.states[n][(example * steps + step) * size..][..size],
                     None => &self.initial[n][example * size..][..size],
                 });
-                // Examples are far from each other, and what is next to them is read once: it is fetched a row ahead.
+                // Examples are far from each other, and each row is read once: it is fetched a row ahead.
                 let [next, next_step] = following([example, step], examples, layer.before(step));
                 let before_next = layer.before(next_step).unwrap_or(next_step);
                 let [next, before_next] = [next_step, before_next].map(|step| next * steps + step);
@@ -83,9 +88,10 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     if !C::IS_SUM {
                         prefetch_rows(next_hidden, size, G, first);
                     }
-                    for gradient in &self.gradient {
+                    for gradient in self.gradient.iter().filter(|gradient| !gradient.is_empty()) {
                         prefetch(gradient.as_ptr().wrapping_add(next * size + first));
                     }
+                    // A cell's backward pass reads the last of its states alone.
                     let states = self.states[N - 1].as_ptr();
                     prefetch(states.wrapping_add(next * size + first));
                     prefetch(states.wrapping_add(before_next * size + first));

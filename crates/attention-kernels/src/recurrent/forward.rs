@@ -61,11 +61,12 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Forward<
                     let next = next * steps + next_step;
                     let next_gates = self.gates.elements().as_ptr();
                     let next_gates = next_gates.wrapping_add(next * G * size);
-                    let next_saved = self.gates.saved().as_ptr();
-                    let next_saved = next_saved.wrapping_add(next * (VALUES - G) * size);
+                    let saved = self.gates.saved();
+                    let saved_rows = if saved.is_empty() { 0 } else { VALUES - G };
+                    let next_saved = saved.as_ptr().wrapping_add(next * saved_rows * size);
                     for first in (0..size).step_by(S::LANES) {
                         prefetch_rows(next_gates, size, G, first);
-                        prefetch_rows(next_saved, size, VALUES - G, first);
+                        prefetch_rows(next_saved, size, saved_rows, first);
                         for states in &states {
                             prefetch(states.as_ptr().wrapping_add(next * size + first));
                         }

@@ -80,18 +80,6 @@ impl Case {
         self.has_lens.then(|| (0..self.batch).map(len).collect())
     }
 
-    /// The elements of all states, `[states, batch, steps, hidden_size]`, that are of the last step.
-    fn last_rows<'a, E>(&self, states: &'a mut [E]) -> Vec<&'a mut E> {
-        let last = if self.is_reversed {
-            0
-        } else {
-            self.steps.max(1) - 1
-        };
-        let rows = states.chunks_mut(self.hidden_size.max(1)).enumerate();
-        let rows = rows.filter(|(row, _)| row % self.steps.max(1) == last);
-        rows.flat_map(|(_, row)| row).collect()
-    }
-
     /// The number of steps of an example.
     pub(crate) fn len(&self, example: usize) -> usize {
         self.lens().map_or(self.steps, |lens| lens[example])
@@ -231,7 +219,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
             );
             if case.kind == Kind::Lstm {
                 // Of both shares: written once.
-                let (mut gates, mut initial) = (gates.clone(), nan(inputs.initial.len()));
+                let (mut gates, mut initial) = (gates, nan(inputs.initial.len()));
                 let gradients = RecurrentGradients {
                     gates: &mut gates,
                     hidden: &mut [],
@@ -240,44 +228,6 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
                 layer.backward(level, &outputs, gradients);
                 let once = [&gates, &gates, &initial].map(|of| bits(of));
                 assert!(once == passes[2], "{case:?}, one share");
-            }
-            // What is absent is 0, and what the last state has beside the steps is added to the last of these.
-            for has_outputs in [true, false] {
-                let mut dense = inputs.gradient.clone();
-                let row = case.batch * case.hidden_size;
-                let last = &inputs.initial; // any numbers of this shape
-                if !has_outputs {
-                    dense[..units].fill(E::ZERO);
-                }
-                dense[units..].fill(E::ZERO);
-                for (to, last) in case.last_rows(&mut dense).into_iter().zip(last) {
-                    *to += *last;
-                }
-                let mut passes = Vec::new();
-                for is_sparse in [false, true] {
-                    let mut outputs = outputs;
-                    for n in 0..case.kind.states() {
-                        outputs.gradient[n] = &dense[n * units..][..units];
-                        if is_sparse {
-                            let given = if n == 0 && has_outputs { units } else { 0 };
-                            outputs.gradient[n] = &inputs.gradient[..given];
-                            outputs.last_gradient[n] = &last[n * row..][..row];
-                        }
-                    }
-                    let (mut gates, mut hidden) = (gates.clone(), hidden.clone());
-                    let mut initial = nan(inputs.initial.len());
-                    let gradients = RecurrentGradients {
-                        gates: &mut gates,
-                        hidden: &mut hidden,
-                        initial: &mut initial,
-                    };
-                    layer.backward(level, &outputs, gradients);
-                    passes.push([gates, hidden, initial]);
-                }
-                if case.steps == 0 {
-                    passes[0] = [vec![], vec![], last.clone()]; // of the initial state
-                }
-                assert!(passes[0] == passes[1], "{case:?}, absent");
             }
             let mut before = nan(units);
             layer.outputs_before(&results.states, &mut before);

@@ -15,7 +15,7 @@ use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 use super::{TensorMap, TrackedInputs};
 use crate::ops::deferred_gradients::{Deferral, Deferred, Pass};
 use crate::ops::kernels::{self, Asked, Gradient, Kernel, SumDeferred};
-use crate::ops::recurrent::states::ReadGradient;
+use crate::ops::recurrent::states::StateDeposit;
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, CrossEntropyInputs,
     DotProductAttentionInputs, GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
@@ -80,7 +80,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
                 let slot = inputs.reads.clone();
                 let states = differentiate_by(kernel.train, inputs);
                 if states.is_tracked() {
-                    slot.open::<ReadGradient<B>>(states.id().value);
+                    slot.open::<StateDeposit<B>>(states.id().value);
                 }
                 states
             }
@@ -99,7 +99,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         }
         let (states, node) = states.into_parts();
         let state = recurrent::states::read::<B>(states, index, steps);
-        match StateGradient::<B>(PhantomData)
+        match ReadStateGradient::<B>(PhantomData)
             .prepare::<C>([node])
             .compute_bound()
             .stateful()
@@ -277,7 +277,7 @@ where
         let asked = Asked {
             wanted: parents.map(|parent| parent.is_some()),
             deferral: Deferral::of(&slots, nodes),
-            node: Some((Pass::of(grads), ops.node.id.value)),
+            taker: Some((Pass::of(grads), ops.node.id.value)),
         };
         let gradients = backward(saved, gradient, asked);
         for ((parent, slot), gradient) in parents.into_iter().zip(slots).zip(gradients) {
@@ -342,11 +342,11 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
     }
 }
 
-/// The gradient of a recurrent layer's state, for the backward pass of the layer.
+/// The gradient of a recurrent layer's state that was read, deposited for the backward pass of the layer.
 #[derive(Debug)]
-struct StateGradient<B>(PhantomData<fn() -> B>);
+struct ReadStateGradient<B>(PhantomData<fn() -> B>);
 
-impl<B: Backend> Backward<B, 1> for StateGradient<B> {
+impl<B: Backend> Backward<B, 1> for ReadStateGradient<B> {
     type State = (usize, StepsRead, GradientSlot);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
@@ -354,13 +354,10 @@ impl<B: Backend> Backward<B, 1> for StateGradient<B> {
         let ([Some(layer)], (index, steps, slot)) = (ops.parents, ops.state) else {
             return;
         };
-        if !slot.is_of(layer.id.value) {
-            return; // The layer's backward pass was part of another one before, and Burn does not repeat it.
-        }
         let marker = Shape::from([1; 4]);
         let marker = B::float_zeros(marker, &gradient.device(), gradient.dtype().into());
         grads.register::<B>(layer.id, marker);
-        let deposit = ReadGradient::<B> {
+        let deposit = StateDeposit::<B> {
             index,
             steps,
             gradient,

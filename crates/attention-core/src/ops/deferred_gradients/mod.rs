@@ -25,8 +25,8 @@
 //!
 //! Nothing of it outlives a pass but the source: if that is a leaf, there may be any number of passes, as for any leaf.
 //!
-//! The slot of a recurrent layer's [`States`](super::States) is the other way round: the layer's own node opens it and
-//! takes, and each node that reads a state deposits, with a marker at the layer's node.
+//! The slot of a recurrent layer's [`States`](super::States), one for each call, is the other way round: the layer's
+//! own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the layer's node.
 //!
 //! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
 //! panic that names both, as is a node that takes from a slot which is not its own.
@@ -50,7 +50,7 @@ pub struct GradientSlot(Arc<Mutex<Option<Deposits>>>);
 
 #[derive(Debug)]
 struct Deposits {
-    /// The ids of the nodes that read the source, and have not yet taken.
+    /// The ids of the nodes that opened the slot, and have not yet taken.
     nodes: HashSet<u64>,
     /// What each pass has deposited, an [`Entries`] whose type depends on the backend.
     entries: Box<dyn Any + Send>,
@@ -126,6 +126,11 @@ impl GradientSlot {
         deposits
             .as_ref()
             .is_some_and(|deposits| deposits.nodes.contains(&node))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_open(&self) -> bool {
+        self.lock().as_ref().is_some_and(|of| !of.nodes.is_empty())
     }
 
     /// Deposits what `node` was to receive.

@@ -124,7 +124,7 @@ pub struct RecurrentInputs<B: Backend> {
     pub steps: Arc<Steps>,
     /// What calls with the same weight share.
     pub shared: Option<SharedWeight>,
-    /// Where readers of the states deposit their gradients.
+    /// Where readers of the states deposit their gradients; of one call alone.
     pub reads: GradientSlot,
 }
 
@@ -183,7 +183,7 @@ pub(super) struct Recurred<B: Backend> {
 /// # Shapes
 /// - gates `[batch, steps, gates * hidden_size]`
 /// - hidden_weight `[hidden_size, gates * hidden_size]`, hidden_bias `[gates * hidden_size]`
-/// - initial `[states, batch, hidden_size]`, result `[states, batch, steps, hidden_size]`
+/// - initial `[states, batch, hidden_size]`
 ///
 /// # Panics
 /// If shapes or types do not fit together, or a length is beyond the steps.

@@ -6,7 +6,7 @@
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, TensorMetadata};
-use burn::tensor::{Slice, Tensor};
+use burn::tensor::{Shape, Slice, Tensor};
 
 use super::RecurrentInputs;
 use crate::ops::kernels::Asked;
@@ -61,6 +61,7 @@ impl States {
             return Tensor::zeros(shape, (&self.all.device(), self.all.dtype()));
         }
         if states * count == 1 {
+            // Nothing but what is read: Burn's own view costs nothing.
             return self.all.clone().reshape(shape);
         }
         let (all, slot) = (self.all.clone().into_dispatch(), self.slot.clone());
@@ -87,7 +88,10 @@ pub(in crate::ops) fn read<B: Backend>(
     index: usize,
     steps: StepsRead,
 ) -> FloatTensor<B> {
-    let [_, batch, count, size] = states.shape().dims();
+    let [number, batch, count, size] = states.shape().dims();
+    if number == 1 && (steps == StepsRead::All || count == 1) {
+        return states;
+    }
     let steps = match steps {
         StepsRead::All => 0..count,
         StepsRead::Last { step } => step..step + 1,
@@ -98,7 +102,7 @@ pub(in crate::ops) fn read<B: Backend>(
 
 /// The gradient of what a reader read.
 #[derive(Debug)]
-pub(in crate::ops) struct ReadGradient<B: Backend> {
+pub(in crate::ops) struct StateDeposit<B: Backend> {
     pub(in crate::ops) index: usize,
     pub(in crate::ops) steps: StepsRead,
     /// `[1, batch, steps, hidden_size]`
@@ -109,7 +113,7 @@ pub(in crate::ops) struct ReadGradient<B: Backend> {
 pub(super) struct StateGradients<B: Backend> {
     /// After each step, `[1, batch, steps, hidden_size]`.
     pub(super) of_steps: Vec<Option<FloatTensor<B>>>,
-    /// After the last step, beside that, `[1, batch, 1, hidden_size]`.
+    /// After the last step, to be added to that, `[1, batch, 1, hidden_size]`.
     pub(super) last: Vec<Option<FloatTensor<B>>>,
 }
 
@@ -131,13 +135,20 @@ impl<B: Backend> StateGradients<B> {
             for (index, of_steps) in gradients.of_steps.iter_mut().enumerate() {
                 *of_steps = Some(read::<B>(gradient.clone(), index, steps));
             }
+        } else {
+            let (got, marker) = (gradient.shape(), Shape::from([1; 4]));
+            assert!(
+                got == marker,
+                "gradient of states expected {:?}, or a marker {marker:?}, got {got:?}",
+                states.shape()
+            );
         }
-        let take = |(pass, node)| inputs.reads.take::<ReadGradient<B>>(pass, node);
-        for ReadGradient {
+        let take = |(pass, node)| inputs.reads.take::<StateDeposit<B>>(pass, node);
+        for StateDeposit {
             index,
             steps,
             gradient,
-        } in asked.node.map(take).into_iter().flatten()
+        } in asked.taker.map(take).into_iter().flatten()
         {
             let sum = match steps {
                 StepsRead::All => &mut gradients.of_steps[index],
@@ -149,5 +160,38 @@ impl<B: Backend> StateGradients<B> {
             });
         }
         gradients
+    }
+}
+
+#[cfg(all(test, feature = "flex", feature = "autodiff"))]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::ops::{CellKind, Steps, recurrent};
+
+    /// So that gradients are deposited, and not those of views.
+    #[test]
+    fn the_slot_is_open_until_the_layers_backward_pass() {
+        for (device, is_training) in [(Device::flex(), false), (Device::flex().autodiff(), true)] {
+            let ones = |shape: [usize; 3]| Tensor::<3>::ones(shape, &device);
+            let gates = ones([2, 3, 12]);
+            let gates = if is_training {
+                gates.require_grad()
+            } else {
+                gates
+            };
+            let hidden = (
+                ones([1, 4, 12]).squeeze_dim(0),
+                Tensor::zeros([12], &device),
+            );
+            let starts = ones([1, 2, 4]);
+            let states = recurrent(CellKind::Gru, gates, hidden, None, starts, Steps::all());
+            assert_eq!(states.slot.is_open(), is_training);
+            if is_training {
+                states.last(0).sum().backward();
+                assert!(!states.slot.is_open());
+            }
+        }
     }
 }
