@@ -10,11 +10,11 @@ use burn::tensor::{DType, Device, Tensor};
 struct Reads {
     /// All states at once.
     all: bool,
-    /// How often each after all steps.
+    /// How often each after each step.
     of_steps: usize,
-    /// How often each after the last step.
+    /// How often each after the last step alone.
     last: usize,
-    /// Whether of the last state alone: of an LSTM the cell.
+    /// Whether of the states only that of the highest index is read one by one: an LSTM's cell.
     one: bool,
 }
 
@@ -146,7 +146,7 @@ fn gradients_are_those_of_views() {
     });
 }
 
-/// As through any tensor of Burn's: its graph is for one pass.
+/// As through any tensor of Burn's: its graph is for one pass. What readers deposit relies on it.
 #[test]
 fn a_second_pass_is_refused() {
     device::each_training(|device| {

@@ -207,8 +207,8 @@ pub trait AttentionOps: AttentionBackend {
         }
     }
 
-    /// One of the states that [`recurrent`](Self::recurrent) made, `[1, batch, steps, hidden_size]`, after all steps or
-    /// after the last. In training its gradient may be deposited in `slot`.
+    /// One of the states that [`recurrent`](Self::recurrent) made, `[1, batch, steps, hidden_size]`, after each step
+    /// or after the last alone. In training its gradient may be deposited in `slot`.
     #[fusion(default)]
     fn read_state(
         states: FloatTensor<Self>,

@@ -23,7 +23,7 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub saved: &'a [E],
     /// Of the states, as these, or empty.
     pub gradient: [&'a [E]; N],
-    /// Of those after the last step, to be added to that, `[examples, hidden_size]` each, or empty.
+    /// Of those after the step that is computed last, to be added to that, `[examples, hidden_size]` each, or empty.
     pub last_gradient: [&'a [E]; N],
     /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of the input's share of them.
     pub gates: &'a mut [E],
@@ -47,7 +47,8 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
             true => Buffer::zeroed(examples * stride),
             false => {
                 let mut carried = layer.padded(last);
-                // No -0: whether a product then adds 0 to it depends on the examples of the task.
+                // No -0, which would stay with a gradient of -0: whether a product then adds 0 to it depends on the
+                // examples of the task.
                 carried.iter_mut().for_each(|last| *last = E::ZERO + *last);
                 carried
             }

@@ -98,7 +98,7 @@ pub struct RecurrentOutputs<'a, E, const N: usize> {
     pub saved: &'a [E],
     /// Of the states after each step, `[batch, steps, hidden_size]`.
     pub gradient: [&'a [E]; N],
-    /// Of the states after the last step, `[batch, hidden_size]`; added to what `gradient` has of it.
+    /// Of the states after the step that is computed last, `[batch, hidden_size]`; added to what `gradient` has of it.
     pub last_gradient: [&'a [E]; N],
 }
 

@@ -50,7 +50,7 @@ pub struct GradientSlot(Arc<Mutex<Option<Deposits>>>);
 
 #[derive(Debug)]
 struct Deposits {
-    /// The ids of the nodes that opened the slot, and have not yet taken.
+    /// The ids of the nodes that it is open for, which have not yet taken.
     nodes: HashSet<u64>,
     /// What each pass has deposited, an [`Entries`] whose type depends on the backend.
     entries: Box<dyn Any + Send>,
@@ -106,7 +106,7 @@ impl GradientSlot {
         Tensor::from_dispatch(<Dispatch as AttentionOps>::read_shared(source, rows, slot))
     }
 
-    /// `node` reads the source, too; deposits are of type `E`.
+    /// Opens it for `node`, too; deposits are of type `E`.
     ///
     /// # Panics
     /// If the slot is for another type.

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::ops::{CellKind, Steps, recurrent};
 
-    /// So that gradients are deposited, and not those of views.
+    /// What is read of open slots is deposited; of others the gradient is a view's.
     #[test]
     fn the_slot_is_open_until_the_layers_backward_pass() {
         for (device, is_training) in [(Device::flex(), false), (Device::flex().autodiff(), true)] {
