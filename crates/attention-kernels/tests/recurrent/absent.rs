@@ -1,8 +1,6 @@
 //! Gradients of states that are absent, and of the last states alone.
 
-use attention_kernels::{
-    GruInputs, Level, LstmInputs, Real, RecurrentGradients, RecurrentInputs, RecurrentOutputs,
-};
+use attention_kernels::{GruInputs, Level, LstmInputs, Real, RecurrentGradients, RecurrentOutputs};
 
 use crate::case::{Case, Inputs, Kind};
 
@@ -75,15 +73,7 @@ fn gradients<E: Real>(
     macro_rules! of_kind {
         ($inputs:ident) => {{
             let lens = case.lens();
-            let layer: $inputs<E> = RecurrentInputs {
-                hidden_weight: &inputs.hidden_weight,
-                hidden_bias: &inputs.hidden_bias,
-                initial: &inputs.initial,
-                lens: lens.as_deref(),
-                is_reversed: case.is_reversed,
-                packings: None,
-                sizes: [batch, steps, size],
-            };
+            let layer: $inputs<E> = inputs.layer(case, lens.as_deref());
             let mut gates = inputs.gates.clone();
             let mut states = nan(inputs.gradient.len());
             let mut saved = nan($inputs::<E>::SAVED * units);

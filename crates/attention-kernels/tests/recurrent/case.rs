@@ -122,6 +122,25 @@ pub(crate) struct Inputs<E> {
     pub gradient: Vec<E>,
 }
 
+impl<E> Inputs<E> {
+    /// The layer of a case of these sizes, whose weights nobody has packed.
+    pub(crate) fn layer<'a, const G: usize, const N: usize>(
+        &'a self,
+        case: &Case,
+        lens: Option<&'a [usize]>,
+    ) -> RecurrentInputs<'a, E, G, N> {
+        RecurrentInputs {
+            hidden_weight: &self.hidden_weight,
+            hidden_bias: &self.hidden_bias,
+            initial: &self.initial,
+            lens,
+            is_reversed: case.is_reversed,
+            packings: None,
+            sizes: [case.batch, case.steps, case.hidden_size],
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results<E> {
     pub states: Vec<E>,
@@ -155,15 +174,7 @@ pub(crate) fn kernels<E: Real>(level: Level, case: &Case, inputs: &Inputs<E>) ->
     macro_rules! of_kind {
         ($inputs:ident) => {{
             let lens = case.lens();
-            let layer: $inputs<E> = RecurrentInputs {
-                hidden_weight: &inputs.hidden_weight,
-                hidden_bias: &inputs.hidden_bias,
-                initial: &inputs.initial,
-                lens: lens.as_deref(),
-                is_reversed: case.is_reversed,
-                packings: None,
-                sizes: [case.batch, case.steps, case.hidden_size],
-            };
+            let layer: $inputs<E> = inputs.layer(case, lens.as_deref());
             let nan = |len: usize| vec![E::from_f64(f64::NAN); len];
             let units = case.batch * case.steps * case.hidden_size;
             let mut saved = nan($inputs::<E>::SAVED * units);
