@@ -9,11 +9,15 @@ use burn::tensor::{DType, Device, Int, Tensor};
 use crate::nan::Nan;
 use crate::{
     Array, MaskSpec, Outcome, Path, Problem, Sizes, assert_close, assert_outcomes_same,
-    assert_same, assert_zero, device::computes, masks, oracle, parameters,
+    assert_same, assert_zero, device::computes, device::epsilon, masks, oracle, parameters,
 };
 
 /// Rounding of a context or gradient in f32.
 const CLOSE: f64 = 2e-5;
+
+/// Rounding of a context or gradient in half precision, in halves of a unit in the last place of the largest element: of
+/// the projected queries and keys, and of what is composed. `half_precision.rs` holds the scores of the library to less.
+const HALF_ULPS: f64 = 64.0;
 
 /// All of this module but [`records_restore`], which needs two attentions.
 pub fn check<S: ScoringFunction>(
@@ -32,6 +36,7 @@ pub fn check<S: ScoringFunction>(
     a_query_reaches_only_the_keys_that_it_attends_to(name, attention, sizes, device);
     steps_are_one_call(name, attention, sizes, device);
     selecting_is_selecting_inputs(name, attention, sizes, device);
+    half_precision_is_close_to_f32(name, attention, sizes, device);
     if computes(device, DType::F64) {
         f32_is_close_to_f64(name, attention, sizes, device);
         gradients_are_differences(name, attention, sizes, device);
@@ -263,6 +268,31 @@ pub fn f32_is_close_to_f64<S: ScoringFunction>(
                     expected,
                     CLOSE,
                 );
+            }
+        }
+    }
+}
+
+/// Context and gradients in half precision are those in f32, to its rounding. Elements of a [`Problem`] are exact in both.
+pub fn half_precision_is_close_to_f32<S: ScoringFunction>(
+    name: &str,
+    attention: &Attention<S>,
+    sizes: Sizes,
+    device: &Device,
+) {
+    for dtype in [DType::F16, DType::BF16] {
+        if !computes(device, dtype) {
+            continue;
+        }
+        let half = parameters::cast(attention.clone(), dtype);
+        let wide = parameters::cast(half.clone(), DType::F32);
+        for (mask_name, mask) in some_masks(sizes) {
+            let problem = problem(sizes, &mask);
+            for path in Path::DIRECT {
+                let actual = problem.run_with(&half, device, dtype, path);
+                let expected = problem.run_with(&wide, device, DType::F32, path);
+                let what = format!("{name}: {mask_name}: {path:?}: {dtype:?}");
+                assert_all_close(&what, &actual, &expected, HALF_ULPS * epsilon(dtype) / 2.0);
             }
         }
     }

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Tensor, assert_shape};
 
-use crate::checks::{assert_batch, assert_dtype};
+use crate::checks::{Argument, assert_batch, assert_together};
 use crate::memory::{PreparedKeys, SharedMemory};
 use crate::ops::{self, SharedTensor, drop_weights, repeat_key_heads};
 use crate::rank::{from_four_axes, to_four_axes};
@@ -190,7 +190,8 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<4>,
         mask: Mask,
     ) -> Memory {
-        assert_dtype("keys", &keys, "values", values.dtype());
+        let others = [Argument::floats("keys", &keys)];
+        assert_together("attention", Argument::floats("values", &values), others);
         let [batch, heads, num_keys, _] = keys.dims();
         let keys = if batch * heads * num_keys == 0 {
             keys
@@ -318,12 +319,11 @@ impl<S: ScoringFunction> Attention<S> {
             _ => memory.read_cleared_keys(),
         };
         let dtype = queries.dtype();
-        // Others than softmax jump where scores are near each other: what half precision cannot tell apart.
-        let (queries, keys) = match (self.normalizer, kernel) {
-            (Normalizer::Softmax, _) | (_, ScoreKernel::Additive { .. } | ScoreKernel::Custom) => {
-                (queries, keys)
-            }
-            (_, ScoreKernel::Dot { .. }) => (widened(queries), widened(keys)),
+        // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and what tells
+        // neighbouring positions apart would be rounded away.
+        let (queries, keys) = match kernel {
+            ScoreKernel::Dot { .. } => (widened(queries), widened(keys)),
+            ScoreKernel::Additive { .. } | ScoreKernel::Custom => (queries, keys),
         };
         let scores = self.score.score(queries, keys, mask);
         let weights = self.normalizer.weights(scores, mask).cast(dtype);
@@ -349,7 +349,12 @@ impl<S: ScoringFunction> Attention<S> {
         let [_, _, num_queries, _] = queries.dims();
         assert_batch(&queries, &memory.values);
         assert_shape!(queries, [batch, heads, num_queries, _]);
-        assert_dtype("queries", &queries, "values", memory.values.dtype());
+        let others = [Argument::floats("queries", &queries)];
+        assert_together(
+            "attention",
+            Argument::floats("values", &memory.values),
+            others,
+        );
         let last = num_keys as i64;
         let positions = last - num_queries as i64..last;
         let is_empty = batch * heads * num_queries * num_keys == 0;

@@ -1,6 +1,7 @@
 //! Checks of configurations and inputs, with messages that name them.
 
-use burn::tensor::{DType, Tensor};
+use burn::tensor::kind::Basic;
+use burn::tensor::{DType, Device, Tensor};
 
 /// # Panics
 /// If a size is 0; `config` is what asks for it.
@@ -19,14 +20,65 @@ pub(crate) fn assert_finite(config: &str, name: &str, number: f64) {
     );
 }
 
+/// An argument of an operation, as messages name it.
+pub(crate) struct Argument<'a> {
+    name: &'a str,
+    device: Device,
+    /// None where only the device counts.
+    dtype: Option<DType>,
+}
+
+impl<'a> Argument<'a> {
+    /// A tensor of floats, whose device and type are to be those of others.
+    pub(crate) fn floats<const D: usize>(name: &'a str, tensor: &Tensor<D>) -> Self {
+        Self {
+            dtype: Some(tensor.dtype()),
+            ..Self::on_device(name, tensor)
+        }
+    }
+
+    /// A tensor of any type, whose device is to be that of others: indices, flags.
+    pub(crate) fn on_device<const D: usize, K: Basic>(
+        name: &'a str,
+        tensor: &Tensor<D, K>,
+    ) -> Self {
+        Self {
+            name,
+            device: tensor.device(),
+            dtype: None,
+        }
+    }
+}
+
+/// The check at the door of an operation: its arguments are on one device, with autodiff or without, and its floats of
+/// one type. Burn would find out later, in words that name neither.
+///
 /// # Panics
-/// If the elements are not of type `expected`, that of `whose`.
-pub(crate) fn assert_dtype(name: &str, tensor: &Tensor<4>, whose: &str, expected: DType) {
-    let got = tensor.dtype();
-    assert!(
-        got == expected,
-        "{name} expected of type {expected:?}, as the {whose}, got {got:?}"
-    );
+/// If that is not so.
+pub(crate) fn assert_together<'a>(
+    operation: &str,
+    first: Argument,
+    others: impl IntoIterator<Item = Argument<'a>>,
+) {
+    let whose = first.name;
+    for Argument {
+        name,
+        device,
+        dtype,
+    } in others
+    {
+        assert!(
+            device == first.device,
+            "{operation}: {name} expected on {:?}, as the {whose}, got {device:?}",
+            first.device
+        );
+        if let (Some(expected), Some(got)) = (first.dtype, dtype) {
+            assert!(
+                got == expected,
+                "{operation}: {name} expected of type {expected:?}, as the {whose}, got {got:?}"
+            );
+        }
+    }
 }
 
 /// # Panics
@@ -48,7 +100,6 @@ pub(crate) fn assert_fits(name: &str, rows: &Tensor<4>, weight: &Tensor<2>) {
         got == expected,
         "{name}: last axis expected {expected}, got {got} ([batch, heads, rows, size] is {dims:?})"
     );
-    if !matches!(weight.dtype(), DType::QFloat(_)) {
-        assert_dtype(name, rows, "parameters", weight.dtype());
-    }
+    let parameters = Argument::floats("parameters", weight);
+    assert_together("linear layer", parameters, [Argument::floats(name, rows)]);
 }

@@ -3,6 +3,7 @@
 use burn::tensor::{Int, Tensor};
 
 use crate::ops::{self, SharedWeight};
+use crate::parameter::dequantized;
 
 /// An embedding for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient
 /// of its table is one scatter of all calls; elsewhere each call leaves a gradient of the whole table, as in Burn.
@@ -29,8 +30,10 @@ pub struct EmbeddingTable {
 impl EmbeddingTable {
     /// Of `table`, `[tokens, size]`: the weight of an embedding, or what was computed from it.
     pub fn new(table: Tensor<2>) -> Self {
-        let shared = SharedWeight::default();
-        Self { table, shared }
+        Self {
+            table: dequantized(table),
+            shared: SharedWeight::default(),
+        }
     }
 
     /// The whole table, `[tokens, size]`.
@@ -44,7 +47,7 @@ impl EmbeddingTable {
     /// - tokens `[count]`, result `[count, size]`
     ///
     /// # Panics
-    /// If there is no such token.
+    /// If there is no such token, or the tokens are on another device.
     pub fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         let table = self.shared.read(self.table.clone());
         ops::select_rows(table, tokens, Some(self.shared.slot()))

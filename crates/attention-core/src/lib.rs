@@ -27,6 +27,7 @@ mod normalizer;
 // Public for the tests of this repository alone; `backend` has what others need of it.
 #[doc(hidden)]
 pub mod ops;
+mod parameter;
 mod position;
 mod rank;
 pub mod recurrent;

@@ -1,10 +1,11 @@
 //! Linear layers.
 
 use burn::nn::Linear;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
-use crate::checks::assert_fits;
+use crate::checks::{Argument, assert_fits, assert_together};
 use crate::ops::{self, SharedWeight};
+use crate::parameter::{dequantized, of_linear};
 
 /// `input weight + bias` along the last axis, all rows in one product: what [`Linear::forward`] computes. In `f32` and
 /// `f64` on the CPU it is multiplied by this crate's products, forward and backward.
@@ -25,12 +26,14 @@ use crate::ops::{self, SharedWeight};
 /// - input `[.., in]`, weight `[in, out]`, bias `[out]`, result `[.., out]`
 ///
 /// # Panics
-/// If the shapes do not fit together.
+/// If shapes, types or devices do not fit together.
 pub fn linear<const D: usize>(
     input: Tensor<D>,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
 ) -> Tensor<D> {
+    let (weight, bias) = (dequantized(weight), bias.map(dequantized));
+    assert_layer(&input, &weight, bias.as_ref());
     apply(input, weight, bias, None)
 }
 
@@ -62,8 +65,8 @@ impl PackedLinear {
     /// A layer of `weight`, `[in, out]`, and `bias`, `[out]`.
     pub fn new(weight: Tensor<2>, bias: Option<Tensor<1>>) -> Self {
         Self {
-            weight,
-            bias,
+            weight: dequantized(weight),
+            bias: bias.map(dequantized),
             shared: SharedWeight::default(),
         }
     }
@@ -71,8 +74,9 @@ impl PackedLinear {
     /// `input weight + bias` along the last axis, as by [`linear`].
     ///
     /// # Panics
-    /// If the shapes do not fit together.
+    /// If shapes, types or devices do not fit together.
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        assert_layer(&input, &self.weight, self.bias.as_ref());
         let weight = self.shared.read(self.weight.clone());
         apply(input, weight, self.bias.clone(), Some(self.shared.clone()))
     }
@@ -80,23 +84,17 @@ impl PackedLinear {
 
 impl From<&Linear> for PackedLinear {
     fn from(layer: &Linear) -> Self {
-        let (weight, bias) = parameters(layer);
+        let (weight, bias) = of_linear(layer);
         Self::new(weight, bias)
     }
 }
 
-/// Weight and bias of a linear layer.
-pub(crate) fn parameters(layer: &Linear) -> (Tensor<2>, Option<Tensor<1>>) {
-    let bias = layer.bias.as_ref().map(|bias| bias.val());
-    (layer.weight.val(), bias)
-}
-
-/// A parameter that may be quantised, as it is multiplied.
-pub(crate) fn whole<const D: usize>(parameter: Tensor<D>) -> Tensor<D> {
-    match parameter.dtype() {
-        DType::QFloat(_) => parameter.dequantize(),
-        _ => parameter,
-    }
+/// # Panics
+/// If they are not on one device or not of one type.
+fn assert_layer<const D: usize>(input: &Tensor<D>, weight: &Tensor<2>, bias: Option<&Tensor<1>>) {
+    let bias = bias.map(|bias| Argument::floats("bias", bias));
+    let parameters = [Argument::floats("weight", weight)].into_iter().chain(bias);
+    assert_together("linear", Argument::floats("input", input), parameters);
 }
 
 fn apply<const D: usize>(
@@ -120,7 +118,7 @@ fn apply<const D: usize>(
     if from == 0 {
         let zeros = Tensor::zeros(dims, options);
         return match bias {
-            Some(bias) => zeros + whole(bias).unsqueeze::<D>(),
+            Some(bias) => zeros + bias.unsqueeze::<D>(),
             None => zeros,
         };
     }
@@ -136,7 +134,7 @@ fn apply<const D: usize>(
 /// # Panics
 /// If size or type of `name` are not those of the layer.
 pub(crate) fn project(name: &str, layer: &Linear, input: Tensor<4>) -> Tensor<4> {
-    let (weight, bias) = parameters(layer);
+    let (weight, bias) = of_linear(layer);
     project_by(name, weight, bias, input)
 }
 
@@ -147,7 +145,7 @@ pub(crate) fn project(name: &str, layer: &Linear, input: Tensor<4>) -> Tensor<4>
 /// - input `[batch, heads, rows, in]`, result `[batch, heads, rows, out]`
 ///
 /// # Panics
-/// If size or type of `name` are not those of the weight.
+/// If size, type or device of `name` are not those of the weight.
 pub(crate) fn project_by(
     name: &str,
     weight: Tensor<2>,
@@ -155,20 +153,5 @@ pub(crate) fn project_by(
     input: Tensor<4>,
 ) -> Tensor<4> {
     assert_fits(name, &input, &weight);
-    linear(input, weight, bias)
-}
-
-/// The only column of a linear layer `[size, 1]`, `[size]`.
-pub(crate) fn column(layer: &Linear) -> Tensor<1> {
-    let weight = layer.weight.val();
-    let [size, _] = weight.dims();
-    weight.reshape([size])
-}
-
-/// `gain w / |w|`, where `w` is the only [`column`] of a linear layer: its length and direction are learnt apart
-/// (Salimans & Kingma 2016, "Weight Normalization").
-pub(crate) fn normalized_column(layer: &Linear, gain: Tensor<1>) -> Tensor<1> {
-    let direction = column(layer);
-    let length = direction.clone().square().sum().sqrt();
-    direction * (gain / length)
+    apply(input, weight, bias, None)
 }

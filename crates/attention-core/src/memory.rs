@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::Mask;
+use crate::checks::{Argument, assert_together};
 use crate::ops::{self, SharedGradients, SharedTensor};
 use crate::rank::reshape;
 
@@ -116,12 +117,14 @@ impl Memory {
     /// - keys `[batch, heads, keys, _]`, values `[batch, heads, keys, value_size]`
     ///
     /// # Panics
-    /// If keys and values differ in batch, heads or number.
+    /// If keys and values differ in batch, heads, number, the type of their elements or device, or the mask does not fit
+    /// them. Its heads axis is 1 or the heads of the queries to come, a multiple of those of the keys.
     pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         let [batch, heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, heads, num_keys, _]);
-        let (known, num_queries) = mask.without_positions();
-        let keys = ops::fill_padding(keys, &known, [heads, num_queries]);
+        let others = [Argument::floats("values", &values)];
+        assert_together("Memory", Argument::floats("keys", &keys), others);
+        let keys = without_padding(keys, &mask);
         Self::of_cleared(keys, values, mask)
     }
 
@@ -180,7 +183,16 @@ impl Memory {
     ///
     /// # Shapes
     /// - indices `[new_batch]`
+    ///
+    /// # Panics
+    /// If the indices are on another device, or one is no example.
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
+        let others = [Argument::on_device("indices", &indices)];
+        assert_together(
+            "Memory::select",
+            Argument::on_device("keys", &self.keys),
+            others,
+        );
         let select = |tensor: Tensor<4>| tensor.select(0, indices.clone());
         Self {
             keys: select(self.read_cleared_keys()),
@@ -231,11 +243,7 @@ impl Memory {
     pub(crate) fn read_cleared_keys(&self) -> Tensor<4> {
         let keys = self.read_keys();
         match &self.shared {
-            Some(shared) if shared.keys.is_leaf() => {
-                let (known, num_queries) = self.mask.without_positions();
-                let [_, heads, _, _] = keys.dims();
-                ops::fill_padding(keys, &known, [heads, num_queries])
-            }
+            Some(shared) if shared.keys.is_leaf() => without_padding(keys, &self.mask),
             _ => keys,
         }
     }
@@ -292,4 +300,13 @@ impl Memory {
     pub fn num_keys(&self) -> usize {
         self.keys.dims()[2]
     }
+}
+
+/// The keys `[batch, key_heads, keys, _]` with zeros where the mask says, before any query is known, that none of the
+/// heads which read them attends to them.
+fn without_padding(keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+    let (known, num_queries) = mask.without_positions();
+    let [_, key_heads, _, _] = keys.dims();
+    let heads = known.heads_over(key_heads);
+    ops::fill_padding(keys, &known, [heads, num_queries])
 }

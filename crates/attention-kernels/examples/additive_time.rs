@@ -68,7 +68,10 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
         packed_keys: Some(&packed),
         dropout: None,
     };
-    let (mut context, mut lse) = (vec![0.0; queries.len()], vec![0.0; batch * num_queries]);
+    let (mut context, mut lse) = (
+        vec![0.0; queries.len()],
+        vec![[0.0; 2]; batch * num_queries],
+    );
     let forward = best(|| attention.forward(level, &mut context, &mut lse));
     let context_gradient = Rows::contiguous(&queries, [batch, 1, num_queries, units]);
     let outputs = AttentionOutputs {

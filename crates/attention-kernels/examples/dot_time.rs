@@ -96,7 +96,7 @@ fn time(
         dropout,
     };
     let mut context = vec![0.0; q.len()];
-    let mut lse = vec![0.0; batch * heads * queries];
+    let mut lse = vec![[0.0; 2]; batch * heads * queries];
     let (mut dq, mut dk, mut dv) = (vec![0.0; q.len()], vec![0.0; k.len()], vec![0.0; v.len()]);
     let work = 4.0 * (batch * heads * queries * keys * size) as f64;
     let repeats = if repeats > 0 {

@@ -289,8 +289,9 @@ impl<E: Real> Job<E> for Task<'_, E> {
                 continue;
             }
             let logit = logits[target].to_f64();
-            let log_sum_exp = softmax(simd, logits).log_sum_exp();
-            self.losses[row] = factor.to_f64() * (log_sum_exp - logit);
+            // Not the log-sum-exp less the logit: beside very large logits the logarithm would be rounded away.
+            let [largest, log_sum] = softmax(simd, logits).log_sum_exp();
+            self.losses[row] = factor.to_f64() * (largest - logit + log_sum);
             logits[target] = logits[target] - E::ONE;
             for x in logits {
                 *x = *x * factor;

@@ -44,7 +44,7 @@ pub use product::{
 };
 pub use recurrent::{GruInputs, LstmInputs, RecurrentGradients, RecurrentInputs, RecurrentOutputs};
 pub use softmax::{masked_softmax, masked_softmax_backward};
-pub use stream::AttentionOutputs;
+pub use stream::{AttentionOutputs, LogSumExp};
 pub use table::{add_rows, copy_rows};
 
 pub use real::Real;

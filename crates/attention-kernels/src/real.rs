@@ -4,7 +4,7 @@ use crate::additive::{AdditiveScore, decode, score};
 use crate::buffer::Pooled;
 use crate::dot::DotProductScore;
 use crate::simd::{Float, Level};
-use crate::stream::{Attention, Gradients};
+use crate::stream::{Attention, Gradients, LogSumExp};
 use crate::{
     AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, Buffer, CrossEntropyGradients,
     CrossEntropyInputs, GruInputs, LstmInputs, Mask, Matrix, Packing, ProductStart,
@@ -64,13 +64,13 @@ compiled! {
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,
         context: &mut [Self],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
     ) = stream::forward;
     fn additive_decode(
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,
         context: &mut [Self],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
         weights: &mut [Self],
     ) = decode::forward_saving;
     fn additive_backward(
@@ -83,7 +83,7 @@ compiled! {
         level: Level,
         attention: &Attention<Self, DotProductScore<Self>>,
         context: &mut [Self],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
     ) = stream::forward;
     fn dot_product_backward(
         level: Level,

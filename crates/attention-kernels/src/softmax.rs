@@ -2,6 +2,7 @@
 
 use crate::checks::{check_len, check_shape};
 use crate::simd::{Job, Level, Simd};
+use crate::stream::{LogSumExp, NO_KEY};
 use crate::threads::for_each;
 use crate::tiles::TASK_ELEMENTS;
 use crate::{HeadIndex, Mask, Real, Rows};
@@ -134,9 +135,12 @@ pub(crate) struct Normalization<E> {
 }
 
 impl<E: Real> Normalization<E> {
-    /// The logarithm of the sum of `e^score`, minus infinity if all are masked.
-    pub(crate) fn log_sum_exp(&self) -> f64 {
-        self.largest.to_f64() + self.sum.to_f64().ln()
+    /// The logarithm of the sum of `e^score`.
+    pub(crate) fn log_sum_exp(&self) -> LogSumExp {
+        if self.sum == E::ZERO {
+            return NO_KEY;
+        }
+        [self.largest.to_f64(), self.sum.to_f64().ln()]
     }
 }
 

@@ -2,10 +2,12 @@
 
 use attention_core::{
     AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, GaussianScoreConfig, Mask,
-    MultiHeadAttentionConfig, RelativePositionBiasConfig, ScoringFunction,
+    Memory, MultiHeadAttentionConfig, RelativePositionBiasConfig, ScoringFunction,
 };
 use attention_tests::heads::{HIDDENS, On, SHAPE, in_each_type, inputs, roundings, run};
-use attention_tests::{Array, MaskSpec, Path, assert_outcomes_close, device, parameters};
+use attention_tests::{
+    Array, MaskSpec, Path, assert_close, assert_outcomes_close, device, panic_message, parameters,
+};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 
@@ -103,4 +105,45 @@ fn grouped_heads_are_repeated_heads() {
         let relative = |heads| RelativePositionBiasConfig::new(heads).init(device);
         equals_repeated_heads("T5", |heads| Biased::new(dot(), relative(heads)), on);
     }));
+}
+
+/// A memory of keys that others have projected, which more heads of queries read: its mask may tell these heads apart.
+#[test]
+fn a_memory_of_projected_keys_has_a_mask_of_the_heads_of_queries() {
+    device::each_both_ways(|device| {
+        let (heads, kv_heads) = (4, 2);
+        let [batch, _, queries, keys] = SHAPE;
+        let config = MultiHeadAttentionConfig::new(HIDDENS, heads);
+        let module = config.with_num_key_value_heads(Some(kv_heads)).init(device);
+        let inputs = inputs([HIDDENS; 3], HIDDENS);
+        let [q, k, v] = ["queries", "keys", "values"].map(|name| inputs[name].f32::<3>(device));
+        let of_heads = |rows: Tensor<3>| {
+            let rows = rows.reshape([batch, keys, kv_heads, HIDDENS / heads]);
+            rows.swap_dims(1, 2)
+        };
+        let project = |layer: &burn::nn::Linear, rows| of_heads(layer.forward(rows));
+        for rows in [1, queries] {
+            let mask = MaskSpec::drawn(8, &[batch, heads, rows, keys], 0.7);
+            let projected = project(&module.key, k.clone());
+            let values = project(&module.value, v.clone());
+            let memory = Memory::of_projected(projected, values, mask.mask(device));
+            let expected = module.forward(q.clone(), k.clone(), v.clone(), &mask.mask(device));
+            let context = module.attend(q.clone(), &memory);
+            assert_close(
+                "context",
+                &Array::read(context),
+                &Array::read(expected),
+                2e-6,
+            );
+            let chosen = memory.select(Array::full(&[1], 1.0).int(device)).expand(2);
+            assert_eq!(chosen.batch_size(), 2);
+        }
+        let rows = |heads| Tensor::<4>::ones([batch, heads, keys, 3], device);
+        let mask = |heads| MaskSpec::drawn(8, &[batch, heads, 1, keys], 0.7).mask(device);
+        let message = panic_message(|| Memory::of_projected(rows(2), rows(2), mask(3)));
+        assert!(
+            message.contains("expected to divide those of queries, 3, got 2"),
+            "{message}"
+        );
+    });
 }

@@ -3,10 +3,12 @@
 //! rounding before.
 
 use attention_core::{
-    AdditiveScoreConfig, Attention, BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig,
-    DotProductScoreConfig, GaussianScoreConfig, Normalizer, QkNormScoreConfig, ScoringFunction,
+    AdditiveScoreConfig, AlibiConfig, Attention, Biased, BilinearScoreConfig, ConcatScoreConfig,
+    CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, Normalizer,
+    ProjectedScoreConfig, QkNormScoreConfig, RelativePositionBiasConfig, Rotary, ScoringFunction,
 };
 use attention_tests::{Array, MaskSpec, Path, Problem, Sizes, device, parameters};
+use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device};
 
 /// Of contexts and gradients. What is composed rounds scores, weights and their gradients to half precision, one after
@@ -35,35 +37,41 @@ struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
+    /// Under each normalizer but hardmax.
     fn check<S: ScoringFunction>(&mut self, name: &str, score: S) {
+        self.check_under(Normalizer::Sparsemax, name, score.clone());
+        self.check_where_smooth(name, score);
+    }
+
+    /// Under the normalizers that do not jump.
+    fn check_where_smooth<S: ScoringFunction>(&mut self, name: &str, score: S) {
+        for normalizer in [Normalizer::Softmax, Normalizer::Sigmoid] {
+            self.check_under(normalizer, name, score.clone());
+        }
+    }
+
+    fn check_under<S: ScoringFunction>(&mut self, normalizer: Normalizer, name: &str, score: S) {
         // Sparsemax jumps where a key gets its first weight: with parameters that differ from run to run, now and then.
         let score = parameters::changed(score, |_, parameter| match parameter.data.len() {
             1 => parameter,
             _ => Array::draw(5, &parameter.shape).map(|x| 0.5 * x),
         });
-        let normalizers = [
-            Normalizer::Softmax,
-            Normalizer::Sigmoid,
-            Normalizer::Sparsemax,
-        ];
-        for normalizer in normalizers {
-            let score = parameters::cast(score.clone(), self.dtype);
-            let half = Attention::new(score, 0.0).with_normalizer(normalizer);
-            let wide = parameters::cast(half.clone(), DType::F32);
-            for mask in [MaskSpec::None, MaskSpec::lens(&[7, 3])] {
-                let problem = self.rounded(Problem::drawn(SIZES, SIZES.key_size, mask));
-                for path in [Path::Forward, Path::ForwardWithWeights, Path::Attend] {
-                    let run = |attention: &Attention<S>, dtype| {
-                        problem.run_with(attention, self.device, dtype, path)
-                    };
-                    let (half, wide) = (run(&half, self.dtype), run(&wide, DType::F32));
-                    for (result, wide) in &wide {
-                        if normalizer == Normalizer::Sparsemax && wide.data.len() == 1 {
-                            continue; // It jumps where a key gets its first weight.
-                        }
-                        let what = format!("{name}, {normalizer:?}, {path:?}: {result}");
-                        self.compare(what, &half[result], wide);
+        let score = parameters::cast(score.clone(), self.dtype);
+        let half = Attention::new(score, 0.0).with_normalizer(normalizer);
+        let wide = parameters::cast(half.clone(), DType::F32);
+        for mask in [MaskSpec::None, MaskSpec::lens(&[7, 3])] {
+            let problem = self.rounded(Problem::drawn(SIZES, SIZES.key_size, mask));
+            for path in [Path::Forward, Path::ForwardWithWeights, Path::Attend] {
+                let run = |attention: &Attention<S>, dtype| {
+                    problem.run_with(attention, self.device, dtype, path)
+                };
+                let (half, wide) = (run(&half, self.dtype), run(&wide, DType::F32));
+                for (result, wide) in &wide {
+                    if normalizer == Normalizer::Sparsemax && wide.data.len() == 1 {
+                        continue; // It jumps where a key gets its first weight.
                     }
+                    let what = format!("{name}, {normalizer:?}, {path:?}: {result}");
+                    self.compare(what, &half[result], wide);
                 }
             }
         }
@@ -117,6 +125,24 @@ fn results_are_within_a_few_half_ulps_of_those_of_f32() {
             bounds.check("bilinear", BilinearScoreConfig::new(6, 6).init(device));
             bounds.check("additive", AdditiveScoreConfig::new(6, 6, 9).init(device));
             bounds.check("concat", ConcatScoreConfig::new(6, 6, 9).init(device));
+            let dot = || DotProductScoreConfig::new().init();
+            let additive = AdditiveScoreConfig::new(6, 6, 9);
+            let normalised = additive.with_normalize(true).init(device);
+            bounds.check("additive, normalised", normalised.clone());
+            bounds.check("projected", ProjectedScoreConfig::new(6, 6, 9).init(device));
+            for is_bidirectional in [false, true] {
+                let alibi = AlibiConfig::new(2).with_bidirectional(is_bidirectional);
+                bounds.check("ALiBi", Biased::new(dot(), alibi.init()));
+                bounds.check(
+                    "additive, ALiBi",
+                    Biased::new(normalised.clone(), alibi.init()),
+                );
+            }
+            let relative = RelativePositionBiasConfig::new(2).init(device);
+            bounds.check("T5", Biased::new(dot(), relative));
+            let encoding = RotaryEncodingConfig::new(8, 6);
+            // Rows are rounded once more when they are turned: under sparsemax a key may lose its weight by it.
+            bounds.check_where_smooth("rotary", Rotary::new(dot(), &encoding, device));
             let [of_tensors, of_sums] = &bounds.worst;
             println!("{dtype:?}, in half ulps: {of_tensors:?}, {of_sums:?}");
             assert!(of_tensors.0 <= HALF_ULPS, "{dtype:?}: {of_tensors:?}");

@@ -325,8 +325,8 @@ impl Reader {
     fn all(device: &Device) -> Vec<Self> {
         let dot = DotProductScoreConfig::new().init();
         let biased = Biased::new(dot.clone(), AlibiConfig::new(1).init());
-        let encoding = RotaryEncodingConfig::new(6, 8).init(device);
-        let turned = Rotary::new(dot.clone(), encoding);
+        let encoding = RotaryEncodingConfig::new(6, 8);
+        let turned = Rotary::new(dot.clone(), &encoding, device);
         let gaussian = GaussianScoreConfig::new().init(device);
         let heads = MultiHeadAttentionConfig::new(10, 2).with_query_size(Some(8));
         let heads = heads.with_key_size(Some(8)).with_value_size(Some(5));

@@ -5,7 +5,7 @@ use attention_core::{
     MultiHeadAttentionConfig, RelativePositionBiasConfig, Rotary,
 };
 use attention_tests::{Array, device, panic_message};
-use burn::nn::{RotaryEncoding, RotaryEncodingConfig};
+use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{Device, Tensor};
 
 fn dot() -> DotProductScore {
@@ -16,8 +16,8 @@ fn alibi(num_heads: usize) -> Alibi {
     AlibiConfig::new(num_heads).init()
 }
 
-fn encoding(size: usize, device: &Device) -> RotaryEncoding {
-    RotaryEncodingConfig::new(8, size).init(device)
+fn rotary(size: usize, device: &Device) -> Rotary<DotProductScore> {
+    Rotary::new(dot(), &RotaryEncodingConfig::new(8, size), device)
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn bad_input_is_named() {
     let init = |config: RelativePositionBiasConfig| panic_message(|| config.init(device));
     let rows = |heads, rows| Tensor::<4>::ones([1, heads, rows, 6], device);
     let attend = |queries, keys| {
-        let attention = Attention::new(Rotary::new(dot(), encoding(6, device)), 0.0);
+        let attention = Attention::new(rotary(6, device), 0.0);
         let (queries, keys) = (rows(1, queries), rows(1, keys));
         panic_message(|| attention.forward(queries, keys.clone(), keys, &Mask::none()))
     };

@@ -12,7 +12,7 @@ use attention_tests::{
     device, masks, reference,
 };
 use burn::module::{Module, Param};
-use burn::nn::{RotaryEncoding, RotaryEncodingConfig};
+use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device, Tensor, activation};
 
 const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
@@ -116,8 +116,8 @@ fn relative(device: &Device) -> RelativePositionBias {
         .init(device)
 }
 
-fn encoding(size: usize, device: &Device) -> RotaryEncoding {
-    RotaryEncodingConfig::new(8, size).init(device)
+fn rotary(size: usize, device: &Device) -> Rotary<DotProductScore> {
+    Rotary::new(dot(), &RotaryEncodingConfig::new(8, size), device)
 }
 
 /// The context is the same with stored scores, without them, and with NaN in masked keys and values.
@@ -154,7 +154,7 @@ fn positions_go_around_any_score_under_any_mask() {
     };
     device::each_training(|device| {
         let problem = Problem::dot_product(even, MaskSpec::None);
-        let rotary = || Rotary::new(dot(), encoding(6, device));
+        let rotary = || rotary(6, device);
         agrees("alibi", Biased::new(dot(), alibi(3)), &problem, device);
         agrees("t5", Biased::new(dot(), relative(device)), &problem, device);
         agrees("rotary", rotary(), &problem, device);
@@ -259,7 +259,7 @@ fn a_step_stands_at_the_last_key() {
     device::each(|device| {
         last_is_alone(Biased::new(dot(), alibi(3)), device);
         last_is_alone(Biased::new(dot(), relative(device)), device);
-        last_is_alone(Rotary::new(dot(), encoding(6, device)), device);
+        last_is_alone(rotary(6, device), device);
     });
 }
 
@@ -271,13 +271,13 @@ fn rotary_is_burns_encoding_by_hand() {
             ..SIZES
         };
         let problem = Problem::dot_product(sizes, MaskSpec::lens(&[4, 7]));
-        let encoding = encoding(6, device);
+        let encoding = RotaryEncodingConfig::new(8, 6).init(device);
         let mut turned = problem.clone();
         for (name, start) in [("queries", SIZES.keys - SIZES.queries), ("keys", 0)] {
             let rows = problem.inputs[name].f32::<4>(device);
             turned.set(name, Array::read(encoding.apply(rows, start)));
         }
-        let rotary = Attention::new(Rotary::new(dot(), encoding), 0.0);
+        let rotary = Attention::new(rotary(6, device), 0.0);
         // In f64 as well the angles are those of the encoding.
         for dtype in device::dtypes(device) {
             let on = (device, dtype);
@@ -341,8 +341,8 @@ fn heads_with_positions_are_saved_and_trained() {
     device::each_training(|device| {
         let new = || {
             let config = MultiHeadAttentionConfig::new(12, SIZES.heads);
-            let encoding = encoding(config.head_size(), device);
-            let score = Biased::new(Rotary::new(dot(), encoding), relative(device));
+            let turned = rotary(config.head_size(), device);
+            let score = Biased::new(turned, relative(device));
             config
                 .with_num_key_value_heads(Some(1))
                 .init_with(score, device)

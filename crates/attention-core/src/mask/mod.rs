@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use burn::tensor::{Bool, DType, Int, IntDType, Shape, Tensor};
 
+use crate::checks::{Argument, assert_together};
 use crate::rank::reshape;
 use resolve::Resolved;
 
@@ -238,6 +239,13 @@ impl Mask {
         (mask, if lens == 1 { flags } else { lens })
     }
 
+    /// The number of heads of queries that read `key_heads` heads of keys, as far as the mask tells: those of its own
+    /// heads axis, if it has one, or else as many as there are of keys.
+    pub(crate) fn heads_over(&self, key_heads: usize) -> usize {
+        let heads = self.flags.as_ref().map_or(1, |flags| flags.keep.dims()[1]);
+        if heads == 1 { key_heads } else { heads }
+    }
+
     /// Whether it says something else for other positions of the queries.
     pub(crate) fn depends_on_positions(&self) -> bool {
         self.window.is_some()
@@ -323,6 +331,9 @@ fn expand_to_common<const D: usize, K: burn::tensor::kind::Basic>(
     a: Tensor<D, K>,
     b: Tensor<D, K>,
 ) -> (Tensor<D, K>, Tensor<D, K>) {
+    let first = Argument::on_device("first mask", &a);
+    let others = [Argument::on_device("second mask", &b)];
+    assert_together(&format!("{what} combined with `&`"), first, others);
     let (from, to) = (a.dims(), b.dims());
     let shape: [usize; D] = std::array::from_fn(|axis| {
         let (a, b) = (from[axis], to[axis]);

@@ -20,7 +20,8 @@ impl Mask {
     /// of a call then read it once.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`, or one could be examples or queries.
+    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on another
+    /// device.
     pub(crate) fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
         let [_, _, queries, keys] = shape;
         let resolved = Resolved {
@@ -36,14 +37,17 @@ impl Mask {
     /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`, or one could be examples or queries.
+    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on another
+    /// device.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
         if let Some(flags) = &self.flags {
             flags.check(shape);
+            check_device(&flags.makers, flags.keep.device(), device);
         }
         if let Some(lens) = &self.lens {
             let [batch, queries] = lens.dims();
             check_axes("valid lengths", [batch, 1, queries, 1], shape);
+            check_device("valid lengths", lens.device(), device);
         }
         let [_, _, queries, keys] = shape;
         match &self.resolved {
@@ -201,6 +205,14 @@ impl Flags {
         }
         check_axes(&self.makers, self.keep.dims(), shape);
     }
+}
+
+/// Panics unless a mask is on the device of the scores.
+fn check_device(what: &str, mask: Device, scores: &Device) {
+    assert!(
+        mask == *scores,
+        "{what}: mask expected on {scores:?}, as the scores, got {mask:?}"
+    );
 }
 
 /// Panics unless every axis of a mask is 1 or that of the scores.

@@ -22,7 +22,8 @@ pub(super) fn weights(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let broken = at_most.bool_not().any_dim(3).expand(shape);
 
     // Backends differ in which of equal scores `argmax` names: the smallest position is the first.
-    let below = scores.clone().not_equal(largest);
+    // A masked key is never the largest, though all scores be the lowest there is.
+    let below = scores.clone().not_equal(largest).bool_or(masked.clone());
     let device = scores.device();
     let positions = Tensor::<1, Int>::arange(0..num_keys as i64, &device)
         .reshape([1, 1, 1, num_keys])

@@ -8,6 +8,7 @@ use super::key_heads::{assert_divides, repeated};
 use super::masked::{Masked, Split, broadcast_or};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
+use crate::checks::{Argument, assert_together};
 
 /// Inputs of [`AttentionOps::dot_product_score`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -30,7 +31,7 @@ pub struct DotProductScoreInputs<B: Backend> {
 /// - result `[batch, heads, queries, keys]`
 ///
 /// # Panics
-/// If the shapes or the mask do not fit together.
+/// If shapes, types, devices or the mask do not fit together.
 pub fn dot_product_score(
     queries: Tensor<4>,
     keys: Tensor<4>,
@@ -41,6 +42,12 @@ pub fn dot_product_score(
     let [_, key_heads, num_keys, _] = keys.dims();
     assert_shape!(keys, [batch, key_heads, num_keys, size]);
     assert_divides("dot_product_score", key_heads, heads);
+    let others = [Argument::floats("keys", &keys)];
+    assert_together(
+        "dot_product_score",
+        Argument::floats("queries", &queries),
+        others,
+    );
     let shape = [batch, heads, num_queries, num_keys];
     if shape.contains(&0) || size == 0 {
         return Tensor::zeros(shape, (&queries.device(), queries.dtype()));

@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::{Device, FloatTensor};
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{DType, Shape};
+use burn::tensor::DType;
 
 use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
@@ -21,9 +21,9 @@ use super::select_rows::cpu::Selected;
 pub struct Kernels<B: Backend> {
     /// Whether they run on a device, with tensors of a type; else the definition does.
     pub(super) runs_on: fn(&Device<B>, DType) -> bool,
-    /// The shape and type of what a fused attention notes of its rows, of that shape.
+    /// The type of the statistics that a fused attention saves of each query.
     #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
-    pub(super) statistics: fn(Shape) -> (Shape, DType),
+    pub(super) statistics: DType,
     pub(super) additive_attention: Option<AttentionKernel<B, AdditiveAttentionInputs<B>>>,
     pub(super) dot_product_attention: Option<AttentionKernel<B, DotProductAttentionInputs<B>>>,
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
@@ -43,7 +43,7 @@ impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
     pub(super) const NONE: Self = Self {
         runs_on: |_, _| false,
-        statistics: |rows| (rows, DType::F32),
+        statistics: DType::F32,
         additive_attention: None,
         dot_product_attention: None,
         additive_score: None,

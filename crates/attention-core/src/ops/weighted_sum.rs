@@ -9,6 +9,7 @@ use super::key_heads::{assert_divides, repeated};
 use super::masked::{Masked, Split};
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
+use crate::checks::{Argument, assert_together};
 
 /// Inputs of [`AttentionOps::weighted_sum`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -29,12 +30,18 @@ pub struct WeightedSumInputs<B: Backend> {
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If the shapes or the mask do not fit together.
+/// If shapes, types, devices or the mask do not fit together.
 pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let [batch, heads, num_queries, num_keys] = weights.dims();
     let [_, key_heads, _, value_size] = values.dims();
     assert_shape!(values, [batch, key_heads, num_keys, value_size]);
     assert_divides("weighted_sum", key_heads, heads);
+    let others = [Argument::floats("values", &values)];
+    assert_together(
+        "weighted_sum",
+        Argument::floats("weights", &weights),
+        others,
+    );
     if weights.dims().contains(&0) || value_size == 0 {
         let shape = [batch, heads, num_queries, value_size];
         return Tensor::zeros(shape, (&values.device(), values.dtype()));

@@ -2,10 +2,11 @@
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use super::PositionBias;
 use crate::checks::assert_positive;
+use crate::score::wide;
 
 /// Configuration of [`Alibi`].
 #[derive(Config, Debug)]
@@ -73,14 +74,10 @@ fn slope(head: usize, heads: usize) -> f64 {
     (-8.0 * head as f64 / heads as f64).exp2()
 }
 
-/// `from .. from + number`, in a type that holds them all.
+/// `from .. from + number`, in a type that holds them all: the float type of the device may not.
 fn positions(from: i64, number: usize, device: &Device, dtype: DType) -> Tensor<1> {
-    let wide = match dtype {
-        DType::F64 => DType::F64,
-        _ => DType::F32,
-    };
-    let positions = Tensor::<1, Int>::arange(from..from + number as i64, device);
-    positions.float().cast(wide)
+    let positions: Vec<f64> = (from..from + number as i64).map(|at| at as f64).collect();
+    Tensor::from_data(TensorData::new(positions, [number]), (device, wide(dtype)))
 }
 
 impl PositionBias for Alibi {

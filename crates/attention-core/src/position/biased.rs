@@ -5,12 +5,13 @@ use std::ops::Range;
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::score::checked_heads;
+use crate::score::{checked_heads, wide, widened};
 use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 
 /// What is added to a score for the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
-    /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0.
+    /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0. [`Biased`] asks
+    /// for it in `f32` or `f64`: in half precision neighbouring positions would have the same bias.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, num_queries, num_keys]`, on `device` and of type `dtype`
@@ -86,7 +87,7 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         let own = match self.position.key_bias(num_keys, device, dtype) {
             Some(bias) => PositionTerm::PerKey(bias),
             None if num_queries == 1 => {
-                PositionTerm::PerKey(self.position.bias(1, num_keys, device, dtype))
+                PositionTerm::PerKey(self.position.bias(1, num_keys, device, wide(dtype)))
             }
             None => PositionTerm::PerPair,
         };
@@ -97,7 +98,8 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
     }
 
     fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
-        let scores = self.score.score(queries, keys, mask);
+        // Half precision cannot tell the biases of neighbouring positions apart.
+        let scores = widened(self.score.score(queries, keys, mask));
         let [_, heads, num_queries, num_keys] = scores.dims();
         let (device, dtype) = (scores.device(), scores.dtype());
         let bias = self.position.bias(num_queries, num_keys, &device, dtype);

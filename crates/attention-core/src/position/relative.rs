@@ -7,6 +7,7 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::PositionBias;
 use crate::checks::assert_positive;
+use crate::parameter::value;
 
 /// Configuration of [`RelativePositionBias`].
 #[derive(Config, Debug)]
@@ -130,7 +131,7 @@ impl PositionBias for RelativePositionBias {
         let distances = buckets.len();
         let buckets = TensorData::new(buckets, [distances]);
         let buckets = Tensor::<1, Int>::from_data(buckets, device);
-        let diagonals = self.embedding.weight.val().select(0, buckets);
+        let diagonals = value(&self.embedding.weight).select(0, buckets);
         along_diagonals(diagonals.transpose(), num_queries, num_keys).cast(dtype)
     }
 }

@@ -3,20 +3,24 @@
 use std::ops::Range;
 
 use burn::module::Module;
-use burn::nn::RotaryEncoding;
-use burn::tensor::{DType, Device, Tensor};
+use burn::nn::RotaryEncodingConfig;
+use burn::tensor::{DType, Device, Tensor, TensorData};
 
+use crate::checks::assert_positive;
 use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 
-/// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of elements of a row by an angle in
-/// proportion to `p`: a dot product then depends on the distance of the two alone. Values are not turned.
+/// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of neighbouring elements of a row,
+/// `2 n` and `2 n + 1`, by the angle `p theta^(-2 n / size)`: a dot product then depends on the distance of the two
+/// alone. Values are not turned.
 ///
 /// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a
 /// decoder's step. There may therefore be no more queries than keys.
 ///
-/// The turn is computed in the type of the encoding, f32 unless the device says otherwise.
+/// Angles are f32, whatever the type of the model (f64 where that is the device's float type), and so is the turn: in
+/// half precision neighbouring positions would have the same angles (bf16 from 257, f16 from 2,049 on).
 ///
-/// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2.
+/// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2. Burn's
+/// `RotaryEncoding`, which makes its angles in the float type of the device.
 ///
 /// ```
 /// use attention_core::{Attention, DotProductScoreConfig, Mask, Rotary};
@@ -24,8 +28,10 @@ use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();
-/// let encoding = RotaryEncodingConfig::new(64, 16).init(&device);
-/// let attention = Attention::new(Rotary::new(DotProductScoreConfig::new().init(), encoding), 0.0);
+/// // 64 positions, queries and keys of 16 elements.
+/// let encoding = RotaryEncodingConfig::new(64, 16);
+/// let score = Rotary::new(DotProductScoreConfig::new().init(), &encoding, &device);
+/// let attention = Attention::new(score, 0.0);
 /// let rows = Tensor::<3>::ones([1, 5, 16], &device);
 /// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
 /// assert_eq!(context.dims(), [1, 5, 16]);
@@ -34,18 +40,80 @@ use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 pub struct Rotary<S: ScoringFunction> {
     /// The scoring function, with its parameters.
     pub score: S,
-    /// The angles, for as many positions as it was made for.
-    pub encoding: RotaryEncoding,
+    /// The cosine of each position's angles, once for each element of a pair, `[positions, size]`.
+    cosines: Tensor<2>,
+    /// The sine, with the sign that it has for the element, `[positions, size]`.
+    sines: Tensor<2>,
 }
 
 impl<S: ScoringFunction> Rotary<S> {
-    /// `score` of rows turned by `encoding`, whose `d_model` is the size of a query and of a key (of one head).
-    pub fn new(score: S, encoding: RotaryEncoding) -> Self {
-        Self { score, encoding }
+    /// `score` of rows turned as `encoding` says, whose `d_model` is the size of a query and of a key (of one head).
+    ///
+    /// # Panics
+    /// If `d_model` is 0 or odd, `max_sequence_length` is 0, or `theta` is not a positive number.
+    pub fn new(score: S, encoding: &RotaryEncodingConfig, device: &Device) -> Self {
+        Self::with_frequencies(score, encoding, |frequency| frequency, device)
+    }
+
+    /// [`new`](Self::new) with other frequencies: `scaling` of each `theta^(-2 n / size)`, in radians per position.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn with_frequencies(
+        score: S,
+        encoding: &RotaryEncodingConfig,
+        scaling: impl Fn(f64) -> f64,
+        device: &Device,
+    ) -> Self {
+        let (positions, size) = (encoding.max_sequence_length, encoding.d_model);
+        let theta = f64::from(encoding.theta);
+        assert_positive(
+            "RotaryEncodingConfig",
+            &[("max_sequence_length", positions), ("d_model", size)],
+        );
+        assert!(
+            size.is_multiple_of(2),
+            "RotaryEncodingConfig: d_model expected even, got {size}"
+        );
+        assert!(
+            theta.is_finite() && theta > 0.0,
+            "RotaryEncodingConfig: theta expected a finite number above 0, got {theta}"
+        );
+        let pairs = 0..size / 2;
+        let frequencies: Vec<f64> = pairs
+            .map(|pair| scaling(theta.powf(-2.0 * pair as f64 / size as f64)))
+            .collect();
+        let dtype = match device.settings().float_dtype.into() {
+            DType::F64 => DType::F64,
+            _ => DType::F32,
+        };
+        let table = |of_angle: fn(f64) -> [f64; 2]| {
+            let of_position = |position| {
+                let angles = frequencies
+                    .iter()
+                    .map(move |frequency| position as f64 * frequency);
+                angles.flat_map(of_angle)
+            };
+            let elements: Vec<f64> = (0..positions).flat_map(of_position).collect();
+            Tensor::from_data(
+                TensorData::new(elements, [positions, size]),
+                (device, dtype),
+            )
+        };
+        Self {
+            score,
+            cosines: table(|angle| [angle.cos(); 2]),
+            sines: table(|angle| [-angle.sin(), angle.sin()]),
+        }
     }
 
     fn turn(&self, rows: Tensor<4>, range: &Range<i64>) -> Tensor<4> {
-        let [positions, ..] = self.encoding.freq_complex.dims();
+        let [positions, expected] = self.cosines.dims();
+        let dims @ [batch, heads, num_rows, size] = rows.dims();
+        assert!(
+            size == expected,
+            "Rotary: rows of {expected} elements expected, as the encoding was made for, got {size}"
+        );
         assert!(
             range.end <= positions as i64,
             "Rotary: at most {positions} positions expected, as the encoding was made for, got {}",
@@ -55,8 +123,16 @@ impl<S: ScoringFunction> Rotary<S> {
             let (keys, queries) = (range.end, range.end - range.start);
             panic!("Rotary: at most as many queries as keys expected, {keys}, got {queries}")
         });
-        let (given, turning) = (rows.dtype(), self.encoding.freq_complex.dtype());
-        self.encoding.apply(rows.cast(turning), start).cast(given)
+        let of_rows = |table: &Tensor<2>| {
+            let table = table.clone().narrow(0, start, num_rows);
+            table.reshape([1, 1, num_rows, size])
+        };
+        let given = rows.dtype();
+        let rows = rows.cast(self.cosines.dtype());
+        let pairs = rows.clone().reshape([batch, heads, num_rows, size / 2, 2]);
+        let swapped = pairs.flip([4]).reshape(dims);
+        let turned = rows * of_rows(&self.cosines) + swapped * of_rows(&self.sines);
+        turned.cast(given)
     }
 }
 

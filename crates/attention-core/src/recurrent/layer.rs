@@ -6,7 +6,9 @@ use burn::tensor::{Device, Tensor};
 
 use super::run::{Hidden, joined, without_padding};
 use super::{CellKind, RecurrentCell, Steps};
-use crate::linear::{linear, parameters};
+use crate::checks::{Argument, assert_together};
+use crate::linear::linear;
+use crate::parameter::of_linear;
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.
 ///
@@ -56,6 +58,11 @@ impl RecurrentState {
             "recurrent layer: state of a {kind:?} expected {} the cell c",
             if expects_cell { "with" } else { "without" }
         );
+        if let Some(cell) = &self.cell {
+            let others = [Argument::floats("cell c", cell)];
+            let output = Argument::floats("output h", &self.hidden);
+            assert_together("recurrent layer", output, others);
+        }
         [Some(self.hidden), self.cell]
             .into_iter()
             .flatten()
@@ -111,7 +118,7 @@ impl RecurrentLayer {
     /// # Panics
     /// If size or type of the input are not those of the layer.
     pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
-        let (weight, bias) = parameters(&self.input);
+        let (weight, bias) = of_linear(&self.input);
         linear(input, weight, bias)
     }
 

@@ -3,8 +3,8 @@
 use burn::nn::Linear;
 use burn::tensor::{Bool, Tensor, TensorData};
 
-use crate::linear::{parameters, whole};
 use crate::ops::{self, CellKind, SharedWeight, States, Steps};
+use crate::parameter::of_linear;
 
 /// The linear layer of the hidden state, as calls read it.
 #[derive(Clone, Debug)]
@@ -20,10 +20,10 @@ pub(super) struct Hidden {
 impl Hidden {
     /// For one call.
     pub(super) fn once(layer: &Linear) -> Self {
-        let (weight, bias) = parameters(layer);
+        let (weight, bias) = of_linear(layer);
         Self {
-            weight: whole(weight),
-            bias: bias.map(whole),
+            weight,
+            bias,
             shared: None,
         }
     }

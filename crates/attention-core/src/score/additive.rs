@@ -9,7 +9,8 @@ use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::checks::assert_positive;
-use crate::linear::{column, normalized_column, project};
+use crate::linear::project;
+use crate::parameter::{column, normalized_column};
 
 /// Configuration of [`AdditiveScore`].
 #[derive(Config, Debug)]
@@ -89,7 +90,7 @@ impl ScoringFunction for AdditiveScore {
 
     fn kernel(&self) -> ScoreKernel {
         let weight = match &self.gain {
-            Some(gain) => normalized_column(&self.value, gain.val()),
+            Some(gain) => normalized_column(&self.value, gain),
             None => column(&self.value),
         };
         ScoreKernel::Additive { weight }

@@ -9,7 +9,8 @@ use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::checks::assert_positive;
-use crate::linear::{column, project_by};
+use crate::linear::project_by;
+use crate::parameter::{column, value};
 
 /// Configuration of [`ConcatScore`].
 #[derive(Config, Debug)]
@@ -79,7 +80,7 @@ pub struct ConcatScore {
 
 impl ScoringFunction for ConcatScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        let bias = self.hidden.bias.as_ref().map(|bias| bias.val());
+        let bias = self.hidden.bias.as_ref().map(value);
         project_by("queries", self.weights(0, self.query_size), bias, queries)
     }
 
@@ -99,6 +100,6 @@ impl ScoringFunction for ConcatScore {
 impl ConcatScore {
     /// The part of W that meets the query or the key.
     fn weights(&self, start: usize, size: usize) -> Tensor<2> {
-        self.hidden.weight.val().narrow(0, start, size)
+        value(&self.hidden.weight).narrow(0, start, size)
     }
 }

@@ -9,6 +9,8 @@ use burn::tensor::{Device, Tensor};
 
 use super::norms::{safe_inverse_sqrt, squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
+use crate::checks::{Argument, assert_together};
+use crate::parameter::value;
 
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]
@@ -64,11 +66,20 @@ pub struct CosineScore {
 impl ScoringFunction for CosineScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let dtype = queries.dtype();
+        let temperature = self.temperature.as_ref().map(value);
+        if let Some(temperature) = &temperature {
+            let temperature = [Argument::floats("temperature", temperature)];
+            assert_together(
+                "CosineScore",
+                Argument::floats("queries", &queries),
+                temperature,
+            );
+        }
         let (queries, inverse) = with_inverse_norms(queries);
         // The temperature goes where elements are few: one for each query.
-        let factor = match &self.temperature {
+        let factor = match temperature {
             Some(temperature) => {
-                let temperature = temperature.val().reshape([1, 1, 1, 1]);
+                let temperature = temperature.reshape([1, 1, 1, 1]);
                 inverse.clone() * temperature.cast(inverse.dtype())
             }
             None => inverse,

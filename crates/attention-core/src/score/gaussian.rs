@@ -9,6 +9,8 @@ use burn::tensor::{Device, Tensor};
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction, per_head};
+use crate::checks::{Argument, assert_together};
+use crate::parameter::value;
 use crate::{Mask, ops};
 
 /// Configuration of [`GaussianScore`].
@@ -68,7 +70,12 @@ impl GaussianScore {
     /// A learned width is part of the projected queries and keys, a fixed one of the scale.
     fn by_learned_width(&self, rows: Tensor<4>) -> Tensor<4> {
         match &self.inverse_width {
-            Some(inverse_width) => rows * inverse_width.val().reshape([1, 1, 1, 1]),
+            Some(inverse_width) => {
+                let inverse_width = value(inverse_width);
+                let parameter = [Argument::floats("inverse_width", &inverse_width)];
+                assert_together("GaussianScore", Argument::floats("rows", &rows), parameter);
+                rows * inverse_width.reshape([1, 1, 1, 1])
+            }
             None => rows,
         }
     }

@@ -1,6 +1,6 @@
 //! Lengths of the rows of a tensor.
 
-use burn::tensor::{DType, FloatDType, Tensor};
+use burn::tensor::{DType, Tensor};
 
 /// The smallest normal number of `dtype`. GPUs flush what is below to 0, and its reciprocal overflows.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
@@ -9,12 +9,18 @@ pub(crate) fn smallest_normal(dtype: DType) -> f64 {
         .map_or(f64::from(f32::MIN_POSITIVE), |info| info.min_positive)
 }
 
+/// The type in which half precision is computed, f32; other types are themselves.
+pub(crate) fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        _ => dtype,
+    }
+}
+
 /// Half precision as f32; other types as they are.
 pub(crate) fn widened(rows: Tensor<4>) -> Tensor<4> {
-    match rows.dtype() {
-        DType::F16 | DType::BF16 => rows.cast(FloatDType::F32),
-        _ => rows,
-    }
+    let dtype = wide(rows.dtype());
+    rows.cast(dtype)
 }
 
 /// `|row|^2`, `[batch, heads, rows, 1]`; half precision is squared and summed in f32, and the result is f32.

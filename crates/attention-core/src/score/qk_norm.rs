@@ -9,7 +9,8 @@ use burn::tensor::{Device, Tensor, assert_shape};
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::{assert_finite, assert_positive};
+use crate::checks::{Argument, assert_finite, assert_positive, assert_together};
+use crate::parameter::value;
 
 /// Configuration of [`QkNormScore`].
 #[derive(Config, Debug)]
@@ -68,7 +69,9 @@ impl QkNormScore {
     /// Burn's `RmsNorm` (0.22.1) squares in f32, f64 too.
     fn normalized(&self, vectors: Tensor<4>, gain: &Param<Tensor<1>>) -> Tensor<4> {
         let dtype = vectors.dtype();
-        let gain = gain.val();
+        let gain = value(gain);
+        let parameter = [Argument::floats("gain", &gain)];
+        assert_together("QkNormScore", Argument::floats("rows", &vectors), parameter);
         let [size] = gain.dims();
         assert_shape!(vectors, [_, _, _, size]);
         let vectors = widened(vectors);

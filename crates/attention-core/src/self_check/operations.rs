@@ -43,7 +43,7 @@ fn additive_attention(case: &Case, device: &Device) -> [Measured; 2] {
             dropout: None,
         };
         let mut context = vec![0.0; gradient.len()];
-        let mut lse = vec![0.0; gradient.len() / VALUE_SIZE];
+        let mut lse = vec![[0.0; 2]; gradient.len() / VALUE_SIZE];
         inputs.forward(Level::current(), &mut context, &mut lse);
         let shape = case.query_shape(VALUE_SIZE);
         let outputs = AttentionOutputs {
@@ -100,7 +100,7 @@ fn dot_product_attention(case: &Case, device: &Device) -> [Measured; 2] {
             dropout: None,
         };
         let mut context = vec![0.0; gradient.len()];
-        let mut lse = vec![0.0; gradient.len() / VALUE_SIZE];
+        let mut lse = vec![[0.0; 2]; gradient.len() / VALUE_SIZE];
         inputs.forward(Level::current(), &mut context, &mut lse);
         let shape = case.query_shape(VALUE_SIZE);
         let outputs = AttentionOutputs {

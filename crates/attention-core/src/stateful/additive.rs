@@ -3,7 +3,7 @@
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
-use crate::checks::assert_positive;
+use crate::checks::{Argument, assert_positive, assert_together};
 use crate::linear::project;
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 use crate::{AttentionOutput, Mask, Memory, ops};
@@ -55,7 +55,7 @@ pub(super) fn setup<A: 'static>(
 /// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.
 ///
 /// # Panics
-/// If query, memory and the state's tensor `[batch, keys]` do not fit together, or the memory was prepared for another
+/// If query, memory and the state's tensor `[batch, keys]` do not fit together in shape, type or device, or the memory was prepared for another
 /// type than `A`.
 pub(super) fn project_query<A: 'static>(
     module: &str,
@@ -79,6 +79,11 @@ pub(super) fn project_query<A: 'static>(
          begin with `initial_state`, and `select` from memory and state alike",
         state.dims()
     );
+    let others = [
+        Argument::floats("query", &query),
+        Argument::floats("state", state),
+    ];
+    assert_together(module, Argument::floats("values", &memory.values), others);
     (batch * num_keys > 0).then(|| {
         let query = ops::fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]);
         project("query", linear, query)

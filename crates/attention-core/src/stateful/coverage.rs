@@ -6,7 +6,8 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 
 use super::{AttentionState, StatefulAttention, additive};
-use crate::linear::column;
+use crate::linear::linear;
+use crate::parameter::{column, of_linear};
 use crate::{AttentionOutput, Mask, Memory, ops};
 
 /// Configuration of [`CoverageAttention`].
@@ -131,7 +132,8 @@ impl StatefulAttention for CoverageAttention {
         };
         let [batch, num_keys] = state.coverage.dims();
         let covered = state.coverage.clone().reshape([batch * num_keys, 1]);
-        let covered = self.coverage.forward(covered);
+        let (weight, bias) = of_linear(&self.coverage);
+        let covered = linear(covered, weight, bias);
         let [_, num_hiddens] = covered.dims();
         let keys = memory.keys() + covered.reshape([batch, 1, num_keys, num_hiddens]);
         let scores = ops::additive_score(query, keys, column(&self.value), memory.mask());

@@ -4,11 +4,14 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::conv::{Conv1d, Conv1dConfig};
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig1d};
+use burn::tensor::module::conv1d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Int, Tensor};
 
 use super::{AttentionState, StatefulAttention, additive};
 use crate::checks::assert_positive;
-use crate::linear::column;
+use crate::linear::linear;
+use crate::parameter::{column, of_linear, value};
 use crate::{AttentionOutput, Mask, Memory, ops};
 
 /// Which weights of earlier steps the filters of [`LocationAttention`] run over.
@@ -199,11 +202,16 @@ impl LocationAttention {
                 1,
             ),
         };
-        let features = self.filters.forward(seen).swap_dims(1, 2);
+        let filters = value(&self.filters.weight);
+        let [.., kernel_size] = filters.dims();
+        let bias = self.filters.bias.as_ref().map(value);
+        // Not the module's `forward`: its filters may be quantised.
+        let same = ConvOptions::new([1], [kernel_size / 2], [1], 1);
+        let features = conv1d(seen, filters, bias, same).swap_dims(1, 2);
         let [_, _, filters] = features.dims();
-        let rows = self
-            .location
-            .forward(features.reshape([batch * num_keys, filters]));
+        let rows = features.reshape([batch * num_keys, filters]);
+        let (weight, bias) = of_linear(&self.location);
+        let rows = linear(rows, weight, bias);
         let [_, num_hiddens] = rows.dims();
         rows.reshape([batch, 1, num_keys, num_hiddens])
     }

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, additive};
 use crate::checks::assert_finite;
-use crate::linear::normalized_column;
+use crate::parameter::{normalized_column, value};
 use crate::sigmoid::sigmoid;
 use crate::{AttentionOutput, Mask, Memory, ops};
 
@@ -212,9 +212,9 @@ impl MonotonicAttention {
         let Some(query) = query else {
             return (additive::nothing(memory), state);
         };
-        let weight = normalized_column(&self.value, self.gain.val());
+        let weight = normalized_column(&self.value, &self.gain);
         let energies = ops::additive_score(query, memory.keys(), weight, memory.mask())
-            + self.offset.val().reshape([1, 1, 1, 1]);
+            + value(&self.offset).reshape([1, 1, 1, 1]);
         let choose = choose(energies);
         let shape = choose.dims();
         let next = expected_alignment(additive::flat(choose), state.previous);

@@ -141,7 +141,7 @@ fn additive_attention(num_queries: usize, backward: bool) {
     };
     let (mut context, mut lse) = (
         tensor(5, num_queries),
-        vec![0.0; HEADS[0] * HEADS[1] * num_queries],
+        vec![[0.0; 2]; HEADS[0] * HEADS[1] * num_queries],
     );
     if !backward {
         return counted(|| attention.forward(level, &mut context, &mut lse));
@@ -182,7 +182,7 @@ fn dot_product(num_queries: usize, backward: bool) {
     let level = Level::current();
     let (mut context, mut lse) = (
         tensor(4, num_queries),
-        vec![0.0; HEADS[0] * HEADS[1] * num_queries],
+        vec![[0.0; 2]; HEADS[0] * HEADS[1] * num_queries],
     );
     if !backward {
         return counted(|| attention.forward(level, &mut context, &mut lse));

@@ -32,7 +32,7 @@ mod tile;
 
 use crate::deferred::KeyValueGradients;
 use crate::simd::Level;
-use crate::stream::{Attention, AttentionOutputs, Gradients, is_decode};
+use crate::stream::{Attention, AttentionOutputs, Gradients, LogSumExp, is_decode};
 use crate::tiles::ADDITIVE_DECODE_QUERIES;
 use crate::{Dropout, Real, Rows};
 pub(crate) use stream::AdditiveScore;
@@ -97,8 +97,7 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
     ///
-    /// A query that attends to no key has context 0 and log-sum-exp minus infinity. The number of threads changes no
-    /// bit.
+    /// A query that attends to no key has context 0. The number of threads changes no bit.
     ///
     /// # Shapes
     /// - context `[batch, heads, queries, value_size]`
@@ -106,9 +105,14 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     ///
     /// # Panics
     /// If the shapes do not fit together.
-    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [f64]) {
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [LogSumExp]) {
         let score = AdditiveScore::new(self);
         E::additive_forward(level, &self.attention(&score), context, lse);
+    }
+
+    /// The logarithm of the sum of `e^score` of a query, of which [`forward`](Self::forward) wrote the terms.
+    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
+        self.attention(&AdditiveScore::new(self)).log_sum_exp(terms)
     }
 
     /// As [`forward`](Self::forward), for a step of [decoding](Self::is_decode) that is to be trained: writes the
@@ -124,7 +128,7 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
         &self,
         level: Level,
         context: &mut [E],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
         weights: &mut [E],
     ) {
         let score = AdditiveScore::new(self);

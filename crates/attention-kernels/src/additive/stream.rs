@@ -10,7 +10,7 @@ use crate::checks::check_len;
 use crate::heads::Heads;
 use crate::simd::{Level, Simd};
 use crate::slices::add;
-use crate::stream::{Attention, AttentionOutputs, Gradients, Phase, Sizes, TileScore};
+use crate::stream::{Attention, AttentionOutputs, Gradients, LogSumExp, Phase, Sizes, TileScore};
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
 use crate::{Buffer, HeadIndex, Real};
 
@@ -222,7 +222,7 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         level: Level,
         attention: &Attention<E, Self>,
         context: &mut [E],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
     ) {
         decode::forward(level, attention, context, lse, None);
     }

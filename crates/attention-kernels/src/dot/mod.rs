@@ -4,7 +4,7 @@ mod decode;
 mod stream;
 
 use crate::deferred::KeyValueGradients;
-use crate::stream::{Attention, AttentionOutputs, Gradients, is_decode};
+use crate::stream::{Attention, AttentionOutputs, Gradients, LogSumExp, is_decode};
 use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
 use crate::{Dropout, Level, Mask, Real, Rows};
 pub(crate) use stream::DotProductScore;
@@ -77,8 +77,8 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
     ///
-    /// A query that attends to no key, or only to scores of minus infinity, has context 0 and log-sum-exp minus
-    /// infinity. The number of threads changes no bit.
+    /// A query that attends to no key, or only to scores of minus infinity, has context 0. The number of threads changes
+    /// no bit.
     ///
     /// # Shapes
     /// - context `[batch, heads, queries, value_size]`
@@ -86,9 +86,15 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
     ///
     /// # Panics
     /// If the shapes do not fit together.
-    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [f64]) {
+    pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [LogSumExp]) {
         let score = DotProductScore::new(self);
         E::dot_product_forward(level, &self.attention(&score), context, lse);
+    }
+
+    /// The logarithm of the sum of `e^score` of a query, of which [`forward`](Self::forward) wrote the terms.
+    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
+        let score = DotProductScore::new(self);
+        self.attention(&score).log_sum_exp(terms)
     }
 
     /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.

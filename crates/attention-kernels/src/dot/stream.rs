@@ -12,8 +12,8 @@ use crate::simd::gemm::{Product, Start};
 use crate::simd::{Block, Level, Simd};
 use crate::slices::add_multiple;
 use crate::stream::{
-    Attention, AttentionOutputs, FiniteRows, Gradients, PackedRows, Panels, Phase, Sizes,
-    TileScore, padded,
+    Attention, AttentionOutputs, FiniteRows, Gradients, LogSumExp, PackedRows, Panels, Phase,
+    Sizes, TileScore, padded,
 };
 use crate::tiles::{DOT_PRODUCT_DECODE_QUERIES, KEY_STRIDE};
 use crate::{Buffer, HeadIndex, Real, Rows};
@@ -224,7 +224,7 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
         level: Level,
         attention: &Attention<E, Self>,
         context: &mut [E],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
     ) {
         decode::forward(level, attention, context, lse);
     }

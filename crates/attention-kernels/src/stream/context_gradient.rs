@@ -11,7 +11,7 @@ use crate::{HeadIndex, Real};
 #[derive(Default)]
 pub(super) struct ContextGradient<E> {
     pub rows: PackedRows<E>,
-    /// `[QUERY_BLOCK]`: the log-sum-exp in the unit of the scores, in two parts.
+    /// `[QUERY_BLOCK]`: the two terms of the log-sum-exp, both in the unit of the scores.
     pub lse: Vec<[E; 2]>,
     /// `[QUERY_BLOCK]`: `D`, rounded once: its error is common to a row, and does not cancel in the row's sum.
     pub dot: Vec<E>,
@@ -39,20 +39,11 @@ impl<E: Real> ContextGradient<E> {
         self.lse.clear();
         self.dot.clear();
         for (i, query) in queries.enumerate() {
-            self.lse
-                .push(in_two_parts(outputs.lse[first + query] / natural));
+            let [largest, log_sum] = outputs.lse[first + query];
+            self.lse.push([largest, log_sum / natural].map(E::from_f64));
             let context = outputs.context.row(at, query).read(&mut self.scratch);
             let gradient = &self.rows.data[i * stride..(i + 1) * stride];
             self.dot.push(E::from_f64(precise_dot(context, gradient)));
         }
     }
-}
-
-/// A log-sum-exp, rounded, and what rounding cut off. It may be large beside its differences to the scores, which are
-/// what counts.
-#[inline(always)]
-pub(crate) fn in_two_parts<E: Real>(lse: f64) -> [E; 2] {
-    let high = E::from_f64(lse);
-    let low = E::from_f64(lse - high.to_f64());
-    [high, if high.is_finite() { low } else { E::ZERO }]
 }

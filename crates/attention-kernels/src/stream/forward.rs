@@ -6,7 +6,7 @@ use super::pool::Pool;
 use super::running::RunningSoftmax;
 use super::score::{Phase, TileScore};
 use super::tile::{Coverage, Tile, tiles};
-use super::{Attention, FiniteRows, padded};
+use super::{Attention, FiniteRows, LogSumExp, padded};
 use crate::Real;
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::gemm::{Product, Start};
@@ -15,15 +15,14 @@ use crate::slices::{add_multiple, equal_parts, take};
 use crate::threads::for_each;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
-/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`; that of a
-/// query that attends to no key is minus infinity.
+/// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`.
 ///
 /// The number of threads changes no bit: what belongs to a query depends on its block alone.
 pub(crate) fn forward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
     context: &mut [E],
-    lse: &mut [f64],
+    lse: &mut [LogSumExp],
 ) {
     attention.check_forward(context, lse);
     if attention.is_decode {
@@ -123,7 +122,7 @@ struct Task<'a, E: Real, T: TileScore<E>> {
     /// `[queries, value_size]`
     context: &'a mut [E],
     /// `[queries]`
-    lse: &'a mut [f64],
+    lse: &'a mut [LogSumExp],
 }
 
 impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {

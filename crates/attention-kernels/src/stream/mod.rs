@@ -3,7 +3,7 @@
 //! Keys come in tiles. Per query the forward pass keeps a running maximum `m` of the scores, a running sum `l` of
 //! `e^(s - m)` and a running weighted sum of values, both rescaled when the maximum grows (Milakov & Gimelshein 2018,
 //! Dao et al. 2022). What remains is the context and the logarithm of the sum, `lse = m + ln l`, from which the
-//! backward pass computes the weights of a tile again: `p = e^(s - lse)`.
+//! backward pass computes the weights of a tile again: `p = e^(s - lse)`. Its two terms are kept apart ([`LogSumExp`]).
 
 mod backward;
 mod context_gradient;
@@ -21,19 +21,28 @@ use crate::rows::Row;
 use crate::{Dropout, HeadIndex, Mask, Real, Rows};
 
 pub(crate) use backward::backward;
-pub(crate) use context_gradient::in_two_parts;
 pub(crate) use forward::forward;
 pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
 pub(crate) use score::{Phase, Sizes, TileScore};
+
+/// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel computes
+/// scores, and the second term, in natural logarithms. Their sum would round the second away where scores are very
+/// large, and all weights of the query with it. A query without any key has minus infinity and 0.
+///
+/// [`DotProductAttentionInputs::log_sum_exp`](crate::DotProductAttentionInputs::log_sum_exp) and
+/// [`AdditiveAttentionInputs::log_sum_exp`](crate::AdditiveAttentionInputs::log_sum_exp) give the sum of the two.
+pub type LogSumExp = [f64; 2];
+
+/// The [`LogSumExp`] of a query that attends to no key.
+pub(crate) const NO_KEY: LogSumExp = [f64::NEG_INFINITY, 0.0];
 
 /// What the backward pass of an attention gets: the results of its forward pass, and the gradient of its context.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionOutputs<'a, E> {
     /// The context, `[batch, heads, queries, value_size]`.
     pub context: Rows<'a, E>,
-    /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`; in `f64`, since its error is
-    /// that of all weights of the query.
-    pub lse: &'a [f64],
+    /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`, as the forward pass wrote it.
+    pub lse: &'a [LogSumExp],
     /// What [`AdditiveAttentionInputs::forward_saving`](crate::AdditiveAttentionInputs::forward_saving) wrote, if the
     /// forward pass was that; dot products have no use for it.
     pub weights: Option<&'a [E]>,
@@ -76,6 +85,16 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         }
     }
 
+    /// The sum of the two terms.
+    pub(crate) fn log_sum_exp(&self, [largest, log_sum]: LogSumExp) -> f64 {
+        let natural = if self.is_decode {
+            1.0 // The kernels for decoding make natural logits of scores at once.
+        } else {
+            self.unit().to_f64() * std::f64::consts::LN_2
+        };
+        largest * natural + log_sum
+    }
+
     /// What the weights that dropout keeps are multiplied with.
     pub(crate) fn dropout_scale(&self) -> E {
         E::from_f64(self.dropout.map_or(1.0, |dropout| dropout.scale()))
@@ -100,7 +119,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 
     /// # Panics
     /// If inputs and outputs do not fit together.
-    pub(crate) fn check_forward(&self, context: &[E], lse: &[f64]) {
+    pub(crate) fn check_forward(&self, context: &[E], lse: &[LogSumExp]) {
         self.check();
         let [batch, heads, queries, _] = self.score.sizes().pairs();
         let [.., value_size] = self.values.shape();

@@ -1,7 +1,7 @@
 //! The running softmax of a block of queries.
 
-use super::padded;
 use super::tile::Tile;
+use super::{LogSumExp, NO_KEY, padded};
 use crate::simd::{MAX_LANES, Simd};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 use crate::{Buffer, Dropout, Real};
@@ -123,7 +123,7 @@ impl<E: Real> RunningSoftmax<E> {
         }
     }
 
-    /// Divides by the sums: `context / l` and `m + ln l`; 0 and minus infinity where no key was attended to.
+    /// Divides by the sums: `context / l`, and `m` and `ln l`; 0 and [`NO_KEY`] where no key was attended to.
     #[inline(always)]
     pub(super) fn finish<S: Simd<E>>(
         &self,
@@ -131,17 +131,16 @@ impl<E: Real> RunningSoftmax<E> {
         value_size: usize,
         scale: E,
         context: &mut [E],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
     ) {
         let stride = padded::<E, S>(value_size);
         for (i, lse) in lse.iter_mut().enumerate() {
             let sum = simd.sum(simd.load(&self.sums[i * S::LANES..]));
             let factor = if sum == E::ZERO { E::ZERO } else { scale / sum };
-            let most = self.maxima[i].to_f64() * self.unit.to_f64() * std::f64::consts::LN_2;
             *lse = if sum == E::ZERO {
-                f64::NEG_INFINITY
+                NO_KEY
             } else {
-                most + sum.to_f64().ln()
+                [self.maxima[i].to_f64(), sum.to_f64().ln()]
             };
             let factor = simd.splat(factor);
             let from = &self.context[i * stride..(i + 1) * stride];

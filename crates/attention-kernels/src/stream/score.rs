@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Attention, AttentionOutputs, Gradients};
+use super::{Attention, AttentionOutputs, Gradients, LogSumExp};
 use crate::heads::Heads;
 use crate::simd::{Level, Simd};
 use crate::{HeadIndex, Real};
@@ -142,7 +142,7 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
         level: Level,
         attention: &Attention<E, Self>,
         context: &mut [E],
-        lse: &mut [f64],
+        lse: &mut [LogSumExp],
     );
 
     /// The backward pass of a decoding step; sizes are checked, none is 0.

@@ -267,7 +267,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
     /// From scores and gradients of the dropped weights to dropped weights and gradients of the scores. Of a masked
     /// pair both are 0 whatever else there is.
     ///
-    /// No weight is above 1, though the rounding of a very large log-sum-exp would have it so; `min` lets NaN pass.
+    /// No weight is above 1, though rounding might have it so; `min` lets NaN pass.
     #[inline(always)]
     fn score_gradient<S: Simd<E>>(&mut self, simd: S, attention: &Attention<E, T>, tile: &Tile) {
         let whole = tile.keys.len().next_multiple_of(S::LANES);
@@ -280,10 +280,10 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             .zip(self.gradient.chunks_exact_mut(KEY_STRIDE));
         let ContextGradient { lse, dot, .. } = &self.context_gradient;
         let scalars = lse.iter().zip(dot);
-        for (((weights, gradient), (&[high, low], &dot)), query) in
+        for (((weights, gradient), (&[largest, log_sum], &dot)), query) in
             rows.zip(scalars).zip(tile.queries.clone())
         {
-            let (lse, dot) = ([simd.splat(high), simd.splat(low)], simd.splat(dot));
+            let (lse, dot) = ([simd.splat(largest), simd.splat(log_sum)], simd.splat(dot));
             let weights = weights[..whole].chunks_exact_mut(S::LANES);
             let vectors = weights.zip(gradient[..whole].chunks_exact_mut(S::LANES));
             if let Some(dropout) = attention.dropout {
@@ -315,9 +315,15 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
     }
 }
 
-/// `2^(unit (score - lse))`, at most 1. The log-sum-exp comes in two parts.
+/// `2^(unit (score - lse))`, at most 1. The log-sum-exp comes as its two terms, the largest score first: the difference
+/// to that is exact where it matters.
 #[inline(always)]
-fn weight<E: Real, S: Simd<E>>(simd: S, score: S::V, [high, low]: [S::V; 2], unit: S::V) -> S::V {
-    let power = simd.sub(simd.sub(score, high), low);
+fn weight<E: Real, S: Simd<E>>(
+    simd: S,
+    score: S::V,
+    [largest, log_sum]: [S::V; 2],
+    unit: S::V,
+) -> S::V {
+    let power = simd.sub(simd.sub(score, largest), log_sum);
     simd.exp2(simd.mul(simd.min(simd.zero(), power), unit))
 }

@@ -2,7 +2,7 @@
 
 use attention_kernels::{
     AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    DotProductDeferredGradients, Level, Mask, Real, Rows, accumulate_deferred,
+    DotProductDeferredGradients, Level, LogSumExp, Mask, Real, Rows, accumulate_deferred,
 };
 
 use crate::case::{Case, Inputs};
@@ -11,6 +11,8 @@ use crate::case::{Case, Inputs};
 pub(crate) struct Results<E> {
     pub(crate) context: Vec<E>,
     pub(crate) lse: Vec<f64>,
+    /// Its terms, as the kernel keeps them; none of the plain loops.
+    pub(crate) terms: Vec<LogSumExp>,
     pub(crate) queries: Vec<E>,
     pub(crate) keys: Vec<E>,
     pub(crate) values: Vec<E>,
@@ -99,7 +101,8 @@ pub(crate) fn run<E: Real>(
     let poison = E::from_f64(f64::NAN);
     let mut results = Results {
         context: vec![poison; batch * heads * queries * value_size],
-        lse: vec![f64::NAN; batch * heads * queries],
+        lse: Vec::new(),
+        terms: vec![[f64::NAN; 2]; batch * heads * queries],
         queries: vec![E::ZERO; batch * heads * queries * size],
         keys: vec![E::ZERO; batch * key_heads * keys * size],
         values: vec![E::ZERO; batch * key_heads * keys * value_size],
@@ -110,8 +113,12 @@ pub(crate) fn run<E: Real>(
                 .map_or(0, |bias| batch * bias.shape()[1] * keys)
         ],
     };
-    let Results { context, lse, .. } = &mut results;
-    attention.forward(level, context, lse);
+    let Results { context, terms, .. } = &mut results;
+    attention.forward(level, context, terms);
+    results.lse = terms
+        .iter()
+        .map(|terms| attention.log_sum_exp(*terms))
+        .collect();
     let gradients = DotProductAttentionGradients {
         queries: &mut results.queries,
         keys: &mut results.keys,
@@ -120,7 +127,7 @@ pub(crate) fn run<E: Real>(
     };
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&results.context, context_gradient.shape()),
-        lse: &results.lse,
+        lse: &results.terms,
         weights: None,
         context_gradient,
     };
@@ -151,7 +158,7 @@ fn assert_deferred_agrees<E: Real>(
     let shape = [batch, heads, queries, value_size];
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&whole.context, shape),
-        lse: &whole.lse,
+        lse: &whole.terms,
         weights: None,
         context_gradient: Rows::contiguous(&inputs.context_gradient, shape),
     };

@@ -247,7 +247,7 @@ fn gradients_are_added() {
         );
         let outputs = AttentionOutputs {
             context: Rows::contiguous(&once.context, gradient.shape()),
-            lse: &once.lse,
+            lse: &once.terms,
             weights: None,
             context_gradient: gradient,
         };
@@ -275,6 +275,6 @@ fn values_must_fit_the_keys() {
         scale: 1.0,
         dropout: None,
     };
-    let (mut context, mut lse) = (vec![0.0; 390], vec![0.0; 30]);
+    let (mut context, mut lse) = (vec![0.0; 390], vec![[0.0; 2]; 30]);
     attention.forward(Level::PORTABLE, &mut context, &mut lse);
 }

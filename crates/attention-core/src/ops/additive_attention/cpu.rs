@@ -43,32 +43,33 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 ) -> (FloatTensor<B>, Saved<B>) {
     let inputs = readable(inputs);
     let seed = draw_seed::<B>(inputs.dropout, &inputs.queries);
-    let [context_shape, lse_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
+    let [context_shape, statistics_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
-    let (context, lse, weights) = with_real!(dtype, E => {
+    let (context, statistics, weights) = with_real!(dtype, E => {
         let mut context = unwritten::<E>(&context_shape);
-        let mut lse = unwritten::<f64>(&lse_shape);
+        let mut statistics = unwritten::<f64>(&statistics_shape);
+        let lse = statistics.as_chunks_mut().0;
         let kernel = kernel::<B, E>(&inputs, &seed);
         let level = Level::current();
         let weights = if kernel.is_decode() {
             let shape = pairs_shape::<B>(&inputs.queries, &inputs.keys);
             let mut weights = unwritten::<E>(&shape);
-            kernel.forward_saving(level, &mut context, &mut lse, &mut weights);
+            kernel.forward_saving(level, &mut context, lse, &mut weights);
             Some(tensor::<B, E>(weights, shape, E::DTYPE, &inputs.queries))
         } else {
-            kernel.forward(level, &mut context, &mut lse);
+            kernel.forward(level, &mut context, lse);
             None
         };
         (
             tensor::<B, E>(context, context_shape, dtype, &inputs.queries),
-            tensor::<B, f64>(lse, lse_shape, f64::DTYPE, &inputs.queries),
+            tensor::<B, f64>(statistics, statistics_shape, f64::DTYPE, &inputs.queries),
             weights,
         )
     });
     let saved = Attended {
         inputs,
         context: context.clone(),
-        statistics: lse,
+        statistics,
         weights,
         seed,
     };

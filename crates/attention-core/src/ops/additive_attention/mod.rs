@@ -16,6 +16,7 @@ use super::fused::{context_without_pairs, scores_shape};
 use super::mask::WithIndicesOf;
 use super::{AttentionOps, GradientSlot, OptionalTensor, ResolvedMask, SharedGradients};
 use crate::Memory;
+use crate::checks::{Argument, assert_together};
 
 /// Inputs of [`AttentionOps::additive_attention`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -75,16 +76,19 @@ impl<B: Backend> TrackedInputs<B, 4> for AdditiveAttentionInputs<B> {
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If the shapes or the mask do not fit together, or the dropout is not in `[0, 1)`.
+/// If shapes, types, devices or the mask do not fit together, or the dropout is not in `[0, 1)`.
 pub fn additive_attention(
     queries: Tensor<4>,
     memory: &Memory,
     weight: Tensor<1>,
     dropout: f64,
 ) -> Tensor<4> {
+    const NAME: &str = "additive_attention";
     let [_, _, _, num_hiddens] = queries.dims();
     assert_shape!(weight, [num_hiddens]);
-    if let Some(context) = context_without_pairs("additive_attention", &queries, memory, dropout) {
+    let others = [Argument::floats("weight", &weight)];
+    assert_together(NAME, Argument::floats("queries", &queries), others);
+    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
         return context;
     }
     if num_hiddens == 0 {

@@ -16,6 +16,7 @@ use super::key_heads::assert_divides;
 use super::mask::WithIndicesOf;
 use super::{AttentionOps, ResolvedMask};
 use crate::Mask;
+use crate::checks::{Argument, assert_together};
 
 /// Inputs of [`AttentionOps::additive_score`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -57,18 +58,24 @@ impl<B: Backend> TrackedInputs<B, 3> for AdditiveScoreInputs<B> {
 /// - result `[batch, heads, queries, keys]`
 ///
 /// # Panics
-/// If the shapes or the mask do not fit together.
+/// If shapes, types, devices or the mask do not fit together.
 pub fn additive_score(
     queries: Tensor<4>,
     keys: Tensor<4>,
     weight: Tensor<1>,
     mask: &Mask,
 ) -> Tensor<4> {
+    const NAME: &str = "additive_score";
     let [batch, heads, num_queries, num_hiddens] = queries.dims();
     let [_, key_heads, num_keys, _] = keys.dims();
     assert_shape!(keys, [batch, key_heads, num_keys, num_hiddens]);
-    assert_divides("additive_score", key_heads, heads);
+    assert_divides(NAME, key_heads, heads);
     assert_shape!(weight, [num_hiddens]);
+    let others = [
+        Argument::floats("keys", &keys),
+        Argument::floats("weight", &weight),
+    ];
+    assert_together(NAME, Argument::floats("queries", &queries), others);
     let shape = [batch, heads, num_queries, num_keys];
     if shape.contains(&0) || num_hiddens == 0 {
         return Tensor::zeros(shape, (&queries.device(), queries.dtype()));

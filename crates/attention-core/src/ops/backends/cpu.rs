@@ -21,7 +21,7 @@ use crate::ops::{
 pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
         runs_on: |_, _| true,
-        statistics: |rows| (rows, DType::F64),
+        statistics: DType::F64,
         additive_attention: kernel(additive_attention::cpu::forward, additive_attention::cpu::backward),
         dot_product_attention: kernel(dot_product_attention::cpu::forward, dot_product_attention::cpu::backward),
         additive_score: kernel(additive_score::cpu::forward, additive_score::cpu::backward),

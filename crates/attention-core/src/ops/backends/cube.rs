@@ -1,5 +1,6 @@
 //! The backend of all devices that CubeCL reaches.
 
+use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 
 use crate::ops::kernels::{Kernel, Kernels};
@@ -9,7 +10,7 @@ use crate::ops::{additive_score, fused, gpu, masked_softmax, recurrent};
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
     Kernels {
         runs_on: gpu::runs_on,
-        statistics: gpu::statistics,
+        statistics: DType::F32,
         additive_attention: Some(Kernel {
             forward: fused::gpu::forward,
             backward: fused::gpu::backward,

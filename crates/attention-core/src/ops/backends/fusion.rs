@@ -143,11 +143,10 @@ where
     I::Input: Send + Sync + 'static,
     F: AttentionOperation<Fusion<B>> + Clone,
 {
-    let [context, rows] = fused::output_shapes::<Fusion<B>>(inputs.first(), inputs.values());
-    let (statistics, dtype) = (B::KERNELS.statistics)(rows);
+    let [context, statistics] = fused::output_shapes::<Fusion<B>>(inputs.first(), inputs.values());
     let mut specs = vec![
         TensorSpec::new(context, inputs.first().dtype()),
-        TensorSpec::new(statistics, dtype),
+        TensorSpec::new(statistics, B::KERNELS.statistics),
     ];
     if inputs.dropout() != 0.0 {
         specs.push(TensorSpec::new([4].into(), DType::F32));

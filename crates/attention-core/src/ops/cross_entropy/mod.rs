@@ -12,7 +12,8 @@ use burn::tensor::{DType, Int, Tensor};
 use super::backends::{TensorMap, TrackedInputs};
 use super::mask::WithIndicesOf;
 use super::{AttentionOps, OptionalTensor};
-use crate::linear::whole;
+use crate::checks::{Argument, assert_together};
+use crate::parameter::dequantized;
 
 /// Inputs of [`AttentionOps::cross_entropy`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -79,7 +80,7 @@ impl<B: Backend> TrackedInputs<B, 3> for CrossEntropyInputs<B> {
 ///   must be finite
 ///
 /// # Panics
-/// If the shapes do not fit together, there are no rows, no features or no classes, or more classes than floats count
+/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, or more classes than floats count
 /// (2^24 in `f32`), and on the CPU if a target is no class.
 pub fn cross_entropy(
     input: Tensor<2>,
@@ -148,6 +149,7 @@ fn of_rows(
     targets: Tensor<1, Int>,
     factors: Tensor<1>,
 ) -> (Tensor<1>, Tensor<1, Int>) {
+    let (weight, bias) = (dequantized(weight), bias.map(dequantized));
     let [_, classes] = weight.dims();
     let vectors = [("targets", targets.dims()), ("factors", factors.dims())];
     for (name, got) in vectors {
@@ -163,6 +165,14 @@ fn of_rows(
             "cross-entropy: bias expected [{classes}], got {got:?}"
         );
     }
+    let others = [
+        Argument::floats("weight", &weight),
+        Argument::on_device("targets", &targets),
+        Argument::floats("factors", &factors),
+    ];
+    let bias_argument = bias.as_ref().map(|bias| Argument::floats("bias", bias));
+    let others = others.into_iter().chain(bias_argument);
+    assert_together("cross-entropy", Argument::floats("input", &input), others);
     let (dtype, most) = match input.dtype() {
         DType::F64 => (DType::F64, 1_u64 << 53),
         _ => (DType::F32, 1 << 24),
@@ -174,8 +184,8 @@ fn of_rows(
     );
     let inputs = CrossEntropyInputs {
         input: input.cast(dtype).into_dispatch(),
-        weight: whole(weight).cast(dtype).into_dispatch(),
-        bias: OptionalTensor::of(bias.map(|bias| whole(bias).cast(dtype))),
+        weight: weight.cast(dtype).into_dispatch(),
+        bias: OptionalTensor::of(bias.map(|bias| bias.cast(dtype))),
         targets: targets.into_dispatch(),
         factors: OptionalTensor::of(Some(factors.without_autodiff().cast(dtype))),
     };

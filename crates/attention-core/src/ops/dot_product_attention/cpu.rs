@@ -41,21 +41,22 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
 ) -> (FloatTensor<B>, Saved<B>) {
     let inputs = readable(inputs);
     let seed = draw_seed::<B>(inputs.dropout, &inputs.queries);
-    let [context_shape, lse_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
+    let [context_shape, statistics_shape] = output_shapes::<B>(&inputs.queries, &inputs.values);
     let dtype = inputs.queries.dtype();
-    let (context, lse) = with_real!(dtype, E => {
+    let (context, statistics) = with_real!(dtype, E => {
         let mut context = unwritten::<E>(&context_shape);
-        let mut lse = unwritten::<f64>(&lse_shape);
-        kernel::<B, E>(&inputs, &seed).forward(Level::current(), &mut context, &mut lse);
+        let mut statistics = unwritten::<f64>(&statistics_shape);
+        let lse = statistics.as_chunks_mut().0;
+        kernel::<B, E>(&inputs, &seed).forward(Level::current(), &mut context, lse);
         (
             tensor::<B, E>(context, context_shape, dtype, &inputs.queries),
-            tensor::<B, f64>(lse, lse_shape, f64::DTYPE, &inputs.queries),
+            tensor::<B, f64>(statistics, statistics_shape, f64::DTYPE, &inputs.queries),
         )
     });
     let saved = Attended {
         inputs,
         context: context.clone(),
-        statistics: lse,
+        statistics,
         weights: None,
         seed,
     };

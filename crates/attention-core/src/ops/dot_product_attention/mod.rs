@@ -16,6 +16,7 @@ use super::fused::{context_without_pairs, scores_shape};
 use super::mask::WithIndicesOf;
 use super::{AttentionOps, GradientSlot, OptionalTensor, ResolvedMask, SharedGradients};
 use crate::Memory;
+use crate::checks::{Argument, assert_together};
 
 /// Inputs of [`AttentionOps::dot_product_attention`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -78,7 +79,7 @@ impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If the shapes or the mask do not fit together, the scale is not finite, or the dropout is not in `[0, 1)`.
+/// If shapes, types, devices or the mask do not fit together, the scale is not finite, or the dropout is not in `[0, 1)`.
 pub fn dot_product_attention(
     queries: Tensor<4>,
     memory: &Memory,
@@ -95,6 +96,10 @@ pub fn dot_product_attention(
         return context;
     }
     let shape = scores_shape(&queries, memory);
+    if let Some(bias) = &bias {
+        let others = [Argument::on_device("bias", bias)];
+        assert_together(NAME, Argument::on_device("queries", &queries), others);
+    }
     let bias = bias.map(|bias| fit_bias(bias, shape, queries.dtype()));
     let mask = memory.mask.resolve(shape, &queries.device());
     // Products of vectors without elements are 0, as those of one element 0 are.

@@ -13,7 +13,7 @@ pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: CpuReal, I>(
 ) -> AttentionOutputs<'a, E> {
     AttentionOutputs {
         context: rows::<B, E>(&saved.context),
-        lse: elements::<B, f64>(&saved.statistics),
+        lse: elements::<B, f64>(&saved.statistics).as_chunks().0,
         weights: saved.weights.as_ref().map(elements::<B, E>),
         context_gradient: rows::<B, E>(gradient),
     }

@@ -10,6 +10,7 @@ use burn::tensor::{Shape, Tensor, assert_shape};
 
 use super::key_heads::assert_divides;
 use crate::Memory;
+use crate::checks::{Argument, assert_together};
 
 /// The shape of the scores of `queries` with the keys of a memory.
 pub(super) fn scores_shape(queries: &Tensor<4>, memory: &Memory) -> [usize; 4] {
@@ -20,7 +21,7 @@ pub(super) fn scores_shape(queries: &Tensor<4>, memory: &Memory) -> [usize; 4] {
 /// The context where there is no pair of query and key, or no element of a value: 0 or empty.
 ///
 /// # Panics
-/// If the shapes do not fit together or the dropout is not in `[0, 1)`.
+/// If shapes, types or devices do not fit together or the dropout is not in `[0, 1)`.
 pub(super) fn context_without_pairs(
     operation: &str,
     queries: &Tensor<4>,
@@ -34,6 +35,11 @@ pub(super) fn context_without_pairs(
     assert_shape!(keys, [batch, key_heads, num_keys, size]);
     assert_shape!(values, [batch, key_heads, num_keys, value_size]);
     assert_divides(operation, key_heads, heads);
+    let others = [
+        Argument::floats("keys", keys),
+        Argument::floats("values", values),
+    ];
+    assert_together(operation, Argument::floats("queries", queries), others);
     assert!(
         (0.0..1.0).contains(&dropout),
         "{operation}: dropout expected in [0, 1), got {dropout}"
@@ -45,7 +51,8 @@ pub(super) fn context_without_pairs(
     })
 }
 
-/// The shapes of the context and of what is noted of each of its rows.
+/// The shapes of the context and of the statistics of its rows: two numbers each, of which the backward pass computes
+/// the weights again.
 pub(super) fn output_shapes<B: Backend>(
     queries: &FloatTensor<B>,
     values: &FloatTensor<B>,
@@ -54,7 +61,7 @@ pub(super) fn output_shapes<B: Backend>(
     let [_, _, _, value_size] = values.shape().dims();
     [
         [batch, heads, num_queries, value_size].into(),
-        [batch, heads, num_queries].into(),
+        [batch, heads, num_queries, 2].into(),
     ]
 }
 

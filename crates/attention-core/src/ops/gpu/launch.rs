@@ -155,12 +155,6 @@ fn largest_buffer_of(client: &Client) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The shape and type of the statistics of rows: two numbers each.
-pub(in crate::ops) fn statistics(rows: Shape) -> (Shape, DType) {
-    let [batch, heads, queries] = rows.dims();
-    ([batch, heads, queries, 2].into(), DType::F32)
-}
-
 /// An uninitialised tensor beside `like`.
 ///
 /// # Panics

@@ -30,6 +30,6 @@ mod tiling;
 
 pub(super) use backward::ProblemGradients;
 pub(crate) use launch::runs_on;
-pub(super) use launch::{Problem, cast, largest_buffer, readable, statistics};
+pub(super) use launch::{Problem, cast, largest_buffer, readable};
 pub(super) use mask::DeviceMask;
 pub(super) use pairs::Form;

@@ -18,6 +18,7 @@ use super::backends::{TensorMap, TrackedInputs};
 use super::kernels::{Kernel, RecurrentKernel};
 use super::mask::WithIndicesOf;
 use super::{AttentionOps, GradientSlot, SharedWeight};
+use crate::checks::{Argument, assert_together};
 
 pub use states::{States, StepsRead};
 
@@ -186,7 +187,7 @@ pub(super) struct Recurred<B: Backend> {
 /// - initial `[states, batch, hidden_size]`
 ///
 /// # Panics
-/// If shapes or types do not fit together, or a length is beyond the steps.
+/// If shapes, types or devices do not fit together, or a length is beyond the steps.
 pub fn recurrent(
     cell: CellKind,
     gates: Tensor<3>,
@@ -220,17 +221,12 @@ pub fn recurrent(
         );
     }
     let dtype = gates.dtype();
-    let dtypes = [
-        ("hidden weight", hidden_weight.dtype()),
-        ("hidden bias", hidden_bias.dtype()),
-        ("initial state", initial.dtype()),
+    let others = [
+        Argument::floats("hidden weight", &hidden_weight),
+        Argument::floats("hidden bias", &hidden_bias),
+        Argument::floats("initial state", &initial),
     ];
-    for (name, got) in dtypes {
-        assert!(
-            got == dtype,
-            "recurrent layer: {name} expected of type {dtype:?}, as the gates, got {got:?}"
-        );
-    }
+    assert_together("recurrent layer", Argument::floats("gates", &gates), others);
     if let Some(lens) = &steps.lens {
         let longest = lens.iter().copied().max().unwrap_or(0);
         assert!(

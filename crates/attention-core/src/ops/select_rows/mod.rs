@@ -9,6 +9,7 @@ use burn::tensor::{DType, Int, Tensor};
 use super::backends::{TensorMap, TrackedInputs};
 use super::mask::WithIndicesOf;
 use super::{AttentionOps, GradientSlot};
+use crate::checks::{Argument, assert_together};
 
 /// Inputs of [`AttentionOps::select_rows`].
 #[derive(Clone, Debug, ExtensionType)]
@@ -51,11 +52,16 @@ pub(super) fn composed<B: Backend>(inputs: SelectRowsInputs<B>) -> FloatTensor<B
 ///
 /// # Shapes
 /// - table `[rows, size]`, indices `[selected]`, result `[selected, size]`
+///
+/// # Panics
+/// If the two are on different devices.
 pub(crate) fn select_rows(
     table: Tensor<2>,
     indices: Tensor<1, Int>,
     slot: Option<GradientSlot>,
 ) -> Tensor<2> {
+    let others = [Argument::on_device("indices", &indices)];
+    assert_together("select_rows", Argument::on_device("table", &table), others);
     let is_wide = matches!(table.dtype(), DType::F32 | DType::F64);
     if !is_wide || table.dims().contains(&0) || indices.dims() == [0] {
         return table.select(0, indices);

@@ -10,6 +10,7 @@ use crate::gather::AttendedKeys;
 use crate::mask::QueryMask;
 use crate::simd::Simd;
 use crate::softmax::softmax;
+use crate::stream::LogSumExp;
 use crate::tiles::KEY_LANES;
 
 /// The weights of all queries of a group, and what it takes to compute them.
@@ -35,7 +36,7 @@ impl<'a, E: Real> GroupWeights<'a, E> {
         &mut self,
         simd: S,
         group: &Group<'a, E>,
-        mut lse: Option<&mut [f64]>,
+        mut lse: Option<&mut [LogSumExp]>,
     ) {
         let (span, blocks) = self.start(group);
         self.scores(simd, group, span, blocks);

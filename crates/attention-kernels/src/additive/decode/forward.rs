@@ -8,7 +8,7 @@ use crate::checks::check_len;
 use crate::gather::AttendedKeys;
 use crate::simd::{Job, Level, Simd};
 use crate::slices::equal_parts;
-use crate::stream::TileScore;
+use crate::stream::{LogSumExp, TileScore};
 use crate::threads::for_each_with;
 use crate::tiles::DECODE_HEADS;
 
@@ -17,7 +17,7 @@ pub(in crate::additive) fn forward<E: Real>(
     level: Level,
     attention: &Decode<E>,
     context: &mut [E],
-    lse: &mut [f64],
+    lse: &mut [LogSumExp],
     weights: Option<&mut [E]>,
 ) {
     let heads = attention.score.heads;
@@ -55,7 +55,7 @@ pub(crate) fn forward_saving<E: Real>(
     level: Level,
     attention: &Decode<E>,
     context: &mut [E],
-    lse: &mut [f64],
+    lse: &mut [LogSumExp],
     weights: &mut [E],
 ) {
     attention.check_forward(context, lse);
@@ -84,7 +84,7 @@ struct Forward<'a, 'b, E> {
     /// `[group, queries, value_size]`
     context: &'b mut [E],
     /// `[group, queries]`
-    lse: &'b mut [f64],
+    lse: &'b mut [LogSumExp],
     /// `[group, queries, keys]`
     weights: Option<&'b mut [E]>,
 }

@@ -65,10 +65,10 @@ impl<E: Real> ScoredKeys<E> {
         }
     }
 
-    /// `weights = e^(scores - (high + low))`, at most 1. Returns their sum.
+    /// `weights = e^(scores - largest - log_sum)`, at most 1. Returns their sum.
     #[inline(always)]
-    pub(super) fn weigh<S: Simd<E>>(&mut self, simd: S, [high, low]: [E; 2]) -> E {
-        let (high, low) = (simd.splat(high), simd.splat(low));
+    pub(super) fn weigh<S: Simd<E>>(&mut self, simd: S, [largest, log_sum]: [E; 2]) -> E {
+        let (largest, log_sum) = (simd.splat(largest), simd.splat(log_sum));
         let log2_e = simd.splat(E::from_f64(std::f64::consts::LOG2_E));
         self.attended.weights.resize(self.scores.len(), E::ZERO);
         let (mut sum, mut rest) = (simd.zero(), E::ZERO);
@@ -77,7 +77,7 @@ impl<E: Real> ScoredKeys<E> {
             .chunks(S::LANES)
             .zip(self.attended.weights.chunks_mut(S::LANES))
         {
-            let difference = simd.sub(simd.sub(simd.load_partial(from), high), low);
+            let difference = simd.sub(simd.sub(simd.load_partial(from), largest), log_sum);
             let weight = simd.exp2(simd.mul(simd.min(simd.zero(), difference), log2_e));
             simd.store_partial(weight, to);
             if to.len() == S::LANES {

@@ -7,7 +7,7 @@ use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::simd::{Job, Level, Simd};
 use crate::slices::{add, equal_parts, softmax_gradient};
-use crate::stream::{AttentionOutputs, Gradients, TileScore, in_two_parts};
+use crate::stream::{AttentionOutputs, Gradients, TileScore};
 use crate::{Buffer, Real};
 
 /// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.
@@ -94,7 +94,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                     continue;
                 }
                 let lse = outputs.lse[at.position(heads.heads) * num_queries + query];
-                keys.weigh(simd, in_two_parts(lse));
+                keys.weigh(simd, lse.map(E::from_f64));
                 let ScoredKeys {
                     attended,
                     query: scaled_query,

@@ -7,14 +7,14 @@ use crate::heads::HeadPair;
 use crate::simd::{Job, Level, Simd};
 use crate::slices::equal_parts;
 use crate::softmax::largest;
-use crate::stream::TileScore;
+use crate::stream::{LogSumExp, NO_KEY, TileScore};
 
 /// Writes context and log-sum-exp, of checked sizes.
 pub(in crate::dot) fn forward<E: Real>(
     level: Level,
     attention: &Decode<E>,
     context: &mut [E],
-    lse: &mut [f64],
+    lse: &mut [LogSumExp],
 ) {
     let heads = attention.score.sizes().heads;
     let context = equal_parts(context, heads.count());
@@ -35,7 +35,7 @@ struct Output<'a, E> {
     /// `[queries, value_size]`
     context: &'a mut [E],
     /// `[queries]`
-    lse: &'a mut [f64],
+    lse: &'a mut [LogSumExp],
 }
 
 /// Some heads.
@@ -61,10 +61,10 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
                 let sum = keys.weigh(simd, [most, E::ZERO]);
                 context.fill(E::ZERO);
                 if sum == E::ZERO {
-                    *lse = f64::NEG_INFINITY;
+                    *lse = NO_KEY;
                     continue;
                 }
-                *lse = most.to_f64() + sum.to_f64().ln();
+                *lse = [most.to_f64(), sum.to_f64().ln()];
                 let attended = &mut keys.attended;
                 attended.draw(attention.dropout, head.query, query, E::ONE);
                 attended.apply_dropout();

@@ -130,7 +130,7 @@ impl Attention {
         };
         let nan = E::from_f64(f64::NAN);
         let mut context = vec![nan; gradient.len()];
-        let mut lse = vec![f64::NAN; batch * heads * num_queries];
+        let mut lse = vec![[f64::NAN; 2]; batch * heads * num_queries];
         attention.forward(level, &mut context, &mut lse);
         let shape = [batch, heads, num_queries, self.value_size];
         let outputs = AttentionOutputs {
@@ -142,11 +142,11 @@ impl Attention {
         let gradients = whole(&attention, level, &outputs);
         if attention.is_decode() {
             let (mut saving, mut saving_lse) =
-                (vec![nan; context.len()], vec![f64::NAN; lse.len()]);
+                (vec![nan; context.len()], vec![[f64::NAN; 2]; lse.len()]);
             let mut weights = vec![nan; lse.len() * num_keys];
             attention.forward_saving(level, &mut saving, &mut saving_lse, &mut weights);
             assert_same_bits("context", &saving, &context);
-            assert_same_bits("log-sum-exp", &saving_lse, &lse);
+            assert_same_bits("log-sum-exp", saving_lse.as_flattened(), lse.as_flattened());
             let saved = AttentionOutputs {
                 weights: Some(&weights),
                 ..outputs
@@ -166,7 +166,11 @@ impl Attention {
             }
         }
         let gradients = gradients.parts();
-        let mut outcome = vec![("context", to_f64(&context)), ("log-sum-exp", lse.clone())];
+        let lse = lse
+            .iter()
+            .map(|terms| attention.log_sum_exp(*terms))
+            .collect();
+        let mut outcome = vec![("context", to_f64(&context)), ("log-sum-exp", lse)];
         outcome.extend(gradients.map(|(name, elements)| (name, to_f64(elements))));
         outcome
     }

@@ -3,7 +3,7 @@
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
     AdditiveScoreInputs, AttentionOutputs, Buffer, DotProductAttentionGradients,
-    DotProductAttentionInputs, Level, Real, Rows,
+    DotProductAttentionInputs, Level, LogSumExp, Real, Rows,
 };
 
 use super::case::{Case, Kind};
@@ -28,9 +28,9 @@ pub(super) fn outputs<E: Real>(len: usize) -> Vec<E> {
     vec![E::from_f64(f64::NAN); len]
 }
 
-/// Log-sum-exps in the precision of the other results.
-fn narrow<E: Real>(lse: &[f64]) -> Vec<E> {
-    lse.iter().map(|&lse| E::from_f64(lse)).collect()
+/// Log-sum-exps for a kernel to write, as [`outputs`].
+pub(super) fn terms(len: usize) -> Vec<LogSumExp> {
+    vec![[f64::NAN; 2]; len]
 }
 
 impl<'a, E: Real> Inputs<'a, E> {
@@ -158,9 +158,13 @@ fn additive_attention<E: Real>(
 ) -> Found<E> {
     let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
     let [context, lse] = inputs.case.output_lens();
-    let (mut context, mut lse) = (outputs::<E>(context), outputs::<f64>(lse));
+    let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
     let mut weight = vec![E::ZERO; inputs.weight.len()];
     attention.forward(level, &mut context, &mut lse);
+    let sums = lse
+        .iter()
+        .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
+    let sums = sums.collect();
     let gradients = AdditiveAttentionGradients {
         queries: &mut queries,
         keys: &mut keys,
@@ -177,7 +181,7 @@ fn additive_attention<E: Real>(
     attention.backward(level, &outputs, gradients);
     vec![
         ("context", context),
-        ("log-sum-exp", narrow(&lse)),
+        ("log-sum-exp", sums),
         ("gradient of queries", queries),
         ("gradient of keys", keys),
         ("gradient of values", values),
@@ -188,9 +192,13 @@ fn additive_attention<E: Real>(
 fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
     let [context, lse] = inputs.case.output_lens();
-    let (mut context, mut lse) = (outputs::<E>(context), outputs::<f64>(lse));
+    let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
     let attention = inputs.dot_product();
     attention.forward(level, &mut context, &mut lse);
+    let sums = lse
+        .iter()
+        .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
+    let sums = sums.collect();
     let bias_len = inputs
         .case
         .bias
@@ -213,7 +221,7 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     attention.backward(level, &outputs, gradients);
     vec![
         ("context", context),
-        ("log-sum-exp", narrow(&lse)),
+        ("log-sum-exp", sums),
         ("gradient of queries", queries),
         ("gradient of keys", keys),
         ("gradient of values", values),

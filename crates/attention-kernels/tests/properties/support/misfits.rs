@@ -8,7 +8,7 @@ use attention_kernels::{
 };
 
 use super::case::{Case, Kind};
-use super::kernels::{Inputs, outputs};
+use super::kernels::{Inputs, outputs, terms};
 use super::tensor::Storage;
 
 /// Runs what the case was made for, each time with one thing of another size.
@@ -45,7 +45,7 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
     ];
     for mask in masks {
         let [context, lse] = case.output_lens();
-        let (mut context, mut lse) = (outputs(context), outputs(lse));
+        let (mut context, mut lse) = (outputs(context), terms(lse));
         let mut scores = outputs(case.sizes.pairs());
         assert_refused("a mask of another shape", case, || match case.kind {
             Kind::AdditiveScore => AdditiveScoreInputs {
@@ -183,7 +183,7 @@ fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
     let lens = case.output_lens();
     let refused = |what, attention: AdditiveAttentionInputs<E>, [context, lse]: [usize; 2]| {
         assert_refused(what, case, || {
-            attention.forward(level, &mut outputs(context), &mut outputs(lse))
+            attention.forward(level, &mut outputs(context), &mut terms(lse))
         });
     };
     refused("a longer context", attention, [lens[0] + 1, lens[1]]);
@@ -216,7 +216,7 @@ fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
     let attention = inputs.dot_product();
     let lens = case.output_lens();
     let refused = |what, attention: DotProductAttentionInputs<E>, [context, lse]: [usize; 2]| {
-        let (mut context, mut lse) = (outputs(context), outputs(lse));
+        let (mut context, mut lse) = (outputs(context), terms(lse));
         assert_refused(what, case, || {
             attention.forward(level, &mut context, &mut lse)
         });

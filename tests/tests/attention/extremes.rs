@@ -1,0 +1,194 @@
+//! Scores and logits at the ends of the range of their type: what they have in common must not count, nor take the rest
+//! with it.
+
+use attention_core::{
+    AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, Normalizer, ScoringFunction,
+    cross_entropy, masked_softmax,
+};
+use attention_tests::{Array, Path, Problem, Sizes, assert_close, assert_same, device, parameters};
+use attention_tests::{MaskSpec, assert_zero};
+use burn::tensor::{DType, Device, Tensor};
+
+/// The largest number of a type, whose products and sums of two are infinite.
+fn largest(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => f64::MAX,
+        _ => f64::from(f32::MAX),
+    }
+}
+
+/// Runs a test in every type.
+fn in_each_type(test: impl Fn(&Device, DType)) -> impl Fn(&Device) {
+    move |device| {
+        for dtype in device::dtypes(device) {
+            test(device, dtype);
+        }
+    }
+}
+
+/// Equal numbers from one end of the range to the other.
+fn ends(dtype: DType) -> [f64; 5] {
+    let largest = largest(dtype);
+    [-largest, -0.9 * largest, 1e30, 0.9 * largest, largest]
+}
+
+#[test]
+fn the_loss_of_equal_logits_is_the_logarithm_of_their_number() {
+    device::each_training(in_each_type(|device, dtype| {
+        let vector = |elements: &[f64]| {
+            let array = Array::full(&[elements.len()], 0.0);
+            let data = elements.to_vec();
+            Array { data, ..array }.tensor::<1>(device, dtype)
+        };
+        let loss = |logits: [f64; 3], target: f64| {
+            let zeros = Tensor::<2>::zeros([1, 1], (device, dtype));
+            let weight = Tensor::<2>::zeros([1, 3], (device, dtype));
+            let bias = vector(&logits).require_grad();
+            let target = Array::full(&[1], target).int(device);
+            let (loss, _) =
+                cross_entropy(zeros, weight, Some(bias.clone()), target, vector(&[1.0]));
+            let gradient = bias.grad(&loss.clone().backward()).unwrap();
+            (Array::read(loss).data[0], Array::read(gradient).data)
+        };
+        for logit in ends(dtype) {
+            let (loss, gradient) = loss([logit; 3], 1.0);
+            let rounding = 8.0 * device::epsilon(dtype);
+            assert!((loss - 3_f64.ln()).abs() < rounding, "{logit:e}: {loss}");
+            for (gradient, expected) in gradient.iter().zip([1.0, -2.0, 1.0]) {
+                assert!((3.0 * gradient - expected).abs() < rounding, "{logit:e}");
+            }
+        }
+        let most = 0.5 * largest(dtype);
+        let expected = [(0.0, [0.0, 0.0, 0.0]), (most, [1.0, -1.0, 0.0])];
+        for (target, (expected, of_logits)) in expected.into_iter().enumerate() {
+            let (loss, gradient) = loss([most, 0.0, -most], target as f64);
+            assert_eq!((loss, &gradient[..]), (expected, &of_logits[..]));
+        }
+    }));
+}
+
+#[test]
+fn weights_of_equal_scores_are_equal() {
+    device::each(in_each_type(|device, dtype| {
+        let drop = Array {
+            shape: vec![1, 4],
+            data: vec![1.0, 0.0, 0.0, 0.0],
+        };
+        let mask = Mask::padding(drop.bool(device));
+        for score in ends(dtype) {
+            let scores = || Array::full(&[1, 1, 1, 4], score).tensor::<4>(device, dtype);
+            let check = |what: &str, weights: Tensor<4>, expected: [f64; 4]| {
+                let what = format!("{what} of {score:e}");
+                let expected = Array {
+                    shape: vec![1, 1, 1, 4],
+                    data: expected.to_vec(),
+                };
+                let rounding = 4.0 * device::epsilon(dtype);
+                assert_close(&what, &Array::read(weights), &expected, rounding);
+            };
+            let third = [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0];
+            check("softmax", masked_softmax(scores(), &mask), third);
+            let weights = |normalizer: Normalizer| normalizer.weights(scores(), &mask);
+            check("sparsemax", weights(Normalizer::Sparsemax), third);
+            check(
+                "hardmax",
+                weights(Normalizer::Hardmax),
+                [0.0, 1.0, 0.0, 0.0],
+            );
+            let whole = if score > 0.0 { 1.0 } else { 0.0 };
+            check(
+                "sigmoid",
+                weights(Normalizer::Sigmoid),
+                [0.0, whole, whole, whole],
+            );
+            if score > 0.0 {
+                check("sum-normalized", weights(Normalizer::SumNormalized), third);
+            }
+        }
+    }));
+}
+
+/// Contexts and gradients of queries whose keys are all alike: each has the same weight, in the backward pass too.
+fn keys_alike<S: ScoringFunction>(what: &str, score: S, of: [f64; 2], on: (&Device, DType)) {
+    let attention = Attention::new(score, 0.0);
+    // One query is a step of a decoder; the others are more than such a step has.
+    for queries in [1, 23] {
+        let sizes = Sizes {
+            batch: 2,
+            heads: 1,
+            queries,
+            keys: 5,
+            query_size: 1,
+            key_size: 1,
+            hiddens: 0,
+            value_size: 3,
+        };
+        let mut problem = Problem::drawn(sizes, 1, MaskSpec::lens(&[5, 3]));
+        for (name, value) in ["queries", "keys"].into_iter().zip(of) {
+            let shape = problem.inputs[name].shape.clone();
+            problem.set(name, Array::full(&shape, value));
+        }
+        for path in Path::ALL {
+            let what = format!("{what}: {queries} queries, {path:?}");
+            let results = problem.run_with(&attention, on.0, on.1, path);
+            let attended = |at: &[usize]| if at[0] == 0 { 5.0 } else { 3.0 };
+            let received = problem.grad_context.as_ref().unwrap().with_heads();
+            let of_values = Array::from_fn(&[2, 1, 5, 3], |at| {
+                let sum: f64 = (0..queries)
+                    .map(|query| received.at(&[at[0], 0, query, at[3]]))
+                    .sum();
+                if (at[2] as f64) < attended(at) {
+                    sum / attended(at)
+                } else {
+                    0.0
+                }
+            });
+            let rounding = 32.0 * device::epsilon(on.1);
+            let gradient = results["grad values"].with_heads();
+            assert_close(&what, &gradient, &of_values, rounding);
+        }
+    }
+}
+
+#[test]
+fn gradients_know_the_weights_of_very_large_scores() {
+    device::each_training(in_each_type(|device, dtype| {
+        let on = (device, dtype);
+        // The kernel of additive attention doubles its weights.
+        let most = 0.49 * largest(dtype);
+        let dot = || DotProductScoreConfig::new().with_scale(Some(1.0)).init();
+        for key in [most, -most, 1e20, 1e-3] {
+            keys_alike("dot product", dot(), [1.0, key], on);
+            // Hidden units are 1 to rounding.
+            let score = AdditiveScoreConfig::new(1, 1, 1).init(device);
+            let score = parameters::changed(score, |path, parameter| {
+                let value = if path == "value.weight" { key } else { 20.0 };
+                Array::full(&parameter.shape, value)
+            });
+            let score = parameters::cast(score, dtype);
+            keys_alike("additive", score, [1.0, 1.0], on);
+        }
+    }));
+}
+
+/// A score below all others of its query by more than the type can hold has weight 0, and no gradient is lost by it.
+#[test]
+fn scores_of_both_ends_have_the_weights_0_and_1() {
+    device::each_training(in_each_type(|device, dtype| {
+        let most = largest(dtype);
+        let scores = Array {
+            shape: vec![1, 1, 1, 3],
+            data: vec![-most, most, 0.0],
+        };
+        let scores = scores.tensor::<4>(device, dtype).require_grad();
+        let weights = masked_softmax(scores.clone(), &Mask::none());
+        let expected = Array {
+            shape: vec![1, 1, 1, 3],
+            data: vec![0.0, 1.0, 0.0],
+        };
+        assert_same("weights", &Array::read(weights.clone()), &expected);
+        let received = Array::draw(1, &[1, 1, 1, 3]).tensor::<4>(device, dtype);
+        let gradient = scores.grad(&(weights * received).sum().backward()).unwrap();
+        assert_zero("gradient", &Array::read(gradient));
+    }));
+}

@@ -1,0 +1,143 @@
+//! Positions on a device whose float type is bf16: neighbours stay apart, however far out. In a program of its own,
+//! since a device's float type can be set but once, before its first tensor.
+#![cfg(feature = "flex")]
+#![allow(clippy::unwrap_used)]
+
+use attention_core::{
+    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Rotary, ScoringFunction,
+};
+use attention_tests::{Array, assert_close};
+use burn::nn::RotaryEncodingConfig;
+use burn::tensor::{DType, Device, FloatDType, Tensor};
+use std::sync::OnceLock;
+
+fn device() -> Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    let new = || {
+        let mut device = Device::flex();
+        device.configure(FloatDType::BF16).unwrap();
+        assert_eq!(Tensor::<1>::zeros([1], &device).dtype(), DType::BF16);
+        device
+    };
+    DEVICE.get_or_init(new).clone()
+}
+
+const POSITIONS: usize = 4_200;
+const SIZE: usize = 16;
+
+/// Rows of length 1, turned, from the first position on.
+fn turned(dtype: DType) -> Array {
+    let device = device();
+    let encoding = RotaryEncodingConfig::new(POSITIONS, SIZE);
+    let rotary = Rotary::new(DotProductScoreConfig::new().init(), &encoding, &device);
+    let length = 1.0 / (SIZE as f64).sqrt();
+    let rows = Array::full(&[1, 1, POSITIONS, SIZE], length).tensor::<4>(&device, dtype);
+    let turned = rotary.project_keys(rows, 0..POSITIONS as i64);
+    assert_eq!(turned.dtype(), dtype);
+    Array::read(turned)
+}
+
+/// What [`turned`] is, in f64.
+fn expected() -> Array {
+    let length = 1.0 / (SIZE as f64).sqrt();
+    Array::from_fn(&[1, 1, POSITIONS, SIZE], |at| {
+        let frequency = 10_000_f64.powf(-((at[3] / 2 * 2) as f64) / SIZE as f64);
+        let (sin, cos) = (at[2] as f64 * frequency).sin_cos();
+        length * if at[3] % 2 == 0 { cos - sin } else { cos + sin }
+    })
+}
+
+#[test]
+fn rows_are_turned_by_f32_angles_whatever_their_type() {
+    for (dtype, rounding) in [
+        (DType::F32, 2e-7),
+        (DType::F16, 2f64.powi(-11)),
+        (DType::BF16, 2f64.powi(-8)),
+    ] {
+        let turned = turned(dtype);
+        assert_close(&format!("{dtype:?}"), &turned, &expected(), rounding);
+        // Where all of them, or all but the last bits, were the same.
+        for position in [256, 511, 2_048, 4_096, 4_098] {
+            let row = |at: usize| &turned.data[at * SIZE..(at + 1) * SIZE];
+            assert_ne!(row(position), row(position + 1), "{dtype:?} {position}");
+            let squared: f64 = row(position).iter().map(|x| x * x).sum();
+            assert!(
+                (squared - 1.0).abs() < 8.0 * rounding,
+                "{dtype:?}: {squared}"
+            );
+        }
+    }
+}
+
+#[test]
+fn contexts_with_turned_rows_are_those_of_f32() {
+    let device = device();
+    let encoding = RotaryEncodingConfig::new(POSITIONS, SIZE);
+    let score = Rotary::new(DotProductScoreConfig::new().init(), &encoding, &device);
+    let attention = Attention::new(score, 0.0);
+    let contexts = |dtype| {
+        let rows = |seed, len| {
+            let rows = Array::draw(seed, &[1, 1, len, SIZE]);
+            rows.tensor::<4>(&device, DType::BF16).cast(dtype)
+        };
+        let (q, k, v) = (rows(1, 3), rows(2, 300), rows(3, 300));
+        let mask = Mask::causal();
+        let output = attention.forward_with_weights(q.clone(), k.clone(), v.clone(), &mask);
+        [attention.forward(q, k, v, &mask), output.context].map(Array::read)
+    };
+    for (half, wide) in contexts(DType::BF16).iter().zip(&contexts(DType::F32)) {
+        assert_close("context", half, wide, 2f64.powi(-6));
+    }
+}
+
+/// The score that is stored where weights are asked for: no two neighbouring keys are as far from a query.
+#[test]
+fn neighbouring_keys_have_biases_of_their_own() {
+    let device = device();
+    let keys = 6_000;
+    for is_bidirectional in [false, true] {
+        let alibi = AlibiConfig::new(8)
+            .with_bidirectional(is_bidirectional)
+            .init();
+        let score = Biased::new(DotProductScoreConfig::new().init(), alibi);
+        let rows = |len| Tensor::<4>::zeros([1, 8, len, 2], &device);
+        for queries in [1, 2] {
+            let scores = score.score(rows(queries), rows(keys), &Mask::none());
+            let scores = Array::read(scores);
+            let equal = scores.data.windows(2).filter(|pair| pair[0] == pair[1]);
+            assert_eq!(equal.count(), 0, "{is_bidirectional} {queries}");
+        }
+    }
+}
+
+/// With weights and without, for one query and for several.
+#[test]
+fn contexts_under_a_bias_are_those_of_f32() {
+    let device = device();
+    for is_bidirectional in [false, true] {
+        let alibi = AlibiConfig::new(8)
+            .with_bidirectional(is_bidirectional)
+            .init();
+        let score = Biased::new(DotProductScoreConfig::new().init(), alibi);
+        let attention = Attention::new(score, 0.0);
+        for queries in [1, 2] {
+            // Values of which the nearer half of the keys have one sign and the farther the other.
+            let values = Array::from_fn(&[1, 8, 600, 1], |at| if at[2] < 580 { -1.0 } else { 1.0 });
+            let contexts = |dtype| {
+                let rows = |len| Tensor::<4>::zeros([1, 8, len, 2], (&device, dtype));
+                let values = || values.tensor::<4>(&device, dtype);
+                let mask = Mask::causal();
+                let output =
+                    attention.forward_with_weights(rows(queries), rows(600), values(), &mask);
+                [
+                    attention.forward(rows(queries), rows(600), values(), &mask),
+                    output.context,
+                ]
+                .map(Array::read)
+            };
+            for (half, wide) in contexts(DType::BF16).iter().zip(&contexts(DType::F32)) {
+                assert_close("context", half, wide, 2f64.powi(-7));
+            }
+        }
+    }
+}
