@@ -31,6 +31,9 @@ pub use concatenation::Concatenation;
 pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
-pub use reference::{Case, RecurrentCase, recurrent_reference, reference, reference_path};
+pub use reference::{
+    Case, LeftOut, OnnxCase, OnnxReference, RecurrentCase, onnx_reference, recurrent_reference,
+    reference, reference_path,
+};
 pub use run::{Check, Path};
 pub use steps::{Steps, StepsCheck};

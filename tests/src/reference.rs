@@ -44,6 +44,39 @@ pub struct RecurrentCase {
     pub gradients: BTreeMap<String, Array>,
 }
 
+/// What `onnx_gru.json` or `onnx_lstm.json` holds.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OnnxReference {
+    /// The cases of ONNX's own suite, by its names (`test_..`), and those made for these tests.
+    pub cases: Vec<OnnxCase>,
+    /// Those of the suite that the layers do not compute.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// One case of an operator of ONNX, with the names, orders and axes of ONNX.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OnnxCase {
+    /// The name of the case.
+    pub name: String,
+    /// `forward`, `reverse` or `bidirectional`.
+    pub direction: String,
+    /// 0 with steps before examples, 1 with examples first.
+    pub layout: usize,
+    /// Input, parameters, initial states and lengths.
+    pub inputs: BTreeMap<String, Array>,
+    /// Outputs after each step and the last states, as far as the case has them.
+    pub outputs: BTreeMap<String, Array>,
+}
+
+/// A case of ONNX's suite that is not run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct LeftOut {
+    /// The name of the case.
+    pub name: String,
+    /// The reason.
+    pub reason: String,
+}
+
 /// The cases of `tests/reference/<name>.json`, all finite.
 ///
 /// # Panics
@@ -77,18 +110,30 @@ pub fn recurrent_reference(name: &str) -> Vec<RecurrentCase> {
     cases(name)
 }
 
+/// The contents of `tests/reference/onnx_gru.json` or `onnx_lstm.json`.
+///
+/// # Panics
+/// If the file is missing or malformed.
+pub fn onnx_reference(name: &str) -> OnnxReference {
+    read(name)
+}
+
 fn cases<C: DeserializeOwned>(name: &str) -> Vec<C> {
     #[derive(Deserialize)]
     struct File<C> {
         cases: Vec<C>,
     }
+    let file: File<C> = read(name);
+    assert!(!file.cases.is_empty(), "{name}: no cases");
+    file.cases
+}
+
+fn read<F: DeserializeOwned>(name: &str) -> F {
     let path = reference_path(&format!("{name}.json"));
     let text = std::fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
-    let file: File<C> = serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()));
-    assert!(!file.cases.is_empty(), "{name}: no cases");
-    file.cases
+    serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("cannot parse {}: {error}", path.display()))
 }
 
 /// The path of a file in `tests/reference`.

@@ -9,7 +9,12 @@ pub(crate) fn sigmoid<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
         return tensor;
     }
     match tensor.dtype() {
-        DType::F64 => (tensor * 0.5).tanh() * 0.5 + 0.5,
+        DType::F64 => {
+            // There `exp(-x)` is infinite. The fill cuts its gradient off, which were 0 times infinity.
+            let overflows = tensor.clone().lower_elem(-709.0);
+            let negative = tensor.mask_fill(overflows, f64::NEG_INFINITY).neg();
+            (negative.exp() + 1.0).recip()
+        }
         _ => activation::sigmoid(tensor),
     }
 }

@@ -157,3 +157,31 @@ fn a_normalizer_stays_with_its_module_and_out_of_records() {
         assert_eq!(loaded.normalizer, Normalizer::Sparsemax);
     });
 }
+
+/// In f64 down to the smallest weights; 0 beyond, with a gradient of 0.
+#[test]
+fn low_scores_have_precise_sigmoids() {
+    device::each_training(|device| {
+        if !device::computes(device, DType::F64) {
+            return;
+        }
+        let scores = [-40.0, -300.0, -750.0, f64::NEG_INFINITY];
+        let array = Array {
+            shape: vec![1, 1, 1, scores.len()],
+            data: scores.to_vec(),
+        };
+        let input = array.tensor::<4>(device, DType::F64).require_grad();
+        let weights = Normalizer::Sigmoid.weights(input.clone(), &MaskSpec::None.mask(device));
+        let gradient = input.grad(&weights.clone().sum().backward()).unwrap();
+        // There a sigmoid is `e^x`, and so is its slope.
+        for got in [weights, gradient] {
+            for (got, score) in Array::read(got).data.into_iter().zip(scores) {
+                let exact = score.exp();
+                assert!(
+                    (got - exact).abs() <= 1e-13 * exact,
+                    "{got} instead of {exact}"
+                );
+            }
+        }
+    });
+}

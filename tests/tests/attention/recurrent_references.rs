@@ -1,17 +1,13 @@
-//! Recurrent layers with the parameters of PyTorch's and Burn's modules have the results of those.
+//! Recurrent layers with the parameters of PyTorch's modules have the results of those.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use attention_core::import::load_recurrent;
-use attention_core::recurrent::{
-    CellKind, Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
-};
+use attention_core::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
 use attention_tests::{
     Array, RecurrentCase, assert_close, device, parameters, recurrent_reference, reference_path,
 };
-use burn::nn::gru::{BiGruConfig, GruConfig};
-use burn::nn::{BiLstmConfig, LstmConfig};
 use burn::tensor::{DType, Device, Tensor};
 
 const CELLS: [CellKind; 2] = [CellKind::Gru, CellKind::Lstm];
@@ -232,80 +228,4 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
         &["weight_ih_l0", "[21, 6]", "[21, 5]"],
     );
     says(config(), "lstm.safetensors", &["[21, 5]", "[28, 5]"]);
-}
-
-/// Outputs of Burn's module and of ours with its parameters.
-fn check_burns(what: &str, theirs: Tensor<3>, ours: impl Into<Recurrent>, input: &Tensor<3>) {
-    let (outputs, _) = ours.into().forward(input.clone(), None, &Steps::all());
-    assert_close(what, &Array::read(outputs), &Array::read(theirs), 2e-6);
-}
-
-#[test]
-fn parameters_of_burns_modules_compute_what_those_do() {
-    device::each(|device| {
-        let input = Array::draw(1, &[2, 4, 5]).f32::<3>(device);
-        for bias in [true, false] {
-            let gru = GruConfig::new(5, 7, bias).init(device);
-            let expected = gru.forward(input.clone(), None);
-            let ours = RecurrentLayer::try_from(&gru).unwrap();
-            check_burns("Gru", expected, ours, &input);
-
-            let gru = BiGruConfig::new(5, 7, bias).init(device);
-            let (expected, _) = gru.forward(input.clone(), None);
-            check_burns(
-                "BiGru",
-                expected,
-                Recurrent::try_from(&gru).unwrap(),
-                &input,
-            );
-
-            let lstm = LstmConfig::new(5, 7, bias).init(device);
-            let (expected, _) = lstm.forward(input.clone(), None);
-            let ours = RecurrentLayer::try_from(&lstm).unwrap();
-            check_burns("Lstm", expected, ours, &input);
-
-            let lstm = BiLstmConfig::new(5, 7, bias).init(device);
-            let (expected, _) = lstm.forward(input.clone(), None);
-            check_burns(
-                "BiLstm",
-                expected,
-                Recurrent::try_from(&lstm).unwrap(),
-                &input,
-            );
-        }
-    });
-}
-
-#[test]
-fn modules_of_burn_that_compute_something_else_are_refused() {
-    let device = &device::plain()[0];
-    let gru = |config: GruConfig| RecurrentLayer::try_from(&config.init(device)).unwrap_err();
-    let lstm = |config: LstmConfig| RecurrentLayer::try_from(&config.init(device)).unwrap_err();
-    let gru_config = || GruConfig::new(2, 3, true);
-    let lstm_config = || LstmConfig::new(2, 3, true);
-    for (error, expected) in [
-        (
-            gru(gru_config().with_reset_after(false)),
-            "Gru expected `reset_after`",
-        ),
-        (
-            gru(gru_config().with_clip(Some(1.0))),
-            "Gru expected no `clip`",
-        ),
-        (
-            lstm(lstm_config().with_reverse(true)),
-            "Lstm expected not to be reversed",
-        ),
-        (
-            lstm(lstm_config().with_input_forget(true)),
-            "a forget gate of its own",
-        ),
-        (
-            lstm(lstm_config().with_clip(Some(1.0))),
-            "Lstm expected no `clip`",
-        ),
-    ] {
-        let error = error.to_string();
-        assert!(error.contains(expected), "{error}");
-    }
 }

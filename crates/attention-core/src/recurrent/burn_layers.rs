@@ -1,6 +1,6 @@
 //! The parameters of Burn's recurrent layers.
 
-use burn::module::Param;
+use burn::module::{Param, ParamId};
 use burn::nn::activation::Activation;
 use burn::nn::gru::{BiGru, Gru};
 use burn::nn::{BiLstm, GateController, Linear, Lstm};
@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::stack::no_dropout;
 use super::{CellKind, Recurrent, RecurrentLayer};
+use crate::linear::whole;
 
 /// A layer of Burn that computes what no [`RecurrentLayer`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -118,14 +119,14 @@ fn of_gates(
 ) -> Result<RecurrentLayer, UnsupportedLayer> {
     let side_by_side = |layer: fn(&GateController) -> &Linear| {
         let layers = || gates.iter().map(|gate| layer(gate));
-        let weights: Vec<Tensor<2>> = layers().map(|layer| layer.weight.val().detach()).collect();
-        let biases = layers().filter_map(|layer| layer.bias.as_ref());
-        let biases: Vec<Tensor<1>> = biases.map(|bias| bias.val().detach()).collect();
+        let weights: Vec<_> = layers().map(|layer| &layer.weight).collect();
+        let biases: Vec<_> = layers().filter_map(|layer| layer.bias.as_ref()).collect();
         let is_uniform = biases.is_empty() || biases.len() == weights.len();
         check(name, &[(is_uniform, "a bias in all gates or in none")])?;
+        let bias = (!biases.is_empty()).then(|| joined(name, &biases, 0));
         Ok(Linear {
-            weight: Param::from_tensor(Tensor::cat(weights, 1)),
-            bias: (!biases.is_empty()).then(|| Param::from_tensor(Tensor::cat(biases, 0))),
+            weight: joined(name, &weights, 1)?,
+            bias: bias.transpose()?,
         })
     };
     Ok(RecurrentLayer {
@@ -133,4 +134,28 @@ fn of_gates(
         hidden: side_by_side(|gate| &gate.hidden_transform)?,
         kind,
     })
+}
+
+/// The parameters of the gates as one, which requires gradients if they do.
+fn joined<const D: usize>(
+    name: &'static str,
+    parameters: &[&Param<Tensor<D>>],
+    axis: usize,
+) -> Result<Param<Tensor<D>>, UnsupportedLayer> {
+    let first = parameters[0];
+    let requires_grad = first.is_require_grad();
+    let mut all = parameters.iter();
+    let is_uniform = all.all(|parameter| parameter.is_require_grad() == requires_grad);
+    let expected = "all gates or none to require gradients of a parameter";
+    check(name, &[(is_uniform, expected)])?;
+    let values = parameters.iter().map(|parameter| whole(parameter.val()));
+    // Cut off after the concatenation: of a tensor that requires gradients, Burn's `detach` (0.22.1) is one that does,
+    // and what is made of it no leaf.
+    let value = Tensor::cat(values.collect(), axis).detach();
+    // The mapper alone knows on any device whether the parameter is to be trained; how Burn's is loaded and saved is no
+    // matter of ours.
+    let (_, _, mapper) = Param::clone(first).consume();
+    let value = value.set_require_grad(requires_grad);
+    let joined = Param::from_mapped_value(ParamId::new(), value, mapper);
+    Ok(joined.load_mapper(|value| value).save_mapper(|value| value))
 }

@@ -3,12 +3,46 @@
 use crate::Real;
 use crate::simd::{MAX_LANES, Simd};
 
+/// A sigmoid, `1 / (1 + e^-x)`, as its distance to the nearer of its ends.
+///
+/// Near 1 an element has few bits for what it lacks of 1, which is what a state that is kept changes by in each of many
+/// steps. The distance, from `e^-|x|`, is relatively as exact there as at 0.
+pub(super) struct Sigmoid<V, M> {
+    is_near_one: M,
+    distance: V,
+}
+
+impl<V: Copy, M: Copy> Sigmoid<V, M> {
+    #[inline(always)]
+    pub(super) fn of<E: Real, S: Simd<E, V = V, M = M>>(simd: S, x: V) -> Self {
+        let power = simd.exp(simd.min(x, simd.sub(simd.zero(), x)));
+        let larger = simd.reciprocal(simd.add(power, simd.splat(E::ONE)));
+        Self {
+            is_near_one: simd.less(simd.zero(), x),
+            distance: simd.mul(power, larger),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn value<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
+        let below_one = simd.sub(simd.splat(E::ONE), self.distance);
+        simd.select(self.is_near_one, below_one, self.distance)
+    }
+
+    /// `y one + (1 - y) zero` where the sigmoid is `y`: from the nearer of both, so that what a gate keeps whole stays
+    /// what it is.
+    #[inline(always)]
+    pub(super) fn between<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S, zero: V, one: V) -> V {
+        let near = simd.select(self.is_near_one, one, zero);
+        let far = simd.select(self.is_near_one, zero, one);
+        simd.mul_add(self.distance, simd.sub(far, near), near)
+    }
+}
+
 /// `1 / (1 + e^-x)`
 #[inline(always)]
 pub(super) fn sigmoid<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
-    // Far enough for the result to be 0 beside anything that it is added to, and not so far that it is not normal.
-    let negative = simd.min(simd.splat(E::from_f64(80.0)), simd.sub(simd.zero(), x));
-    simd.reciprocal(simd.add(simd.exp(negative), simd.splat(E::ONE)))
+    Sigmoid::of(simd, x).value(simd)
 }
 
 /// `tanh(x) = x + x^3 (C[0] + C[1] x^2 + ...)` for `|x| < 0.625`, a minimax fit as in Cephes' `tanhf`.

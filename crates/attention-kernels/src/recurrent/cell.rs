@@ -1,6 +1,6 @@
 //! What differs between recurrent layers: a step, for a vector of hidden units.
 
-use super::activation::{sigmoid, tanh};
+use super::activation::{Sigmoid, sigmoid, tanh};
 use crate::Real;
 use crate::simd::Simd;
 
@@ -56,10 +56,10 @@ impl Cell<3, 1> for Gru {
         [state]: [S::V; 1],
     ) -> ([S::V; 1], [S::V; VALUES]) {
         let reset = sigmoid(simd, simd.add(inputs[0], hidden[0]));
-        let update = sigmoid(simd, simd.add(inputs[1], hidden[1]));
+        let update = Sigmoid::of(simd, simd.add(inputs[1], hidden[1]));
         let new = tanh(simd, simd.mul_add(reset, hidden[2], inputs[2]));
-        let next = simd.mul_add(update, simd.sub(state, new), new);
-        ([next], [reset, update, new, hidden[2]])
+        let next = update.between(simd, new, state);
+        ([next], [reset, update.value(simd), new, hidden[2]])
     }
 
     #[inline(always)]
@@ -69,15 +69,15 @@ impl Cell<3, 1> for Gru {
         [[before], _]: [[S::V; 1]; 2],
         [gradient]: [S::V; 1],
     ) -> StepGradients<S::V, 3, 1> {
-        let from_before = simd.mul(gradient, update);
-        let d_new = simd.mul(simd.sub(gradient, from_before), tanh_slope(simd, new));
+        let from_new = simd.mul(gradient, simd.sub(simd.splat(E::ONE), update));
+        let d_new = simd.mul(from_new, tanh_slope(simd, new));
         let d_update = simd.mul(gradient, simd.sub(before, new));
         let d_update = simd.mul(d_update, sigmoid_slope(simd, update));
         let d_reset = simd.mul(simd.mul(d_new, hidden), sigmoid_slope(simd, reset));
         StepGradients {
             inputs: [d_reset, d_update, d_new],
             hidden: [d_reset, d_update, simd.mul(d_new, reset)],
-            state: [from_before],
+            state: [simd.mul(gradient, update)],
         }
     }
 }
@@ -135,8 +135,9 @@ fn tanh_slope<E: Real, S: Simd<E>>(simd: S, y: S::V) -> S::V {
     simd.neg_mul_add(y, y, simd.splat(E::ONE))
 }
 
-/// `y (1 - y)`, the slope of the sigmoid where it is `y`.
+/// `y (1 - y)`, the slope of the sigmoid where it is `y`. Near 1 the difference is exact, which `y - y^2` is only where
+/// an instruction set fuses it.
 #[inline(always)]
 fn sigmoid_slope<E: Real, S: Simd<E>>(simd: S, y: S::V) -> S::V {
-    simd.neg_mul_add(y, y, y)
+    simd.mul(y, simd.sub(simd.splat(E::ONE), y))
 }

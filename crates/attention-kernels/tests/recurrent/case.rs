@@ -40,8 +40,10 @@ pub(crate) struct Case {
     pub is_reversed: bool,
     /// Whether examples have lengths of their own.
     pub has_lens: bool,
-    /// What the elements of the gates are multiplied with.
-    pub spread: f64,
+    /// The standard deviation of the input's share of the gates, and its mean.
+    pub gates: [f64; 2],
+    /// The same of the states before the first step.
+    pub initial: [f64; 2],
 }
 
 impl Case {
@@ -52,7 +54,8 @@ impl Case {
         hidden_size: 5,
         is_reversed: false,
         has_lens: true,
-        spread: 1.0,
+        gates: [1.0, 0.0],
+        initial: [0.7, 0.0],
     };
 
     /// Both kinds in both directions, with lengths and without.
@@ -94,20 +97,20 @@ impl Case {
             hidden_size: size,
             ..
         } = *self;
-        let mut normal = |len: usize, factor: f64| -> Vec<E> {
+        let mut normal = |len: usize, [deviation, mean]: [f64; 2]| -> Vec<E> {
             let element = |random: &mut Random| {
                 let element: E = random.normal();
-                E::from_f64(f64::from((element.to_f64() * factor) as f32))
+                E::from_f64(f64::from((element.to_f64() * deviation + mean) as f32))
             };
             (0..len).map(|_| element(&mut random)).collect()
         };
         let of_unit = 1.0 / (size.max(1) as f64).sqrt();
         Inputs {
-            gates: normal(batch * steps * kind.gates() * size, self.spread),
-            hidden_weight: normal(size * kind.gates() * size, of_unit),
-            hidden_bias: normal(kind.gates() * size, 0.5),
-            initial: normal(kind.states() * batch * size, 0.7),
-            gradient: normal(kind.states() * batch * steps * size, 1.0),
+            gates: normal(batch * steps * kind.gates() * size, self.gates),
+            hidden_weight: normal(size * kind.gates() * size, [of_unit, 0.0]),
+            hidden_bias: normal(kind.gates() * size, [0.5, 0.0]),
+            initial: normal(kind.states() * batch * size, self.initial),
+            gradient: normal(kind.states() * batch * steps * size, [1.0, 0.0]),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod absent;
 mod case;
 mod differences;
+mod gates;
 mod oracle;
 mod padding;
 mod precision;

@@ -29,7 +29,7 @@ fn is_the_formula_on_every_level() {
 fn gates_may_be_small_or_saturated() {
     for spread in [1e-4, 0.1, 5.0, 40.0, 1e4] {
         for case in (Case {
-            spread,
+            gates: [spread, 0.0],
             ..Case::SMALL
         })
         .variants()
@@ -56,5 +56,40 @@ fn errors_do_not_grow_over_many_steps() {
     for case in long.variants() {
         let inputs = case.inputs::<f32>(4);
         assert_precise(&case, &kernels(Level::current(), &case, &inputs), &inputs);
+    }
+}
+
+/// States far from 0 that open gates carry through many steps: what a gate near 1 is off by is off in all of them.
+#[test]
+fn gates_near_their_ends_carry_states_through_many_steps() {
+    if cfg!(miri) {
+        return;
+    }
+    let long = Case {
+        batch: 2,
+        steps: 60,
+        hidden_size: 64,
+        ..Case::SMALL
+    };
+    for (gates, initial) in [
+        ([4.0, 3.0], [4.0, 3.0]),
+        ([4.0, 3.0], [0.7, 0.0]),
+        ([1.0, 14.0], [4.0, 3.0]),
+        ([1.0, 14.0], [0.7, 0.0]),
+        ([1.0, -14.0], [4.0, 3.0]),
+        ([12.0, 0.0], [4.0, 3.0]),
+    ] {
+        for case in (Case {
+            gates,
+            initial,
+            ..long
+        })
+        .variants()
+        {
+            for level in Level::available() {
+                let inputs = case.inputs::<f32>(5);
+                assert_precise(&case, &kernels(level, &case, &inputs), &inputs);
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::Slice;
+use burn::tensor::{Scalar, Slice};
 
 use super::{CellKind, RecurrentInputs, Steps};
 use crate::ops::masked::upload;
@@ -78,8 +78,10 @@ fn cell_step<B: Backend>(
             let [reset, update] = [0, 1].map(|gate| B::sigmoid(sum(gate)));
             let from_hidden = B::float_mul(reset.clone(), hidden[2].clone());
             let new = B::float_tanh(B::float_add(inputs[2].clone(), from_hidden));
-            let difference = B::float_sub(state[0].clone(), new.clone());
-            let next = B::float_add(new.clone(), B::float_mul(update.clone(), difference));
+            // `z h - (z - 1) n`: in `n + z (h - n)` a state that is kept would be rounded beside n in every step.
+            let kept = B::float_mul(update.clone(), state[0].clone());
+            let less_one = B::float_sub_scalar(update.clone(), Scalar::from(1.0));
+            let next = B::float_sub(kept, B::float_mul(less_one, new.clone()));
             (vec![next], vec![reset, update, new, hidden[2].clone()])
         }
         CellKind::Lstm => {

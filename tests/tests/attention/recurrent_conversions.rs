@@ -1,0 +1,197 @@
+//! Recurrent layers with the parameters of Burn's modules have the results of those, and train as they do.
+
+use attention_core::recurrent::{Recurrent, RecurrentLayer, Steps};
+use attention_tests::{Array, Outcome, assert_close, device, parameters};
+use burn::module::Module;
+use burn::nn::gru::{BiGruConfig, GruConfig};
+use burn::nn::{BiLstmConfig, LstmConfig};
+use burn::tensor::{Device, Tensor};
+
+const SIZES: [usize; 2] = [5, 7];
+
+const GRU: &[&str] = &["reset_gate", "update_gate", "new_gate"];
+const LSTM: &[&str] = &["input_gate", "forget_gate", "cell_gate", "output_gate"];
+
+/// A module of Burn and the layers that were made of it.
+struct Converted {
+    name: &'static str,
+    gates: &'static [&'static str],
+    /// The outputs of Burn's module.
+    theirs: Tensor<3>,
+    ours: Recurrent,
+    /// The gradients of Burn's module.
+    gradients_of_theirs: Box<dyn Fn(&burn::tensor::Gradients) -> Outcome>,
+}
+
+/// All four, on a device.
+fn converted(input: &Tensor<3>, bias: bool, device: &Device) -> Vec<Converted> {
+    let [from, to] = SIZES;
+    let mut all = Vec::new();
+    macro_rules! add {
+        ($name:literal, $gates:ident, $config:ident, $module:ident => $outputs:expr, $ours:ty) => {{
+            let $module = $config::new(from, to, bias).init(device);
+            all.push(Converted {
+                name: $name,
+                gates: $gates,
+                theirs: $outputs,
+                ours: <$ours>::try_from(&$module).unwrap().into(),
+                gradients_of_theirs: Box::new(move |gradients| {
+                    parameters::gradients(&$module, Some(gradients))
+                }),
+            });
+        }};
+    }
+    let input = || input.clone();
+    add!("Gru", GRU, GruConfig, gru => gru.forward(input(), None), RecurrentLayer);
+    add!("BiGru", GRU, BiGruConfig, gru => gru.forward(input(), None).0, Recurrent);
+    add!("Lstm", LSTM, LstmConfig, lstm => lstm.forward(input(), None).0, RecurrentLayer);
+    add!("BiLstm", LSTM, BiLstmConfig, lstm => lstm.forward(input(), None).0, Recurrent);
+    all
+}
+
+/// Arrays side by side, along the last axis.
+fn side_by_side(parts: &[&Array]) -> Array {
+    let mut shape = parts[0].shape.clone();
+    let width = shape.pop().unwrap();
+    shape.push(width * parts.len());
+    Array::from_fn(&shape, |at| {
+        let [outer @ .., column] = at else {
+            panic!("expected an axis");
+        };
+        parts[column / width].at(&[outer, &[column % width]].concat())
+    })
+}
+
+impl Converted {
+    /// A parameter of ours from theirs; `path` is one such as `reversed.0.hidden.weight`.
+    fn of_theirs(&self, path: &str, theirs: &Outcome) -> Array {
+        let [direction, _, of, kind] = path.split('.').collect::<Vec<_>>().try_into().unwrap();
+        let direction = match (self.name.starts_with("Bi"), direction) {
+            (false, _) => "",
+            (true, "layers") => "forward.",
+            (true, _) => "reverse.",
+        };
+        let gate = |gate| &theirs[&format!("{direction}{gate}.{of}_transform.{kind}")];
+        side_by_side(&self.gates.iter().map(gate).collect::<Vec<_>>())
+    }
+}
+
+#[test]
+fn they_compute_what_burns_modules_do() {
+    device::each_both_ways(|device| {
+        let input = Array::draw(1, &[2, 4, SIZES[0]]).f32::<3>(device);
+        for bias in [true, false] {
+            for Converted {
+                name, theirs, ours, ..
+            } in converted(&input, bias, device)
+            {
+                let (outputs, _) = ours.forward(input.clone(), None, &Steps::all());
+                assert_close(name, &Array::read(outputs), &Array::read(theirs), 2e-6);
+            }
+        }
+    });
+}
+
+#[test]
+fn gradients_reach_all_parameters_and_are_those_of_burns_modules() {
+    device::each_training(|device| {
+        let input = Array::draw(1, &[2, 4, SIZES[0]]).f32::<3>(device);
+        for bias in [true, false] {
+            for case in converted(&input, bias, device) {
+                let received = Array::draw(2, &case.theirs.dims()).f32::<3>(device);
+                let loss = (case.theirs.clone() * received.clone()).sum();
+                let theirs = (case.gradients_of_theirs)(&loss.backward());
+                let (outputs, _) = case.ours.forward(input.clone(), None, &Steps::all());
+                let gradients = (outputs * received).sum().backward();
+                let ours = parameters::gradients(&case.ours, Some(&gradients));
+                let per_layer = if bias { 4 } else { 2 };
+                let layers = case.ours.layers.len() + case.ours.reversed.len();
+                assert_eq!(ours.len(), per_layer * layers, "{}", case.name);
+                for (path, got) in ours {
+                    assert!(got.magnitude() > 0.0, "{}: {path}", case.name);
+                    let expected = case.of_theirs(&path, &theirs);
+                    assert_close(&format!("{}: {path}", case.name), &got, &expected, 1e-5);
+                }
+            }
+        }
+    });
+}
+
+/// Whether each parameter requires gradients.
+fn requires_grad(layer: &RecurrentLayer) -> Vec<bool> {
+    let linear = [&layer.input, &layer.hidden];
+    let weights = linear.map(|linear| linear.weight.is_require_grad());
+    let biases = linear
+        .into_iter()
+        .filter_map(|linear| linear.bias.as_ref())
+        .map(|bias| bias.is_require_grad());
+    weights.into_iter().chain(biases).collect()
+}
+
+/// Also what was converted where nothing trains.
+#[test]
+fn they_require_gradients_where_burns_modules_did() {
+    device::each(|plain| {
+        let training = plain.clone().autodiff();
+        for frozen in [false, true] {
+            let gru = |device: &Device| {
+                let gru = GruConfig::new(5, 7, true).init(device);
+                if frozen { gru.no_grad() } else { gru }
+            };
+            let convert = |device| RecurrentLayer::try_from(&gru(device)).unwrap();
+            assert_eq!(requires_grad(&convert(&training)), [!frozen; 4]);
+            assert_eq!(requires_grad(&convert(plain)), [false; 4]);
+            assert_eq!(requires_grad(&convert(plain).train()), [!frozen; 4]);
+        }
+    });
+}
+
+#[test]
+fn a_converted_layer_shares_no_parameter_with_its_source() {
+    let device = &device::plain()[0].clone().autodiff();
+    let gru = GruConfig::new(5, 7, true).init(device);
+    let [first, second] = [(); 2].map(|()| RecurrentLayer::try_from(&gru).unwrap());
+    let id = first.input.weight.id;
+    assert_ne!(id, second.input.weight.id);
+    assert_ne!(id, gru.reset_gate.input_transform.weight.id);
+}
+
+#[test]
+fn modules_that_compute_something_else_are_refused() {
+    let device = &device::plain()[0].clone().autodiff();
+    let gru = |config: GruConfig| RecurrentLayer::try_from(&config.init(device)).unwrap_err();
+    let lstm = |config: LstmConfig| RecurrentLayer::try_from(&config.init(device)).unwrap_err();
+    let gru_config = || GruConfig::new(2, 3, true);
+    let lstm_config = || LstmConfig::new(2, 3, true);
+    let mut half_frozen = gru_config().init(device);
+    half_frozen.update_gate = half_frozen.update_gate.no_grad();
+    for (error, expected) in [
+        (
+            gru(gru_config().with_reset_after(false)),
+            "Gru expected `reset_after`",
+        ),
+        (
+            gru(gru_config().with_clip(Some(1.0))),
+            "Gru expected no `clip`",
+        ),
+        (
+            RecurrentLayer::try_from(&half_frozen).unwrap_err(),
+            "Gru expected all gates or none to require gradients",
+        ),
+        (
+            lstm(lstm_config().with_reverse(true)),
+            "Lstm expected not to be reversed",
+        ),
+        (
+            lstm(lstm_config().with_input_forget(true)),
+            "a forget gate of its own",
+        ),
+        (
+            lstm(lstm_config().with_clip(Some(1.0))),
+            "Lstm expected no `clip`",
+        ),
+    ] {
+        let error = error.to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

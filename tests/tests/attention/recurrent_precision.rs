@@ -1,0 +1,159 @@
+//! The error of recurrent layers, beside that of the plain composition of Burn's operations in the same precision:
+//! at most twice as much, of a gradient three times, or 1e-6 of the largest element.
+//!
+//! Errors are random: those of some draws are summed up.
+
+use attention_core::ops;
+use attention_core::recurrent::{CellKind, Steps};
+use attention_tests::{Array, device};
+use burn::tensor::{DType, Device, Tensor};
+
+const BATCH: usize = 2;
+const STEPS: usize = 60;
+const SIZE: usize = 64;
+const SEEDS: u64 = 4;
+
+/// The inputs of a layer, and the gradient that its states receive.
+struct Inputs {
+    gates: Array,
+    weight: Array,
+    bias: Array,
+    initial: Array,
+    received: Array,
+}
+
+impl Inputs {
+    /// With the standard deviation and the mean of the gates and of the states before the first step.
+    fn draw(cell: CellKind, seed: u64, gates: [f64; 2], initial: [f64; 2]) -> Self {
+        let (states, width) = (cell.states(), cell.gates() * SIZE);
+        let draw = |index: u64, shape: &[usize], [deviation, mean]: [f64; 2]| {
+            // `draw` is uniform in -2..2.
+            let scaled = |x: f64| f64::from((x * 0.75_f64.sqrt() * deviation + mean) as f32);
+            Array::draw(100 * seed + index, shape).map(scaled)
+        };
+        let of_unit = 1.0 / (SIZE as f64).sqrt();
+        Self {
+            gates: draw(1, &[BATCH, STEPS, width], gates),
+            weight: draw(2, &[SIZE, width], [of_unit, 0.0]),
+            bias: draw(3, &[width], [0.5, 0.0]),
+            initial: draw(4, &[states, BATCH, SIZE], initial),
+            received: draw(5, &[states, BATCH, STEPS, SIZE], [1.0, 0.0]),
+        }
+    }
+
+    /// The states by `layer`, and the gradients of its four inputs.
+    fn run(
+        &self,
+        device: &Device,
+        dtype: DType,
+        layer: impl Fn(Leaves) -> Tensor<4>,
+    ) -> Vec<Array> {
+        let leaves = Leaves {
+            gates: self.gates.tensor::<3>(device, dtype).require_grad(),
+            weight: self.weight.tensor::<2>(device, dtype).require_grad(),
+            bias: self.bias.tensor::<1>(device, dtype).require_grad(),
+            initial: self.initial.tensor::<3>(device, dtype).require_grad(),
+        };
+        let states = layer(leaves.clone());
+        let received = self.received.tensor::<4>(device, dtype);
+        let gradients = (states.clone() * received).sum().backward();
+        vec![
+            Array::read(states),
+            Array::read(leaves.gates.grad(&gradients).unwrap()),
+            Array::read(leaves.weight.grad(&gradients).unwrap()),
+            Array::read(leaves.bias.grad(&gradients).unwrap()),
+            Array::read(leaves.initial.grad(&gradients).unwrap()),
+        ]
+    }
+}
+
+#[derive(Clone)]
+struct Leaves {
+    gates: Tensor<3>,
+    weight: Tensor<2>,
+    bias: Tensor<1>,
+    initial: Tensor<3>,
+}
+
+impl Leaves {
+    fn ours(self, cell: CellKind) -> Tensor<4> {
+        let hidden = (self.weight, self.bias);
+        ops::recurrent(cell, self.gates, hidden, None, self.initial, Steps::all()).all()
+    }
+
+    /// By the formulas, a step at a time.
+    fn plain(self, cell: CellKind) -> Tensor<4> {
+        let sigmoid = |x: Tensor<2>| (x.neg().exp() + 1.0).recip();
+        let state = |n: usize| self.initial.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
+        let mut states: Vec<Tensor<2>> = (0..cell.states()).map(state).collect();
+        let mut all = Vec::new();
+        for step in 0..STEPS {
+            let inputs = self.gates.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
+            let hidden = states[0].clone().matmul(self.weight.clone());
+            let hidden = hidden + self.bias.clone().unsqueeze_dim::<2>(0);
+            let inputs = inputs.chunk(cell.gates(), 1);
+            let hidden = hidden.chunk(cell.gates(), 1);
+            let sum = |gate: usize| inputs[gate].clone() + hidden[gate].clone();
+            states = match cell {
+                CellKind::Gru => {
+                    let (reset, update) = (sigmoid(sum(0)), sigmoid(sum(1)));
+                    let new = (inputs[2].clone() + reset * hidden[2].clone()).tanh();
+                    let kept = update.clone() * states[0].clone();
+                    vec![(update.neg() + 1.0) * new + kept]
+                }
+                CellKind::Lstm => {
+                    let [input, forget, output] = [0, 1, 3].map(|gate| sigmoid(sum(gate)));
+                    let cell = forget * states[1].clone() + input * sum(2).tanh();
+                    vec![output * cell.clone().tanh(), cell]
+                }
+            };
+            all.push(Tensor::stack::<3>(states.clone(), 0));
+        }
+        Tensor::stack(all, 2)
+    }
+}
+
+fn error(actual: &Array, expected: &Array) -> f64 {
+    let pairs = actual.data.iter().zip(&expected.data);
+    pairs.map(|(a, e)| (a - e).abs()).fold(0.0, f64::max)
+}
+
+/// Gates of all sizes, gates that keep nearly all or nearly nothing, and states from around 0 and from far away.
+#[test]
+fn states_and_gradients_are_as_precise_as_the_plain_composition() {
+    let exact = &device::plain()[0].clone().autodiff();
+    let names = ["states", "gates", "weight", "bias", "initial state"];
+    device::each_training(|device| {
+        for cell in [CellKind::Gru, CellKind::Lstm] {
+            for (gates, initial) in [
+                ([1.0, 0.0], [0.7, 0.0]),
+                ([4.0, 3.0], [4.0, 3.0]),
+                ([1.0, 14.0], [0.7, 0.0]),
+                ([1.0, 14.0], [4.0, 3.0]),
+                ([1.0, -14.0], [4.0, 3.0]),
+            ] {
+                let mut sums = [[0.0; 3]; 5];
+                for seed in 0..SEEDS {
+                    let inputs = Inputs::draw(cell, seed, gates, initial);
+                    let oracle = inputs.run(exact, DType::F64, |leaves| leaves.plain(cell));
+                    let plain = inputs.run(device, DType::F32, |leaves| leaves.plain(cell));
+                    let ours = inputs.run(device, DType::F32, |leaves| leaves.ours(cell));
+                    for (index, sums) in sums.iter_mut().enumerate() {
+                        sums[0] += error(&ours[index], &oracle[index]);
+                        sums[1] += error(&plain[index], &oracle[index]);
+                        sums[2] += oracle[index].magnitude();
+                    }
+                }
+                for (index, (name, [ours, plain, magnitude])) in names.iter().zip(sums).enumerate()
+                {
+                    let factor = if index == 0 { 2.0 } else { 3.0 };
+                    assert!(
+                        ours <= (factor * plain).max(1e-6 * magnitude),
+                        "{cell:?}, gates {gates:?}, states {initial:?}: {name}: error {ours:e}, of the plain \\
+                         composition {plain:e}, magnitude {magnitude:e}"
+                    );
+                }
+            }
+        }
+    });
+}
