@@ -36,7 +36,7 @@ fn a_file_cut_anywhere_is_an_error_or_has_all_that_was_asked_for() {
     for (file, prefix) in FILES {
         let whole = std::fs::read(reference_path(file)).unwrap();
         let mut count = 0;
-        for len in (0..whole.len()).step_by(5) {
+        for len in (0..whole.len()).step_by(17) {
             if let Some(attention) = read(&path, &whole[..len], prefix) {
                 assert_plain(file, &parameters(&attention));
                 count += 1;
@@ -53,7 +53,7 @@ fn a_file_with_random_changes_is_read_or_is_an_error() {
     let path = folder.path().join("changed");
     let files = FILES.map(|(file, prefix)| (std::fs::read(reference_path(file)).unwrap(), prefix));
     let mut count = 0;
-    for seed in 0..2_000 {
+    for seed in 0..500 {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (content, prefix) = &files[random.random_range(0..files.len())];
         let mut content = content.clone();
@@ -67,5 +67,5 @@ fn a_file_with_random_changes_is_read_or_is_an_error() {
         }
         count += usize::from(read(&path, &content, prefix).is_some());
     }
-    assert!(count > 100, "only {count} of 2,000 were read");
+    assert!(count > 25, "only {count} of 500 were read");
 }
