@@ -93,6 +93,97 @@ fn what_cannot_be_read_is_named_and_hinders_nothing_else() {
     }
 }
 
+/// A safetensors file of 5 + 15 + 10 elements of a type, in its bytes.
+fn safetensors(path: &Path, dtype: &str, element: &[u8], query: &str) {
+    let size = element.len();
+    let mut start = 0;
+    let mut entry = |name: &str, shape: &str, len: usize| {
+        let end = start + len * size;
+        let offsets = format!("[{start},{end}]");
+        start = end;
+        format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}"#)
+    };
+    let entries = [
+        entry("w_v.weight", "[1,5]", 5),
+        entry("W_k.weight", "[5,3]", 15),
+        entry("W_q.weight", query, 10),
+    ];
+    let header = format!("{{{}}}", entries.join(","));
+    let content = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    std::fs::write(path, [content, element.repeat(30)].concat()).unwrap();
+}
+
+#[test]
+fn every_type_of_real_numbers_is_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let types: [(&str, &[u8]); 13] = [
+        ("F64", &1_f64.to_le_bytes()),
+        ("F32", &1_f32.to_le_bytes()),
+        ("F16", &[0x00, 0x3c]),
+        ("BF16", &[0x80, 0x3f]),
+        ("I64", &1_i64.to_le_bytes()),
+        ("I32", &1_i32.to_le_bytes()),
+        ("I16", &1_i16.to_le_bytes()),
+        ("I8", &[1]),
+        ("U64", &1_u64.to_le_bytes()),
+        ("U32", &1_u32.to_le_bytes()),
+        ("U16", &1_u16.to_le_bytes()),
+        ("U8", &[1]),
+        ("BOOL", &[7]),
+    ];
+    for (name, element) in types {
+        safetensors(&path, name, element, "[5,2]");
+        for parameter in read(&path, "") {
+            assert!(
+                parameter.data.iter().all(|&element| element == 1.0),
+                "{name}: {parameter:?}"
+            );
+        }
+    }
+    safetensors(&path, "F8_E4M3", &[0x38], "[5,2]");
+    let error = load(&path, "").unwrap_err();
+    assert!(
+        error.contains("`W_q.weight`") && error.contains("F8_E4M3"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_header_that_lies_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let ones = format!("[10{}]", ",1".repeat(99));
+    let shapes = [
+        ("[5,3]", "its header is malformed"),
+        ("[5,-2]", "its header is malformed"),
+        ("[4294967296,4294967296]", "its header is malformed"),
+        ("[10]", "expected the shape [5, 2], got [10]"),
+        (&ones, "more than 64 axes"),
+    ];
+    for (shape, expected) in shapes {
+        safetensors(&path, "F32", &1_f32.to_le_bytes(), shape);
+        let error = load(&path, "").unwrap_err();
+        assert!(
+            error.contains(expected) && error.lines().count() == 1,
+            "{error}"
+        );
+    }
+    for len in [u64::MAX, 1 << 40, 100_000_001, 1_000] {
+        std::fs::write(&path, [&len.to_le_bytes()[..], b"{}"].concat()).unwrap();
+        load(&path, "").unwrap_err();
+    }
+    let endless = r#"{"a":{"dtype":"U8","shape":[2305843009213693951],"data_offsets":[0,2305843009213693951]}}"#;
+    let content = [
+        &(endless.len() as u64).to_le_bytes()[..],
+        endless.as_bytes(),
+    ]
+    .concat();
+    std::fs::write(&path, content).unwrap();
+    let error = load(&path, "").unwrap_err();
+    assert!(error.contains("a copy that was cut off?"), "{error}");
+}
+
 #[test]
 fn a_stem_of_any_length_is_read() {
     assert_plain(

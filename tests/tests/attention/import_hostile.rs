@@ -345,8 +345,7 @@ fn deep_nesting_ends() {
 #[test]
 fn a_malformed_pickle_is_an_error() {
     let file = Checkpoint::new();
-    let long_name = [b"c", "m".repeat(2_000).as_bytes(), b"\nf\n."].concat();
-    let pickles: [(&[u8], &str); 15] = [
+    let pickles: [(&[u8], &str); 13] = [
         (b"", "it does not end"),
         (b".", "its stack is empty"),
         (b"}", "it does not end"),
@@ -359,9 +358,7 @@ fn a_malformed_pickle_is_an_error() {
         (b"K\x01K\x02a.", "it adds to what is no object"),
         (b"}K\x02a.", "it appends to what is no list"),
         (b"]K\x01K\x02s.", "it sets items of what is no dict"),
-        (b"NN\x93.", "it names a class by what is no text"),
         (b"X\xff\xff\xff\xffhi", "it does not end"),
-        (&long_name, "an endless name of a class"),
     ];
     for (pickle, expected) in pickles {
         let error = file.load(pickle).unwrap_err();

@@ -7,13 +7,10 @@ use burn::module::Param;
 use burn::nn::Linear;
 use burn::tensor::Tensor;
 
-use super::file::{Stored, TensorFile, Tensors};
+use super::file::{Stored, TensorFile, Tensors, shown};
 
 /// The most names that an error tells.
 const NEAREST: usize = 5;
-
-/// The longest name that an error tells.
-const NAME_LEN: usize = 100;
 
 /// The tensors of a file, of which those whose names start with a prefix are meant.
 pub(super) struct StateDict {
@@ -58,13 +55,13 @@ impl StateDict {
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.tensors.contains_key(&self.full(name))
+        self.tensors.names.contains(&self.full(name))
     }
 
     /// The names after the prefix.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let names = self.tensors.range(self.prefix.clone()..);
-        names.map_while(|(name, _)| name.strip_prefix(&self.prefix))
+        let names = self.tensors.names.range(self.prefix.clone()..);
+        names.map_while(|name| name.strip_prefix(&self.prefix))
     }
 
     fn full(&self, name: &str) -> String {
@@ -101,12 +98,10 @@ impl StateDict {
     /// The tensor at `place`, whole, not yet read.
     fn find(&self, place: &Place, shape: &[usize]) -> Result<Stored, String> {
         let full = self.full(&place.name);
-        let Some(stored) = self.tensors.get(&full) else {
+        let Some(stored) = self.tensors.find(&full) else {
             return Err(self.missing(&full));
         };
-        let stored = stored
-            .clone()
-            .map_err(|reason| format!("`{full}`: {reason}"))?;
+        let stored = stored.map_err(|reason| format!("`{full}`: {reason}"))?;
         let found = stored.layout.shape();
         if found != shape {
             return Err(format!(
@@ -117,20 +112,23 @@ impl StateDict {
     }
 
     fn missing(&self, full: &str) -> String {
-        let mut names: Vec<&String> = self.tensors.keys().collect();
+        let mut names: Vec<&String> = self.tensors.names.iter().collect();
         // A wrong prefix is the usual reason: the nearest have the same end, and of those the same beginning.
         names.sort_by_cached_key(|name| {
             let end = common(full.bytes().rev(), name.bytes().rev());
             Reverse((end, common(full.bytes(), name.bytes())))
         });
-        let told = names.iter().take(NEAREST).map(|name| shown(name));
+        let told = names
+            .iter()
+            .take(NEAREST)
+            .map(|name| format!("`{}`", shown(name)));
         let told = told.collect::<Vec<_>>().join(", ");
         let found = match names.len() {
             0 => "found none".to_string(),
             1..=NEAREST => format!("found only {told}"),
             count => format!("found {count} others, the nearest {told}"),
         };
-        format!("expected a tensor {}, {found}", shown(full))
+        format!("expected a tensor `{}`, {found}", shown(full))
     }
 
     /// A parameter with the elements of a tensor.
@@ -154,12 +152,4 @@ fn common(one: impl Iterator<Item = u8>, other: impl Iterator<Item = u8>) -> usi
     one.zip(other)
         .take_while(|(one, other)| one == other)
         .count()
-}
-
-/// A name as part of a line.
-fn shown(name: &str) -> String {
-    let mut chars = name.chars();
-    let start: String = chars.by_ref().take(NAME_LEN).collect();
-    let rest = if chars.next().is_some() { ".." } else { "" };
-    format!("`{}{rest}`", start.escape_debug())
 }

@@ -12,7 +12,7 @@ use zip::{CompressionMethod, ZipArchive, ZipReadOptions};
 
 use super::objects;
 use super::pickle::Pickle;
-use super::{BIG_ENDIAN, Place, Tensors};
+use super::{BIG_ENDIAN, Place, Tensors, shown};
 
 /// The longest pickle: names and shapes of some hundred thousand tensors. A compressed one could be of any length.
 const MAX_PICKLE: u64 = 64 << 20;
@@ -48,7 +48,7 @@ pub(super) fn tensors(file: File) -> Result<Tensors, String> {
     let pickle = archive.small("data.pkl", MAX_PICKLE)?.unwrap_or_default();
     let pickle = Pickle::read(&mut pickle.as_slice())?;
     let archive = Rc::new(RefCell::new(archive));
-    objects::tensors(&pickle, |key| {
+    objects::tensors(pickle, move |key| {
         Ok(Place::Entry(archive.clone(), key.to_string()))
     })
 }
@@ -102,7 +102,7 @@ impl Archive {
 
     /// Where the storage with a key is.
     pub(super) fn storage(&mut self, key: &str) -> Result<Contents, String> {
-        let missing = || format!("expected a storage `{}`, got none", key.escape_debug());
+        let missing = || format!("expected a storage `{}`, got none", shown(key));
         let index = self.index(&format!("data/{key}")).ok_or_else(missing)?;
         let entry = self.zip.by_index_raw(index).map_err(unreadable)?;
         if entry.compression() != CompressionMethod::Stored {

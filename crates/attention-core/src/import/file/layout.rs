@@ -23,6 +23,9 @@ struct Axis {
     to: usize,
 }
 
+/// The most axes of a tensor of PyTorch's.
+const MAX_AXES: usize = 64;
+
 /// A window of this many elements is read whole, however few of them are used.
 const SMALL_WINDOW: usize = 1 << 12;
 
@@ -41,6 +44,9 @@ impl Layout {
             strides,
             offset,
         };
+        if layout.shape.len() > MAX_AXES || layout.strides.len() > MAX_AXES {
+            return Err(format!("it has more than {MAX_AXES} axes"));
+        }
         match layout.checked_end() {
             Some(end) if end <= capacity => Ok(layout),
             _ => Err(format!(
@@ -50,15 +56,14 @@ impl Layout {
         }
     }
 
-    /// A storage of which the tensor is all, row by row.
-    pub(super) fn contiguous(dtype: DType, shape: Vec<usize>) -> Self {
+    /// A storage of `capacity` elements row by row.
+    pub(super) fn contiguous(
+        dtype: DType,
+        shape: Vec<usize>,
+        capacity: usize,
+    ) -> Result<Self, String> {
         let strides = row_major(&shape);
-        Self {
-            dtype,
-            shape,
-            strides,
-            offset: 0,
-        }
+        Self::new(dtype, shape, strides, 0, capacity)
     }
 
     pub(in crate::import) fn dtype(&self) -> DType {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::objects::{self, element_size, key_of, storage_of};
 use super::pickle::{Object, Pickle, Value};
-use super::{BIG_ENDIAN, Place, Tensors};
+use super::{BIG_ENDIAN, Place, Tensors, shown};
 
 /// The number 0x1950a86a20f9469cfc6c, with which the file starts as a pickle: in bytes, and in text of protocol 0.
 const MAGIC: [&[u8]; 2] = [
@@ -21,11 +21,15 @@ const VERSION: i64 = 1001;
 /// Bytes before each storage: the number of its elements.
 const COUNT: u64 = 8;
 
+/// Bytes of the first pickle, in which the number is, in any protocol.
+const FIRST: usize = 64;
+
 /// Whether a file that starts with `start` is one.
 pub(super) fn starts(start: &[u8]) -> bool {
+    let first = &start[..start.len().min(FIRST)];
     MAGIC
         .iter()
-        .any(|magic| start.windows(magic.len()).any(|window| window == *magic))
+        .any(|magic| first.windows(magic.len()).any(|window| window == *magic))
 }
 
 /// The tensors of its pickle.
@@ -46,11 +50,11 @@ pub(super) fn tensors(file: impl Read + Seek) -> Result<Tensors, String> {
     let pickle = Pickle::read(&mut file)?;
     let keys = Pickle::read(&mut file)?;
     let places = places(&mut file, &pickle, &keys)?;
-    objects::tensors(&pickle, |key| match places.get(key) {
+    objects::tensors(pickle, move |key| match places.get(key) {
         Some(bytes) => Ok(Place::Bytes(bytes.clone())),
         None => Err(format!(
             "its storage `{}` is cut off, or behind one of a length that is not known",
-            key.escape_debug()
+            shown(key)
         )),
     })
 }

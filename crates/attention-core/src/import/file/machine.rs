@@ -12,9 +12,6 @@ const MAX_VALUES: usize = 1 << 23;
 /// The longest text that may be a name. A longer one is none of what a tensor is found by.
 const MAX_TEXT_LEN: u64 = 1 << 16;
 
-/// The longest name of a class or a function, which a pickle may join from the same long texts again and again.
-const MAX_GLOBAL_LEN: usize = 1 << 10;
-
 pub(super) struct Machine<'a, R> {
     input: &'a mut R,
     stack: Vec<Value>,
@@ -83,9 +80,9 @@ impl<'a, R: BufRead> Machine<'a, R> {
             b')' | b']' | 0x8f => self.add(Object::List(Vec::new())), // EMPTY_TUPLE, _LIST, _SET
             b'}' => self.add(Object::Dict(Vec::new())),               // EMPTY_DICT
             b'c' => {
-                let (module, name) = (self.line()?, self.line()?); // GLOBAL
-                let global = global(&module, &name)?;
-                self.add(global)
+                let names = [self.line()?, self.line()?]; // GLOBAL
+                let names = names.map(|name| self.add(Object::Text(name)));
+                self.add(Object::Global(names))
             }
             _ => return Ok(None),
         };
@@ -142,7 +139,11 @@ impl<'a, R: BufRead> Machine<'a, R> {
             b'g' => self.line().and_then(|at| self.get(place(&at)?)), // GET
             b'h' => self.len::<1>().and_then(|at| self.get(at)),
             b'j' => self.len::<4>().and_then(|at| self.get(at)),
-            0x93 => self.stack_global(),
+            0x93 => {
+                let name = self.pop()?; // STACK_GLOBAL
+                let module = self.pop()?;
+                self.push_object(Object::Global([module, name]))
+            }
             b'P' => {
                 let id = self.line().map(|id| self.add(Object::Text(id)))?; // PERSID
                 self.push_object(Object::Persistent(id))
@@ -260,15 +261,6 @@ impl<'a, R: BufRead> Machine<'a, R> {
         Ok(())
     }
 
-    fn stack_global(&mut self) -> Result<(), String> {
-        let (name, module) = (self.pop()?, self.pop()?);
-        let (Some(module), Some(name)) = (self.pickle.text(module), self.pickle.text(name)) else {
-            return Err("it names a class by what is no text".to_string());
-        };
-        let global = global(module, name)?;
-        self.push_object(global)
-    }
-
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let mut bytes = [0; N];
         self.input.read_exact(&mut bytes).map_err(ended)?;
@@ -361,11 +353,4 @@ fn pairs(values: &[Value]) -> Result<Vec<[Value; 2]>, String> {
         (pairs, []) => Ok(pairs.to_vec()),
         _ => Err("it has a key without a value".to_string()),
     }
-}
-
-fn global(module: &str, name: &str) -> Result<Object, String> {
-    if module.len() + name.len() > MAX_GLOBAL_LEN {
-        return Err("it has an endless name of a class".to_string());
-    }
-    Ok(Object::Global(format!("{module}.{name}")))
 }

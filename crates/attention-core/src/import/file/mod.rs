@@ -9,7 +9,7 @@ mod pickle;
 mod safetensors;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -33,11 +33,25 @@ const PICKLE: u8 = 0x80;
 const BIG_ENDIAN: &str =
     "expected numbers in little-endian order, got them as a big-endian machine writes them";
 
-/// Tensors by name; the reason instead of one that cannot be read.
-pub(super) type Tensors = BTreeMap<String, Result<Stored, String>>;
+/// The longest text of a file that an error tells.
+const SHOWN: usize = 100;
+
+/// The tensors of a file by their names.
+pub(super) struct Tensors {
+    pub(super) names: BTreeSet<String>,
+    find: Box<FindTensor>,
+}
+
+/// Finds the tensor of a name, or the reason why it cannot be read.
+type FindTensor = dyn Fn(&str) -> Option<Result<Stored, String>>;
+
+impl Tensors {
+    pub(super) fn find(&self, name: &str) -> Option<Result<Stored, String>> {
+        (self.find)(name)
+    }
+}
 
 /// A tensor in a file.
-#[derive(Clone)]
 pub(super) struct Stored {
     pub(super) layout: Layout,
     place: Place,
@@ -54,7 +68,6 @@ impl Stored {
 }
 
 /// A storage in a file.
-#[derive(Clone)]
 enum Place {
     /// Bytes of the file.
     Bytes(Range<u64>),
@@ -153,6 +166,14 @@ impl TensorFile {
         }
         Ok(bytes)
     }
+}
+
+/// A text of a file as a part of a line.
+pub(super) fn shown(text: &str) -> String {
+    let mut chars = text.chars();
+    let start: String = chars.by_ref().take(SHOWN).collect();
+    let rest = if chars.next().is_some() { ".." } else { "" };
+    format!("{}{rest}", start.escape_debug())
 }
 
 /// Why a file that starts with `start` is not read.

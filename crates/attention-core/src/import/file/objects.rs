@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt::Display;
 
 use burn::tensor::{BoolStore, DType};
 
 use super::layout::Layout;
 use super::pickle::{Call, Object, Pickle, Value};
-use super::{Place, Stored, Tensors};
+use super::{Place, Stored, Tensors, shown};
 
 /// The deepest nesting that is looked through, which ends a dict that contains itself.
 const MAX_DEPTH: usize = 200;
 
-/// The most objects that are looked at, and the most bytes of their names: one that is shared is looked at again under
-/// each name.
-const MAX_VISITS: usize = 1 << 21;
+/// The most values that are looked at, and the most bytes of names: what is shared is looked at again under each name.
+const MAX_VISITS: usize = 1 << 23;
 const MAX_NAME_BYTES: usize = 1 << 26;
 
 /// The tables of a `torch.nn.Module`, whose state dict is what they hold.
@@ -23,33 +23,38 @@ const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 /// A storage of a pickle, by its persistent id.
 pub(super) struct Storage<'a> {
     pub(super) key: String,
-    /// `torch.FloatStorage`, ..
-    pub(super) class: &'a str,
+    /// The module and the name of `torch.FloatStorage`, ..
+    pub(super) class: [&'a str; 2],
     /// The number of elements; of bytes if it has no type.
     pub(super) len: usize,
 }
 
 /// All tensors by name, as `state_dict` would give them. `place` finds a storage by its key.
 pub(super) fn tensors(
-    pickle: &Pickle,
-    place: impl Fn(&str) -> Result<Place, String>,
+    pickle: Pickle,
+    place: impl Fn(&str) -> Result<Place, String> + 'static,
 ) -> Result<Tensors, String> {
     let mut names = Names {
-        pickle,
+        pickle: &pickle,
         path: String::new(),
         visits: 0,
         name_bytes: 0,
         found: BTreeMap::new(),
     };
     names.visit(pickle.root, 0)?;
-    let stored = |value: Option<Value>| {
-        let value = value.ok_or("expected one tensor of this name, got several")?;
-        let (layout, storage) = tensor(pickle, value)?;
-        let place = place(&storage)?;
-        Ok(Stored { layout, place })
-    };
-    let found = names.found.into_iter();
-    Ok(found.map(|(name, value)| (name, stored(value))).collect())
+    let found = names.found;
+    Ok(Tensors {
+        names: found.keys().cloned().collect(),
+        find: Box::new(move |name| {
+            let value = found.get(name)?;
+            let value = value.ok_or_else(|| "expected one tensor of this name, got several".into());
+            Some(value.and_then(|value| {
+                let (layout, storage) = tensor(&pickle, value)?;
+                let place = place(&storage)?;
+                Ok(Stored { layout, place })
+            }))
+        }),
+    })
 }
 
 /// Looks for what may be a tensor.
@@ -72,49 +77,59 @@ impl Names<'_> {
         match pickle.object(value) {
             Some(Object::Dict(items)) => self.items(items, depth),
             Some(Object::List(values)) => {
+                self.count(values.len())?;
                 let mut values = values.iter().enumerate();
-                values.try_for_each(|(index, value)| {
-                    self.under(&index.to_string(), *value, depth + 1)
-                })
+                values.try_for_each(|(index, value)| self.under(index, *value, depth + 1))
             }
-            Some(Object::Call(call)) => match contents(pickle, call) {
-                Contents::Tables(tables) => tables
-                    .into_iter()
-                    .try_for_each(|table| self.visit(table, depth + 1)),
-                Contents::Items(items) => self.items(&items, depth),
-                Contents::None => self.found(value),
-            },
+            Some(Object::Call(call)) => {
+                if let Some(Object::Dict(attributes)) = pickle.object(call.state) {
+                    self.count(attributes.len())?;
+                }
+                match contents(pickle, call) {
+                    Contents::Tables(tables) => tables
+                        .into_iter()
+                        .try_for_each(|table| self.visit(table, depth + 1)),
+                    Contents::Items(items) => self.items(&items, depth),
+                    Contents::None => self.found(value),
+                }
+            }
             Some(Object::Persistent(_)) => self.found(value),
             _ => Ok(()),
         }
     }
 
     fn items(&mut self, items: &[[Value; 2]], depth: usize) -> Result<(), String> {
+        self.count(items.len())?;
+        let pickle = self.pickle;
         for [key, value] in items {
-            if let Some(key) = key_of(self.pickle, *key) {
-                self.under(&key, *value, depth + 1)?;
+            match (pickle.text(*key), key) {
+                (Some(text), _) => self.under(text, *value, depth + 1)?,
+                (None, Value::Int(number)) => self.under(number, *value, depth + 1)?,
+                _ => {}
             }
         }
         Ok(())
     }
 
     /// Visits a value with `key` at the end of its name.
-    fn under(&mut self, key: &str, value: Value, depth: usize) -> Result<(), String> {
-        if !matches!(value, Value::Object(_)) || self.pickle.text(value).is_some() {
+    fn under(&mut self, key: impl Display, value: Value, depth: usize) -> Result<(), String> {
+        if matches!(self.pickle.object(value), None | Some(Object::Text(_))) {
             return Ok(());
         }
         let len = self.path.len();
-        if len > 0 {
-            self.path.push('.');
-        }
-        self.path.push_str(key);
-        self.visits += 1;
+        let dot = if len > 0 { "." } else { "" };
+        self.path.push_str(&format!("{dot}{key}"));
         self.name_bytes += self.path.len();
+        self.visit(value, depth)?;
+        self.path.truncate(len);
+        Ok(())
+    }
+
+    fn count(&mut self, visits: usize) -> Result<(), String> {
+        self.visits += visits;
         if self.visits > MAX_VISITS || self.name_bytes > MAX_NAME_BYTES {
             return Err("its objects contain each other without end".to_string());
         }
-        self.visit(value, depth)?;
-        self.path.truncate(len);
         Ok(())
     }
 
@@ -146,7 +161,7 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
     if tables.iter().all(Option::is_some) {
         return Contents::Tables(tables.into_iter().flatten().collect());
     }
-    let is_ordered_dict = pickle.global(call.callable) == Some("collections.OrderedDict");
+    let is_ordered_dict = pickle.global(call.callable) == Some(["collections", "OrderedDict"]);
     if !is_ordered_dict && call.items.is_empty() {
         return Contents::None;
     }
@@ -170,31 +185,33 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
         let Some(Object::Call(call)) = pickle.object(value) else {
             return Err(unreadable("a storage"));
         };
-        let (name, arguments) = called(pickle, call);
-        let (storage, offset, shape, strides, rest) = match (name, arguments) {
+        let ([module, name], arguments) = called(pickle, call);
+        let (storage, view, rest) = match (module, name, arguments) {
             (
-                "torch._utils._rebuild_parameter" | "torch._utils._rebuild_parameter_with_state",
+                "torch._utils",
+                "_rebuild_parameter" | "_rebuild_parameter_with_state",
                 [data, ..],
             ) => {
                 value = *data;
                 continue;
             }
-            ("torch._utils._rebuild_tensor", [storage, offset, shape, strides]) => {
-                (storage, offset, shape, strides, &[][..])
+            ("torch._utils", "_rebuild_tensor", [storage, offset, shape, strides]) => {
+                (storage, [*offset, *shape, *strides], &[][..])
             }
             (
-                "torch._utils._rebuild_tensor_v2" | "torch._utils._rebuild_tensor_v3",
+                "torch._utils",
+                "_rebuild_tensor_v2" | "_rebuild_tensor_v3",
                 [storage, offset, shape, strides, _grad, _hooks, rest @ ..],
-            ) => (storage, offset, shape, strides, rest),
-            _ => return Err(unreadable(name)),
+            ) => (storage, [*offset, *shape, *strides], rest),
+            _ => return Err(unreadable(&format!("{module}.{name}"))),
         };
-        let (dtype, changes) = match (name, rest) {
-            ("torch._utils._rebuild_tensor_v3", [dtype, changes @ ..]) => {
+        let (dtype, changes) = match rest {
+            [dtype, changes @ ..] if name == "_rebuild_tensor_v3" => {
                 (pickle.global(*dtype), changes)
             }
-            (_, changes) => (None, changes),
+            changes => (None, changes),
         };
-        // Such as a sign that PyTorch changes as it reads, of the imaginary part of a conjugate.
+        // Of the imaginary part of a conjugate, PyTorch changes the sign as it reads.
         let is_changed = |change: &Value| match pickle.object(*change) {
             Some(Object::Dict(items)) => !items.is_empty(),
             other => other.is_some(),
@@ -202,50 +219,50 @@ fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
         if changes.iter().any(is_changed) {
             return Err(unreadable("a view that negates or conjugates"));
         }
-        return view_of(pickle, *storage, dtype, [*offset, *shape, *strides]);
+        return view_of(pickle, *storage, dtype, view);
     }
     Err(unreadable("a parameter of parameters"))
 }
 
-/// What a call calls, and its arguments.
-fn called<'a>(pickle: &'a Pickle, call: &Call) -> (&'a str, &'a [Value]) {
-    let (mut callable, mut arguments) = (call.callable, call.arguments);
+/// The module and the name of what a call calls, and its arguments.
+fn called<'a>(pickle: &'a Pickle, call: &Call) -> ([&'a str; 2], &'a [Value]) {
     let called = |callable, arguments| {
-        let name = pickle.global(callable).unwrap_or("an object");
+        let name = pickle.global(callable).unwrap_or(["?", "?"]);
         (name, pickle.list(arguments).unwrap_or_default())
     };
-    // A subclass of a tensor is made of a tensor.
-    if let ("torch._tensor._rebuild_from_type_v2", [inner, _class, inner_arguments, ..]) =
-        called(callable, arguments)
-    {
-        (callable, arguments) = (*inner, *inner_arguments);
+    match called(call.callable, call.arguments) {
+        // A subclass of a tensor is made of a tensor.
+        (["torch._tensor", "_rebuild_from_type_v2"], [callable, _class, arguments, ..]) => {
+            called(*callable, *arguments)
+        }
+        call => call,
     }
-    called(callable, arguments)
 }
 
 fn view_of(
     pickle: &Pickle,
     storage: Value,
-    dtype: Option<&str>,
-    [offset, shape, strides]: [Value; 3],
+    dtype: Option<[&str; 2]>,
+    view: [Value; 3],
 ) -> Result<(Layout, String), String> {
     let Some(Object::Persistent(id)) = pickle.object(storage) else {
         return Err(unreadable("a tensor without a storage"));
     };
     let storage = storage_of(pickle, *id)?;
-    let unknown = || unreadable(dtype.unwrap_or(storage.class));
-    let dtype = element_type(dtype.unwrap_or(storage.class)).ok_or_else(unknown)?;
-    let (size, is_of_type) = match element_type(storage.class) {
-        Some(own) => (own.size(), own == dtype),
-        None => (1, storage.class.ends_with(".UntypedStorage")),
+    let [_, class] = storage.class;
+    let [module, name] = dtype.unwrap_or(storage.class);
+    let own = element_type(class);
+    let dtype = match element_type(name) {
+        Some(dtype) if own.is_none_or(|own| own == dtype) => dtype,
+        _ => return Err(unreadable(&format!("{module}.{name}"))),
     };
-    if !is_of_type {
-        return Err(unreadable(storage.class));
-    }
+    // A storage without a type has bytes.
+    let size = own.map_or(1, |own| own.size());
     let sizes = |list: Value| -> Option<Vec<usize>> {
         let list = pickle.list(list)?.iter();
         list.map(|value| size_of(*value)).collect()
     };
+    let [offset, shape, strides] = view;
     let (Some(offset), Some(shape), Some(strides)) =
         (size_of(offset), sizes(shape), sizes(strides))
     else {
@@ -286,16 +303,16 @@ fn size_of(value: Value) -> Option<usize> {
     }
 }
 
-fn unreadable(name: &str) -> String {
+fn unreadable(got: &str) -> String {
     format!(
         "expected a dense tensor of real numbers, got {}",
-        name.escape_debug()
+        shown(got)
     )
 }
 
 /// The type of the elements of a storage's class or of a `torch.dtype`.
 fn element_type(name: &str) -> Option<DType> {
-    Some(match name.rsplit('.').next()? {
+    Some(match name {
         "FloatStorage" | "float32" => DType::F32,
         "DoubleStorage" | "float64" => DType::F64,
         "HalfStorage" | "float16" => DType::F16,
@@ -314,11 +331,11 @@ fn element_type(name: &str) -> Option<DType> {
 }
 
 /// Bytes of an element of a storage's class, of those that cannot be read, too.
-pub(super) fn element_size(class: &str) -> Option<usize> {
+pub(super) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
     if let Some(dtype) = element_type(class) {
         return Some(dtype.size());
     }
-    Some(match class.rsplit('.').next()? {
+    Some(match class {
         "ComplexDoubleStorage" => 16,
         "ComplexFloatStorage" => 8,
         "QInt32Storage" => 4,

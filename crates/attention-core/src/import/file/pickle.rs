@@ -27,8 +27,8 @@ pub(super) enum Object {
     /// A list, a tuple or a set.
     List(Vec<Value>),
     Dict(Vec<[Value; 2]>),
-    /// A class or a function, `module.name`.
-    Global(String),
+    /// A class or a function, by its module and its name there.
+    Global([Value; 2]),
     Call(Box<Call>),
     /// An object outside of the pickle, by its id: a storage.
     Persistent(Value),
@@ -80,9 +80,10 @@ impl Pickle {
         }
     }
 
-    pub(super) fn global(&self, value: Value) -> Option<&str> {
+    /// The module of a class or a function, and its name there.
+    pub(super) fn global(&self, value: Value) -> Option<[&str; 2]> {
         match self.object(value) {
-            Some(Object::Global(name)) => Some(name),
+            Some(Object::Global([module, name])) => Some([self.text(*module)?, self.text(*name)?]),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use burn::tensor::{BoolStore, DType};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
-use super::{Layout, Place, Stored, Tensors};
+use super::{Layout, Place, Stored, Tensors, shown};
 
 /// Bytes before the header, which are its length.
 const PREFIX: u64 = 8;
@@ -23,7 +23,7 @@ pub(super) fn starts(start: &[u8]) -> bool {
 
 /// Reads the header. `SafeTensors::deserialize` would want the whole file in memory.
 pub(super) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tensors, String> {
-    let malformed = |reason: String| format!("its header is malformed: {reason}");
+    let malformed = |reason: String| format!("its header is malformed: {}", shown(&reason));
     let mut len = [0; PREFIX as usize];
     file.seek(SeekFrom::Start(0))
         .and_then(|_| file.read_exact(&mut len))
@@ -40,16 +40,16 @@ pub(super) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tenso
         .map_err(|error| malformed(error.to_string()))?;
     let metadata: Metadata =
         serde_json::from_slice(&header).map_err(|error| malformed(error.to_string()))?;
-    let expected = data + metadata.data_len() as u64;
+    let expected = data.saturating_add(metadata.data_len() as u64);
     if expected != file_len {
         return Err(format!(
             "its header tells of {expected} bytes, the file has {file_len}: a copy that was cut off?"
         ));
     }
-    let tensors = metadata.tensors().into_iter();
-    Ok(tensors
-        .map(|(name, info)| (name, stored(info, data)))
-        .collect())
+    Ok(Tensors {
+        names: metadata.offset_keys().into_iter().collect(),
+        find: Box::new(move |name| metadata.info(name).map(|info| stored(info, data))),
+    })
 }
 
 fn stored(info: &TensorInfo, data: u64) -> Result<Stored, String> {
@@ -61,7 +61,7 @@ fn stored(info: &TensorInfo, data: u64) -> Result<Stored, String> {
     };
     let (start, end) = info.data_offsets;
     Ok(Stored {
-        layout: Layout::contiguous(dtype, info.shape.clone()),
+        layout: Layout::contiguous(dtype, info.shape.clone(), (end - start) / dtype.size())?,
         place: Place::Bytes(data + start as u64..data + end as u64),
     })
 }
