@@ -126,8 +126,8 @@ fn an_honest_pickle_is_read() {
 fn no_function_is_called() {
     let file = Checkpoint::new();
     let trace = file.folder.path().join("trace");
-    let command = text(&format!("touch {}", trace.display()));
-    let runs = call("os\nsystem", &tuple(&[command.clone()]));
+    let command = tuple(&[text(&format!("touch {}", trace.display()))]);
+    let runs = call("os\nsystem", &command);
     let loaded = file.load(&state_dict(view().pickled(), vec![("run", runs.clone())]));
     assert_eq!(loaded.unwrap().data, expected());
     assert!(!trace.exists());
@@ -137,7 +137,7 @@ fn no_function_is_called() {
         error.contains("`W_q.weight`") && error.contains("got os.system"),
         "{error}"
     );
-    let builtins = call("builtins\neval", &tuple(&[command]));
+    let builtins = call("builtins\neval", &command);
     assert!(file.error(builtins).contains("got builtins.eval"));
     assert!(!trace.exists());
 }
@@ -224,6 +224,16 @@ fn a_storage_that_is_not_what_the_pickle_says_is_an_error() {
         file.error(absent.pickled())
             .contains("`W_q.weight`: expected a storage `7`")
     );
+    let arguments = [
+        b"Pstorage\n".to_vec(),
+        int(0),
+        tuple(&[]),
+        tuple(&[]),
+        int(0),
+        int(0),
+    ];
+    let of_text = call("torch._utils\n_rebuild_tensor_v2", &tuple(&arguments));
+    assert!(file.error(of_text).contains("its pickle has protocol 0"));
     let negative = View { len: -1, ..view() };
     assert!(
         file.error(negative.pickled())

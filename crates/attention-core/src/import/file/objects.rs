@@ -275,6 +275,11 @@ fn view_of(
 
 /// The storage with a persistent id.
 pub(super) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, String> {
+    if pickle.text(id).is_some() {
+        let reason =
+            "its pickle has protocol 0, which PyTorch cannot load either: save it by another";
+        return Err(reason.to_string());
+    }
     let (tag, class, key, len) = match pickle.list(id) {
         Some([tag, class, key, _location, len]) => (tag, class, key, len),
         // A view of another storage, as PyTorch before 0.4 wrote, would stand here.
