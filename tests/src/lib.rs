@@ -7,6 +7,7 @@
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 
 mod array;
+pub mod checkpoint;
 mod compare;
 mod concatenation;
 pub mod contract;

@@ -154,8 +154,8 @@ fn keys_alike<S: ScoringFunction>(what: &str, score: S, of: [f64; 2], on: (&Devi
 fn gradients_know_the_weights_of_very_large_scores() {
     device::each_training(in_each_type(|device, dtype| {
         let on = (device, dtype);
-        // The kernel of additive attention doubles its weights.
-        let most = 0.49 * largest(dtype);
+        // As far as the kernel of additive attention promises.
+        let most = 0.3 * largest(dtype);
         let dot = || DotProductScoreConfig::new().with_scale(Some(1.0)).init();
         for key in [most, -most, 1e20, 1e-3] {
             keys_alike("dot product", dot(), [1.0, key], on);

@@ -137,11 +137,11 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
     says(error(biased(), "missing.pt", ""), &["No such file"]);
     says(
         error(biased(), "generate.py", ""),
-        &["expected a file ending in .pt"],
+        &["expected a file that `torch.save` or `safetensors` wrote"],
     );
     says(
         error(biased(), torch, "x."),
-        &["`in_proj_weight`", "found only", "out_proj.bias"],
+        &["`x.in_proj_weight`", "found only", "`out_proj.bias`"],
     );
     says(
         error(biased().with_num_key_value_heads(Some(1)), torch, ""),

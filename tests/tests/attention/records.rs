@@ -143,19 +143,6 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn an_unknown_extension_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["weights.onnx", "weights"] {
-        let path = folder.path().join(name);
-        std::fs::write(&path, b"?").unwrap();
-        assert_names(
-            &error(SIZES, path, ""),
-            &["expected a file ending in .pt", ".safetensors"],
-        );
-    }
-}
-
-#[test]
 fn a_malformed_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     for name in [

@@ -207,7 +207,7 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
     says(
         config().with_layers(3),
         gru,
-        &["`weight_ih_l2`", "found only", "weight_hh_l1_reverse"],
+        &["`weight_ih_l2`", "found 16 others", "`weight_ih_l0`"],
     );
     says(
         config().with_layers(1),

@@ -12,9 +12,9 @@ use crate::{AdditiveAttention, AdditiveScore};
 /// `"decoder.attention."` for one of a larger model, whose other tensors are left alone.
 ///
 /// # Errors
-/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, one of the
-/// tensors is missing or of another shape than `attention` was configured for, the file has a bias that `attention` has
-/// not, or `attention` normalises w_v, which D2L's does not.
+/// If the file is missing or malformed, one of the tensors is missing, of a type that cannot be read or of another
+/// shape than `attention` was configured for, the file has a bias that `attention` has not, or `attention` normalises
+/// w_v, which D2L's does not.
 ///
 /// ```no_run
 /// use attention_core::AdditiveAttentionConfig;
@@ -31,7 +31,7 @@ pub fn load_additive_attention(
     prefix: &str,
 ) -> Result<AdditiveAttention, ImportError> {
     let path = path.as_ref();
-    StateDict::read(path, prefix)
+    StateDict::open(path, prefix)
         .and_then(|file| load(attention, &file))
         .map_err(ImportError::of(path))
 }

@@ -1,4 +1,4 @@
-//! Loading parameters that PyTorch trained (feature `pytorch`), from `.pt` and `.safetensors` files.
+//! Loading parameters that PyTorch trained (feature `pytorch`), from files of `torch.save` and of safetensors.
 //!
 //! D2L's `AdditiveAttention` has the parameters `W_q.weight`, `W_k.weight` and `w_v.weight`; Burn's live in
 //! [`AdditiveScore`](crate::AdditiveScore) as `query`, `key` and `value`. PyTorch stores a linear layer as
@@ -11,8 +11,16 @@
 //!
 //! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`]; and for `torch.nn.GRU`
 //! and `torch.nn.LSTM`: [`load_recurrent`].
+//!
+//! # Files
+//!
+//! The content tells the format, whatever the file is called: the zip archives and the earlier files (PyTorch 0.1.10 to
+//! 1.5) of `torch.save`, with a state dict, a checkpoint that contains one (its key is part of the prefix), or a whole
+//! module; and safetensors. Only the tensors that a layer asks for are read, so the others may be of any size and
+//! type. A pickle is read as data: no function that it names is called.
 
 mod additive;
+mod file;
 mod multi_head;
 mod recurrent;
 mod state_dict;

@@ -14,9 +14,8 @@ use crate::{MultiHeadAttention, ScoringFunction};
 /// `prefix` is what stands before these names in the file: `""` for a state dict of the attention alone.
 ///
 /// # Errors
-/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, a tensor is
-/// missing or of another shape than `attention` was configured for, or the file has a bias or an output projection that
-/// `attention` has not.
+/// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
+/// `attention` was configured for, or the file has a bias or an output projection that `attention` has not.
 ///
 /// ```no_run
 /// use attention_core::MultiHeadAttentionConfig;
@@ -33,7 +32,7 @@ pub fn load_multi_head_attention<S: ScoringFunction>(
     prefix: &str,
 ) -> Result<MultiHeadAttention<S>, ImportError> {
     let path = path.as_ref();
-    StateDict::read(path, prefix)
+    StateDict::open(path, prefix)
         .and_then(|file| load(attention, &file))
         .map_err(ImportError::of(path))
 }

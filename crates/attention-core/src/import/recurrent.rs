@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use burn::nn::Linear;
+
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
 use crate::recurrent::{Recurrent, RecurrentLayer};
@@ -10,12 +12,13 @@ use crate::recurrent::{Recurrent, RecurrentLayer};
 /// `bias_ih_l0`, `bias_hh_l0`, those of the other layers, and those of the other direction (`weight_ih_l0_reverse`,
 /// ..).
 ///
-/// `prefix` is what stands before these names in the file: `""` for a state dict of the layers alone.
+/// `prefix` is what stands before these names in the file: `""` for a state dict of the layers alone. Layers of a file
+/// without biases (`bias=False`) have none.
 ///
 /// # Errors
-/// If the file is missing or malformed, its extension is none of `pt`, `pth`, `bin` and `safetensors`, a tensor is
-/// missing (as biases are of `bias=False`) or of another shape than `recurrent` was configured for, or the file has
-/// layers, a direction or projections (`proj_size`) that `recurrent` has not.
+/// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
+/// `recurrent` was configured for, or the file has layers, a direction, biases or projections (`proj_size`) that
+/// `recurrent` has not.
 ///
 /// ```no_run
 /// use attention_core::import::load_recurrent;
@@ -32,7 +35,7 @@ pub fn load_recurrent(
     prefix: &str,
 ) -> Result<Recurrent, ImportError> {
     let path = path.as_ref();
-    StateDict::read(path, prefix)
+    StateDict::open(path, prefix)
         .and_then(|file| load(recurrent, &file))
         .map_err(ImportError::of(path))
 }
@@ -56,15 +59,23 @@ fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
         "weight_hr_l0",
         "projections of the output are not supported",
     )?;
+    // With `bias=False` none of the layers has one: they stay what PyTorch trained.
+    let is_bias = |name: &str| name.starts_with("bias_ih_l") || name.starts_with("bias_hh_l");
+    let has_biases = file.names().any(is_bias);
     let direction = |layers: Vec<RecurrentLayer>, suffix: &str| {
         let layers = layers.into_iter().enumerate();
         let layers = layers.map(|(index, layer)| {
-            let places = |of: &str| {
-                ["weight", "bias"].map(|kind| Place::whole(format!("{kind}_{of}_l{index}{suffix}")))
+            let load = |linear: Linear, of: &str| {
+                let linear = Linear {
+                    bias: linear.bias.filter(|_| has_biases),
+                    ..linear
+                };
+                let place = |kind| Place::whole(format!("{kind}_{of}_l{index}{suffix}"));
+                file.linear(linear, ["weight", "bias"].map(place))
             };
             Ok::<_, String>(RecurrentLayer {
-                input: file.linear(layer.input, places("ih"))?,
-                hidden: file.linear(layer.hidden, places("hh"))?,
+                input: load(layer.input, "ih")?,
+                hidden: load(layer.hidden, "hh")?,
                 ..layer
             })
         });

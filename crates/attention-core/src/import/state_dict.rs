@@ -1,20 +1,22 @@
-//! The tensors of a file that PyTorch wrote, as they are.
+//! The parameters in a file that PyTorch wrote, as they are.
 
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::cmp::Reverse;
 use std::path::Path;
 
 use burn::module::Param;
 use burn::nn::Linear;
-use burn::store::{ModuleStore, PytorchStore, SafetensorsStore, bridge};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::Tensor;
 
-/// All tensors whose names start with a prefix.
+use super::file::{Stored, TensorFile, Tensors, shown};
+
+/// The most names that an error tells.
+const NEAREST: usize = 5;
+
+/// The tensors of a file, of which those whose names start with a prefix are meant.
 pub(super) struct StateDict {
-    /// By name, without the prefix.
-    tensors: BTreeMap<String, TensorData>,
-    /// All names in the file, to tell what there was.
-    names: Vec<String>,
+    file: TensorFile,
+    tensors: Tensors,
+    prefix: String,
 }
 
 /// Where the weight or bias of a linear layer stands: in a tensor of its own, or among the `rows` of a fused one.
@@ -41,45 +43,29 @@ impl Place {
 }
 
 impl StateDict {
-    /// Reads the tensors of the file at `path` whose names start with `prefix`.
-    pub(super) fn read(path: &Path, prefix: &str) -> Result<Self, String> {
-        File::open(path).map_err(|source| source.to_string())?;
-        // Names stay as they are: the numbers of layers are part of a prefix.
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("pt" | "pth" | "bin") => Self::collect(
-                PytorchStore::from_file(path).map_indices_contiguous(false),
-                prefix,
-            ),
-            Some("safetensors") => Self::collect(
-                SafetensorsStore::from_file(path).map_indices_contiguous(false),
-                prefix,
-            ),
-            _ => Err("expected a file ending in .pt, .pth, .bin or .safetensors".to_string()),
-        }
-    }
-
-    fn collect(mut store: impl ModuleStore, prefix: &str) -> Result<Self, String> {
-        let one_line = |error: String| error.replace('\n', " ");
-        let all = store
-            .get_all_tensors()
-            .map_err(|error| one_line(error.to_string()))?;
-        let mut tensors = BTreeMap::new();
-        for (name, tensor) in all {
-            if let Some(name) = name.strip_prefix(prefix) {
-                let data = bridge::to_data(tensor).map_err(|error| one_line(error.to_string()))?;
-                tensors.insert(name.to_string(), data);
-            }
-        }
-        let names = all.keys().cloned().collect();
-        Ok(Self { tensors, names })
+    /// Opens the file at `path`. No element is read before a layer asks for it.
+    pub(super) fn open(path: &Path, prefix: &str) -> Result<Self, String> {
+        let (file, tensors) = TensorFile::open(path)?;
+        let prefix = prefix.to_string();
+        Ok(Self {
+            file,
+            tensors,
+            prefix,
+        })
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.tensors.contains_key(name)
+        self.tensors.names.contains(&self.full(name))
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.tensors.keys()
+    /// The names after the prefix.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let names = self.tensors.names.range(self.prefix.clone()..);
+        names.map_while(|name| name.strip_prefix(&self.prefix))
+    }
+
+    fn full(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
 
     /// `linear` with the parameters at `[weight, bias]`.
@@ -89,17 +75,14 @@ impl StateDict {
         [weight, bias]: [Place; 2],
     ) -> Result<Linear, String> {
         let [from, to] = linear.weight.shape().dims();
-        let data = self.find(&weight, &[weight.rows.unwrap_or(to), from])?;
-        let param = linear.weight;
-        let options = (&param.device(), param.dtype());
-        let tensor = Tensor::<2>::from_data(data, options).narrow(0, weight.start, to);
-        let weight = loaded(param, tensor.transpose());
+        let stored = self.find(&weight, &[weight.rows.unwrap_or(to), from])?;
+        let stored = stored.map(|layout| layout.narrow(weight.start, to).transpose());
+        let weight = self.load(linear.weight, &weight.name, &stored)?;
         let bias = match linear.bias {
             Some(param) => {
-                let data = self.find(&bias, &[bias.rows.unwrap_or(to)])?;
-                let options = (&param.device(), param.dtype());
-                let tensor = Tensor::<1>::from_data(data, options).narrow(0, bias.start, to);
-                Some(loaded(param, tensor))
+                let stored = self.find(&bias, &[bias.rows.unwrap_or(to)])?;
+                let stored = stored.map(|layout| layout.narrow(bias.start, to));
+                Some(self.load(param, &bias.name, &stored)?)
             }
             None if self.contains(&bias.name) => {
                 return Err(format!(
@@ -112,31 +95,61 @@ impl StateDict {
         Ok(Linear { weight, bias })
     }
 
-    /// The tensor at `place`, whole.
-    fn find(&self, place: &Place, shape: &[usize]) -> Result<TensorData, String> {
-        let Some(data) = self.tensors.get(&place.name) else {
-            return Err(format!(
-                "expected a tensor `{}` after the given prefix, found only {}",
-                place.name,
-                self.names.join(", ")
-            ));
+    /// The tensor at `place`, whole, not yet read.
+    fn find(&self, place: &Place, shape: &[usize]) -> Result<Stored, String> {
+        let full = self.full(&place.name);
+        let Some(stored) = self.tensors.find(&full) else {
+            return Err(self.missing(&full));
         };
-        if data.shape()[..] == *shape {
-            Ok(data.clone())
-        } else {
-            Err(format!(
-                "`{}`: expected the shape {shape:?}, got {:?}",
-                place.name,
-                data.shape()
-            ))
+        let stored = stored.map_err(|reason| format!("`{full}`: {reason}"))?;
+        let found = stored.layout.shape();
+        if found != shape {
+            return Err(format!(
+                "`{full}`: expected the shape {shape:?}, got {found:?}"
+            ));
         }
+        Ok(stored)
+    }
+
+    fn missing(&self, full: &str) -> String {
+        let mut names: Vec<&String> = self.tensors.names.iter().collect();
+        // A wrong prefix is the usual reason: the nearest have the same end, and of those the same beginning.
+        names.sort_by_cached_key(|name| {
+            let end = common(full.bytes().rev(), name.bytes().rev());
+            Reverse((end, common(full.bytes(), name.bytes())))
+        });
+        let told = names
+            .iter()
+            .take(NEAREST)
+            .map(|name| format!("`{}`", shown(name)));
+        let told = told.collect::<Vec<_>>().join(", ");
+        let found = match names.len() {
+            0 => "found none".to_string(),
+            1..=NEAREST => format!("found only {told}"),
+            count => format!("found {count} others, the nearest {told}"),
+        };
+        format!("expected a tensor `{}`, {found}", shown(full))
+    }
+
+    /// A parameter with the elements of a tensor.
+    fn load<const D: usize>(
+        &self,
+        param: Param<Tensor<D>>,
+        name: &str,
+        stored: &Stored,
+    ) -> Result<Param<Tensor<D>>, String> {
+        let data = self.file.read(stored);
+        let data = data.map_err(|reason| format!("`{}`: {reason}", self.full(name)))?;
+        let options = (&param.device(), param.dtype());
+        let tensor = Tensor::from_data(data, options);
+        let id = param.id;
+        Ok(param.transform_for_load(tensor, id))
     }
 }
 
-/// A parameter with loaded elements: by way of the host, so that none is a view of a fused tensor.
-fn loaded<const D: usize>(param: Param<Tensor<D>>, tensor: Tensor<D>) -> Param<Tensor<D>> {
-    let options = (&param.device(), param.dtype());
-    let tensor = Tensor::from_data(tensor.into_data(), options);
-    let id = param.id;
-    param.transform_for_load(tensor, id)
+/// The number of bytes that two names begin with.
+fn common(one: impl Iterator<Item = u8>, other: impl Iterator<Item = u8>) -> usize {
+    one.zip(other)
+        .take_while(|(one, other)| one == other)
+        .count()
 }

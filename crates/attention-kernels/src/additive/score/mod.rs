@@ -31,7 +31,6 @@ pub struct AdditiveScoreInputs<'a, E> {
     /// Keys, projected to the hidden units.
     pub keys: Rows<'a, E>,
     /// The weight of each hidden unit; beyond a third of the largest element, scores may overflow.
-    /// Twice the sum of their magnitudes is to be finite.
     pub weight: &'a [E],
     /// Which keys each query attends to.
     pub mask: Mask<'a>,

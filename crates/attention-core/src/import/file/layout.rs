@@ -1,0 +1,219 @@
+//! Where the elements of a tensor lie in its storage.
+
+use std::ops::Range;
+
+use burn::tensor::DType;
+
+/// A strided view of a storage.
+#[derive(Clone, Debug)]
+pub(in crate::import) struct Layout {
+    dtype: DType,
+    shape: Vec<usize>,
+    /// Elements of the storage from one index of an axis to the next.
+    strides: Vec<usize>,
+    /// Elements of the storage before the first.
+    offset: usize,
+}
+
+/// An axis of what is gathered: its length, and its steps in the storage and in the result, in elements.
+#[derive(Clone, Copy)]
+struct Axis {
+    len: usize,
+    from: usize,
+    to: usize,
+}
+
+/// The most axes of a tensor of PyTorch's.
+const MAX_AXES: usize = 64;
+
+/// A window of this many elements is read whole, however few of them are used.
+const SMALL_WINDOW: usize = 1 << 12;
+
+impl Layout {
+    /// A view of a storage of `capacity` elements.
+    pub(super) fn new(
+        dtype: DType,
+        shape: Vec<usize>,
+        strides: Vec<usize>,
+        offset: usize,
+        capacity: usize,
+    ) -> Result<Self, String> {
+        let layout = Self {
+            dtype,
+            shape,
+            strides,
+            offset,
+        };
+        if layout.shape.len() > MAX_AXES || layout.strides.len() > MAX_AXES {
+            return Err(format!("it has more than {MAX_AXES} axes"));
+        }
+        match layout.checked_end() {
+            Some(end) if end <= capacity => Ok(layout),
+            _ => Err(format!(
+                "the shape {:?} with the strides {:?} from {offset} does not fit its storage of {capacity} elements",
+                layout.shape, layout.strides
+            )),
+        }
+    }
+
+    /// A storage of `capacity` elements row by row.
+    pub(super) fn contiguous(
+        dtype: DType,
+        shape: Vec<usize>,
+        capacity: usize,
+    ) -> Result<Self, String> {
+        let strides = row_major(&shape);
+        Self::new(dtype, shape, strides, 0, capacity)
+    }
+
+    pub(in crate::import) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub(in crate::import) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The `len` indices from `start` of the first axis, which has them.
+    pub(in crate::import) fn narrow(mut self, start: usize, len: usize) -> Self {
+        self.offset += start * self.strides[0];
+        self.shape[0] = len;
+        self
+    }
+
+    /// The axes in the other order.
+    pub(in crate::import) fn transpose(mut self) -> Self {
+        self.shape.reverse();
+        self.strides.reverse();
+        self
+    }
+
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The elements of the storage up to the last that the tensor has.
+    fn checked_end(&self) -> Option<usize> {
+        if self.shape.len() != self.strides.len() {
+            return None;
+        }
+        // Of all tensors: their number of elements is no more than memory could address.
+        let len = self
+            .shape
+            .iter()
+            .try_fold(1, |len: usize, &axis| len.checked_mul(axis))?;
+        len.checked_mul(self.dtype.size())?;
+        if len == 0 {
+            return Some(self.offset);
+        }
+        let mut axes = self.shape.iter().zip(&self.strides);
+        let last = axes.try_fold(self.offset, |last, (&axis, &stride)| {
+            last.checked_add(stride.checked_mul(axis - 1)?)
+        });
+        last?.checked_add(1)
+    }
+
+    /// The axes by falling strides: what is read one after the other lies one after the other.
+    fn axes(&self) -> Vec<Axis> {
+        let to = row_major(&self.shape);
+        let axes = self.shape.iter().zip(&self.strides).zip(to);
+        let axes = axes.map(|((&len, &from), to)| Axis { len, from, to });
+        let mut axes: Vec<Axis> = axes.filter(|axis| axis.len != 1).collect();
+        axes.sort_by_key(|axis| std::cmp::Reverse(axis.from));
+        axes
+    }
+
+    /// The bytes of the storage from the first that is used to the last, if not much more lie between than are used.
+    pub(super) fn window(&self) -> Result<Range<usize>, String> {
+        let end = self.checked_end().unwrap_or(self.offset);
+        if is_wide(end - self.offset, self.len()) {
+            return Err(format!(
+                "{} elements lie scattered in a storage that is compressed: save it uncompressed",
+                self.len()
+            ));
+        }
+        let size = self.dtype.size();
+        Ok(self.offset * size..end * size)
+    }
+
+    /// The elements row by row. `read` gives a range of the storage's bytes, never one that is much larger than what is
+    /// made of it.
+    pub(super) fn gather(
+        &self,
+        mut read: impl FnMut(Range<usize>) -> Result<Vec<u8>, String>,
+    ) -> Result<Vec<u8>, String> {
+        if self.len() == 0 {
+            return Ok(Vec::new());
+        }
+        let axes = self.axes();
+        let size = self.dtype.size();
+        if axes.iter().all(|axis| axis.from == axis.to) {
+            return read(self.offset * size..(self.offset + self.len()) * size);
+        }
+        let mut gather = Gather {
+            size,
+            result: vec![0; self.len() * size],
+            read: &mut read,
+        };
+        gather.windows(&axes, self.offset, 0)?;
+        Ok(gather.result)
+    }
+}
+
+struct Gather<'a, F> {
+    /// Bytes of an element.
+    size: usize,
+    result: Vec<u8>,
+    read: &'a mut F,
+}
+
+impl<F: FnMut(Range<usize>) -> Result<Vec<u8>, String>> Gather<'_, F> {
+    /// Reads a window of the storage, or several where one would be much larger than what is used of it.
+    fn windows(&mut self, axes: &[Axis], from: usize, to: usize) -> Result<(), String> {
+        let window = 1 + axes
+            .iter()
+            .map(|axis| (axis.len - 1) * axis.from)
+            .sum::<usize>();
+        let used: usize = axes.iter().map(|axis| axis.len).product();
+        match axes {
+            [axis, rest @ ..] if is_wide(window, used) => {
+                for index in 0..axis.len {
+                    self.windows(rest, from + index * axis.from, to + index * axis.to)?;
+                }
+            }
+            _ => {
+                let window = (self.read)(from * self.size..(from + window) * self.size)?;
+                self.copy(axes, &window, 0, to);
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, axes: &[Axis], window: &[u8], from: usize, to: usize) {
+        let size = self.size;
+        match axes {
+            [] => {
+                self.result[to * size..][..size].copy_from_slice(&window[from * size..][..size]);
+            }
+            [axis, rest @ ..] => {
+                for index in 0..axis.len {
+                    self.copy(rest, window, from + index * axis.from, to + index * axis.to);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a window is much larger than what is used of it.
+fn is_wide(window: usize, used: usize) -> bool {
+    window > SMALL_WINDOW && window / 2 > used
+}
+
+fn row_major(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1_usize; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        // Only the strides of a tensor without elements may be this large.
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
+    }
+    strides
+}

@@ -1,0 +1,356 @@
+//! The stack machine of a pickle.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::io::{BufRead, Read, copy, sink};
+
+use super::pickle::{Call, Object, Pickle, Value};
+
+/// The most values that a pickle may make: a state dict makes about fifty a tensor, and each takes some 100 bytes.
+const MAX_VALUES: usize = 1 << 23;
+
+/// The longest text that may be a name. A longer one is none of what a tensor is found by.
+const MAX_TEXT_LEN: u64 = 1 << 16;
+
+pub(super) struct Machine<'a, R> {
+    input: &'a mut R,
+    stack: Vec<Value>,
+    /// The heights of the stack at its marks.
+    marks: Vec<usize>,
+    memo: HashMap<u64, Value>,
+    /// The number of values that were made.
+    values: usize,
+    pickle: Pickle,
+}
+
+/// The opcodes are those of protocols 0 to 5, by their names in Python's `pickletools`.
+impl<'a, R: BufRead> Machine<'a, R> {
+    pub(super) fn new(input: &'a mut R) -> Self {
+        Self {
+            input,
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: HashMap::new(),
+            values: 0,
+            pickle: Pickle {
+                root: Value::Other,
+                objects: Vec::new(),
+            },
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<Pickle, String> {
+        loop {
+            let [opcode] = self.bytes()?;
+            if opcode == b'.' {
+                self.pickle.root = self.pop()?;
+                return Ok(self.pickle);
+            }
+            match self.constant(opcode)? {
+                Some(value) => self.push(value)?,
+                None => self.act(opcode)?,
+            }
+        }
+    }
+
+    /// The value of an opcode that has one whatever is on the stack.
+    fn constant(&mut self, opcode: u8) -> Result<Option<Value>, String> {
+        let value = match opcode {
+            b'N' => Value::Other,      // NONE
+            0x88 => Value::Bool(true), // NEWTRUE
+            0x89 => Value::Bool(false),
+            b'J' => Value::Int(i32::from_le_bytes(self.bytes()?).into()), // BININT
+            b'K' => Value::Int(u8::from_le_bytes(self.bytes()?).into()),
+            b'M' => Value::Int(u16::from_le_bytes(self.bytes()?).into()),
+            b'I' | b'L' => number(&self.line()?), // INT, LONG
+            0x8a => self.len::<1>().and_then(|len| self.long(len))?, // LONG1
+            0x8b => self.len::<4>().and_then(|len| self.long(len))?,
+            b'F' => self.line().map(|_| Value::Other)?, // FLOAT
+            b'G' => self.skip(8)?,                      // BINFLOAT
+            b'V' => self.line().map(|text| self.add(Object::Text(text)))?, // UNICODE
+            b'U' | 0x8c => self.len::<1>().and_then(|len| self.text(len))?, // SHORT_BINSTRING, ..
+            b'T' | b'X' => self.len::<4>().and_then(|len| self.text(len))?, // BINSTRING, BINUNICODE
+            0x8d => self.len::<8>().and_then(|len| self.text(len))?,
+            b'C' => self.len::<1>().and_then(|len| self.skip(len))?, // SHORT_BINBYTES
+            b'B' => self.len::<4>().and_then(|len| self.skip(len))?,
+            0x8e | 0x96 => self.len::<8>().and_then(|len| self.skip(len))?, // .., BYTEARRAY8
+            0x82 => self.skip(1)?, // EXT1, a class by its number in a registry
+            0x83 => self.skip(2)?,
+            0x84 => self.skip(4)?,
+            b')' | b']' | 0x8f => self.add(Object::List(Vec::new())), // EMPTY_TUPLE, _LIST, _SET
+            b'}' => self.add(Object::Dict(Vec::new())),               // EMPTY_DICT
+            b'c' => {
+                let names = [self.line()?, self.line()?]; // GLOBAL
+                let names = names.map(|name| self.add(Object::Text(name)));
+                self.add(Object::Global(names))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(value))
+    }
+
+    /// Does what another opcode does to the stack.
+    fn act(&mut self, opcode: u8) -> Result<(), String> {
+        match opcode {
+            0x80 => match self.bytes()? {
+                [0..=5] => Ok(()), // PROTO
+                [version] => Err(format!("its protocol is {version}, expected 0 to 5")),
+            },
+            0x95 => self.skip(8).map(drop), // FRAME
+            b'(' => {
+                self.count()?; // MARK
+                self.marks.push(self.stack.len());
+                Ok(())
+            }
+            b'0' if self.marks.last() == Some(&self.stack.len()) => {
+                self.marks.pop(); // POP, as Python's does
+                Ok(())
+            }
+            b'0' => self.pop().map(drop),
+            b'1' => self.pop_marked().map(drop), // POP_MARK
+            b'2' => self.top().and_then(|top| self.push(top)), // DUP
+            b't' | b'l' | 0x91 => {
+                let values = self.pop_marked()?; // TUPLE, LIST, FROZENSET
+                self.push_object(Object::List(values))
+            }
+            0x85..=0x87 => {
+                let mut values = vec![Value::Other; usize::from(opcode - 0x84)]; // TUPLE1, ..
+                for value in values.iter_mut().rev() {
+                    *value = self.pop()?;
+                }
+                self.push_object(Object::List(values))
+            }
+            b'd' => {
+                let values = self.pop_marked()?; // DICT
+                self.push_object(Object::Dict(pairs(&values)?))
+            }
+            b'a' => self.pop().and_then(|value| self.append(&[value])), // APPEND
+            b'e' | 0x90 => self.pop_marked().and_then(|values| self.append(&values)), // .., ADDITEMS
+            b's' => {
+                let value = self.pop()?; // SETITEM
+                let key = self.pop()?;
+                self.set(&[key, value])
+            }
+            b'u' => self.pop_marked().and_then(|values| self.set(&values)), // SETITEMS
+            b'p' => self.line().and_then(|at| self.put(place(&at)?)),       // PUT
+            b'q' => self.len::<1>().and_then(|at| self.put(at)),
+            b'r' => self.len::<4>().and_then(|at| self.put(at)),
+            0x94 => self.put(self.memo.len() as u64), // MEMOIZE
+            b'g' => self.line().and_then(|at| self.get(place(&at)?)), // GET
+            b'h' => self.len::<1>().and_then(|at| self.get(at)),
+            b'j' => self.len::<4>().and_then(|at| self.get(at)),
+            0x93 => {
+                let name = self.pop()?; // STACK_GLOBAL
+                let module = self.pop()?;
+                self.push_object(Object::Global([module, name]))
+            }
+            b'P' => {
+                let id = self.line().map(|id| self.add(Object::Text(id)))?; // PERSID
+                self.push_object(Object::Persistent(id))
+            }
+            b'Q' => {
+                let id = self.pop()?; // BINPERSID
+                self.push_object(Object::Persistent(id))
+            }
+            b'R' | 0x81 => self.call(), // REDUCE, NEWOBJ
+            0x92 => self.pop().and_then(|_keywords| self.call()), // NEWOBJ_EX
+            b'b' => self.build(),
+            _ => Err(format!("the opcode 0x{opcode:02x} is not supported")),
+        }
+    }
+
+    fn count(&mut self) -> Result<(), String> {
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            return Err(format!("it makes more than {MAX_VALUES} values"));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, value: Value) -> Result<(), String> {
+        self.count()?;
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn add(&mut self, object: Object) -> Value {
+        self.pickle.objects.push(object);
+        Value::Object(self.pickle.objects.len() - 1)
+    }
+
+    fn push_object(&mut self, object: Object) -> Result<(), String> {
+        let value = self.add(object);
+        self.push(value)
+    }
+
+    /// The value on top of the stack, above its last mark.
+    fn top(&self) -> Result<Value, String> {
+        let bottom = self.marks.last().copied().unwrap_or(0);
+        let top = self.stack[bottom..].last().copied();
+        top.ok_or_else(|| "its stack is empty".to_string())
+    }
+
+    fn pop(&mut self) -> Result<Value, String> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    fn pop_marked(&mut self) -> Result<Vec<Value>, String> {
+        let mark = self.marks.pop().ok_or("its stack has no mark")?;
+        Ok(self.stack.split_off(mark))
+    }
+
+    fn put(&mut self, at: u64) -> Result<(), String> {
+        self.count()?;
+        let top = self.top()?;
+        self.memo.insert(at, top);
+        Ok(())
+    }
+
+    fn get(&mut self, at: u64) -> Result<(), String> {
+        let value = self.memo.get(&at).copied();
+        self.push(value.ok_or_else(|| format!("it refers to an object {at} that is not there"))?)
+    }
+
+    /// The object on top of the stack.
+    fn top_object(&mut self) -> Result<&mut Object, String> {
+        match self.top()? {
+            Value::Object(at) => Ok(&mut self.pickle.objects[at]),
+            _ => Err("it adds to what is no object".to_string()),
+        }
+    }
+
+    /// Adds values to a list. What is added to another object as to a list, such as a queue, has no name.
+    fn append(&mut self, values: &[Value]) -> Result<(), String> {
+        match self.top_object()? {
+            Object::List(list) => list.extend_from_slice(values),
+            Object::Call(_) => {}
+            _ => return Err("it appends to what is no list".to_string()),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, values: &[Value]) -> Result<(), String> {
+        let new = pairs(values)?;
+        match self.top_object()? {
+            Object::Dict(items) => items.extend(new),
+            Object::Call(call) => call.items.extend(new),
+            _ => return Err("it sets items of what is no dict".to_string()),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self) -> Result<(), String> {
+        let arguments = self.pop()?;
+        let callable = self.pop()?;
+        self.push_object(Object::Call(Box::new(Call {
+            callable,
+            arguments,
+            items: Vec::new(),
+            state: Value::Other,
+        })))
+    }
+
+    /// Sets the attributes of an object. Those of a dict, such as the `_metadata` of a state dict, are no tensors.
+    fn build(&mut self) -> Result<(), String> {
+        let state = self.pop()?;
+        if let Object::Call(call) = self.top_object()? {
+            call.state = state;
+        }
+        Ok(())
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes).map_err(ended)?;
+        Ok(bytes)
+    }
+
+    /// A number of `N` bytes.
+    fn len<const N: usize>(&mut self) -> Result<u64, String> {
+        let mut bytes = [0; 8];
+        bytes[..N].copy_from_slice(&self.bytes::<N>()?);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// The next `len` bytes; memory for no more than there are.
+    fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
+        let mut content = Vec::new();
+        self.input
+            .by_ref()
+            .take(len)
+            .read_to_end(&mut content)
+            .map_err(ended)?;
+        if (content.len() as u64) < len {
+            return Err(ended("unexpected end of file"));
+        }
+        Ok(content)
+    }
+
+    fn skip(&mut self, len: u64) -> Result<Value, String> {
+        let skipped = copy(&mut self.input.by_ref().take(len), &mut sink()).map_err(ended)?;
+        if skipped < len {
+            return Err(ended("unexpected end of file"));
+        }
+        Ok(Value::Other)
+    }
+
+    fn text(&mut self, len: u64) -> Result<Value, String> {
+        if len > MAX_TEXT_LEN {
+            return self.skip(len);
+        }
+        let text = String::from_utf8_lossy(&self.content(len)?).into_owned();
+        Ok(self.add(Object::Text(text)))
+    }
+
+    /// An integer in two's complement.
+    fn long(&mut self, len: u64) -> Result<Value, String> {
+        if len > 8 {
+            return self.skip(len);
+        }
+        let content = self.content(len)?;
+        let is_negative = content.last().is_some_and(|&byte| byte >= 0x80);
+        let mut bytes = [if is_negative { 0xff } else { 0 }; 8];
+        bytes[..content.len()].copy_from_slice(&content);
+        Ok(Value::Int(i64::from_le_bytes(bytes)))
+    }
+
+    fn line(&mut self) -> Result<String, String> {
+        let mut line = Vec::new();
+        let mut input = self.input.by_ref().take(MAX_TEXT_LEN);
+        input.read_until(b'\n', &mut line).map_err(ended)?;
+        if line.pop() != Some(b'\n') {
+            return Err("it has a line without an end".to_string());
+        }
+        Ok(String::from_utf8_lossy(&line).into_owned())
+    }
+}
+
+fn ended(error: impl Display) -> String {
+    format!("it does not end ({error})")
+}
+
+/// A number of protocol 0, where booleans are `00` and `01`.
+fn number(line: &str) -> Value {
+    match line {
+        "00" => Value::Bool(false),
+        "01" => Value::Bool(true),
+        _ => {
+            let digits = line.strip_suffix('L').unwrap_or(line);
+            digits.parse().map_or(Value::Other, Value::Int)
+        }
+    }
+}
+
+fn place(line: &str) -> Result<u64, String> {
+    line.parse()
+        .map_err(|_| "it refers to an object that is not there".to_string())
+}
+
+fn pairs(values: &[Value]) -> Result<Vec<[Value; 2]>, String> {
+    match values.as_chunks() {
+        (pairs, []) => Ok(pairs.to_vec()),
+        _ => Err("it has a key without a value".to_string()),
+    }
+}

@@ -1,0 +1,351 @@
+//! The tensors that a pickle of PyTorch's describes: their names, and where their elements lie.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt::Display;
+
+use burn::tensor::{BoolStore, DType};
+
+use super::layout::Layout;
+use super::pickle::{Call, Object, Pickle, Value};
+use super::{Place, Stored, Tensors, shown};
+
+/// The deepest nesting that is looked through, which ends a dict that contains itself.
+const MAX_DEPTH: usize = 200;
+
+/// The most values that are looked at, and the most bytes of names: what is shared is looked at again under each name.
+const MAX_VISITS: usize = 1 << 23;
+const MAX_NAME_BYTES: usize = 1 << 26;
+
+/// The tables of a `torch.nn.Module`, whose state dict is what they hold.
+const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
+
+/// A storage of a pickle, by its persistent id.
+pub(super) struct Storage<'a> {
+    pub(super) key: String,
+    /// The module and the name of `torch.FloatStorage`, ..
+    pub(super) class: [&'a str; 2],
+    /// The number of elements; of bytes if it has no type.
+    pub(super) len: usize,
+}
+
+/// All tensors by name, as `state_dict` would give them. `place` finds a storage by its key.
+pub(super) fn tensors(
+    pickle: Pickle,
+    place: impl Fn(&str) -> Result<Place, String> + 'static,
+) -> Result<Tensors, String> {
+    let mut names = Names {
+        pickle: &pickle,
+        path: String::new(),
+        visits: 0,
+        name_bytes: 0,
+        found: BTreeMap::new(),
+    };
+    names.visit(pickle.root, 0)?;
+    let found = names.found;
+    Ok(Tensors {
+        names: found.keys().cloned().collect(),
+        find: Box::new(move |name| {
+            let value = found.get(name)?;
+            let value = value.ok_or_else(|| "expected one tensor of this name, got several".into());
+            Some(value.and_then(|value| {
+                let (layout, storage) = tensor(&pickle, value)?;
+                let place = place(&storage)?;
+                Ok(Stored { layout, place })
+            }))
+        }),
+    })
+}
+
+/// Looks for what may be a tensor.
+struct Names<'a> {
+    pickle: &'a Pickle,
+    /// The name so far.
+    path: String,
+    visits: usize,
+    name_bytes: usize,
+    /// By name; `None` if there are several of a name.
+    found: BTreeMap<String, Option<Value>>,
+}
+
+impl Names<'_> {
+    fn visit(&mut self, value: Value, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Ok(());
+        }
+        let pickle = self.pickle;
+        match pickle.object(value) {
+            Some(Object::Dict(items)) => self.items(items, depth),
+            Some(Object::List(values)) => {
+                self.count(values.len())?;
+                let mut values = values.iter().enumerate();
+                values.try_for_each(|(index, value)| self.under(index, *value, depth + 1))
+            }
+            Some(Object::Call(call)) => {
+                if let Some(Object::Dict(attributes)) = pickle.object(call.state) {
+                    self.count(attributes.len())?;
+                }
+                match contents(pickle, call) {
+                    Contents::Tables(tables) => tables
+                        .into_iter()
+                        .try_for_each(|table| self.visit(table, depth + 1)),
+                    Contents::Items(items) => self.items(&items, depth),
+                    Contents::None => self.found(value),
+                }
+            }
+            Some(Object::Persistent(_)) => self.found(value),
+            _ => Ok(()),
+        }
+    }
+
+    fn items(&mut self, items: &[[Value; 2]], depth: usize) -> Result<(), String> {
+        self.count(items.len())?;
+        let pickle = self.pickle;
+        for [key, value] in items {
+            match (pickle.text(*key), key) {
+                (Some(text), _) => self.under(text, *value, depth + 1)?,
+                (None, Value::Int(number)) => self.under(number, *value, depth + 1)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits a value with `key` at the end of its name.
+    fn under(&mut self, key: impl Display, value: Value, depth: usize) -> Result<(), String> {
+        if matches!(self.pickle.object(value), None | Some(Object::Text(_))) {
+            return Ok(());
+        }
+        let len = self.path.len();
+        let dot = if len > 0 { "." } else { "" };
+        self.path.push_str(&format!("{dot}{key}"));
+        self.name_bytes += self.path.len();
+        self.visit(value, depth)?;
+        self.path.truncate(len);
+        Ok(())
+    }
+
+    fn count(&mut self, visits: usize) -> Result<(), String> {
+        self.visits += visits;
+        if self.visits > MAX_VISITS || self.name_bytes > MAX_NAME_BYTES {
+            return Err("its objects contain each other without end".to_string());
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, value: Value) -> Result<(), String> {
+        if self.path.is_empty() {
+            return Err("expected tensors by name, got an object without names".to_string());
+        }
+        match self.found.entry(self.path.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(Some(value));
+            }
+            Entry::Occupied(mut place) => {
+                place.insert(None);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the object that a call makes contains, by names.
+enum Contents {
+    Tables(Vec<Value>),
+    Items(Vec<[Value; 2]>),
+    None,
+}
+
+fn contents(pickle: &Pickle, call: &Call) -> Contents {
+    let tables = MODULE_TABLES.map(|table| pickle.get(call.state, table));
+    if tables.iter().all(Option::is_some) {
+        return Contents::Tables(tables.into_iter().flatten().collect());
+    }
+    let is_ordered_dict = pickle.global(call.callable) == Some(["collections", "OrderedDict"]);
+    if !is_ordered_dict && call.items.is_empty() {
+        return Contents::None;
+    }
+    // Python 2 makes an ordered dict of pairs.
+    let pairs = pickle
+        .list(call.arguments)
+        .and_then(|arguments| match arguments {
+            [pairs] if is_ordered_dict => pickle.list(*pairs),
+            _ => None,
+        });
+    let pairs = pairs.into_iter().flatten();
+    let pairs = pairs.filter_map(|pair| <[Value; 2]>::try_from(pickle.list(*pair)?).ok());
+    Contents::Items(pairs.chain(call.items.iter().copied()).collect())
+}
+
+/// The tensor that a call makes, and the key of its storage.
+fn tensor(pickle: &Pickle, value: Value) -> Result<(Layout, String), String> {
+    let mut value = value;
+    // A parameter is made of a tensor.
+    for _ in 0..MAX_DEPTH {
+        let Some(Object::Call(call)) = pickle.object(value) else {
+            return Err(unreadable("a storage"));
+        };
+        let ([module, name], arguments) = called(pickle, call);
+        let (storage, view, rest) = match (module, name, arguments) {
+            (
+                "torch._utils",
+                "_rebuild_parameter" | "_rebuild_parameter_with_state",
+                [data, ..],
+            ) => {
+                value = *data;
+                continue;
+            }
+            ("torch._utils", "_rebuild_tensor", [storage, offset, shape, strides]) => {
+                (storage, [*offset, *shape, *strides], &[][..])
+            }
+            (
+                "torch._utils",
+                "_rebuild_tensor_v2" | "_rebuild_tensor_v3",
+                [storage, offset, shape, strides, _grad, _hooks, rest @ ..],
+            ) => (storage, [*offset, *shape, *strides], rest),
+            _ => return Err(unreadable(&format!("{module}.{name}"))),
+        };
+        let (dtype, changes) = match rest {
+            [dtype, changes @ ..] if name == "_rebuild_tensor_v3" => {
+                (pickle.global(*dtype), changes)
+            }
+            changes => (None, changes),
+        };
+        // Of the imaginary part of a conjugate, PyTorch changes the sign as it reads.
+        let is_changed = |change: &Value| match pickle.object(*change) {
+            Some(Object::Dict(items)) => !items.is_empty(),
+            other => other.is_some(),
+        };
+        if changes.iter().any(is_changed) {
+            return Err(unreadable("a view that negates or conjugates"));
+        }
+        return view_of(pickle, *storage, dtype, view);
+    }
+    Err(unreadable("a parameter of parameters"))
+}
+
+/// The module and the name of what a call calls, and its arguments.
+fn called<'a>(pickle: &'a Pickle, call: &Call) -> ([&'a str; 2], &'a [Value]) {
+    let called = |callable, arguments| {
+        let name = pickle.global(callable).unwrap_or(["?", "?"]);
+        (name, pickle.list(arguments).unwrap_or_default())
+    };
+    match called(call.callable, call.arguments) {
+        // A subclass of a tensor is made of a tensor.
+        (["torch._tensor", "_rebuild_from_type_v2"], [callable, _class, arguments, ..]) => {
+            called(*callable, *arguments)
+        }
+        call => call,
+    }
+}
+
+fn view_of(
+    pickle: &Pickle,
+    storage: Value,
+    dtype: Option<[&str; 2]>,
+    view: [Value; 3],
+) -> Result<(Layout, String), String> {
+    let Some(Object::Persistent(id)) = pickle.object(storage) else {
+        return Err(unreadable("a tensor without a storage"));
+    };
+    let storage = storage_of(pickle, *id)?;
+    let [_, class] = storage.class;
+    let [module, name] = dtype.unwrap_or(storage.class);
+    let own = element_type(class);
+    let dtype = match element_type(name) {
+        Some(dtype) if own.is_none_or(|own| own == dtype) => dtype,
+        _ => return Err(unreadable(&format!("{module}.{name}"))),
+    };
+    // A storage without a type has bytes.
+    let size = own.map_or(1, |own| own.size());
+    let sizes = |list: Value| -> Option<Vec<usize>> {
+        let list = pickle.list(list)?.iter();
+        list.map(|value| size_of(*value)).collect()
+    };
+    let [offset, shape, strides] = view;
+    let (Some(offset), Some(shape), Some(strides)) =
+        (size_of(offset), sizes(shape), sizes(strides))
+    else {
+        return Err("its shape, strides or offset are not natural numbers".to_string());
+    };
+    let capacity = storage.len.saturating_mul(size) / dtype.size();
+    let layout = Layout::new(dtype, shape, strides, offset, capacity)?;
+    Ok((layout, storage.key))
+}
+
+/// The storage with a persistent id.
+pub(super) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, String> {
+    if pickle.text(id).is_some() {
+        let reason =
+            "its pickle has protocol 0, which PyTorch cannot load either: save it by another";
+        return Err(reason.to_string());
+    }
+    let (tag, class, key, len) = match pickle.list(id) {
+        Some([tag, class, key, _location, len]) => (tag, class, key, len),
+        // A view of another storage, as PyTorch before 0.4 wrote, would stand here.
+        Some([tag, class, key, _location, len, Value::Other]) => (tag, class, key, len),
+        _ => return Err("expected a storage by its five properties".to_string()),
+    };
+    let key = key_of(pickle, *key);
+    match (pickle.text(*tag), pickle.global(*class), key, size_of(*len)) {
+        (Some("storage"), Some(class), Some(key), Some(len)) => Ok(Storage { key, class, len }),
+        _ => Err("expected a storage with a class, a key and a length".to_string()),
+    }
+}
+
+/// A key of a dict or of a storage: a text, or a number.
+pub(super) fn key_of(pickle: &Pickle, key: Value) -> Option<String> {
+    match key {
+        Value::Int(number) => Some(number.to_string()),
+        _ => pickle.text(key).map(str::to_string),
+    }
+}
+
+fn size_of(value: Value) -> Option<usize> {
+    match value {
+        Value::Int(size) => usize::try_from(size).ok(),
+        _ => None,
+    }
+}
+
+fn unreadable(got: &str) -> String {
+    format!(
+        "expected a dense tensor of real numbers, got {}",
+        shown(got)
+    )
+}
+
+/// The type of the elements of a storage's class or of a `torch.dtype`.
+fn element_type(name: &str) -> Option<DType> {
+    Some(match name {
+        "FloatStorage" | "float32" => DType::F32,
+        "DoubleStorage" | "float64" => DType::F64,
+        "HalfStorage" | "float16" => DType::F16,
+        "BFloat16Storage" | "bfloat16" => DType::BF16,
+        "LongStorage" | "int64" => DType::I64,
+        "IntStorage" | "int32" => DType::I32,
+        "ShortStorage" | "int16" => DType::I16,
+        "CharStorage" | "int8" => DType::I8,
+        "uint64" => DType::U64,
+        "uint32" => DType::U32,
+        "uint16" => DType::U16,
+        "ByteStorage" | "uint8" => DType::U8,
+        "BoolStorage" | "bool" => DType::Bool(BoolStore::Native),
+        _ => return None,
+    })
+}
+
+/// Bytes of an element of a storage's class, of those that cannot be read, too.
+pub(super) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
+    if let Some(dtype) = element_type(class) {
+        return Some(dtype.size());
+    }
+    Some(match class {
+        "ComplexDoubleStorage" => 16,
+        "ComplexFloatStorage" => 8,
+        "QInt32Storage" => 4,
+        "QInt8Storage" | "QUInt8Storage" | "QUInt4x2Storage" | "QUInt2x4Storage"
+        | "UntypedStorage" => 1,
+        _ => return None,
+    })
+}

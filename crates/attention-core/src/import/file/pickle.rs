@@ -1,0 +1,100 @@
+//! What a pickle says, without running any of it.
+//!
+//! A pickle is a program for a stack machine, which may call any function of Python by its name. Here a call stays what
+//! it is written as, a name and arguments: [`objects`](super::objects) reads those by which PyTorch makes tensors.
+//!
+//! No crate does that: `serde-pickle` knows neither storages nor calls, and `pytorch-reader` 0.22.1, below Burn's
+//! `PytorchStore`, refuses a whole file for one tensor that it cannot represent.
+
+use std::io::BufRead;
+
+use super::machine::Machine;
+
+/// A value: a small one as it is, another by its place among the objects, so that what is named twice is there once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Bool(bool),
+    Int(i64),
+    Object(usize),
+    /// None, a float, bytes, an integer of more than 64 bits: nothing that names or describes a tensor.
+    Other,
+}
+
+/// An object, which may change after others refer to it.
+#[derive(Debug)]
+pub(super) enum Object {
+    Text(String),
+    /// A list, a tuple or a set.
+    List(Vec<Value>),
+    Dict(Vec<[Value; 2]>),
+    /// A class or a function, by its module and its name there.
+    Global([Value; 2]),
+    Call(Box<Call>),
+    /// An object outside of the pickle, by its id: a storage.
+    Persistent(Value),
+}
+
+/// What a function or a class would return.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) callable: Value,
+    pub(super) arguments: Value,
+    /// What is added to it as to a dict.
+    pub(super) items: Vec<[Value; 2]>,
+    /// Its attributes.
+    pub(super) state: Value,
+}
+
+/// The object that a pickle describes, and those that it refers to.
+#[derive(Debug)]
+pub(super) struct Pickle {
+    pub(super) root: Value,
+    pub(super) objects: Vec<Object>,
+}
+
+impl Pickle {
+    /// Reads one pickle, and no byte behind it.
+    pub(super) fn read(input: &mut impl BufRead) -> Result<Self, String> {
+        let pickle = Machine::new(input).run();
+        pickle.map_err(|reason| format!("its pickle is malformed: {reason}"))
+    }
+
+    pub(super) fn object(&self, value: Value) -> Option<&Object> {
+        match value {
+            Value::Object(at) => self.objects.get(at),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text(&self, value: Value) -> Option<&str> {
+        match self.object(value) {
+            Some(Object::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn list(&self, value: Value) -> Option<&[Value]> {
+        match self.object(value) {
+            Some(Object::List(values)) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The module of a class or a function, and its name there.
+    pub(super) fn global(&self, value: Value) -> Option<[&str; 2]> {
+        match self.object(value) {
+            Some(Object::Global([module, name])) => Some([self.text(*module)?, self.text(*name)?]),
+            _ => None,
+        }
+    }
+
+    /// The value under `key` of a dict.
+    pub(super) fn get(&self, dict: Value, key: &str) -> Option<Value> {
+        let Some(Object::Dict(items)) = self.object(dict) else {
+            return None;
+        };
+        let mut latest_first = items.iter().rev();
+        let item = latest_first.find(|[name, _]| self.text(*name) == Some(key));
+        item.map(|[_, value]| *value)
+    }
+}

@@ -1,0 +1,128 @@
+//! Memory that an import takes: that of the layer, not that of the file. A program of its own: its allocator counts.
+#![allow(clippy::unwrap_used)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use attention_core::AdditiveAttentionConfig;
+use attention_core::import::load_additive_attention;
+use attention_tests::checkpoint::{CompressionMethod, View, dict, pickle, write_archive};
+use attention_tests::{Array, device};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counting bytes.
+struct Counting;
+
+// SAFETY: every method passes its arguments on to `System`, which keeps the contract, and returns what it returns.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
+        PEAK.fetch_max(live, Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// The sizes of the attention. Its parameters take 1.5 MB.
+const SIZES: [usize; 3] = [256, 512, 500];
+const BYTES: usize = 4 * (256 * 500 + 512 * 500 + 500);
+
+/// The shapes of the parameters.
+const QUERY: [usize; 2] = [SIZES[2], SIZES[0]];
+const KEY: [usize; 2] = [SIZES[2], SIZES[1]];
+const VALUE: [usize; 2] = [1, SIZES[2]];
+
+/// A file that has another tensor of 256 MB at its end, all a hole.
+fn write_safetensors(path: &Path) {
+    let mut start = 0;
+    let mut entry = |(name, [rows, columns]): (&str, [usize; 2])| {
+        let end = start + 4 * rows * columns;
+        let offsets = format!("[{start},{end}]");
+        start = end;
+        format!(r#""{name}":{{"dtype":"F32","shape":[{rows},{columns}],"data_offsets":{offsets}}}"#)
+    };
+    let tensors = [
+        ("W_q.weight", QUERY),
+        ("W_k.weight", KEY),
+        ("w_v.weight", VALUE),
+        ("other", [8_192, 8_192]),
+    ];
+    let entries: Vec<String> = tensors.into_iter().map(&mut entry).collect();
+    let header = format!("{{{}}}", entries.join(","));
+    let content = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
+    std::fs::write(path, &content).unwrap();
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.set_len((content.len() + start) as u64).unwrap();
+}
+
+/// A file in which `W_q.weight` is some columns of another tensor of 32 MB, from its first row to its last.
+fn write_checkpoint(path: &Path) {
+    const WIDTH: usize = 16_384;
+    let view = |storage, len: usize, offset, [rows, columns]: [usize; 2], stride: usize| {
+        let view = View {
+            storage,
+            len: len as i64,
+            offset,
+            shape: &[rows as i64, columns as i64],
+            strides: &[stride as i64, 1],
+        };
+        view.pickled()
+    };
+    let whole = |storage, shape: [usize; 2]| view(storage, shape[0] * shape[1], 0, shape, shape[1]);
+    let wide = [QUERY[0], WIDTH];
+    let tensors = [
+        ("other", whole("0", wide)),
+        (
+            "W_q.weight",
+            view("0", wide[0] * wide[1], 100, QUERY, WIDTH),
+        ),
+        ("W_k.weight", whole("1", KEY)),
+        ("w_v.weight", whole("2", VALUE)),
+    ];
+    let zeros = [wide, KEY, VALUE].map(|[rows, columns]| vec![0; 4 * rows * columns]);
+    let storages = [
+        ("data/0", &zeros[0][..]),
+        ("data/1", &zeros[1]),
+        ("data/2", &zeros[2]),
+    ];
+    write_archive(
+        path,
+        CompressionMethod::Stored,
+        &pickle(&dict(&tensors)),
+        &storages,
+    );
+}
+
+#[test]
+fn an_import_takes_memory_for_its_layer_and_not_for_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let [query_size, key_size, hiddens] = SIZES;
+    let config = AdditiveAttentionConfig::new(query_size, key_size, hiddens);
+    for write in [write_safetensors, write_checkpoint] {
+        write(&path);
+        let attention = config.init(&device::plain()[0]);
+        let before = LIVE.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let attention = load_additive_attention(attention, &path, "").unwrap();
+        let extra = PEAK.load(Relaxed) - before;
+        let len = std::fs::metadata(&path).unwrap().len();
+        println!("{extra} bytes for {BYTES} of a file of {len}");
+        assert!(extra < 4 * BYTES, "{extra} bytes for {BYTES}");
+        let query = Array::read(attention.score.query.weight.val());
+        assert!(query.data.iter().all(|&element| element == 0.0));
+    }
+}
