@@ -68,8 +68,8 @@ impl TokenErrors {
         self.reference_tokens += reference_tokens;
     }
 
-    /// Counts that one of the outputs was cut off: it reached a limit of tokens before its end. Whether it is right, and
-    /// how many edits it takes, is for [`add`](Self::add).
+    /// Counts that one of the outputs was cut off: it reached a limit of tokens before its end. Whether it is right,
+    /// and how many edits it takes, is for [`add`](Self::add).
     pub fn add_cut_off(&mut self) {
         self.cut_off += 1;
     }

@@ -227,8 +227,8 @@ impl Translator {
         outputs.into_iter().flatten().collect()
     }
 
-    /// The number of sources that are translated at once: fewer where [`max_len`](Self::max_len) is large, so that their
-    /// outputs fit into memory.
+    /// The number of sources that are translated at once: fewer where [`max_len`](Self::max_len) is large, so that
+    /// their outputs fit into memory.
     pub fn batch_size(&self) -> usize {
         (BATCH_TOKENS / self.max_len.max(1)).clamp(1, BATCH_SIZE)
     }

@@ -56,8 +56,12 @@ pub(crate) fn report(errors: &TokenErrors, translator: &Translator) -> Result<()
     let limit = tokens(translator.max_len());
     let cut_off = match errors.cut_off() {
         0 => String::new(),
-        1 => format!("; 1 output reached the limit of {limit} (eval --max-length)"),
-        count => format!("; {count} outputs reached the limit of {limit} (eval --max-length)"),
+        count => {
+            let outputs = if count == 1 { "output" } else { "outputs" };
+            format!(
+                "; {count} {outputs} reached the limit of {limit} (eval --max-length raises it)"
+            )
+        }
     };
     say(format_args!(
         "{} sources: exact match {:.2} %, sequence error rate {:.2} %, token error rate {:.2} %{cut_off}",

@@ -85,7 +85,8 @@ struct Model {
     /// The folder of a training: its model is the best epoch, or the newest while training goes on.
     #[arg(long, value_name = "DIR", default_value = "runs/dates")]
     model: PathBuf,
-    /// The most tokens of an output [default: those of the longest target learned, and a quarter more].
+    /// The most tokens of an output; one that reaches them is cut off, and a note says so [default: those of the
+    /// longest target learned, and a quarter more].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_length: Option<usize>,
     #[command(flatten)]

@@ -148,8 +148,8 @@ pub fn load_tsv(path: impl AsRef<Path>, options: &TsvOptions) -> Result<Vec<Pair
 /// The content of a file of pairs, read once: the file may be a pipe.
 ///
 /// One pair a line, columns divided by TAB. Lines end with LF or CRLF; a byte order mark, empty lines at the end and
-/// columns beyond the two are ignored. Spaces around a column are no part of it; any other character is, a no-break space
-/// (U+00A0) too.
+/// columns beyond the two are ignored. Spaces around a column are no part of it; any other character is, a no-break
+/// space (U+00A0) too.
 #[derive(Clone, Debug)]
 pub struct TsvFile {
     path: PathBuf,
@@ -163,11 +163,15 @@ impl TsvFile {
     /// # Errors
     /// [`Error::Io`] if it cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
+        let mut path = path.as_ref();
+        let is_standard_input = path == Path::new("-");
+        if is_standard_input {
+            path = Path::new("the standard input");
+        }
         let refused = |error| Error::io("read", path, error);
         let mut bytes = Vec::new();
         let mut is_stream = true;
-        if path == Path::new("-") {
+        if is_standard_input {
             io::stdin()
                 .lock()
                 .read_to_end(&mut bytes)

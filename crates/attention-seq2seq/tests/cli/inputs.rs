@@ -53,6 +53,29 @@ fn a_byte_order_mark_is_taken_from_the_beginning_alone() {
 }
 
 #[test]
+fn errors_name_the_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["train", "--data", "-", "--out", "run"];
+    for (pairs, message) in [
+        (
+            "",
+            "the standard input holds no line; give at least one pair of a source and a target",
+        ),
+        (
+            "a\tb\nc\n",
+            "the standard input:2: expected a target in column 2, found 1 column",
+        ),
+    ] {
+        let mut child = program::command(folder.path(), &args);
+        let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(pairs.as_bytes()).unwrap();
+        drop(input);
+        program::bad(&args, child.wait_with_output().unwrap(), message);
+    }
+}
+
+#[test]
 fn one_file_to_learn_from_and_to_validate_on_is_noted() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -108,7 +108,8 @@ fn an_output_that_reaches_the_limit_is_noted() {
         assert_eq!(stdout.lines().next().map(str::len), Some(limit));
         assert_eq!(stderr, note("the output", tokens));
         let [stdout, stderr] = both(folder, &[&["eval"][..], &longer].concat());
-        let counted = format!("; 10 outputs reached the limit of {tokens} (eval --max-length)\n");
+        let counted =
+            format!("; 10 outputs reached the limit of {tokens} (eval --max-length raises it)\n");
         assert!(stdout.ends_with(&counted), "{stdout}");
         assert_eq!(stderr, "");
     }

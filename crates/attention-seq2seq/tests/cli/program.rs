@@ -53,7 +53,7 @@ pub(crate) fn good(args: &[&str], output: Output) -> String {
     quiet(args, output, 0)
 }
 
-/// The standard output of a run that ended with `code`, and nothing on the standard error but that outputs were cut off.
+/// The standard output of a run that ended with `code`. The standard error may only say that outputs were cut off.
 #[track_caller]
 pub(crate) fn quiet(args: &[&str], output: Output, code: i32) -> String {
     let (stdout, stderr) = (text(&output.stdout), faults(&output.stderr));

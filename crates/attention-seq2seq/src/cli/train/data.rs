@@ -131,16 +131,14 @@ fn check_files(data: &Path, valid: &Path) -> Result<()> {
     if is_standard_input(data) && is_standard_input(valid) {
         return Err(refused("the standard input"));
     }
+    if !is_same(data, valid) {
+        return Ok(());
+    }
     match data.metadata() {
-        Ok(file) if is_same(data, valid) => {
-            if file.is_file() {
-                note(
-                    "note: --data and --valid are one file: the model is validated on what it has learned",
-                );
-            } else if !file.is_dir() {
-                return Err(refused("a stream"));
-            }
-        }
+        Ok(file) if file.is_file() => note(
+            "note: --data and --valid are one file: the model is validated on what it has learned",
+        ),
+        Ok(file) if !file.is_dir() => return Err(refused("a stream")),
         // One that cannot be read is an error where it is read.
         _ => {}
     }
