@@ -43,7 +43,7 @@ pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
 pub use batch::{Batch, Example, Examples, Source};
-pub use tokens::Tokenization;
+pub use tokens::{Tokenization, WhiteSpace};
 pub use vocab::Vocab;
 pub use vocabs::Vocabs;
 
@@ -63,6 +63,6 @@ pub use train::{
 
 // Translation.
 pub use metrics::TokenErrors;
-pub use translate::{Attended, Translator};
+pub use translate::{Attended, Hypothesis, Translator};
 
 pub use error::{Error, Result};

@@ -39,6 +39,7 @@ pub struct TokenErrors {
     wrong_sequences: usize,
     edits: usize,
     reference_tokens: usize,
+    cut_off: usize,
 }
 
 impl TokenErrors {
@@ -67,17 +68,29 @@ impl TokenErrors {
         self.reference_tokens += reference_tokens;
     }
 
+    /// Counts that one of the outputs was cut off: it reached a limit of tokens before its end. Whether it is right,
+    /// and how many edits it takes, is for [`add`](Self::add).
+    pub fn add_cut_off(&mut self) {
+        self.cut_off += 1;
+    }
+
     /// Adds the counts of another counter.
     pub fn merge(&mut self, other: Self) {
         self.sequences += other.sequences;
         self.wrong_sequences += other.wrong_sequences;
         self.edits += other.edits;
         self.reference_tokens += other.reference_tokens;
+        self.cut_off += other.cut_off;
     }
 
     /// The number of outputs that were counted.
     pub fn sequences(&self) -> usize {
         self.sequences
+    }
+
+    /// The number of outputs that were [cut off](Self::add_cut_off).
+    pub fn cut_off(&self) -> usize {
+        self.cut_off
     }
 
     /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN before the first
@@ -148,17 +161,16 @@ mod tests {
         let mut errors = TokenErrors::new();
         errors.add(b"abcd", &[b"abcd"]);
         errors.add(b"xy", &[b"ab"]);
-        assert_eq!(errors.sequences(), 2);
+        errors.add_cut_off();
+        assert_eq!((errors.sequences(), errors.cut_off()), (2, 1));
         assert_eq!(errors.token_error_rate(), 2.0 / 6.0);
         assert_eq!(errors.sequence_error_rate(), 0.5);
         assert_eq!(errors.exact_match(), 0.5);
 
         let mut twice = errors;
         twice.merge(errors);
-        assert_eq!(
-            (twice.sequences(), twice.token_error_rate()),
-            (4, errors.token_error_rate())
-        );
+        assert_eq!((twice.sequences(), twice.cut_off()), (4, 2));
+        assert_eq!(twice.token_error_rate(), errors.token_error_rate());
     }
 
     #[test]

@@ -13,12 +13,15 @@ use crate::error::{Error, Result};
 /// use attention_seq2seq::Tokenization;
 ///
 /// assert_eq!(Tokenization::Spaces.split("AH B AA"), ["AH", "B", "AA"]);
+/// assert_eq!(Tokenization::Spaces.split("10\u{a0}000 km"), ["10\u{a0}000", "km"]);
 /// assert_eq!(Tokenization::Chars.split("5 Mai"), ["5", " ", "M", "a", "i"]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokenization {
-    /// Tokens are separated by white space: words, phonemes, letters written apart.
+    /// Tokens are separated by spaces (U+0020), any number of them: words, phonemes, letters written apart. No other
+    /// character separates, as in other tools that count tokens: a no-break space (U+00A0) or an ideographic one
+    /// (U+3000) is part of a token.
     Spaces,
     /// Every character (Unicode scalar value) is a token, the space among them. A letter written as a base and a
     /// combining accent is two tokens; normalize the text first where that matters.
@@ -28,22 +31,10 @@ pub enum Tokenization {
 impl Tokenization {
     /// The tokens of a line.
     pub fn split(self, text: &str) -> Vec<String> {
-        self.tokens(text).map(str::to_owned).collect()
+        Tokenizer::new(self, WhiteSpace::Ascii).split(text)
     }
 
-    /// The tokens of a line, as parts of it.
-    pub(crate) fn tokens(self, text: &str) -> impl Iterator<Item = &str> {
-        let (words, chars) = match self {
-            Self::Spaces => (text, ""),
-            Self::Chars => ("", text),
-        };
-        let chars = chars
-            .char_indices()
-            .map(move |(at, c)| &chars[at..at + c.len_utf8()]);
-        words.split_whitespace().chain(chars)
-    }
-
-    /// The line that these tokens make: the inverse of [`split`](Self::split), but for the amount of white space in
+    /// The line that these tokens make: the inverse of [`split`](Self::split), but for the number of spaces in
     /// [`Spaces`](Self::Spaces).
     pub fn join(self, tokens: &[String]) -> String {
         match self {
@@ -61,11 +52,11 @@ impl Tokenization {
         let (mut spaced, mut all) = (0, 0);
         for line in lines
             .into_iter()
-            .map(str::trim)
+            .map(|line| WhiteSpace::Ascii.trim(line))
             .filter(|line| !line.is_empty())
         {
             all += 1;
-            spaced += usize::from(line.contains(char::is_whitespace));
+            spaced += usize::from(line.contains(' '));
         }
         if all > 0 && 2 * spaced >= all {
             Self::Spaces
@@ -102,6 +93,99 @@ impl FromStr for Tokenization {
     }
 }
 
+/// The white space that separates tokens, and that is no part of a text where it stands around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhiteSpace {
+    /// The space (U+0020) separates; spaces, tabs and line ends (CR, LF) around a text are no part of it. Every other
+    /// character is text like any other.
+    Ascii,
+    /// Every character with Unicode's property `White_Space` does both, no-break and ideographic spaces among them. The
+    /// rule of runs that were begun before there was another, which go on with it.
+    Unicode,
+}
+
+impl WhiteSpace {
+    /// A text without the white space around it.
+    pub(crate) fn trim(self, text: &str) -> &str {
+        text.trim_matches(|c| self.is_around(c))
+    }
+
+    /// Bytes of a text without the white space after it, as far as that is ASCII.
+    pub(crate) fn trim_end(self, text: &[u8]) -> &[u8] {
+        let is_text = |&byte: &u8| !(byte.is_ascii() && self.is_around(char::from(byte)));
+        let end = text.iter().rposition(is_text).map_or(0, |last| last + 1);
+        &text[..end]
+    }
+
+    /// Whether a character is no part of a text where it stands around it.
+    fn is_around(self, c: char) -> bool {
+        match self {
+            Self::Ascii => matches!(c, ' ' | '\t' | '\r' | '\n'),
+            Self::Unicode => c.is_whitespace(),
+        }
+    }
+
+    /// Whether a character separates tokens.
+    fn separates(self, c: char) -> bool {
+        match self {
+            Self::Ascii => c == ' ',
+            Self::Unicode => c.is_whitespace(),
+        }
+    }
+
+    /// The rule of settings that name none.
+    pub(crate) fn of_earlier_runs() -> Self {
+        Self::Unicode
+    }
+}
+
+/// How one side of a run's pairs becomes tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tokenizer {
+    tokenization: Tokenization,
+    white_space: WhiteSpace,
+}
+
+impl Tokenizer {
+    pub(crate) fn new(tokenization: Tokenization, white_space: WhiteSpace) -> Self {
+        Self {
+            tokenization,
+            white_space,
+        }
+    }
+
+    /// A text without the white space around it.
+    pub(crate) fn trim(self, text: &str) -> &str {
+        self.white_space.trim(text)
+    }
+
+    /// The tokens of a text, as parts of it.
+    pub(crate) fn tokens(self, text: &str) -> impl Iterator<Item = &str> {
+        let (words, chars) = match self.tokenization {
+            Tokenization::Spaces => (text, ""),
+            Tokenization::Chars => ("", text),
+        };
+        let words = words
+            .split(move |c| self.white_space.separates(c))
+            .filter(|word| !word.is_empty());
+        let chars = chars
+            .char_indices()
+            .map(move |(at, c)| &chars[at..at + c.len_utf8()]);
+        words.chain(chars)
+    }
+
+    /// The tokens of a text.
+    pub(crate) fn split(self, text: &str) -> Vec<String> {
+        self.tokens(text).map(str::to_owned).collect()
+    }
+
+    /// The text that tokens make.
+    pub(crate) fn join(self, tokens: &[String]) -> String {
+        self.tokenization.join(tokens)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
@@ -115,14 +199,58 @@ mod tests {
         ] {
             assert_eq!(tokenization.join(&tokenization.split(text)), text);
         }
-        assert_eq!(
-            Tokenization::Spaces.split("  a \t b\u{a0}c "),
-            ["a", "b", "c"]
-        );
+        assert_eq!(Tokenization::Spaces.split("  a   b "), ["a", "b"]);
         assert_eq!(Tokenization::Chars.split("é 1"), ["é", " ", "1"]);
         assert!(
             Tokenization::Spaces.split(" ").is_empty() && Tokenization::Chars.split("").is_empty()
         );
+    }
+
+    /// White space that is not ASCII's, or not a space.
+    const OTHERS: [char; 10] = [
+        '\t', '\u{b}', '\u{c}', '\u{85}', '\u{a0}', '\u{2009}', '\u{2028}', '\u{2029}', '\u{3000}',
+        '\u{feff}',
+    ];
+
+    #[test]
+    fn the_space_alone_separates() {
+        for other in OTHERS {
+            let text = format!("10{other}000 km");
+            let tokens = Tokenization::Spaces.split(&text);
+            assert_eq!(tokens, [format!("10{other}000"), "km".to_owned()]);
+            let joined = Tokenization::Spaces.join(&tokens);
+            assert_eq!(joined, text);
+            assert_eq!(joined.split(' ').count(), tokens.len());
+            assert_eq!(Tokenization::Chars.split(&text).len(), 9);
+        }
+    }
+
+    #[test]
+    fn spaces_tabs_and_line_ends_are_no_part_of_a_text() {
+        let around = " \t\r\n ";
+        assert_eq!(
+            WhiteSpace::Ascii.trim(&format!("{around}a b{around}")),
+            "a b"
+        );
+        assert_eq!(WhiteSpace::Ascii.trim(around), "");
+        assert_eq!(WhiteSpace::Ascii.trim_end(b"\t\n\x0c\r\n "), b"\t\n\x0c");
+        assert_eq!(WhiteSpace::Ascii.trim_end(around.as_bytes()), b"");
+        for other in OTHERS.into_iter().filter(|&other| other != '\t') {
+            let text = format!("{other}a{other}");
+            assert_eq!(WhiteSpace::Ascii.trim(&text), text);
+            assert_eq!(WhiteSpace::Ascii.trim_end(text.as_bytes()), text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn earlier_runs_keep_the_white_space_of_unicode() {
+        let text = " 10\u{a0}000\u{3000}km\u{2009}\u{85}";
+        let spaces = Tokenizer::new(Tokenization::Spaces, WhiteSpace::Unicode);
+        let chars = Tokenizer::new(Tokenization::Chars, WhiteSpace::Unicode);
+        assert_eq!(spaces.split(text), ["10", "000", "km"]);
+        assert_eq!(spaces.trim(text), "10\u{a0}000\u{3000}km");
+        assert_eq!(chars.split(chars.trim(text)).len(), 9);
+        assert_eq!(WhiteSpace::Unicode.trim_end(b"a\x0c\n"), b"a");
     }
 
     #[test]
@@ -150,6 +278,7 @@ mod tests {
         );
         assert_eq!(Tokenization::guess(["a b", "", " "]), Tokenization::Spaces);
         assert_eq!(Tokenization::guess([" abc "]), Tokenization::Chars);
+        assert_eq!(Tokenization::guess(["5\u{a0}Mai"]), Tokenization::Chars);
         assert_eq!(Tokenization::guess([]), Tokenization::Chars);
     }
 }

@@ -9,24 +9,43 @@ use crate::batch::Source;
 use crate::corpus::Corpus;
 use crate::data::{Pair, group_by_source};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::metrics::TokenErrors;
 use crate::model::Seq2Seq;
-use crate::run::{Manifest, RunConfig, RunDir};
+use crate::run::{Manifest, RunConfig, RunDir, check_max_len};
 use crate::train::Trainee;
 use crate::vocabs::Vocabs;
 
-/// The number of sources translated at once.
+/// The number of sources translated at once, where outputs are short.
 const BATCH_SIZE: usize = 256;
+
+/// The most tokens of a batch of outputs: half a gigabyte, with the string of each.
+const BATCH_TOKENS: usize = 1 << 23;
+
+/// The bytes of a token of an output: its id, its string, and its share of the text.
+const BYTES_OF_TOKEN: f64 = 64.0;
+
+/// The translation of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hypothesis {
+    /// The target tokens, without special ones.
+    pub tokens: Vec<String>,
+    /// The tokens, joined to a text.
+    pub text: String,
+    /// Whether the model ended the output. If not, it was cut off at [`Translator::max_len`] tokens, and
+    /// [`Translator::with_max_len`] allows more.
+    pub ended: bool,
+}
 
 /// A translation, with the attention weights of each of its tokens.
 #[derive(Clone, Debug)]
 pub struct Attended {
     /// The source tokens, the keys.
     pub source: Vec<String>,
-    /// The target tokens, the end included: one for each query.
+    /// The target tokens, and `<eos>` if the output ended: one for each query.
     pub target: Vec<String>,
-    /// The translation: the target tokens without special ones.
-    pub output: Vec<String>,
+    /// The translation.
+    pub output: Hypothesis,
     /// The attention weights, `[target tokens, source tokens]`, row by row.
     pub weights: Vec<f32>,
 }
@@ -38,12 +57,12 @@ pub struct Attended {
 /// use burn::tensor::Device;
 ///
 /// let translator = Translator::load(&RunDir::new("runs/dates"), &Device::flex())?;
-/// for text in translator.translate_texts(&["5 novembre 1994", "05.11.'94"])? {
-///     println!("{text}");
+/// for output in translator.translate_texts(&["5 novembre 1994", "05.11.'94"])? {
+///     println!("{}{}", output.text, if output.ended { "" } else { " .." });
 /// }
 ///
 /// // Which characters of the source was each character of the output predicted from?
-/// let attended = translator.attend(&translator.source_tokens("5 novembre 1994")?);
+/// let attended = translator.attend(&translator.source_tokens("5 novembre 1994")?)?;
 /// for (token, weights) in attended.target.iter().zip(attended.weights.chunks(attended.source.len())) {
 ///     println!("{token} {weights:.2?}");
 /// }
@@ -55,6 +74,7 @@ pub struct Translator {
     vocabs: Vocabs,
     epoch: usize,
     is_chosen: bool,
+    max_len: usize,
     device: Device,
 }
 
@@ -110,6 +130,7 @@ impl Translator {
             .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))?;
         Ok(Self {
             model: trainee.model.valid(),
+            max_len: config.max_len,
             config,
             vocabs,
             epoch,
@@ -134,14 +155,39 @@ impl Translator {
         &self.config
     }
 
-    /// Splits a text into source tokens that the model knows. As in a file of pairs, white space around it and a byte
-    /// order mark are no part of it.
+    /// The number of tokens after which an output is cut off: that of the settings, if no other was set.
+    pub fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    /// Sets the number of tokens after which an output is cut off. The settings have that of the longest target that
+    /// the model learned, and a quarter more: longer sources may need more.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is 0 or more than 1,000,000, or outputs of so many tokens do not fit into the memory
+    /// that is free.
+    pub fn with_max_len(self, max_len: usize) -> Result<Self> {
+        check_max_len(max_len)?;
+        let translator = Self { max_len, ..self };
+        let tokens = translator.batch_size() * max_len;
+        memory::check("the memory of outputs", BYTES_OF_TOKEN * tokens as f64)?;
+        Ok(translator)
+    }
+
+    /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part
+    /// of it.
+    pub fn is_blank(&self, text: &str) -> bool {
+        self.config.data.source_tokenizer().trim(text).is_empty()
+    }
+
+    /// Splits a text into source tokens that the model knows. As in a file of pairs, spaces, tabs and line ends around
+    /// it are no part of it. A byte order mark is: it belongs to a file, and who reads the file takes it away.
     ///
     /// # Errors
     /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] if it has one that is not in the vocabulary.
     pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
-        let tokens = self.config.data.source_tokens().split(text);
+        let tokenizer = self.config.data.source_tokenizer();
+        let tokens = tokenizer.split(tokenizer.trim(text));
         if tokens.is_empty() {
             let (what, expected) = ("the text to translate", "at least one token");
             return Err(Error::config(what, expected, "none"));
@@ -152,84 +198,115 @@ impl Translator {
 
     /// Joins source tokens to a text.
     pub fn source_text(&self, tokens: &[String]) -> String {
-        self.config.data.source_tokens().join(tokens)
+        self.config.data.source_tokenizer().join(tokens)
     }
 
     /// Joins target tokens to a text.
     pub fn target_text(&self, tokens: &[String]) -> String {
-        self.config.data.target_tokens().join(tokens)
+        self.config.data.target_tokenizer().join(tokens)
     }
 
     /// Translates texts.
     ///
     /// # Errors
     /// Those of [`source_tokens`](Self::source_tokens), for the first text that has one.
-    pub fn translate_texts(&self, texts: &[impl AsRef<str>]) -> Result<Vec<String>> {
+    pub fn translate_texts(&self, texts: &[impl AsRef<str>]) -> Result<Vec<Hypothesis>> {
         let sources: Vec<Vec<String>> = texts
             .iter()
             .map(|text| self.source_tokens(text.as_ref()))
             .collect::<Result<_>>()?;
         let sources: Vec<&[String]> = sources.iter().map(Vec::as_slice).collect();
-        let outputs = self.translate(&sources);
-        Ok(outputs.iter().map(|it| self.target_text(it)).collect())
+        Ok(self.translate(&sources))
     }
 
     /// The most likely target tokens of each source, by greedy search. Tokens that are not in the vocabulary are read
-    /// as [`Vocab::UNK`](crate::Vocab::UNK).
-    pub fn translate(&self, sources: &[&[String]]) -> Vec<Vec<String>> {
+    /// as [`Vocab::UNK`](crate::Vocab::UNK); an output has no such token.
+    pub fn translate(&self, sources: &[&[String]]) -> Vec<Hypothesis> {
+        let mut outputs = vec![None; sources.len()];
+        self.for_each_translation(sources, |index, output| outputs[index] = Some(output));
+        outputs.into_iter().flatten().collect()
+    }
+
+    /// The number of sources that are translated at once: fewer where [`max_len`](Self::max_len) is large, so that
+    /// their outputs fit into memory.
+    pub fn batch_size(&self) -> usize {
+        (BATCH_TOKENS / self.max_len.max(1)).clamp(1, BATCH_SIZE)
+    }
+
+    /// Hands the translation of each source to `take`, with the source's index. They come batch by batch, in an order
+    /// of their own: only those of one batch are in memory.
+    fn for_each_translation(&self, sources: &[&[String]], mut take: impl FnMut(usize, Hypothesis)) {
         let encoded: Vec<Vec<u32>> = sources
             .iter()
             .map(|source| self.vocabs.source.encode(source))
             .collect();
-        // Sources of similar length together, then back in order.
+        // Sources of similar length together.
         let mut order: Vec<usize> = (0..encoded.len()).collect();
         order.sort_by_key(|&index| encoded[index].len());
-        let mut outputs = vec![Vec::new(); encoded.len()];
-        for indices in order.chunks(BATCH_SIZE) {
+        for indices in order.chunks(self.batch_size()) {
             let sources = indices.iter().map(|&index| encoded[index].as_slice());
             let source = Source::new(sources, &self.device);
-            let translation = self.model.greedy(&source, self.config.max_len, false);
-            for (&index, tokens) in indices.iter().zip(&translation.tokens) {
-                outputs[index] = self.vocabs.target.decode(tokens);
+            let translation = self.model.greedy(&source, self.max_len, false);
+            let outputs = translation.tokens.iter().zip(translation.ended);
+            for (&index, (tokens, ended)) in indices.iter().zip(outputs) {
+                take(index, self.hypothesis(tokens, ended));
             }
         }
-        outputs
+    }
+
+    fn hypothesis(&self, tokens: &[u32], ended: bool) -> Hypothesis {
+        let tokens = self.vocabs.target.decode(tokens);
+        Hypothesis {
+            text: self.target_text(&tokens),
+            tokens,
+            ended,
+        }
     }
 
     /// The most likely target tokens of one source, with the attention weights of each.
-    pub fn attend(&self, source: &[String]) -> Attended {
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the weights of an output of [`max_len`](Self::max_len) tokens do not fit into the memory
+    /// that is free.
+    pub fn attend(&self, source: &[String]) -> Result<Attended> {
+        // Each step's tensor, its elements, and a copy of these.
+        let bytes_of_step = 512.0 + 8.0 * source.len() as f64;
+        memory::check(
+            "the memory of the attention weights",
+            bytes_of_step * self.max_len as f64,
+        )?;
         let encoded = self.vocabs.source.encode(source);
         let batch = Source::new([encoded.as_slice()], &self.device);
-        let translation = self.model.greedy(&batch, self.config.max_len, true);
-        let tokens = &translation.tokens[0];
+        let translation = self.model.greedy(&batch, self.max_len, true);
         let weights = translation.weights.into_iter();
         let weights: Vec<f32> = weights
             .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
             .collect();
-        // Special tokens keep their names: the padding token, of a model that has learned little, has weights too.
-        let name = |&id: &u32| self.vocabs.target.token(id).unwrap_or_default().to_string();
-        let mut target: Vec<String> = tokens.iter().map(name).collect();
-        // The step that predicted the end has weights too, unless the output was cut off.
-        if weights.len() > target.len() * source.len() {
+        let output = self.hypothesis(&translation.tokens[0], translation.ended[0]);
+        let mut target = output.tokens.clone();
+        // The step that predicted the end has weights, too.
+        if output.ended {
             target.push("<eos>".to_string());
         }
-        Attended {
+        Ok(Attended {
             source: source.to_vec(),
             target,
-            output: self.vocabs.target.decode(tokens),
+            output,
             weights,
-        }
+        })
     }
 
     /// The errors of the translations of `pairs`; of several targets of one source any is right.
     pub fn errors(&self, pairs: &[Pair]) -> TokenErrors {
         let groups = group_by_source(pairs);
         let sources: Vec<&[String]> = groups.iter().map(|group| group.source).collect();
-        let outputs = self.translate(&sources);
         let mut errors = TokenErrors::new();
-        for (output, group) in outputs.iter().zip(&groups) {
-            errors.add(output, &group.targets);
-        }
+        self.for_each_translation(&sources, |index, output| {
+            errors.add(&output.tokens, &groups[index].targets);
+            if !output.ended {
+                errors.add_cut_off();
+            }
+        });
         errors
     }
 

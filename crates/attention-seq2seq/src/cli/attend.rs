@@ -9,7 +9,7 @@ use clap::Args;
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Model, say};
+use super::{Model, note_cut_off, say, without_mark};
 
 #[derive(Args)]
 pub(crate) struct AttendArgs {
@@ -25,13 +25,16 @@ pub(crate) struct AttendArgs {
 impl AttendArgs {
     pub(crate) fn run(self) -> Result<()> {
         let translator = self.model.load()?;
-        let source = translator.source_tokens(&self.text)?;
-        let attended = translator.attend(&source);
+        let source = translator.source_tokens(without_mark(&self.text))?;
+        let attended = translator.attend(&source)?;
         let drawn = draw(&attended)?;
         if let Some(file) = &self.output {
             drawn.save(file)?;
         }
-        say(translator.target_text(&attended.output))?;
+        if !attended.output.ended {
+            note_cut_off("the output", &translator);
+        }
+        say(&attended.output.text)?;
         say("")?;
         drawn.show()?;
         match &self.output {

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use attention_seq2seq::{Corpus, DataSource, Error, Result, TokenErrors, TsvFile, TsvOptions};
+use attention_seq2seq::{
+    Corpus, DataSource, Error, Result, TokenErrors, Translator, TsvFile, TsvOptions,
+};
 use clap::Args;
 
-use super::{Model, say};
+use super::{Model, say, tokens};
 
 #[derive(Args)]
 pub(crate) struct EvalArgs {
@@ -45,14 +47,24 @@ impl EvalArgs {
                 corpus
             }
         };
-        report(&translator.valid_errors(&corpus))
+        report(&translator.valid_errors(&corpus), &translator)
     }
 }
 
-/// Prints the error rates.
-pub(crate) fn report(errors: &TokenErrors) -> Result<()> {
+/// Prints the error rates of a translator, and how many outputs it cut off.
+pub(crate) fn report(errors: &TokenErrors, translator: &Translator) -> Result<()> {
+    let limit = tokens(translator.max_len());
+    let cut_off = match errors.cut_off() {
+        0 => String::new(),
+        count => {
+            let outputs = if count == 1 { "output" } else { "outputs" };
+            format!(
+                "; {count} {outputs} reached the limit of {limit} (eval --max-length raises it)"
+            )
+        }
+    };
     say(format_args!(
-        "{} sources: exact match {:.2} %, sequence error rate {:.2} %, token error rate {:.2} %",
+        "{} sources: exact match {:.2} %, sequence error rate {:.2} %, token error rate {:.2} %{cut_off}",
         errors.sequences(),
         100.0 * errors.exact_match(),
         100.0 * errors.sequence_error_rate(),

@@ -85,6 +85,10 @@ struct Model {
     /// The folder of a training: its model is the best epoch, or the newest while training goes on.
     #[arg(long, value_name = "DIR", default_value = "runs/dates")]
     model: PathBuf,
+    /// The most tokens of an output; one that reaches them is cut off, and a note says so [default: those of the
+    /// longest target learned, and a quarter more].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    max_length: Option<usize>,
     #[command(flatten)]
     machine: Machine,
 }
@@ -95,7 +99,10 @@ impl Model {
         let run = RunDir::new(&self.model);
         run.load_config()?;
         let device = self.machine.open()?;
-        let translator = Translator::load(&run, &device)?;
+        let mut translator = Translator::load(&run, &device)?;
+        if let Some(max_length) = self.max_length {
+            translator = translator.with_max_len(max_length)?;
+        }
         if !translator.is_chosen() {
             note(format_args!(
                 "note: the training in {} has not ended; this is its newest checkpoint, of epoch {}",
@@ -171,6 +178,27 @@ pub(crate) fn is_closed_output(error: &Error) -> bool {
 /// Prints a line on the standard error. `eprintln!` would panic if it is closed.
 pub(crate) fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A text without the byte order mark that some programs put at the beginning of a file.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Says on the standard error that an output was cut off, and what to do about it.
+fn note_cut_off(output: impl Display, translator: &Translator) {
+    note(format_args!(
+        "note: {output} reached the limit of {}; --max-length N raises it",
+        tokens(translator.max_len()),
+    ));
+}
+
+/// A number of tokens.
+fn tokens(count: usize) -> String {
+    match count {
+        1 => "1 token".to_string(),
+        _ => format!("{count} tokens"),
+    }
 }
 
 /// The exit code after an error.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use attention_seq2seq::{Error, Result, Translator};
 use clap::Args;
 
-use super::{FAILED, Model, report, say};
+use super::{FAILED, Model, note_cut_off, report, say, without_mark};
 
 /// The most lines that are translated at once.
 const LINES: usize = 256;
@@ -26,8 +26,11 @@ impl TranslateArgs {
         if self.texts.is_empty() {
             return translate_lines(&translator);
         }
-        let outputs = translator.translate_texts(&self.texts)?;
-        outputs.iter().try_for_each(say)?;
+        let texts = self.texts.iter().map(|text| without_mark(text));
+        let sources: Result<Vec<_>> = texts.map(|text| translator.source_tokens(text)).collect();
+        print(&translator, &sources?, |index| {
+            format!("the output of text {}", index + 1)
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -47,7 +50,7 @@ fn translate_lines(translator: &Translator) -> Result<ExitCode> {
         }
         let mut sources = Vec::new();
         for (line, number) in lines.iter().zip(read + 1..) {
-            let source = tokens(translator, line);
+            let source = tokens(translator, line, number == 1);
             sources.push(source.unwrap_or_else(|source| {
                 failed = true;
                 let source = Box::new(source);
@@ -58,34 +61,53 @@ fn translate_lines(translator: &Translator) -> Result<ExitCode> {
                 Vec::new()
             }));
         }
+        print(translator, &sources, |index| {
+            let line = read + index + 1;
+            format!("line {line} of the standard input: the output")
+        })?;
         read += lines.len();
-        let known: Vec<&[String]> = sources
-            .iter()
-            .map(Vec::as_slice)
-            .filter(|source| !source.is_empty())
-            .collect();
-        let mut outputs = translator.translate(&known).into_iter();
-        for source in &sources {
-            let output = match source.is_empty() {
-                true => None,
-                false => outputs.next(),
-            };
-            let text = output.map(|it| translator.target_text(&it));
-            say(text.unwrap_or_default())?;
-        }
     }
 }
 
-/// The tokens of a line, none if it is blank.
-fn tokens(translator: &Translator, line: &[u8]) -> Result<Vec<String>> {
+/// Prints the translation of each source, an empty line for one without tokens, and notes those that were cut off.
+/// `output_of` names the output of a source for these notes.
+fn print(
+    translator: &Translator,
+    sources: &[Vec<String>],
+    output_of: impl Fn(usize) -> String,
+) -> Result<()> {
+    let mut numbered = sources.iter().enumerate();
+    for sources in sources.chunks(translator.batch_size()) {
+        let known = sources.iter().map(Vec::as_slice);
+        let known: Vec<&[String]> = known.filter(|source| !source.is_empty()).collect();
+        let mut outputs = translator.translate(&known).into_iter();
+        for (index, source) in numbered.by_ref().take(sources.len()) {
+            let output = if source.is_empty() {
+                None
+            } else {
+                outputs.next()
+            };
+            if output.as_ref().is_some_and(|output| !output.ended) {
+                note_cut_off(output_of(index), translator);
+            }
+            say(output.map(|output| output.text).unwrap_or_default())?;
+        }
+    }
+    Ok(())
+}
+
+/// The tokens of a line, none if it is blank. The first line may begin with a byte order mark.
+fn tokens(translator: &Translator, line: &[u8], is_first: bool) -> Result<Vec<String>> {
     let text = std::str::from_utf8(line).map_err(|error| Error::Config {
         what: "its text".to_string(),
         expected: "UTF-8".to_string(),
         found: format!("other bytes from byte {} on", error.valid_up_to() + 1),
     })?;
-    match text.trim().is_empty() {
-        true => Ok(Vec::new()),
-        false => translator.source_tokens(text),
+    let text = if is_first { without_mark(text) } else { text };
+    if translator.is_blank(text) {
+        Ok(Vec::new())
+    } else {
+        translator.source_tokens(text)
     }
 }
 

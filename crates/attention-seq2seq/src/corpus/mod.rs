@@ -241,8 +241,8 @@ impl Side {
             Self::Texts(texts) => {
                 for (source, target) in texts.iter() {
                     take(
-                        &mut texts.source_tokens.tokens(source),
-                        &mut texts.target_tokens.tokens(target),
+                        &mut texts.source.tokens(source),
+                        &mut texts.target.tokens(target),
                     );
                 }
             }
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::data::{group_by_source, split_holdout};
     use crate::tasks::Task;
-    use crate::tokens::Tokenization;
+    use crate::tokens::{Tokenization, WhiteSpace};
 
     fn options(tokens: Tokenization) -> TsvOptions {
         TsvOptions {
@@ -297,6 +297,7 @@ mod tests {
             source_tokens: tokens,
             target_tokens: tokens,
             max_tokens: 50,
+            white_space: WhiteSpace::Ascii,
         }
     }
 
@@ -329,10 +330,15 @@ mod tests {
 
     #[test]
     fn texts_are_the_pairs_that_they_stand_for() {
-        let lines = "a  b c\tü ö\nb a\tx\na b c\ty z\nc\tü\n";
+        let lines = "a  b c\tü ö\nb a\tx\na b c\ty\u{a0}z\nc\tü\u{3000}\n";
         let file = TsvFile::from_bytes("pairs.tsv", lines);
-        for tokens in [Tokenization::Chars, Tokenization::Spaces] {
-            let options = options(tokens);
+        let rules = [WhiteSpace::Ascii, WhiteSpace::Unicode];
+        let rules = rules.map(|rule| [(Tokenization::Chars, rule), (Tokenization::Spaces, rule)]);
+        for (tokens, white_space) in rules.into_iter().flatten() {
+            let options = TsvOptions {
+                white_space,
+                ..options(tokens)
+            };
             let pairs = file.pairs(&options).unwrap();
             for seed in 0..9 {
                 let corpus = Corpus::of_files(&file, None, &options, seed).unwrap();

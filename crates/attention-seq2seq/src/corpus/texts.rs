@@ -6,14 +6,14 @@ use super::first_equals;
 use crate::batch::Examples;
 use crate::data::{Pair, held_out_groups};
 use crate::error::{Error, Result};
-use crate::tokens::Tokenization;
+use crate::tokens::Tokenizer;
 use crate::tsv::{TsvFile, TsvOptions};
 
 /// The texts of pairs.
 #[derive(Clone, Debug)]
 pub(super) struct Texts {
-    pub(super) source_tokens: Tokenization,
-    pub(super) target_tokens: Tokenization,
+    pub(super) source: Tokenizer,
+    pub(super) target: Tokenizer,
     /// A line for each pair, source and target divided by TAB: they have no control characters of their own.
     lines: String,
     /// The number of pairs.
@@ -28,20 +28,17 @@ impl Texts {
             let what = format!("the file {}", file.path().display());
             return Err(Error::config(&what, &expected, bytes - 1));
         }
-        let mut texts = Self::with_capacity(options.source_tokens, options.target_tokens, bytes);
+        let (source, target) = (options.source_tokenizer(), options.target_tokenizer());
+        let mut texts = Self::with_capacity(source, target, bytes);
         file.for_each_pair(options, |source, target| texts.push(source, target))?;
         Ok(texts)
     }
 
     /// Room for so many bytes.
-    fn with_capacity(
-        source_tokens: Tokenization,
-        target_tokens: Tokenization,
-        bytes: usize,
-    ) -> Self {
+    fn with_capacity(source: Tokenizer, target: Tokenizer, bytes: usize) -> Self {
         Self {
-            source_tokens,
-            target_tokens,
+            source,
+            target,
             lines: String::with_capacity(bytes),
             len: 0,
         }
@@ -77,13 +74,13 @@ impl Texts {
 
     pub(super) fn tokens(&self, (source, target): (&str, &str)) -> Pair {
         Pair {
-            source: self.source_tokens.split(source),
-            target: self.target_tokens.split(target),
+            source: self.source.split(source),
+            target: self.target.split(target),
         }
     }
 
     pub(super) fn compare_sources(&self, a: u32, b: u32) -> Ordering {
-        let tokens = |place| self.source_tokens.tokens(self.pair(place).0);
+        let tokens = |place| self.source.tokens(self.pair(place).0);
         tokens(a).cmp(tokens(b))
     }
 
@@ -107,8 +104,7 @@ impl Texts {
         for (index, (source, target)) in self.iter().enumerate() {
             bytes[usize::from(is_held_out(index))] += source.len() + target.len() + 2;
         }
-        let mut sides =
-            bytes.map(|it| Self::with_capacity(self.source_tokens, self.target_tokens, it));
+        let mut sides = bytes.map(|it| Self::with_capacity(self.source, self.target, it));
         for (index, (source, target)) in self.iter().enumerate() {
             sides[usize::from(is_held_out(index))].push(source, target);
         }

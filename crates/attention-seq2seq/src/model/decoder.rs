@@ -11,6 +11,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 
+use super::candidates::Candidates;
 use super::gates::{TokenGates, weights_after};
 
 /// Configuration of a [`Decoder`].
@@ -102,7 +103,6 @@ pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     /// The shares of the layers' gates: of the first from the context, of the others from the layer below.
     gates: Vec<PackedLinear>,
     cells: Vec<RecurrentCell>,
-    output: PackedLinear,
 }
 
 /// The state that a step hands to the next.
@@ -119,8 +119,8 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// Side by side, `[rows, 2 * hidden_size]`.
-    fn joined(self) -> Tensor<2> {
+    /// State and context concatenated, `[rows, 2 * hidden_size]`.
+    pub(super) fn joined(self) -> Tensor<2> {
         Tensor::cat(vec![self.state, self.context], 1)
     }
 }
@@ -170,15 +170,19 @@ impl<A: StatefulAttention> Decoder<A> {
             }
             PackedLinear::from(&layer.input)
         });
-        let tokens = memory.batch_size() * steps;
+        let tokens = memory.batch_size().saturating_mul(steps);
         DecoderPass {
             decoder: self,
             memory,
             of_tokens: TokenGates::new(&layers[0].input, &embedding, tokens),
             gates: gates.collect(),
             cells: layers.iter().map(RecurrentLayer::cell).collect(),
-            output: PackedLinear::from(&self.output),
         }
+    }
+
+    /// The tokens that may come next in decoding, for one step after the other.
+    pub(crate) fn candidates(&self) -> Candidates {
+        Candidates::new(&self.output, &self.dropout)
     }
 
     /// The sum of the cross-entropy of `targets` times their `factors`, `[1]`, and the most likely tokens, `[rows]`,
@@ -211,12 +215,6 @@ impl<A: StatefulAttention> Decoder<A> {
 }
 
 impl<A: StatefulAttention> DecoderPass<'_, A> {
-    /// As [`Decoder::logits`], for one step after the other.
-    pub(crate) fn logits(&self, features: Features) -> Tensor<2> {
-        let features = self.decoder.dropout.forward(features.joined());
-        self.output.forward(features)
-    }
-
     /// One step, whose inputs are the previous tokens, `[batch]`.
     pub(crate) fn step(
         &self,

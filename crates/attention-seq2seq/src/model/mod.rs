@@ -1,5 +1,6 @@
 //! The encoder-decoder with attention, generic over the attention of `attention-core`.
 
+mod candidates;
 mod config;
 mod decoder;
 mod encoder;
@@ -60,8 +61,10 @@ pub struct LossOutput {
 
 /// The output of [`Seq2Seq::greedy`], for a batch.
 pub struct Translation {
-    /// The target tokens of each example, without the end token.
+    /// The target tokens of each example, without the end token: tokens of the data, no special ones.
     pub tokens: Vec<Vec<u32>>,
+    /// Whether each example has ended. One that has not was cut off at the limit of tokens.
+    pub ended: Vec<bool>,
     /// The attention weights of each step, `[batch, source tokens]`; none if they were not asked for.
     pub weights: Vec<Tensor<2>>,
 }
@@ -146,34 +149,45 @@ impl<A: StatefulAttention> Seq2Seq<A> {
 
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
     /// `max_len` tokens.
+    ///
+    /// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
+    /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
+    ///
+    /// # Panics
+    /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`].
     pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
         let Encoding { memory, mut state } = self.encode(source);
         let pass = self.decoder.pass(&memory, max_len);
+        let candidates = self.decoder.candidates();
         let device = memory.values().device();
         let examples = source.batch_size();
-        let mut tokens = Tensor::<1, Int>::full([examples], Vocab::BOS, &device);
-        let mut translation = Translation {
-            tokens: vec![Vec::new(); examples],
-            weights: Vec::new(),
-        };
+        let mut previous = Tensor::<1, Int>::full([examples], Vocab::BOS, &device);
+        let mut tokens = vec![Vec::new(); examples];
         let mut ended = vec![false; examples];
+        let mut weights = Vec::new();
         for _ in 0..max_len {
-            let step = pass.step(tokens, state, with_weights);
+            let step = pass.step(previous, state, with_weights);
             state = step.state;
-            tokens = pass.logits(step.features).argmax(1).squeeze_dim::<1>(1);
-            translation.weights.extend(step.weights);
-            let chosen = tokens.try_to_vec_as::<u32>().expect("tokens are integers");
+            weights.extend(step.weights);
+            previous = candidates.most_likely(step.features.joined());
+            let chosen = previous
+                .try_to_vec_as::<u32>()
+                .expect("tokens are integers");
             for (example, &token) in chosen.iter().enumerate() {
                 ended[example] |= token == Vocab::EOS;
                 if !ended[example] {
-                    translation.tokens[example].push(token);
+                    tokens[example].push(token);
                 }
             }
             if ended.iter().all(|&ended| ended) {
                 break;
             }
         }
-        translation
+        Translation {
+            tokens,
+            ended,
+            weights,
+        }
     }
 
     fn encode(&self, source: &Source) -> Encoding<A> {
@@ -201,7 +215,7 @@ mod tests {
     use crate::batch::Example;
     use crate::device::test_device;
 
-    /// The logits of [`Seq2Seq::forward`] against those of single steps, as greedy search takes them.
+    /// The logits of [`Seq2Seq::forward`] against those of single steps, of which greedy search chooses.
     fn check(kind: AttentionKind, layers: usize) {
         let device = test_device();
         let config = Seq2SeqConfig::new(13, 11)
@@ -223,14 +237,18 @@ mod tests {
 
         let start = model.encode(&batch.source);
         let pass = model.decoder.pass(&start.memory, batch.target_len());
+        let candidates = model.decoder.candidates();
+        // Of the tokens that may come next: the end, and those of the data.
+        let columns = Tensor::<1, Int>::from_ints([2, 4, 5, 6, 7, 8, 9, 10], &device);
         for with_weights in [false, true] {
             let mut state = start.state.clone();
             for at in 0..batch.target_len() {
                 let step = pass.step(batch.previous_token(at), state, with_weights);
                 state = step.state;
                 assert_eq!(step.weights.is_some(), with_weights);
-                let actual = pass.logits(step.features);
+                let actual = candidates.logits(step.features.joined());
                 let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
+                let expected = expected.select(1, columns.clone());
                 let difference = (actual - expected).abs().max().into_scalar::<f32>();
                 assert!(difference < 1e-6, "step {at}: {difference}");
             }

@@ -30,7 +30,7 @@ pub struct RunConfig {
     /// The [checksum](crate::Pairs::checksum) of these pairs, where it is known.
     #[serde(default)]
     pub data_checksum: Option<u32>,
-    /// The number of tokens after which an output is cut off.
+    /// The number of tokens after which an output is cut off, unless a [`Translator`](crate::Translator) sets another.
     pub max_len: usize,
 }
 
@@ -78,15 +78,7 @@ impl RunConfig {
     pub fn check(&self) -> Result<()> {
         self.train.check()?;
         self.model.check()?;
-        if self.max_len > MOST_OUTPUT {
-            let expected = format!("at most {MOST_OUTPUT} tokens");
-            return Err(Error::config(
-                "the length of outputs",
-                &expected,
-                self.max_len,
-            ));
-        }
-        Ok(())
+        check_max_len(self.max_len)
     }
 
     /// Checks that the model can be trained in this machine's memory, as far as the system tells how much is free: its
@@ -125,6 +117,22 @@ impl RunConfig {
         let attention = self.attention.init(&self.model, device);
         self.model.init(attention, device)
     }
+}
+
+/// Checks the number of tokens after which an output is cut off.
+///
+/// # Errors
+/// [`Error::Config`](crate::Error::Config) if it is 0 or too large.
+pub(crate) fn check_max_len(max_len: usize) -> Result<()> {
+    let what = "the length of outputs";
+    if max_len == 0 {
+        return Err(Error::config(what, "at least 1 token", max_len));
+    }
+    if max_len > MOST_OUTPUT {
+        let expected = format!("at most {MOST_OUTPUT} tokens");
+        return Err(Error::config(what, &expected, max_len));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

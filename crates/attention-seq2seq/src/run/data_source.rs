@@ -10,7 +10,7 @@ use crate::data::Pairs;
 use crate::error::Result;
 use crate::memory;
 use crate::tasks::Task;
-use crate::tokens::Tokenization;
+use crate::tokens::{Tokenizer, WhiteSpace};
 use crate::tsv::{TsvFile, TsvOptions};
 
 /// The source of a run's pairs: a task or files.
@@ -89,20 +89,25 @@ impl DataSource {
     }
 
     /// How a source is split into tokens.
-    pub(crate) fn source_tokens(&self) -> Tokenization {
+    pub(crate) fn source_tokenizer(&self) -> Tokenizer {
         match self {
-            Self::Task { task, .. } => task.tokenization(),
-            Self::Tsv { options, .. } => options.source_tokens,
+            Self::Task { task, .. } => of_task(*task),
+            Self::Tsv { options, .. } => options.source_tokenizer(),
         }
     }
 
     /// How a target is split into tokens.
-    pub(crate) fn target_tokens(&self) -> Tokenization {
+    pub(crate) fn target_tokenizer(&self) -> Tokenizer {
         match self {
-            Self::Task { task, .. } => task.tokenization(),
-            Self::Tsv { options, .. } => options.target_tokens,
+            Self::Task { task, .. } => of_task(*task),
+            Self::Tsv { options, .. } => options.target_tokenizer(),
         }
     }
+}
+
+/// How a source or a target of a task becomes tokens.
+fn of_task(task: Task) -> Tokenizer {
+    Tokenizer::new(task.tokenization(), WhiteSpace::Ascii)
 }
 
 impl fmt::Display for DataSource {
@@ -120,7 +125,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::tokens::Tokenization::Chars;
+    use crate::tokens::Tokenization::{Chars, Spaces};
     use crate::tsv::Columns;
 
     #[test]
@@ -138,6 +143,7 @@ mod tests {
                 source_tokens: Chars,
                 target_tokens: Chars,
                 max_tokens: TsvOptions::MAX_TOKENS,
+                white_space: WhiteSpace::Ascii,
             },
         };
         assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
@@ -169,9 +175,10 @@ mod tests {
         };
         let options = TsvOptions {
             columns: Columns::default(),
-            source_tokens: Tokenization::Spaces,
-            target_tokens: Tokenization::Spaces,
+            source_tokens: Spaces,
+            target_tokens: Spaces,
             max_tokens: TsvOptions::MAX_TOKENS,
+            white_space: WhiteSpace::Ascii,
         };
         let train = file("train.tsv", 0..40);
         let mut data = DataSource::Tsv {

@@ -10,6 +10,7 @@ mod manifest;
 mod streams;
 
 pub use config::RunConfig;
+pub(crate) use config::check_max_len;
 pub use data_source::DataSource;
 pub use folder::RunDir;
 pub(crate) use history::lowest_loss;

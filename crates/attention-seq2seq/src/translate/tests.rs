@@ -79,7 +79,7 @@ fn loaded(bias: [f32; 6]) -> (TempDir, Translator) {
 
 const PREDICTS_THE_END: [f32; 6] = [0.0, 0.0, 99.0, 0.0, 0.0, 0.0];
 const PREDICTS_X: [f32; 6] = [0.0, 0.0, 0.0, 0.0, 99.0, 0.0];
-const PREDICTS_PADDING: [f32; 6] = [99.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+const PREDICTS_SPECIAL_TOKENS: [f32; 6] = [99.0, 98.0, 0.0, 97.0, 0.0, 90.0];
 const PREDICTS_FROM_THE_SOURCE: [f32; 6] = [-9.0, -9.0, 0.0, 0.0, 0.0, 0.0];
 
 fn line<T>(result: Result<T>) -> String {
@@ -104,7 +104,7 @@ fn outputs_come_in_the_order_of_their_sources() {
         .unwrap();
     for (source, output) in sources.iter().zip(&outputs) {
         assert_eq!(&translator.translate(&[source])[0], output);
-        assert_eq!(&translator.attend(source).target[..output.len()], output);
+        assert_eq!(&translator.attend(source).unwrap().output, output);
     }
     assert!(translator.translate(&[]).is_empty());
 }
@@ -114,9 +114,11 @@ fn weights_have_a_row_for_every_token_and_for_the_end() {
     let source = Chars.split("cab");
     let check = |bias, target: &[&str]| {
         let (_folder, translator) = loaded(bias);
-        let attended = translator.attend(&source);
+        let attended = translator.attend(&source).unwrap();
         assert_eq!(attended.source, source);
         assert_eq!(attended.target, target);
+        assert_eq!(attended.output.ended, target.ends_with(&["<eos>"]));
+        assert_eq!(attended.output, translator.translate(&[&source])[0]);
         assert_eq!(attended.weights.len(), target.len() * source.len());
         for row in attended.weights.chunks(source.len()) {
             assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{row:?}");
@@ -124,10 +126,78 @@ fn weights_have_a_row_for_every_token_and_for_the_end() {
     };
     check(PREDICTS_THE_END, &["<eos>"]);
     check(PREDICTS_X, &["x"; MAX_LEN]);
-    // A model that has learned little predicts padding: `attend` shows it, a translation leaves it out.
-    check(PREDICTS_PADDING, &["<pad>"; MAX_LEN]);
-    let (_folder, translator) = loaded(PREDICTS_PADDING);
-    assert_eq!(translator.translate(&[&source]), vec![Vec::<String>::new()]);
+}
+
+#[test]
+fn an_output_has_no_special_tokens() {
+    let (_folder, translator) = loaded(PREDICTS_SPECIAL_TOKENS);
+    let source = Chars.split("cab");
+    let expected = Hypothesis {
+        tokens: vec!["y".to_string(); MAX_LEN],
+        text: "yyyyy".to_string(),
+        ended: false,
+    };
+    assert_eq!(
+        translator.translate(&[&source]),
+        std::slice::from_ref(&expected)
+    );
+    assert_eq!(translator.attend(&source).unwrap().output, expected);
+}
+
+#[test]
+fn an_output_is_cut_off_at_the_limit_that_is_set() {
+    let (_folder, translator) = loaded(PREDICTS_X);
+    assert_eq!(translator.max_len(), MAX_LEN);
+    let pairs = [Pair {
+        source: Chars.split("a"),
+        target: Chars.split("x"),
+    }];
+    for max_len in [1, 2, 300] {
+        // Batches of one source, too.
+        let (_folder, translator) = loaded(PREDICTS_X);
+        let translator = translator.with_max_len(max_len).unwrap();
+        let outputs = translator.translate_texts(&["fade", "a"]).unwrap();
+        for output in &outputs {
+            assert_eq!((output.tokens.len(), output.ended), (max_len, false));
+        }
+        let attended = translator.attend(&Chars.split("fade")).unwrap();
+        assert_eq!(attended.weights.len(), 4 * max_len);
+        let errors = translator.errors(&pairs);
+        // Right or wrong, it was cut off.
+        assert_eq!((errors.sequences(), errors.cut_off()), (1, 1));
+        assert_eq!(errors.exact_match(), if max_len == 1 { 1.0 } else { 0.0 });
+    }
+    let (_folder, translator) = loaded(PREDICTS_THE_END);
+    let translator = translator.with_max_len(1_000_000).unwrap();
+    assert_eq!(translator.errors(&pairs).cut_off(), 0);
+}
+
+#[test]
+fn a_limit_that_is_out_of_range_is_refused() {
+    for (max_len, message) in [
+        (
+            0,
+            "the length of outputs: expected at least 1 token, found 0",
+        ),
+        (
+            1_000_001,
+            "the length of outputs: expected at most 1000000 tokens, found 1000001",
+        ),
+    ] {
+        let (_folder, translator) = loaded(PREDICTS_X);
+        assert_eq!(line(translator.with_max_len(max_len)), message);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn weights_that_fit_into_no_memory_are_refused() {
+    let (_folder, translator) = loaded(PREDICTS_X);
+    let translator = translator.with_max_len(1_000_000).unwrap();
+    let source = vec!["a".to_string(); 1_000_000];
+    let line = line(translator.attend(&source));
+    let message = "the memory of the attention weights: expected at most the ";
+    assert!(line.starts_with(message), "{line}");
 }
 
 #[test]
@@ -141,10 +211,20 @@ fn a_source_is_checked_where_a_user_wrote_it() {
         line(translator.source_tokens("")),
         "the text to translate: expected at least one token, found none"
     );
+    let tokens = translator.source_tokens(" \tcab\r\n").unwrap();
+    assert_eq!(tokens, Chars.split("cab"));
+    // Other white space is text, as in a file of pairs.
+    for other in ["\u{a0}", "\u{3000}", "\u{feff}", "\u{c}"] {
+        assert!(!translator.is_blank(other));
+        let line = line(translator.source_tokens(&format!("cab{other}")));
+        assert!(line.starts_with("unknown token "), "{line}");
+        assert!(line.contains("at position 4; "), "{line}");
+    }
+    assert!(translator.is_blank("") && translator.is_blank(" \t\r\n"));
     // Pairs to validate on may hold any token.
     let unknown = Chars.split("a?");
-    assert_eq!(translator.translate(&[&unknown])[0], ["x"; MAX_LEN]);
-    assert_eq!(translator.attend(&unknown).source, unknown);
+    assert_eq!(translator.translate(&[&unknown])[0].tokens, ["x"; MAX_LEN]);
+    assert_eq!(translator.attend(&unknown).unwrap().source, unknown);
     assert_eq!(translator.target_text(&Chars.split("xyx")), "xyx");
 }
 
@@ -184,14 +264,14 @@ fn the_newest_model_is_loaded_until_one_is_chosen() {
             .1,
         "its training was stopped before the first checkpoint; train again with --resume"
     );
-    add(&run, 1, PREDICTS_PADDING);
+    add(&run, 1, PREDICTS_SPECIAL_TOKENS);
     add(&run, 2, PREDICTS_THE_END);
     let load = || Translator::load(&run, &device()).unwrap();
-    let target = || load().attend(&Chars.split("a")).target;
+    let target = || load().attend(&Chars.split("a")).unwrap().target;
     assert_eq!(target(), ["<eos>"]);
     assert_eq!((load().epoch(), load().is_chosen()), (2, false));
     run.choose_model(1).unwrap();
-    assert_eq!(target(), ["<pad>"; MAX_LEN]);
+    assert_eq!(target(), ["y"; MAX_LEN]);
     assert_eq!((load().epoch(), load().is_chosen()), (1, true));
     // Training goes on: it was chosen among others.
     add(&run, 3, PREDICTS_X);
@@ -225,10 +305,9 @@ fn a_model_of_other_sizes_is_an_error() {
 fn texts_are_translated_in_order_or_refused_at_the_first_unknown_token() {
     let (_folder, translator) = loaded(PREDICTS_X);
     let x = "x".repeat(MAX_LEN);
-    assert_eq!(
-        translator.translate_texts(&["fade", "a"]).unwrap(),
-        [&x[..]; 2]
-    );
+    let outputs = translator.translate_texts(&["fade", "a"]).unwrap();
+    assert_eq!(outputs.len(), 2);
+    assert!(outputs.iter().all(|output| output.text == x));
     let refused = line(translator.translate_texts(&["fade", "a?", "!"]));
     assert!(
         refused.starts_with("unknown token \"?\" at position 2; "),
@@ -254,6 +333,7 @@ fn the_checkpoint_with_the_best_translations_is_kept() {
         Translator::load(&run, &device())
             .unwrap()
             .attend(&pairs[0].source)
+            .unwrap()
             .target
     };
     assert_eq!(target(), ["x"; MAX_LEN]);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Pair;
 use crate::error::{Error, Result};
-use crate::tokens::Tokenization;
+use crate::tokens::{Tokenization, Tokenizer, WhiteSpace};
 
 /// The columns of source and target, counted from 1. Reads and writes as `1,2`.
 ///
@@ -89,6 +89,9 @@ pub struct TsvOptions {
     /// The most tokens that a source or a target may have.
     #[serde(default = "any_number")]
     pub max_tokens: usize,
+    /// The white space that separates tokens, and is no part of a column where it stands around it.
+    #[serde(default = "WhiteSpace::of_earlier_runs")]
+    pub white_space: WhiteSpace,
 }
 
 /// Of a run that was begun before there was a limit.
@@ -107,6 +110,16 @@ impl TsvOptions {
     /// Those of [`load_tsv`].
     pub fn guess(path: impl AsRef<Path>, columns: Columns) -> Result<Self> {
         TsvFile::read(path)?.guess(columns)
+    }
+
+    /// How a source becomes tokens, by the rule for white space.
+    pub(crate) fn source_tokenizer(&self) -> Tokenizer {
+        Tokenizer::new(self.source_tokens, self.white_space)
+    }
+
+    /// How a target becomes tokens, by the rule for white space.
+    pub(crate) fn target_tokenizer(&self) -> Tokenizer {
+        Tokenizer::new(self.target_tokens, self.white_space)
     }
 }
 
@@ -135,7 +148,8 @@ pub fn load_tsv(path: impl AsRef<Path>, options: &TsvOptions) -> Result<Vec<Pair
 /// The content of a file of pairs, read once: the file may be a pipe.
 ///
 /// One pair a line, columns divided by TAB. Lines end with LF or CRLF; a byte order mark, empty lines at the end and
-/// columns beyond the two are ignored. White space around a column is not part of it.
+/// columns beyond the two are ignored. Spaces around a column are no part of it; any other character is, a no-break
+/// space (U+00A0) too.
 #[derive(Clone, Debug)]
 pub struct TsvFile {
     path: PathBuf,
@@ -149,11 +163,15 @@ impl TsvFile {
     /// # Errors
     /// [`Error::Io`] if it cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
+        let mut path = path.as_ref();
+        let is_standard_input = path == Path::new("-");
+        if is_standard_input {
+            path = Path::new("the standard input");
+        }
         let refused = |error| Error::io("read", path, error);
         let mut bytes = Vec::new();
         let mut is_stream = true;
-        if path == Path::new("-") {
+        if is_standard_input {
             io::stdin()
                 .lock()
                 .read_to_end(&mut bytes)
@@ -205,7 +223,8 @@ impl TsvFile {
     /// Those of [`pairs`](Self::pairs), in these lines.
     pub fn guess(&self, columns: Columns) -> Result<TsvOptions> {
         let mut cells = Vec::new();
-        self.for_each_line(columns, |source, target| {
+        let white_space = WhiteSpace::Ascii;
+        self.for_each_line(columns, white_space, |source, target| {
             cells.push((source, target));
             Ok(cells.len() < 1_000)
         })?;
@@ -214,6 +233,7 @@ impl TsvFile {
             source_tokens: Tokenization::guess(cells.iter().map(|(source, _)| *source)),
             target_tokens: Tokenization::guess(cells.iter().map(|(_, target)| *target)),
             max_tokens: TsvOptions::MAX_TOKENS,
+            white_space,
         })
     }
 
@@ -227,8 +247,8 @@ impl TsvFile {
         let mut pairs = Vec::new();
         self.for_each_pair(options, |source, target| {
             pairs.push(Pair {
-                source: options.source_tokens.split(source),
-                target: options.target_tokens.split(target),
+                source: options.source_tokenizer().split(source),
+                target: options.target_tokenizer().split(target),
             });
         })?;
         Ok(pairs)
@@ -243,8 +263,8 @@ impl TsvFile {
         options: &TsvOptions,
         mut take: impl FnMut(&str, &str),
     ) -> Result<()> {
-        let check = |side: &str, tokens: Tokenization, text| {
-            let count = tokens.tokens(text).count();
+        let check = |side: &str, tokenizer: Tokenizer, text| {
+            let count = tokenizer.tokens(text).count();
             match count <= options.max_tokens {
                 true => Ok(()),
                 false => Err(LineError {
@@ -256,9 +276,9 @@ impl TsvFile {
                 }),
             }
         };
-        self.for_each_line(options.columns, |source, target| {
-            check("source", options.source_tokens, source)?;
-            check("target", options.target_tokens, target)?;
+        self.for_each_line(options.columns, options.white_space, |source, target| {
+            check("source", options.source_tokenizer(), source)?;
+            check("target", options.target_tokenizer(), target)?;
             take(source, target);
             Ok(true)
         })
@@ -268,18 +288,20 @@ impl TsvFile {
     fn for_each_line<'a>(
         &'a self,
         columns: Columns,
+        white_space: WhiteSpace,
         mut take: impl FnMut(&'a str, &'a str) -> std::result::Result<bool, LineError>,
     ) -> Result<()> {
         let columns = columns.check()?;
         let text = self.bytes.strip_prefix(b"\xef\xbb\xbf");
-        let text = text.unwrap_or(&self.bytes).trim_ascii_end();
+        let text = white_space.trim_end(text.unwrap_or(&self.bytes));
         if text.is_empty() {
             return Err(Error::EmptyData {
                 what: format!("{} holds no line", self.path.display()),
             });
         }
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            let taken = cells(line, columns).and_then(|(source, target)| take(source, target));
+            let taken =
+                cells(line, columns, white_space).and_then(|(source, target)| take(source, target));
             let goes_on = taken.map_err(|LineError { expected, found }| Error::TsvLine {
                 path: self.path.clone(),
                 line: index + 1,
@@ -301,7 +323,11 @@ struct LineError {
 }
 
 /// The source and the target of one line.
-fn cells(line: &[u8], columns: Columns) -> std::result::Result<(&str, &str), LineError> {
+fn cells(
+    line: &[u8],
+    columns: Columns,
+    white_space: WhiteSpace,
+) -> std::result::Result<(&str, &str), LineError> {
     let error = |expected: &str, found: &str| LineError {
         expected: expected.to_owned(),
         found: found.to_owned(),
@@ -310,10 +336,11 @@ fn cells(line: &[u8], columns: Columns) -> std::result::Result<(&str, &str), Lin
         let byte = invalid.valid_up_to() + 1;
         error("UTF-8 text", &format!("other bytes from byte {byte} on"))
     })?;
-    if line.trim().is_empty() {
+    if white_space.trim(line).is_empty() {
         return Err(error("a pair", "an empty line"));
     }
-    let cells = line.split('\t').map(str::trim).collect::<Vec<_>>();
+    let cells = line.split('\t').map(|cell| white_space.trim(cell));
+    let cells = cells.collect::<Vec<_>>();
     let cell = |name: &str, column: usize| {
         let expected = format!("a {name} in column {column}");
         match cells.get(column - 1) {

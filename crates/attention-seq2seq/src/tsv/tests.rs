@@ -9,6 +9,7 @@ fn options(columns: &str) -> TsvOptions {
         source_tokens: Spaces,
         target_tokens: Spaces,
         max_tokens: TsvOptions::MAX_TOKENS,
+        white_space: WhiteSpace::Ascii,
     }
 }
 
@@ -52,15 +53,58 @@ fn plain_windows_and_marked_files_read_alike() {
 
 #[test]
 fn characters_keep_the_spaces_between_them() {
-    let options = TsvOptions {
-        columns: Columns::default(),
-        source_tokens: Chars,
-        target_tokens: Chars,
-        max_tokens: 5,
-    };
+    let options = chars();
     let pairs = load("5 Mai\t05\r\n", &options).unwrap();
     assert_eq!(pairs[0].source, ["5", " ", "M", "a", "i"]);
     assert_eq!(pairs[0].target, ["0", "5"]);
+}
+
+fn chars() -> TsvOptions {
+    TsvOptions {
+        source_tokens: Chars,
+        target_tokens: Chars,
+        ..options("1,2")
+    }
+}
+
+#[test]
+fn white_space_beyond_ascii_is_text() {
+    // No-break, ideographic and thin spaces, a line separator, and a byte order mark that begins no file.
+    for other in ['\u{a0}', '\u{3000}', '\u{2009}', '\u{2028}', '\u{feff}'] {
+        let line = format!("\u{feff}1\t2\r\n {other}a{other}b  c \td{other} \r\n");
+        let pairs = load(&line, &options("1,2")).unwrap();
+        let source = [format!("{other}a{other}b"), "c".to_owned()];
+        assert_eq!(
+            (&pairs[0].source[0], &pairs[1].source[..]),
+            (&"1".to_owned(), &source[..])
+        );
+        assert_eq!(pairs[1].target, [format!("d{other}")]);
+        let pairs = load(&line, &chars()).unwrap();
+        assert_eq!(pairs[1].target, ["d".to_owned(), other.to_string()]);
+        // It makes a column, and a line at the end of the file.
+        let pairs = load(format!("a\t{other}\n{other}\t{other}"), &chars()).unwrap();
+        assert_eq!(pairs[1].target, [other.to_string()]);
+    }
+}
+
+#[test]
+fn runs_of_earlier_versions_have_the_white_space_of_unicode() {
+    let line = "\u{a0}10\u{a0}000\u{3000}km\tx\u{2009}\n\u{3000}\ty\n";
+    let earlier = |options| TsvOptions {
+        white_space: WhiteSpace::Unicode,
+        ..options
+    };
+    let first = line.lines().next().unwrap();
+    let pairs = load(first, &earlier(options("1,2"))).unwrap();
+    assert_eq!(pairs[0].source, ["10", "000", "km"]);
+    let pairs = load(first, &earlier(chars())).unwrap();
+    assert_eq!(
+        (pairs[0].source.len(), &pairs[0].target[..]),
+        (9, &["x".to_owned()][..])
+    );
+    let error = load(line, &earlier(chars())).unwrap_err().to_string();
+    let message = "pairs.tsv:2: expected a source in column 1, found an empty column";
+    assert!(error.ends_with(message), "{error}");
 }
 
 #[test]
@@ -192,6 +236,8 @@ fn control_characters_are_refused_by_their_line() {
         ("\u{1b}[31m", "U+001B"),
         ("\r", "U+000D"),
         ("\u{85}", "U+0085"),
+        ("\u{b}", "U+000B"),
+        ("\u{c}", "U+000C"),
     ] {
         let error = load(format!("a\tb\nc{control}d\te\n"), &options("1,2"));
         let error = error.unwrap_err().to_string();
@@ -199,6 +245,17 @@ fn control_characters_are_refused_by_their_line() {
             "pairs.tsv:2: expected text without control characters, found {name} in column 1"
         );
         assert!(error.ends_with(&message), "{error}");
+    }
+    // So are they at either end of a column, and of the file; a tab or line end there is none.
+    for control in ['\u{b}', '\u{c}', '\u{85}'] {
+        for line in [
+            format!("{control}a\tb\nc\td"),
+            format!("c\ta{control}\t\r\n"),
+        ] {
+            let error = load(&line, &options("1,2")).unwrap_err().to_string();
+            let message = "pairs.tsv:1: expected text without control characters, found U+00";
+            assert!(error.contains(message), "{line:?}: {error}");
+        }
     }
     // In a column that is not read it hurts nobody.
     assert_eq!(load("a\tb\t\0\n", &options("1,2")).unwrap().len(), 1);

@@ -6,6 +6,8 @@ mod data;
 mod devices;
 mod disk;
 mod faults;
+mod inputs;
+mod outputs;
 mod program;
 mod resume;
 mod run;

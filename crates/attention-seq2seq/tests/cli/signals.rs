@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use attention_seq2seq::RunDir;
 
 use crate::program::{
-    command, edit, epochs, fail, files, good, quiet, succeed, text, train_args, trained,
+    command, edit, epochs, fail, faults, files, good, quiet, succeed, text, train_args, trained,
 };
 
 #[test]
@@ -269,7 +269,7 @@ fn the_model_of_a_killed_training_is_the_newest_and_the_program_says_so() {
     let newest = newest().unwrap();
     let output = crate::program::run(folder.path(), &["translate", "abc", "--model", "run"]);
     assert_eq!(
-        text(&output.stderr),
+        faults(&output.stderr),
         format!(
             "note: the training in run has not ended; this is its newest checkpoint, of epoch {newest}\n"
         )

@@ -1,9 +1,20 @@
 //! Greedy search, and its attention weights.
 
-use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Seq2SeqConfig, Source, Vocab};
+use std::cell::Cell;
 
-use crate::models::{config, constant, each_model};
-use crate::support::{batch, device, examples, read, without_noise};
+use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Seq2SeqConfig, Source, Vocab};
+use attention_tests::parameters;
+
+use crate::models::{biased, config, constant, each_model};
+use crate::support::{batch, device, drawn_model, examples, read, without_noise};
+
+/// The token with the highest logit among those that may be an output.
+fn most_likely(logits: &[f64]) -> u32 {
+    let may_be = |token: &usize| *token == Vocab::EOS as usize || *token >= Vocab::SPECIAL_TOKENS;
+    let tokens = (0..logits.len()).filter(may_be);
+    let best = tokens.max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+    best.unwrap() as u32
+}
 
 #[test]
 fn greedy_search_predicts_what_teacher_forcing_finds_most_likely() {
@@ -24,9 +35,10 @@ fn greedy_search_predicts_what_teacher_forcing_finds_most_likely() {
         for (example, tokens) in all.iter_mut().zip(&translation.tokens) {
             example.target = tokens.clone();
         }
-        let likely = model.forward(&batch(&all)).argmax(2).squeeze_dim::<2>(2);
-        let [_, width] = likely.dims();
-        let likely = likely.try_into_vec_as::<u32>().unwrap();
+        let logits = model.forward(&batch(&all));
+        let [_, width, vocab_size] = logits.dims();
+        let logits = read(logits);
+        let likely: Vec<u32> = logits.chunks(vocab_size).map(most_likely).collect();
         for (likely, tokens) in likely.chunks(width).zip(&translation.tokens) {
             assert_eq!(&likely[..tokens.len()], tokens.as_slice(), "{what}");
             if tokens.len() < MAX_LEN {
@@ -47,14 +59,99 @@ fn greedy_stops_at_the_end_or_at_the_limit() {
 
     let ended = constant(Vocab::EOS).greedy(&source, 9, true);
     assert_eq!(ended.tokens, vec![Vec::<u32>::new(); 2]);
+    assert_eq!(ended.ended, [true; 2]);
     assert_eq!(ended.weights.len(), 1, "the step that predicted the end");
 
     for limit in [0, 1, 9] {
         let cut_off = constant(5).greedy(&source, limit, true);
         assert_eq!(cut_off.tokens, vec![vec![5; limit]; 2]);
+        assert_eq!(cut_off.ended, [false; 2]);
         assert_eq!(cut_off.weights.len(), limit);
     }
     assert!(constant(5).greedy(&source, 3, false).weights.is_empty());
+}
+
+#[test]
+fn each_example_has_ended_or_was_cut_off() {
+    const LIMIT: usize = 3;
+    let counts = Cell::new([0, 0]);
+    each_model(&without_noise(), |what, config, model| {
+        let sources = examples(&[(3, 0), (7, 0), (1, 0), (5, 0)], config, 9);
+        let sources = sources.iter().map(|example| example.source.as_slice());
+        let source = Source::new(sources, &device());
+        let short = model.greedy(&source, LIMIT, false);
+        let long = model.greedy(&source, LIMIT + 1, false);
+        for (index, tokens) in short.tokens.iter().enumerate() {
+            let is_longer = long.tokens[index].len() > LIMIT;
+            if short.ended[index] {
+                assert_eq!(&long.tokens[index], tokens, "{what}");
+            } else {
+                assert_eq!(tokens, &long.tokens[index][..LIMIT], "{what}");
+            }
+            // One whose end would be the next token was cut off, too.
+            assert!(!short.ended[index] || !is_longer, "{what}");
+            assert_eq!(long.ended[index], !is_longer, "{what}");
+        }
+        let ended = short.ended.iter().filter(|ended| **ended).count();
+        let [all_ended, all] = counts.get();
+        counts.set([all_ended + ended, all + short.ended.len()]);
+    });
+    let [ended, all] = counts.get();
+    assert!(0 < ended && ended < all, "{ended} of {all}");
+}
+
+#[test]
+fn special_tokens_are_never_chosen() {
+    let sources = examples(&[(3, 0), (5, 0)], &config(), 8);
+    let sources = sources.iter().map(|example| example.source.as_slice());
+    let source = Source::new(sources, &device());
+    let is_ordinary = |tokens: &Vec<u32>| tokens.iter().all(|&it| it >= 4);
+    for token in [Vocab::PAD, Vocab::BOS, Vocab::UNK] {
+        for bias in [100.0, f64::INFINITY, f64::NAN] {
+            let changed = biased(token, bias).greedy(&source, 6, false);
+            let without = biased(token, f64::NEG_INFINITY).greedy(&source, 6, false);
+            assert!(
+                changed.tokens.iter().all(is_ordinary),
+                "{:?}",
+                changed.tokens
+            );
+            assert_eq!(changed.tokens, without.tokens);
+            assert_eq!(changed.ended, without.ended);
+        }
+    }
+}
+
+#[test]
+fn a_model_of_nans_ends() {
+    let sources = examples(&[(3, 0), (5, 0)], &config(), 8);
+    let sources = sources.iter().map(|example| example.source.as_slice());
+    let source = Source::new(sources, &device());
+    let model = drawn_model(AttentionKind::Additive, &config(), 7);
+    let nan = parameters::changed(model, |_, value| value.map(|_| f64::NAN));
+    let output = nan.greedy(&source, 6, true);
+    assert_eq!(output.tokens, vec![Vec::<u32>::new(); 2]);
+    assert_eq!((output.ended, output.weights.len()), (vec![true; 2], 1));
+}
+
+#[test]
+fn an_endless_limit_is_no_fault_of_a_model_that_ends() {
+    let sources = examples(&[(3, 0)], &config(), 8);
+    let sources = sources.iter().map(|example| example.source.as_slice());
+    let source = Source::new(sources, &device());
+    assert_eq!(
+        constant(Vocab::EOS)
+            .greedy(&source, usize::MAX, false)
+            .ended,
+        [true]
+    );
+}
+
+#[test]
+#[should_panic(expected = "target tokens expected at least the 4 special ones, got 3")]
+fn a_vocabulary_without_the_special_tokens_is_refused() {
+    let config = Seq2SeqConfig::new(13, 3).with_hidden_size(6);
+    let model = drawn_model(AttentionKind::Dot, &config, 7);
+    model.greedy(&Source::new([&[4, 5][..]], &device()), 3, false);
 }
 
 #[test]

@@ -37,10 +37,15 @@ pub(crate) fn each_model(
 
 /// A model that predicts `token` for any source.
 pub(crate) fn constant(token: u32) -> Seq2Seq<AnyAttention> {
+    biased(token, 100.0)
+}
+
+/// A model with this bias of the logit of `token`.
+pub(crate) fn biased(token: u32, bias: f64) -> Seq2Seq<AnyAttention> {
     let model = drawn_model(AttentionKind::Additive, &config(), 7);
     parameters::changed(model, |path, mut value| {
         if path == "decoder.output.bias" {
-            value.data[token as usize] = 100.0;
+            value.data[token as usize] = bias;
         }
         value
     })

@@ -35,11 +35,12 @@ pub(crate) struct TrainArgs {
     /// The task: dates (human-written dates to ISO 8601), reverse or copy [default: dates].
     #[arg(conflicts_with = "data")]
     pub(super) task: Option<String>,
-    /// A file of pairs instead: source TAB target, one pair a line; `-` is the standard input.
+    /// A file of pairs instead: source TAB target, one pair a line; `-` is the standard input. Spaces around a column
+    /// are no part of it; other white space, such as a no-break space, is.
     #[arg(long, value_name = "FILE")]
     pub(super) data: Option<PathBuf>,
     // `conflicts_with` too: clap waives `requires` beside a task, because `--data` would conflict with that.
-    /// The pairs to validate on [default: 5 % of the sources of --data].
+    /// The pairs to validate on, another file or stream than --data [default: 5 % of the sources of --data].
     #[arg(long, value_name = "FILE", requires = "data", conflicts_with = "task")]
     pub(super) valid: Option<PathBuf>,
     /// The columns of source and target, from 1.
@@ -51,7 +52,7 @@ pub(crate) struct TrainArgs {
         conflicts_with = "task"
     )]
     pub(super) columns: Columns,
-    /// The tokens of a source, spaces or chars [default: guessed from the file].
+    /// The tokens of a source: spaces (U+0020 alone separates) or chars [default: guessed from the file].
     #[arg(
         long,
         value_name = "TOKENS",
@@ -59,7 +60,7 @@ pub(crate) struct TrainArgs {
         conflicts_with = "task"
     )]
     pub(super) source_tokens: Option<Tokenization>,
-    /// The tokens of a target, spaces or chars [default: guessed from the file].
+    /// The tokens of a target: spaces (U+0020 alone separates) or chars [default: guessed from the file].
     #[arg(
         long,
         value_name = "TOKENS",

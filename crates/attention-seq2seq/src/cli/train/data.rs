@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use attention_seq2seq::{Corpus, DataSource, Error, Result, RunDir, Task, Tokenization, TsvFile};
 
 use super::TrainArgs;
+use crate::cli::note;
 
 /// Pairs that were read, once.
 pub(super) struct Data {
@@ -45,6 +46,9 @@ impl TrainArgs {
                 remark: None,
             });
         };
+        if let Some(valid) = &self.valid {
+            check_files(path, valid)?;
+        }
         let train = TsvFile::read(path)?;
         let valid = self.valid.as_ref().map(TsvFile::read).transpose()?;
         let mut options = train.guess(self.columns)?;
@@ -115,6 +119,43 @@ impl TrainArgs {
             error => error,
         })
     }
+}
+
+/// Refuses to read a stream for both kinds of pairs, before it is read, and says so where it is a file.
+fn check_files(data: &Path, valid: &Path) -> Result<()> {
+    let refused = |what: &str| Error::Config {
+        what: "--data and --valid".to_string(),
+        expected: format!("{what} for one of them at most: it can be read once"),
+        found: format!("{} and {}", data.display(), valid.display()),
+    };
+    if is_standard_input(data) && is_standard_input(valid) {
+        return Err(refused("the standard input"));
+    }
+    if !is_same(data, valid) {
+        return Ok(());
+    }
+    match data.metadata() {
+        Ok(file) if file.is_file() => note(
+            "note: --data and --valid are one file: the model is validated on what it has learned",
+        ),
+        Ok(file) if !file.is_dir() => return Err(refused("a stream")),
+        // One that cannot be read is an error where it is read.
+        _ => {}
+    }
+    Ok(())
+}
+
+fn is_standard_input(file: &Path) -> bool {
+    ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"]
+        .iter()
+        .any(|name| file == Path::new(name))
+}
+
+/// Whether two names are those of one file, as far as the system tells. `-` is none.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let is_file = |it: &Path| it != Path::new("-");
+    let found = (a.canonicalize(), b.canonicalize());
+    is_file(a) && is_file(b) && (a == b || matches!(found, (Ok(a), Ok(b)) if a == b))
 }
 
 /// The name of a run on a file: without the ending, if no task has that name.

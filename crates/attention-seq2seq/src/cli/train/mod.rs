@@ -279,7 +279,7 @@ fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> R
     }
     let translator = Translator::load(run, device)?;
     let groups = group_by_source(&compared);
-    let drawn = attend::draw(&translator.attend(groups[0].source))?;
+    let drawn = attend::draw(&translator.attend(groups[0].source)?)?;
     let picture = run.path().join("attention.svg");
     if drawn.fits() {
         drawn.save(&picture)?;
@@ -290,7 +290,7 @@ fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> R
         "the model of epoch {epoch}, on the validation pairs:"
     ))?;
     let errors = translator.valid_errors(corpus);
-    eval::report(&errors)?;
+    eval::report(&errors, &translator)?;
     let history = run.history()?;
     let is_last = history.len() > 1 && history.last().is_some_and(|last| last.epoch == epoch);
     if end == TrainingEnd::LastEpoch && is_last && errors.exact_match() < GOOD {
@@ -302,12 +302,15 @@ fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> R
     let shown = &groups[..groups.len().min(SHOWN)];
     let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
     for (group, output) in shown.iter().zip(translator.translate(&sources)) {
-        let right = group.targets.contains(&output.as_slice());
+        let right = group.targets.contains(&output.tokens.as_slice());
         let mark = if right { ' ' } else { '!' };
         let source = translator.source_text(group.source);
-        let output = translator.target_text(&output);
         let space = " ".repeat(32_usize.saturating_sub(source.width()));
-        say(format_args!("{mark} {source}{space} -> {output}"))?;
+        let end = if output.ended { "" } else { " (cut off)" };
+        say(format_args!(
+            "{mark} {source}{space} -> {}{end}",
+            output.text
+        ))?;
     }
     say("\nwhat each output attended to:")?;
     drawn.show()?;

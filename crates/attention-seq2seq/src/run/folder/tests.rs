@@ -7,7 +7,8 @@ use super::*;
 use crate::attention::AttentionKind;
 use crate::run::{DataSource, Figures};
 use crate::tasks::Task;
-use crate::tokens::Tokenization::{self, Chars};
+use crate::tokens::Tokenization::{Chars, Spaces};
+use crate::tokens::WhiteSpace;
 use crate::train::TrainConfig;
 
 use crate::tsv::{Columns, TsvFile, TsvOptions};
@@ -130,25 +131,31 @@ fn a_run_is_read_as_it_was_written() {
     assert_eq!(run.load_config().unwrap().train.epochs, 7);
 }
 
-#[test]
-fn settings_of_a_file_of_pairs_round_trip() {
-    let mut expected = config();
-    expected.data = DataSource::Tsv {
+/// A file of pairs, characters to words.
+fn tsv() -> DataSource {
+    DataSource::Tsv {
         train: "a b/train.tsv".into(),
         valid: None,
         options: TsvOptions {
             columns: "2,1".parse::<Columns>().unwrap(),
             source_tokens: Chars,
-            target_tokens: Tokenization::Spaces,
+            target_tokens: Spaces,
             max_tokens: 12,
+            white_space: WhiteSpace::Ascii,
         },
-    };
+    }
+}
+
+#[test]
+fn settings_of_a_file_of_pairs_round_trip() {
+    let mut expected = config();
+    expected.data = tsv();
     let (_folder, run) = created();
     run.save_config(&expected).unwrap();
     let read = run.load_config().unwrap();
     assert_eq!(read.data, expected.data);
-    assert_eq!(read.data.source_tokens(), Chars);
-    assert_eq!(read.data.target_tokens(), Tokenization::Spaces);
+    assert_eq!(read.data.source_tokenizer().split("a b").len(), 3);
+    assert_eq!(read.data.target_tokenizer().split("a b").len(), 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Runs of format 2.
 
 use super::*;
+use crate::file::load_json;
 
 /// A run of format 2: settings alone in its `run.json`, and a file for everything else.
 fn of_format_2() -> (TempDir, RunDir) {
@@ -94,4 +95,40 @@ fn a_run_of_an_earlier_version_is_replaced_with_all_its_files() {
     run.create(&config(), &vocabs()).unwrap();
     assert_eq!(names(run.path()), ["checkpoint", "mine", "run.json"]);
     assert!(checkpoint_files(&run).is_empty());
+}
+
+#[test]
+fn a_run_of_an_earlier_version_keeps_its_white_space() {
+    let mut config = config();
+    config.data = tsv();
+    let (_folder, run) = created();
+    run.save_config(&config).unwrap();
+    let split = || {
+        let data = run.load_config().unwrap().data;
+        data.target_tokenizer().split("10\u{a0}000\u{3000}km")
+    };
+    assert_eq!(split(), ["10\u{a0}000\u{3000}km"]);
+
+    let without_rule = |settings: &mut serde_json::Value| {
+        let options = settings["data"]["tsv"]["options"].as_object_mut().unwrap();
+        assert_eq!(options.remove("white_space").unwrap(), "ascii");
+    };
+    // As it was before, in format 3 and in format 2.
+    let mut file: serde_json::Value = load_json(run.config_file()).unwrap();
+    file["crc32"] = serde_json::Value::Null;
+    without_rule(&mut file["run"]["settings"]);
+    fs::write(run.config_file(), file.to_string()).unwrap();
+    assert_eq!(split(), ["10", "000", "km"]);
+    // It stays when the run goes on.
+    run.save_config(&run.load_config().unwrap()).unwrap();
+    assert_eq!(split(), ["10", "000", "km"]);
+
+    let (_folder, run) = of_format_2();
+    let mut settings = serde_json::to_value(&config).unwrap();
+    settings["format"] = 2.into();
+    without_rule(&mut settings);
+    fs::write(run.config_file(), settings.to_string()).unwrap();
+    let data = run.load_config().unwrap().data;
+    let source = data.source_tokenizer();
+    assert_eq!(source.trim(" a\u{a0}\n"), "a");
 }

@@ -1,0 +1,202 @@
+//! Outputs: where they end, and which tokens they have.
+
+use std::path::Path;
+
+use attention_seq2seq::{
+    DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, TrainConfig, Training,
+    Translator, Vocab, Vocabs,
+};
+use attention_tests::parameters;
+use tempfile::TempDir;
+
+use crate::program::{self, fail, run_with_usage_error, succeed, text, translate_lines};
+use crate::support::device;
+
+/// The most tokens of an output.
+const MAX_LEN: usize = 14;
+
+/// A token of the data: the first in the vocabulary.
+const ORDINARY: u32 = Vocab::SPECIAL_TOKENS as u32;
+
+/// A run on the task `reverse`, whose model finds these tokens the most likely, whatever the source.
+fn run_that_predicts(tokens: &[u32]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataSource::Task {
+        task: Task::Reverse,
+        train: 64,
+        valid: 10,
+    };
+    let pairs = data.pairs(0).unwrap();
+    let vocabs = Vocabs::build(&pairs.train);
+    let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len()).with_hidden_size(4);
+    let train = TrainConfig {
+        epochs: 1,
+        // The model stays what it is.
+        learning_rate: 1e-9,
+        ..TrainConfig::default()
+    };
+    let config = RunConfig {
+        train,
+        max_len: MAX_LEN,
+        ..RunConfig::new(model, data, &pairs.train)
+    };
+    let run = RunDir::new(folder.path());
+    run.create(&config, &vocabs).unwrap();
+    let model = parameters::changed(config.init_model(&device()), |path, mut value| {
+        if path == "decoder.output.bias" {
+            for &token in tokens {
+                value.data[token as usize] = 100.0;
+            }
+        }
+        value
+    });
+    let training = Training {
+        model,
+        train: vocabs.encode(&pairs.train).into(),
+        valid: vocabs.encode(&pairs.valid).into(),
+        config: config.train,
+        run: run.clone(),
+        resume_from: None,
+        interrupter: Interrupter::new(),
+    };
+    training.launch().unwrap();
+    Translator::keep_best(&run, &pairs.valid, &device().inner()).unwrap();
+    folder
+}
+
+/// The standard output and the standard error of a command that went well.
+#[track_caller]
+fn both(folder: &Path, args: &[&str]) -> [String; 2] {
+    let output = program::run(folder, &[args, &["--model", "."]].concat());
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        text(&output.stderr)
+    );
+    [output.stdout, output.stderr].map(|bytes| text(&bytes))
+}
+
+#[test]
+fn an_output_that_reaches_the_limit_is_noted() {
+    let folder = run_that_predicts(&[ORDINARY]);
+    let folder = folder.path();
+    let note = |output: &str, limit: &str| {
+        format!("note: {output} reached the limit of {limit}; --max-length N raises it\n")
+    };
+    let [stdout, stderr] = both(folder, &["translate", "abc", "zyx"]);
+    assert!(stdout.lines().all(|line| line.len() == MAX_LEN), "{stdout}");
+    assert_eq!(stdout.lines().count(), 2);
+    let notes = ["the output of text 1", "the output of text 2"];
+    assert_eq!(
+        stderr,
+        notes.map(|output| note(output, "14 tokens")).concat()
+    );
+
+    // An output of a line without tokens is empty, and whole.
+    let output = translate_lines(folder, b"abc\n\nzyx\n");
+    assert_eq!(output.status.code(), Some(0));
+    let lines = [1, 3].map(|line| format!("line {line} of the standard input: the output"));
+    let notes = lines.map(|output| note(&output, "14 tokens")).concat();
+    assert_eq!(text(&output.stderr), notes);
+
+    for (limit, tokens) in [(1, "1 token"), (40, "40 tokens")] {
+        let longer = ["--max-length", &limit.to_string()];
+        let [stdout, stderr] = both(folder, &[&["translate", "abc"][..], &longer].concat());
+        assert_eq!(stdout.trim_end().len(), limit);
+        assert_eq!(stderr, note("the output of text 1", tokens));
+        let [stdout, stderr] = both(folder, &[&["attend", "abc"][..], &longer].concat());
+        assert_eq!(stdout.lines().next().map(str::len), Some(limit));
+        assert_eq!(stderr, note("the output", tokens));
+        let [stdout, stderr] = both(folder, &[&["eval"][..], &longer].concat());
+        let counted =
+            format!("; 10 outputs reached the limit of {tokens} (eval --max-length raises it)\n");
+        assert!(stdout.ends_with(&counted), "{stdout}");
+        assert_eq!(stderr, "");
+    }
+}
+
+#[test]
+fn an_output_that_ends_is_not_noted() {
+    let folder = run_that_predicts(&[Vocab::EOS]);
+    // It ends at once, however many tokens it might have.
+    for limit in ["1", "1000000"] {
+        let longer = ["--max-length", limit];
+        let [stdout, stderr] = both(
+            folder.path(),
+            &[&["translate", "abc"][..], &longer].concat(),
+        );
+        assert_eq!((stdout.as_str(), stderr.as_str()), ("\n", ""));
+        let [stdout, stderr] = both(folder.path(), &[&["attend", "abc"][..], &longer].concat());
+        assert!(stdout.contains("<eos>"), "{stdout}");
+        assert_eq!(stderr, "");
+        let [stdout, _] = both(folder.path(), &[&["eval"][..], &longer].concat());
+        assert!(stdout.ends_with("token error rate 100.00 %\n"), "{stdout}");
+    }
+}
+
+#[test]
+fn a_limit_that_is_out_of_range_is_refused() {
+    let (run, _) = program::trained();
+    for args in [&["translate", "abc"][..], &["attend", "abc"], &["eval"]] {
+        for (limit, message) in [
+            (
+                "0",
+                "the length of outputs: expected at least 1 token, found 0",
+            ),
+            (
+                "1000001",
+                "the length of outputs: expected at most 1000000 tokens, found 1000001",
+            ),
+        ] {
+            fail(
+                run,
+                &[args, &["--model", ".", "--max-length", limit]].concat(),
+                message,
+            );
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for limit in ["-1", "many", "1.5"] {
+        let args = ["translate", "abc", "--max-length", limit];
+        let stderr = run_with_usage_error(folder.path(), &args);
+        assert!(stderr.contains("--max-length"), "{stderr}");
+    }
+}
+
+#[test]
+fn an_output_has_no_special_tokens() {
+    let folder = run_that_predicts(&[Vocab::PAD, Vocab::BOS, Vocab::UNK]);
+    let folder = folder.path();
+    for args in [&["translate", "abc"][..], &["attend", "abc"]] {
+        let [stdout, _] = both(folder, args);
+        let is_special = ["<pad>", "<bos>", "<unk>"].map(|token| stdout.contains(token));
+        assert_eq!(is_special, [false; 3], "{stdout}");
+    }
+}
+
+#[test]
+fn the_end_of_a_training_tells_of_outputs_that_were_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let sizes = "--train-pairs 40 --valid-pairs 10 --batch-size 40 --hidden 4 --embedding 4 --threads 1 --epochs 1";
+    // Of the second seed the model finds the unknown token likely.
+    for seed in ["4", "20"] {
+        let args = format!("train reverse --out run --overwrite --seed {seed} {sizes}");
+        let stdout = succeed(folder.path(), &args.split(' ').collect::<Vec<_>>());
+        assert!(
+            !stdout.contains("<unk>") && !stdout.contains("<pad>"),
+            "{stdout}"
+        );
+        let evaluation = succeed(folder.path(), &["eval", "--model", "run"]);
+        assert!(
+            stdout.contains(&evaluation),
+            "{evaluation} is not in {stdout}"
+        );
+        let shown = stdout.lines().filter(|line| line.contains(" -> "));
+        let cut_off = shown.filter(|line| line.ends_with(" (cut off)")).count();
+        assert!(cut_off > 0, "{stdout}");
+        assert!(
+            evaluation.contains(" reached the limit of "),
+            "{evaluation}"
+        );
+    }
+}
