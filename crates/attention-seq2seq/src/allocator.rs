@@ -63,7 +63,7 @@ fn end(bytes: usize) -> ! {
     let mut line = Cursor::new([0; 256]);
     let _ = writeln!(
         line,
-        "error: the memory: expected {bytes} bytes more, found none that this process may have; \
+        "error: memory: expected {bytes} bytes more, found that this process may have no more (see ulimit -v); \
          smaller batches (--batch-size), shorter texts or a smaller model need less"
     );
     let length = line.position() as usize;

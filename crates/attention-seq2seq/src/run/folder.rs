@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::history::Epoch;
 use super::journal::{Journal, read_part, remove_unnamed};
@@ -93,17 +93,17 @@ impl RunDir {
     pub fn lock(&self) -> Result<RunLock> {
         self.make()?;
         let lock = RunLock::take(&self.path)?;
-        *self.locked() = Arc::downgrade(lock.file());
+        *self.held() = Arc::downgrade(lock.file());
         Ok(lock)
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, Weak<LockFile>> {
+    fn held(&self) -> MutexGuard<'_, Weak<LockFile>> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks a lock that is held, before something is written.
     pub(super) fn check_lock(&self) -> Result<()> {
-        let held = self.locked().upgrade();
+        let held = self.held().upgrade();
         held.map_or(Ok(()), |lock| lock.check())
     }
 

@@ -61,29 +61,31 @@ impl Splits {
         self.device.seed(random.random());
         let mut order: Vec<usize> = (0..self.train.len()).collect();
         order.shuffle(&mut random);
-        // The rate is that of the step's number, whatever becomes of the steps before.
-        let steps = (1..).zip(order).map(|(number, batch)| Step {
-            number,
-            batch,
-            rate: schedule.step(),
-        });
-        let steps: Vec<Step> = steps.collect();
         let mut pass = Pass {
             splits: self,
             part: Part {
                 epoch,
                 split: "train",
-                batches: steps.len(),
+                batches: order.len(),
             },
             meter: Meter::new(self.window),
             interrupter,
             progress,
         };
-        for steps in steps.chunks(self.window) {
-            let next = if steps.len() > 1 {
-                pass.make_unread(state, steps)?
-            } else {
-                pass.make(state, steps)?
+        let mut numbers = 1..;
+        for window in order.chunks(self.window) {
+            // The rate is that of the step's number, whatever becomes of the steps before.
+            let steps = window.iter().zip(numbers.by_ref());
+            let steps: Vec<Step> = steps
+                .map(|(&batch, number)| Step {
+                    number,
+                    batch,
+                    rate: schedule.step(),
+                })
+                .collect();
+            let next = match steps[..] {
+                [_] => pass.make(state, &steps)?,
+                _ => pass.make_unread(state, &steps)?,
             };
             let Some(next) = next else {
                 return Ok(None);

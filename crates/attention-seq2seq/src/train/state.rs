@@ -93,3 +93,25 @@ impl<A: StatefulAttention> State<A> {
         })
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use burn::optim::Optimizer;
+    use burn::tensor::Tensor;
+
+    use super::*;
+    use crate::device::test_device;
+
+    #[test]
+    fn the_highest_norm_has_a_square_that_adam_can_keep() {
+        let second_moment = |gradient: f32| {
+            let gradient = Tensor::<1>::from_data([gradient], &test_device());
+            let (_, state) = Adam::new().step(0.1, gradient.zeros_like(), gradient, None);
+            let momentum = state.unwrap().momentum;
+            momentum.moment_2.into_scalar::<f32>()
+        };
+        assert!(second_moment(HIGHEST_CLIP).is_finite());
+        assert!(second_moment(100.0 * HIGHEST_CLIP).is_infinite());
+    }
+}

@@ -1,5 +1,6 @@
 mod checkpoints;
 mod earlier_version;
+mod lock;
 
 use tempfile::TempDir;
 
