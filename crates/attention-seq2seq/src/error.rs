@@ -116,6 +116,18 @@ pub enum Error {
         reason: String,
     },
 
+    /// Step after step of a training had a loss or gradients that are not finite.
+    #[error(
+        "training diverged: {steps} steps in a row were refused, the last because {reason}; go on from the last \
+         checkpoint with a lower rate (--resume --learning-rate), or begin anew with a lower --clip"
+    )]
+    Diverged {
+        /// The number of steps in a row.
+        steps: usize,
+        /// The fault of the last.
+        reason: String,
+    },
+
     /// A line of the standard input is not a text to translate.
     #[error("line {line} of the standard input: {source}")]
     InputLine {
@@ -225,6 +237,10 @@ mod tests {
             },
             Error::DeviceUnavailable {
                 name: "cuda".to_owned(),
+                reason: text(),
+            },
+            Error::Diverged {
+                steps: 10,
                 reason: text(),
             },
             Error::Config {

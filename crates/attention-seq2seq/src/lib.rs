@@ -58,7 +58,8 @@ pub use model::{
 // Training.
 pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
 pub use train::{
-    Adam, Interrupter, StepOutput, TrainConfig, TrainOutput, Trainee, Training, TrainingEnd,
+    Adam, GradientNorm, Interrupter, StepOutput, TrainConfig, TrainOutput, Trainee, Training,
+    TrainingEnd,
 };
 
 // Translation.

@@ -1,15 +1,14 @@
 //! `seq2seq`: trains sequence-to-sequence models with attention, and translates with them.
 
+mod allocator;
 mod cli;
 
 use std::process::ExitCode;
 
-use mimalloc::MiMalloc;
+use allocator::Allocator;
 
-/// Keeps what is freed for the next tensor. The default of glibc gives large tensors back to the system, and has their
-/// pages faulted in again in every step.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Allocator = Allocator::new();
 
 fn main() -> ExitCode {
     match cli::run() {

@@ -1,9 +1,13 @@
-//! What fits into this machine's memory.
+//! The memory of this machine, and what fits into it.
+
+mod limits;
+
+use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// Checks that `what` fits into the memory that the system has free, as far as it tells: an allocation that fails
-/// would end the program.
+/// Checks that `what` fits into the memory that this process can have, as far as the system tells: an allocation that
+/// fails would end the program, and one that a control group does not allow would have it killed.
 ///
 /// # Errors
 /// [`Error::Config`] if it does not.
@@ -17,14 +21,9 @@ pub(crate) fn check(what: &str, bytes: f64) -> Result<()> {
     }
 }
 
-/// The bytes that can be had without swapping; `None` where the system does not tell.
+/// The bytes that can be had; `None` where the system does not tell.
 fn free() -> Option<f64> {
-    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(1024.0 * kibibytes)
+    limits::free(Path::new("/"))
 }
 
 fn binary(bytes: f64) -> String {

@@ -4,7 +4,7 @@ use attention_core::{device_limits, self_check};
 use attention_seq2seq::{Error, Result, adapters, compiled_in_devices, open_device};
 use clap::Args;
 
-use super::{describe, say};
+use super::{describe, say, start_threads};
 
 /// Which devices, and whether to check them.
 #[derive(Args)]
@@ -19,6 +19,9 @@ pub(super) struct DevicesArgs {
 
 impl DevicesArgs {
     pub(super) fn run(self) -> Result<()> {
+        if self.check {
+            start_threads(None)?;
+        }
         let names = match &self.device {
             Some(name) => vec![name.as_str()],
             None => compiled_in_devices(),

@@ -11,6 +11,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use attention_core::is_in_host_memory;
 use attention_seq2seq::{Error, Result, RunDir, Translator, compiled_in_devices, open_device};
 use burn::tensor::Device;
 use clap::{Args, Parser, Subcommand};
@@ -61,22 +62,31 @@ impl Machine {
 
     /// Sets the number of threads, which must come before any computation, and opens the device.
     fn open(&self) -> Result<Device> {
-        if let Some(threads) = self.threads {
-            let error = |found: String| Error::Config {
+        if let Some(threads) = self.threads
+            && !(1..=MOST_THREADS).contains(&threads)
+        {
+            return Err(Error::Config {
                 what: "--threads".to_string(),
                 expected: format!("1 to {MOST_THREADS}, set once"),
-                found,
-            };
-            if !(1..=MOST_THREADS).contains(&threads) {
-                return Err(error(threads.to_string()));
-            }
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build_global()
-                .map_err(|reason| error(reason.to_string()))?;
+                found: threads.to_string(),
+            });
         }
+        start_threads(self.threads)?;
         open_device(self.name())
     }
+}
+
+/// Starts the threads that compute, one for each core if no number is given. They would start by themselves with the
+/// first computation, and panic where a limit of the process forbids it.
+fn start_threads(threads: Option<usize>) -> Result<()> {
+    let started = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.unwrap_or(0))
+        .build_global();
+    started.map_err(|reason| Error::Config {
+        what: "--threads".to_string(),
+        expected: "a number that the limits of this process allow to start".to_string(),
+        found: reason.to_string(),
+    })
 }
 
 /// A trained model.
@@ -97,8 +107,11 @@ impl Model {
     fn load(&self) -> Result<Translator> {
         // A missing model is an error before a device is opened.
         let run = RunDir::new(&self.model);
-        run.load_config()?;
+        let config = run.load_config()?;
         let device = self.machine.open()?;
+        if is_in_host_memory(&device) {
+            config.check_memory_to_load()?;
+        }
         let mut translator = Translator::load(&run, &device)?;
         if let Some(max_length) = self.max_length {
             translator = translator.with_max_len(max_length)?;

@@ -81,8 +81,9 @@ impl RunConfig {
         check_max_len(self.max_len)
     }
 
-    /// Checks that the model can be trained in this machine's memory, as far as the system tells how much is free: its
-    /// parameters, their gradients and the two moments of each. On a GPU they are in its memory, not in this one.
+    /// Checks that the model can be trained in this machine's memory, as far as the system tells how much is free for
+    /// this process (limits of the process and of its control groups count): its parameters, their gradients and the
+    /// two moments of each. On a GPU they are in its memory, not in this one.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if it cannot.
@@ -90,6 +91,18 @@ impl RunConfig {
         const BYTES_OF_PARAMETER: f64 = 16.0;
         let what = "the memory of the model in training";
         memory::check(what, BYTES_OF_PARAMETER * self.model.parameters())
+    }
+
+    /// As [`check_memory`](Self::check_memory), for a model that is only loaded: its parameters, and their file.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if it cannot be.
+    pub fn check_memory_to_load(&self) -> Result<()> {
+        const BYTES_OF_PARAMETER: f64 = 8.0;
+        memory::check(
+            "the memory of the model",
+            BYTES_OF_PARAMETER * self.model.parameters(),
+        )
     }
 
     /// Checks that pairs of a [checksum](crate::Corpus::checksum) are those of the run in `folder`, where that is

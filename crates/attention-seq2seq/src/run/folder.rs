@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::history::Epoch;
 use super::journal::{Journal, read_part, remove_unnamed};
+use super::lock::LockFile;
 use super::manifest::{self, Manifest, NAME};
 use super::{RunConfig, RunLock};
 use crate::error::{Error, Result};
@@ -55,17 +57,24 @@ const EARLIER: [&str; 6] = [
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct RunDir(PathBuf);
+pub struct RunDir {
+    path: PathBuf,
+    /// The lock of this process on the folder, as long as it is held: it must hold wherever something is written.
+    lock: Arc<Mutex<Weak<LockFile>>>,
+}
 
 impl RunDir {
     /// The run in `path`, which need not exist yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+        Self {
+            path: path.into(),
+            lock: Arc::default(),
+        }
     }
 
     /// The path of the folder.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Whether a run was ever begun here.
@@ -74,14 +83,40 @@ impl RunDir {
     }
 
     /// Makes the folder, if need be, and keeps others from writing into it. [`Training`](crate::Training) does not
-    /// lock: who makes room for a run, begins or resumes one holds the lock until it has ended.
+    /// lock: who makes room for a run, begins or resumes one holds the lock until it has ended. As long as it is held,
+    /// this `RunDir` and its clones write nothing once somebody has removed or replaced the file `lock`, or moved the
+    /// folder: that is an [`Error::Config`].
     ///
     /// # Errors
     /// [`Error::Config`] if another process, or another lock of this one, has it; [`Error::Io`] if the file system
     /// refuses.
     pub fn lock(&self) -> Result<RunLock> {
         self.make()?;
-        RunLock::take(&self.0)
+        let lock = RunLock::take(&self.path)?;
+        *self.held() = Arc::downgrade(lock.file());
+        Ok(lock)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Weak<LockFile>> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks a lock that is held, before something is written.
+    pub(super) fn check_lock(&self) -> Result<()> {
+        let held = self.held().upgrade();
+        held.map_or(Ok(()), |lock| lock.check())
+    }
+
+    /// Writes a file in the folder.
+    pub(super) fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+        self.check_lock()?;
+        write_atomic(path, bytes)
+    }
+
+    /// Replaces the manifest.
+    pub(super) fn save(&self, manifest: &Manifest) -> Result<()> {
+        self.check_lock()?;
+        manifest.save(&self.path)
     }
 
     /// Makes the folder, if need be, and begins a run there, with settings and vocabularies. A run that is there is
@@ -91,16 +126,17 @@ impl RunDir {
     /// As [`check_room`](Self::check_room); [`Error::Io`] if the file system refuses.
     pub fn create(&self, config: &RunConfig, vocabs: &Vocabs) -> Result<()> {
         self.check_room()?;
+        self.check_lock()?;
         self.make()?;
         self.check_writable()?;
-        let of_earlier_version = self.exists() && manifest::is_of_earlier_version(&self.0);
+        let of_earlier_version = self.exists() && manifest::is_of_earlier_version(&self.path);
         let manifest = Manifest {
             settings: self.settings(config)?,
             vocabs: Some(vocabs.clone()),
             ..Manifest::default()
         };
-        manifest.save(&self.0)?;
-        remove_unnamed(&self.0, &manifest);
+        self.save(&manifest)?;
+        remove_unnamed(&self.path, &manifest);
         self.remove(&["attention.svg"])?;
         self.remove_streams(&config.data)?;
         if of_earlier_version {
@@ -111,7 +147,7 @@ impl RunDir {
 
     /// Refuses a folder for checkpoints that cannot be written, before a run that is there is replaced.
     fn check_writable(&self) -> Result<()> {
-        let checkpoints = self.0.join("checkpoint");
+        let checkpoints = self.path.join("checkpoint");
         fs::create_dir_all(&checkpoints)
             .map_err(|error| Error::io("create", &checkpoints, error))?;
         let probe = checkpoints.join(".attention-probe.tmp");
@@ -126,7 +162,7 @@ impl RunDir {
     pub fn save_config(&self, config: &RunConfig) -> Result<()> {
         let mut manifest = self.manifest()?;
         manifest.settings = self.settings(config)?;
-        manifest.save(&self.0)
+        self.save(&manifest)
     }
 
     /// Checks that a run may have the folder.
@@ -139,7 +175,7 @@ impl RunDir {
         }
         // A process that was killed before its run began may have left an empty folder for checkpoints.
         let is_free = |name: &str| {
-            let path = self.0.join(name);
+            let path = self.path.join(name);
             let Ok(mut files) = fs::read_dir(&path) else {
                 return !path.exists();
             };
@@ -151,7 +187,7 @@ impl RunDir {
             .find(|name| !is_free(name));
         foreign.map_or(Ok(()), |name| {
             Err(Error::Config {
-                what: format!("the folder {}", self.0.display()),
+                what: format!("the folder {}", self.path.display()),
                 expected: "a folder with room for a run (name another with --out)".to_string(),
                 found: format!("something else's {name:?} in it"),
             })
@@ -161,7 +197,7 @@ impl RunDir {
     /// Removes files and folders, where they are.
     pub(super) fn remove(&self, names: &[&str]) -> Result<()> {
         for name in names {
-            let path = self.0.join(name);
+            let path = self.path.join(name);
             let removed = match path.is_dir() {
                 true => fs::remove_dir_all(&path),
                 false if path.exists() => fs::remove_file(&path),
@@ -198,7 +234,7 @@ impl RunDir {
     }
 
     pub(super) fn absolute(&self) -> Result<PathBuf> {
-        std::path::absolute(&self.0).map_err(|error| Error::io("find", &self.0, error))
+        std::path::absolute(&self.path).map_err(|error| Error::io("find", &self.path, error))
     }
 
     /// The vocabularies in a manifest.
@@ -246,8 +282,8 @@ impl RunDir {
         let is_there = |file: PathBuf| file.try_exists().unwrap_or(true);
         let whole = checkpoints.filter(|it| {
             it.optim.is_some()
-                && is_there(manifest::model_file(&self.0, it.epoch))
-                && is_there(manifest::optim_file(&self.0, it.epoch))
+                && is_there(manifest::model_file(&self.path, it.epoch))
+                && is_there(manifest::optim_file(&self.path, it.epoch))
         });
         whole.map(|it| it.epoch).collect()
     }
@@ -264,7 +300,7 @@ impl RunDir {
         if newest.is_none() && begun {
             let reason = "there is no checkpoint to go on from, though epochs were trained: bring its files back, or \
                           begin anew with --overwrite";
-            return Err(Error::unusable(&self.0.join("checkpoint"), reason));
+            return Err(Error::unusable(&self.path.join("checkpoint"), reason));
         }
         Ok(newest)
     }
@@ -287,7 +323,7 @@ impl RunDir {
 
     /// The file of the model after an epoch.
     pub(crate) fn file_of_model(&self, epoch: usize) -> PathBuf {
-        manifest::model_file(&self.0, epoch)
+        manifest::model_file(&self.path, epoch)
     }
 
     /// The content of the file of the model after an epoch.
@@ -303,14 +339,14 @@ impl RunDir {
     pub(crate) fn choose_model(&self, epoch: usize) -> Result<()> {
         let mut manifest = self.manifest()?;
         manifest.model = Some(epoch);
-        manifest.save(&self.0)
+        self.save(&manifest)
     }
 
     /// For a training that begins, or goes on after an epoch.
     pub(crate) fn journal(&self, after: Option<usize>) -> Result<Journal<'_>> {
         match after {
-            Some(epoch) => Journal::go_on(&self.0, epoch),
-            None => Journal::begin(&self.0),
+            Some(epoch) => Journal::go_on(self, epoch),
+            None => Journal::begin(self),
         }
     }
 
@@ -318,22 +354,22 @@ impl RunDir {
     pub(crate) fn manifest(&self) -> Result<Manifest> {
         if !self.exists() {
             let reason = "no trained model is there; train one first, or name another folder";
-            return Err(Error::unusable(&self.0, reason));
+            return Err(Error::unusable(&self.path, reason));
         }
-        Manifest::load(&self.0)
+        Manifest::load(&self.path)
     }
 
     fn no_settings(&self) -> Error {
         let reason = "it has no settings: a model of one's own was trained there";
-        Error::unusable(&self.0, reason)
+        Error::unusable(&self.path, reason)
     }
 
     pub(super) fn make(&self) -> Result<()> {
-        fs::create_dir_all(&self.0).map_err(|error| Error::io("create", &self.0, error))
+        fs::create_dir_all(&self.path).map_err(|error| Error::io("create", &self.path, error))
     }
 
     fn config_file(&self) -> PathBuf {
-        self.0.join(NAME)
+        self.path.join(NAME)
     }
 }
 

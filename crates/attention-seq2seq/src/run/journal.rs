@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::RunDir;
 use super::history::{Epoch, lowest_loss};
 use super::manifest::{Checkpoint, Checksum, Manifest, model_file, optim_file};
 use crate::error::{Error, Result};
-use crate::file::write_atomic;
 
 /// The number of the newest checkpoints that are kept, whatever their loss.
 const NEWEST: usize = 2;
@@ -16,7 +16,7 @@ const NEWEST: usize = 2;
 /// Whatever stops a training, and wherever, the manifest names whole files alone: a file is written before it is named,
 /// and removed after it is no longer named.
 pub(crate) struct Journal<'a> {
-    folder: &'a Path,
+    run: &'a RunDir,
     manifest: Manifest,
     /// The best of epochs that the history does not have, those of an earlier version.
     best_before: Option<usize>,
@@ -24,13 +24,14 @@ pub(crate) struct Journal<'a> {
 
 impl<'a> Journal<'a> {
     /// Begins with the first epoch, in a folder with settings or without. Nothing is written yet.
-    pub(super) fn begin(folder: &'a Path) -> Result<Self> {
+    pub(super) fn begin(run: &'a RunDir) -> Result<Self> {
+        let folder = run.path();
         let settings = match folder.join(super::manifest::NAME).exists() {
             true => Manifest::load(folder)?,
             false => Manifest::default(),
         };
         Ok(Self {
-            folder,
+            run,
             manifest: Manifest {
                 settings: settings.settings,
                 vocabs: settings.vocabs,
@@ -41,8 +42,8 @@ impl<'a> Journal<'a> {
     }
 
     /// Goes on after `epoch`; what came later is forgotten, once something is written.
-    pub(super) fn go_on(folder: &'a Path, epoch: usize) -> Result<Self> {
-        let mut manifest = Manifest::load(folder)?;
+    pub(super) fn go_on(run: &'a RunDir, epoch: usize) -> Result<Self> {
+        let mut manifest = Manifest::load(run.path())?;
         manifest.history.retain(|it| it.epoch <= epoch);
         manifest.checkpoints.retain(|it| it.epoch <= epoch);
         manifest.model = manifest.model.filter(|&it| it <= epoch);
@@ -51,7 +52,7 @@ impl<'a> Journal<'a> {
             false => None,
         };
         Ok(Self {
-            folder,
+            run,
             manifest,
             best_before,
         })
@@ -59,12 +60,17 @@ impl<'a> Journal<'a> {
 
     /// Writes what is left of an earlier training, before the first epoch is added.
     pub(crate) fn open(&self) -> Result<()> {
-        let checkpoints = self.folder.join("checkpoint");
+        self.run.check_lock()?;
+        let checkpoints = self.folder().join("checkpoint");
         fs::create_dir_all(&checkpoints)
             .map_err(|error| Error::io("create", &checkpoints, error))?;
         self.save()?;
-        remove_temporary(self.folder);
+        remove_temporary(self.folder());
         Ok(())
+    }
+
+    fn folder(&self) -> &Path {
+        self.run.path()
     }
 
     /// The epochs so far.
@@ -79,7 +85,7 @@ impl<'a> Journal<'a> {
             .and_then(|it| Some((&it.model, it.optim.as_ref()?)))
             .ok_or_else(|| {
                 let reason = format!("it has no checkpoint of epoch {epoch} to go on from");
-                Error::unusable(self.folder, reason)
+                Error::unusable(self.folder(), reason)
             })?;
         let advised = |error| match error {
             Error::Checkpoint { path, reason } => Error::Checkpoint {
@@ -93,21 +99,34 @@ impl<'a> Journal<'a> {
             Ok((path, bytes))
         };
         Ok([
-            read(model_file(self.folder, epoch), model)?,
-            read(optim_file(self.folder, epoch), optim)?,
+            read(model_file(self.folder(), epoch), model)?,
+            read(optim_file(self.folder(), epoch), optim)?,
         ])
     }
 
+    /// The number of steps that were refused in a row when an epoch ended.
+    pub(crate) fn refused(&self, epoch: usize) -> usize {
+        self.manifest.checkpoint(epoch).map_or(0, |it| it.refused)
+    }
+
     /// Adds an epoch and its checkpoint, and keeps this one, the one before, and that with the lowest validation loss.
-    pub(crate) fn add(&mut self, epoch: Epoch, model: &[u8], optim: &[u8]) -> Result<()> {
-        write_atomic(model_file(self.folder, epoch.epoch), model)?;
-        write_atomic(optim_file(self.folder, epoch.epoch), optim)?;
+    pub(crate) fn add(
+        &mut self,
+        epoch: Epoch,
+        refused: usize,
+        model: &[u8],
+        optim: &[u8],
+    ) -> Result<()> {
+        let folder = self.folder();
+        self.run.write(model_file(folder, epoch.epoch), model)?;
+        self.run.write(optim_file(folder, epoch.epoch), optim)?;
         let manifest = &mut self.manifest;
         manifest.history.push(epoch);
         manifest.checkpoints.push(Checkpoint {
             epoch: epoch.epoch,
             model: Checksum::of(model),
             optim: Some(Checksum::of(optim)),
+            refused,
         });
         // It was chosen among others.
         manifest.model = None;
@@ -124,8 +143,8 @@ impl<'a> Journal<'a> {
 
     /// Saves the manifest, then removes the files that it does not name.
     fn save(&self) -> Result<()> {
-        self.manifest.save(self.folder)?;
-        remove_unnamed(self.folder, &self.manifest);
+        self.run.save(&self.manifest)?;
+        remove_unnamed(self.folder(), &self.manifest);
         Ok(())
     }
 }

@@ -1,36 +1,67 @@
 //! One training at a time in a folder.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
 /// The right to write into the folder of a run, until it is dropped; from [`RunDir::lock`](super::RunDir::lock).
 ///
-/// The operating system gives it back when a process ends, however it ends.
+/// The operating system gives it back when a process ends, however it ends. It is worth nothing once its file is
+/// removed or replaced, or the folder moved: another training may then come in beside this one. So the
+/// [`RunDir`](super::RunDir) that gave it, and clones of that, [check](Self::check) it before they write.
 #[derive(Debug)]
-pub struct RunLock {
-    /// Locked as long as it is open.
-    _file: File,
-}
+pub struct RunLock(Arc<LockFile>);
 
 impl RunLock {
     /// Of the folder at `folder`, which exists.
     pub(super) fn take(folder: &Path) -> Result<Self> {
+        // The file that was opened may be removed before it is locked: the next one is another.
+        const TRIES: usize = 8;
+        let mut taken = LockFile::take(folder)?;
+        for _ in 1..TRIES {
+            if taken.check().is_ok() {
+                break;
+            }
+            taken = LockFile::take(folder)?;
+        }
+        taken.check()?;
+        Ok(Self(Arc::new(taken)))
+    }
+
+    /// Checks that nobody else can have taken the folder since: the locked file is still the one at its path. (On
+    /// Windows it cannot be removed or moved while it is locked.)
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is not, [`Error::Io`] if that cannot be seen.
+    pub fn check(&self) -> Result<()> {
+        self.0.check()
+    }
+
+    /// What is locked.
+    pub(super) fn file(&self) -> &Arc<LockFile> {
+        &self.0
+    }
+}
+
+/// A file that is locked as long as it is open.
+#[derive(Debug)]
+pub(super) struct LockFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl LockFile {
+    fn take(folder: &Path) -> Result<Self> {
         let path = folder.join("lock");
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        let refused = |action, source| Error::Io {
-            action,
-            path: path.clone(),
-            source,
-        };
-        let file = file.map_err(|source| refused("open", source))?;
+        let file = open(&path).map_err(|source| Error::io("open", &path, source))?;
         match file.try_lock() {
             Ok(()) => {}
             // A file system without locks: nothing protects its folders.
             Err(TryLockError::Error(source)) if source.kind() == ErrorKind::Unsupported => {}
-            Err(TryLockError::Error(source)) => return Err(refused("lock", source)),
+            Err(TryLockError::Error(source)) => return Err(Error::io("lock", &path, source)),
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::Config {
                     what: format!("the folder {}", folder.display()),
@@ -41,6 +72,54 @@ impl RunLock {
                 });
             }
         }
-        Ok(Self { _file: file })
+        Ok(Self { file, path })
     }
+
+    /// As [`RunLock::check`].
+    pub(super) fn check(&self) -> Result<()> {
+        let found = match is_at(&self.file, &self.path) {
+            Ok(true) => return Ok(()),
+            Ok(false) => "another",
+            Err(error) if error.kind() == ErrorKind::NotFound => "none",
+            Err(source) => return Err(Error::io("find", &self.path, source)),
+        };
+        let expected = "the file that this training locked (without it another may write there, so this one stopped)";
+        Err(Error::config(
+            &format!("the lock {}", self.path.display()),
+            expected,
+            found,
+        ))
+    }
+}
+
+#[cfg(not(windows))]
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// So that nobody removes or renames it, nor a folder that it is in, as long as it is open.
+#[cfg(windows)]
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::windows::fs::OpenOptionsExt;
+    const FILE_SHARE_READ: u32 = 1;
+    const FILE_SHARE_WRITE: u32 = 2;
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE)
+        .open(path)
+}
+
+/// Whether the file at `path` is the one that is open.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let (open, found) = (file.metadata()?, std::fs::metadata(path)?);
+    Ok((open.dev(), open.ino()) == (found.dev(), found.ino()))
+}
+
+/// As far as a system without numbers of files tells.
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> io::Result<bool> {
+    std::fs::metadata(path).map(|_| true)
 }

@@ -43,6 +43,14 @@ pub(crate) struct Checkpoint {
     pub(super) model: Checksum,
     /// The file of the optimizer's state.
     pub(super) optim: Option<Checksum>,
+    /// The number of steps refused in a row when the epoch ended. A file without any is one that earlier versions read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) refused: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// What tells whether a file is the one that was written.
@@ -205,6 +213,7 @@ impl Manifest {
                 epoch,
                 model: sum(model_file(folder, epoch))?,
                 optim: Some(sum(optim_file(folder, epoch))?),
+                refused: 0,
             });
         }
         let kept = model_file(folder, 0);
@@ -220,6 +229,7 @@ impl Manifest {
                     epoch: 0,
                     model: kept,
                     optim: None,
+                    refused: 0,
                 });
             }
         }

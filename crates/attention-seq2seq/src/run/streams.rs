@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::{DataSource, RunConfig, RunDir};
 use crate::error::Result;
-use crate::file::write_atomic;
 use crate::tsv::TsvFile;
 
 /// How the name of a stream that is kept begins; its checksum follows.
@@ -18,9 +17,10 @@ impl RunDir {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) if the file system refuses.
     pub fn keep_stream(&self, stream: &TsvFile) -> Result<PathBuf> {
+        self.check_lock()?;
         self.make()?;
         let path = self.stream_file(stream)?;
-        write_atomic(&path, stream.bytes())?;
+        self.write(&path, stream.bytes())?;
         Ok(path)
     }
 

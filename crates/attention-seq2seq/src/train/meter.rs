@@ -98,7 +98,7 @@ fn without_padding(tokens: &[i64]) -> &[i64] {
 }
 
 /// The device could not compute what it was asked.
-fn failed(error: impl std::fmt::Display) -> Error {
+pub(super) fn failed(error: impl std::fmt::Display) -> Error {
     let found = error.to_string().replace('\n', " ");
     Error::config("the device", "to compute a step of training", found)
 }

@@ -8,10 +8,13 @@ mod interrupter;
 mod meter;
 mod order;
 mod progress;
+mod splits;
+mod state;
 mod step;
 mod training;
 
 pub use adam::Adam;
+pub use clip::GradientNorm;
 pub use config::TrainConfig;
 pub use interrupter::Interrupter;
 pub use step::{StepOutput, TrainOutput, Trainee};

@@ -1,5 +1,6 @@
 //! Progress on a plain terminal, or in a log.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -90,10 +91,18 @@ impl Progress {
         self.printed = Instant::now();
     }
 
+    /// Prints a line on the standard error, in place of the row in hand.
+    pub(super) fn note(&self, line: impl Display) {
+        self.clear();
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+
     /// Clears the row in hand.
     fn clear(&self) {
         if self.live {
-            let _ = write!(std::io::stdout(), "\r\x1b[K");
+            let mut output = std::io::stdout();
+            let _ = write!(output, "\r\x1b[K");
+            let _ = output.flush();
         }
     }
 }

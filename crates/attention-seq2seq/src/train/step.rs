@@ -5,8 +5,10 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Int, Tensor, TensorData};
 
-use super::clip::clip_by_norm;
+use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite};
+use super::meter::failed;
 use crate::batch::Batch;
+use crate::error::Result;
 use crate::model::{LossOutput, Seq2Seq};
 use crate::vocab::Vocab;
 
@@ -47,7 +49,8 @@ impl<A: StatefulAttention> Trainee<A> {
         Self { model, clip: None }
     }
 
-    /// Clips the gradients of each step to a norm, that of all parameters together.
+    /// Clips the gradients of each step to a norm, that of all parameters together. Gradients whose norm is not finite
+    /// stay as they are: see [`TrainOutput::norm`].
     ///
     /// # Panics
     /// If the norm is not above 0.
@@ -66,8 +69,52 @@ impl<A: StatefulAttention> Trainee<A> {
 pub struct TrainOutput {
     /// The gradients of the parameters, clipped if they are to be.
     pub gradients: GradientsParams,
+    /// Their norm before they were clipped, `None` if they are not to be. With one that is not finite no step should be
+    /// made: an optimizer would hand it on to moments and parameters, and never lose it again.
+    pub norm: Option<GradientNorm>,
     /// What the model made of the batch.
     pub output: StepOutput,
+}
+
+impl TrainOutput {
+    /// Whether loss and norm are finite: the step can be made.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if the device fails.
+    pub(super) fn is_finite(&self) -> Result<bool> {
+        Ok(self.has_finite_norm()? && self.loss()?.is_finite())
+    }
+
+    /// The reason to refuse the step, if there is one; `trainee` is what made it. Gradients are looked at only where
+    /// their norm is not finite.
+    ///
+    /// A loss that is not finite may have gradients that are: where a NaN met a maximum or a mask on its way back. They
+    /// are not those of anything.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if the device fails.
+    pub(super) fn fault<A: StatefulAttention>(
+        &self,
+        trainee: &Trainee<A>,
+    ) -> Result<Option<String>> {
+        if !self.has_finite_norm()? {
+            let name = first_not_finite(&self.gradients, &trainee.model);
+            let name = name.unwrap_or_else(|| "all parameters together".to_string());
+            return Ok(Some(format!("the gradient of {name} is not finite")));
+        }
+        let loss = self.loss()?;
+        Ok((!loss.is_finite()).then(|| format!("its loss is {loss}")))
+    }
+
+    fn has_finite_norm(&self) -> Result<bool> {
+        let norm = self.norm.as_ref().map(GradientNorm::read).transpose()?;
+        Ok(norm.is_none_or(f64::is_finite))
+    }
+
+    fn loss(&self) -> Result<f64> {
+        let loss = self.output.loss.clone();
+        loss.try_into_scalar::<f64>().map_err(failed)
+    }
 }
 
 /// The loss of a step, and the model's outputs beside their targets, without a graph.
@@ -89,13 +136,27 @@ impl<A: StatefulAttention> Trainee<A> {
     /// # Panics
     /// If the model is not on a training device (`device.autodiff()`).
     pub fn train_step(&self, batch: Batch) -> TrainOutput {
+        self.step(batch, Squares::Scaled)
+    }
+
+    /// As [`train_step`](Self::train_step), in fewer passes over gradients on a GPU: their norm may be infinite where
+    /// they are finite.
+    pub(super) fn train_step_unread(&self, batch: Batch) -> TrainOutput {
+        self.step(batch, Squares::Plain)
+    }
+
+    fn step(&self, batch: Batch, squares: Squares) -> TrainOutput {
         let LossOutput { loss, predictions } = self.model.loss(&batch);
         let gradients = loss.backward();
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
-        let mut gradients = GradientsParams::from_grads(gradients, self);
-        if let Some(norm) = self.clip {
-            gradients = clip_by_norm(gradients, self, norm);
-        }
+        let gradients = GradientsParams::from_grads(gradients, self);
+        let (gradients, norm) = match self.clip {
+            Some(norm) => {
+                let Clipped { gradients, norm } = clip_by_norm(gradients, self, norm, squares);
+                (gradients, Some(norm))
+            }
+            None => (gradients, None),
+        };
         let output = StepOutput {
             loss: loss.without_autodiff(),
             tokens: batch.target_tokens(),
@@ -104,7 +165,11 @@ impl<A: StatefulAttention> Trainee<A> {
                 .without_autodiff(),
             targets: batch.target.without_autodiff(),
         };
-        TrainOutput { gradients, output }
+        TrainOutput {
+            gradients,
+            norm,
+            output,
+        }
     }
 
     /// The loss of teacher forcing, and the outputs of greedy search.

@@ -1,25 +1,19 @@
 //! A training from the first epoch to the last.
 
-use attention_core::{StatefulAttention, is_in_host_memory};
-
+use attention_core::StatefulAttention;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::module::Module;
-use burn::optim::ModuleOptimizer;
-use burn::store::{ModuleRecord, RecordError};
-use burn::tensor::{Bytes, Device};
-use rand::RngExt;
-use rand::seq::SliceRandom;
 
-use super::meter::Meter;
-use super::order::{number_parameters, optimizer_bytes};
-use super::progress::{Part, Progress};
-use super::{Adam, Interrupter, TrainConfig, TrainOutput, Trainee};
-use crate::batch::{Batch, Batches, Examples};
+use super::progress::Progress;
+use super::splits::Splits;
+use super::state::State;
+use super::{Interrupter, TrainConfig};
+use crate::batch::Examples;
 use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::model::Seq2Seq;
-use crate::run::{Epoch, Figures, Journal, RunDir, lowest_loss};
+use crate::run::{Epoch, RunDir, lowest_loss};
 
 /// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and figures in the folder of a run.
 ///
@@ -88,8 +82,12 @@ impl<A: StatefulAttention + 'static> Training<A> {
     /// seeded anew in each. A checkpoint is written after each epoch, whole or not at all: the last two and the one
     /// with the lowest validation loss are kept.
     ///
+    /// A step whose loss or gradients are not finite is refused: parameters and moments stay as they are, to the bit,
+    /// and a line on the standard error names the step and the first parameter with such a gradient. The figures of
+    /// the epoch leave it out.
+    ///
     /// # Errors
-    /// [`Error::Config`] if a setting is out of its range or the device fails, [`Error::EmptyData`] if there is nothing
+    /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is out of its range or the device fails, [`Error::EmptyData`] if there is nothing
     /// to train or validate on, [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded, [`Error::Io`]
     /// if a checkpoint cannot be written; the folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
@@ -105,21 +103,14 @@ impl<A: StatefulAttention + 'static> Training<A> {
         config.check()?;
         check_counts(train.len(), valid.len())?;
         let device = model.devices().into_iter().next().unwrap_or_default();
-        let mut state = State {
-            trainee: Trainee::new(number_parameters(model)).with_clip(config.clip),
-            optimizer: ModuleOptimizer::from(Adam::new()),
-        };
+        let mut state = State::new(model, &config);
         let mut journal = run.journal(resume_from)?;
         let last = resume_from.unwrap_or(0);
         if resume_from.is_some() {
             state = state.load(&journal, last)?;
         }
         journal.open()?;
-        let batches = Splits {
-            train: Batches::new(train, config.batch_size),
-            valid: Batches::new(valid, config.batch_size),
-            device,
-        };
+        let batches = Splits::new(train, valid, &config, device);
         let mut schedule = schedule(&config, batches.train.len())?;
         // Its state is the number of steps.
         (0..last * batches.train.len()).for_each(|_| {
@@ -158,7 +149,7 @@ impl<A: StatefulAttention + 'static> Training<A> {
 }
 
 /// Adam's learning rate, step by step.
-fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrScheduler> {
+pub(super) fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrScheduler> {
     let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
     CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
         .with_min_lr(config.learning_rate * 0.01)
@@ -171,117 +162,5 @@ fn is_exhausted(history: &[Epoch], patience: usize) -> bool {
     match (lowest_loss(history), history.last()) {
         (Some(lowest), Some(last)) => last.epoch.saturating_sub(lowest) >= patience,
         _ => false,
-    }
-}
-
-/// What a step changes.
-struct State<A: StatefulAttention> {
-    trainee: Trainee<A>,
-    optimizer: ModuleOptimizer,
-}
-
-impl<A: StatefulAttention> State<A> {
-    /// Of the checkpoint of an epoch.
-    fn load(self, journal: &Journal<'_>, epoch: usize) -> Result<Self> {
-        let [(model_file, model), (optim_file, optim)] = journal.checkpoint(epoch)?;
-        let model = ModuleRecord::from_bytes(Bytes::from_bytes_vec(model));
-        let trainee = model.and_then(|model| self.trainee.try_load_record(model));
-        let optimizer = self.optimizer.from_bytes(Bytes::from_bytes_vec(optim));
-        Ok(Self {
-            trainee: trainee.map_err(|error| Error::unusable(&model_file, error))?,
-            optimizer: optimizer.map_err(|error| Error::unusable(&optim_file, error))?,
-        })
-    }
-
-    fn save(&self, journal: &mut Journal<'_>, figures: Epoch) -> Result<()> {
-        let failed = |error: RecordError| {
-            let found = error.to_string().replace('\n', " ");
-            Error::config("the checkpoint", "parameters that can be saved", found)
-        };
-        let model = self.trainee.clone().into_record().into_bytes();
-        let optim = optimizer_bytes(&self.optimizer);
-        journal.add(figures, &model.map_err(failed)?, &optim.map_err(failed)?)
-    }
-}
-
-/// The examples to learn from and to validate on.
-struct Splits {
-    train: Batches,
-    valid: Batches,
-    /// The device of the model.
-    device: Device,
-}
-
-impl Splits {
-    /// Trains for an epoch; `None` if it was interrupted.
-    fn train<A: StatefulAttention>(
-        &self,
-        epoch: usize,
-        mut state: State<A>,
-        config: &TrainConfig,
-        schedule: &mut ModuleLrScheduler,
-        interrupter: &Interrupter,
-        progress: &mut Progress,
-    ) -> Result<Option<(State<A>, Figures)>> {
-        let mut random = config.random(epoch);
-        self.device.seed(random.random());
-        let mut order: Vec<usize> = (0..self.train.len()).collect();
-        order.shuffle(&mut random);
-        let part = Part {
-            epoch,
-            split: "train",
-            batches: order.len(),
-        };
-        let mut meter = self.meter();
-        for (done, &batch) in (1..).zip(&order) {
-            if interrupter.should_stop() {
-                return Ok(None);
-            }
-            let batch = Batch::new(&self.train.get(batch), &self.device);
-            let TrainOutput { gradients, output } = state.trainee.train_step(batch);
-            let rate = schedule.step();
-            state.trainee = state.optimizer.step(rate, state.trainee, gradients);
-            meter.add(output)?;
-            progress.show(part, done, &meter.figures());
-        }
-        Ok(Some((state, meter.finish()?)))
-    }
-
-    /// Validates after an epoch; `None` if it was interrupted.
-    fn validate<A: StatefulAttention>(
-        &self,
-        epoch: usize,
-        state: &State<A>,
-        interrupter: &Interrupter,
-        progress: &mut Progress,
-    ) -> Result<Option<Figures>> {
-        let model = state.trainee.valid();
-        let device = self.device.clone().inner();
-        let part = Part {
-            epoch,
-            split: "valid",
-            batches: self.valid.len(),
-        };
-        let mut meter = self.meter();
-        for batch in 0..self.valid.len() {
-            if interrupter.should_stop() {
-                return Ok(None);
-            }
-            let examples = self.valid.get(batch);
-            meter.add(model.valid_step(Batch::new(&examples, &device)))?;
-            progress.show(part, batch + 1, &meter.figures());
-        }
-        Ok(Some(meter.finish()?))
-    }
-
-    fn meter(&self) -> Meter {
-        // A GPU would wait for every output that is read.
-        const WAITING: usize = 8;
-        let most = if is_in_host_memory(&self.device) {
-            1
-        } else {
-            WAITING
-        };
-        Meter::new(most)
     }
 }

@@ -57,7 +57,7 @@ fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
     let before = run.checkpoints().unwrap().last().copied();
     let mut journal = run.journal(before).unwrap();
     journal.open().unwrap();
-    journal.add(epoch_of, &model(bias), b"optim").unwrap();
+    journal.add(epoch_of, 0, &model(bias), b"optim").unwrap();
 }
 
 fn model(bias: [f32; 6]) -> Bytes {

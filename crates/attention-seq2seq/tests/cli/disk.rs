@@ -110,7 +110,7 @@ const TRAIN: &str = "train reverse --train-pairs 64 --valid-pairs 10 --batch-siz
 /// One line on the standard error with exit code 2, or nothing and 0.
 #[cfg(target_os = "linux")]
 #[track_caller]
-fn check_ended(what: &str, code: &str, stderr: &str) {
+pub(crate) fn check_ended(what: &str, code: &str, stderr: &str) {
     let lines = stderr.lines().filter(|line| !line.starts_with("note: "));
     let lines = lines.collect::<Vec<_>>();
     match code {

@@ -108,15 +108,33 @@ impl Running {
         self.signal_when("-INT", ready)
     }
 
-    /// Waits until `ready`, then sends a signal.
-    pub(crate) fn signal_when(mut self, signal: &str, ready: impl Fn() -> bool) -> Output {
+    /// Waits until `ready`, before the program ends.
+    pub(crate) fn wait_until(&mut self, ready: impl Fn() -> bool) {
         let started = Instant::now();
         while !ready() {
-            let ended = self.0.as_mut().unwrap().try_wait().unwrap();
-            assert!(ended.is_none(), "ended too early");
+            assert!(!self.has_ended(), "ended too early");
             assert!(started.elapsed() < Duration::from_secs(300), "never ready");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+
+    /// Waits until it ends by itself.
+    pub(crate) fn end(mut self) -> Output {
+        let started = Instant::now();
+        while !self.has_ended() {
+            assert!(started.elapsed() < Duration::from_secs(300), "never ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.0.take().unwrap().wait_with_output().unwrap()
+    }
+
+    /// Waits until `ready`, then sends a signal.
+    pub(crate) fn signal_when(mut self, signal: &str, ready: impl Fn() -> bool) -> Output {
+        self.wait_until(ready);
         let child = self.0.take().unwrap();
         let process = child.id().to_string();
         let killed = Command::new("kill")

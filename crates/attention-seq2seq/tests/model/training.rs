@@ -59,7 +59,16 @@ fn a_step_clips_the_gradients_of_all_parameters_together() {
     };
     let whole = gradients(&Trainee::new(model.clone()));
     let norm = whole.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let clipped = gradients(&Trainee::new(model).with_clip(norm as f32 / 4.0));
+    assert!(
+        Trainee::new(model.clone())
+            .train_step(batch.clone())
+            .norm
+            .is_none()
+    );
+    let trainee = Trainee::new(model).with_clip(norm as f32 / 4.0);
+    let found = trainee.train_step(batch.clone()).norm.unwrap();
+    assert_close("the norm", &[found.read().unwrap()], &[norm], 1e-6);
+    let clipped = gradients(&trainee);
     let expected: Vec<f64> = whole.iter().map(|x| x / 4.0).collect();
     assert_close("gradients", &clipped, &expected, 1e-6);
 }

@@ -11,8 +11,9 @@ use std::time::Instant;
 
 use attention_core::is_in_host_memory;
 use attention_seq2seq::{
-    AnyAttention, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, Seq2SeqConfig,
-    TrainConfig, Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
+    AnyAttention, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, RunLock,
+    Seq2SeqConfig, TrainConfig, Training, TrainingEnd, Translator, TsvFile, Vocabs,
+    group_by_source,
 };
 use burn::tensor::Device;
 use unicode_width::UnicodeWidthStr;
@@ -69,7 +70,7 @@ impl TrainArgs {
         if let Some(remark) = &prepared.remark {
             say_to_anyone(remark)?;
         }
-        let _lock = match lock {
+        let lock = match lock {
             Some(lock) => lock,
             None => {
                 run.check_room()?;
@@ -110,7 +111,7 @@ impl TrainArgs {
                 "stopped early: no lower validation loss for {epochs} (see --patience)"
             ))?;
         }
-        match finish(&run, &prepared.corpus, end, &device) {
+        match finish(&run, &lock, &prepared.corpus, end, &device) {
             Err(error) if !is_closed_output(&error) => return Err(error),
             _ => {}
         }
@@ -264,7 +265,13 @@ fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
 }
 
 /// Keeps the best checkpoint as the model, and shows its translations.
-fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> Result<()> {
+fn finish(
+    run: &RunDir,
+    lock: &RunLock,
+    corpus: &Corpus,
+    end: TrainingEnd,
+    device: &Device,
+) -> Result<()> {
     let folder = run.path().display();
     let compared = first_sources(corpus, COMPARED);
     let Some(epoch) = Translator::keep_best(run, &compared, device)? else {
@@ -282,6 +289,7 @@ fn finish(run: &RunDir, corpus: &Corpus, end: TrainingEnd, device: &Device) -> R
     let drawn = attend::draw(&translator.attend(groups[0].source)?)?;
     let picture = run.path().join("attention.svg");
     if drawn.fits() {
+        lock.check()?;
         drawn.save(&picture)?;
     }
 

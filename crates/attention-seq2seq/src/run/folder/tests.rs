@@ -1,5 +1,6 @@
 mod checkpoints;
 mod earlier_version;
+mod lock;
 
 use tempfile::TempDir;
 
@@ -97,7 +98,7 @@ fn add(journal: &mut Journal<'_>, epoch: usize, loss: f64) {
         valid: figures(loss),
     };
     let [model, optim] = content(epoch.epoch);
-    journal.add(epoch, &model, &optim).unwrap();
+    journal.add(epoch, 0, &model, &optim).unwrap();
 }
 
 fn content(epoch: usize) -> [Vec<u8>; 2] {

@@ -1,0 +1,145 @@
+//! Clipping of gradients anywhere and of any type, composed of Burn's operations. It waits for no device.
+
+use std::collections::HashSet;
+
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::optim::GradientsParams;
+use burn::tensor::{DType, Tensor};
+
+use super::{Clipped, GradientNorm, Norm, Squares};
+
+/// Clips by a norm in `dtype`, which holds every element: those of half precision have no squares.
+pub(super) fn clip<M: Module>(
+    mut gradients: GradientsParams,
+    module: &M,
+    norm: f32,
+    squares: Squares,
+    dtype: DType,
+) -> Clipped {
+    let largest = match squares.to_compare_with(norm) {
+        Squares::Plain => None,
+        Squares::Scaled => {
+            let each = of_each(&gradients, module, Reduction::Largest, dtype);
+            // Nothing is divided by 0. (A maximum may leave out NaN: it is among the squares.)
+            let lowest = f64::from(f32::MIN_POSITIVE);
+            all(each).map(|each| each.max().clamp_min(lowest))
+        }
+    };
+    let sums = of_each(&gradients, module, Reduction::Sum(largest.clone()), dtype);
+    let Some(sums) = all(sums) else {
+        return Clipped {
+            gradients,
+            norm: GradientNorm(Norm::Known(0.0)),
+        };
+    };
+    let root = sums.sum().sqrt();
+    let largest = largest.unwrap_or_else(|| root.ones_like());
+    // Not of `root * largest`, which may be too large to be a number.
+    let limit = largest.full_like(norm) / largest.clone();
+    let is_clipped = root
+        .clone()
+        .greater(limit)
+        .bool_and(root.clone().is_finite());
+    let stays = is_clipped.bool_not();
+    module.visit(&mut Scale {
+        gradients: &mut gradients,
+        visited: HashSet::new(),
+        divisor: match squares.to_compare_with(norm) {
+            Squares::Plain => None,
+            Squares::Scaled => Some(largest.clone().mask_fill(stays.clone(), 1.0)),
+        },
+        factor: (root.full_like(norm) / root.clone()).mask_fill(stays, 1.0),
+    });
+    let factors = Tensor::cat(vec![largest, root], 0);
+    Clipped {
+        gradients,
+        norm: GradientNorm(Norm::OnDevice(factors)),
+    }
+}
+
+/// The elements of all, if there are any.
+fn all(tensors: Vec<Tensor<1>>) -> Option<Tensor<1>> {
+    (!tensors.is_empty()).then(|| Tensor::cat(tensors, 0))
+}
+
+/// A number of each gradient.
+enum Reduction {
+    /// The largest magnitude.
+    Largest,
+    /// The sum of squares, of elements divided by a number if there is one.
+    Sum(Option<Tensor<1>>),
+}
+
+/// A number of each gradient that has elements, each `[1]`.
+fn of_each<M: Module>(
+    gradients: &GradientsParams,
+    module: &M,
+    reduction: Reduction,
+    dtype: DType,
+) -> Vec<Tensor<1>> {
+    let mut reduce = Reduce {
+        gradients,
+        visited: HashSet::new(),
+        reduction,
+        dtype,
+        found: Vec::new(),
+    };
+    module.visit(&mut reduce);
+    reduce.found
+}
+
+struct Reduce<'a> {
+    gradients: &'a GradientsParams,
+    /// A module may have a parameter twice.
+    visited: HashSet<ParamId>,
+    reduction: Reduction,
+    dtype: DType,
+    found: Vec<Tensor<1>>,
+}
+
+impl ModuleVisitor for Reduce<'_> {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        if !self.visited.insert(parameter.id) {
+            return;
+        }
+        let Some(gradient) = self.gradients.get::<D>(parameter.id) else {
+            return;
+        };
+        if gradient.shape().num_elements() == 0 {
+            return;
+        }
+        let gradient = gradient.cast(self.dtype);
+        self.found.push(match &self.reduction {
+            Reduction::Largest => gradient.abs().max(),
+            Reduction::Sum(None) => gradient.square().sum(),
+            Reduction::Sum(Some(divisor)) => {
+                let divisor = divisor.clone().unsqueeze::<D>();
+                (gradient / divisor).square().sum()
+            }
+        });
+    }
+}
+
+struct Scale<'a> {
+    gradients: &'a mut GradientsParams,
+    visited: HashSet<ParamId>,
+    /// One factor and one divisor: their quotient may be too small to be a number.
+    divisor: Option<Tensor<1>>,
+    factor: Tensor<1>,
+}
+
+impl ModuleVisitor for Scale<'_> {
+    fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+        if self.visited.insert(parameter.id)
+            && let Some(gradient) = self.gradients.remove::<D>(parameter.id)
+        {
+            let dtype = gradient.dtype();
+            let mut scaled = gradient.cast(self.factor.dtype());
+            if let Some(divisor) = &self.divisor {
+                scaled = scaled / divisor.clone().unsqueeze::<D>();
+            }
+            let scaled = scaled * self.factor.clone().unsqueeze::<D>();
+            self.gradients.register(parameter.id, scaled.cast(dtype));
+        }
+    }
+}

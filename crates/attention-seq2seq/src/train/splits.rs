@@ -1,0 +1,219 @@
+//! An epoch: its steps over the examples to learn from, and over those to validate on.
+
+use attention_core::{StatefulAttention, is_in_host_memory};
+use burn::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
+use burn::module::Module;
+use burn::tensor::Device;
+use rand::RngExt;
+use rand::seq::SliceRandom;
+
+use super::meter::{Meter, failed};
+use super::progress::{Part, Progress};
+use super::state::State;
+use super::{Interrupter, StepOutput, TrainConfig};
+use crate::batch::{Batch, Batches, Examples};
+use crate::error::Result;
+use crate::run::Figures;
+
+/// The examples to learn from and to validate on.
+pub(super) struct Splits {
+    pub(super) train: Batches,
+    pub(super) valid: Batches,
+    /// The device of the model.
+    device: Device,
+    /// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
+    window: usize,
+}
+
+impl Splits {
+    /// Batches for a model on `device`.
+    pub(super) fn new(
+        train: Examples,
+        valid: Examples,
+        config: &TrainConfig,
+        device: Device,
+    ) -> Self {
+        const WINDOW_OF_GPU: usize = 8;
+        let window = if is_in_host_memory(&device) {
+            1
+        } else {
+            WINDOW_OF_GPU
+        };
+        Self {
+            train: Batches::new(train, config.batch_size),
+            valid: Batches::new(valid, config.batch_size),
+            device,
+            window,
+        }
+    }
+
+    /// Trains for an epoch; `None` if it was interrupted.
+    pub(super) fn train<A: StatefulAttention>(
+        &self,
+        epoch: usize,
+        mut state: State<A>,
+        config: &TrainConfig,
+        schedule: &mut ModuleLrScheduler,
+        interrupter: &Interrupter,
+        progress: &mut Progress,
+    ) -> Result<Option<(State<A>, Figures)>> {
+        let mut random = config.random(epoch);
+        self.device.seed(random.random());
+        let mut order: Vec<usize> = (0..self.train.len()).collect();
+        order.shuffle(&mut random);
+        let mut pass = Pass {
+            splits: self,
+            part: Part {
+                epoch,
+                split: "train",
+                batches: order.len(),
+            },
+            meter: Meter::new(self.window),
+            interrupter,
+            progress,
+        };
+        let mut numbers = 1..;
+        for window in order.chunks(self.window) {
+            // The rate is that of the step's number, whatever becomes of the steps before.
+            let steps = window.iter().zip(numbers.by_ref());
+            let steps: Vec<Step> = steps
+                .map(|(&batch, number)| Step {
+                    number,
+                    batch,
+                    rate: schedule.step(),
+                })
+                .collect();
+            let next = match steps[..] {
+                [_] => pass.make(state, &steps)?,
+                _ => pass.make_unread(state, &steps)?,
+            };
+            let Some(next) = next else {
+                return Ok(None);
+            };
+            state = next;
+        }
+        Ok(Some((state, pass.meter.finish()?)))
+    }
+
+    /// Validates after an epoch; `None` if it was interrupted.
+    pub(super) fn validate<A: StatefulAttention>(
+        &self,
+        epoch: usize,
+        state: &State<A>,
+        interrupter: &Interrupter,
+        progress: &mut Progress,
+    ) -> Result<Option<Figures>> {
+        let model = state.trainee.valid();
+        let device = self.device.clone().inner();
+        let part = Part {
+            epoch,
+            split: "valid",
+            batches: self.valid.len(),
+        };
+        let mut meter = Meter::new(self.window);
+        for batch in 0..self.valid.len() {
+            if interrupter.should_stop() {
+                return Ok(None);
+            }
+            let examples = self.valid.get(batch);
+            meter.add(model.valid_step(Batch::new(&examples, &device)))?;
+            progress.show(part, batch + 1, &meter.figures());
+        }
+        Ok(Some(meter.finish()?))
+    }
+}
+
+/// A step to make.
+struct Step {
+    /// From 1.
+    number: usize,
+    batch: usize,
+    rate: ModuleLearningRate,
+}
+
+/// The training of an epoch.
+struct Pass<'a> {
+    splits: &'a Splits,
+    part: Part,
+    meter: Meter,
+    interrupter: &'a Interrupter,
+    progress: &'a mut Progress,
+}
+
+impl Pass<'_> {
+    /// Makes each step once its loss and the norm of its gradients are known to be finite, and else refuses it; `None`
+    /// if it was interrupted.
+    fn make<A: StatefulAttention>(
+        &mut self,
+        mut state: State<A>,
+        steps: &[Step],
+    ) -> Result<Option<State<A>>> {
+        for step in steps {
+            if self.interrupter.should_stop() {
+                return Ok(None);
+            }
+            let made = state.trainee.train_step(self.batch(step));
+            match made.fault(&state.trainee)? {
+                None => {
+                    state = state.step(&step.rate, made.gradients);
+                    self.count(step, made.output)?;
+                }
+                Some(reason) => {
+                    let Part { epoch, batches, .. } = self.part;
+                    let number = step.number;
+                    self.progress.note(format_args!(
+                        "note: refused step {number} of {batches} in epoch {epoch}: {reason}"
+                    ));
+                    state = state.refuse(reason)?;
+                }
+            }
+        }
+        Ok(Some(state))
+    }
+
+    /// Makes steps of which nothing is read before the last: one that should have been refused is found then, and they
+    /// are made again, from the state before, one by one. That state stays in memory until then.
+    fn make_unread<A: StatefulAttention>(
+        &mut self,
+        before: State<A>,
+        steps: &[Step],
+    ) -> Result<Option<State<A>>> {
+        let mut state = before.clone();
+        let mut all_made = Vec::new();
+        for step in steps {
+            if self.interrupter.should_stop() {
+                return Ok(None);
+            }
+            let mut made = state.trainee.train_step_unread(self.batch(step));
+            let gradients = std::mem::take(&mut made.gradients);
+            state = state.step(&step.rate, gradients);
+            self.splits.device.flush().map_err(failed)?;
+            all_made.push(made);
+        }
+        for made in &all_made {
+            if !made.is_finite()? {
+                return self.make(before, steps);
+            }
+        }
+        for (step, made) in steps.iter().zip(all_made) {
+            self.count(step, made.output)?;
+        }
+        Ok(Some(state))
+    }
+
+    fn batch(&self, step: &Step) -> Batch {
+        Batch::new(&self.splits.train.get(step.batch), &self.splits.device)
+    }
+
+    /// Counts a step that was made.
+    fn count(&mut self, step: &Step, output: StepOutput) -> Result<()> {
+        self.meter.add(output)?;
+        let figures = self.meter.figures();
+        self.progress.show(self.part, step.number, &figures);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests;

@@ -1,0 +1,242 @@
+use attention_core::{DotProductAttention, DotProductAttentionConfig};
+use attention_tests::parameters;
+use tempfile::TempDir;
+
+use super::*;
+use crate::batch::Example;
+use crate::device::test_device;
+use crate::error::Error;
+use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::run::RunDir;
+use crate::train::order::optimizer_bytes;
+use crate::train::{Training, TrainingEnd};
+
+type Model = Seq2Seq<DotProductAttention>;
+
+/// A token whose embedding is NaN.
+const POISON: u32 = 6;
+
+fn model() -> Model {
+    let device = test_device().autodiff();
+    device.seed(3);
+    let config = Seq2SeqConfig::new(8, 8)
+        .with_embedding_size(3)
+        .with_hidden_size(4);
+    let model = config.init(DotProductAttentionConfig::new().init(), &device);
+    parameters::changed(model, |path, mut value| {
+        if path == "encoder.embedding.weight" {
+            let row = POISON as usize * 3;
+            value.data[row..row + 3].fill(f64::NAN);
+        }
+        value
+    })
+}
+
+/// Pairs of two tokens, the first of each source among these.
+fn examples(first: &[u32]) -> Examples {
+    let pairs = first.iter().map(|&first| Example {
+        source: vec![first, 5],
+        target: vec![5, 4],
+    });
+    pairs.collect::<Vec<_>>().into()
+}
+
+fn config() -> TrainConfig {
+    TrainConfig {
+        epochs: 4,
+        batch_size: 1,
+        patience: 9,
+        ..TrainConfig::default()
+    }
+}
+
+/// Splits with so many steps until one is waited for.
+fn splits(first: &[u32], window: usize) -> Splits {
+    let device = test_device().autodiff();
+    Splits {
+        window,
+        ..Splits::new(examples(first), examples(&[4]), &config(), device)
+    }
+}
+
+/// The state after an epoch, and the figures.
+fn epoch(
+    splits: &Splits,
+    epoch: usize,
+    state: State<DotProductAttention>,
+) -> Result<(State<DotProductAttention>, Figures)> {
+    let mut schedule = crate::train::training::schedule(&config(), 100)?;
+    let (interrupter, mut progress) = (Interrupter::new(), Progress::new(1));
+    let config = config();
+    let ended = splits.train(
+        epoch,
+        state,
+        &config,
+        &mut schedule,
+        &interrupter,
+        &mut progress,
+    );
+    Ok(ended?.unwrap())
+}
+
+/// The bits of parameters and moments.
+fn bits(state: &State<DotProductAttention>) -> [Vec<u8>; 2] {
+    let model = state.trainee.clone().into_record().into_bytes().unwrap();
+    let optimizer = optimizer_bytes(state.optimizer()).unwrap();
+    [model.to_vec(), optimizer.to_vec()]
+}
+
+#[test]
+fn a_step_that_is_refused_changes_no_bit() {
+    let state = State::new(model(), &config());
+    let (state, _) = epoch(&splits(&[4, 5, 7], 1), 1, state).unwrap();
+    let before = bits(&state);
+    for window in [1, 2, 8] {
+        let poisoned = splits(&[POISON; 5], window);
+        let (after, figures) = epoch(&poisoned, 1, state.clone()).unwrap();
+        assert!(bits(&after) == before, "in windows of {window}");
+        assert!(figures.loss.is_nan(), "nothing was learned from");
+        // What follows is as if it had not been there.
+        let clean = splits(&[7, 4], 1);
+        let [with, without] =
+            [after, state.clone()].map(|it| bits(&epoch(&clean, 2, it).unwrap().0));
+        assert!(with == without && with != before);
+    }
+}
+
+#[test]
+fn steps_beside_one_that_is_refused_are_made_at_their_rates() {
+    const FIRST: [u32; 7] = [4, POISON, 5, 7, POISON, 7, 4];
+    let start = || State::new(model(), &config());
+    let (one_by_one, figures) = epoch(&splits(&FIRST, 1), 1, start()).unwrap();
+    assert!(figures.loss.is_finite() && figures.exact_match.is_finite());
+    for window in [2, 3, 8] {
+        let (unread, same) = epoch(&splits(&FIRST, window), 1, start()).unwrap();
+        assert!(bits(&unread) == bits(&one_by_one), "in windows of {window}");
+        assert_eq!(same, figures);
+    }
+    // By hand.
+    let splits = splits(&FIRST, 1);
+    let mut order: Vec<usize> = (0..FIRST.len()).collect();
+    let mut random = config().random(1);
+    let _: u64 = random.random();
+    order.shuffle(&mut random);
+    let mut schedule = crate::train::training::schedule(&config(), 100).unwrap();
+    let mut state = start();
+    let mut refused = 0;
+    for batch in order {
+        let rate = schedule.step();
+        let examples = splits.train.get(batch);
+        if examples[0].source[0] == POISON {
+            refused += 1;
+            continue;
+        }
+        let batch = Batch::new(&examples, &splits.device);
+        let gradients = state.trainee.train_step(batch).gradients;
+        state = state.step(&rate, gradients);
+    }
+    assert_eq!(refused, 2);
+    assert!(bits(&state) == bits(&one_by_one));
+}
+
+#[test]
+fn a_window_without_a_fault_ends_where_single_steps_do() {
+    const FIRST: [u32; 5] = [4, 5, 7, 4, 7];
+    let ends = [1, 2, 8].map(|window| {
+        let state = State::new(model(), &config());
+        let (state, figures) = epoch(&splits(&FIRST, window), 1, state).unwrap();
+        (bits(&state), figures)
+    });
+    assert!(ends[0] == ends[1] && ends[0] == ends[2]);
+}
+
+#[test]
+fn the_reason_names_the_first_parameter_or_the_loss() {
+    let state = State::new(model(), &config());
+    let splits = splits(&[POISON, 4], 1);
+    let step = |batch| {
+        let batch = Batch::new(&splits.train.get(batch), &splits.device);
+        state.trainee.train_step(batch)
+    };
+    let fault = |output: &crate::train::TrainOutput| output.fault(&state.trainee).unwrap();
+    assert_eq!(
+        fault(&step(0)).unwrap(),
+        "the gradient of encoder.embedding.weight is not finite"
+    );
+    let mut good = step(1);
+    assert_eq!(fault(&good), None);
+    // Behind a maximum or a mask, a NaN leaves no trace in the gradients.
+    for (loss, reason) in [
+        (f32::NAN, "its loss is NaN"),
+        (f32::INFINITY, "its loss is inf"),
+    ] {
+        good.output.loss = good.output.loss.full_like(loss);
+        assert_eq!(fault(&good).unwrap(), reason);
+        assert!(!good.is_finite().unwrap());
+    }
+}
+
+/// A training in a folder of its own.
+fn training(
+    run: &RunDir,
+    first: &[u32],
+    resume_from: Option<usize>,
+) -> Training<DotProductAttention> {
+    Training {
+        model: model(),
+        train: examples(first),
+        valid: examples(&[4]),
+        config: config(),
+        run: run.clone(),
+        resume_from,
+        interrupter: Interrupter::new(),
+    }
+}
+
+fn folder() -> (TempDir, RunDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = RunDir::new(folder.path());
+    (folder, run)
+}
+
+#[test]
+fn ten_in_a_row_end_the_training_across_epochs_and_interruptions() {
+    let (_folder, run) = folder();
+    let check = |resume_from| {
+        let error = training(&run, &[POISON; 4], resume_from)
+            .launch()
+            .unwrap_err();
+        let Error::Diverged { steps, reason } = error else {
+            panic!("{error}")
+        };
+        assert_eq!(steps, 10);
+        assert_eq!(
+            reason,
+            "the gradient of encoder.embedding.weight is not finite"
+        );
+        assert_eq!(run.checkpoints().unwrap(), [1, 2]);
+    };
+    check(None);
+    // Two steps into the third epoch, each time.
+    check(Some(2));
+    check(Some(1));
+    // One that is made ends the row: here, in whichever order, before the ninth.
+    let (_folder, run) = folder();
+    let end = training(&run, &[POISON, POISON, 4, POISON, POISON], None).launch();
+    assert_eq!(end.unwrap(), TrainingEnd::LastEpoch);
+}
+
+#[test]
+fn a_training_that_refused_steps_goes_on_as_if_it_had_not_been_stopped() {
+    let (folder, run) = folder();
+    let first = [4, POISON, 5, POISON, 7];
+    let files = || {
+        let name = |part: &str| folder.path().join(format!("checkpoint/{part}-4.bpk"));
+        [name("model"), name("optim"), folder.path().join("run.json")]
+            .map(|file| std::fs::read(file).unwrap())
+    };
+    training(&run, &first, None).launch().unwrap();
+    let whole = files();
+    training(&run, &first, Some(3)).launch().unwrap();
+    assert!(files() == whole);
+}

@@ -1,0 +1,152 @@
+//! Limits of the process: memory and threads that it may not have are an error of one line.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::disk::check_ended;
+use crate::program::{bad, copied, manifest, run, succeed, text, train_args};
+use crate::resume::contents;
+
+/// `seq2seq` under a limit of the shell's `ulimit`. Without the crate's own care it would panic or abort: with a
+/// backtrace here.
+fn limited(folder: &Path, limit: &str, args: &[&str]) -> Output {
+    let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+    Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_seq2seq")])
+        .args(args)
+        .current_dir(folder)
+        .env("RUST_BACKTRACE", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// The address space, in KiB, that the program needs to start.
+fn start(folder: &Path) -> u64 {
+    let starts = |limit: &u64| {
+        let output = limited(folder, &format!("-v {limit}"), &["--version"]);
+        output.status.success()
+    };
+    (1..).map(|step| 4096 * step).find(starts).unwrap()
+}
+
+#[test]
+fn a_model_beyond_a_limit_is_refused_before_it_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for limit in ["-v 2000000", "-d 2000000"] {
+        let args = ["train", "reverse", "--hidden", "6000", "--out", "run"];
+        let output = limited(folder.path(), limit, &args);
+        let stderr = text(&output.stderr);
+        let message = "the memory of the model in training: expected at most the 1.9 GiB of memory that are free, \
+                       found 4.6 GiB";
+        bad(&args, output, message);
+        assert!(!folder.path().join("run").exists(), "{stderr}");
+    }
+}
+
+#[test]
+fn a_model_that_a_limit_does_not_let_in_is_refused_before_it_is_read() {
+    let (folder, whole) = copied();
+    crate::program::edit(&whole, "\"hidden_size\": 8", "\"hidden_size\": 9000");
+    for args in [
+        &["translate", "abc", "--model", "run"][..],
+        &["eval", "--model", "run"],
+        &["attend", "abc", "--model", "run"],
+    ] {
+        let output = limited(folder.path(), "-v 2000000", args);
+        bad(
+            args,
+            output,
+            "the memory of the model: expected at most the 1.9 GiB",
+        );
+    }
+}
+
+#[test]
+fn threads_that_may_not_be_started_are_an_error() {
+    let (folder, _) = copied();
+    // Their stacks take 2 GiB.
+    for args in [
+        &["train", "reverse", "--threads", "1024", "--out", "other"][..],
+        &["translate", "abc", "--model", "run", "--threads", "1024"],
+        &["eval", "--model", "run", "--threads", "1024"],
+    ] {
+        let output = limited(folder.path(), "-v 1000000", args);
+        let message =
+            "--threads: expected a number that the limits of this process allow to start, found ";
+        bad(args, output, message);
+    }
+    assert!(!folder.path().join("other").exists());
+}
+
+/// Under each of 16 limits, from one where the program can only just start: training, use of what it left and, without
+/// a limit, the rest of the training.
+#[test]
+fn memory_that_ends_anywhere_costs_no_epoch_that_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let train = train_args("reverse", "2", &["--dropout", "0.1", "--out", "run"]);
+    succeed(folder, &train);
+    let whole = contents(&folder.join("run"));
+    let start = start(folder);
+    let mut failed = 0;
+    for step in 0..16 {
+        fs::remove_dir_all(folder.join("run")).unwrap_or_default();
+        let limit = format!("-v {}", start + 256 * step * step);
+        let commands: [&[&str]; 4] = [
+            &train,
+            &["translate", "abc", "--model", "run"],
+            &["eval", "--model", "run", "--threads", "1"],
+            &["attend", "abc", "--model", "run", "--threads", "1"],
+        ];
+        for args in commands {
+            let output = limited(folder, &limit, args);
+            let code = output
+                .status
+                .code()
+                .map_or("none".to_string(), |it| it.to_string());
+            check_ended(
+                &format!("{limit}, {}", args[0]),
+                &code,
+                &text(&output.stderr),
+            );
+            failed += usize::from(args[0] == "train" && code == "2");
+        }
+        let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
+        match folder.join("run/run.json").exists() {
+            true => succeed(folder, &go_on),
+            false => succeed(folder, &train),
+        };
+        assert!(
+            contents(&folder.join("run")) == whole,
+            "{limit}: another run"
+        );
+    }
+    assert!((3..16).contains(&failed), "{failed} of 16 failed");
+}
+
+#[test]
+fn the_last_whole_epoch_is_what_a_failed_allocation_leaves() {
+    let (folder, whole) = copied();
+    let before = manifest(&whole);
+    let start = start(folder.path());
+    let go_on = [
+        "train",
+        "--resume",
+        "--out",
+        "run",
+        "--epochs",
+        "3",
+        "--threads",
+        "1",
+    ];
+    let limit = format!("-v {}", start + 3072);
+    let output = limited(folder.path(), &limit, &go_on);
+    bad(&go_on, output, "error: ");
+    assert_eq!(manifest(&whole)["checkpoints"], before["checkpoints"]);
+    let output = run(folder.path(), &["translate", "abc", "--model", "run"]);
+    assert_eq!(output.status.code(), Some(0));
+    succeed(folder.path(), &go_on);
+}

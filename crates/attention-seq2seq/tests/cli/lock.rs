@@ -1,0 +1,75 @@
+//! A lock that was removed, replaced or moved away under the training that holds it.
+#![cfg(unix)]
+
+use std::fs;
+use std::path::Path;
+
+use attention_seq2seq::RunDir;
+
+use crate::program::{bad, files, manifest, succeed, train_args};
+use crate::signals::Running;
+
+/// A training of many epochs in `run`, after the second.
+fn training(folder: &Path, args: &[&str]) -> Running {
+    let run = RunDir::new(folder.join("run"));
+    let mut running = Running::start(folder, args);
+    running.wait_until(|| run.checkpoints().unwrap().last() >= Some(&2));
+    running
+}
+
+const LONG: [&str; 4] = ["--patience", "5000", "--out", "run"];
+
+#[test]
+fn a_second_training_is_let_in_by_no_removed_lock_beside_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let args = train_args("reverse", "5000", &LONG);
+    let first = training(folder, &args);
+    fs::remove_file(folder.join("run/lock")).unwrap();
+    let second = train_args("copy", "2", &["--out", "run", "--overwrite"]);
+    succeed(folder, &second);
+    let output = first.end();
+    bad(
+        &args,
+        output,
+        "the lock run/lock: expected the file that this training locked",
+    );
+    // The run is the second's, and whole.
+    let run = manifest(&folder.join("run"));
+    assert_eq!(run["history"].as_array().unwrap().len(), 2);
+    assert_eq!(run["settings"]["data"]["task"]["task"], "copy");
+    succeed(folder, &["eval", "--model", "run"]);
+    succeed(
+        folder,
+        &["train", "--resume", "--out", "run", "--epochs", "3"],
+    );
+}
+
+#[test]
+fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
+    for replaced in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let args = train_args("reverse", "5000", &LONG);
+        let running = training(folder, &args);
+        fs::rename(folder.join("run"), folder.join("moved")).unwrap();
+        if replaced {
+            fs::create_dir_all(folder.join("run/checkpoint")).unwrap();
+            fs::write(folder.join("run/lock"), "").unwrap();
+        }
+        let found = if replaced {
+            "found another"
+        } else {
+            "found none"
+        };
+        bad(&args, running.end(), found);
+        let run = folder.join("run");
+        if replaced {
+            assert_eq!(files(&run), ["lock"]);
+        }
+        assert_eq!(run.exists(), replaced);
+        // What was moved is whole.
+        let output = crate::program::run(folder, &["eval", "--model", "moved"]);
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
