@@ -34,3 +34,8 @@ pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{Case, RecurrentCase, recurrent_reference, reference, reference_path};
 pub use run::{Check, Path};
 pub use steps::{Steps, StepsCheck};
+
+/// The code of the README compiles, and runs where it is more than definitions.
+#[cfg(all(doctest, feature = "flex"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;
