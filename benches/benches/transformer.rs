@@ -133,7 +133,7 @@ fn input_gradient(encoder: &Encode, input: &Tensor<3>, output_gradient: &Tensor<
 /// To a ten-thousandth of the largest element.
 fn assert_close(ours: Tensor<3>, burns: Tensor<3>) {
     let [difference, largest] =
-        [(ours - burns.clone()), burns].map(|tensor| tensor.abs().max().into_scalar::<f32>());
+        [ours - burns.clone(), burns].map(|tensor| tensor.abs().max().into_scalar::<f32>());
     assert!(
         difference <= 1e-4 * largest,
         "ours and Burn's differ by {difference}, of at most {largest}"
@@ -155,6 +155,8 @@ impl Layer {
             .with_bias(true)
             .init(device)
             .load_record(burns.mha.clone().into_record());
+        let weight = attention.query.weight.val();
+        assert!(weight.is_require_grad(), "what was loaded is trained");
         Self {
             attention,
             feed_forward: burns.pwff.clone(),
