@@ -9,7 +9,7 @@ use attention_benches::baselines::Baselines;
 use attention_benches::compare::{Candidate, Local, compare};
 use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
-use attention_benches::report::{Report, mebibytes, milliseconds};
+use attention_benches::report::{Report, print_measured};
 use attention_benches::tensors::{Call, call_of, numbers, random};
 use attention_core::recurrent::{CellKind, RecurrentConfig, Steps};
 use burn::nn::gru::GruConfig;
@@ -73,20 +73,8 @@ fn run(threads: usize) -> io::Result<()> {
             }
             let results = compare(&mut candidates, options.rounds);
             drop(candidates);
-            println!(
-                "  {:<20}{:>10}{:>16}{:>16}",
-                "candidate", "ms", "ratio to ours", "peak extra MiB"
-            );
-            let ours = results[0].median();
+            print_measured(&results);
             for result in &results {
-                let time = result.median();
-                println!(
-                    "  {:<20}{:>10.2}{:>16.2}{:>16}",
-                    result.name,
-                    milliseconds(time),
-                    time.as_secs_f64() / ours.as_secs_f64(),
-                    mebibytes(result.memory),
-                );
                 report.add(&title, pass, result);
             }
         }

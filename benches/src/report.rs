@@ -112,6 +112,25 @@ impl Report {
     }
 }
 
+/// Prints the time and memory of each candidate; ours is the first.
+pub fn print_measured(results: &[Measured]) {
+    println!(
+        "  {:<20}{:>10}{:>16}{:>16}",
+        "candidate", "ms", "ratio to ours", "peak extra MiB"
+    );
+    let ours = results[0].median();
+    for result in results {
+        let time = result.median();
+        println!(
+            "  {:<20}{:>10.2}{:>16.2}{:>16}",
+            result.name,
+            milliseconds(time),
+            time.as_secs_f64() / ours.as_secs_f64(),
+            mebibytes(result.memory),
+        );
+    }
+}
+
 /// A duration in milliseconds.
 pub fn milliseconds(duration: Duration) -> f64 {
     1e3 * duration.as_secs_f64()

@@ -38,3 +38,8 @@ pub use reference::{
 };
 pub use run::{Check, Path};
 pub use steps::{Steps, StepsCheck};
+
+/// The code of the README compiles, and runs where it is more than definitions.
+#[cfg(all(doctest, feature = "flex"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

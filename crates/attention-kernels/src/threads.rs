@@ -234,8 +234,8 @@ mod tests {
         on(4, work);
         let started = Instant::now();
         while AWAKE_THREADS.load(Ordering::Relaxed) > 0 {
-            // Other tests have theirs, for some seconds.
-            assert!(started.elapsed() < Duration::from_secs(100), "awake");
+            // Other tests have theirs until they end, which may take minutes on a busy machine.
+            assert!(started.elapsed() < Duration::from_secs(1800), "awake");
             thread::sleep(Duration::from_millis(1));
         }
     }

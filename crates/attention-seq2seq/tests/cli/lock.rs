@@ -7,7 +7,7 @@ use std::path::Path;
 use attention_seq2seq::RunDir;
 
 use crate::program::{bad, files, manifest, succeed, train_args};
-use crate::signals::Running;
+use crate::signals::{ENDLESS, Running};
 
 /// A training of many epochs in `run`, after the second.
 fn training(folder: &Path, args: &[&str]) -> Running {
@@ -17,13 +17,13 @@ fn training(folder: &Path, args: &[&str]) -> Running {
     running
 }
 
-const LONG: [&str; 4] = ["--patience", "5000", "--out", "run"];
+const LONG: [&str; 4] = ["--patience", ENDLESS, "--out", "run"];
 
 #[test]
 fn a_second_training_is_let_in_by_no_removed_lock_beside_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let args = train_args("reverse", "5000", &LONG);
+    let args = train_args("reverse", ENDLESS, &LONG);
     let first = training(folder, &args);
     fs::remove_file(folder.join("run/lock")).unwrap();
     let second = train_args("copy", "2", &["--out", "run", "--overwrite"]);
@@ -50,7 +50,7 @@ fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
     for replaced in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let args = train_args("reverse", "5000", &LONG);
+        let args = train_args("reverse", ENDLESS, &LONG);
         let running = training(folder, &args);
         fs::rename(folder.join("run"), folder.join("moved")).unwrap();
         if replaced {

@@ -1,0 +1,34 @@
+"""A training step of a Transformer encoder in PyTorch, for `cargo bench --bench transformer`; the protocol is in
+protocol.py.
+
+The layers are PyTorch's own, with the activation and the order of Burn's encoder: GELU, and normalization last. There
+is neither a mask nor dropout, so that attention is PyTorch's `scaled_dot_product_attention`.
+"""
+
+import os
+
+import protocol
+
+
+def make(setup):
+    """`setup`: candidate, batch, tokens, layers, size, heads and feed_forward."""
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    torch.manual_seed(0)
+    size = setup["size"]
+    layer = nn.TransformerEncoderLayer(
+        size, setup["heads"], setup["feed_forward"], dropout=0.0, activation="gelu", batch_first=True
+    )
+    encoder = nn.TransformerEncoder(layer, setup["layers"], enable_nested_tensor=False)
+    shape = (setup["batch"], setup["tokens"], size)
+    inputs, output_gradient = torch.randn(shape, requires_grad=True), torch.randn(shape)
+    leaves = [inputs, *encoder.parameters()]
+    if setup["candidate"] == "torch.compile":
+        encoder = torch.compile(encoder, fullgraph=True, dynamic=False)
+    return lambda: torch.autograd.grad((encoder(inputs) * output_gradient).sum(), leaves)
+
+
+if __name__ == "__main__":
+    protocol.serve(make)

@@ -1,0 +1,174 @@
+//! A training step of Burn's Transformer encoder: as it is, with attention of ours in the place of its own, and
+//! PyTorch's. Forward, then the gradients of the input and of all parameters; no mask, no dropout, no optimizer.
+//!
+//! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench transformer`; see benches/README.md.
+
+use std::io;
+
+use attention_benches::baselines::Baselines;
+use attention_benches::compare::{Candidate, Local, compare};
+use attention_benches::machine::{among_threads, limit_threads};
+use attention_benches::options::Options;
+use attention_benches::report::{Report, print_measured};
+use attention_benches::tensors::{call_of, numbers, random};
+use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
+use burn::module::Module;
+use burn::nn::LayerNorm;
+use burn::nn::transformer::{
+    PositionWiseFeedForward, TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
+    TransformerEncoderLayer,
+};
+use burn::tensor::{Device, Tensor};
+use serde_json::json;
+
+const LAYERS: usize = 4;
+const HEADS: usize = 8;
+/// The feature dimension of inputs and outputs.
+const SIZE: usize = 256;
+/// The hidden units of a feed-forward layer.
+const FEED_FORWARD: usize = 4 * SIZE;
+const BATCH: usize = 4;
+const TOKENS: [usize; 2] = [512, 1024];
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    among_threads(threads, || run(threads))
+}
+
+fn run(threads: usize) -> io::Result<()> {
+    let options = Options::from_command_line();
+    let mut baselines = Baselines::start("transformer.py", threads);
+    let mut report = Report::start(threads);
+    report.add_baselines(&baselines);
+    for tokens in TOKENS {
+        let title = format!(
+            "training step of an encoder b{BATCH} tokens {tokens} layers {LAYERS} d{SIZE} heads {HEADS} \
+             feed-forward {FEED_FORWARD}"
+        );
+        if !options.wants(&title) {
+            continue;
+        }
+        println!("{title}");
+        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+        for (backend, device) in options.devices() {
+            let device = device.autodiff();
+            let input = random([BATCH, tokens, SIZE], &device);
+            let output_gradient = numbers([BATCH, tokens, SIZE], &device);
+            for (name, encoder) in encoders(&input, &output_gradient) {
+                let (input, output_gradient) = (input.clone(), output_gradient.clone());
+                // The gradients of the parameters are computed before that of the input, and dropped.
+                let step = call_of(&device, move || {
+                    input_gradient(&encoder, &input, &output_gradient)
+                });
+                let local = Local::new(format!("{name}, {backend}"), step);
+                candidates.push(Box::new(local.on(&device)));
+            }
+        }
+        if let Ok(baselines) = &mut baselines {
+            for name in ["PyTorch eager", "torch.compile"] {
+                let setup = json!({
+                    "candidate": name,
+                    "batch": BATCH,
+                    "tokens": tokens,
+                    "layers": LAYERS,
+                    "size": SIZE,
+                    "heads": HEADS,
+                    "feed_forward": FEED_FORWARD,
+                });
+                match baselines.set_up(name, setup) {
+                    Ok(baseline) => candidates.push(Box::new(baseline)),
+                    Err(reason) => println!("  skipped: {name}: {reason}"),
+                }
+            }
+        }
+        let results = compare(&mut candidates, options.rounds);
+        drop(candidates);
+        if let Ok(baselines) = &mut baselines {
+            baselines.drop_all().map_err(io::Error::other)?;
+        }
+        print_measured(&results);
+        for result in &results {
+            report.add(&title, "step", result);
+        }
+    }
+    report.write(options.json.as_deref())
+}
+
+/// From the inputs of an encoder to its outputs.
+type Encode = Box<dyn Fn(Tensor<3>) -> Tensor<3>>;
+
+/// The encoder with attention of ours and as it is, with the same parameters.
+///
+/// # Panics
+/// If their outputs or gradients differ by more than rounding.
+fn encoders(input: &Tensor<3>, output_gradient: &Tensor<3>) -> [(&'static str, Encode); 2] {
+    let device = input.device();
+    let burns: TransformerEncoder =
+        TransformerEncoderConfig::new(SIZE, FEED_FORWARD, HEADS, LAYERS)
+            .with_dropout(0.0)
+            .init(&device);
+    let layers: Vec<Layer> = burns
+        .layers
+        .iter()
+        .map(|layer| Layer::of(layer, &device))
+        .collect();
+    let ours: Encode =
+        Box::new(move |input| layers.iter().fold(input, |rows, layer| layer.forward(rows)));
+    let burns: Encode = Box::new(move |input| burns.forward(TransformerEncoderInput::new(input)));
+    assert_close(ours(input.clone()), burns(input.clone()));
+    let gradient = |encoder| input_gradient(encoder, input, output_gradient);
+    assert_close(gradient(&ours), gradient(&burns));
+    [("ours", ours), ("Burn", burns)]
+}
+
+/// The gradient of the input, from that of the outputs.
+fn input_gradient(encoder: &Encode, input: &Tensor<3>, output_gradient: &Tensor<3>) -> Tensor<3> {
+    let outputs = encoder(input.clone()) * output_gradient.clone();
+    let gradients = outputs.sum().backward();
+    input
+        .grad(&gradients)
+        .expect("the input has a part in the outputs")
+}
+
+/// To a ten-thousandth of the largest element.
+fn assert_close(ours: Tensor<3>, burns: Tensor<3>) {
+    let [difference, largest] =
+        [ours - burns.clone(), burns].map(|tensor| tensor.abs().max().into_scalar::<f32>());
+    assert!(
+        difference <= 1e-4 * largest,
+        "ours and Burn's differ by {difference}, of at most {largest}"
+    );
+}
+
+/// [`TransformerEncoderLayer`] that normalizes last and drops nothing, with attention of ours.
+struct Layer {
+    attention: MultiHeadAttention<DotProductScore>,
+    feed_forward: PositionWiseFeedForward,
+    /// In Burn's order: that after the feed-forward layer is the second.
+    norms: [LayerNorm; 2],
+}
+
+impl Layer {
+    /// With the parameters of `burns`.
+    fn of(burns: &TransformerEncoderLayer, device: &Device) -> Self {
+        let attention = MultiHeadAttentionConfig::new(SIZE, HEADS)
+            .with_bias(true)
+            .init(device)
+            .load_record(burns.mha.clone().into_record());
+        let weight = attention.query.weight.val();
+        assert!(weight.is_require_grad(), "what was loaded is trained");
+        Self {
+            attention,
+            feed_forward: burns.pwff.clone(),
+            norms: [burns.norm_1.clone(), burns.norm_2.clone()],
+        }
+    }
+
+    fn forward(&self, input: Tensor<3>) -> Tensor<3> {
+        let [first, last] = &self.norms;
+        let (queries, keys, values) = (input.clone(), input.clone(), input.clone());
+        let context = self.attention.forward(queries, keys, values, &Mask::none());
+        let rows = first.forward(input + context);
+        last.forward(rows.clone() + self.feed_forward.forward(rows))
+    }
+}
