@@ -99,10 +99,7 @@ impl Model {
         let run = RunDir::new(&self.model);
         run.load_config()?;
         let device = self.machine.open()?;
-        let mut translator = Translator::load(&run, &device)?;
-        if let Some(max_length) = self.max_length {
-            translator = translator.with_max_len(max_length)?;
-        }
+        let translator = Translator::load(&run, &device)?;
         if !translator.is_chosen() {
             note(format_args!(
                 "note: the training in {} has not ended; this is its newest checkpoint, of epoch {}",
@@ -110,7 +107,10 @@ impl Model {
                 translator.epoch(),
             ));
         }
-        Ok(translator)
+        match self.max_length {
+            Some(max_length) => translator.with_max_len(max_length),
+            None => Ok(translator),
+        }
     }
 }
 
