@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::stack::no_dropout;
 use super::{CellKind, Recurrent, RecurrentLayer};
-use crate::linear::whole;
+use crate::parameter::dequantized;
 
 /// A layer of Burn that computes what no [`RecurrentLayer`] does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -148,7 +148,9 @@ fn joined<const D: usize>(
     let is_uniform = all.all(|parameter| parameter.is_require_grad() == requires_grad);
     let expected = "all gates or none to require gradients of a parameter";
     check(name, &[(is_uniform, expected)])?;
-    let values = parameters.iter().map(|parameter| whole(parameter.val()));
+    let values = parameters
+        .iter()
+        .map(|parameter| dequantized(parameter.val()));
     // Cut off after the concatenation: of a tensor that requires gradients, Burn's `detach` (0.22.1) is one that does,
     // and what is made of it no leaf.
     let value = Tensor::cat(values.collect(), axis).detach();

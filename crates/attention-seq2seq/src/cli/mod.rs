@@ -112,10 +112,7 @@ impl Model {
         if is_in_host_memory(&device) {
             config.check_memory_to_load()?;
         }
-        let mut translator = Translator::load(&run, &device)?;
-        if let Some(max_length) = self.max_length {
-            translator = translator.with_max_len(max_length)?;
-        }
+        let translator = Translator::load(&run, &device)?;
         if !translator.is_chosen() {
             note(format_args!(
                 "note: the training in {} has not ended; this is its newest checkpoint, of epoch {}",
@@ -123,7 +120,10 @@ impl Model {
                 translator.epoch(),
             ));
         }
-        Ok(translator)
+        match self.max_length {
+            Some(max_length) => translator.with_max_len(max_length),
+            None => Ok(translator),
+        }
     }
 }
 

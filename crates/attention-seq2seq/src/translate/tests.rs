@@ -153,7 +153,6 @@ fn an_output_is_cut_off_at_the_limit_that_is_set() {
         target: Chars.split("x"),
     }];
     for max_len in [1, 2, 300] {
-        // Batches of one source, too.
         let (_folder, translator) = loaded(PREDICTS_X);
         let translator = translator.with_max_len(max_len).unwrap();
         let outputs = translator.translate_texts(&["fade", "a"]).unwrap();
@@ -170,6 +169,10 @@ fn an_output_is_cut_off_at_the_limit_that_is_set() {
     let (_folder, translator) = loaded(PREDICTS_THE_END);
     let translator = translator.with_max_len(1_000_000).unwrap();
     assert_eq!(translator.errors(&pairs).cut_off(), 0);
+    // Several batches: outputs might be long.
+    assert_eq!(translator.batch_size(), 8);
+    let outputs = translator.translate_texts(&["a"; 20]).unwrap();
+    assert_eq!(outputs.iter().filter(|output| output.ended).count(), 20);
 }
 
 #[test]
