@@ -29,7 +29,8 @@ pub(super) struct Storage<'a> {
     pub(super) len: usize,
 }
 
-/// All tensors by name, as `state_dict` would give them. `place` finds a storage by its key.
+/// All tensors by name: those that `state_dict` would give, and the buffers that it leaves out. `place` finds a storage
+/// by its key.
 pub(super) fn tensors(
     pickle: Pickle,
     place: impl Fn(&str) -> Result<Place, String> + 'static,
