@@ -2,10 +2,11 @@
 
 use attention_core::recurrent::{Recurrent, RecurrentLayer, Steps};
 use attention_tests::{Array, Outcome, assert_close, device, parameters};
-use burn::module::Module;
+use burn::module::{Module, Quantizer};
 use burn::nn::gru::{BiGruConfig, GruConfig};
 use burn::nn::{BiLstmConfig, LstmConfig};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::quantization::{Calibration, QuantValue};
+use burn::tensor::{DType, Device, Gradients, Tensor};
 
 const SIZES: [usize; 2] = [5, 7];
 
@@ -20,7 +21,7 @@ struct Converted {
     theirs: Tensor<3>,
     ours: Recurrent,
     /// The gradients of Burn's module.
-    gradients_of_theirs: Box<dyn Fn(&burn::tensor::Gradients) -> Outcome>,
+    gradients_of_theirs: Box<dyn Fn(&Gradients) -> Outcome>,
 }
 
 /// All four, on a device.
@@ -154,6 +155,24 @@ fn a_converted_layer_shares_no_parameter_with_its_source() {
     let id = first.input.weight.id;
     assert_ne!(id, second.input.weight.id);
     assert_ne!(id, gru.reset_gate.input_transform.weight.id);
+}
+
+#[test]
+fn quantised_gates_become_whole() {
+    let device = &device::plain()[0];
+    let scheme = device.settings().quantization.scheme;
+    let mut quantizer = Quantizer::new(Calibration::MinMax, scheme.with_value(QuantValue::Q8S));
+    let gru = GruConfig::new(8, 8, true).init(device);
+    let gru = gru.quantize_weights(&mut quantizer);
+    let gates = [&gru.reset_gate, &gru.update_gate, &gru.new_gate];
+    let whole = gates.map(|gate| {
+        let weight = gate.hidden_transform.weight.val();
+        assert!(matches!(weight.dtype(), DType::QFloat(_)));
+        Array::read(weight.dequantize())
+    });
+    let ours = RecurrentLayer::try_from(&gru).unwrap();
+    let weight = Array::read(ours.hidden.weight.val());
+    assert_eq!(weight, side_by_side(&whole.each_ref()));
 }
 
 #[test]

@@ -6,12 +6,12 @@
 use attention_core::ops;
 use attention_core::recurrent::{CellKind, Steps};
 use attention_tests::{Array, device};
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Tensor, activation};
 
 const BATCH: usize = 2;
 const STEPS: usize = 60;
 const SIZE: usize = 64;
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 2;
 
 /// The inputs of a layer, and the gradient that its states receive.
 struct Inputs {
@@ -83,7 +83,11 @@ impl Leaves {
 
     /// By the formulas, a step at a time.
     fn plain(self, cell: CellKind) -> Tensor<4> {
-        let sigmoid = |x: Tensor<2>| (x.neg().exp() + 1.0).recip();
+        // Burn's own computes f64 in f32 on some backends (0.22.1).
+        let sigmoid = |x: Tensor<2>| match x.dtype() {
+            DType::F64 => (x.neg().exp() + 1.0).recip(),
+            _ => activation::sigmoid(x),
+        };
         let state = |n: usize| self.initial.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
         let mut states: Vec<Tensor<2>> = (0..cell.states()).map(state).collect();
         let mut all = Vec::new();
@@ -149,7 +153,7 @@ fn states_and_gradients_are_as_precise_as_the_plain_composition() {
                     let factor = if index == 0 { 2.0 } else { 3.0 };
                     assert!(
                         ours <= (factor * plain).max(1e-6 * magnitude),
-                        "{cell:?}, gates {gates:?}, states {initial:?}: {name}: error {ours:e}, of the plain \\
+                        "{cell:?}, gates {gates:?}, states {initial:?}: {name}: error {ours:e}, of the plain \
                          composition {plain:e}, magnitude {magnitude:e}"
                     );
                 }

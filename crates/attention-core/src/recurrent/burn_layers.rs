@@ -1,4 +1,4 @@
-//! The parameters of Burn's recurrent layers.
+//! The parameters of Burn's recurrent layers: copies, which require gradients where Burn's do.
 
 use burn::module::{Param, ParamId};
 use burn::nn::activation::Activation;

