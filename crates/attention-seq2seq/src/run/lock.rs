@@ -40,7 +40,7 @@ impl RunLock {
         self.0.check()
     }
 
-    /// What is locked.
+    /// The locked file.
     pub(super) fn file(&self) -> &Arc<LockFile> {
         &self.0
     }

@@ -21,7 +21,7 @@ const MOST_REFUSED: usize = 10;
 /// Where one is too large for that, its parameter would never change again.
 const HIGHEST_CLIP: f32 = 1e18;
 
-/// What a step changes.
+/// All that a step changes.
 #[derive(Clone)]
 pub(super) struct State<A: StatefulAttention> {
     pub(super) trainee: Trainee<A>,
@@ -31,7 +31,7 @@ pub(super) struct State<A: StatefulAttention> {
 }
 
 impl<A: StatefulAttention> State<A> {
-    /// Before the first step.
+    /// The state before the first step.
     pub(super) fn new(model: Seq2Seq<A>, config: &TrainConfig) -> Self {
         let clip = config.clip.min(HIGHEST_CLIP);
         Self {
@@ -41,7 +41,7 @@ impl<A: StatefulAttention> State<A> {
         }
     }
 
-    /// Of the checkpoint of an epoch.
+    /// The state in the checkpoint of an epoch.
     pub(super) fn load(self, journal: &Journal<'_>, epoch: usize) -> Result<Self> {
         let [(model_file, model), (optim_file, optim)] = journal.checkpoint(epoch)?;
         let model = ModuleRecord::from_bytes(Bytes::from_bytes_vec(model));
@@ -71,14 +71,14 @@ impl<A: StatefulAttention> State<A> {
         &self.optimizer
     }
 
-    /// After a step.
+    /// The state after a step.
     pub(super) fn step(mut self, rate: &ModuleLearningRate, gradients: GradientsParams) -> Self {
         self.trainee = self.optimizer.step(rate.clone(), self.trainee, gradients);
         self.refused = 0;
         self
     }
 
-    /// After a step that was refused, as it was before.
+    /// The state after a step that was refused: the same, but for the count.
     ///
     /// # Errors
     /// [`Error::Diverged`] if it is one too many.

@@ -87,9 +87,10 @@ impl<A: StatefulAttention + 'static> Training<A> {
     /// the epoch leave it out.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is out of its range or the device fails, [`Error::EmptyData`] if there is nothing
-    /// to train or validate on, [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded, [`Error::Io`]
-    /// if a checkpoint cannot be written; the folder then holds the epochs before.
+    /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is
+    /// out of its range, the device fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if there
+    /// is nothing to train or validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded;
+    /// [`Error::Io`] if a checkpoint cannot be written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
         let Self {
             model,

@@ -33,24 +33,18 @@ pub(super) fn clip<M: Module>(
         };
     };
     let root = sums.sum().sqrt();
-    let largest = largest.unwrap_or_else(|| root.ones_like());
-    // Not of `root * largest`, which may be too large to be a number.
-    let limit = largest.full_like(norm) / largest.clone();
-    let is_clipped = root
-        .clone()
-        .greater(limit)
-        .bool_and(root.clone().is_finite());
-    let stays = is_clipped.bool_not();
+    let divisor = largest.clone().unwrap_or_else(|| root.ones_like());
+    // The norm itself, `root * divisor`, may be too large to be a number.
+    let limit = root.full_like(norm) / divisor.clone();
+    let is_finite = root.clone().is_finite();
+    let stays = root.clone().greater(limit).bool_and(is_finite).bool_not();
     module.visit(&mut Scale {
         gradients: &mut gradients,
         visited: HashSet::new(),
-        divisor: match squares.to_compare_with(norm) {
-            Squares::Plain => None,
-            Squares::Scaled => Some(largest.clone().mask_fill(stays.clone(), 1.0)),
-        },
+        divisor: largest.map(|largest| largest.mask_fill(stays.clone(), 1.0)),
         factor: (root.full_like(norm) / root.clone()).mask_fill(stays, 1.0),
     });
-    let factors = Tensor::cat(vec![largest, root], 0);
+    let factors = Tensor::cat(vec![divisor, root], 0);
     Clipped {
         gradients,
         norm: GradientNorm(Norm::OnDevice(factors)),
