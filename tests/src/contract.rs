@@ -15,8 +15,8 @@ use crate::{
 /// Rounding of a context or gradient in f32.
 const CLOSE: f64 = 2e-5;
 
-/// Rounding of a context or gradient in half precision, in halves of a unit in the last place of the largest element: of
-/// the projected queries and keys, and of what is composed. `half_precision.rs` holds the scores of the library to less.
+/// Rounding of a context or gradient in half precision, in halves of a unit in the last place of the largest element:
+/// of the projected queries and keys, and of what is composed. `half_precision.rs` holds the library's scores to less.
 const HALF_ULPS: f64 = 64.0;
 
 /// All of this module but [`records_restore`], which needs two attentions.
@@ -273,7 +273,8 @@ pub fn f32_is_close_to_f64<S: ScoringFunction>(
     }
 }
 
-/// Context and gradients in half precision are those in f32, to its rounding. Elements of a [`Problem`] are exact in both.
+/// Context and gradients in half precision are those in f32, to its rounding. Elements of a [`Problem`] are exact in
+/// both.
 pub fn half_precision_is_close_to_f32<S: ScoringFunction>(
     name: &str,
     attention: &Attention<S>,

@@ -37,7 +37,7 @@ fn turned(dtype: DType) -> Array {
     Array::read(turned)
 }
 
-/// What [`turned`] is, in f64.
+/// The rows of [`turned`], in f64.
 fn expected() -> Array {
     let length = 1.0 / (SIZE as f64).sqrt();
     Array::from_fn(&[1, 1, POSITIONS, SIZE], |at| {

@@ -50,8 +50,8 @@ impl<'a> Argument<'a> {
     }
 }
 
-/// The check at the door of an operation: its arguments are on one device, with autodiff or without, and its floats of
-/// one type. Burn would find out later, in words that name neither.
+/// The first check of an operation: its arguments are on one device (autodiff is not compared), and its floats of one
+/// type. Burn would find out later, in words that name neither.
 ///
 /// # Panics
 /// If that is not so.

@@ -117,8 +117,8 @@ impl Memory {
     /// - keys `[batch, heads, keys, _]`, values `[batch, heads, keys, value_size]`
     ///
     /// # Panics
-    /// If keys and values differ in batch, heads, number, the type of their elements or device, or the mask does not fit
-    /// them. Its heads axis is 1 or the heads of the queries to come, a multiple of those of the keys.
+    /// If keys and values differ in batch, heads, number, device or the type of their elements, or the mask does not
+    /// fit them. Its heads axis is 1 or the heads of the queries to come, a multiple of those of the keys.
     pub fn of_projected(keys: Tensor<4>, values: Tensor<4>, mask: Mask) -> Self {
         let [batch, heads, num_keys, _] = keys.dims();
         assert_shape!(values, [batch, heads, num_keys, _]);

@@ -1,4 +1,4 @@
-//! Arguments of different types or devices are refused at the door, in a sentence that names both.
+//! Arguments of different types or devices are refused in a sentence that names both.
 
 use attention_core::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
 use attention_core::{

@@ -41,7 +41,7 @@ fn rows(seed: u64, len: usize, size: usize, device: &Device) -> Tensor<3> {
     Array::draw(seed, &[2, len, size]).f32(device)
 }
 
-/// What `run` computes with both modules is the same, to the bit, and something.
+/// Both modules compute the same in `run`, to the bit, and something.
 fn agrees<M: Module>(what: &str, module: M, device: &Device, run: impl Fn(&M) -> Vec<Array>) {
     let [quantised, dequantised] = pair(module, device);
     let (actual, expected) = (run(&quantised), run(&dequantised));

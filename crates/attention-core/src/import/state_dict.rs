@@ -5,7 +5,7 @@ use std::path::Path;
 
 use burn::module::Param;
 use burn::nn::Linear;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 use super::file::{Stored, TensorFile, Tensors, shown};
 
@@ -140,7 +140,13 @@ impl StateDict {
     ) -> Result<Param<Tensor<D>>, String> {
         let data = self.file.read(stored);
         let data = data.map_err(|reason| format!("`{}`: {reason}", self.full(name)))?;
-        let options = (&param.device(), param.dtype());
+        let device = param.device();
+        let dtype = match param.dtype() {
+            // What was quantised is loaded as floats.
+            DType::QFloat(_) => device.settings().float_dtype.into(),
+            dtype => dtype,
+        };
+        let options = (&device, dtype);
         let tensor = Tensor::from_data(data, options);
         let id = param.id;
         Ok(param.transform_for_load(tensor, id))

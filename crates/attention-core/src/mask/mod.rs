@@ -184,7 +184,16 @@ impl Mask {
     ///
     /// # Shapes
     /// - indices `[new_batch]`
+    ///
+    /// # Panics
+    /// If the indices are on another device, or one is no example.
     pub fn select(&self, indices: Tensor<1, Int>) -> Self {
+        let of_lens = self.lens.as_ref();
+        let of_lens = of_lens.map(|lens| Argument::on_device("valid lengths", lens));
+        let of_flags = self.flags.as_ref();
+        let of_flags = of_flags.map(|flags| Argument::on_device("flags", &flags.keep));
+        let first = Argument::on_device("indices", &indices);
+        assert_together("Mask::select", first, of_lens.into_iter().chain(of_flags));
         Self {
             lens: self.lens.clone().map(|lens| match lens.dims() {
                 [1, _] => lens,

@@ -15,13 +15,14 @@ pub(super) struct Resolved {
     pairs: [usize; 2],
     mask: ResolvedMask<Dispatch>,
 }
+
 impl Mask {
     /// The same mask, which remembers what it is for scores of `shape`, `[batch, heads, queries, keys]`: all operations
     /// of a call then read it once.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on another
-    /// device.
+    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
+    /// another device.
     pub(crate) fn resolved_for(&self, shape: [usize; 4], device: &Device) -> Self {
         let [_, _, queries, keys] = shape;
         let resolved = Resolved {
@@ -37,8 +38,8 @@ impl Mask {
     /// The mask for scores of `shape`, `[batch, heads, queries, keys]`, as operations take it.
     ///
     /// # Panics
-    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on another
-    /// device.
+    /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
+    /// another device.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
         if let Some(flags) = &self.flags {
             flags.check(shape);

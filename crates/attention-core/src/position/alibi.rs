@@ -2,7 +2,7 @@
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 
 use super::PositionBias;
 use crate::checks::assert_positive;
@@ -76,8 +76,8 @@ fn slope(head: usize, heads: usize) -> f64 {
 
 /// `from .. from + number`, in a type that holds them all: the float type of the device may not.
 fn positions(from: i64, number: usize, device: &Device, dtype: DType) -> Tensor<1> {
-    let positions: Vec<f64> = (from..from + number as i64).map(|at| at as f64).collect();
-    Tensor::from_data(TensorData::new(positions, [number]), (device, wide(dtype)))
+    let positions = Tensor::<1, Int>::arange(from..from + number as i64, device);
+    positions.cast(FloatDType::from(wide(dtype)))
 }
 
 impl PositionBias for Alibi {

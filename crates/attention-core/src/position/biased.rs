@@ -10,8 +10,9 @@ use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 
 /// What is added to a score for the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
-    /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0. [`Biased`] asks
-    /// for it in `f32` or `f64`: in half precision neighbouring positions would have the same bias.
+    /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0.
+    ///
+    /// [`Biased`] asks for it in `f32` or `f64`: in half precision neighbouring positions would have the same bias.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, num_queries, num_keys]`, on `device` and of type `dtype`
@@ -20,7 +21,7 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
 
     /// A bias per key that differs from [`bias`](Self::bias) by a constant per query and head, where there is one:
     /// softmax cannot tell the two apart, and a score with [`ScoreKernel::Dot`] keeps its fused kernel for many queries
-    /// too. It may be more precise than `dtype`, the type of queries and keys.
+    /// too. `dtype` is f32 for queries and keys of half precision.
     ///
     /// # Shapes
     /// - result `[1, heads or 1, 1, num_keys]`, on `device`
@@ -84,7 +85,7 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         device: &Device,
         dtype: DType,
     ) -> PositionTerm {
-        let own = match self.position.key_bias(num_keys, device, dtype) {
+        let own = match self.position.key_bias(num_keys, device, wide(dtype)) {
             Some(bias) => PositionTerm::PerKey(bias),
             None if num_queries == 1 => {
                 PositionTerm::PerKey(self.position.bias(1, num_keys, device, wide(dtype)))

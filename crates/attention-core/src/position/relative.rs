@@ -125,13 +125,19 @@ impl PositionBias for RelativePositionBias {
         device: &Device,
         dtype: DType,
     ) -> Tensor<4> {
+        let embedding = value(&self.embedding.weight);
+        assert!(
+            embedding.device() == *device,
+            "RelativePositionBias: embedding expected on {device:?}, as the scores, got {:?}",
+            embedding.device()
+        );
         let buckets: Vec<i64> = (1 - num_keys as i64..num_queries as i64)
             .map(|ahead| self.bucket(ahead) as i64)
             .collect();
         let distances = buckets.len();
         let buckets = TensorData::new(buckets, [distances]);
         let buckets = Tensor::<1, Int>::from_data(buckets, device);
-        let diagonals = value(&self.embedding.weight).select(0, buckets);
+        let diagonals = embedding.select(0, buckets);
         along_diagonals(diagonals.transpose(), num_queries, num_keys).cast(dtype)
     }
 }

@@ -6,7 +6,8 @@ use burn::module::Module;
 use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
-use crate::checks::assert_positive;
+use crate::checks::{Argument, assert_positive, assert_together};
+use crate::score::wide;
 use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 
 /// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of neighbouring elements of a row,
@@ -16,8 +17,9 @@ use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 /// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a
 /// decoder's step. There may therefore be no more queries than keys.
 ///
-/// Angles are f32, whatever the type of the model (f64 where that is the device's float type), and so is the turn: in
-/// half precision neighbouring positions would have the same angles (bf16 from 257, f16 from 2,049 on).
+/// Sines and cosines are f32, whatever the type of the model (f64 where that is the device's float type), and half
+/// precision is turned in f32: in it neighbouring positions would have the same angles (bf16 from 257, f16 from 2,049
+/// on).
 ///
 /// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2. Burn's
 /// `RotaryEncoding`, which makes its angles in the float type of the device.
@@ -110,6 +112,12 @@ impl<S: ScoringFunction> Rotary<S> {
     fn turn(&self, rows: Tensor<4>, range: &Range<i64>) -> Tensor<4> {
         let [positions, expected] = self.cosines.dims();
         let dims @ [batch, heads, num_rows, size] = rows.dims();
+        let others = [Argument::on_device("rows", &rows)];
+        assert_together(
+            "Rotary",
+            Argument::on_device("encoding", &self.cosines),
+            others,
+        );
         assert!(
             size == expected,
             "Rotary: rows of {expected} elements expected, as the encoding was made for, got {size}"
@@ -125,10 +133,11 @@ impl<S: ScoringFunction> Rotary<S> {
         });
         let of_rows = |table: &Tensor<2>| {
             let table = table.clone().narrow(0, start, num_rows);
-            table.reshape([1, 1, num_rows, size])
+            table.reshape([1, 1, num_rows, size]).cast(turning)
         };
         let given = rows.dtype();
-        let rows = rows.cast(self.cosines.dtype());
+        let turning = wide(given);
+        let rows = rows.cast(turning);
         let pairs = rows.clone().reshape([batch, heads, num_rows, size / 2, 2]);
         let swapped = pairs.flip([4]).reshape(dims);
         let turned = rows * of_rows(&self.cosines) + swapped * of_rows(&self.sines);

@@ -55,8 +55,8 @@ pub(super) fn setup<A: 'static>(
 /// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.
 ///
 /// # Panics
-/// If query, memory and the state's tensor `[batch, keys]` do not fit together in shape, type or device, or the memory was prepared for another
-/// type than `A`.
+/// If query, memory and the state's tensor `[batch, keys]` do not fit together in shape, type or device, or the memory
+/// was prepared for another type than `A`.
 pub(super) fn project_query<A: 'static>(
     module: &str,
     linear: &Linear,

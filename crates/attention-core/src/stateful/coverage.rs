@@ -5,7 +5,7 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 
-use super::{AttentionState, StatefulAttention, additive};
+use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::linear::linear;
 use crate::parameter::{column, of_linear};
 use crate::{AttentionOutput, Mask, Memory, ops};
@@ -96,8 +96,8 @@ pub struct CoverageState {
 impl AttentionState for CoverageState {
     fn select(&self, indices: Tensor<1, Int>) -> Self {
         Self {
-            coverage: self.coverage.clone().select(0, indices.clone()),
-            loss: self.loss.clone().select(0, indices),
+            coverage: selected(&self.coverage, &indices),
+            loss: selected(&self.loss, &indices),
         }
     }
 }

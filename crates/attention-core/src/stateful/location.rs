@@ -8,7 +8,7 @@ use burn::tensor::module::conv1d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Int, Tensor};
 
-use super::{AttentionState, StatefulAttention, additive};
+use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::checks::assert_positive;
 use crate::linear::linear;
 use crate::parameter::{column, of_linear, value};
@@ -144,8 +144,8 @@ pub struct LocationState {
 impl AttentionState for LocationState {
     fn select(&self, indices: Tensor<1, Int>) -> Self {
         Self {
-            previous: self.previous.clone().select(0, indices.clone()),
-            cumulative: self.cumulative.clone().select(0, indices),
+            previous: selected(&self.previous, &indices),
+            cumulative: selected(&self.cumulative, &indices),
         }
     }
 }

@@ -16,6 +16,7 @@ use std::fmt::Debug;
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor};
 
+use crate::checks::{Argument, assert_together};
 use crate::{
     Attention, AttentionOutput, Mask, Memory, MultiHeadAttention, MultiHeadAttentionOutput,
     ScoringFunction,
@@ -98,7 +99,17 @@ pub trait AttentionState: Clone + Debug {
     ///
     /// # Shapes
     /// - indices `[new_batch]`
+    ///
+    /// # Panics
+    /// If the indices are on another device, or one is no example.
     fn select(&self, indices: Tensor<1, Int>) -> Self;
+}
+
+/// The rows of a state's tensor that belong to the examples `indices`.
+fn selected<const D: usize>(state: &Tensor<D>, indices: &Tensor<1, Int>) -> Tensor<D> {
+    let others = [Argument::on_device("indices", indices)];
+    assert_together("select", Argument::on_device("state", state), others);
+    state.clone().select(0, indices.clone())
 }
 
 /// Nothing is handed on.

@@ -6,7 +6,7 @@ use burn::nn::Linear;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 
 use super::expected::expected_alignment;
-use super::{AttentionState, StatefulAttention, additive};
+use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::checks::assert_finite;
 use crate::parameter::{normalized_column, value};
 use crate::sigmoid::sigmoid;
@@ -120,7 +120,7 @@ pub struct MonotonicState {
 impl AttentionState for MonotonicState {
     fn select(&self, indices: Tensor<1, Int>) -> Self {
         Self {
-            previous: self.previous.clone().select(0, indices),
+            previous: selected(&self.previous, &indices),
         }
     }
 }

@@ -77,8 +77,8 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
 
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
     ///
-    /// A query that attends to no key, or only to scores of minus infinity, has context 0. The number of threads changes
-    /// no bit.
+    /// A query that attends to no key, or only to scores of minus infinity, has context 0. The number of threads
+    /// changes no bit.
     ///
     /// # Shapes
     /// - context `[batch, heads, queries, value_size]`

@@ -25,9 +25,9 @@ pub(crate) use forward::forward;
 pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
 pub(crate) use score::{Phase, Sizes, TileScore};
 
-/// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel computes
-/// scores, and the second term, in natural logarithms. Their sum would round the second away where scores are very
-/// large, and all weights of the query with it. A query without any key has minus infinity and 0.
+/// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel
+/// computes scores, and the second term, in natural logarithms. Their sum would round the second away where scores are
+/// very large, and all weights of the query with it. A query without any key has minus infinity and 0.
 ///
 /// [`DotProductAttentionInputs::log_sum_exp`](crate::DotProductAttentionInputs::log_sum_exp) and
 /// [`AdditiveAttentionInputs::log_sum_exp`](crate::AdditiveAttentionInputs::log_sum_exp) give the sum of the two.

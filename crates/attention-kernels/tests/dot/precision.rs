@@ -235,7 +235,7 @@ fn weights_computed_again_add_up_to_one() {
     }
 }
 
-/// Of scores that are all near `shift`, or, where that is large, all equal to it.
+/// The same of scores that are all near `shift`, or, where that is large, all equal to it.
 fn weights_add_up_to_one<E: Real>(shift: f64, tolerance: f64) {
     for queries in [1, 5, if cfg!(miri) { 6 } else { 61 }] {
         let case = Case {

@@ -23,7 +23,7 @@ const MAX_WORD: u64 = 64;
 /// An open archive.
 pub(super) struct Archive {
     zip: ZipArchive<BufReader<File>>,
-    /// What the names of all entries begin with: a folder, which PyTorch names after the file.
+    /// The beginning of all entries' names: a folder, which PyTorch names after the file.
     root: String,
 }
 
@@ -127,11 +127,13 @@ impl Archive {
         let mut entry = self.entry(index)?;
         let mut content = Vec::new();
         copy(&mut (&mut entry).take(range.start as u64), &mut sink())
-            .and_then(|_| entry.take(range.len() as u64).read_to_end(&mut content))
+            // One more, so that the end of the entry is seen, where its checksum is compared.
+            .and_then(|_| entry.take(range.len() as u64 + 1).read_to_end(&mut content))
             .map_err(|error| format!("its storage cannot be read: {error}"))?;
         if content.len() < range.len() {
             return Err("its storage ends before its elements".to_string());
         }
+        content.truncate(range.len());
         Ok(content)
     }
 }

@@ -23,7 +23,8 @@ pub(super) struct Machine<'a, R> {
     pickle: Pickle,
 }
 
-/// The opcodes are those of protocols 0 to 5, by their names in Python's `pickletools`.
+/// The opcodes are those of protocols 0 to 5, by their names in Python's `pickletools`, without what PyTorch does not
+/// write: strings and old instances of Python 2 (`S`, `i`, `o`), and buffers out of band.
 impl<'a, R: BufRead> Machine<'a, R> {
     pub(super) fn new(input: &'a mut R) -> Self {
         Self {

@@ -86,6 +86,7 @@ impl Names<'_> {
                 if let Some(Object::Dict(attributes)) = pickle.object(call.state) {
                     self.count(attributes.len())?;
                 }
+                self.count(listed_pairs(pickle, call).len() + call.items.len())?;
                 match contents(pickle, call) {
                     Contents::Tables(tables) => tables
                         .into_iter()
@@ -121,6 +122,7 @@ impl Names<'_> {
         let dot = if len > 0 { "." } else { "" };
         self.path.push_str(&format!("{dot}{key}"));
         self.name_bytes += self.path.len();
+        self.count(0)?;
         self.visit(value, depth)?;
         self.path.truncate(len);
         Ok(())
@@ -150,7 +152,7 @@ impl Names<'_> {
     }
 }
 
-/// What the object that a call makes contains, by names.
+/// The contents of the object that a call makes, by names.
 enum Contents {
     Tables(Vec<Value>),
     Items(Vec<[Value; 2]>),
@@ -162,20 +164,24 @@ fn contents(pickle: &Pickle, call: &Call) -> Contents {
     if tables.iter().all(Option::is_some) {
         return Contents::Tables(tables.into_iter().flatten().collect());
     }
-    let is_ordered_dict = pickle.global(call.callable) == Some(["collections", "OrderedDict"]);
-    if !is_ordered_dict && call.items.is_empty() {
+    if !is_ordered_dict(pickle, call) && call.items.is_empty() {
         return Contents::None;
     }
-    // Python 2 makes an ordered dict of pairs.
-    let pairs = pickle
-        .list(call.arguments)
-        .and_then(|arguments| match arguments {
-            [pairs] if is_ordered_dict => pickle.list(*pairs),
-            _ => None,
-        });
-    let pairs = pairs.into_iter().flatten();
+    let pairs = listed_pairs(pickle, call).iter();
     let pairs = pairs.filter_map(|pair| <[Value; 2]>::try_from(pickle.list(*pair)?).ok());
     Contents::Items(pairs.chain(call.items.iter().copied()).collect())
+}
+
+fn is_ordered_dict(pickle: &Pickle, call: &Call) -> bool {
+    pickle.global(call.callable) == Some(["collections", "OrderedDict"])
+}
+
+/// The pairs that Python 2 makes an ordered dict of.
+fn listed_pairs<'a>(pickle: &'a Pickle, call: &Call) -> &'a [Value] {
+    match pickle.list(call.arguments) {
+        Some([pairs]) if is_ordered_dict(pickle, call) => pickle.list(*pairs).unwrap_or_default(),
+        _ => &[],
+    }
 }
 
 /// The tensor that a call makes, and the key of its storage.

@@ -1,4 +1,4 @@
-//! What a pickle says, without running any of it.
+//! The objects that a pickle describes, without running any of it.
 //!
 //! A pickle is a program for a stack machine, which may call any function of Python by its name. Here a call stays what
 //! it is written as, a name and arguments: [`objects`](super::objects) reads those by which PyTorch makes tensors.
@@ -34,12 +34,12 @@ pub(super) enum Object {
     Persistent(Value),
 }
 
-/// What a function or a class would return.
+/// The object that a function or a class would return.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) callable: Value,
     pub(super) arguments: Value,
-    /// What is added to it as to a dict.
+    /// Items that are added to it as to a dict.
     pub(super) items: Vec<[Value; 2]>,
     /// Its attributes.
     pub(super) state: Value,

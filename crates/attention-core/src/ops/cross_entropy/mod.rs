@@ -76,12 +76,12 @@ impl<B: Backend> TrackedInputs<B, 3> for CrossEntropyInputs<B> {
 ///
 /// # Shapes
 /// - input `[rows, in]`, weight `[in, classes]`, bias `[classes]`
-/// - targets, factors `[rows]`; factors have no gradient, and where one is 0 the row does not count, though its input
-///   must be finite
+/// - targets, factors `[rows]`; factors have no gradient, may be f32 beside half precision, and where one is 0 the row
+///   does not count, though its input must be finite
 ///
 /// # Panics
-/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, or more classes than floats count
-/// (2^24 in `f32`), and on the CPU if a target is no class.
+/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, or more classes than
+/// floats count (2^24 in `f32`), and on the CPU if a target is no class.
 pub fn cross_entropy(
     input: Tensor<2>,
     weight: Tensor<2>,
@@ -165,18 +165,23 @@ fn of_rows(
             "cross-entropy: bias expected [{classes}], got {got:?}"
         );
     }
-    let others = [
-        Argument::floats("weight", &weight),
-        Argument::on_device("targets", &targets),
-        Argument::floats("factors", &factors),
-    ];
-    let bias_argument = bias.as_ref().map(|bias| Argument::floats("bias", bias));
-    let others = others.into_iter().chain(bias_argument);
-    assert_together("cross-entropy", Argument::floats("input", &input), others);
     let (dtype, most) = match input.dtype() {
         DType::F64 => (DType::F64, 1_u64 << 53),
         _ => (DType::F32, 1 << 24),
     };
+    let of_factors = if factors.dtype() == dtype {
+        Argument::on_device("factors", &factors)
+    } else {
+        Argument::floats("factors", &factors)
+    };
+    let others = [
+        Argument::floats("weight", &weight),
+        Argument::on_device("targets", &targets),
+        of_factors,
+    ];
+    let of_bias = bias.as_ref().map(|bias| Argument::floats("bias", bias));
+    let others = others.into_iter().chain(of_bias);
+    assert_together("cross-entropy", Argument::floats("input", &input), others);
     // Predictions come back as floats, beside the loss.
     assert!(
         classes as u64 <= most,

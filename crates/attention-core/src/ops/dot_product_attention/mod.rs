@@ -79,7 +79,8 @@ impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
 /// - result `[batch, heads, queries, value_size]`
 ///
 /// # Panics
-/// If shapes, types, devices or the mask do not fit together, the scale is not finite, or the dropout is not in `[0, 1)`.
+/// If shapes, types, devices or the mask do not fit together, the scale is not finite, or the dropout is not in
+/// `[0, 1)`.
 pub fn dot_product_attention(
     queries: Tensor<4>,
     memory: &Memory,
