@@ -295,6 +295,31 @@ fn a_changed_element_is_an_error() {
     );
 }
 
+/// The checksum that a compressed storage has in the archive's headers is that of other elements.
+#[test]
+fn a_compressed_storage_with_another_checksum_is_an_error() {
+    let file = Checkpoint {
+        method: CompressionMethod::Deflated,
+        ..Checkpoint::new()
+    };
+    file.load(&state_dict(view().pickled(), vec![])).unwrap();
+    let mut content = std::fs::read(file.path()).unwrap();
+    // Of the entry `data/0`, in its own header and in the directory; 14 and 16 bytes after their signatures.
+    for (signature, to_name, to_checksum) in [(b"PK\x03\x04", 30, 14), (b"PK\x01\x02", 46, 16)] {
+        let header = (0..content.len()).find(|&at| {
+            let (of, name) = (content[at..].get(..4), content[at..].get(to_name..));
+            of == Some(signature) && name.is_some_and(|name| name.starts_with(b"archive/data/0"))
+        });
+        content[header.unwrap() + to_checksum] ^= 1;
+    }
+    std::fs::write(file.path(), content).unwrap();
+    let error = load(&file.path()).unwrap_err();
+    assert!(
+        error.contains("`W_q.weight`: its storage cannot be read"),
+        "{error}"
+    );
+}
+
 #[test]
 fn big_endian_numbers_are_an_error() {
     let mut file = Checkpoint::new();
@@ -350,6 +375,46 @@ fn deep_nesting_ends() {
         parameter = call("torch._utils\n_rebuild_parameter", &tuple(&[parameter]));
     }
     assert!(file.error(parameter).contains("a parameter of parameters"));
+}
+
+/// Few bytes that make many long names: one long key, used again and again, and below it many tensors.
+#[test]
+fn names_without_end_are_an_error() {
+    let file = Checkpoint::new();
+    let key = text(&"k".repeat(1 << 16));
+    let open = |key: &[u8]| [b"}(", key].concat();
+    // The key is put into the memo at its first use, and the tensor of the innermost dict at its own.
+    let mut nested = open(&[&key[..], b"q\x01"].concat());
+    for _ in 1..40 {
+        nested.extend(open(b"h\x01"));
+    }
+    nested.extend(open(
+        &[int(0), view().pickled(), b"q\x02".to_vec()].concat(),
+    ));
+    for index in 1..2_000 {
+        nested.extend([int(index), b"h\x02".to_vec()].concat());
+    }
+    nested.extend(b"u".repeat(41));
+    assert!(nested.len() < 100_000, "{}", nested.len());
+    let error = file
+        .load(&state_dict(view().pickled(), vec![("more", nested)]))
+        .unwrap_err();
+    assert!(error.contains("contain each other without end"), "{error}");
+}
+
+/// Few bytes that list many elements which are no pairs, to be looked through under each of many names.
+#[test]
+fn ordered_dicts_of_what_are_no_pairs_are_an_error() {
+    let file = Checkpoint::new();
+    let nothing = [b"(", &b"N".repeat(10_000)[..], b"l"].concat();
+    let ordered = call("collections\nOrderedDict", &tuple(&[nothing]));
+    let mut many = [b"(", &ordered[..], b"q\x01"].concat();
+    many.extend(b"h\x01".repeat(10_000));
+    many.extend(b"l");
+    let error = file
+        .load(&state_dict(view().pickled(), vec![("more", many)]))
+        .unwrap_err();
+    assert!(error.contains("contain each other without end"), "{error}");
 }
 
 #[test]
