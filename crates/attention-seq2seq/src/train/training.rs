@@ -88,9 +88,9 @@ impl<A: StatefulAttention + 'static> Training<A> {
     ///
     /// # Errors
     /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is
-    /// out of its range, the device fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if there
-    /// is nothing to train or validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be loaded;
-    /// [`Error::Io`] if a checkpoint cannot be written. The folder then holds the epochs before.
+    /// out of its range, the device fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if
+    /// there is nothing to train or validate on; [`Error::Checkpoint`] if the checkpoint to go on from cannot be
+    /// loaded; [`Error::Io`] if a checkpoint cannot be written. The folder then holds the epochs before.
     pub fn launch(self) -> Result<TrainingEnd> {
         let Self {
             model,
