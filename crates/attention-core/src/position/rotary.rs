@@ -131,12 +131,12 @@ impl<S: ScoringFunction> Rotary<S> {
             let (keys, queries) = (range.end, range.end - range.start);
             panic!("Rotary: at most as many queries as keys expected, {keys}, got {queries}")
         });
+        let given = rows.dtype();
+        let turning = wide(given);
         let of_rows = |table: &Tensor<2>| {
             let table = table.clone().narrow(0, start, num_rows);
             table.reshape([1, 1, num_rows, size]).cast(turning)
         };
-        let given = rows.dtype();
-        let turning = wide(given);
         let rows = rows.cast(turning);
         let pairs = rows.clone().reshape([batch, heads, num_rows, size / 2, 2]);
         let swapped = pairs.flip([4]).reshape(dims);
