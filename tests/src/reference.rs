@@ -44,7 +44,7 @@ pub struct RecurrentCase {
     pub gradients: BTreeMap<String, Array>,
 }
 
-/// What `onnx_gru.json` or `onnx_lstm.json` holds.
+/// The contents of `onnx_gru.json` or `onnx_lstm.json`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct OnnxReference {
     /// The cases of ONNX's own suite, by its names (`test_..`), and those made for these tests.

@@ -10,7 +10,7 @@ pub(crate) fn sigmoid<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     }
     match tensor.dtype() {
         DType::F64 => {
-            // There `exp(-x)` is infinite. The fill cuts its gradient off, which were 0 times infinity.
+            // Where `exp(-x)` overflows, its gradient would be 0 times infinity. The fill cuts it off.
             let overflows = tensor.clone().lower_elem(-709.0);
             let negative = tensor.mask_fill(overflows, f64::NEG_INFINITY).neg();
             (negative.exp() + 1.0).recip()

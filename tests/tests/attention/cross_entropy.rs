@@ -1,7 +1,7 @@
 //! The linear layer with its loss against Burn's own operations.
 
 use attention_core::{cross_entropy, cross_entropy_of_parts};
-use attention_tests::{Array, assert_close, device, panic_message};
+use attention_tests::{Array, assert_close, assert_same, device, panic_message};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Device, Int, Tensor};
 
@@ -156,6 +156,26 @@ fn half_precision_is_computed_in_f32() {
                 &run(DType::F32),
                 device::epsilon(dtype),
             );
+        }
+    });
+}
+
+/// Factors may be more precise than logits in half precision, which are computed in f32.
+#[test]
+fn factors_beside_half_precision_may_be_f32() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device::computes(device, dtype) {
+                continue;
+            }
+            let draw =
+                |seed, shape: [usize; 2]| Array::draw(seed, &shape).tensor::<2>(device, dtype);
+            let run = |of_rows| {
+                let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
+                let factors = factors(device, dtype).cast(of_rows);
+                Array::read(cross_entropy(input, weight, None, targets(37, device), factors).0)
+            };
+            assert_same("loss", &run(DType::F32), &run(dtype));
         }
     });
 }

@@ -20,7 +20,7 @@ const FILES: [(&str, &str); 4] = [
     ("import/views_legacy.pt", "plain."),
 ];
 
-/// What is read of `content`, if it is.
+/// The weight that is read of `content`, if it is.
 fn read(path: &Path, content: &[u8], prefix: &str) -> Option<AdditiveAttention> {
     std::fs::write(path, content).unwrap();
     let loaded = load(path, prefix);

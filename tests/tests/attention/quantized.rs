@@ -1,14 +1,16 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
+use attention_core::import::load_additive_attention;
 use attention_core::recurrent::{CellKind, RecurrentConfig, Steps};
 use attention_core::{
-    AdditiveScoreConfig, Attention, Biased, BilinearScoreConfig, ConcatScoreConfig,
-    CosineScoreConfig, CoverageAttentionConfig, DotProductScoreConfig, EmbeddingTable,
-    GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask, MonotonicAttentionConfig,
-    MultiHeadAttentionConfig, PackedLinear, ProjectedScoreConfig, QkNormScoreConfig,
-    RelativePositionBiasConfig, ScoringFunction, StatefulAttention, cross_entropy, linear,
+    AdditiveAttentionConfig, AdditiveScoreConfig, Attention, Biased, BilinearScoreConfig,
+    ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig, DotProductScoreConfig,
+    EmbeddingTable, GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask,
+    MonotonicAttentionConfig, MultiHeadAttentionConfig, PackedLinear, ProjectedScoreConfig,
+    QkNormScoreConfig, RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
+    cross_entropy, linear,
 };
-use attention_tests::{Array, assert_same, device};
+use attention_tests::{Array, assert_same, device, reference_path};
 use burn::module::{Module, ModuleMapper, Param, Quantizer};
 use burn::nn::LinearConfig;
 use burn::tensor::quantization::{Calibration, QuantValue};
@@ -209,5 +211,21 @@ fn functions() {
                 Array::read(loss),
             ]
         });
+    });
+}
+
+/// Parameters of a file replace what was quantised, as floats.
+#[test]
+fn a_file_is_loaded_as_floats() {
+    device::each_both_ways(|device| {
+        let attention = || AdditiveAttentionConfig::new(11, 13, 17).init(device);
+        let path = reference_path("additive_state_dict.safetensors");
+        let load = |attention| load_additive_attention(attention, &path, "").unwrap();
+        let [quantised, _] = pair(attention(), device);
+        let [loaded, expected] = [quantised, attention()].map(|attention| {
+            let loaded = load(attention);
+            Array::read(loaded.score.query.weight.val())
+        });
+        assert_same("W_q", &loaded, &expected);
     });
 }

@@ -100,15 +100,15 @@ impl<E: Real> UnitWeights<E> {
 
 /// Whether the norm is [large](LARGE_NORM), of weights up to `largest`. One that is not finite is not.
 fn are_large<E: Real>(weight: &[E], largest: E) -> bool {
-    let most = LARGE_NORM * LARGE_NORM;
     let largest = largest.to_f64();
-    let square = |w: &E| w.to_f64() * w.to_f64();
     // Seldom true of weights that are as they were initialised.
-    if largest * largest * weight.len() as f64 <= most {
+    if largest * (weight.len() as f64).sqrt() <= LARGE_NORM {
         return false;
     }
-    let norm: f64 = weight.iter().map(square).sum();
-    norm.is_finite() && norm > most
+    // In units of the largest, whose square may be beyond the range.
+    let square = |w: &E| (w.to_f64() / largest).powi(2);
+    let norm = weight.iter().map(square).sum::<f64>().sqrt();
+    norm.is_finite() && norm * largest > LARGE_NORM
 }
 
 /// The elements in one packed block of keys of `units` hidden units.

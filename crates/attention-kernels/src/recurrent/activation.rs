@@ -13,6 +13,7 @@ pub(super) struct Sigmoid<V, M> {
 }
 
 impl<V: Copy, M: Copy> Sigmoid<V, M> {
+    /// The sigmoid of `x`.
     #[inline(always)]
     pub(super) fn of<E: Real, S: Simd<E, V = V, M = M>>(simd: S, x: V) -> Self {
         let power = simd.exp(simd.min(x, simd.sub(simd.zero(), x)));
@@ -23,6 +24,7 @@ impl<V: Copy, M: Copy> Sigmoid<V, M> {
         }
     }
 
+    /// Its value.
     #[inline(always)]
     pub(super) fn value<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
         let below_one = simd.sub(simd.splat(E::ONE), self.distance);

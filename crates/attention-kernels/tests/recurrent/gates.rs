@@ -16,7 +16,7 @@ fn grid() -> Vec<f64> {
     (0..count).map(element).collect()
 }
 
-/// Of one example, `[STEPS, G, SIZE]`: the grid in one of the gates, and the same elements in each of the others.
+/// Gates of one example, `[STEPS, G, SIZE]`: the grid in one of the gates, and the same elements in each of the others.
 fn gates<E: Real, const G: usize>(varied: usize, others: [f64; G]) -> Vec<E> {
     let mut gates = Vec::with_capacity(STEPS * G * SIZE);
     for row in grid().chunks_exact(SIZE) {
