@@ -37,7 +37,7 @@ pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
             folder: folder.into(),
         });
     }
-    replace(path, bytes).map_err(|failure| PlotError::Io {
+    replace(path, bytes, || Ok(())).map_err(|failure| PlotError::Io {
         path: path.into(),
         action: failure.action,
         source: failure.source,
@@ -69,7 +69,21 @@ pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn write_file(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
-    replace(path.as_ref(), bytes).map_err(|failure| failure.source)
+    write_file_if(path, bytes, || Ok(()))
+}
+
+/// As [`write_file`], unless `may_replace` refuses, which is asked last: when the bytes are on disk and only the rename
+/// is left. For a writer that may lose its right to the folder while it writes.
+///
+/// # Errors
+///
+/// As [`write_file`], and the refusal: the file is then as it was.
+pub fn write_file_if(
+    path: impl AsRef<Path>,
+    bytes: &[u8],
+    may_replace: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
+    replace(path.as_ref(), bytes, may_replace).map_err(|failure| failure.source)
 }
 
 /// The step that failed, and the reason.
@@ -78,7 +92,11 @@ struct Failure {
     source: io::Error,
 }
 
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+fn replace(
+    path: &Path,
+    bytes: &[u8],
+    may_replace: impl FnOnce() -> io::Result<()>,
+) -> Result<(), Failure> {
     let failed = |action| move |source| Failure { action, source };
     if path.file_name().is_none() {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
@@ -95,6 +113,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         .write_all(bytes)
         .and_then(|()| file.as_file().sync_all())
         .map_err(failed("writing"))?;
+    may_replace().map_err(failed("replacing the file"))?;
     // Windows does not rename open files.
     file.into_temp_path()
         .persist(path)

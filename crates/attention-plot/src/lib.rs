@@ -63,6 +63,6 @@ mod text;
 mod title;
 
 pub use error::PlotError;
-pub use file::write_file;
+pub use file::{write_file, write_file_if};
 pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
 pub use lines::{LinePlot, SeriesStyle};

@@ -6,7 +6,7 @@ mod support;
 
 use std::{fs, io, path::Path};
 
-use attention_plot::{Heatmap, HeatmapGrid, PlotError, write_file};
+use attention_plot::{Heatmap, HeatmapGrid, PlotError, write_file, write_file_if};
 use support::names;
 
 fn heatmap() -> Heatmap {
@@ -205,4 +205,24 @@ fn wrong_sizes_are_named() {
     );
     assert!(message(grid().with_range(1.0, 1.0)).contains("1 to 1 came"));
     assert!(message(grid().with_range(0.0, f32::NAN)).contains("finite"));
+}
+
+#[test]
+fn a_refusal_comes_last_and_leaves_the_file_that_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("figures.csv");
+    write_file(&path, b"first").unwrap();
+    let entries = || fs::read_dir(folder.path()).unwrap().count();
+    let error = write_file_if(&path, b"second", || {
+        // The new bytes are beside it.
+        assert_eq!(entries(), 2);
+        Err(std::io::Error::other("no longer"))
+    });
+    assert_eq!(error.unwrap_err().to_string(), "no longer");
+    assert_eq!(
+        (fs::read(&path).unwrap(), entries()),
+        (b"first".to_vec(), 1)
+    );
+    write_file_if(&path, b"second", || Ok(())).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"second");
 }

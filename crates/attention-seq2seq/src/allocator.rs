@@ -21,7 +21,8 @@ impl Allocator {
     }
 }
 
-// SAFETY: every block is one of mimalloc's, as it is.
+// SAFETY: every block is one of mimalloc's, as it is. Nothing unwinds: mimalloc does not, and where a block is missing
+// the process ends.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the one that is asked for; so below.
@@ -52,13 +53,14 @@ fn given(block: *mut u8, bytes: usize) -> *mut u8 {
     block
 }
 
-/// Ends the program. It allocates nothing, and runs nothing that other threads or libraries registered for its end.
+/// Ends the program. On Unix it allocates nothing, and runs nothing that other threads or libraries registered for its
+/// end.
 #[cold]
 fn end(bytes: usize) -> ! {
     /// Threads that fail together print one line.
     static HAS_ENDED: AtomicBool = AtomicBool::new(false);
     while HAS_ENDED.swap(true, Ordering::Relaxed) {
-        std::hint::spin_loop();
+        again();
     }
     let mut line = Cursor::new([0; 256]);
     let _ = writeln!(
@@ -68,6 +70,27 @@ fn end(bytes: usize) -> ! {
     );
     let length = line.position() as usize;
     leave(&line.get_ref()[..length])
+}
+
+/// Waits for the end that another thread brings.
+#[cfg(unix)]
+fn again() {
+    std::hint::spin_loop();
+}
+
+/// As on Unix; but the thread that brings the end may itself fail to allocate once more, and must not wait for itself.
+#[cfg(not(unix))]
+fn again() {
+    if IS_LEAVING.get() {
+        std::process::abort();
+    }
+    std::hint::spin_loop();
+}
+
+#[cfg(not(unix))]
+thread_local! {
+    /// Whether this thread ends the program.
+    static IS_LEAVING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// Writes to the standard error, whose lock another thread may hold, and ends the process.
@@ -82,6 +105,7 @@ fn leave(line: &[u8]) -> ! {
 
 #[cfg(not(unix))]
 fn leave(line: &[u8]) -> ! {
+    IS_LEAVING.set(true);
     let _ = std::io::stderr().write_all(line);
     std::process::exit(FAILED.into())
 }

@@ -118,14 +118,20 @@ pub enum Error {
 
     /// Step after step of a training had a loss or gradients that are not finite.
     #[error(
-        "training diverged: {steps} steps in a row were refused, the last because {reason}; go on from the last \
-         checkpoint with a lower rate (--resume --learning-rate), or begin anew with a lower --clip"
+        "training diverged: {steps} steps in a row were refused, the last because {reason}; {}",
+        after_divergence(*.checkpoint)
     )]
     Diverged {
-        /// The number of steps in a row.
+        /// The epoch in which training ended.
+        epoch: usize,
+        /// The number of the last of these steps, from 1 in each epoch.
+        step: usize,
+        /// The number of steps in a row, counted across epochs.
         steps: usize,
         /// The fault of the last.
         reason: String,
+        /// The epoch whose checkpoint training can go on from, if there is one.
+        checkpoint: Option<usize>,
     },
 
     /// A line of the standard input is not a text to translate.
@@ -175,6 +181,17 @@ impl Error {
             path: path.to_path_buf(),
             reason: reason.to_string().replace('\n', " "),
         }
+    }
+}
+
+/// Says what to do about a training that diverged.
+fn after_divergence(checkpoint: Option<usize>) -> String {
+    match checkpoint {
+        Some(epoch) => format!(
+            "go on from the checkpoint of epoch {epoch} with a lower rate (--resume --learning-rate), or begin anew \
+             with a lower --clip"
+        ),
+        None => "there is no checkpoint to go on from: begin anew with a lower --learning-rate or --clip".to_string(),
     }
 }
 
@@ -240,8 +257,11 @@ mod tests {
                 reason: text(),
             },
             Error::Diverged {
+                epoch: 3,
+                step: 2,
                 steps: 10,
                 reason: text(),
+                checkpoint: None,
             },
             Error::Config {
                 what: "batch size".to_owned(),

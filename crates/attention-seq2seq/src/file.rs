@@ -1,19 +1,25 @@
 //! Text and JSON in files that are either wholly written or not there.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-/// Writes a file whole or not at all ([`attention_plot::write_file`]): all files of this crate are written here.
+/// Writes a file whole or not at all, unless `may_replace` refuses ([`attention_plot::write_file_if`]): all files of
+/// this crate are written here.
 ///
 /// # Errors
-/// [`Error::Io`] if the path has no file name, or the file cannot be created, written or renamed.
-pub(crate) fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+/// [`Error::Io`] if the path has no file name, or the file cannot be created, written or renamed; the refusal.
+pub(crate) fn write_atomic(
+    path: impl AsRef<Path>,
+    bytes: &[u8],
+    may_replace: impl FnOnce() -> io::Result<()>,
+) -> Result<()> {
     let path = path.as_ref();
-    attention_plot::write_file(path, bytes).map_err(|source| Error::Io {
+    attention_plot::write_file_if(path, bytes, may_replace).map_err(|source| Error::Io {
         action: "write",
         path: path.to_path_buf(),
         source,
@@ -54,10 +60,10 @@ mod tests {
     #[test]
     fn impossible_places_are_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
-        let error = write_atomic(folder.path().join("missing/a.txt"), b"x").unwrap_err();
+        let error = write_atomic(folder.path().join("missing/a.txt"), b"x", || Ok(())).unwrap_err();
         assert!(error.to_string().contains("missing/a.txt"), "{error}");
         assert!(
-            write_atomic("..", b"x")
+            write_atomic("..", b"x", || Ok(()))
                 .unwrap_err()
                 .to_string()
                 .contains("the path names no file")

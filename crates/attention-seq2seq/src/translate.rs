@@ -160,8 +160,8 @@ impl Translator {
         self.max_len
     }
 
-    /// Sets the number of tokens after which an output is cut off. The settings have that of the longest target that
-    /// the model learned, and a quarter more: longer sources may need more.
+    /// Sets the number of tokens after which an output is cut off. By default the settings have that of the longest
+    /// target that the model learned, a quarter more, and two: longer sources may need more.
     ///
     /// # Errors
     /// [`Error::Config`] if it is 0 or more than 1,000,000, or outputs of so many tokens do not fit into the memory

@@ -67,7 +67,7 @@ impl Machine {
         {
             return Err(Error::Config {
                 what: "--threads".to_string(),
-                expected: format!("1 to {MOST_THREADS}, set once"),
+                expected: format!("1 to {MOST_THREADS}"),
                 found: threads.to_string(),
             });
         }
@@ -96,7 +96,7 @@ struct Model {
     #[arg(long, value_name = "DIR", default_value = "runs/dates")]
     model: PathBuf,
     /// The most tokens of an output; one that reaches them is cut off, and a note says so [default: those of the
-    /// longest target learned, and a quarter more].
+    /// longest target learned, a quarter more, and two].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_length: Option<usize>,
     #[command(flatten)]

@@ -45,7 +45,7 @@ fn of_unified_groups(root: &Path) -> Option<f64> {
     let files = Files {
         limit: "memory.max",
         usage: "memory.current",
-        cache: "inactive_file ",
+        caches: ["inactive_file ", "active_file "],
     };
     files.free(root, group, |kind, _| kind == "cgroup2")
 }
@@ -61,7 +61,7 @@ fn of_memory_groups(root: &Path) -> Option<f64> {
     let files = Files {
         limit: "memory.limit_in_bytes",
         usage: "memory.usage_in_bytes",
-        cache: "total_inactive_file ",
+        caches: ["total_inactive_file ", "total_active_file "],
     };
     files.free(root, group, |kind, options| {
         kind == "cgroup" && is_memory(options)
@@ -72,8 +72,8 @@ fn of_memory_groups(root: &Path) -> Option<f64> {
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// In `memory.stat`: what is used for files and can be had again.
-    cache: &'static str,
+    /// In `memory.stat`: what is used for files and can be had again, whether it was read lately or not.
+    caches: [&'static str; 2],
 }
 
 impl Files {
@@ -104,9 +104,12 @@ impl Files {
         let limit = number(self.limit)?;
         let usage = number(self.usage).unwrap_or(0.0);
         let stat = read(&group.join("memory.stat")).unwrap_or_default();
-        let cache = stat.lines().find_map(|line| line.strip_prefix(self.cache));
-        let cache = cache.and_then(|it| it.parse().ok()).unwrap_or(0.0);
-        Some((limit - (usage - cache).max(0.0)).max(0.0))
+        let bytes = |cache: &str| -> Option<f64> {
+            let line = stat.lines().find_map(|line| line.strip_prefix(cache))?;
+            line.parse().ok()
+        };
+        let cached: f64 = self.caches.into_iter().filter_map(bytes).sum();
+        Some((limit - (usage - cached).max(0.0)).max(0.0))
     }
 }
 
@@ -219,7 +222,7 @@ mod tests {
         let mut files = UNIFIED.to_vec();
         files.push(("sys/fs/cgroup/memory.max", "4294967296\n"));
         files.push(("sys/fs/cgroup/memory.current", "3221225472\n"));
-        let stat = "anon 1\ninactive_file 2147483648\nactive_file 7\n";
+        let stat = "anon 1\ninactive_file 1610612736\nactive_file 536870912\n";
         files.push(("sys/fs/cgroup/memory.stat", stat));
         assert_eq!(gibibytes(&files), Some(3.0));
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -107,16 +108,29 @@ impl RunDir {
         held.map_or(Ok(()), |lock| lock.check())
     }
 
-    /// Writes a file in the folder.
+    /// Writes a file in the folder, if a lock that is held is good both before and when the whole file is on disk.
     pub(super) fn write(&self, path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
         self.check_lock()?;
-        write_atomic(path, bytes)
+        let may_replace = || self.check_lock().map_err(io::Error::other);
+        write_atomic(path, bytes, may_replace).or_else(|error| {
+            // Where the folder was moved away, this is why the write failed.
+            self.check_lock()?;
+            Err(error)
+        })
     }
 
     /// Replaces the manifest.
-    pub(super) fn save(&self, manifest: &Manifest) -> Result<()> {
+    fn save(&self, manifest: &Manifest) -> Result<()> {
+        let path = self.config_file();
+        self.write(&path, manifest.text(&path)?.as_bytes())
+    }
+
+    /// Replaces the manifest, then removes the files of checkpoints that it does not name.
+    pub(super) fn save_alone(&self, manifest: &Manifest) -> Result<()> {
+        self.save(manifest)?;
         self.check_lock()?;
-        manifest.save(&self.path)
+        remove_unnamed(&self.path, manifest);
+        Ok(())
     }
 
     /// Makes the folder, if need be, and begins a run there, with settings and vocabularies. A run that is there is
@@ -135,8 +149,7 @@ impl RunDir {
             vocabs: Some(vocabs.clone()),
             ..Manifest::default()
         };
-        self.save(&manifest)?;
-        remove_unnamed(&self.path, &manifest);
+        self.save_alone(&manifest)?;
         self.remove(&["attention.svg"])?;
         self.remove_streams(&config.data)?;
         if of_earlier_version {
@@ -151,7 +164,7 @@ impl RunDir {
         fs::create_dir_all(&checkpoints)
             .map_err(|error| Error::io("create", &checkpoints, error))?;
         let probe = checkpoints.join(".attention-probe.tmp");
-        write_atomic(&probe, b"")?;
+        self.write(&probe, b"")?;
         fs::remove_file(&probe).map_err(|error| Error::io("clear", &probe, error))
     }
 
@@ -196,6 +209,7 @@ impl RunDir {
 
     /// Removes files and folders, where they are.
     pub(super) fn remove(&self, names: &[&str]) -> Result<()> {
+        self.check_lock()?;
         for name in names {
             let path = self.path.join(name);
             let removed = match path.is_dir() {

@@ -64,7 +64,7 @@ impl<'a> Journal<'a> {
         let checkpoints = self.folder().join("checkpoint");
         fs::create_dir_all(&checkpoints)
             .map_err(|error| Error::io("create", &checkpoints, error))?;
-        self.save()?;
+        self.run.save_alone(&self.manifest)?;
         remove_temporary(self.folder());
         Ok(())
     }
@@ -109,7 +109,8 @@ impl<'a> Journal<'a> {
         self.manifest.checkpoint(epoch).map_or(0, |it| it.refused)
     }
 
-    /// Adds an epoch and its checkpoint, and keeps this one, the one before, and that with the lowest validation loss.
+    /// Adds an epoch and its checkpoint, and keeps this one, the one before, that with the lowest validation loss, and
+    /// the newest sound one.
     pub(crate) fn add(
         &mut self,
         epoch: Epoch,
@@ -132,20 +133,42 @@ impl<'a> Journal<'a> {
         manifest.model = None;
         let lowest = lowest_loss(&manifest.history);
         let newest = manifest.checkpoints.len().saturating_sub(NEWEST);
+        let sound = manifest.newest_sound();
         let best_before = self.best_before;
         let mut index = 0..;
         manifest.checkpoints.retain(|it| {
             let recent = index.next().is_some_and(|index| index >= newest);
-            recent || Some(it.epoch) == lowest || Some(it.epoch) == best_before
+            recent || [lowest, sound, best_before].contains(&Some(it.epoch))
         });
-        self.save()
+        self.run.save_alone(&self.manifest)
     }
 
-    /// Saves the manifest, then removes the files that it does not name.
-    fn save(&self) -> Result<()> {
-        self.run.save(&self.manifest)?;
-        remove_unnamed(self.folder(), &self.manifest);
-        Ok(())
+    /// Forgets the newest checkpoint, those before it with the same parameters, and their epochs, as far as they are
+    /// not [sound](Manifest::is_sound): a training that goes on with them would refuse every step again.
+    pub(crate) fn forget_diverged(&mut self) -> Result<()> {
+        let manifest = &mut self.manifest;
+        let Some(diverged) = manifest.checkpoints.last().map(|it| it.model.clone()) else {
+            return Ok(());
+        };
+        let count = manifest.checkpoints.len();
+        while let Some(last) = manifest.checkpoints.last()
+            && last.model == diverged
+            && !manifest.is_sound(last)
+        {
+            manifest.checkpoints.pop();
+        }
+        if manifest.checkpoints.len() == count {
+            return Ok(());
+        }
+        let left = manifest.checkpoints.last().map_or(0, |it| it.epoch);
+        manifest.history.retain(|it| it.epoch <= left);
+        manifest.model = manifest.model.filter(|&it| it <= left);
+        self.run.save_alone(&self.manifest)
+    }
+
+    /// The newest epoch that training can go on from.
+    pub(crate) fn newest(&self) -> Option<usize> {
+        self.run.checkpoints_of(&self.manifest).last().copied()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 pub struct RunLock(Arc<LockFile>);
 
 impl RunLock {
-    /// Of the folder at `folder`, which exists.
+    /// Takes the lock of `folder`, which exists.
     pub(super) fn take(folder: &Path) -> Result<Self> {
         // The file that was opened may be removed before it is locked: the next one is another.
         const TRIES: usize = 8;

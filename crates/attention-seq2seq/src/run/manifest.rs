@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RunConfig;
 use super::history::Epoch;
 use crate::error::{Error, Result};
-use crate::file::{load_json, read_to_string, write_atomic};
+use crate::file::{load_json, read_to_string};
 use crate::vocabs::Vocabs;
 
 /// The version of the file.
@@ -171,11 +171,13 @@ impl Manifest {
         }
     }
 
-    /// Replaces the file in `folder`.
-    pub(super) fn save(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(NAME);
+    /// The content of the file at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Json`] if there is none.
+    pub(super) fn text(&self, path: &Path) -> Result<String> {
         let json = |source| Error::Json {
-            path: path.clone(),
+            path: path.to_path_buf(),
             source,
         };
         let envelope = Envelope {
@@ -186,12 +188,27 @@ impl Manifest {
         let mut text = serde_json::to_string_pretty(&envelope).map_err(json)?;
         text.push('\n');
         let crc32 = hexadecimal(text.as_bytes());
-        write_atomic(&path, filled(&text, "", &crc32).as_bytes())
+        Ok(filled(&text, "", &crc32))
     }
 
     /// The checkpoint after an epoch.
     pub(super) fn checkpoint(&self, epoch: usize) -> Option<&Checkpoint> {
         self.checkpoints.iter().find(|it| it.epoch == epoch)
+    }
+
+    /// Whether nothing speaks against the parameters of a checkpoint: the last step before it was made, and the
+    /// validation loss, where it is known, is finite.
+    pub(super) fn is_sound(&self, checkpoint: &Checkpoint) -> bool {
+        let mut epochs = self.history.iter();
+        let epoch = epochs.find(|it| it.epoch == checkpoint.epoch);
+        checkpoint.refused == 0 && epoch.is_none_or(|it| it.valid.loss.is_finite())
+    }
+
+    /// The epoch of the newest checkpoint that is sound.
+    pub(super) fn newest_sound(&self) -> Option<usize> {
+        let newest_first = self.checkpoints.iter().rev();
+        let mut sound = newest_first.filter(|it| self.is_sound(it));
+        sound.next().map(|it| it.epoch)
     }
 
     /// A run of an earlier version: settings alone in its `run.json`, vocabularies in files, checkpoints by their

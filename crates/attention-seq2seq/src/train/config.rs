@@ -23,7 +23,8 @@ pub struct TrainConfig {
     /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
     /// resumed with more epochs follows the longer cosine from its last step.
     pub learning_rate: f64,
-    /// The norm to which the gradient of all parameters together is clipped.
+    /// The norm to which the gradient of all parameters together is clipped. A higher one than 1e18 counts as 1e18: the
+    /// optimizer keeps squares of gradients.
     pub clip: f32,
     /// The number of epochs without a lower validation loss after which training stops.
     pub patience: usize,

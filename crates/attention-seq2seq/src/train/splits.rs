@@ -164,7 +164,7 @@ impl Pass<'_> {
                     self.progress.note(format_args!(
                         "note: refused step {number} of {batches} in epoch {epoch}: {reason}"
                     ));
-                    state = state.refuse(reason)?;
+                    state = state.refuse(epoch, number, reason)?;
                 }
             }
         }

@@ -13,15 +13,15 @@ use crate::error::{Error, Result};
 use crate::model::Seq2Seq;
 use crate::run::{Epoch, Journal};
 
-/// The number of steps refused in a row with which a training ends. One is what a batch can do; so many are what the
-/// parameters or the data do, and no step will mend. `seq2seq train --help` says the number.
+/// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
+/// the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.
 const MOST_REFUSED: usize = 10;
 
 /// The highest norm to which gradients are clipped, whatever the settings say: Adam keeps squares of gradients in f32.
-/// Where one is too large for that, its parameter would never change again.
+/// Where one is too large for that, its parameter would never change again. `seq2seq train --help` says the number.
 const HIGHEST_CLIP: f32 = 1e18;
 
-/// All that a step changes.
+/// The parameters, their moments, and the count of refused steps: a step changes nothing else.
 #[derive(Clone)]
 pub(super) struct State<A: StatefulAttention> {
     pub(super) trainee: Trainee<A>,
@@ -82,14 +82,17 @@ impl<A: StatefulAttention> State<A> {
     ///
     /// # Errors
     /// [`Error::Diverged`] if it is one too many.
-    pub(super) fn refuse(mut self, reason: String) -> Result<Self> {
+    pub(super) fn refuse(mut self, epoch: usize, step: usize, reason: String) -> Result<Self> {
         self.refused += 1;
         if self.refused < MOST_REFUSED {
             return Ok(self);
         }
         Err(Error::Diverged {
+            epoch,
+            step,
             steps: self.refused,
             reason,
+            checkpoint: None,
         })
     }
 }

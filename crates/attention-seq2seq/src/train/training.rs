@@ -13,7 +13,7 @@ use crate::batch::Examples;
 use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::model::Seq2Seq;
-use crate::run::{Epoch, RunDir, lowest_loss};
+use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 
 /// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and figures in the folder of a run.
 ///
@@ -86,6 +86,9 @@ impl<A: StatefulAttention + 'static> Training<A> {
     /// and a line on the standard error names the step and the first parameter with such a gradient. The figures of
     /// the epoch leave it out.
     ///
+    /// After ten in a row training ends. The folder then has no checkpoint with the parameters that they were refused
+    /// with, if that ended with a refused step or a validation loss that is not finite: the newest is one from before.
+    ///
     /// # Errors
     /// [`Error::Diverged`] if ten steps in a row were refused, counted across epochs; [`Error::Config`] if a setting is
     /// out of its range, the device fails or a [lock](RunDir::lock) on the folder is lost; [`Error::EmptyData`] if
@@ -129,7 +132,8 @@ impl<A: StatefulAttention + 'static> Training<A> {
                 &mut schedule,
                 &interrupter,
                 &mut progress,
-            )?;
+            );
+            let trained = trained.or_else(|error| Err(ended_by(error, &mut journal)?))?;
             let Some((next, train)) = trained else {
                 return Ok(TrainingEnd::Interrupted);
             };
@@ -147,6 +151,32 @@ impl<A: StatefulAttention + 'static> Training<A> {
         }
         Ok(TrainingEnd::LastEpoch)
     }
+}
+
+/// The error with which a training ends. After [`Error::Diverged`] the newest checkpoint is one to go on from, and the
+/// error names it.
+fn ended_by(error: Error, journal: &mut Journal<'_>) -> Result<Error> {
+    let Error::Diverged {
+        epoch,
+        step,
+        steps,
+        reason,
+        ..
+    } = error
+    else {
+        return Ok(error);
+    };
+    // If no step was made in this epoch, the newest checkpoint has the parameters that every step was refused with.
+    if step <= steps {
+        journal.forget_diverged()?;
+    }
+    Ok(Error::Diverged {
+        epoch,
+        step,
+        steps,
+        reason,
+        checkpoint: journal.newest(),
+    })
 }
 
 /// Adam's learning rate, step by step.

@@ -148,8 +148,8 @@ pub fn load_tsv(path: impl AsRef<Path>, options: &TsvOptions) -> Result<Vec<Pair
 /// The content of a file of pairs, read once: the file may be a pipe.
 ///
 /// One pair a line, columns divided by TAB. Lines end with LF or CRLF; a byte order mark, empty lines at the end and
-/// columns beyond the two are ignored. Spaces around a column are no part of it; any other character is, a no-break
-/// space (U+00A0) too.
+/// columns beyond the two are ignored. Spaces and carriage returns around a column are no part of it; any other
+/// character is, a no-break space (U+00A0) too.
 #[derive(Clone, Debug)]
 pub struct TsvFile {
     path: PathBuf,

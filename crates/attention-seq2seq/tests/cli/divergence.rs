@@ -3,18 +3,29 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    AttentionKind, DataSource, Interrupter, RunConfig, RunDir, Seq2SeqConfig, Task, TrainConfig,
-    Training, Vocabs,
+    AnyAttention, AttentionKind, DataSource, Error, Example, Examples, Interrupter, RunConfig,
+    RunDir, Seq2SeqConfig, Task, TrainConfig, Training, Vocab, Vocabs,
 };
 use attention_tests::parameters;
 
-use crate::program::{epochs, files, manifest, run, succeed, text};
+use crate::program::{epochs, fail, files, manifest, run, succeed, text};
 use crate::support::device;
 
 const EMBEDDING: usize = 4;
 
 /// Trains two epochs of a model to which a letter in the source is NaN, or all are.
 fn train(folder: &Path, batch_size: usize, poison: Option<&str>) {
+    let poison = poison.map(|letter| letter.to_string());
+    let poisoned = |vocabs: &Vocabs| poison.map(|letter| vocabs.source.encode(&[letter])[0]);
+    training(folder, batch_size, poisoned).launch().unwrap();
+}
+
+/// A training of two epochs in a new run, of a model to which a token of the source is NaN, or all are.
+fn training(
+    folder: &Path,
+    batch_size: usize,
+    poison: impl FnOnce(&Vocabs) -> Option<u32>,
+) -> Training<AnyAttention> {
     let data = DataSource::Task {
         task: Task::Reverse,
         train: 32,
@@ -37,7 +48,7 @@ fn train(folder: &Path, batch_size: usize, poison: Option<&str>) {
     };
     let run = RunDir::new(folder.join("run"));
     run.create(&config, &vocabs).unwrap();
-    let poison = poison.map(|letter| vocabs.source.encode(&[letter.to_string()])[0]);
+    let poison = poison(&vocabs);
     let device = device();
     device.seed(1);
     let model = parameters::changed(config.init_model(&device), |path, mut value| {
@@ -50,7 +61,7 @@ fn train(folder: &Path, batch_size: usize, poison: Option<&str>) {
         }
         value
     });
-    let training = Training {
+    Training {
         model,
         train: vocabs.encode(&pairs.train).into(),
         valid: vocabs.encode(&pairs.valid).into(),
@@ -58,8 +69,7 @@ fn train(folder: &Path, batch_size: usize, poison: Option<&str>) {
         run,
         resume_from: None,
         interrupter: Interrupter::new(),
-    };
-    training.launch().unwrap();
+    }
 }
 
 #[test]
@@ -94,7 +104,7 @@ fn each_step_that_is_refused_is_named_and_training_goes_on() {
 }
 
 #[test]
-fn ten_refused_in_a_row_end_training_with_the_last_checkpoint() {
+fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     // Of four steps an epoch, all of which are refused.
@@ -102,31 +112,91 @@ fn ten_refused_in_a_row_end_training_with_the_last_checkpoint() {
     let before = manifest(&folder.join("run"));
     assert_eq!(before["checkpoints"][1]["refused"], 8);
     let args = ["train", "--resume", "--out", "run", "--epochs", "5"];
-    for _ in 0..2 {
-        let output = run(folder, &args);
-        let stderr = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        let lines: Vec<&str> = stderr.lines().collect();
-        let reason = "the gradient of encoder.embedding.weight is not finite";
-        assert_eq!(
-            lines,
-            [
-                format!("note: refused step 1 of 4 in epoch 3: {reason}"),
-                format!("note: refused step 2 of 4 in epoch 3: {reason}"),
-                format!(
-                    "error: training diverged: 10 steps in a row were refused, the last because {reason}; go on from \
-                     the last checkpoint with a lower rate (--resume --learning-rate), or begin anew with a lower \
-                     --clip"
-                ),
-            ]
-        );
-        let now = manifest(&folder.join("run"));
-        assert_eq!(now["checkpoints"], before["checkpoints"]);
-        assert_eq!(now["history"], before["history"]);
+    let output = run(folder, &args);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let lines: Vec<&str> = stderr.lines().collect();
+    let reason = "the gradient of encoder.embedding.weight is not finite";
+    assert_eq!(
+        lines,
+        [
+            format!("note: refused step 1 of 4 in epoch 3: {reason}"),
+            format!("note: refused step 2 of 4 in epoch 3: {reason}"),
+            format!(
+                "error: training diverged: 10 steps in a row were refused, the last because {reason}; there is no \
+                 checkpoint to go on from: begin anew with a lower --learning-rate or --clip"
+            ),
+        ]
+    );
+    // As in a run whose first epoch has as many steps.
+    let now = manifest(&folder.join("run"));
+    for part in ["checkpoints", "history"] {
+        assert!(now[part].as_array().unwrap().is_empty(), "{now}");
     }
-    assert!(!files(folder).iter().any(|file| file.contains("model-3")));
-    let translated = run(folder, &["translate", "abc", "--model", "run"]);
-    assert_eq!(translated.status.code(), Some(0));
+    assert!(!files(folder).iter().any(|file| file.ends_with(".bpk")));
+    let message = "its training was stopped before the first checkpoint";
+    fail(folder, &["translate", "abc", "--model", "run"], message);
+    // The program begins with other parameters.
+    assert_eq!(epochs(&succeed(folder, &args))[0], "1/5");
+}
+
+#[test]
+fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let id = |vocabs: &Vocabs, letter: &str| vocabs.source.encode(&[letter.to_string()])[0];
+    let mut good = training(folder, 8, |vocabs| Some(id(vocabs, "q")));
+    let settings = good.run.load_config().unwrap().model;
+    let vocabs = good.run.load_vocabs(&settings).unwrap();
+    let examples = |letter| {
+        let example = Example {
+            source: vec![id(&vocabs, letter)],
+            target: vec![Vocab::SPECIAL_TOKENS as u32],
+        };
+        Examples::from(vec![example; 32])
+    };
+    good.train = examples("a");
+    good.valid = examples("a");
+    // Two epochs of four steps are refused and saved, and a half.
+    let diverging = Training {
+        model: good.model.clone(),
+        train: examples("q"),
+        valid: examples("a"),
+        config: TrainConfig {
+            epochs: 5,
+            ..good.config.clone()
+        },
+        run: good.run.clone(),
+        resume_from: Some(2),
+        interrupter: Interrupter::new(),
+    };
+    good.launch().unwrap();
+    let error = diverging.launch().unwrap_err();
+    let advice =
+        "go on from the checkpoint of epoch 2 with a lower rate (--resume --learning-rate)";
+    assert!(error.to_string().contains(advice), "{error}");
+    let Error::Diverged { epoch, step, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!((epoch, step), (5, 2));
+    let newest = RunDir::new(folder.join("run")).last_checkpoint();
+    assert_eq!(newest.unwrap(), Some(2));
+    assert!(
+        !files(folder)
+            .iter()
+            .any(|file| file.contains("-3.bpk") || file.contains("-4.bpk"))
+    );
+    let output = run(folder, &["translate", "abc", "--model", "run"]);
+    assert_eq!(output.status.code(), Some(0));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("this is its newest checkpoint, of epoch 2"),
+        "{stderr}"
+    );
+    let args = ["train", "--resume", "--out", "run", "--epochs", "3"];
+    let output = run(folder, &args);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(epochs(&text(&output.stdout)), ["3/3"]);
 }
 
 #[test]

@@ -77,11 +77,11 @@ fn bad_settings_of_training_leave_nothing_behind() {
         ),
         (
             &["reverse", "--threads", "0"],
-            "--threads: expected 1 to 1024, set once, found 0",
+            "--threads: expected 1 to 1024, found 0",
         ),
         (
             &["reverse", "--threads", "100000"],
-            "--threads: expected 1 to 1024, set once, found 100000",
+            "--threads: expected 1 to 1024, found 100000",
         ),
         (
             &["reverse", "--hidden", "15"],
@@ -253,7 +253,7 @@ fn bad_inputs_of_a_model_are_errors_of_one_line() {
         ),
         (
             &["translate", "abc", "--threads", "0"],
-            "--threads: expected 1 to 1024, set once, found 0",
+            "--threads: expected 1 to 1024, found 0",
         ),
         (
             &["attend", ""],

@@ -1,8 +1,12 @@
 //! A closed standard output, and Ctrl-C.
 
 use std::fs;
+#[cfg(unix)]
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Output};
+#[cfg(unix)]
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use attention_seq2seq::RunDir;
@@ -101,24 +105,56 @@ pub(crate) const ENDLESS: &str = "1000000";
 #[cfg(unix)]
 const HANG: Duration = Duration::from_secs(1200);
 
-/// A program that is killed if its test fails.
+/// A program that is killed if its test fails. It is read as it writes: a full pipe would stop it.
 #[cfg(unix)]
-pub(crate) struct Running(Option<Child>);
+pub(crate) struct Running {
+    child: Child,
+    stdout: Reader,
+    stderr: Reader,
+}
+
+#[cfg(unix)]
+type Reader = JoinHandle<Vec<u8>>;
+
+/// Reads to the end in a thread.
+#[cfg(unix)]
+fn reader(mut from: impl Read + Send + 'static) -> Reader {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
 
 #[cfg(unix)]
 impl Running {
     pub(crate) fn start(folder: &Path, args: &[&str]) -> Self {
-        Self(Some(command(folder, args).spawn().unwrap()))
+        let mut child = command(folder, args).spawn().unwrap();
+        Self {
+            stdout: reader(child.stdout.take().unwrap()),
+            stderr: reader(child.stderr.take().unwrap()),
+            child,
+        }
     }
 
-    fn child(&mut self) -> &mut Child {
-        self.0.as_mut().unwrap()
+    /// Waits for its end, and takes what it wrote.
+    fn output(&mut self) -> Output {
+        let status = self.child.wait().unwrap();
+        let written = |reader: &mut Reader| {
+            let reader = std::mem::replace(reader, std::thread::spawn(Vec::new));
+            reader.join().unwrap()
+        };
+        Output {
+            status,
+            stdout: written(&mut self.stdout),
+            stderr: written(&mut self.stderr),
+        }
     }
 
     /// Waits until `ready`, or the program's end.
     pub(crate) fn wait_until(&mut self, ready: impl Fn() -> bool) {
         let started = Instant::now();
-        while !ready() && self.child().try_wait().unwrap().is_none() {
+        while !ready() && self.child.try_wait().unwrap().is_none() {
             assert!(started.elapsed() < HANG, "never ready");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -127,29 +163,29 @@ impl Running {
     /// Waits until it ends by itself.
     pub(crate) fn end(mut self) -> Output {
         let started = Instant::now();
-        while self.child().try_wait().unwrap().is_none() {
+        while self.child.try_wait().unwrap().is_none() {
             assert!(started.elapsed() < HANG, "never ended");
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.0.take().unwrap().wait_with_output().unwrap()
+        self.output()
     }
 
     /// Waits until `ready`, then sends the signal of Ctrl-C.
     fn interrupt_when(mut self, ready: impl Fn() -> bool) -> Output {
         self.wait_until(ready);
-        let ended = self.child().try_wait().unwrap();
+        let ended = self.child.try_wait().unwrap();
         assert!(ended.is_none(), "ended too early");
-        let process = self.child().id().to_string();
+        let process = self.child.id().to_string();
         let sent = Command::new("kill").args(["-INT", &process]).status();
         assert!(sent.unwrap().success());
-        self.0.take().unwrap().wait_with_output().unwrap()
+        self.output()
     }
 
     /// Kills the program once `ready`; `false` if it came to its end before.
     pub(crate) fn kill_when(mut self, ready: impl Fn() -> bool) -> bool {
         self.wait_until(ready);
-        self.child().kill().unwrap();
-        let status = self.child().wait().unwrap();
+        self.child.kill().unwrap();
+        let status = self.child.wait().unwrap();
         assert!(status.success() || status.code().is_none(), "{status}");
         !status.success()
     }
@@ -158,9 +194,7 @@ impl Running {
 #[cfg(unix)]
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-        }
+        let _ = self.child.kill();
     }
 }
 

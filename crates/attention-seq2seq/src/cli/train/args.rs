@@ -35,8 +35,8 @@ pub(crate) struct TrainArgs {
     /// The task: dates (human-written dates to ISO 8601), reverse or copy [default: dates].
     #[arg(conflicts_with = "data")]
     pub(super) task: Option<String>,
-    /// A file of pairs instead: source TAB target, one pair a line; `-` is the standard input. Spaces around a column
-    /// are no part of it; other white space, such as a no-break space, is.
+    /// A file of pairs instead: source TAB target, one pair a line; `-` is the standard input. Spaces and carriage
+    /// returns around a column are no part of it; other white space, such as a no-break space, is.
     #[arg(long, value_name = "FILE")]
     pub(super) data: Option<PathBuf>,
     // `conflicts_with` too: clap waives `requires` beside a task, because `--data` would conflict with that.
@@ -147,7 +147,7 @@ pub(crate) struct TrainArgs {
     /// Adam's learning rate at the start; it falls along a cosine [default: 0.004].
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub(super) learning_rate: Option<f64>,
-    /// The norm to which the gradient of all parameters together is clipped. A step whose gradient or loss is not
+    /// The norm to which the gradient of all parameters together is clipped, at most 1e18. A step whose gradient or loss is not
     /// finite changes nothing and is named on the standard error; after ten in a row training ends with exit code 2.
     #[arg(long, value_name = "NORM", allow_negative_numbers = true, default_value_t = TrainConfig::default().clip)]
     pub(super) clip: f32,

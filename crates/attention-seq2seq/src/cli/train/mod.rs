@@ -290,7 +290,11 @@ fn finish(
     let picture = run.path().join("attention.svg");
     if drawn.fits() {
         lock.check()?;
-        drawn.save(&picture)?;
+        drawn.save(&picture).or_else(|error| {
+            // Where the folder was moved away, this is why the write failed.
+            lock.check()?;
+            Err(error)
+        })?;
     }
 
     // From here on only who reads it misses anything.

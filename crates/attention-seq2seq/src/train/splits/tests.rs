@@ -193,6 +193,13 @@ fn training(
     }
 }
 
+/// A training that ends after an epoch, as if it had been stopped there.
+fn stopped_after(run: &RunDir, first: &[u32], resume_from: Option<usize>, epochs: usize) {
+    let mut training = training(run, first, resume_from);
+    training.config.epochs = epochs;
+    assert_eq!(training.launch().unwrap(), TrainingEnd::LastEpoch);
+}
+
 fn folder() -> (TempDir, RunDir) {
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::new(folder.path());
@@ -206,20 +213,30 @@ fn ten_in_a_row_end_the_training_across_epochs_and_interruptions() {
         let error = training(&run, &[POISON; 4], resume_from)
             .launch()
             .unwrap_err();
-        let Error::Diverged { steps, reason } = error else {
+        let Error::Diverged {
+            epoch,
+            step,
+            steps,
+            reason,
+            checkpoint,
+        } = error
+        else {
             panic!("{error}")
         };
-        assert_eq!(steps, 10);
+        assert_eq!((epoch, step, steps), (3, 2, 10));
+        assert_eq!(checkpoint, None);
         assert_eq!(
             reason,
             "the gradient of encoder.embedding.weight is not finite"
         );
-        assert_eq!(run.checkpoints().unwrap(), [1, 2]);
+        assert!(run.checkpoints().unwrap().is_empty());
     };
-    check(None);
     // Two steps into the third epoch, each time.
-    check(Some(2));
-    check(Some(1));
+    check(None);
+    for epochs in [1, 2] {
+        stopped_after(&run, &[POISON; 4], None, epochs);
+        check(Some(epochs));
+    }
     // One that is made ends the row: here, in whichever order, before the ninth.
     let (_folder, run) = folder();
     let end = training(&run, &[POISON, POISON, 4, POISON, POISON], None).launch();
@@ -239,4 +256,30 @@ fn a_training_that_refused_steps_goes_on_as_if_it_had_not_been_stopped() {
     let whole = files();
     training(&run, &first, Some(3)).launch().unwrap();
     assert!(files() == whole);
+}
+
+#[test]
+fn a_divergence_leaves_the_last_good_checkpoint_however_often_training_goes_on() {
+    let (folder, run) = folder();
+    let manifest = || std::fs::read(folder.path().join("run.json")).unwrap();
+    let diverge = |resume_from| {
+        let error = training(&run, &[POISON; 4], resume_from).launch();
+        let Err(Error::Diverged { checkpoint, .. }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(checkpoint, Some(1));
+        assert_eq!(run.checkpoints().unwrap(), [1]);
+        assert_eq!(run.last_checkpoint().unwrap(), Some(1));
+        assert_eq!(run.model_file().unwrap().unwrap().1, 1);
+        assert_eq!(run.history().unwrap().len(), 1);
+        manifest()
+    };
+    // A good epoch, two of which every step is refused, and half of one.
+    stopped_after(&run, &[4, 5, 7, 4], None, 1);
+    let whole = diverge(Some(1));
+    for epochs in [2, 3] {
+        stopped_after(&run, &[POISON; 4], Some(1), epochs);
+        assert_eq!(run.last_checkpoint().unwrap(), Some(epochs));
+        assert!(diverge(Some(epochs)) == whole, "after epoch {epochs}");
+    }
 }

@@ -84,3 +84,65 @@ fn nothing_is_forgotten_before_the_checkpoint_was_read() {
     journal.open().unwrap();
     assert_eq!(run.checkpoints().unwrap(), [1, 2]);
 }
+
+/// Adds an epoch that ended within a row of refused steps.
+fn add_refused(journal: &mut Journal<'_>, number: usize, refused: usize, loss: f64, model: &[u8]) {
+    let epoch = Epoch {
+        epoch: number,
+        train: figures(1.0),
+        valid: figures(loss),
+    };
+    journal.add(epoch, refused, model, b"optim").unwrap();
+}
+
+#[test]
+fn a_divergence_leaves_the_newest_checkpoint_of_other_parameters_or_a_sound_one() {
+    const NAN: f64 = f64::NAN;
+    for (epochs, kept, left) in [
+        // Every step since the second epoch was refused: that of the lowest loss is kept, too.
+        (
+            &[
+                (0, 1.0, b"a"),
+                (0, 2.0, b"b"),
+                (4, 2.0, b"b"),
+                (8, 2.0, b"b"),
+            ][..],
+            &[1, 2, 3, 4][..],
+            &[1, 2][..],
+        ),
+        // The last step of the second epoch broke the parameters.
+        (
+            &[
+                (0, 1.0, b"a"),
+                (0, NAN, b"b"),
+                (4, NAN, b"b"),
+                (8, NAN, b"b"),
+            ],
+            &[1, 3, 4],
+            &[1],
+        ),
+        // A step in the middle of it did.
+        (
+            &[(0, 1.0, b"a"), (3, NAN, b"b"), (7, NAN, b"b")],
+            &[1, 2, 3],
+            &[1],
+        ),
+        // Nothing speaks against the newest.
+        (&[(0, 1.0, b"a"), (0, 2.0, b"b")], &[1, 2], &[1, 2]),
+        // The first step of all was refused.
+        (&[(4, NAN, b"a"), (8, NAN, b"a")], &[1, 2], &[]),
+    ] {
+        let (_folder, run) = created();
+        let mut journal = open(&run, None);
+        for (number, &(refused, loss, model)) in (1..).zip(epochs) {
+            add_refused(&mut journal, number, refused, loss, model);
+        }
+        assert_eq!(run.checkpoints().unwrap(), kept, "{epochs:?}");
+        journal.forget_diverged().unwrap();
+        assert_eq!(run.checkpoints().unwrap(), left, "{epochs:?}");
+        assert_eq!(journal.newest(), left.last().copied());
+        assert_eq!(run.last_checkpoint().unwrap(), left.last().copied());
+        assert_eq!(run.history().unwrap().len(), left.len());
+        assert_eq!(checkpoint_files(&run).len(), 2 * left.len());
+    }
+}
