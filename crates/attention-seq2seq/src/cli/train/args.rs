@@ -147,8 +147,9 @@ pub(crate) struct TrainArgs {
     /// Adam's learning rate at the start; it falls along a cosine [default: 0.004].
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub(super) learning_rate: Option<f64>,
-    /// The norm to which the gradient of all parameters together is clipped, at most 1e18. A step whose gradient or loss is not
-    /// finite changes nothing and is named on the standard error; after ten in a row training ends with exit code 2.
+    /// The norm to which the gradient of all parameters together is clipped, at most 1e18. A step whose gradient or
+    /// loss is not finite changes nothing and is named on the standard error; after ten in a row training ends with
+    /// exit code 2.
     #[arg(long, value_name = "NORM", allow_negative_numbers = true, default_value_t = TrainConfig::default().clip)]
     pub(super) clip: f32,
     /// Stop after this many epochs without a lower validation loss [default: 3].
