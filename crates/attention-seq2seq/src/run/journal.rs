@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The number of the newest checkpoints that are kept, whatever their loss.
 const NEWEST: usize = 2;
 
-/// What a training has of a run folder: it alone writes there.
+/// The side of a run folder that a training has: it alone writes there.
 ///
 /// Whatever stops a training, and wherever, the manifest names whole files alone: a file is written before it is named,
 /// and removed after it is no longer named.

@@ -53,7 +53,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// What tells whether a file is the one that was written.
+/// The length and checksum that tell whether a file is the one that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checksum {
@@ -86,7 +86,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[serde(deny_unknown_fields)]
 struct Envelope {
     format: u32,
-    /// Of the whole text with this left empty. Who edits the file by hand removes the line.
+    /// The checksum of the whole text with this left empty. Who edits the file by hand removes the line.
     crc32: Option<String>,
     run: Manifest,
 }
