@@ -57,6 +57,7 @@ fn all(tensors: Vec<Tensor<1>>) -> Option<Tensor<1>> {
 }
 
 /// A number of each gradient.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Reduction {
     /// The largest magnitude.
     Largest,

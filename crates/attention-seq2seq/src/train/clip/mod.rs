@@ -79,6 +79,7 @@ impl Squares {
 pub struct GradientNorm(Norm);
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each step")]
 enum Norm {
     Known(f64),
     /// Factors of it, on their device: the product of two in f32 may be none of f32.
