@@ -127,10 +127,10 @@ impl Case<'_> {
                 lens.is_some_and(|lens| step >= lens[example])
             };
             // After the steps of an example ours are arbitrary.
-            let got = Array::from_fn(&expected.shape, |at| match at {
-                &[example, step, _, _] if is_padding(example, step) => 0.0,
-                &[example, step, direction, unit] => {
-                    outputs.at(&[example, step, direction * self.hidden_size() + unit])
+            let got = Array::from_fn(&expected.shape, |at| match *at {
+                [example, step, _, _] if is_padding(example, step) => 0.0,
+                [example, step, direction, unit] => {
+                    outputs.at([example, step, direction * self.hidden_size() + unit])
                 }
                 _ => panic!("Y expected four axes, got {at:?}"),
             });
