@@ -130,7 +130,7 @@ impl Case<'_> {
             let got = Array::from_fn(&expected.shape, |at| match *at {
                 [example, step, _, _] if is_padding(example, step) => 0.0,
                 [example, step, direction, unit] => {
-                    outputs.at([example, step, direction * self.hidden_size() + unit])
+                    outputs.at(&[example, step, direction * self.hidden_size() + unit])
                 }
                 _ => panic!("Y expected four axes, got {at:?}"),
             });
