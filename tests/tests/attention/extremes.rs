@@ -161,11 +161,11 @@ fn gradients_know_the_weights_of_very_large_scores() {
             keys_alike("dot product", dot(), [1.0, key], on);
             // Hidden units are 1 to rounding.
             let score = AdditiveScoreConfig::new(1, 1, 1).init(device);
+            let score = parameters::cast(score, dtype);
             let score = parameters::changed(score, |path, parameter| {
                 let value = if path == "value.weight" { key } else { 20.0 };
                 Array::full(&parameter.shape, value)
             });
-            let score = parameters::cast(score, dtype);
             keys_alike("additive", score, [1.0, 1.0], on);
         }
     }));
