@@ -175,6 +175,7 @@ fn another_type_is_named() {
 
 /// Needs two backends: `.ci/run` has them.
 #[cfg(all(feature = "flex", feature = "ndarray"))]
+#[allow(deprecated, reason = "ndarray is, in Burn 0.22")]
 #[test]
 fn another_device_is_named() {
     let (flex, ndarray) = (Device::flex(), Device::ndarray());
