@@ -74,7 +74,7 @@ pub use embedding_table::EmbeddingTable;
 pub use linear::{PackedLinear, linear};
 pub use ops::{cross_entropy, cross_entropy_of_parts};
 
-pub use attention_kernels::release_memory;
+pub use cpu_kernels::release_memory;
 pub use device_limits::{DeviceLimits, device_limits};
 pub use ops::is_in_host_memory;
 #[cfg(feature = "autodiff")]

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
-    AdditiveScoreInputs, AttentionOutputs, Level, Mask, Rows,
+    AdditiveScoreInputs, AttentionOutputs, Mask, Rows,
 };
+use cpu_kernels::Level;
 
 fn main() {
     for shape in [

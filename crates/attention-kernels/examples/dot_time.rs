@@ -6,9 +6,9 @@
 use std::time::Instant;
 
 use attention_kernels::{
-    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Dropout, Level,
-    Mask, Rows,
+    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Dropout, Mask, Rows,
 };
+use cpu_kernels::Level;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();

@@ -1,42 +1,14 @@
 //! Gradients of keys and values that are deferred: a decoder adds those of all its steps at once.
 
-use crate::checks::check_len;
+use cpu_kernels::Real;
+use cpu_kernels::checks::check_len;
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::slices::equal_parts;
+use cpu_kernels::threads::for_each_with;
+
 use crate::gather::Gathered;
-use crate::simd::{Job, Level, Simd};
-use crate::slices::equal_parts;
-use crate::threads::for_each_with;
 use crate::tiles::TASK_PRODUCTS;
-use crate::{HeadIndex, Real, Rows};
-
-/// What the pairs of queries and keys give the gradients of keys and values.
-pub(crate) enum KeyValueGradients<'a, E> {
-    /// It is added to them.
-    Added {
-        keys: &'a mut [E],
-        values: &'a mut [E],
-    },
-    /// What they are made of is written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights
-    /// after dropout.
-    Deferred {
-        scores: &'a mut [E],
-        weights: &'a mut [E],
-    },
-}
-
-impl<E> KeyValueGradients<'_, E> {
-    /// Those of each of `count` key heads.
-    pub(crate) fn split(self, count: usize) -> Vec<Self> {
-        let zip = |a, b| equal_parts(a, count).into_iter().zip(equal_parts(b, count));
-        match self {
-            Self::Added { keys, values } => zip(keys, values)
-                .map(|(keys, values)| KeyValueGradients::Added { keys, values })
-                .collect(),
-            Self::Deferred { scores, weights } => zip(scores, weights)
-                .map(|(scores, weights)| KeyValueGradients::Deferred { scores, weights })
-                .collect(),
-        }
-    }
-}
+use crate::{AttentionReal, HeadIndex, Rows};
 
 /// Adds to each key or value what its pairs with the queries give its gradient.
 ///
@@ -59,7 +31,7 @@ impl<E> KeyValueGradients<'_, E> {
 ///
 /// # Panics
 /// If the shapes do not fit together.
-pub fn accumulate_deferred<E: Real>(
+pub fn accumulate_deferred<E: AttentionReal>(
     level: Level,
     factor: E,
     pairs: &[E],

@@ -1,9 +1,11 @@
 //! One row against gathered rows: what decoding does with keys and values, without packing them.
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+
 use crate::rows::{Fetch, Head};
-use crate::simd::Simd;
 use crate::tiles::{GATHER_ROWS, GATHER_VECTORS};
-use crate::{Dropout, HeadIndex, Real, Rows};
+use crate::{Dropout, HeadIndex, Rows};
 
 /// The keys that one query attends to, and what is known about each.
 #[derive(Default)]

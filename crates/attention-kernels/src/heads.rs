@@ -1,6 +1,6 @@
 //! Coordinates of heads.
 
-use crate::checks::check_shape;
+use cpu_kernels::checks::check_shape;
 
 /// One head of one example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

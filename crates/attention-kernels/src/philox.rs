@@ -10,7 +10,9 @@
 
 use std::ops::Range;
 
-use crate::{HeadIndex, Real};
+use cpu_kernels::Real;
+
+use crate::HeadIndex;
 
 /// Keys whose numbers are drawn together.
 const GROUP: usize = 64;

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use crate::simd::Half;
-use crate::{HeadIndex, Real};
+use cpu_kernels::Real;
+use cpu_kernels::simd::Half;
+
+use crate::HeadIndex;
 
 /// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, stride 0 (an
 /// expanded axis) included.

@@ -1,11 +1,12 @@
 //! Softmax over the keys that each query attends to.
 
-use crate::checks::{check_len, check_shape};
-use crate::simd::{Job, Level, Simd};
-use crate::stream::{LogSumExp, NO_KEY};
-use crate::threads::for_each;
-use crate::tiles::TASK_ELEMENTS;
-use crate::{HeadIndex, Mask, Real, Rows};
+use cpu_kernels::Real;
+use cpu_kernels::checks::{check_len, check_shape};
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::softmax::{Normalization, softmax};
+use cpu_kernels::threads::{TASK_ELEMENTS, for_each};
+
+use crate::{AttentionReal, HeadIndex, Mask, Rows};
 
 const OPERATION: &str = "masked softmax";
 
@@ -22,7 +23,12 @@ const OPERATION: &str = "masked softmax";
 ///
 /// # Panics
 /// If weights or mask do not fit the scores.
-pub fn masked_softmax<E: Real>(level: Level, mask: &Mask, scores: Rows<E>, weights: &mut [E]) {
+pub fn masked_softmax<E: AttentionReal>(
+    level: Level,
+    mask: &Mask,
+    scores: Rows<E>,
+    weights: &mut [E],
+) {
     E::masked_softmax(level, mask, scores, weights);
 }
 
@@ -34,7 +40,7 @@ pub fn masked_softmax<E: Real>(level: Level, mask: &Mask, scores: Rows<E>, weigh
 ///
 /// # Panics
 /// If the shapes differ.
-pub fn masked_softmax_backward<E: Real>(
+pub fn masked_softmax_backward<E: AttentionReal>(
     level: Level,
     weights: Rows<E>,
     gradient: Rows<E>,
@@ -124,73 +130,6 @@ impl<E: Real> Job<E> for Forward<'_, E> {
             }
         }
     }
-}
-
-/// What the powers of a row were divided by.
-pub(crate) struct Normalization<E> {
-    /// The largest score.
-    pub largest: E,
-    /// The sum of `e^(score - largest)`.
-    pub sum: E,
-}
-
-impl<E: Real> Normalization<E> {
-    /// The logarithm of the sum of `e^score`.
-    pub(crate) fn log_sum_exp(&self) -> LogSumExp {
-        if self.sum == E::ZERO {
-            return NO_KEY;
-        }
-        [self.largest.to_f64(), self.sum.to_f64().ln()]
-    }
-}
-
-/// Softmax in place; minus infinity masks.
-#[inline(always)]
-pub(crate) fn softmax<E: Real, S: Simd<E>>(simd: S, row: &mut [E]) -> Normalization<E> {
-    let largest = largest(simd, row);
-    // All are masked, or one is NaN beside masked ones: then the maximum must not be subtracted.
-    if largest == -E::INFINITY {
-        for x in row {
-            *x = if *x == -E::INFINITY { E::ZERO } else { *x };
-        }
-        return Normalization {
-            largest,
-            sum: E::ZERO,
-        };
-    }
-    let shift = simd.splat(largest);
-    let mut sum = simd.zero();
-    let mut chunks = row.chunks_exact_mut(S::LANES);
-    for chunk in chunks.by_ref() {
-        let e = simd.exp(simd.sub(simd.load(chunk), shift));
-        sum = simd.add(sum, e);
-        simd.store(e, chunk);
-    }
-    let rest = chunks.into_remainder();
-    let mut sum = simd.sum(sum);
-    if !rest.is_empty() {
-        let e = simd.exp(simd.sub(simd.load_partial(rest), shift));
-        simd.store_partial(e, rest);
-        sum += rest.iter().copied().sum();
-    }
-    let factor = E::ONE / sum;
-    for x in row {
-        // A masked weight stays 0 beside a NaN.
-        *x = if *x == E::ZERO { E::ZERO } else { *x * factor };
-    }
-    Normalization { largest, sum }
-}
-
-/// The largest element that is not NaN; minus infinity if there is none.
-#[inline(always)]
-pub(crate) fn largest<E: Real, S: Simd<E>>(simd: S, elements: &[E]) -> E {
-    let mut most = simd.splat(-E::INFINITY);
-    let mut chunks = elements.chunks_exact(S::LANES);
-    for chunk in chunks.by_ref() {
-        most = simd.max(simd.load(chunk), most);
-    }
-    let larger = |most, &x| if x > most { x } else { most };
-    chunks.remainder().iter().fold(simd.largest(most), larger)
 }
 
 struct Backward<'a, E> {

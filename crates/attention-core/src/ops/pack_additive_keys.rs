@@ -1,9 +1,10 @@
 //! Keys in the order in which the additive kernel reads them.
 
-use attention_kernels::{AdditiveScoreInputs, Level};
+use attention_kernels::AdditiveScoreInputs;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
 use burn::tensor::Tensor;
+use cpu_kernels::Level;
 
 use super::backends::cpu::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_real};
 use super::backends::{TensorMap, TrackedInputs};

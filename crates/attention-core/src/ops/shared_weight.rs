@@ -7,8 +7,8 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use attention_kernels::Packing;
 use burn::tensor::{DType, Tensor};
+use cpu_kernels::Packing;
 
 use super::GradientSlot;
 use super::backends::cpu::CpuReal;

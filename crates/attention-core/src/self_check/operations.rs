@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use attention_kernels::{self as kernels, AttentionOutputs, Level, Rows};
+use attention_kernels::{self as kernels, AttentionOutputs, Rows};
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use cpu_kernels::Level;
 
 use super::case::{Case, KEYS, SIZE, VALUE_SIZE};
 use crate::{Memory, masked_softmax, ops};

@@ -1,10 +1,10 @@
 //! Recurrent layers, on a device and by the CPU's kernels in f64.
 
-use attention_kernels::{
+use burn::tensor::{Device, Tensor};
+use cpu_kernels::{
     GruInputs, Level, LstmInputs, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs,
     column_sums, product,
 };
-use burn::tensor::{Device, Tensor};
 
 use super::case::draw;
 use super::operations::{Measured, Run, leaf, measure, read, tensor};

@@ -5,8 +5,10 @@ use std::hint::black_box;
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
     AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    GruInputs, Level, Mask, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, Rows,
-    masked_softmax, masked_softmax_backward, product,
+    Mask, Rows, masked_softmax, masked_softmax_backward,
+};
+use cpu_kernels::{
+    GruInputs, Level, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, product,
 };
 
 /// By name. Each makes its inputs, and has the call to count counted.

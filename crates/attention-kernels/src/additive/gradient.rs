@@ -15,14 +15,16 @@
 
 use std::ops::Range;
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+
 use super::pack::query_tiles;
 use super::panel::Panel;
 use super::range::{Evaluation, Magnitude};
 use super::tanh::{Bounded, Exact, Near, Tanh, Units};
 use crate::rows::Row;
-use crate::simd::Simd;
 use crate::tiles::{QUERY_TILE, UNIT_LANES};
-use crate::{HeadIndex, Real, Rows};
+use crate::{HeadIndex, Rows};
 
 /// Which gradients are wanted. A loop need not ask for all: one that many queries share always sums those of the keys,
 /// a decoding step always those of its queries.

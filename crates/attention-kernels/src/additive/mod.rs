@@ -22,6 +22,7 @@
 
 pub(crate) mod decode;
 mod gradient;
+mod inputs;
 mod pack;
 mod panel;
 mod range;
@@ -30,71 +31,16 @@ mod stream;
 mod tanh;
 mod tile;
 
-use crate::deferred::KeyValueGradients;
-use crate::simd::Level;
-use crate::stream::{Attention, AttentionOutputs, Gradients, LogSumExp, is_decode};
-use crate::tiles::ADDITIVE_DECODE_QUERIES;
-use crate::{Dropout, Real, Rows};
+use cpu_kernels::simd::Level;
+
+use crate::AttentionReal;
+use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, LogSumExp};
 pub(crate) use stream::AdditiveScore;
 
+pub use inputs::{AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients};
 pub use score::{AdditiveScoreGradients, AdditiveScoreInputs};
 
-/// Additive attention: `softmax(score) V` over the keys that each query attends to, with the scores of
-/// [`AdditiveScoreInputs`]; fused, without `[queries, keys]` in memory.
-///
-/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate".
-///
-/// # Shapes
-/// - values `[batch, key_heads, keys, value_size]`
-#[derive(Clone, Copy, Debug)]
-pub struct AdditiveAttentionInputs<'a, E> {
-    /// Queries, keys, weight and mask.
-    pub score: AdditiveScoreInputs<'a, E>,
-    /// The values, which the weights are applied to.
-    pub values: Rows<'a, E>,
-    /// The keys as [`AdditiveScoreInputs::packed_keys`] returned them, if they were packed before.
-    pub packed_keys: Option<&'a [E]>,
-    /// Of the weights.
-    pub dropout: Option<Dropout>,
-}
-
-/// Where [`AdditiveAttentionInputs::backward`] adds gradients; contiguous.
-#[derive(Debug)]
-pub struct AdditiveAttentionGradients<'a, E> {
-    /// `[batch, heads, queries, units]`
-    pub queries: &'a mut [E],
-    /// `[batch, key_heads, keys, units]`
-    pub keys: &'a mut [E],
-    /// `[batch, key_heads, keys, value_size]`
-    pub values: &'a mut [E],
-    /// `[units]`
-    pub weight: &'a mut [E],
-}
-
-/// Where [`AdditiveAttentionInputs::backward_deferred`] puts gradients; contiguous.
-#[derive(Debug)]
-pub struct AdditiveDeferredGradients<'a, E> {
-    /// Added to, `[batch, heads, queries, units]`.
-    pub queries: &'a mut [E],
-    /// Added to, `[units]`.
-    pub weight: &'a mut [E],
-    /// The gradients of the scores, written where a query attends to a key, `[batch, heads, queries, keys]`.
-    pub scores: &'a mut [E],
-    /// The weights after dropout, written where a query attends to a key, `[batch, heads, queries, keys]`.
-    pub weights: &'a mut [E],
-}
-
-impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
-    /// The most queries of [decoding](Self::is_decode).
-    pub const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
-
-    /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
-    /// it, and no size is 0.
-    pub fn is_decode(&self) -> bool {
-        let AdditiveScoreInputs { queries, keys, .. } = self.score;
-        is_decode(Self::DECODE_QUERIES, [queries, keys, self.values])
-    }
-
+impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
     /// Writes the context and the logarithm of the sum of `e^score` of each query, which the backward pass needs.
     ///
     /// A query that attends to no key has context 0. The number of threads changes no bit.
@@ -108,11 +54,6 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
     pub fn forward(&self, level: Level, context: &mut [E], lse: &mut [LogSumExp]) {
         let score = AdditiveScore::new(self);
         E::additive_forward(level, &self.attention(&score), context, lse);
-    }
-
-    /// The logarithm of the sum of `e^score` of a query, of which [`forward`](Self::forward) wrote the terms.
-    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
-        self.attention(&AdditiveScore::new(self)).log_sum_exp(terms)
     }
 
     /// As [`forward`](Self::forward), for a step of [decoding](Self::is_decode) that is to be trained: writes the
@@ -184,19 +125,5 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
         };
         let score = AdditiveScore::new(self);
         E::additive_backward(level, &self.attention(&score), outputs, gradients);
-    }
-
-    fn attention<'b>(
-        &'b self,
-        score: &'b AdditiveScore<'a, E>,
-    ) -> Attention<'b, E, AdditiveScore<'a, E>> {
-        Attention {
-            score,
-            values: self.values,
-            bias: None,
-            mask: &self.score.mask,
-            dropout: self.dropout,
-            is_decode: self.is_decode(),
-        }
     }
 }

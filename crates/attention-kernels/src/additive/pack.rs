@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
+use cpu_kernels::simd::Simd;
+use cpu_kernels::{Buffer, Real};
+
 use super::range::{MOST_INVERSE, Magnitude, exponentials};
 use super::tile::QueryTile;
 use crate::rows::Row;
-use crate::simd::Simd;
 use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
-use crate::{Buffer, HeadIndex, Real, Rows};
+use crate::{HeadIndex, Rows};
 
 /// Weights of a greater norm are large.
 ///
@@ -114,6 +116,13 @@ fn are_large<E: Real>(weight: &[E], largest: E) -> bool {
 /// The elements in one packed block of keys of `units` hidden units.
 pub(super) fn packed_block_len(units: usize) -> usize {
     (units + 1) * KEY_LANES
+}
+
+/// The shape of the packed blocks of keys `[batch, key_heads, keys, units]`.
+pub(crate) fn packed_shape(keys: [usize; 4]) -> [usize; 4] {
+    let [batch, key_heads, num_keys, units] = keys;
+    let len = num_keys.div_ceil(KEY_LANES) * packed_block_len(units);
+    [batch, key_heads, len / KEY_LANES, KEY_LANES]
 }
 
 /// The keys of one head.

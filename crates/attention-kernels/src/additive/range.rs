@@ -10,8 +10,8 @@
 //! [wild](Magnitude::Wild), their sum is so large that its tanh is 1 either way. What remains, two wild elements and
 //! what is not finite, takes `tanh` of the sum itself.
 
-use crate::Real;
-use crate::simd::Simd;
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
 
 /// The bounds for one type of element.
 #[derive(Clone, Copy, Debug)]

@@ -2,17 +2,23 @@
 
 use std::ops::Range;
 
+use cpu_kernels::checks::check_len;
+use cpu_kernels::simd::{Level, Simd};
+use cpu_kernels::slices::add;
+use cpu_kernels::{Buffer, Real};
+
+use super::decode;
 use super::gradient::{All, Operand, ScoreGradients};
-use super::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, query_tiles};
+use super::inputs::AdditiveAttentionInputs;
+use super::pack::{
+    HeadKeys, PackedQueries, UnitWeights, packed_block_len, packed_shape, query_tiles,
+};
+use super::score::AdditiveScoreInputs;
 use super::tile::{KeyBlock, Target, tile_scores};
-use super::{AdditiveAttentionInputs, AdditiveScoreInputs, decode};
-use crate::checks::check_len;
+use crate::HeadIndex;
 use crate::heads::Heads;
-use crate::simd::{Level, Simd};
-use crate::slices::add;
 use crate::stream::{Attention, AttentionOutputs, Gradients, LogSumExp, Phase, Sizes, TileScore};
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
-use crate::{Buffer, HeadIndex, Real};
 
 /// The score, and what is made of its weights and keys once.
 pub(crate) struct AdditiveScore<'a, E> {
@@ -23,6 +29,28 @@ pub(crate) struct AdditiveScore<'a, E> {
     pub packed: Option<&'a [E]>,
 }
 
+impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
+    /// The logarithm of the sum of `e^score` of a query, of which [`forward`](Self::forward) wrote the terms.
+    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
+        self.attention(&AdditiveScore::new(self)).log_sum_exp(terms)
+    }
+
+    /// The attention of this score.
+    pub(super) fn attention<'b>(
+        &'b self,
+        score: &'b AdditiveScore<'a, E>,
+    ) -> Attention<'b, E, AdditiveScore<'a, E>> {
+        Attention {
+            score,
+            values: self.values,
+            bias: None,
+            mask: &self.score.mask,
+            dropout: self.dropout,
+            is_decode: self.is_decode(),
+        }
+    }
+}
+
 impl<'a, E: Real> AdditiveScore<'a, E> {
     /// # Panics
     /// If the shapes of queries, keys and weight do not fit together.
@@ -30,7 +58,7 @@ impl<'a, E: Real> AdditiveScore<'a, E> {
         let heads = inputs.score.check(Self::OPERATION);
         if let Some(packed) = inputs.packed_keys {
             let keys = inputs.score.keys.shape();
-            let expected = AdditiveScoreInputs::<E>::packed_shape(keys);
+            let expected = packed_shape(keys);
             check_len(Self::OPERATION, "packed keys", expected, packed.len());
         }
         Self {

@@ -1,9 +1,10 @@
 //! The evaluations of `tanh(q + k)`: which one is taken depends on the magnitudes of the elements.
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+
 use super::range::{Bounds, Evaluation, Magnitude, NEAR, bounded};
-use crate::Real;
 use crate::rows::Row;
-use crate::simd::Simd;
 use crate::tiles::{KEY_LANES, UNIT_LANES};
 
 /// One [`Evaluation`].

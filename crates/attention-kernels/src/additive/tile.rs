@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+
 use super::pack::{PackedQueries, UnitWeights};
 use super::range::{Evaluation, Magnitude};
 use super::tanh::{Bounded, Exact, Near, Tanh, complement, exact_lanes};
 use crate::rows::Row;
-use crate::simd::Simd;
 use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
-use crate::{HeadIndex, Real, Rows};
+use crate::{HeadIndex, Rows};
 
 /// One block of keys.
 pub(super) struct KeyBlock<'a, E> {

@@ -6,17 +6,20 @@
 
 use std::ops::Range;
 
-use super::{DotProductAttentionInputs, decode};
+use cpu_kernels::simd::gemm::{Product, Start};
+use cpu_kernels::simd::{Block, Level, Simd};
+use cpu_kernels::slices::add_multiple;
+use cpu_kernels::{Buffer, Real};
+
+use super::decode;
+use super::inputs::DotProductAttentionInputs;
 use crate::heads::Heads;
-use crate::simd::gemm::{Product, Start};
-use crate::simd::{Block, Level, Simd};
-use crate::slices::add_multiple;
 use crate::stream::{
     Attention, AttentionOutputs, FiniteRows, Gradients, LogSumExp, PackedRows, Panels, Phase,
     Sizes, TileScore, padded,
 };
 use crate::tiles::{DOT_PRODUCT_DECODE_QUERIES, KEY_STRIDE};
-use crate::{Buffer, HeadIndex, Real, Rows};
+use crate::{HeadIndex, Rows};
 
 /// `scale * (q . k)`
 #[derive(Debug)]
@@ -55,6 +58,29 @@ pub(crate) struct Queries<E> {
     rows: PackedRows<E>,
     /// `[queries, padded key_size]`, backward only.
     gradient: Buffer<E>,
+}
+
+impl<E: Real> DotProductAttentionInputs<'_, E> {
+    /// The logarithm of the sum of `e^score` of a query, of which [`forward`](Self::forward) wrote the terms.
+    pub fn log_sum_exp(&self, terms: LogSumExp) -> f64 {
+        let score = DotProductScore::new(self);
+        self.attention(&score).log_sum_exp(terms)
+    }
+
+    /// The attention of this score.
+    pub(super) fn attention<'b>(
+        &'b self,
+        score: &'b DotProductScore<'b, E>,
+    ) -> Attention<'b, E, DotProductScore<'b, E>> {
+        Attention {
+            score,
+            values: self.values,
+            bias: self.bias,
+            mask: &self.mask,
+            dropout: self.dropout,
+            is_decode: self.is_decode(),
+        }
+    }
 }
 
 impl<'a, E: Real> DotProductScore<'a, E> {

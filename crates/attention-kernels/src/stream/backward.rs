@@ -13,16 +13,16 @@
 
 use std::ops::Range;
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Level;
+use cpu_kernels::slices::{PartialSums, add, take};
+use cpu_kernels::threads::for_each;
+
+use super::attention::{Attention, AttentionOutputs, Gradients, KeyValueGradients};
 use super::pool::Pool;
 use super::score::{Sizes, TileScore};
 use super::task::{GradOutputs, Partial, Task};
-use super::{Attention, AttentionOutputs, Gradients};
-use crate::Real;
-use crate::deferred::KeyValueGradients;
 use crate::heads::HeadIndex;
-use crate::simd::Level;
-use crate::slices::{PartialSums, add, take};
-use crate::threads::for_each;
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
 
 /// Adds the gradients of queries, bias and what is shared, and adds or defers those of keys and values.

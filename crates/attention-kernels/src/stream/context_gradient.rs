@@ -2,10 +2,13 @@
 
 use std::ops::Range;
 
-use super::{AttentionOutputs, PackedRows};
-use crate::simd::Simd;
-use crate::slices::precise_dot;
-use crate::{HeadIndex, Real};
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+use cpu_kernels::slices::precise_dot;
+
+use super::attention::AttentionOutputs;
+use super::pack::PackedRows;
+use crate::HeadIndex;
 
 /// The gradient of the context of a block of queries, and what else the backward pass knows of each.
 #[derive(Default)]

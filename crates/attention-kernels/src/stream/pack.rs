@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use crate::simd::gemm::{Product, Start, panel_width};
-use crate::simd::{Block, Simd};
+use cpu_kernels::simd::gemm::{Product, Start, panel_width};
+use cpu_kernels::simd::{Block, Simd};
+use cpu_kernels::{Buffer, Real};
+
 use crate::tiles::KEY_STRIDE;
-use crate::{Buffer, HeadIndex, Real, Rows};
+use crate::{HeadIndex, Rows};
 
 /// The elements of a row, and zeros up to a whole number of vectors.
 #[inline(always)]

@@ -1,10 +1,13 @@
 //! The running softmax of a block of queries.
 
+use cpu_kernels::simd::{MAX_LANES, Simd};
+use cpu_kernels::{Buffer, Real};
+
+use super::attention::{LogSumExp, NO_KEY};
+use super::pack::padded;
 use super::tile::Tile;
-use super::{LogSumExp, NO_KEY, padded};
-use crate::simd::{MAX_LANES, Simd};
+use crate::Dropout;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
-use crate::{Buffer, Dropout, Real};
 
 /// What a block of queries keeps from tile to tile.
 pub(super) struct RunningSoftmax<E> {

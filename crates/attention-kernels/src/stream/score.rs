@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use super::{Attention, AttentionOutputs, Gradients, LogSumExp};
+use cpu_kernels::Real;
+use cpu_kernels::simd::{Level, Simd};
+
+use super::attention::{Attention, AttentionOutputs, Gradients, LogSumExp};
+use crate::HeadIndex;
 use crate::heads::Heads;
-use crate::simd::{Level, Simd};
-use crate::{HeadIndex, Real};
 
 /// What is packed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 
+use cpu_kernels::simd::gemm::{Product, Start};
+use cpu_kernels::simd::{Block, Job, MAX_LANES, Simd};
+use cpu_kernels::slices::{add, add_multiple};
+use cpu_kernels::{Buffer, Real};
+
+use super::attention::{Attention, AttentionOutputs};
 use super::context_gradient::ContextGradient;
 use super::pack::{Panels, padded};
 use super::pool::Pool;
 use super::score::{Phase, TileScore};
 use super::tile::{Coverage, Tile, tiles};
-use super::{Attention, AttentionOutputs};
 use crate::heads::{HeadIndex, HeadPair};
-use crate::simd::gemm::{Product, Start};
-use crate::simd::{Block, Job, MAX_LANES, Simd};
-use crate::slices::{add, add_multiple};
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
-use crate::{Buffer, Real};
 
 /// Where a task adds its gradients.
 pub(super) struct GradOutputs<'a, E> {

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+
+use super::attention::{Attention, bias_row};
+use super::pack::FiniteRows;
 use super::score::TileScore;
-use super::{Attention, FiniteRows, bias_row};
-use crate::Real;
 use crate::heads::HeadPair;
-use crate::simd::Simd;
 use crate::tiles::{KEY_PANEL, KEY_STRIDE, KEY_TILE};
 
 /// Some queries and some keys of one head.

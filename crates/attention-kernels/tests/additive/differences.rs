@@ -1,6 +1,6 @@
 //! Gradients against finite differences.
 
-use attention_kernels::Level;
+use cpu_kernels::Level;
 
 use crate::case::Case;
 

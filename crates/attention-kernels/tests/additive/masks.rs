@@ -1,6 +1,6 @@
 //! Masks of every kind, and what is masked: it changes nothing.
 
-use attention_kernels::Level;
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::oracle::{assert_precise, assert_same};

@@ -1,6 +1,7 @@
 //! Additive scores by plain loops, and how near to them the kernels must come.
 
-use attention_kernels::{Level, Real};
+use attention_kernels::AttentionReal;
+use cpu_kernels::Level;
 
 use crate::case::Case;
 
@@ -26,7 +27,7 @@ impl Solution {
 
 impl Case {
     /// By plain loops, in arithmetic of type `E`: `f64` is the oracle, `f32` the error that a plain composition makes.
-    pub(crate) fn solve<E: Real>(&self) -> Solution {
+    pub(crate) fn solve<E: AttentionReal>(&self) -> Solution {
         let [batch, heads, num_queries, num_keys, units] = self.sizes;
         let e = E::from_f64;
         let mut scores = vec![0.0; self.gradient.len()];
@@ -64,11 +65,11 @@ impl Case {
     }
 }
 
-pub(crate) fn from_f64<E: Real>(elements: &[f64]) -> Vec<E> {
+pub(crate) fn from_f64<E: AttentionReal>(elements: &[f64]) -> Vec<E> {
     elements.iter().map(|x| E::from_f64(*x)).collect()
 }
 
-pub(crate) fn to_f64<E: Real>(elements: &[E]) -> Vec<f64> {
+pub(crate) fn to_f64<E: AttentionReal>(elements: &[E]) -> Vec<f64> {
     elements.iter().map(|x| x.to_f64()).collect()
 }
 

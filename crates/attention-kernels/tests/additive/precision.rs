@@ -24,7 +24,7 @@ fn every_axis_of_size_zero() {
         sizes[axis] = 0;
         let case = Case::new(sizes);
         assert_eq!(
-            case.run::<f32>(attention_kernels::Level::current()),
+            case.run::<f32>(cpu_kernels::Level::current()),
             case.solve::<f32>()
         );
     }

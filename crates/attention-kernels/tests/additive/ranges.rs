@@ -1,6 +1,6 @@
 //! Elements and weights of any magnitude.
 
-use attention_kernels::Level;
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::oracle::assert_precise;

@@ -1,12 +1,14 @@
 //! Additive scores by the kernels.
 
-use attention_kernels::{AdditiveScoreGradients, AdditiveScoreInputs, Level, Real, Rows};
+use attention_kernels::AttentionReal;
+use attention_kernels::{AdditiveScoreGradients, AdditiveScoreInputs, Rows};
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::oracle::{Solution, from_f64, to_f64};
 
 impl Case {
-    pub(crate) fn run<E: Real>(&self, level: Level) -> Solution {
+    pub(crate) fn run<E: AttentionReal>(&self, level: Level) -> Solution {
         let [batch, heads, num_queries, num_keys, units] = self.sizes;
         let (queries, keys) = (from_f64::<E>(&self.queries), from_f64::<E>(&self.keys));
         let (weight, gradient) = (from_f64::<E>(&self.weight), from_f64::<E>(&self.gradient));

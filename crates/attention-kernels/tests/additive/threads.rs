@@ -1,6 +1,6 @@
 //! The same bits on any number of threads, and every time.
 
-use attention_kernels::Level;
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::oracle::{Solution, assert_same};

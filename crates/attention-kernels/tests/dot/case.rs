@@ -1,6 +1,7 @@
 //! Sizes, and elements to compute with.
 
-use attention_kernels::{Dropout, Real};
+use attention_kernels::AttentionReal;
+use attention_kernels::Dropout;
 
 use crate::random::Random;
 
@@ -50,7 +51,7 @@ impl Case {
         self.spread / (self.size.max(1) as f64).sqrt()
     }
 
-    pub(crate) fn inputs<E: Real>(&self, seed: u64) -> Inputs<E> {
+    pub(crate) fn inputs<E: AttentionReal>(&self, seed: u64) -> Inputs<E> {
         let &Self {
             batch,
             heads,

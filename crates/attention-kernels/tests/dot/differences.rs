@@ -1,6 +1,7 @@
 //! Gradients of dot-product attention against finite differences of its own forward pass.
 
-use attention_kernels::{Dropout, Level, Mask};
+use attention_kernels::{Dropout, Mask};
+use cpu_kernels::Level;
 
 use crate::case::{Case, Inputs};
 use crate::run::kernels;

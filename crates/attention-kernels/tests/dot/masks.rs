@@ -1,6 +1,8 @@
 //! What masked keys and queries without keys do to the context and its gradients: nothing.
 
-use attention_kernels::{Dropout, Level, Mask, Real};
+use attention_kernels::AttentionReal;
+use attention_kernels::{Dropout, Mask};
+use cpu_kernels::Level;
 
 use crate::case::{Case, Inputs};
 use crate::masked_cases::{Named, cases, masks};
@@ -8,7 +10,7 @@ use crate::oracle::assert_precise;
 use crate::owned_mask::OwnedMask;
 use crate::run::kernels;
 
-fn masked<E: Real>() {
+fn masked<E: AttentionReal>() {
     for case in cases() {
         let inputs = case.inputs::<E>(3);
         for Named { name, mask } in masks(&case) {
@@ -33,7 +35,7 @@ fn masks_agree_with_plain_loops() {
 }
 
 /// Keys that no query attends to, and queries that attend to no key, hold NaN and infinities.
-fn poison<E: Real>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<E> {
+fn poison<E: AttentionReal>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<E> {
     let &Case {
         batch,
         heads,

@@ -1,6 +1,6 @@
 //! What is not finite reaches what depends on it through pairs that are not masked, and nothing else.
 
-use attention_kernels::Level;
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::masked_cases::{Named, masks};

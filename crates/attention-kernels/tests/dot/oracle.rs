@@ -1,12 +1,13 @@
 //! Dot-product attention in plain loops, and how near to it the kernels must come.
 
-use attention_kernels::{HeadIndex, Real};
+use attention_kernels::AttentionReal;
+use attention_kernels::HeadIndex;
 
 use crate::case::{Case, Inputs};
 use crate::run::Results;
 
 /// The composition: scores, softmax, dropout and products, each stored, in the arithmetic of `E`.
-fn plain<E: Real>(
+fn plain<E: AttentionReal>(
     case: &Case,
     inputs: &Inputs<E>,
     attends: &dyn Fn(usize, usize, usize, usize) -> bool,
@@ -129,7 +130,7 @@ fn error(got: &[f64], oracle: &[f64]) -> (f64, f64) {
 
 /// The precision policy: the error is at most twice (gradients: three times) that of the composition in the same
 /// arithmetic, with a floor relative to the magnitude.
-pub(crate) fn assert_precise<E: Real>(
+pub(crate) fn assert_precise<E: AttentionReal>(
     what: &str,
     case: &Case,
     got: &Results<E>,

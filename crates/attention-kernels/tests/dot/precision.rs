@@ -1,12 +1,14 @@
 //! As precise as plain loops in `f64`, around the edges of all that is cut to size and with scores of any size.
 
-use attention_kernels::{Dropout, Level, Mask, Real};
+use attention_kernels::AttentionReal;
+use attention_kernels::{Dropout, Mask};
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::oracle::assert_precise;
 use crate::run::kernels;
 
-fn precise<E: Real>(case: &Case) {
+fn precise<E: AttentionReal>(case: &Case) {
     let inputs = case.inputs::<E>(1);
     for level in Level::available() {
         let got = kernels(level, case, &inputs, Mask::none());
@@ -236,7 +238,7 @@ fn weights_computed_again_add_up_to_one() {
 }
 
 /// The same of scores that are all near `shift`, or, where that is large, all equal to it.
-fn weights_add_up_to_one<E: Real>(shift: f64, tolerance: f64) {
+fn weights_add_up_to_one<E: AttentionReal>(shift: f64, tolerance: f64) {
     for queries in [1, 5, if cfg!(miri) { 6 } else { 61 }] {
         let case = Case {
             batch: 1,

@@ -1,9 +1,11 @@
 //! The kernels, forward and backward.
 
+use attention_kernels::AttentionReal;
 use attention_kernels::{
     AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    DotProductDeferredGradients, Level, LogSumExp, Mask, Real, Rows, accumulate_deferred,
+    DotProductDeferredGradients, LogSumExp, Mask, Rows, accumulate_deferred,
 };
+use cpu_kernels::Level;
 
 use crate::case::{Case, Inputs};
 
@@ -19,7 +21,7 @@ pub(crate) struct Results<E> {
     pub(crate) bias: Vec<E>,
 }
 
-impl<E: Real> Results<E> {
+impl<E: AttentionReal> Results<E> {
     pub(crate) fn fields(&self) -> [(&'static str, Vec<f64>); 6] {
         let wide = |elements: &[E]| elements.iter().map(|x| x.to_f64()).collect();
         [
@@ -54,7 +56,7 @@ impl<E: Real> Results<E> {
 }
 
 /// The kernels, forward and backward.
-pub(crate) fn kernels<E: Real>(
+pub(crate) fn kernels<E: AttentionReal>(
     level: Level,
     case: &Case,
     inputs: &Inputs<E>,
@@ -91,7 +93,7 @@ pub(crate) fn kernels<E: Real>(
 }
 
 /// Forward, then backward into zeros.
-pub(crate) fn run<E: Real>(
+pub(crate) fn run<E: AttentionReal>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,
     context_gradient: Rows<E>,
@@ -137,7 +139,7 @@ pub(crate) fn run<E: Real>(
 
 /// Deferred gradients agree: those of queries and bias, and those of keys and values that are accumulated with the
 /// queries of each group of heads side by side.
-fn assert_deferred_agrees<E: Real>(
+fn assert_deferred_agrees<E: AttentionReal>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,
     inputs: &Inputs<E>,

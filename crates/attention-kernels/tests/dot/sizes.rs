@@ -1,9 +1,10 @@
 //! Sizes of 0 and 1, strides, and what gradients are added to.
 
 use attention_kernels::{
-    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Level, Mask, Rows,
+    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Mask, Rows,
     accumulate_deferred,
 };
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::oracle::assert_precise;

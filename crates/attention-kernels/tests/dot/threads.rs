@@ -1,6 +1,7 @@
 //! Dot-product attention gives the same bits on any number of threads and every time.
 
-use attention_kernels::{Dropout, Level, Mask};
+use attention_kernels::{Dropout, Mask};
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::run::kernels;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use attention_kernels::Real;
+use cpu_kernels::Real;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 

@@ -1,10 +1,11 @@
 //! By the kernel of `attention-kernels`.
 
 use attention_kernels::{
-    self as kernels, AdditiveAttentionGradients, AdditiveDeferredGradients, AttentionOutputs, Level,
+    self as kernels, AdditiveAttentionGradients, AdditiveDeferredGradients, AttentionOutputs,
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use cpu_kernels::Level;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::backends::cpu::{

@@ -1,8 +1,9 @@
 //! By the kernel of `attention-kernels`.
 
-use attention_kernels::{self as kernels, AdditiveScoreGradients, Level};
+use attention_kernels::{self as kernels, AdditiveScoreGradients};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use cpu_kernels::Level;
 
 use super::AdditiveScoreInputs;
 use crate::ops::backends::cpu::{

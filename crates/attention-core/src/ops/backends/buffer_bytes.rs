@@ -3,9 +3,9 @@
 use std::mem::MaybeUninit;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-use attention_kernels::Buffer;
 use burn::tensor::{AllocationProperty, Bytes};
 use burn_std::{AccessError, AccessPolicy, AllocationController};
+use cpu_kernels::Buffer;
 
 use super::cpu::CpuReal;
 

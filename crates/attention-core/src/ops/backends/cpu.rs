@@ -3,10 +3,11 @@
 //! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are
 //! rounded once.
 
-use attention_kernels::{Buffer, Half, Mask, Matrix, Real, Rows};
+use attention_kernels::{AttentionReal, Mask, Rows};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{DType, Element, FloatDType, Shape, bf16, f16, try_read_sync};
+use cpu_kernels::{Buffer, Half, LayerReal, Matrix};
 
 use super::{AttentionBackend, TensorMap, TrackedInputs};
 use crate::ops::kernels::{Backward, Gradient, Kernel, Kernels, LossKernel, RecurrentKernel};
@@ -93,7 +94,7 @@ pub(in crate::ops) struct Strided<'a, E> {
 }
 
 /// What the kernels compute in.
-pub(in crate::ops) trait CpuReal: Real + Element {
+pub(in crate::ops) trait CpuReal: AttentionReal + LayerReal + Element {
     const DTYPE: DType;
 
     /// The elements, if they are of this type.

@@ -1,9 +1,9 @@
 //! Tensors of flex.
 
-use attention_kernels::Buffer;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::{DType, Shape, TensorData, bf16, f16};
+use cpu_kernels::Buffer;
 
 use super::buffer_bytes::buffer_bytes;
 use super::cpu::{CpuBackend, CpuReal, Elements, ElementsMut, Strided};

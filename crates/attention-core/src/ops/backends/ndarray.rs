@@ -1,10 +1,10 @@
 //! Tensors of ndarray, which has no half precision.
 
-use attention_kernels::Buffer;
 use burn::backend::ndarray::NdArrayTensor;
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{NdArray, TensorMetadata};
 use burn::tensor::{Shape, TensorData};
+use cpu_kernels::Buffer;
 
 use super::cpu::{CpuBackend, CpuReal, Elements, ElementsMut, Strided};
 

@@ -1,9 +1,10 @@
 //! By the kernel of `attention-kernels`.
 
-use attention_kernels::{self as kernels, CrossEntropyGradients, Level};
+use attention_kernels as kernels;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Scalar;
+use cpu_kernels::{CrossEntropyGradients, Level};
 
 use super::CrossEntropyInputs;
 use crate::ops::backends::cpu::{

@@ -1,10 +1,9 @@
 //! The sum of what was deposited, by the kernels of `attention-kernels`.
 
-use attention_kernels::{
-    AdditiveScoreInputs, Level, Mask, ProductStart, Rows, accumulate_deferred, product_sum,
-};
+use attention_kernels::{AdditiveScoreInputs, Mask, Rows, accumulate_deferred};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use cpu_kernels::{Level, ProductStart, product_sum};
 
 use super::{Deferred, DeferredPairs};
 use crate::ops::backends::cpu::{

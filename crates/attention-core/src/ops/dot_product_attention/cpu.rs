@@ -1,11 +1,11 @@
 //! By the kernel of `attention-kernels`.
 
 use attention_kernels::{
-    self as kernels, AttentionOutputs, Buffer, DotProductAttentionGradients,
-    DotProductDeferredGradients, Level,
+    self as kernels, AttentionOutputs, DotProductAttentionGradients, DotProductDeferredGradients,
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use cpu_kernels::{Buffer, Level};
 
 use super::DotProductAttentionInputs;
 use crate::ops::backends::cpu::{

@@ -1,8 +1,8 @@
 //! By the products of `attention-kernels`.
 
-use attention_kernels::{Level, Matrix, ProductStart, column_sums, product, product_packed};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use cpu_kernels::{Level, Matrix, ProductStart, column_sums, product, product_packed};
 
 use super::LinearInputs;
 use crate::ops::backends::cpu::{

@@ -1,8 +1,9 @@
 //! By the kernel of `attention-kernels`.
 
-use attention_kernels::{Level, masked_softmax, masked_softmax_backward};
+use attention_kernels::{masked_softmax, masked_softmax_backward};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use cpu_kernels::Level;
 
 use super::MaskedSoftmaxInputs;
 use crate::ops::backends::cpu::{

@@ -1,11 +1,11 @@
 //! By the kernels of `attention-kernels`.
 
-use attention_kernels::{
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+use cpu_kernels::{
     GruInputs, Level, LstmInputs, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs,
     column_sums, product,
 };
-use burn::backend::TensorMetadata;
-use burn::backend::tensor::FloatTensor;
 
 use super::states::StateGradients;
 use super::{CellKind, Recurred, RecurrentInputs};

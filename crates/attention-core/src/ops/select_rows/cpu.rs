@@ -1,9 +1,9 @@
 //! By the kernels of `attention-kernels`; the gradient is one scatter.
 
-use attention_kernels::{add_rows, copy_rows};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
+use cpu_kernels::{add_rows, copy_rows};
 
 use super::SelectRowsInputs;
 use crate::ops::backends::cpu::{

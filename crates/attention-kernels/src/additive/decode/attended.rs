@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+use cpu_kernels::softmax::softmax;
+
 use super::Group;
-use crate::Real;
 use crate::additive::pack::{HeadKeys, PackedQueries, packed_block_len, query_tiles};
 use crate::additive::tile::{KeyBlock, Target, tile_scores};
 use crate::gather::AttendedKeys;
 use crate::mask::QueryMask;
-use crate::simd::Simd;
-use crate::softmax::softmax;
 use crate::stream::LogSumExp;
 use crate::tiles::KEY_LANES;
 

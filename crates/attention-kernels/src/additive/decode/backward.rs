@@ -1,17 +1,18 @@
 //! The gradients of a decoding step.
 
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::slices::{add, softmax_gradient};
+use cpu_kernels::threads::for_each_with;
+use cpu_kernels::{Buffer, Real};
+
 use super::attended::GroupWeights;
 use super::gradient::{self, GradOutputs};
 use super::{Decode, Group};
+use crate::Rows;
 use crate::additive::gradient::{All, QueriesOnly, ScoreGradients};
-use crate::deferred::KeyValueGradients;
 use crate::gather::{AttendedKeys, add_multiples};
-use crate::simd::{Job, Level, Simd};
-use crate::slices::{add, softmax_gradient};
-use crate::stream::{AttentionOutputs, Gradients};
-use crate::threads::for_each_with;
+use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients};
 use crate::tiles::DECODE_HEADS;
-use crate::{Buffer, Real, Rows};
 
 /// Adds the gradients of queries and weight, and adds or writes those of keys and values, of checked sizes.
 pub(in crate::additive) fn backward<E: Real>(

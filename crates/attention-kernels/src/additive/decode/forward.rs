@@ -1,15 +1,16 @@
 //! Context and log-sum-exp of a decoding step.
 
+use cpu_kernels::Real;
+use cpu_kernels::checks::check_len;
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::slices::equal_parts;
+use cpu_kernels::threads::for_each_with;
+
 use super::attended::GroupWeights;
 use super::{Decode, Group};
-use crate::Real;
 use crate::additive::stream::AdditiveScore;
-use crate::checks::check_len;
 use crate::gather::AttendedKeys;
-use crate::simd::{Job, Level, Simd};
-use crate::slices::equal_parts;
 use crate::stream::{LogSumExp, TileScore};
-use crate::threads::for_each_with;
 use crate::tiles::DECODE_HEADS;
 
 /// Writes context, log-sum-exp and, if asked for, the weights before dropout, of checked sizes.

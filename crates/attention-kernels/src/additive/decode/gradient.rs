@@ -6,13 +6,14 @@
 
 use std::ops::Range;
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+use cpu_kernels::slices::add_weighted;
+
 use super::Group;
-use crate::Real;
 use crate::additive::gradient::{ScoreGradients, Terms, Wanted};
 use crate::additive::range::{Evaluation, Magnitude, exponentials};
 use crate::additive::tanh::{Bounded, Exact, Near, Tanh, Units};
-use crate::simd::Simd;
-use crate::slices::add_weighted;
 use crate::tiles::KEY_LANES;
 
 /// Where the gradients of a group are added.

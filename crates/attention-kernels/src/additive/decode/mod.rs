@@ -8,9 +8,11 @@ mod backward;
 mod forward;
 mod gradient;
 
+use cpu_kernels::Real;
+
 use super::stream::AdditiveScore;
+use crate::HeadIndex;
 use crate::stream::Attention;
-use crate::{HeadIndex, Real};
 
 pub(super) use backward::backward;
 pub(super) use forward::forward;

@@ -3,15 +3,17 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::{AdditiveScoreGradients, AdditiveScoreInputs, OPERATION};
+use cpu_kernels::checks::{check_len, check_shape};
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::slices::{PartialSums, add};
+use cpu_kernels::threads::for_each;
+use cpu_kernels::{Buffer, Real};
+
+use super::inputs::{AdditiveScoreGradients, AdditiveScoreInputs, OPERATION};
 use crate::additive::gradient::{All, KeysOnly, Operand, ScoreGradients, Wanted};
-use crate::checks::{check_len, check_shape};
 use crate::heads::Heads;
-use crate::simd::{Job, Level, Simd};
-use crate::slices::{PartialSums, add};
-use crate::threads::for_each;
 use crate::tiles::{KEY_LANES, SCORE_KEYS, SCORE_TASKS};
-use crate::{Buffer, HeadIndex, Real, Rows};
+use crate::{HeadIndex, Rows};
 
 /// As [`AdditiveScoreInputs::backward`].
 pub(crate) fn backward<E: Real>(

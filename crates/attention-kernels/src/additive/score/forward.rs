@@ -2,16 +2,18 @@
 
 use std::ops::Range;
 
-use super::{AdditiveScoreInputs, OPERATION};
+use cpu_kernels::checks::check_len;
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::threads::{for_each, for_each_with};
+use cpu_kernels::{Buffer, Real};
+
+use super::inputs::{AdditiveScoreInputs, OPERATION};
 use crate::additive::pack::{HeadKeys, PackedQueries, UnitWeights, packed_block_len, query_tiles};
 use crate::additive::tile::{KeyBlock, Target, tile_scores};
-use crate::checks::check_len;
 use crate::heads::HeadPair;
 use crate::mask::QueryMask;
-use crate::simd::{Job, Level, Simd};
-use crate::threads::{for_each, for_each_with};
 use crate::tiles::{KEY_LANES, PACKED_BLOCKS, SCORE_QUERIES};
-use crate::{Buffer, HeadIndex, Mask, Real, Rows};
+use crate::{HeadIndex, Mask, Rows};
 
 /// As [`AdditiveScoreInputs::forward`].
 pub(crate) fn forward<E: Real>(inputs: &AdditiveScoreInputs<E>, level: Level, scores: &mut [E]) {

@@ -2,54 +2,19 @@
 
 mod backward;
 mod forward;
+mod inputs;
 
 pub(crate) use backward::{backward, backward_keys};
 pub(crate) use forward::{forward, packed_keys};
+pub use inputs::{AdditiveScoreGradients, AdditiveScoreInputs};
 
-use super::pack::packed_block_len;
-use crate::checks::check_shape;
-use crate::heads::Heads;
-use crate::simd::Level;
-use crate::tiles::KEY_LANES;
-use crate::{Buffer, Mask, Real, Rows};
+use cpu_kernels::Buffer;
+use cpu_kernels::simd::Level;
 
-/// Additive scores to compute, `score[b,h,i,j] = sum_u weight[u] tanh(queries[b,h,i,u] + keys[b,n,j,u])`, and 0 for
-/// pairs that are masked.
-///
-/// Fewer key heads than heads are grouped: head `h` attends to the key head `n = h * key_heads / heads`.
-///
-/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate".
-///
-/// # Shapes
-/// - queries `[batch, heads, queries, units]`
-/// - keys `[batch, key_heads, keys, units]`
-/// - weight `[units]`
-#[derive(Clone, Copy, Debug)]
-pub struct AdditiveScoreInputs<'a, E> {
-    /// Queries, projected to the hidden units.
-    pub queries: Rows<'a, E>,
-    /// Keys, projected to the hidden units.
-    pub keys: Rows<'a, E>,
-    /// The weight of each hidden unit; beyond a third of the largest element, scores may overflow.
-    pub weight: &'a [E],
-    /// Which keys each query attends to.
-    pub mask: Mask<'a>,
-}
+use super::pack::packed_shape;
+use crate::{AttentionReal, Mask, Rows};
 
-/// Where [`AdditiveScoreInputs::backward`] adds gradients; contiguous.
-#[derive(Debug)]
-pub struct AdditiveScoreGradients<'a, E> {
-    /// `[batch, heads, queries, units]`
-    pub queries: &'a mut [E],
-    /// `[batch, key_heads, keys, units]`
-    pub keys: &'a mut [E],
-    /// `[units]`
-    pub weight: &'a mut [E],
-}
-
-const OPERATION: &str = "additive score";
-
-impl<'a, E: Real> AdditiveScoreInputs<'a, E> {
+impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
     /// Computes the scores.
     ///
     /// # Shapes
@@ -98,9 +63,7 @@ impl<'a, E: Real> AdditiveScoreInputs<'a, E> {
 
     /// The shape of what [`packed_keys`](Self::packed_keys) returns, for keys `[batch, key_heads, keys, units]`.
     pub fn packed_shape(keys: [usize; 4]) -> [usize; 4] {
-        let [batch, key_heads, num_keys, units] = keys;
-        let len = num_keys.div_ceil(KEY_LANES) * packed_block_len(units);
-        [batch, key_heads, len / KEY_LANES, KEY_LANES]
+        packed_shape(keys)
     }
 
     /// The keys as the forward kernel reads them: exponentiated, in blocks, transposed. For keys of many
@@ -115,14 +78,5 @@ impl<'a, E: Real> AdditiveScoreInputs<'a, E> {
         level: Level,
     ) -> Buffer<E> {
         E::packed_keys(keys, mask, num_queries, level)
-    }
-
-    /// # Panics
-    /// If the shapes of queries, keys and weight do not fit together.
-    pub(super) fn check(&self, operation: &str) -> Heads {
-        let heads = Heads::of(operation, self.queries.shape(), self.keys.shape());
-        let [.., units] = self.queries.shape();
-        check_shape(operation, "weight", [units], [self.weight.len()]);
-        heads
     }
 }

@@ -1,10 +1,11 @@
 //! The keys that one query attends to.
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::Simd;
+
 use super::Decode;
-use crate::Real;
 use crate::gather::{AttendedKeys, Gathered};
 use crate::heads::HeadPair;
-use crate::simd::Simd;
 use crate::stream::bias_row;
 
 /// The keys that a query attends to, and their scores.

@@ -1,14 +1,14 @@
 //! The gradients of a decoding step.
 
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::slices::{add, equal_parts, softmax_gradient};
+use cpu_kernels::{Buffer, Real};
+
 use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};
-use crate::deferred::KeyValueGradients;
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
-use crate::simd::{Job, Level, Simd};
-use crate::slices::{add, equal_parts, softmax_gradient};
-use crate::stream::{AttentionOutputs, Gradients, TileScore};
-use crate::{Buffer, Real};
+use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, TileScore};
 
 /// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.
 pub(in crate::dot) fn backward<E: Real>(

@@ -1,12 +1,13 @@
 //! Context and log-sum-exp of a decoding step.
 
+use cpu_kernels::Real;
+use cpu_kernels::simd::{Job, Level, Simd};
+use cpu_kernels::slices::equal_parts;
+use cpu_kernels::softmax::largest;
+
 use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};
-use crate::Real;
 use crate::heads::HeadPair;
-use crate::simd::{Job, Level, Simd};
-use crate::slices::equal_parts;
-use crate::softmax::largest;
 use crate::stream::{LogSumExp, NO_KEY, TileScore};
 
 /// Writes context and log-sum-exp, of checked sizes.

@@ -8,10 +8,11 @@ mod attended;
 mod backward;
 mod forward;
 
+use cpu_kernels::Real;
+use cpu_kernels::threads::for_each;
+
 use super::stream::DotProductScore;
-use crate::Real;
 use crate::stream::{Attention, TileScore};
-use crate::threads::for_each;
 use crate::tiles::TASK_PRODUCTS;
 
 pub(super) use backward::backward;

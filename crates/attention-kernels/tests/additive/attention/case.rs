@@ -1,6 +1,7 @@
 //! Inputs of additive attention, and what plain loops make of them.
 
-use attention_kernels::{Dropout, HeadIndex, Real};
+use attention_kernels::AttentionReal;
+use attention_kernels::{Dropout, HeadIndex};
 
 use crate::case::{Case, elements};
 use crate::oracle::{from_f64, to_f64};
@@ -31,7 +32,7 @@ impl Attention {
     }
 
     /// By plain loops in arithmetic of type `E`.
-    pub(super) fn solve<E: Real>(&self) -> Outcome {
+    pub(super) fn solve<E: AttentionReal>(&self) -> Outcome {
         let [_, heads, num_queries, num_keys, _] = self.case.sizes;
         let size = self.value_size;
         let scores: Vec<E> = from_f64(&self.case.solve::<E>().scores);

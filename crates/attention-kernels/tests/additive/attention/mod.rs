@@ -3,7 +3,8 @@
 mod case;
 mod run;
 
-use attention_kernels::{Dropout, Level};
+use attention_kernels::Dropout;
+use cpu_kernels::Level;
 
 use crate::case::Case;
 use crate::oracle::error;

@@ -1,9 +1,11 @@
 //! Additive attention by the kernels.
 
+use attention_kernels::AttentionReal;
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
-    AdditiveScoreInputs, AttentionOutputs, Level, Mask, Real, Rows, accumulate_deferred,
+    AdditiveScoreInputs, AttentionOutputs, Mask, Rows, accumulate_deferred,
 };
+use cpu_kernels::Level;
 
 use super::case::{Attention, Outcome};
 use crate::oracle::{error, from_f64, to_f64};
@@ -16,7 +18,7 @@ struct Gradients<E> {
     weight: Vec<E>,
 }
 
-impl<E: Real> Gradients<E> {
+impl<E: AttentionReal> Gradients<E> {
     fn zeros(attention: &AdditiveAttentionInputs<E>) -> Self {
         let AdditiveScoreInputs {
             queries,
@@ -44,7 +46,7 @@ impl<E: Real> Gradients<E> {
 }
 
 /// All gradients at once.
-fn whole<E: Real>(
+fn whole<E: AttentionReal>(
     attention: &AdditiveAttentionInputs<E>,
     level: Level,
     outputs: &AttentionOutputs<E>,
@@ -61,7 +63,7 @@ fn whole<E: Real>(
 }
 
 /// NaN is NaN, whatever its bits.
-fn assert_same_bits<E: Real>(name: &str, saved: &[E], computed: &[E]) {
+fn assert_same_bits<E: AttentionReal>(name: &str, saved: &[E], computed: &[E]) {
     let bits = |x: f64| if x.is_nan() { f64::NAN } else { x }.to_bits();
     let is_same = |(a, b): (&f64, &f64)| bits(*a) == bits(*b);
     let (saved, computed) = (to_f64(saved), to_f64(computed));
@@ -70,7 +72,7 @@ fn assert_same_bits<E: Real>(name: &str, saved: &[E], computed: &[E]) {
 }
 
 /// The deferred gradients, those of keys and values accumulated with the queries of each group side by side.
-fn deferred<E: Real>(
+fn deferred<E: AttentionReal>(
     attention: &AdditiveAttentionInputs<E>,
     level: Level,
     outputs: &AttentionOutputs<E>,
@@ -106,7 +108,7 @@ fn deferred<E: Real>(
 
 impl Attention {
     /// With keys packed before or not.
-    pub(super) fn run<E: Real>(&self, level: Level, packed: bool) -> Outcome {
+    pub(super) fn run<E: AttentionReal>(&self, level: Level, packed: bool) -> Outcome {
         let case = &self.case;
         let [batch, heads, num_queries, num_keys, units] = case.sizes;
         let (queries, keys) = (from_f64::<E>(&case.queries), from_f64::<E>(&case.keys));

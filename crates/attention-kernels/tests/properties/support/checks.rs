@@ -1,6 +1,8 @@
 //! What must hold of every case.
 
-use attention_kernels::{HeadIndex, Level, Real};
+use attention_kernels::AttentionReal;
+use attention_kernels::HeadIndex;
+use cpu_kernels::Level;
 
 use super::case::{Case, Kind};
 use super::exact::{assert_close, assert_same};
@@ -11,7 +13,7 @@ use super::tensor::{Storage, reordered};
 
 /// The kernels compute what the definition says; what is masked changes no bit of it, and neither do the layouts of
 /// the inputs, nor the order of the examples that of each.
-pub(super) fn check<E: Real>(case: &Case, level: Level) {
+pub(super) fn check<E: AttentionReal>(case: &Case, level: Level) {
     let what = |property| {
         format!(
             "{property}, {} on {}: {case:?}",

@@ -1,6 +1,6 @@
 //! What a kernel must compute, and how far rounding may take it from there.
 
-use attention_kernels::Real;
+use attention_kernels::AttentionReal;
 
 /// An element, and the magnitude of what it is made of: rounding is relative to that.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +44,7 @@ pub(super) type Found<E> = Vec<(&'static str, Vec<E>)>;
 const ROUNDINGS: f64 = 10.0;
 
 /// Each element is the exact one, but for rounding; infinity must be met.
-pub(super) fn assert_close<E: Real>(what: &str, found: &Found<E>, exact: &Exact) {
+pub(super) fn assert_close<E: AttentionReal>(what: &str, found: &Found<E>, exact: &Exact) {
     // Below that, products of elements that are there may vanish.
     let (epsilon, smallest) = match size_of::<E>() {
         4 => (f64::from(f32::EPSILON), 1e-30),
@@ -68,7 +68,7 @@ pub(super) fn assert_close<E: Real>(what: &str, found: &Found<E>, exact: &Exact)
 }
 
 /// The same bits, the sign of zero aside.
-pub(super) fn assert_same<E: Real>(what: &str, found: &Found<E>, expected: &Found<E>) {
+pub(super) fn assert_same<E: AttentionReal>(what: &str, found: &Found<E>, expected: &Found<E>) {
     for ((name, found), (_, expected)) in found.iter().zip(expected) {
         assert_eq!(found.len(), expected.len(), "{name}: {what}");
         for (at, (found, expected)) in found.iter().zip(expected).enumerate() {

@@ -1,10 +1,12 @@
 //! The kernels.
 
+use attention_kernels::AttentionReal;
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
-    AdditiveScoreInputs, AttentionOutputs, Buffer, DotProductAttentionGradients,
-    DotProductAttentionInputs, Level, LogSumExp, Real, Rows,
+    AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
+    LogSumExp, Rows,
 };
+use cpu_kernels::{Buffer, Level};
 
 use super::case::{Case, Kind};
 use super::exact::Found;
@@ -24,7 +26,7 @@ pub(super) struct Inputs<'a, E> {
 }
 
 /// Slices of this many elements, for what kernels write: NaN shows what they do not write.
-pub(super) fn outputs<E: Real>(len: usize) -> Vec<E> {
+pub(super) fn outputs<E: AttentionReal>(len: usize) -> Vec<E> {
     vec![E::from_f64(f64::NAN); len]
 }
 
@@ -33,7 +35,7 @@ pub(super) fn terms(len: usize) -> Vec<LogSumExp> {
     vec![[f64::NAN; 2]; len]
 }
 
-impl<'a, E: Real> Inputs<'a, E> {
+impl<'a, E: AttentionReal> Inputs<'a, E> {
     pub(super) fn new(case: &'a Case, storage: Storage) -> Self {
         Self {
             case,
@@ -85,12 +87,12 @@ impl<'a, E: Real> Inputs<'a, E> {
 }
 
 /// Forward, and backward onto zeros. `packed` keys are for additive attention.
-pub(super) fn run<E: Real>(case: &Case, level: Level, packed: bool) -> Found<E> {
+pub(super) fn run<E: AttentionReal>(case: &Case, level: Level, packed: bool) -> Found<E> {
     run_stored(case, Storage::Whole, level, packed)
 }
 
 /// As [`run`], of inputs that lie in memory as `storage`.
-pub(super) fn run_stored<E: Real>(
+pub(super) fn run_stored<E: AttentionReal>(
     case: &Case,
     storage: Storage,
     level: Level,
@@ -112,7 +114,7 @@ pub(super) fn run_stored<E: Real>(
 }
 
 /// Zeros for the gradients of queries, keys and values.
-fn zeros<E: Real>(sizes: &Sizes) -> [Vec<E>; 3] {
+fn zeros<E: AttentionReal>(sizes: &Sizes) -> [Vec<E>; 3] {
     let Sizes {
         batch,
         heads,
@@ -130,7 +132,7 @@ fn zeros<E: Real>(sizes: &Sizes) -> [Vec<E>; 3] {
     .map(|len| vec![E::ZERO; len])
 }
 
-fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
+fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, _] = zeros(&inputs.case.sizes);
     let mut scores = outputs(inputs.case.sizes.pairs());
     let mut weight = vec![E::ZERO; inputs.weight.len()];
@@ -151,7 +153,7 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     ]
 }
 
-fn additive_attention<E: Real>(
+fn additive_attention<E: AttentionReal>(
     inputs: &Inputs<E>,
     attention: &AdditiveAttentionInputs<E>,
     level: Level,
@@ -189,7 +191,7 @@ fn additive_attention<E: Real>(
     ]
 }
 
-fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) -> Found<E> {
+fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, mut values] = zeros(&inputs.case.sizes);
     let [context, lse] = inputs.case.output_lens();
     let (mut context, mut lse) = (outputs::<E>(context), terms(lse));

@@ -2,17 +2,19 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use attention_kernels::AttentionReal;
 use attention_kernels::{
     AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs,
-    DotProductAttentionInputs, Dropout, Level, Mask, Real, Rows, masked_softmax,
+    DotProductAttentionInputs, Dropout, Mask, Rows, masked_softmax,
 };
+use cpu_kernels::Level;
 
 use super::case::{Case, Kind};
 use super::kernels::{Inputs, outputs, terms};
 use super::tensor::Storage;
 
 /// Runs what the case was made for, each time with one thing of another size.
-pub(super) fn check<E: Real>(case: &Case, level: Level) {
+pub(super) fn check<E: AttentionReal>(case: &Case, level: Level) {
     let inputs = Inputs::<E>::new(case, Storage::Whole);
     match case.kind {
         Kind::AdditiveScore => additive_score(&inputs, level),
@@ -34,7 +36,7 @@ fn assert_refused(what: &str, case: &Case, run: impl FnOnce()) {
 }
 
 /// Masks of more queries or keys than there are.
-fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
+fn masks<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let [_, _, queries, keys] = case.sizes.scores();
     let flags = vec![true; keys + 2];
@@ -77,7 +79,7 @@ fn masks<E: Real>(inputs: &Inputs<E>, level: Level) {
     }
 }
 
-fn views<E: Real>(case: &Case, level: Level) {
+fn views<E: AttentionReal>(case: &Case, level: Level) {
     let shape = case.sizes.scores();
     let len: usize = shape.iter().product();
     let elements = outputs::<E>(len + 1);
@@ -111,7 +113,7 @@ fn views<E: Real>(case: &Case, level: Level) {
     });
 }
 
-fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
+fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let score = inputs.score();
     let len = case.sizes.pairs();
@@ -177,7 +179,7 @@ fn additive_score<E: Real>(inputs: &Inputs<E>, level: Level) {
     });
 }
 
-fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
+fn additive_attention<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let attention = inputs.additive();
     let lens = case.output_lens();
@@ -211,7 +213,7 @@ fn additive_attention<E: Real>(inputs: &Inputs<E>, level: Level) {
     );
 }
 
-fn dot_product<E: Real>(inputs: &Inputs<E>, level: Level) {
+fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     let case = inputs.case;
     let attention = inputs.dot_product();
     let lens = case.output_lens();

@@ -21,7 +21,8 @@ mod sizes;
 mod softmax;
 mod tensor;
 
-use attention_kernels::{Level, Real};
+use attention_kernels::AttentionReal;
+use cpu_kernels::Level;
 
 use case::Case;
 
@@ -47,7 +48,7 @@ pub(crate) fn check_bytes(bytes: &[u8]) {
     }
 }
 
-fn check_case<E: Real>(case: &Case, level: Level) {
+fn check_case<E: AttentionReal>(case: &Case, level: Level) {
     checks::check::<E>(case, level);
     misfits::check::<E>(case, level);
 }

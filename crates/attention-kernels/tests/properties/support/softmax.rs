@@ -1,6 +1,8 @@
 //! The masked softmax.
 
-use attention_kernels::{Level, Real, Rows, masked_softmax, masked_softmax_backward};
+use attention_kernels::AttentionReal;
+use attention_kernels::{Rows, masked_softmax, masked_softmax_backward};
+use cpu_kernels::Level;
 
 use super::bytes::Bytes;
 use super::exact::{Exact, Found, Sum, assert_close, assert_same};
@@ -96,7 +98,12 @@ impl Case {
     }
 
     /// By the kernels; what is masked holds `masked` if there is one.
-    fn run<E: Real>(&self, level: Level, storage: Storage, masked: Option<f64>) -> Found<E> {
+    fn run<E: AttentionReal>(
+        &self,
+        level: Level,
+        storage: Storage,
+        masked: Option<f64>,
+    ) -> Found<E> {
         let tensor = |elements: &[f64]| {
             let element =
                 |(at, x): (usize, &f64)| masked.filter(|_| !self.is_attended(at)).unwrap_or(*x);
@@ -117,7 +124,7 @@ impl Case {
 }
 
 /// The kernels compute what the definition says, rows sum to 1 or are 0, and what is masked changes no bit.
-pub(super) fn check<E: Real>(bytes: &[u8], level: Level) {
+pub(super) fn check<E: AttentionReal>(bytes: &[u8], level: Level) {
     let case = Case::from_bytes(bytes);
     let what = format!(
         "{} on {}: {:?}, {:?}",

@@ -1,6 +1,8 @@
 //! Tensors with any strides, and their copies in order.
 
-use attention_kernels::{Half, Real, Rows};
+use attention_kernels::AttentionReal;
+use attention_kernels::Rows;
+use cpu_kernels::Half;
 use half::{bf16, f16};
 
 use super::bytes::Bytes;
@@ -111,7 +113,7 @@ impl Tensor {
     }
 
     /// The elements as `storage` holds them, to be seen through [`view`](Self::view).
-    pub(super) fn stored<E: Real>(&self, storage: Storage) -> Stored<E> {
+    pub(super) fn stored<E: AttentionReal>(&self, storage: Storage) -> Stored<E> {
         match storage {
             Storage::Whole => Stored::Whole(self.data.iter().map(|x| E::from_f64(*x)).collect()),
             Storage::F16 => Stored::F16(self.data.iter().map(|x| f16::from_f64(*x)).collect()),

@@ -1,0 +1,65 @@
+//! What the kernels of additive attention get and write.
+
+use cpu_kernels::Real;
+
+use super::score::AdditiveScoreInputs;
+use crate::stream::is_decode;
+use crate::tiles::ADDITIVE_DECODE_QUERIES;
+use crate::{Dropout, Rows};
+
+/// Additive attention: `softmax(score) V` over the keys that each query attends to, with the scores of
+/// [`AdditiveScoreInputs`]; fused, without `[queries, keys]` in memory.
+///
+/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate".
+///
+/// # Shapes
+/// - values `[batch, key_heads, keys, value_size]`
+#[derive(Clone, Copy, Debug)]
+pub struct AdditiveAttentionInputs<'a, E> {
+    /// Queries, keys, weight and mask.
+    pub score: AdditiveScoreInputs<'a, E>,
+    /// The values, which the weights are applied to.
+    pub values: Rows<'a, E>,
+    /// The keys as [`AdditiveScoreInputs::packed_keys`] returned them, if they were packed before.
+    pub packed_keys: Option<&'a [E]>,
+    /// Of the weights.
+    pub dropout: Option<Dropout>,
+}
+
+/// Where [`AdditiveAttentionInputs::backward`] adds gradients; contiguous.
+#[derive(Debug)]
+pub struct AdditiveAttentionGradients<'a, E> {
+    /// `[batch, heads, queries, units]`
+    pub queries: &'a mut [E],
+    /// `[batch, key_heads, keys, units]`
+    pub keys: &'a mut [E],
+    /// `[batch, key_heads, keys, value_size]`
+    pub values: &'a mut [E],
+    /// `[units]`
+    pub weight: &'a mut [E],
+}
+
+/// Where [`AdditiveAttentionInputs::backward_deferred`] puts gradients; contiguous.
+#[derive(Debug)]
+pub struct AdditiveDeferredGradients<'a, E> {
+    /// Added to, `[batch, heads, queries, units]`.
+    pub queries: &'a mut [E],
+    /// Added to, `[units]`.
+    pub weight: &'a mut [E],
+    /// The gradients of the scores, written where a query attends to a key, `[batch, heads, queries, keys]`.
+    pub scores: &'a mut [E],
+    /// The weights after dropout, written where a query attends to a key, `[batch, heads, queries, keys]`.
+    pub weights: &'a mut [E],
+}
+
+impl<E: Real> AdditiveAttentionInputs<'_, E> {
+    /// The most queries of [decoding](Self::is_decode).
+    pub const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
+
+    /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
+    /// it, and no size is 0.
+    pub fn is_decode(&self) -> bool {
+        let AdditiveScoreInputs { queries, keys, .. } = self.score;
+        is_decode(Self::DECODE_QUERIES, [queries, keys, self.values])
+    }
+}

@@ -1,0 +1,104 @@
+//! The kernels, compiled for `f32` and `f64`.
+
+use cpu_kernels::{Buffer, Level, Real};
+
+use crate::additive::score::{self, AdditiveScoreGradients, AdditiveScoreInputs};
+use crate::additive::{AdditiveScore, decode};
+use crate::dot::DotProductScore;
+use crate::stream::{self, Attention, AttentionOutputs, Gradients, LogSumExp};
+use crate::{Mask, Rows, deferred, softmax};
+
+/// `f32` or `f64`, with the kernels of attention compiled for it.
+#[allow(
+    private_bounds,
+    reason = "sealed: the kernels are compiled for these two types"
+)]
+pub trait AttentionReal: Real + Compiled {}
+
+impl AttentionReal for f32 {}
+impl AttentionReal for f64 {}
+
+/// Declares the entry points of the kernels and compiles them for `f32` and `f64`.
+macro_rules! compiled {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? = $kernel:path;)*) => {
+        /// The entry points of the kernels.
+        ///
+        /// Its only purpose is to have them compiled here. A generic function would be compiled again, for each
+        /// instruction set and in dev builds without optimisation, in every crate that calls it.
+        pub(crate) trait Compiled: Sized {
+            $(fn $name($($argument: $type),*) $(-> $output)?;)*
+        }
+
+        compiled!(impl f32 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
+        compiled!(impl f64 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
+    };
+    (impl $float:ident { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)* }) => {
+        impl Compiled for $float {
+            $(fn $name($($argument: $type),*) $(-> $output)? {
+                $kernel($($argument),*)
+            })*
+        }
+    };
+}
+
+compiled! {
+    fn score_forward(inputs: &AdditiveScoreInputs<Self>, level: Level, scores: &mut [Self]) = score::forward;
+    fn score_backward(
+        inputs: &AdditiveScoreInputs<Self>,
+        level: Level,
+        score_gradients: Rows<Self>,
+        gradients: AdditiveScoreGradients<Self>,
+    ) = score::backward;
+    fn score_backward_keys(
+        inputs: &AdditiveScoreInputs<Self>,
+        level: Level,
+        score_gradients: Rows<Self>,
+        keys: &mut [Self],
+    ) = score::backward_keys;
+    fn packed_keys(keys: Rows<Self>, mask: Mask, num_queries: usize, level: Level) -> Buffer<Self> = score::packed_keys;
+    fn additive_forward(
+        level: Level,
+        attention: &Attention<Self, AdditiveScore<Self>>,
+        context: &mut [Self],
+        lse: &mut [LogSumExp],
+    ) = stream::forward;
+    fn additive_decode(
+        level: Level,
+        attention: &Attention<Self, AdditiveScore<Self>>,
+        context: &mut [Self],
+        lse: &mut [LogSumExp],
+        weights: &mut [Self],
+    ) = decode::forward_saving;
+    fn additive_backward(
+        level: Level,
+        attention: &Attention<Self, AdditiveScore<Self>>,
+        outputs: &AttentionOutputs<Self>,
+        gradients: Gradients<Self>,
+    ) = stream::backward;
+    fn dot_product_forward(
+        level: Level,
+        attention: &Attention<Self, DotProductScore<Self>>,
+        context: &mut [Self],
+        lse: &mut [LogSumExp],
+    ) = stream::forward;
+    fn dot_product_backward(
+        level: Level,
+        attention: &Attention<Self, DotProductScore<Self>>,
+        outputs: &AttentionOutputs<Self>,
+        gradients: Gradients<Self>,
+    ) = stream::backward;
+    fn accumulate_deferred(
+        level: Level,
+        factor: Self,
+        pairs: &[Self],
+        rows: Rows<Self>,
+        to: &mut [Self],
+    ) = deferred::accumulate;
+    fn masked_softmax(level: Level, mask: &Mask, scores: Rows<Self>, weights: &mut [Self]) = softmax::forward;
+    fn masked_softmax_backward(
+        level: Level,
+        weights: Rows<Self>,
+        gradient: Rows<Self>,
+        score_gradients: &mut [Self],
+    ) = softmax::backward;
+}

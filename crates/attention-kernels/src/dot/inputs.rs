@@ -1,0 +1,74 @@
+//! What the kernels of dot-product attention get and write.
+
+use cpu_kernels::Real;
+
+use crate::stream::is_decode;
+use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
+use crate::{Dropout, Mask, Rows};
+
+/// Attention with scaled dot products: `softmax(scale * Q K^T + bias) V` over the keys that each query attends to.
+///
+/// Fewer key heads than heads are grouped: head `h` attends to the key head `h * key_heads / heads`.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need"; grouped heads: Ainslie et al. 2023, "GQA". PyTorch:
+/// `F.scaled_dot_product_attention`.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, key_size]`
+/// - keys `[batch, key_heads, keys, key_size]`
+/// - values `[batch, key_heads, keys, value_size]`
+/// - bias `[batch, heads or 1, 1, keys]`
+#[derive(Clone, Copy, Debug)]
+pub struct DotProductAttentionInputs<'a, E> {
+    /// The queries.
+    pub queries: Rows<'a, E>,
+    /// The keys.
+    pub keys: Rows<'a, E>,
+    /// The values, which the weights are applied to.
+    pub values: Rows<'a, E>,
+    /// Added to the scores of each key; minus infinity masks the key.
+    pub bias: Option<Rows<'a, E>>,
+    /// Which keys each query attends to.
+    pub mask: Mask<'a>,
+    /// Usually `1 / sqrt(key_size)`.
+    pub scale: E,
+    /// Of the weights.
+    pub dropout: Option<Dropout>,
+}
+
+/// Where [`DotProductAttentionInputs::backward`] adds gradients; contiguous.
+#[derive(Debug)]
+pub struct DotProductAttentionGradients<'a, E> {
+    /// `[batch, heads, queries, key_size]`
+    pub queries: &'a mut [E],
+    /// `[batch, key_heads, keys, key_size]`
+    pub keys: &'a mut [E],
+    /// `[batch, key_heads, keys, value_size]`
+    pub values: &'a mut [E],
+    /// `[batch, heads or 1, keys]`, as the bias.
+    pub bias: Option<&'a mut [E]>,
+}
+
+/// Where [`DotProductAttentionInputs::backward_deferred`] puts gradients; contiguous.
+#[derive(Debug)]
+pub struct DotProductDeferredGradients<'a, E> {
+    /// Added to, `[batch, heads, queries, key_size]`.
+    pub queries: &'a mut [E],
+    /// The gradients of the scores, written where a query attends to a key, `[batch, heads, queries, keys]`.
+    pub scores: &'a mut [E],
+    /// The weights after dropout, written where a query attends to a key, `[batch, heads, queries, keys]`.
+    pub weights: &'a mut [E],
+    /// Added to, `[batch, heads or 1, keys]`, as the bias.
+    pub bias: Option<&'a mut [E]>,
+}
+
+impl<E: Real> DotProductAttentionInputs<'_, E> {
+    /// The most queries of [decoding](Self::is_decode).
+    pub const DECODE_QUERIES: usize = DOT_PRODUCT_DECODE_QUERIES;
+
+    /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
+    /// it, and no size is 0.
+    pub fn is_decode(&self) -> bool {
+        is_decode(Self::DECODE_QUERIES, [self.queries, self.keys, self.values])
+    }
+}

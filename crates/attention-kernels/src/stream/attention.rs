@@ -1,0 +1,206 @@
+//! What the streaming kernels get and write, whatever the score.
+
+use cpu_kernels::Real;
+use cpu_kernels::checks::{check_len, check_shape};
+use cpu_kernels::slices::equal_parts;
+
+use super::score::{Sizes, TileScore};
+use crate::rows::Row;
+use crate::{Dropout, HeadIndex, Mask, Rows};
+
+/// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel
+/// computes scores, and the second term, in natural logarithms. Their sum would round the second away where scores are
+/// very large, and all weights of the query with it. A query without any key has minus infinity and 0.
+///
+/// [`DotProductAttentionInputs::log_sum_exp`](crate::DotProductAttentionInputs::log_sum_exp) and
+/// [`AdditiveAttentionInputs::log_sum_exp`](crate::AdditiveAttentionInputs::log_sum_exp) give the sum of the two.
+pub type LogSumExp = [f64; 2];
+
+/// The [`LogSumExp`] of a query that attends to no key.
+pub(crate) const NO_KEY: LogSumExp = [f64::NEG_INFINITY, 0.0];
+
+/// What the backward pass of an attention gets: the results of its forward pass, and the gradient of its context.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionOutputs<'a, E> {
+    /// The context, `[batch, heads, queries, value_size]`.
+    pub context: Rows<'a, E>,
+    /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`, as the forward pass wrote it.
+    pub lse: &'a [LogSumExp],
+    /// What [`AdditiveAttentionInputs::forward_saving`](crate::AdditiveAttentionInputs::forward_saving) wrote, if the
+    /// forward pass was that; dot products have no use for it.
+    pub weights: Option<&'a [E]>,
+    /// The gradient of the context, `[batch, heads, queries, value_size]`.
+    pub context_gradient: Rows<'a, E>,
+}
+
+/// Where gradients are added; contiguous.
+pub(crate) struct Gradients<'a, E> {
+    /// `[batch, heads, queries, size]`
+    pub queries: &'a mut [E],
+    /// Of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
+    pub keys_and_values: KeyValueGradients<'a, E>,
+    /// `[batch, heads or 1, keys]`, as the bias.
+    pub bias: Option<&'a mut [E]>,
+    /// `[shared]`
+    pub shared: &'a mut [E],
+}
+
+/// What the pairs of queries and keys give the gradients of keys and values.
+pub(crate) enum KeyValueGradients<'a, E> {
+    /// It is added to them.
+    Added {
+        keys: &'a mut [E],
+        values: &'a mut [E],
+    },
+    /// What they are made of is written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights
+    /// after dropout.
+    Deferred {
+        scores: &'a mut [E],
+        weights: &'a mut [E],
+    },
+}
+
+impl<E> KeyValueGradients<'_, E> {
+    /// Those of each of `count` key heads.
+    pub(crate) fn split(self, count: usize) -> Vec<Self> {
+        let zip = |a, b| equal_parts(a, count).into_iter().zip(equal_parts(b, count));
+        match self {
+            Self::Added { keys, values } => zip(keys, values)
+                .map(|(keys, values)| KeyValueGradients::Added { keys, values })
+                .collect(),
+            Self::Deferred { scores, weights } => zip(scores, weights)
+                .map(|(scores, weights)| KeyValueGradients::Deferred { scores, weights })
+                .collect(),
+        }
+    }
+}
+
+/// What is computed from any score.
+#[derive(Debug)]
+pub(crate) struct Attention<'a, E, T> {
+    pub score: &'a T,
+    /// `[batch, key_heads, keys, value_size]`
+    pub values: Rows<'a, E>,
+    /// Added to the scores of each key, `[batch, heads or 1, 1, keys]`. Minus infinity masks a key.
+    pub bias: Option<Rows<'a, E>>,
+    pub mask: &'a Mask<'a>,
+    pub dropout: Option<Dropout>,
+    /// Whether the score's kernels for decoding take it.
+    pub is_decode: bool,
+}
+
+impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
+    /// What completed scores are multiplied with to be base-2 logits: they are natural ones if a bias was added.
+    pub(super) fn unit(&self) -> E {
+        match self.bias {
+            Some(_) => E::from_f64(std::f64::consts::LOG2_E),
+            None => self.score.unit(),
+        }
+    }
+
+    /// The sum of the two terms.
+    pub(crate) fn log_sum_exp(&self, [largest, log_sum]: LogSumExp) -> f64 {
+        let natural = if self.is_decode {
+            1.0 // The kernels for decoding make natural logits of scores at once.
+        } else {
+            self.unit().to_f64() * std::f64::consts::LN_2
+        };
+        largest * natural + log_sum
+    }
+
+    /// What the weights that dropout keeps are multiplied with.
+    pub(crate) fn dropout_scale(&self) -> E {
+        E::from_f64(self.dropout.map_or(1.0, |dropout| dropout.scale()))
+    }
+
+    /// # Panics
+    /// If values, bias or mask do not fit the score.
+    fn check(&self) {
+        let sizes = self.score.sizes();
+        let Sizes { heads, keys, .. } = sizes;
+        self.mask.check(sizes.pairs());
+        let [.., value_size] = self.values.shape();
+        let expected = [heads.batch, heads.key_heads, keys, value_size];
+        check_shape(T::OPERATION, "values", expected, self.values.shape());
+        if let Some(bias) = self.bias {
+            let [_, bias_heads, ..] = bias.shape();
+            let bias_heads = if bias_heads == 1 { 1 } else { heads.heads };
+            let expected = [heads.batch, bias_heads, 1, keys];
+            check_shape(T::OPERATION, "bias", expected, bias.shape());
+        }
+    }
+
+    /// # Panics
+    /// If inputs and outputs do not fit together.
+    pub(crate) fn check_forward(&self, context: &[E], lse: &[LogSumExp]) {
+        self.check();
+        let [batch, heads, queries, _] = self.score.sizes().pairs();
+        let [.., value_size] = self.values.shape();
+        let expected = [batch, heads, queries, value_size];
+        check_len(T::OPERATION, "context", expected, context.len());
+        check_len(T::OPERATION, "lse", [batch, heads, queries], lse.len());
+    }
+
+    /// # Panics
+    /// If inputs, outputs and gradients do not fit together.
+    pub(super) fn check_backward(&self, outputs: &AttentionOutputs<E>, gradients: &Gradients<E>) {
+        self.check();
+        let sizes = self.score.sizes();
+        let [batch, heads, queries, keys] = sizes.pairs();
+        let [.., value_size] = self.values.shape();
+        let expected = [batch, heads, queries, value_size];
+        let len = |argument, expected, len| check_len(T::OPERATION, argument, expected, len);
+        check_shape(T::OPERATION, "context", expected, outputs.context.shape());
+        let got = outputs.context_gradient.shape();
+        check_shape(T::OPERATION, "context gradient", expected, got);
+        check_len(
+            T::OPERATION,
+            "lse",
+            [batch, heads, queries],
+            outputs.lse.len(),
+        );
+        if let Some(weights) = outputs.weights {
+            len("weights", sizes.pairs(), weights.len());
+        }
+        let expected = [batch, heads, queries, sizes.size];
+        len("query gradient", expected, gradients.queries.len());
+        let of_keys = |size| [batch, sizes.heads.key_heads, keys, size];
+        match &gradients.keys_and_values {
+            KeyValueGradients::Added { keys, values } => {
+                len("key gradient", of_keys(sizes.size), keys.len());
+                len("value gradient", of_keys(value_size), values.len());
+            }
+            KeyValueGradients::Deferred { scores, weights } => {
+                len("score gradient", sizes.pairs(), scores.len());
+                len("weights", sizes.pairs(), weights.len());
+            }
+        }
+        let shared = gradients.shared.len();
+        check_len(T::OPERATION, "weight gradient", [sizes.shared], shared);
+        if let Some(gradient) = &gradients.bias {
+            // Without a bias there is nothing that its gradient could have the shape of.
+            let bias_heads = self.bias.map(|bias| bias.shape()[1]);
+            assert!(
+                bias_heads.is_some(),
+                "{}: bias gradient expected a bias, got none",
+                T::OPERATION
+            );
+            let expected = [batch, bias_heads.unwrap_or(0), keys];
+            check_len(T::OPERATION, "bias gradient", expected, gradient.len());
+        }
+    }
+}
+
+/// Whether queries, keys and values are those of a decoder's step: at most `most` queries, and no size is 0.
+pub(crate) fn is_decode<E>(most: usize, inputs: [Rows<E>; 3]) -> bool {
+    let shapes = inputs.map(|rows| rows.shape());
+    shapes[0][2] <= most && !shapes.as_flattened().contains(&0)
+}
+
+/// The bias of the keys for one head, `[keys]`.
+#[inline(always)]
+pub(crate) fn bias_row<'a, E: Real>(bias: &Rows<'a, E>, at: HeadIndex) -> Row<'a, E> {
+    let [_, bias_heads, ..] = bias.shape();
+    let head = if bias_heads == 1 { 0 } else { at.head };
+    bias.row(HeadIndex { head, ..at }, 0)
+}

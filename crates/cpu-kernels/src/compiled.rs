@@ -1,0 +1,84 @@
+//! The kernels, compiled for `f32` and `f64`.
+
+use crate::cross_entropy::{self, CrossEntropyGradients, CrossEntropyInputs};
+use crate::product::{self, Matrix, Packing, ProductStart};
+use crate::real::Real;
+use crate::recurrent::{
+    self, Gates, Gru, GruInputs, Lstm, LstmInputs, RecurrentGradients, RecurrentOutputs,
+};
+use crate::simd::Level;
+
+/// `f32` or `f64`, with the kernels of layers compiled for it.
+#[allow(
+    private_bounds,
+    reason = "sealed: the kernels are compiled for these two types"
+)]
+pub trait LayerReal: Real + Compiled {}
+
+impl LayerReal for f32 {}
+impl LayerReal for f64 {}
+
+/// Declares the entry points of the kernels and compiles them for `f32` and `f64`.
+macro_rules! compiled {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? = $kernel:path;)*) => {
+        /// The entry points of the kernels.
+        ///
+        /// Its only purpose is to have them compiled here. A generic function would be compiled again, for each
+        /// instruction set and in dev builds without optimisation, in every crate that calls it.
+        pub(crate) trait Compiled: Sized {
+            $(fn $name($($argument: $type),*) $(-> $output)?;)*
+        }
+
+        compiled!(impl f32 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
+        compiled!(impl f64 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
+    };
+    (impl $float:ident { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)* }) => {
+        impl Compiled for $float {
+            $(fn $name($($argument: $type),*) $(-> $output)? {
+                $kernel($($argument),*)
+            })*
+        }
+    };
+}
+
+compiled! {
+    fn product(
+        level: Level,
+        left: &[Matrix<Self>],
+        right: &[Matrix<Self>],
+        packing: Option<&Packing<Self>>,
+        start: ProductStart<Self>,
+        out: &mut [Self],
+    ) = product::compute;
+    fn column_sums(matrix: &[Self], sums: &mut [Self]) = product::sum_columns;
+    fn gru_forward(
+        inputs: &GruInputs<Self>,
+        level: Level,
+        gates: Gates<Self>,
+        states: &mut [Self],
+    ) = recurrent::forward::<Self, Gru, _, _>;
+    fn gru_backward(
+        inputs: &GruInputs<Self>,
+        level: Level,
+        outputs: &RecurrentOutputs<Self, 1>,
+        gradients: RecurrentGradients<Self>,
+    ) = recurrent::backward::<Self, Gru, _, _>;
+    fn lstm_forward(
+        inputs: &LstmInputs<Self>,
+        level: Level,
+        gates: Gates<Self>,
+        states: &mut [Self],
+    ) = recurrent::forward::<Self, Lstm, _, _>;
+    fn lstm_backward(
+        inputs: &LstmInputs<Self>,
+        level: Level,
+        outputs: &RecurrentOutputs<Self, 2>,
+        gradients: RecurrentGradients<Self>,
+    ) = recurrent::backward::<Self, Lstm, _, _>;
+    fn cross_entropy(
+        inputs: &CrossEntropyInputs<Self>,
+        level: Level,
+        predictions: &mut [usize],
+        gradients: Option<CrossEntropyGradients<Self>>,
+    ) -> f64 = cross_entropy::compute;
+}

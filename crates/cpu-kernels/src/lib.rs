@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+
+pub mod checks;
+pub mod simd;
+pub mod slices;
+pub mod softmax;
+pub mod threads;
+
+mod buffer;
+mod compiled;
+mod cross_entropy;
+mod product;
+mod real;
+mod recurrent;
+mod table;
+mod tiles;
+
+pub use buffer::{Buffer, release_memory};
+pub use compiled::LayerReal;
+pub use cross_entropy::{CrossEntropyGradients, CrossEntropyInputs};
+pub use product::{
+    Matrix, Packing, ProductStart, column_sums, product, product_packed, product_sum,
+};
+pub use real::Real;
+pub use recurrent::{GruInputs, LstmInputs, RecurrentGradients, RecurrentInputs, RecurrentOutputs};
+pub use simd::{Float, Half, Level};
+pub use table::{add_rows, copy_rows};

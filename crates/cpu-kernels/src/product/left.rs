@@ -1,0 +1,119 @@
+//! The left operand of a product, as the products read it.
+
+use std::ops::Range;
+
+use super::matrix::Matrix;
+use super::pack::transpose;
+use super::parts::within;
+use crate::simd::{Job, Level, Simd};
+use crate::threads::for_each;
+use crate::tiles::{CACHE_LINE, TRANSPOSED_ROWS};
+use crate::{Buffer, Real};
+
+/// Some steps of some rows, each row contiguous: where they are, or, of a transpose or of several operands, a copy. A
+/// register block then reads of each row one cache line after the other, and not at each step another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left<'a, E> {
+    data: &'a [E],
+    /// From one row to the next.
+    stride: usize,
+}
+
+impl<'a, E: Real> Left<'a, E> {
+    /// Whether these operands are copied: they are several, or the transpose of what lies there.
+    pub(super) fn is_copied(operands: &[Matrix<E>]) -> bool {
+        match operands {
+            [matrix] => matrix.lines().2,
+            _ => true,
+        }
+    }
+
+    /// Some rows and steps of operands that stand side by side; `buffer` is for the copy.
+    pub(super) fn new(
+        level: Level,
+        operands: &[Matrix<'a, E>],
+        [rows, steps]: [Range<usize>; 2],
+        buffer: &'a mut Buffer<E>,
+    ) -> Self {
+        if let &[matrix] = operands
+            && let (data, stride, false) = matrix.lines()
+        {
+            let data = &data[rows.start * stride + steps.start..];
+            return Self { data, stride };
+        }
+        let stride = row_stride::<E>(steps.len());
+        let buffer = buffer.of_len(rows.len() * stride);
+        let parts = buffer.chunks_mut(TRANSPOSED_ROWS * stride).enumerate();
+        for_each(parts, |(part, to)| {
+            let task = CopyRows {
+                operands,
+                first_row: rows.start + part * TRANSPOSED_ROWS,
+                steps: steps.clone(),
+                stride,
+                to,
+            };
+            E::dispatch(level, task);
+        });
+        Self {
+            data: buffer,
+            stride,
+        }
+    }
+
+    /// The steps from one on.
+    #[inline(always)]
+    pub(super) fn steps_from(self, step: usize) -> Self {
+        Self {
+            data: &self.data[step..],
+            ..self
+        }
+    }
+
+    /// The elements from a row on, and how far apart they lie from row to row and from step to step.
+    #[inline(always)]
+    pub(super) fn rows_from(&self, row: usize) -> (&'a [E], [usize; 2]) {
+        (&self.data[row * self.stride..], [self.stride, 1])
+    }
+}
+
+/// From one row of a copy to the next: an odd number of cache lines. Were it a power of two, the rows of a block would
+/// push each other out of the few places that a cache has for their addresses.
+fn row_stride<E>(count: usize) -> usize {
+    let line = CACHE_LINE / size_of::<E>();
+    (count.div_ceil(line) | 1) * line
+}
+
+/// Some rows, from operands side by side.
+struct CopyRows<'a, E> {
+    operands: &'a [Matrix<'a, E>],
+    first_row: usize,
+    steps: Range<usize>,
+    /// From one row of the copy to the next.
+    stride: usize,
+    /// `[rows, stride]`, of each row the steps are written.
+    to: &'a mut [E],
+}
+
+impl<E: Real> Job<E> for CopyRows<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd<E>>(self, simd: S) {
+        let to_stride = self.stride;
+        let rows = self.to.len() / to_stride;
+        let counts = self.operands.iter().map(|operand| operand.sizes()[1]);
+        for (index, steps, at) in within(counts, self.steps) {
+            let (data, stride, is_transposed) = self.operands[index].lines();
+            let to = &mut self.to[at..];
+            if is_transposed {
+                let from = &data[steps.start * stride + self.first_row..];
+                transpose(simd, (from, stride), [steps.len(), rows], (to, to_stride));
+            } else {
+                for (row, to) in to.chunks_mut(to_stride).enumerate() {
+                    let from = &data[(self.first_row + row) * stride..];
+                    to[..steps.len()].copy_from_slice(&from[steps.clone()]);
+                }
+            }
+        }
+    }
+}

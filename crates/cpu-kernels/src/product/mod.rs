@@ -1,0 +1,102 @@
+//! Products of matrices that are larger than a cache, those of linear layers and of their gradients.
+//!
+//! The right operand is packed into panels, a block of [`PRODUCT_STEPS`](crate::tiles::PRODUCT_STEPS) rows and
+//! [`PRODUCT_COLUMNS`](crate::tiles::PRODUCT_COLUMNS) columns at a time, and tasks multiply some of its columns with
+//! some rows of the left one each, which is copied if it is a transpose, or one of several. If there are not many rows,
+//! each task packs its columns itself (`columns`). Each sum is taken in one order, that of the blocks' steps, so that
+//! the number of threads changes no bit.
+
+mod aligned;
+mod columns;
+mod compute;
+mod left;
+mod matrix;
+mod pack;
+mod packing;
+mod parts;
+mod start;
+mod sums;
+mod tile;
+
+pub(crate) use aligned::Aligned;
+pub(crate) use compute::compute;
+pub use matrix::Matrix;
+pub(crate) use pack::Panels;
+pub use packing::Packing;
+pub use start::ProductStart;
+pub(crate) use sums::sum_columns;
+
+use parts::OPERATION;
+
+use crate::LayerReal;
+use crate::simd::Level;
+
+/// `out = left right`, added to what `start` says. The number of threads changes no bit.
+///
+/// PyTorch: `torch.mm`, `torch.addmm`.
+///
+/// # Shapes
+/// - left `[rows, steps]`, right `[steps, columns]`
+/// - out `[rows, columns]`, contiguous; a row to start from `[columns]`
+///
+/// # Panics
+/// If the shapes do not fit together.
+pub fn product<E: LayerReal>(
+    level: Level,
+    left: Matrix<E>,
+    right: Matrix<E>,
+    start: ProductStart<E>,
+    out: &mut [E],
+) {
+    E::product(level, &[left], &[right], None, start, out);
+}
+
+/// [`product`] with a right operand of many products: the first packs it into `packing`, and the others find it there.
+/// The results are those of [`product`], bit for bit.
+///
+/// # Panics
+/// If the shapes do not fit together, or `packing` is that of another shape or of the transpose.
+pub fn product_packed<E: LayerReal>(
+    level: Level,
+    left: Matrix<E>,
+    (right, packing): (Matrix<E>, &Packing<E>),
+    start: ProductStart<E>,
+    out: &mut [E],
+) {
+    E::product(level, &[left], &[right], Some(packing), start, out);
+}
+
+/// `out = sum_n left[n] right[n]`, added to what `start` says: the gradient of a weight that several products had. The
+/// result is that of one [`product`], of the left operands side by side and the right ones one below the other, bit for
+/// bit; they are not put together first.
+///
+/// # Shapes
+/// - left `[rows, steps_n]`, right `[steps_n, columns]`
+/// - out `[rows, columns]`, contiguous; a row to start from `[columns]`
+///
+/// # Panics
+/// If the shapes do not fit together, or there are no operands or not as many of both.
+pub fn product_sum<E: LayerReal>(
+    level: Level,
+    left: &[Matrix<E>],
+    right: &[Matrix<E>],
+    start: ProductStart<E>,
+    out: &mut [E],
+) {
+    assert!(
+        left.len() == right.len() && !left.is_empty(),
+        "{OPERATION}: expected some left operands and as many right ones, got {} and {}",
+        left.len(),
+        right.len()
+    );
+    E::product(level, left, right, None, start, out);
+}
+
+/// Writes the sums of the columns of a contiguous matrix, which has as many columns as there are sums: the gradient of
+/// a linear layer's bias.
+///
+/// # Panics
+/// If the elements are not whole rows.
+pub fn column_sums<E: LayerReal>(matrix: &[E], sums: &mut [E]) {
+    E::column_sums(matrix, sums);
+}

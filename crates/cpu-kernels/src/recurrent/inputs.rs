@@ -1,0 +1,182 @@
+//! What the kernels of recurrent layers get and write.
+
+use super::parts::of_states;
+use crate::checks::check_len;
+use crate::threads::{TASK_ELEMENTS, for_each_with};
+use crate::tiles::RECURRENT_ROWS;
+use crate::{Packing, Real};
+
+pub(super) const OPERATION: &str = "recurrent layer";
+
+/// A recurrent layer in one direction, whose cell has `G` gates and a state of `N` vectors.
+///
+/// The input's share of the gates, `W_i x + b_i`, is computed before, for all steps at once.
+///
+/// # Shapes
+/// - hidden_weight `[hidden_size, G * hidden_size]`, hidden_bias `[G * hidden_size]`
+/// - initial `[N, batch, hidden_size]`
+///
+/// All are contiguous.
+#[derive(Clone, Copy, Debug)]
+pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
+    /// What the previous output is multiplied with for its share of the gates.
+    pub hidden_weight: &'a [E],
+    /// Added to that share.
+    pub hidden_bias: &'a [E],
+    /// The state before the first step.
+    pub initial: &'a [E],
+    /// The number of steps of each example, `[batch]`; the steps after them change no state. All steps if absent.
+    pub lens: Option<&'a [usize]>,
+    /// Whether the last step comes first. The steps after those of an example then come before them.
+    pub is_reversed: bool,
+    /// The weight packed for the forward and the backward pass, where other calls have the same.
+    pub packings: Option<&'a [Packing<E>; 2]>,
+    /// `batch`, `steps`, `hidden_size`
+    pub sizes: [usize; 3],
+}
+
+/// A gated recurrent unit (Cho et al. 2014), with the gates r, z, n in this order, and the state h.
+///
+/// ```text
+/// r = sigmoid(i_r + W_hr h + b_hr)
+/// z = sigmoid(i_z + W_hz h + b_hz)
+/// n = tanh(i_n + r * (W_hn h + b_hn))
+/// h' = (1 - z) * n + z * h
+/// ```
+///
+/// PyTorch: `nn.GRU`.
+pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
+
+/// Long short-term memory (Hochreiter and Schmidhuber 1997; Gers et al. 2000), with the gates i, f, g, o in this
+/// order, and the states h and c.
+///
+/// ```text
+/// i = sigmoid(i_i + W_hi h + b_hi)
+/// f = sigmoid(i_f + W_hf h + b_hf)
+/// g = tanh(i_g + W_hg h + b_hg)
+/// o = sigmoid(i_o + W_ho h + b_ho)
+/// c' = f * c + i * g
+/// h' = o * tanh(c')
+/// ```
+///
+/// PyTorch: `nn.LSTM`.
+pub type LstmInputs<'a, E> = RecurrentInputs<'a, E, 4, 2>;
+
+/// What the forward pass wrote, but for what it wrote in the place of the gates, and the gradients that the backward
+/// pass starts from: of each of the `N` states, or empty where nothing depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct RecurrentOutputs<'a, E, const N: usize> {
+    /// `[N, batch, steps, hidden_size]`
+    pub states: &'a [E],
+    /// `[batch, steps, SAVED * hidden_size]`
+    pub saved: &'a [E],
+    /// Of the states after each step, `[batch, steps, hidden_size]`.
+    pub gradient: [&'a [E]; N],
+    /// Of the states after the step that is computed last, `[batch, hidden_size]`; added to what `gradient` has of it.
+    pub last_gradient: [&'a [E]; N],
+}
+
+/// Where the backward pass writes gradients; contiguous.
+///
+/// That of the weight is a product of all steps, with the outputs before them
+/// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. That of the bias are the sums of the
+/// columns of `hidden`.
+#[derive(Debug)]
+pub struct RecurrentGradients<'a, E> {
+    /// What the forward pass wrote in the place of the gates, `[batch, steps, G * hidden_size]`. In its place comes the
+    /// gradient of the input's share of the gates; 0 after the steps of an example.
+    pub gates: &'a mut [E],
+    /// Of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example. For an
+    /// LSTM it is `gates` again, and may be empty.
+    pub hidden: &'a mut [E],
+    /// Of the state before the first step.
+    pub initial: &'a mut [E],
+}
+
+impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub(super) fn check(&self) {
+        let [batch, steps, size] = self.sizes;
+        check_len(
+            OPERATION,
+            "hidden weight",
+            [size, G * size],
+            self.hidden_weight.len(),
+        );
+        check_len(OPERATION, "hidden bias", [G * size], self.hidden_bias.len());
+        check_len(
+            OPERATION,
+            "initial state",
+            [N, batch, size],
+            self.initial.len(),
+        );
+        if let Some(lens) = self.lens {
+            check_len(OPERATION, "lens", [batch], lens.len());
+            let most = lens.iter().copied().max().unwrap_or(0);
+            assert!(
+                most <= steps,
+                "{OPERATION}: lens expected at most {steps} steps, got {most}"
+            );
+        }
+    }
+
+    /// Writes the output before each step, `[batch, steps, hidden_size]`, from the states that the forward pass wrote.
+    ///
+    /// # Panics
+    /// If the shapes do not fit together.
+    pub fn outputs_before(&self, states: &[E], before: &mut [E]) {
+        self.check();
+        let [batch, steps, size] = self.sizes;
+        check_len(OPERATION, "states", [N, batch, steps, size], states.len());
+        check_len(
+            OPERATION,
+            "outputs before",
+            [batch, steps, size],
+            before.len(),
+        );
+        if before.is_empty() {
+            return;
+        }
+        let inner = (steps - 1) * size;
+        let outputs = before.chunks_exact_mut(steps * size);
+        let outputs = outputs.zip(states.chunks_exact(steps * size));
+        let outputs = outputs.zip(self.initial.chunks_exact(size));
+        let least = TASK_ELEMENTS.div_ceil(steps * size);
+        for_each_with(
+            outputs,
+            least,
+            || (),
+            |(), ((before, after), initial)| {
+                if self.is_reversed {
+                    before[..inner].copy_from_slice(&after[size..]);
+                    before[inner..].copy_from_slice(initial);
+                } else {
+                    before[..size].copy_from_slice(initial);
+                    before[size..].copy_from_slice(&after[..inner]);
+                }
+            },
+        );
+    }
+
+    /// The initial states and the lengths of the examples of each task.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = ([&[E]; N], Option<&[usize]>)> {
+        let [batch, _, size] = self.sizes;
+        let examples = self.examples_of_task();
+        (0..batch).step_by(examples).map(move |first| {
+            let end = batch.min(first + examples);
+            let initial = of_states(self.initial, batch * size, first * size..end * size);
+            (initial, self.lens.map(|lens| &lens[first..end]))
+        })
+    }
+
+    /// How many examples a task has.
+    pub(super) fn examples_of_task(&self) -> usize {
+        let [batch, _, _] = self.sizes;
+        // Examples do not meet, so that this changes no bit.
+        let of_thread = batch.div_ceil(rayon::current_num_threads());
+        let [least, most] = RECURRENT_ROWS;
+        let tasks = batch.div_ceil(of_thread.clamp(least, most)).max(1);
+        batch.div_ceil(tasks).max(1)
+    }
+}

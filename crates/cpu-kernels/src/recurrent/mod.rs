@@ -1,0 +1,91 @@
+//! Recurrent layers over whole sequences.
+//!
+//! The examples of a batch share nothing but the weights, so that a task takes some of them through all steps without
+//! waiting for the others. The weights are packed once for all steps; a step is their product with the previous
+//! outputs, and the cell on what comes out. The gradients of the weights are one product at the end, over all steps.
+//!
+//! In names, `gates` are the input's share of the gates, `W_i x + b_i`, and `hidden` the share of the previous output,
+//! `W_h h + b_h`.
+
+mod activation;
+mod backward;
+mod cell;
+mod forward;
+mod gates;
+mod inputs;
+mod layer;
+mod parts;
+mod passes;
+mod vectors;
+
+pub(crate) use cell::{Gru, Lstm};
+pub(crate) use gates::Gates;
+pub use inputs::{GruInputs, LstmInputs, RecurrentGradients, RecurrentInputs, RecurrentOutputs};
+pub(crate) use passes::{backward, forward};
+
+use crate::{LayerReal, Level};
+use cell::VALUES;
+
+macro_rules! layer {
+    ($gates:literal, $states:literal, $forward:ident, $backward:ident) => {
+        impl<E: LayerReal> RecurrentInputs<'_, E, $gates, $states> {
+            /// The values for each step and unit that the backward pass needs beside the gates: a GRU's hidden share of
+            /// n.
+            pub const SAVED: usize = VALUES - $gates;
+
+            /// Writes the states after each step, from the input's share of the gates; after the steps of an example,
+            /// the state stays what it is.
+            ///
+            /// Steps after those of an example are not read. The number of threads changes no bit.
+            ///
+            /// # Shapes
+            /// - gates `[batch, steps, G * hidden_size]`
+            /// - states `[N, batch, steps, hidden_size]`
+            ///
+            /// # Panics
+            /// If the shapes do not fit together.
+            pub fn forward(&self, level: Level, gates: &[E], states: &mut [E]) {
+                E::$forward(self, level, Gates::Read(gates), states);
+            }
+
+            /// As [`forward`](Self::forward), with what the backward pass needs: the gates in the place of the input's
+            /// share of them, and `saved`. What both have of the steps after those of an example stays what it is, and
+            /// is not read.
+            ///
+            /// # Shapes
+            /// - gates `[batch, steps, G * hidden_size]`
+            /// - saved `[batch, steps, SAVED * hidden_size]`
+            /// - states `[N, batch, steps, hidden_size]`
+            ///
+            /// # Panics
+            /// If the shapes do not fit together.
+            pub fn forward_saving(
+                &self,
+                level: Level,
+                gates: &mut [E],
+                saved: &mut [E],
+                states: &mut [E],
+            ) {
+                E::$forward(self, level, Gates::Replaced { gates, saved }, states);
+            }
+
+            /// Writes the gradients, from those of the states; `outputs` and the gates have what
+            /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. The number of threads changes no
+            /// bit, where the weights are finite.
+            ///
+            /// # Panics
+            /// If the shapes do not fit together.
+            pub fn backward(
+                &self,
+                level: Level,
+                outputs: &RecurrentOutputs<E, $states>,
+                gradients: RecurrentGradients<E>,
+            ) {
+                E::$backward(self, level, outputs, gradients);
+            }
+        }
+    };
+}
+
+layer!(3, 1, gru_forward, gru_backward);
+layer!(4, 2, lstm_forward, lstm_backward);

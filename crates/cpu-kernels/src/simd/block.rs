@@ -1,0 +1,169 @@
+//! Parts of a matrix that tasks write at once.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Some rows and columns of a matrix to write. Blocks of one matrix do not overlap, so that each can be a task's own.
+#[derive(Debug)]
+pub struct Block<'a, E> {
+    first: *mut E,
+    sizes: [usize; 2],
+    /// From one row to the next.
+    stride: usize,
+    elements: PhantomData<&'a mut [E]>,
+}
+
+// SAFETY: its elements are no other's, as those of a `&mut [E]`.
+unsafe impl<E: Send> Send for Block<'_, E> {}
+
+impl<'a, E> Block<'a, E> {
+    /// The matrix of rows and columns whose element `[r, c]` is `elements[r * stride + c]`.
+    ///
+    /// # Panics
+    /// If rows overlap, or an element lies outside of `elements`.
+    #[inline(always)]
+    pub fn new(elements: &'a mut [E], [rows, columns]: [usize; 2], stride: usize) -> Self {
+        // Saturating: what overflows is longer than any slice.
+        let reach = rows.saturating_sub(1).saturating_mul(stride);
+        let is_empty = rows == 0 || columns == 0;
+        assert!(is_empty || columns <= stride && elements.len() >= reach.saturating_add(columns));
+        Self {
+            first: elements.as_mut_ptr(),
+            sizes: [rows, columns],
+            stride,
+            elements: PhantomData,
+        }
+    }
+
+    /// Rows and columns.
+    #[inline(always)]
+    pub fn sizes(&self) -> [usize; 2] {
+        self.sizes
+    }
+
+    /// The first element, and how far a row is from the next.
+    #[inline(always)]
+    pub(super) fn raw(&mut self) -> (*mut E, usize) {
+        (self.first, self.stride)
+    }
+
+    /// # Panics
+    /// If there is no such row.
+    #[inline(always)]
+    pub fn row(&mut self, row: usize) -> &mut [E] {
+        let [rows, columns] = self.sizes;
+        assert!(row < rows);
+        if columns == 0 {
+            return &mut [];
+        }
+        // SAFETY: the row is one of the matrix's, whose elements `new` has looked at, and nothing else refers to it
+        // while this block is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.first.add(row * self.stride), columns) }
+    }
+
+    /// Some rows and columns, for as long as this block is borrowed.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[inline(always)]
+    pub fn part(&mut self, rows: Range<usize>, columns: Range<usize>) -> Block<'_, E> {
+        // SAFETY: while the part is there this block cannot be used.
+        unsafe { self.unchecked_part(rows, columns) }
+    }
+
+    /// All of the block in tiles of at most so many rows and columns, and the row and column where each begins.
+    ///
+    /// # Panics
+    /// If tiles have no rows or no columns.
+    pub fn tiles(self, [rows, columns]: [usize; 2]) -> Vec<([usize; 2], Self)> {
+        let [all_rows, all_columns] = self.sizes;
+        let mut tiles = Vec::new();
+        for row in (0..all_rows).step_by(rows) {
+            for column in (0..all_columns).step_by(columns) {
+                let of_rows = row..all_rows.min(row + rows);
+                let of_columns = column..all_columns.min(column + columns);
+                // SAFETY: no two tiles have an element in common, and `self` is used no more.
+                let tile = unsafe { self.unchecked_part(of_rows, of_columns) };
+                tiles.push(([row, column], tile));
+            }
+        }
+        tiles
+    }
+
+    /// # Panics
+    /// If there are not so many rows and columns.
+    ///
+    /// # Safety
+    /// While both are there, no element may be written by one and used by the other.
+    #[inline(always)]
+    unsafe fn unchecked_part<'b>(&self, rows: Range<usize>, columns: Range<usize>) -> Block<'b, E> {
+        let [all_rows, all_columns] = self.sizes;
+        assert!(rows.start <= rows.end && rows.end <= all_rows);
+        assert!(columns.start <= columns.end && columns.end <= all_columns);
+        let first = rows.start * self.stride + columns.start;
+        Block {
+            // Without bounds: of an empty part nothing is read.
+            first: self.first.wrapping_add(first),
+            sizes: [rows.len(), columns.len()],
+            stride: self.stride,
+            elements: PhantomData,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_a_whole_matrix_and_leave_the_rest() {
+        let (rows, columns, stride) = (5, 7, 9);
+        for tile in [[1, 1], [2, 3], [5, 7], [9, 2], [3, 9]] {
+            let mut elements = vec![-1; rows * stride];
+            let mut whole = Block::new(&mut elements, [rows, columns], stride);
+            let mut tiles = whole.part(0..rows, 0..columns).tiles(tile);
+            // Interleaved: none is in the way of another.
+            for row in 0..tile[0] {
+                for ([first_row, first_column], tile) in &mut tiles {
+                    let [count, width] = tile.sizes();
+                    if row < count {
+                        for (column, element) in tile.row(row).iter_mut().enumerate() {
+                            *element = ((*first_row + row) * 100 + *first_column + column) as i32;
+                        }
+                        assert_eq!(tile.row(row).len(), width);
+                    }
+                }
+            }
+            whole.part(1..2, 2..3).row(0)[0] += 1000;
+            for (at, &element) in elements.iter().enumerate() {
+                let (row, column) = (at / stride, at % stride);
+                let expected = match column < columns {
+                    true => row * 100 + column + 1000 * usize::from((row, column) == (1, 2)),
+                    false => {
+                        assert_eq!(element, -1);
+                        continue;
+                    }
+                };
+                assert_eq!(element as usize, expected, "{tile:?}");
+            }
+        }
+        assert!(Block::new(&mut [0; 0], [0, 3], 3).tiles([2, 2]).is_empty());
+        assert!(Block::new(&mut [0; 0], [3, 0], 0).tiles([2, 2]).is_empty());
+    }
+
+    #[test]
+    fn a_block_beyond_its_elements_is_refused() {
+        for ([rows, columns], stride) in
+            [([2, 3], 3), ([1, 6], 6), ([2, 3], 2), ([3, 1], usize::MAX)]
+        {
+            let refused = std::panic::catch_unwind(|| {
+                Block::new(&mut [0; 5], [rows, columns], stride).sizes()
+            });
+            assert!(refused.is_err(), "{rows} {columns} {stride}");
+        }
+        let mut elements = [0; 6];
+        let mut block = Block::new(&mut elements, [2, 3], 3);
+        let part = std::panic::AssertUnwindSafe(|| block.part(0..3, 0..1).sizes());
+        assert!(std::panic::catch_unwind(part).is_err());
+    }
+}

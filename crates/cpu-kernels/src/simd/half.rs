@@ -1,0 +1,47 @@
+//! Elements in half precision.
+
+use std::ops::Range;
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+/// Elements in half precision, which kernels widen where they read them.
+#[derive(Clone, Copy, Debug)]
+pub enum Half<'a> {
+    /// IEEE 754 binary16.
+    F16(&'a [f16]),
+    /// The upper half of an `f32`.
+    Bf16(&'a [bf16]),
+}
+
+impl<'a> Half<'a> {
+    /// How many there are.
+    pub fn len(self) -> usize {
+        match self {
+            Self::F16(elements) => elements.len(),
+            Self::Bf16(elements) => elements.len(),
+        }
+    }
+
+    /// Those of a range.
+    pub fn part(self, range: Range<usize>) -> Self {
+        match self {
+            Self::F16(elements) => Self::F16(&elements[range]),
+            Self::Bf16(elements) => Self::Bf16(&elements[range]),
+        }
+    }
+
+    pub(super) fn to_f32(self, to: &mut [f32]) {
+        match self {
+            Self::F16(elements) => elements.convert_to_f32_slice(to),
+            Self::Bf16(elements) => elements.convert_to_f32_slice(to),
+        }
+    }
+
+    pub(super) fn to_f64(self, to: &mut [f64]) {
+        match self {
+            Self::F16(elements) => elements.convert_to_f64_slice(to),
+            Self::Bf16(elements) => elements.convert_to_f64_slice(to),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Vectors, one implementation for each instruction set, chosen at run time.
+//!
+//! A kernel is written once, generic over [`Simd`], and handed to [`Float::dispatch`] as a
+//! [`Job`]. Inside of [`Job::run`] everything that is `#[inline(always)]` is compiled for the instruction set of the
+//! token: keep closures and calls of other functions out of inner loops unless they are inlined too.
+//!
+//! No crate replaces this one. The kernels need estimates of reciprocals whose correction is fused with the sum that
+//! follows, `e^x` and `2^x` to two units in the last place, and transposes of whole registers, chosen at run time on
+//! stable Rust. `pulp` chooses at run time, but has no fused correction, no `exp` and no transposes; `wide` has `exp`,
+//! but the instruction set is fixed when it is compiled; `std::simd` needs nightly, and has no estimates.
+//!
+//! All `unsafe` code of the crate is in this module, which depends on no kernel.
+
+mod array;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod block;
+mod exp;
+mod float;
+pub mod gemm;
+mod half;
+mod level;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod sealed;
+mod token;
+
+pub use float::Float;
+pub use half::Half;
+pub use level::Level;
+
+pub use block::Block;
+pub use token::{Job, Token};
+
+use token::Portable;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use token::{register_methods, registers, token};
+
+/// The vectors of one instruction set, with `E` in each lane. The token's existence proves that the machine has it.
+///
+/// Comparisons, `min` and `max` follow x86: if either operand is NaN, `min` and `max` return the second and
+/// comparisons are false.
+pub trait Simd<E: Float>: Token {
+    /// A vector.
+    type V: Copy;
+    /// The result of a comparison, lane by lane.
+    type M: Copy;
+    /// The number of lanes.
+    const LANES: usize;
+    /// How many vectors a kernel may keep in registers, those it works with included.
+    const REGISTERS: usize;
+
+    /// `x` in each lane.
+    fn splat(self, x: E) -> Self::V;
+    /// The first [`LANES`](Self::LANES) elements of `from`.
+    fn load(self, from: &[E]) -> Self::V;
+    /// Writes the first [`LANES`](Self::LANES) elements of `to`.
+    fn store(self, v: Self::V, to: &mut [E]);
+    /// `a + b`
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`
+    fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `c - a * b`
+    fn neg_mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The lesser of each lane.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The greater of each lane.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `1 / v`, within two units in the last place, for `v` and `1 / v` finite and normal.
+    fn reciprocal(self, v: Self::V) -> Self::V;
+    /// `sum + 1 / v`, with one rounding less than [`reciprocal`](Self::reciprocal) where the level allows.
+    fn add_reciprocal(self, v: Self::V, sum: Self::V) -> Self::V;
+    /// `sum + a / v`
+    fn add_quotient(self, a: Self::V, v: Self::V, sum: Self::V) -> Self::V;
+    /// `1 / v - 1`, rounded once where the level allows.
+    fn reciprocal_less_one(self, v: Self::V) -> Self::V;
+    /// `e^v`, within two units in the last place; 0 below the smallest normal element, infinity above the largest.
+    fn exp(self, v: Self::V) -> Self::V;
+    /// `2^v` for `v` at most 127, within two units in the last place, and 1 at 0; 0 below -126.
+    fn exp2(self, v: Self::V) -> Self::V;
+    /// `a < b`
+    fn less(self, a: Self::V, b: Self::V) -> Self::M;
+    /// `a` where `mask`, `b` elsewhere.
+    fn select(self, mask: Self::M, a: Self::V, b: Self::V) -> Self::V;
+    /// The sum of the lanes, in a fixed order.
+    fn sum(self, v: Self::V) -> E;
+    /// The largest lane; NaN lanes are passed over.
+    fn largest(self, v: Self::V) -> E;
+
+    /// Transposes a square of [`LANES`](Self::LANES) rows: `to[x * to_stride + r] = from[r * from_stride + x]`.
+    #[inline(always)]
+    fn transpose(self, from: &[E], from_stride: usize, to: &mut [E], to_stride: usize) {
+        for x in 0..Self::LANES {
+            let to = &mut to[x * to_stride..][..Self::LANES];
+            for (r, to) in to.iter_mut().enumerate() {
+                *to = from[r * from_stride + x];
+            }
+        }
+    }
+
+    /// 0 in each lane.
+    #[inline(always)]
+    fn zero(self) -> Self::V {
+        self.splat(E::ZERO)
+    }
+
+    /// All elements of `from`, at most [`LANES`](Self::LANES), and zeros.
+    #[inline(always)]
+    fn load_partial(self, from: &[E]) -> Self::V {
+        if from.len() == Self::LANES {
+            return self.load(from);
+        }
+        let mut padded = [E::ZERO; MAX_LANES];
+        padded[..from.len()].copy_from_slice(from);
+        self.load(&padded)
+    }
+
+    /// Writes all elements of `to`, at most [`LANES`](Self::LANES).
+    #[inline(always)]
+    fn store_partial(self, v: Self::V, to: &mut [E]) {
+        if to.len() == Self::LANES {
+            return self.store(v, to);
+        }
+        let mut padded = [E::ZERO; MAX_LANES];
+        self.store(v, &mut padded);
+        to.copy_from_slice(&padded[..to.len()]);
+    }
+}
+
+/// How far the last element of a square of `lanes` rows lies; more than any slice has if that overflows.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn square_len(lanes: usize, stride: usize) -> usize {
+    stride.saturating_mul(lanes - 1).saturating_add(lanes)
+}
+
+/// Has the machine fetch the cache line of an element that will be read or written soon. Any address will do.
+#[inline(always)]
+pub fn prefetch<E>(element: *const E) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: all machines of this kind have the instruction, a hint that reads nothing a program could notice.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = element;
+}
+
+/// The most lanes that a vector has.
+pub const MAX_LANES: usize = 16;
+
+#[cfg(test)]
+mod tests;
