@@ -1,4 +1,4 @@
-//! By the kernel of `attention-kernels`.
+//! By the kernel of `cpu-kernels`.
 
 use attention_kernels as kernels;
 use burn::backend::tensor::FloatTensor;

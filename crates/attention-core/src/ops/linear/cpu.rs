@@ -1,4 +1,4 @@
-//! By the products of `attention-kernels`.
+//! By the products of `cpu-kernels`.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;

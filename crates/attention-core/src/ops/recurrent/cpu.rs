@@ -1,4 +1,4 @@
-//! By the kernels of `attention-kernels`.
+//! By the kernels of `cpu-kernels`.
 
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;

@@ -1,4 +1,4 @@
-//! By the kernels of `attention-kernels`; the gradient is one scatter.
+//! By the kernels of `cpu-kernels`; the gradient is one scatter.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
