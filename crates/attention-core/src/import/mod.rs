@@ -20,7 +20,6 @@
 //! type. A pickle is read as data: no function that it names is called.
 
 mod additive;
-mod file;
 mod multi_head;
 mod recurrent;
 mod state_dict;

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use burn::module::Param;
 use burn::nn::Linear;
-use burn::tensor::{DType, Tensor};
-
-use super::file::{Stored, TensorFile, Tensors, shown};
+use burn::tensor::{BoolStore, DType, Tensor, TensorData};
+use tensor_files::{ElementType, StoredTensor, TensorFile, shown};
 
 /// The most names that an error tells.
 const NEAREST: usize = 5;
@@ -15,7 +14,6 @@ const NEAREST: usize = 5;
 /// The tensors of a file, of which those whose names start with a prefix are meant.
 pub(super) struct StateDict {
     file: TensorFile,
-    tensors: Tensors,
     prefix: String,
 }
 
@@ -45,22 +43,19 @@ impl Place {
 impl StateDict {
     /// Opens the file at `path`. No element is read before a layer asks for it.
     pub(super) fn open(path: &Path, prefix: &str) -> Result<Self, String> {
-        let (file, tensors) = TensorFile::open(path)?;
-        let prefix = prefix.to_string();
         Ok(Self {
-            file,
-            tensors,
-            prefix,
+            file: TensorFile::open(path).map_err(|error| error.to_string())?,
+            prefix: prefix.to_string(),
         })
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.tensors.names.contains(&self.full(name))
+        self.file.names().contains(&self.full(name))
     }
 
     /// The names after the prefix.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let names = self.tensors.names.range(self.prefix.clone()..);
+        let names = self.file.names().range(self.prefix.clone()..);
         names.map_while(|name| name.strip_prefix(&self.prefix))
     }
 
@@ -76,12 +71,12 @@ impl StateDict {
     ) -> Result<Linear, String> {
         let [from, to] = linear.weight.shape().dims();
         let stored = self.find(&weight, &[weight.rows.unwrap_or(to), from])?;
-        let stored = stored.map(|layout| layout.narrow(weight.start, to).transpose());
+        let stored = stored.narrow(weight.start, to).transpose();
         let weight = self.load(linear.weight, &weight.name, &stored)?;
         let bias = match linear.bias {
             Some(param) => {
                 let stored = self.find(&bias, &[bias.rows.unwrap_or(to)])?;
-                let stored = stored.map(|layout| layout.narrow(bias.start, to));
+                let stored = stored.narrow(bias.start, to);
                 Some(self.load(param, &bias.name, &stored)?)
             }
             None if self.contains(&bias.name) => {
@@ -96,13 +91,14 @@ impl StateDict {
     }
 
     /// The tensor at `place`, whole, not yet read.
-    fn find(&self, place: &Place, shape: &[usize]) -> Result<Stored, String> {
+    fn find(&self, place: &Place, shape: &[usize]) -> Result<StoredTensor, String> {
         let full = self.full(&place.name);
-        let Some(stored) = self.tensors.find(&full) else {
+        if !self.contains(&place.name) {
             return Err(self.missing(&full));
-        };
+        }
+        let stored = self.file.find(&full);
         let stored = stored.map_err(|reason| format!("`{full}`: {reason}"))?;
-        let found = stored.layout.shape();
+        let found = stored.shape();
         if found != shape {
             return Err(format!(
                 "`{full}`: expected the shape {shape:?}, got {found:?}"
@@ -112,7 +108,7 @@ impl StateDict {
     }
 
     fn missing(&self, full: &str) -> String {
-        let mut names: Vec<&String> = self.tensors.names.iter().collect();
+        let mut names: Vec<&String> = self.file.names().iter().collect();
         // A wrong prefix is the usual reason: the nearest have the same end, and of those the same beginning.
         names.sort_by_cached_key(|name| {
             let end = common(full.bytes().rev(), name.bytes().rev());
@@ -136,10 +132,12 @@ impl StateDict {
         &self,
         param: Param<Tensor<D>>,
         name: &str,
-        stored: &Stored,
+        stored: &StoredTensor,
     ) -> Result<Param<Tensor<D>>, String> {
-        let data = self.file.read(stored);
-        let data = data.map_err(|reason| format!("`{}`: {reason}", self.full(name)))?;
+        let elements = self.file.read(stored);
+        let elements = elements.map_err(|reason| format!("`{}`: {reason}", self.full(name)))?;
+        let stored_type = dtype(stored.element_type());
+        let data = TensorData::from_bytes_vec(elements, stored.shape().to_vec(), stored_type);
         let device = param.device();
         let dtype = match param.dtype() {
             // What was quantised is loaded as floats.
@@ -150,6 +148,25 @@ impl StateDict {
         let tensor = Tensor::from_data(data, options);
         let id = param.id;
         Ok(param.transform_for_load(tensor, id))
+    }
+}
+
+/// Burn's name of a type.
+fn dtype(element_type: ElementType) -> DType {
+    match element_type {
+        ElementType::F64 => DType::F64,
+        ElementType::F32 => DType::F32,
+        ElementType::F16 => DType::F16,
+        ElementType::Bf16 => DType::BF16,
+        ElementType::I64 => DType::I64,
+        ElementType::I32 => DType::I32,
+        ElementType::I16 => DType::I16,
+        ElementType::I8 => DType::I8,
+        ElementType::U64 => DType::U64,
+        ElementType::U32 => DType::U32,
+        ElementType::U16 => DType::U16,
+        ElementType::U8 => DType::U8,
+        ElementType::Bool => DType::Bool(BoolStore::Native),
     }
 }
 

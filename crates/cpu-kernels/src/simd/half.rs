@@ -23,6 +23,11 @@ impl<'a> Half<'a> {
         }
     }
 
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// Those of a range.
     pub fn part(self, range: Range<usize>) -> Self {
         match self {

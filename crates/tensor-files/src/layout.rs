@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use burn::tensor::DType;
+use crate::ElementType;
 
 /// A strided view of a storage.
 #[derive(Clone, Debug)]
-pub(in crate::import) struct Layout {
-    dtype: DType,
+pub(crate) struct Layout {
+    element_type: ElementType,
     shape: Vec<usize>,
     /// Elements of the storage from one index of an axis to the next.
     strides: Vec<usize>,
@@ -31,15 +31,15 @@ const SMALL_WINDOW: usize = 1 << 12;
 
 impl Layout {
     /// A view of a storage of `capacity` elements.
-    pub(super) fn new(
-        dtype: DType,
+    pub(crate) fn new(
+        element_type: ElementType,
         shape: Vec<usize>,
         strides: Vec<usize>,
         offset: usize,
         capacity: usize,
     ) -> Result<Self, String> {
         let layout = Self {
-            dtype,
+            element_type,
             shape,
             strides,
             offset,
@@ -57,32 +57,39 @@ impl Layout {
     }
 
     /// A storage of `capacity` elements row by row.
-    pub(super) fn contiguous(
-        dtype: DType,
+    pub(crate) fn contiguous(
+        element_type: ElementType,
         shape: Vec<usize>,
         capacity: usize,
     ) -> Result<Self, String> {
         let strides = row_major(&shape);
-        Self::new(dtype, shape, strides, 0, capacity)
+        Self::new(element_type, shape, strides, 0, capacity)
     }
 
-    pub(in crate::import) fn dtype(&self) -> DType {
-        self.dtype
+    pub(crate) fn element_type(&self) -> ElementType {
+        self.element_type
     }
 
-    pub(in crate::import) fn shape(&self) -> &[usize] {
+    pub(crate) fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The `len` indices from `start` of the first axis, which has them.
-    pub(in crate::import) fn narrow(mut self, start: usize, len: usize) -> Self {
+    /// # Panics
+    /// If the first axis has fewer indices, or there is none.
+    pub(crate) fn narrow(mut self, start: usize, len: usize) -> Self {
+        let end = start.checked_add(len);
+        assert!(
+            end.is_some_and(|end| self.shape.first().is_some_and(|&axis| end <= axis)),
+            "narrow: expected {start} and {len} more within the first axis of {:?}",
+            self.shape
+        );
         self.offset += start * self.strides[0];
         self.shape[0] = len;
         self
     }
 
     /// The axes in the other order.
-    pub(in crate::import) fn transpose(mut self) -> Self {
+    pub(crate) fn transpose(mut self) -> Self {
         self.shape.reverse();
         self.strides.reverse();
         self
@@ -102,7 +109,7 @@ impl Layout {
             .shape
             .iter()
             .try_fold(1, |len: usize, &axis| len.checked_mul(axis))?;
-        len.checked_mul(self.dtype.size())?;
+        len.checked_mul(self.element_type.size())?;
         if len == 0 {
             return Some(self.offset);
         }
@@ -124,7 +131,7 @@ impl Layout {
     }
 
     /// The bytes of the storage from the first that is used to the last, if not much more lie between than are used.
-    pub(super) fn window(&self) -> Result<Range<usize>, String> {
+    pub(crate) fn window(&self) -> Result<Range<usize>, String> {
         let end = self.checked_end().unwrap_or(self.offset);
         if is_wide(end - self.offset, self.len()) {
             return Err(format!(
@@ -132,13 +139,13 @@ impl Layout {
                 self.len()
             ));
         }
-        let size = self.dtype.size();
+        let size = self.element_type.size();
         Ok(self.offset * size..end * size)
     }
 
     /// The elements row by row. `read` gives a range of the storage's bytes, never one that is much larger than what is
     /// made of it.
-    pub(super) fn gather(
+    pub(crate) fn gather(
         &self,
         mut read: impl FnMut(Range<usize>) -> Result<Vec<u8>, String>,
     ) -> Result<Vec<u8>, String> {
@@ -146,7 +153,7 @@ impl Layout {
             return Ok(Vec::new());
         }
         let axes = self.axes();
-        let size = self.dtype.size();
+        let size = self.element_type.size();
         if axes.iter().all(|axis| axis.from == axis.to) {
             return read(self.offset * size..(self.offset + self.len()) * size);
         }

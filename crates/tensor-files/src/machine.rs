@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::io::{BufRead, Read, copy, sink};
 
-use super::pickle::{Call, Object, Pickle, Value};
+use crate::pickle::{Call, Object, Pickle, Value};
 
 /// The most values that a pickle may make: a state dict makes about fifty a tensor, and each takes some 100 bytes.
 const MAX_VALUES: usize = 1 << 23;
@@ -12,7 +12,7 @@ const MAX_VALUES: usize = 1 << 23;
 /// The longest text that may be a name. A longer one is none of what a tensor is found by.
 const MAX_TEXT_LEN: u64 = 1 << 16;
 
-pub(super) struct Machine<'a, R> {
+pub(crate) struct Machine<'a, R> {
     input: &'a mut R,
     stack: Vec<Value>,
     /// The heights of the stack at its marks.
@@ -26,7 +26,7 @@ pub(super) struct Machine<'a, R> {
 /// The opcodes are those of protocols 0 to 5, by their names in Python's `pickletools`, without what PyTorch does not
 /// write: strings and old instances of Python 2 (`S`, `i`, `o`), and buffers out of band.
 impl<'a, R: BufRead> Machine<'a, R> {
-    pub(super) fn new(input: &'a mut R) -> Self {
+    pub(crate) fn new(input: &'a mut R) -> Self {
         Self {
             input,
             stack: Vec::new(),
@@ -40,7 +40,7 @@ impl<'a, R: BufRead> Machine<'a, R> {
         }
     }
 
-    pub(super) fn run(mut self) -> Result<Pickle, String> {
+    pub(crate) fn run(mut self) -> Result<Pickle, String> {
         loop {
             let [opcode] = self.bytes()?;
             if opcode == b'.' {

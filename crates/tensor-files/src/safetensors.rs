@@ -2,10 +2,12 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use burn::tensor::{BoolStore, DType};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
-use super::{Layout, Place, Stored, Tensors, shown};
+use crate::ElementType;
+use crate::layout::Layout;
+use crate::stored::{Place, StoredTensor, Tensors};
+use crate::text::shown;
 
 /// Bytes before the header, which are its length.
 const PREFIX: u64 = 8;
@@ -14,7 +16,7 @@ const PREFIX: u64 = 8;
 const MAX_HEADER: u64 = 100_000_000;
 
 /// Whether a file that starts with `start` has a header in JSON after its length.
-pub(super) fn starts(start: &[u8]) -> bool {
+pub(crate) fn starts(start: &[u8]) -> bool {
     match start.split_first_chunk() {
         Some((len, [b'{', ..])) => u64::from_le_bytes(*len) <= MAX_HEADER,
         _ => false,
@@ -22,7 +24,7 @@ pub(super) fn starts(start: &[u8]) -> bool {
 }
 
 /// Reads the header. `SafeTensors::deserialize` would want the whole file in memory.
-pub(super) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tensors, String> {
+pub(crate) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tensors, String> {
     let malformed = |reason: String| format!("its header is malformed: {}", shown(&reason));
     let mut len = [0; PREFIX as usize];
     file.seek(SeekFrom::Start(0))
@@ -52,7 +54,7 @@ pub(super) fn tensors(mut file: impl Read + Seek, file_len: u64) -> Result<Tenso
     })
 }
 
-fn stored(info: &TensorInfo, data: u64) -> Result<Stored, String> {
+fn stored(info: &TensorInfo, data: u64) -> Result<StoredTensor, String> {
     let Some(dtype) = element_type(info.dtype) else {
         return Err(format!(
             "expected a tensor of real numbers of 8 to 64 bits, got {:?}",
@@ -60,27 +62,27 @@ fn stored(info: &TensorInfo, data: u64) -> Result<Stored, String> {
         ));
     };
     let (start, end) = info.data_offsets;
-    Ok(Stored {
+    Ok(StoredTensor {
         layout: Layout::contiguous(dtype, info.shape.clone(), (end - start) / dtype.size())?,
         place: Place::Bytes(data + start as u64..data + end as u64),
     })
 }
 
-fn element_type(dtype: Dtype) -> Option<DType> {
+fn element_type(dtype: Dtype) -> Option<ElementType> {
     Some(match dtype {
-        Dtype::F64 => DType::F64,
-        Dtype::F32 => DType::F32,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::I64 => DType::I64,
-        Dtype::I32 => DType::I32,
-        Dtype::I16 => DType::I16,
-        Dtype::I8 => DType::I8,
-        Dtype::U64 => DType::U64,
-        Dtype::U32 => DType::U32,
-        Dtype::U16 => DType::U16,
-        Dtype::U8 => DType::U8,
-        Dtype::BOOL => DType::Bool(BoolStore::Native),
+        Dtype::F64 => ElementType::F64,
+        Dtype::F32 => ElementType::F32,
+        Dtype::F16 => ElementType::F16,
+        Dtype::BF16 => ElementType::Bf16,
+        Dtype::I64 => ElementType::I64,
+        Dtype::I32 => ElementType::I32,
+        Dtype::I16 => ElementType::I16,
+        Dtype::I8 => ElementType::I8,
+        Dtype::U64 => ElementType::U64,
+        Dtype::U32 => ElementType::U32,
+        Dtype::U16 => ElementType::U16,
+        Dtype::U8 => ElementType::U8,
+        Dtype::BOOL => ElementType::Bool,
         _ => return None,
     })
 }

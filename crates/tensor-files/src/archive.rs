@@ -10,9 +10,10 @@ use zip::read::{ArchiveOffset, Config, ZipFile};
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive, ZipReadOptions};
 
-use super::objects;
-use super::pickle::Pickle;
-use super::{BIG_ENDIAN, Place, Tensors, shown};
+use crate::objects::{self, BIG_ENDIAN};
+use crate::pickle::Pickle;
+use crate::stored::{Place, Tensors};
+use crate::text::shown;
 
 /// The longest pickle: names and shapes of some hundred thousand tensors. A compressed one could be of any length.
 const MAX_PICKLE: u64 = 64 << 20;
@@ -21,14 +22,14 @@ const MAX_PICKLE: u64 = 64 << 20;
 const MAX_WORD: u64 = 64;
 
 /// An open archive.
-pub(super) struct Archive {
+pub(crate) struct Archive {
     zip: ZipArchive<BufReader<File>>,
     /// The beginning of all entries' names: a folder, which PyTorch names after the file.
     root: String,
 }
 
 /// The content of an entry.
-pub(super) enum Contents {
+pub(crate) enum Contents {
     /// Bytes of the file, and their checksum if there is one.
     Stored {
         bytes: Range<u64>,
@@ -39,7 +40,7 @@ pub(super) enum Contents {
 }
 
 /// The tensors of an archive's pickle.
-pub(super) fn tensors(file: File) -> Result<Tensors, String> {
+pub(crate) fn tensors(file: File) -> Result<Tensors, String> {
     let mut archive = Archive::open(file)?;
     match archive.small("byteorder", MAX_WORD)?.as_deref() {
         None | Some(b"little") => {}
@@ -101,7 +102,7 @@ impl Archive {
     }
 
     /// Where the storage with a key is.
-    pub(super) fn storage(&mut self, key: &str) -> Result<Contents, String> {
+    pub(crate) fn storage(&mut self, key: &str) -> Result<Contents, String> {
         let missing = || format!("expected a storage `{}`, got none", shown(key));
         let index = self.index(&format!("data/{key}")).ok_or_else(missing)?;
         let entry = self.zip.by_index_raw(index).map_err(unreadable)?;
@@ -119,7 +120,7 @@ impl Archive {
     }
 
     /// A range of the bytes of a compressed entry.
-    pub(super) fn uncompressed(
+    pub(crate) fn uncompressed(
         &mut self,
         index: usize,
         range: Range<usize>,

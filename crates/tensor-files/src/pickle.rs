@@ -8,11 +8,11 @@
 
 use std::io::BufRead;
 
-use super::machine::Machine;
+use crate::machine::Machine;
 
 /// A value: a small one as it is, another by its place among the objects, so that what is named twice is there once.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Bool(bool),
     Int(i64),
     Object(usize),
@@ -22,7 +22,7 @@ pub(super) enum Value {
 
 /// An object, which may change after others refer to it.
 #[derive(Debug)]
-pub(super) enum Object {
+pub(crate) enum Object {
     Text(String),
     /// A list, a tuple or a set.
     List(Vec<Value>),
@@ -36,44 +36,44 @@ pub(super) enum Object {
 
 /// The object that a function or a class would return.
 #[derive(Debug)]
-pub(super) struct Call {
-    pub(super) callable: Value,
-    pub(super) arguments: Value,
+pub(crate) struct Call {
+    pub(crate) callable: Value,
+    pub(crate) arguments: Value,
     /// Items that are added to it as to a dict.
-    pub(super) items: Vec<[Value; 2]>,
+    pub(crate) items: Vec<[Value; 2]>,
     /// Its attributes.
-    pub(super) state: Value,
+    pub(crate) state: Value,
 }
 
 /// The object that a pickle describes, and those that it refers to.
 #[derive(Debug)]
-pub(super) struct Pickle {
-    pub(super) root: Value,
-    pub(super) objects: Vec<Object>,
+pub(crate) struct Pickle {
+    pub(crate) root: Value,
+    pub(crate) objects: Vec<Object>,
 }
 
 impl Pickle {
     /// Reads one pickle, and no byte behind it.
-    pub(super) fn read(input: &mut impl BufRead) -> Result<Self, String> {
+    pub(crate) fn read(input: &mut impl BufRead) -> Result<Self, String> {
         let pickle = Machine::new(input).run();
         pickle.map_err(|reason| format!("its pickle is malformed: {reason}"))
     }
 
-    pub(super) fn object(&self, value: Value) -> Option<&Object> {
+    pub(crate) fn object(&self, value: Value) -> Option<&Object> {
         match value {
             Value::Object(at) => self.objects.get(at),
             _ => None,
         }
     }
 
-    pub(super) fn text(&self, value: Value) -> Option<&str> {
+    pub(crate) fn text(&self, value: Value) -> Option<&str> {
         match self.object(value) {
             Some(Object::Text(text)) => Some(text),
             _ => None,
         }
     }
 
-    pub(super) fn list(&self, value: Value) -> Option<&[Value]> {
+    pub(crate) fn list(&self, value: Value) -> Option<&[Value]> {
         match self.object(value) {
             Some(Object::List(values)) => Some(values),
             _ => None,
@@ -81,7 +81,7 @@ impl Pickle {
     }
 
     /// The module of a class or a function, and its name there.
-    pub(super) fn global(&self, value: Value) -> Option<[&str; 2]> {
+    pub(crate) fn global(&self, value: Value) -> Option<[&str; 2]> {
         match self.object(value) {
             Some(Object::Global([module, name])) => Some([self.text(*module)?, self.text(*name)?]),
             _ => None,
@@ -89,7 +89,7 @@ impl Pickle {
     }
 
     /// The value under `key` of a dict.
-    pub(super) fn get(&self, dict: Value, key: &str) -> Option<Value> {
+    pub(crate) fn get(&self, dict: Value, key: &str) -> Option<Value> {
         let Some(Object::Dict(items)) = self.object(dict) else {
             return None;
         };

@@ -1,25 +1,16 @@
-//! Files of tensors, of which only what is asked for is read.
+//! Open files.
 
-mod archive;
-mod layout;
-mod legacy;
-mod machine;
-mod objects;
-mod pickle;
-mod safetensors;
-
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use std::rc::Rc;
 
-use burn::tensor::{DType, TensorData};
+use thiserror::Error;
 
-use archive::{Archive, Contents};
-pub(super) use layout::Layout;
+use crate::archive::{self, Contents};
+use crate::stored::{Place, StoredTensor, Tensors};
+use crate::{ElementType, legacy, safetensors};
 
 /// Bytes that tell the format of a file.
 const START: u64 = 512;
@@ -30,60 +21,52 @@ const TAR: (usize, &[u8]) = (257, b"ustar");
 /// The opcode `PROTO`, with which a pickle begins.
 const PICKLE: u8 = 0x80;
 
-const BIG_ENDIAN: &str =
-    "expected numbers in little-endian order, got them as a big-endian machine writes them";
+/// Why a file or a tensor cannot be read: what was expected, and what came.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Error(String);
 
-/// The longest text of a file that an error tells.
-const SHOWN: usize = 100;
-
-/// The tensors of a file by their names.
-pub(super) struct Tensors {
-    pub(super) names: BTreeSet<String>,
-    find: Box<FindTensor>,
-}
-
-/// Finds the tensor of a name, or the reason why it cannot be read.
-type FindTensor = dyn Fn(&str) -> Option<Result<Stored, String>>;
-
-impl Tensors {
-    pub(super) fn find(&self, name: &str) -> Option<Result<Stored, String>> {
-        (self.find)(name)
-    }
-}
-
-/// A tensor in a file.
-pub(super) struct Stored {
-    pub(super) layout: Layout,
-    place: Place,
-}
-
-impl Stored {
-    /// The part of the tensor that `view` leaves of it.
-    pub(super) fn map(self, view: impl FnOnce(Layout) -> Layout) -> Self {
-        Self {
-            layout: view(self.layout),
-            place: self.place,
-        }
-    }
-}
-
-/// A storage in a file.
-enum Place {
-    /// Bytes of the file.
-    Bytes(Range<u64>),
-    /// The storage of an archive that has this key.
-    Entry(Rc<RefCell<Archive>>, String),
-}
-
-/// An open file.
-pub(super) struct TensorFile {
+/// An open file, whose tensors are known by their names.
+pub struct TensorFile {
     file: File,
     len: u64,
+    tensors: Tensors,
 }
 
 impl TensorFile {
+    /// Opens the file at `path`. No element is read.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of no format that is known.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::read_names(path.as_ref()).map_err(Error)
+    }
+
+    /// The names of its tensors, those that cannot be read included.
+    pub fn names(&self) -> &BTreeSet<String> {
+        &self.tensors.names
+    }
+
+    /// The tensor of a name.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub fn find(&self, name: &str) -> Result<StoredTensor, Error> {
+        let found = (self.tensors.find)(name);
+        let found = found.unwrap_or_else(|| Err("no tensor has this name".to_string()));
+        found.map_err(Error)
+    }
+
+    /// The elements of a tensor of this file, row by row, in little-endian order.
+    ///
+    /// # Errors
+    /// If the file does not have them as they were written.
+    pub fn read(&self, tensor: &StoredTensor) -> Result<Vec<u8>, Error> {
+        self.elements(tensor).map_err(Error)
+    }
+
     /// The file at `path`, whose first bytes tell its format, and what tensors it has.
-    pub(super) fn open(path: &Path) -> Result<(Self, Tensors), String> {
+    fn read_names(path: &Path) -> Result<Self, String> {
         let unreadable = |error: std::io::Error| error.to_string();
         let file = File::open(path).map_err(unreadable)?;
         let len = file.metadata().map_err(unreadable)?.len();
@@ -100,12 +83,11 @@ impl TensorFile {
         } else {
             return Err(unknown(&start));
         };
-        Ok((Self { file, len }, tensors))
+        Ok(Self { file, len, tensors })
     }
 
-    /// The elements of a tensor, row by row.
-    pub(super) fn read(&self, stored: &Stored) -> Result<TensorData, String> {
-        let Stored { layout, place } = stored;
+    fn elements(&self, tensor: &StoredTensor) -> Result<Vec<u8>, String> {
+        let StoredTensor { layout, place } = tensor;
         let mut elements = match place {
             Place::Bytes(bytes) => layout.gather(|range| self.bytes(bytes, None, range))?,
             Place::Entry(archive, key) => {
@@ -125,16 +107,12 @@ impl TensorFile {
                 }
             }
         };
-        if let DType::Bool(_) = layout.dtype() {
+        if layout.element_type() == ElementType::Bool {
             elements
                 .iter_mut()
                 .for_each(|byte| *byte = u8::from(*byte != 0));
         }
-        Ok(TensorData::from_bytes_vec(
-            elements,
-            layout.shape().to_vec(),
-            layout.dtype(),
-        ))
+        Ok(elements)
     }
 
     /// A range of a storage, whose checksum is compared where the range is all of it.
@@ -166,14 +144,6 @@ impl TensorFile {
         }
         Ok(bytes)
     }
-}
-
-/// A text of a file as a part of a line.
-pub(super) fn shown(text: &str) -> String {
-    let mut chars = text.chars();
-    let start: String = chars.by_ref().take(SHOWN).collect();
-    let rest = if chars.next().is_some() { ".." } else { "" };
-    format!("{}{rest}", start.escape_debug())
 }
 
 /// Why a file that starts with `start` is not read.

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Display;
 
-use burn::tensor::{BoolStore, DType};
+use crate::ElementType;
+use crate::layout::Layout;
+use crate::pickle::{Call, Object, Pickle, Value};
+use crate::stored::{Place, StoredTensor, Tensors};
+use crate::text::shown;
 
-use super::layout::Layout;
-use super::pickle::{Call, Object, Pickle, Value};
-use super::{Place, Stored, Tensors, shown};
+pub(crate) const BIG_ENDIAN: &str =
+    "expected numbers in little-endian order, got them as a big-endian machine writes them";
 
 /// The deepest nesting that is looked through, which ends a dict that contains itself.
 const MAX_DEPTH: usize = 200;
@@ -21,17 +24,17 @@ const MAX_NAME_BYTES: usize = 1 << 26;
 const MODULE_TABLES: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
 /// A storage of a pickle, by its persistent id.
-pub(super) struct Storage<'a> {
-    pub(super) key: String,
+pub(crate) struct Storage<'a> {
+    pub(crate) key: String,
     /// The module and the name of `torch.FloatStorage`, ..
-    pub(super) class: [&'a str; 2],
+    pub(crate) class: [&'a str; 2],
     /// The number of elements; of bytes if it has no type.
-    pub(super) len: usize,
+    pub(crate) len: usize,
 }
 
 /// All tensors by name: those that `state_dict` would give, and the buffers that it leaves out. `place` finds a storage
 /// by its key.
-pub(super) fn tensors(
+pub(crate) fn tensors(
     pickle: Pickle,
     place: impl Fn(&str) -> Result<Place, String> + 'static,
 ) -> Result<Tensors, String> {
@@ -52,7 +55,7 @@ pub(super) fn tensors(
             Some(value.and_then(|value| {
                 let (layout, storage) = tensor(&pickle, value)?;
                 let place = place(&storage)?;
-                Ok(Stored { layout, place })
+                Ok(StoredTensor { layout, place })
             }))
         }),
     })
@@ -281,7 +284,7 @@ fn view_of(
 }
 
 /// The storage with a persistent id.
-pub(super) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, String> {
+pub(crate) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, String> {
     if pickle.text(id).is_some() {
         let reason =
             "its pickle has protocol 0, which PyTorch cannot load either: save it by another";
@@ -301,7 +304,7 @@ pub(super) fn storage_of(pickle: &Pickle, id: Value) -> Result<Storage<'_>, Stri
 }
 
 /// A key of a dict or of a storage: a text, or a number.
-pub(super) fn key_of(pickle: &Pickle, key: Value) -> Option<String> {
+pub(crate) fn key_of(pickle: &Pickle, key: Value) -> Option<String> {
     match key {
         Value::Int(number) => Some(number.to_string()),
         _ => pickle.text(key).map(str::to_string),
@@ -323,27 +326,27 @@ fn unreadable(got: &str) -> String {
 }
 
 /// The type of the elements of a storage's class or of a `torch.dtype`.
-fn element_type(name: &str) -> Option<DType> {
+fn element_type(name: &str) -> Option<ElementType> {
     Some(match name {
-        "FloatStorage" | "float32" => DType::F32,
-        "DoubleStorage" | "float64" => DType::F64,
-        "HalfStorage" | "float16" => DType::F16,
-        "BFloat16Storage" | "bfloat16" => DType::BF16,
-        "LongStorage" | "int64" => DType::I64,
-        "IntStorage" | "int32" => DType::I32,
-        "ShortStorage" | "int16" => DType::I16,
-        "CharStorage" | "int8" => DType::I8,
-        "uint64" => DType::U64,
-        "uint32" => DType::U32,
-        "uint16" => DType::U16,
-        "ByteStorage" | "uint8" => DType::U8,
-        "BoolStorage" | "bool" => DType::Bool(BoolStore::Native),
+        "FloatStorage" | "float32" => ElementType::F32,
+        "DoubleStorage" | "float64" => ElementType::F64,
+        "HalfStorage" | "float16" => ElementType::F16,
+        "BFloat16Storage" | "bfloat16" => ElementType::Bf16,
+        "LongStorage" | "int64" => ElementType::I64,
+        "IntStorage" | "int32" => ElementType::I32,
+        "ShortStorage" | "int16" => ElementType::I16,
+        "CharStorage" | "int8" => ElementType::I8,
+        "uint64" => ElementType::U64,
+        "uint32" => ElementType::U32,
+        "uint16" => ElementType::U16,
+        "ByteStorage" | "uint8" => ElementType::U8,
+        "BoolStorage" | "bool" => ElementType::Bool,
         _ => return None,
     })
 }
 
 /// Bytes of an element of a storage's class, of those that cannot be read, too.
-pub(super) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
+pub(crate) fn element_size([_, class]: [&str; 2]) -> Option<usize> {
     if let Some(dtype) = element_type(class) {
         return Some(dtype.size());
     }

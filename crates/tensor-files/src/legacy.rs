@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
-use super::objects::{self, element_size, key_of, storage_of};
-use super::pickle::{Object, Pickle, Value};
-use super::{BIG_ENDIAN, Place, Tensors, shown};
+use crate::objects::{self, BIG_ENDIAN, element_size, key_of, storage_of};
+use crate::pickle::{Object, Pickle, Value};
+use crate::stored::{Place, Tensors};
+use crate::text::shown;
 
 /// The number 0x1950a86a20f9469cfc6c, with which the file starts as a pickle: in bytes, and in text of protocol 0.
 const MAGIC: [&[u8]; 2] = [
@@ -25,7 +26,7 @@ const COUNT: u64 = 8;
 const FIRST: usize = 64;
 
 /// Whether a file that starts with `start` is one.
-pub(super) fn starts(start: &[u8]) -> bool {
+pub(crate) fn starts(start: &[u8]) -> bool {
     let first = &start[..start.len().min(FIRST)];
     MAGIC
         .iter()
@@ -33,7 +34,7 @@ pub(super) fn starts(start: &[u8]) -> bool {
 }
 
 /// The tensors of its pickle.
-pub(super) fn tensors(file: impl Read + Seek) -> Result<Tensors, String> {
+pub(crate) fn tensors(file: impl Read + Seek) -> Result<Tensors, String> {
     let mut file = BufReader::new(file);
     file.rewind().map_err(|error| error.to_string())?;
     let _magic = Pickle::read(&mut file)?;

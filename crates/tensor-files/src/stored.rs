@@ -1,0 +1,62 @@
+//! Tensors that are found and not yet read.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::ElementType;
+use crate::archive::Archive;
+use crate::layout::Layout;
+
+/// A tensor in a file, or a part of one.
+#[derive(Clone)]
+pub struct StoredTensor {
+    pub(crate) layout: Layout,
+    pub(crate) place: Place,
+}
+
+impl StoredTensor {
+    /// The type of its elements.
+    pub fn element_type(&self) -> ElementType {
+        self.layout.element_type()
+    }
+
+    /// The sizes of its axes.
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// The `len` indices from `start` of the first axis. Nothing else will be read.
+    ///
+    /// # Panics
+    /// If the first axis has fewer, or there is none.
+    pub fn narrow(mut self, start: usize, len: usize) -> Self {
+        self.layout = self.layout.narrow(start, len);
+        self
+    }
+
+    /// The axes in the other order.
+    pub fn transpose(mut self) -> Self {
+        self.layout = self.layout.transpose();
+        self
+    }
+}
+
+/// A storage in a file.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// Bytes of the file.
+    Bytes(Range<u64>),
+    /// The storage of an archive that has this key.
+    Entry(Rc<RefCell<Archive>>, String),
+}
+
+/// The tensors of a file by their names.
+pub(crate) struct Tensors {
+    pub(crate) names: BTreeSet<String>,
+    pub(crate) find: Box<FindTensor>,
+}
+
+/// Finds the tensor of a name, or the reason why it cannot be read.
+pub(crate) type FindTensor = dyn Fn(&str) -> Option<Result<StoredTensor, String>>;

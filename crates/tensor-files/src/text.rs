@@ -1,0 +1,12 @@
+//! Texts of a file in messages.
+
+/// The longest text of a file that an error tells.
+const SHOWN: usize = 100;
+
+/// A text of a file as a part of a line: escaped, and cut off where it is long.
+pub fn shown(text: &str) -> String {
+    let mut chars = text.chars();
+    let start: String = chars.by_ref().take(SHOWN).collect();
+    let rest = if chars.next().is_some() { ".." } else { "" };
+    format!("{}{rest}", start.escape_debug())
+}
