@@ -10,6 +10,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::simd::Float;
+use crate::tuning;
 
 /// The bytes from which on a buffer is kept. Allocators keep smaller ones themselves.
 const LEAST_BYTES: usize = 16 << 10;
@@ -27,8 +28,8 @@ const ODD: usize = 16;
 
 /// Elements of a result, or of what a kernel needs meanwhile. When it is dropped, a later one may have its memory.
 ///
-/// For each type of elements, what is kept and what is in use are no more than the most that was in use at once. A
-/// buffer may be an eighth longer than its elements need, and half as long again if it was kept.
+/// For each type of elements, kept and live memory together never exceed the peak of live memory. A buffer may be an
+/// eighth longer than its elements need, and half as long again if it was kept.
 #[derive(Debug)]
 pub struct Buffer<E> {
     /// At least `len`.
@@ -59,7 +60,7 @@ impl<E: Pooled> Buffer<E> {
 
     /// So many elements, and whether they are zeros.
     fn any(len: usize) -> (Self, bool) {
-        if len * size_of::<E>() < LEAST_BYTES {
+        if len * size_of::<E>() < LEAST_BYTES || !tuning::keeps_buffers() {
             return (vec![E::ZERO; len].into(), true);
         }
         let rounded = rounded(len);

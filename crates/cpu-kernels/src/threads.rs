@@ -1,9 +1,9 @@
 //! Work shared out among the threads of rayon's pool.
 //!
-//! A training step shares out work hundreds of times, for some ten to a thousand microseconds each. Between two of them
-//! rayon's threads go to sleep at once, and so does the one that has shared out work and waits for the last of it; to
-//! wake a thread takes some microseconds on a machine of one's own, and many times that in a virtual one. Here the
-//! others look for work a little longer before they sleep, and so does the one that waits.
+//! A training step shares out work hundreds of times, for some ten to a thousand microseconds each. Between two
+//! operations rayon parks its idle workers, and the caller too while it waits; waking one costs microseconds, and many
+//! times that in a virtual machine. Here workers look for work for a millisecond before they sleep, and so does the
+//! caller.
 
 use std::cell::Cell;
 use std::hint::spin_loop;
@@ -13,6 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rayon::Yield;
+
+use crate::tuning;
 
 /// How long a thread looks for work before it sleeps.
 const AWAKE: Duration = Duration::from_millis(1);
@@ -58,8 +60,11 @@ pub fn for_each_with<T: Send, S>(
         }
     };
     let others = AtomicUsize::new(threads - 1);
+    let spins = tuning::spins();
     let _busy = Busy::new();
-    stay_awake(threads - 1);
+    if spins {
+        stay_awake(threads - 1);
+    }
     rayon::in_place_scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|_| {
@@ -69,7 +74,7 @@ pub fn for_each_with<T: Send, S>(
         }
         work();
         let waiting = Instant::now();
-        while others.load(Ordering::Relaxed) > 0 && waiting.elapsed() < AWAKE {
+        while spins && others.load(Ordering::Relaxed) > 0 && waiting.elapsed() < AWAKE {
             find_work();
         }
     });
