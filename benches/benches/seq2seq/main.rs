@@ -10,7 +10,7 @@ mod training;
 use std::io;
 
 use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Measured, compare};
+use attention_benches::compare::{Candidate, Local, Measured, compare};
 use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, mebibytes, milliseconds};
@@ -36,8 +36,9 @@ fn run(threads: usize) -> io::Result<()> {
         println!("{title}");
         let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
         for (backend, device) in options.devices() {
-            let step = training::whole_step(&sizes, backend, &device.autodiff());
-            candidates.push(Box::new(step));
+            let device = device.autodiff();
+            let step = Local::new(format!("ours, {backend}"), training::step(&sizes, &device));
+            candidates.push(Box::new(step.on(&device)));
         }
         if let Ok(baselines) = &mut baselines {
             for name in ["PyTorch eager", "torch.compile"] {

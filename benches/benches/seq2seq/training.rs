@@ -1,6 +1,5 @@
 //! Our model in training.
 
-use attention_benches::compare::Local;
 use attention_benches::tensors::finish;
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
 use attention_seq2seq::{Adam, Batch, Example, Seq2SeqConfig, Trainee, Vocab};
@@ -84,11 +83,10 @@ impl Training {
 }
 
 /// A step as the program takes it.
-pub(crate) fn whole_step(sizes: &Sizes, backend: &str, device: &Device) -> Local<'static> {
+pub(crate) fn step(sizes: &Sizes, device: &Device) -> impl FnMut() + use<> {
     let mut training = Training::new(sizes, device);
-    let step = move || {
+    move || {
         let output = training.trainee().train_step(training.batch.clone());
         training.update(output.gradients);
-    };
-    Local::new(format!("ours, {backend}"), step).on(device)
+    }
 }

@@ -1,0 +1,92 @@
+//! What each large bet of the CPU path buys: a training step, and a decoding step, with all of them and without each.
+//!
+//! `cargo bench -p attention-benches --bench bets`; see benches/README.md.
+
+#[path = "seq2seq/sizes.rs"]
+mod sizes;
+#[path = "seq2seq/training.rs"]
+#[allow(dead_code, reason = "no step is taken apart here")]
+mod training;
+
+use std::io;
+
+use attention_benches::compare::{Candidate, Local, compare};
+use attention_benches::machine::{among_threads, limit_threads};
+use attention_benches::options::Options;
+use attention_benches::report::{Report, print_measured};
+use attention_benches::tensors::{Call, call_of, random};
+use attention_core::ops::paths::{self, Operation};
+use attention_core::{AdditiveAttentionConfig, Mask};
+use burn::tensor::Device;
+use cpu_kernels::tuning;
+
+use sizes::Sizes;
+
+/// What is left out, and how it is switched.
+const BETS: [(&str, fn(bool)); 6] = [
+    ("threads that stay awake", tuning::set_spins),
+    ("buffers that are kept", tuning::set_keeps_buffers),
+    ("deferred gradients", paths::set_defers),
+    // Burn's matrix product is the crate `gemm`.
+    ("own products", |on| paths::set_kernel(Operation::Linear, on)),
+    ("own rows", |on| paths::set_kernel(Operation::SelectRows, on)),
+    ("own loss", |on| paths::set_kernel(Operation::CrossEntropy, on)),
+];
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    among_threads(threads, || run(threads))
+}
+
+fn run(threads: usize) -> io::Result<()> {
+    let options = Options::from_command_line();
+    let mut report = Report::start(threads);
+    let [large, dates, _, words] = Sizes::ALL;
+    for (_, device) in options.devices() {
+        for sizes in [large, dates, words] {
+            let make = || -> Call { Box::new(training::step(&sizes, &device.clone().autodiff())) };
+            measure(&sizes.to_string(), &make, &options, &mut report);
+        }
+        measure(
+            "decoding step b64 q1 k64 d256 h256",
+            &|| decode(&device),
+            &options,
+            &mut report,
+        );
+    }
+    report.write(options.json.as_deref())
+}
+
+fn measure(title: &str, make: &dyn Fn() -> Call, options: &Options, report: &mut Report) {
+    if !options.wants(title) {
+        return;
+    }
+    println!("{title}");
+    let mut candidates: Vec<Box<dyn Candidate>> = vec![Box::new(Local::new("all", make()))];
+    for (name, switch) in BETS {
+        let mut call = make();
+        candidates.push(Box::new(Local::new(format!("without {name}"), move || {
+            switch(false);
+            call();
+            switch(true);
+        })));
+    }
+    let results = compare(&mut candidates, options.rounds);
+    drop(candidates);
+    print_measured(&results);
+    for result in &results {
+        report.add(title, "bet", result);
+    }
+}
+
+/// A step of a decoder whose keys were projected before.
+fn decode(device: &Device) -> Call {
+    const BATCH: usize = 64;
+    const KEYS: usize = 64;
+    const SIZE: usize = 256;
+    let module = AdditiveAttentionConfig::new(SIZE, SIZE, SIZE).init(device);
+    let [keys, values] = [(); 2].map(|()| random([BATCH, KEYS, SIZE], device));
+    let queries = random([BATCH, 1, SIZE], device);
+    let memory = module.prepare(keys, values, Mask::none());
+    call_of(device, move || module.attend(queries.clone(), &memory))
+}
