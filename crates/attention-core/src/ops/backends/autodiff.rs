@@ -12,10 +12,11 @@ use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
-use super::{TensorMap, TrackedInputs};
+use crate::ops::attention_backend::SumDeferred;
 use crate::ops::deferred_gradients::{Deferral, Deferred, Pass};
-use crate::ops::kernels::{self, Asked, Gradient, Kernel, SumDeferred};
+use crate::ops::kernel::{self, Asked, Gradient, Kernel};
 use crate::ops::recurrent::states::StateDeposit;
+use crate::ops::tracked::{TensorMap, TrackedInputs};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, CrossEntropyInputs,
     DotProductAttentionInputs, GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
@@ -26,28 +27,36 @@ use crate::ops::{
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     fn additive_score(inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.additive_score, inputs, additive_score::composed)
+        differentiate(
+            B::KERNELS.additive_score,
+            inputs,
+            additive_score::composed::forward,
+        )
     }
 
     fn masked_softmax(inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.masked_softmax, inputs, masked_softmax::composed)
+        differentiate(
+            B::KERNELS.masked_softmax,
+            inputs,
+            masked_softmax::composed::forward,
+        )
     }
 
     #[rustfmt::skip]
     fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.dot_product_attention, inputs, dot_product_attention::composed)
+        differentiate(B::KERNELS.dot_product_attention, inputs, dot_product_attention::composed::forward)
     }
 
     fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
         differentiate(
             B::KERNELS.additive_attention,
             inputs,
-            additive_attention::composed,
+            additive_attention::composed::forward,
         )
     }
 
     fn linear(inputs: LinearInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.linear, inputs, linear::composed)
+        differentiate(B::KERNELS.linear, inputs, linear::composed::forward)
     }
 
     fn select_rows(inputs: SelectRowsInputs<Self>) -> FloatTensor<Self> {
@@ -56,7 +65,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
     fn cross_entropy(inputs: CrossEntropyInputs<Self>) -> FloatTensor<Self> {
         let Some(kernel) = B::KERNELS.cross_entropy else {
-            return cross_entropy::composed(inputs);
+            return cross_entropy::composed::forward(inputs);
         };
         let tensors = [
             Some(&inputs.input),
@@ -254,7 +263,7 @@ struct KernelGradient<S>(PhantomData<fn() -> S>);
 #[derive(Clone, Debug)]
 struct KernelState<B: Backend, S, const N: usize> {
     saved: S,
-    backward: kernels::Backward<B, S, N>,
+    backward: kernel::Backward<B, S, N>,
     slots: [Option<GradientSlot>; N],
 }
 

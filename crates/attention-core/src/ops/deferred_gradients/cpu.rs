@@ -7,9 +7,7 @@ use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 
 use super::{Deferred, DeferredPairs};
-use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, matrix, rows, tensor, with_real, zeros,
-};
+use crate::ops::host::{CpuBackend, CpuReal, elements, matrix, rows, tensor, with_real, zeros};
 use crate::ops::select_rows;
 
 /// The gradient of `shared`, keys, values, a weight or a table, from all deposits.
