@@ -3,6 +3,7 @@
 //! `cargo bench -p attention-benches --bench bets`; see benches/README.md.
 
 #[path = "seq2seq/sizes.rs"]
+#[allow(dead_code, reason = "no baseline is asked")]
 mod sizes;
 #[path = "seq2seq/training.rs"]
 #[allow(dead_code, reason = "no step is taken apart here")]
@@ -15,7 +16,7 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, print_measured};
 use attention_benches::tensors::{Call, call_of, random};
-use attention_core::ops::paths::{self, Operation};
+use attention_core::backend::paths::{self, Operation};
 use attention_core::{AdditiveAttentionConfig, Mask};
 use burn::tensor::Device;
 use cpu_kernels::tuning;
@@ -28,9 +29,15 @@ const BETS: [(&str, fn(bool)); 6] = [
     ("buffers that are kept", tuning::set_keeps_buffers),
     ("deferred gradients", paths::set_defers),
     // Burn's matrix product is the crate `gemm`.
-    ("own products", |on| paths::set_kernel(Operation::Linear, on)),
-    ("own rows", |on| paths::set_kernel(Operation::SelectRows, on)),
-    ("own loss", |on| paths::set_kernel(Operation::CrossEntropy, on)),
+    ("own products", |on| {
+        paths::set_kernel(Operation::Linear, on)
+    }),
+    ("own rows", |on| {
+        paths::set_kernel(Operation::SelectRows, on)
+    }),
+    ("own loss", |on| {
+        paths::set_kernel(Operation::CrossEntropy, on)
+    }),
 ];
 
 fn main() -> io::Result<()> {

@@ -5,8 +5,8 @@ use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Tensor, assert_shape};
 
 use crate::checks::{Argument, assert_batch, assert_together};
+use crate::functional::{self, SharedTensor, drop_weights, repeat_key_heads};
 use crate::memory::{PreparedKeys, SharedMemory};
-use crate::ops::{self, SharedTensor, drop_weights, repeat_key_heads};
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{checked_heads, default_scale, per_head, sum_of_biases, widened};
 use crate::{
@@ -179,7 +179,7 @@ impl<S: ScoringFunction> Attention<S> {
         assert_shape!(values, [batch, heads, num_keys, _]);
         let scores = [batch, heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
-        let keys = ops::fill_padding(keys, &mask, [heads, num_queries]);
+        let keys = functional::fill_padding(keys, &mask, [heads, num_queries]);
         self.memory_of_cleared(keys, values, mask)
     }
 
@@ -219,7 +219,7 @@ impl<S: ScoringFunction> Attention<S> {
                 })
             }
             ScoreKernel::Additive { .. } => {
-                ops::pack_additive_keys(keys, &memory.mask, known).map(PreparedKeys::Packed)
+                functional::pack_additive_keys(keys, &memory.mask, known).map(PreparedKeys::Packed)
             }
             ScoreKernel::Custom => None,
         };
@@ -279,10 +279,10 @@ impl<S: ScoringFunction> Attention<S> {
                 let biases = of_keys.into_iter().chain(of_positions);
                 let bias = biases.reduce(sum_of_biases);
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                ops::dot_product_attention(queries, memory, scale, bias, dropout)
+                functional::dot_product_attention(queries, memory, scale, bias, dropout)
             }
             (ScoreKernel::Additive { weight }, PositionTerm::None) => {
-                ops::additive_attention(queries, memory, weight, dropout)
+                functional::additive_attention(queries, memory, weight, dropout)
             }
             (kernel, _) => self.pool(queries, memory, kernel, dropout).context,
         }
@@ -329,7 +329,7 @@ impl<S: ScoringFunction> Attention<S> {
         let weights = self.normalizer.weights(scores, mask).cast(dtype);
         let dropped = drop_weights(weights.clone(), dropout);
         AttentionOutput {
-            context: ops::weighted_sum(dropped, memory.read_values(), mask),
+            context: functional::weighted_sum(dropped, memory.read_values(), mask),
             weights,
         }
     }
@@ -359,7 +359,7 @@ impl<S: ScoringFunction> Attention<S> {
         let positions = last - num_queries as i64..last;
         let is_empty = batch * heads * num_queries * num_keys == 0;
         (!is_empty).then(|| {
-            let queries = ops::fill_keyless(queries, &memory.mask, [heads, num_keys]);
+            let queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
             self.score.project_queries(queries, positions)
         })
     }

@@ -42,9 +42,14 @@ impl<'a> Argument<'a> {
         name: &'a str,
         tensor: &Tensor<D, K>,
     ) -> Self {
+        Self::of_device(name, tensor.device())
+    }
+
+    /// Something on `device`, which is to be that of others.
+    pub(crate) fn of_device(name: &'a str, device: Device) -> Self {
         Self {
             name,
-            device: tensor.device(),
+            device,
             dtype: None,
         }
     }

@@ -2,7 +2,8 @@
 
 use burn::tensor::{Int, Tensor};
 
-use crate::ops::{self, SharedWeight};
+use crate::functional::select_rows;
+use crate::ops::SharedWeight;
 use crate::parameter::dequantized;
 
 /// An embedding for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient
@@ -50,6 +51,6 @@ impl EmbeddingTable {
     /// If there is no such token, or the tokens are on another device.
     pub fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         let table = self.shared.read(self.table.clone());
-        ops::select_rows(table, tokens, Some(self.shared.slot()))
+        select_rows(table, tokens, Some(self.shared.slot()))
     }
 }

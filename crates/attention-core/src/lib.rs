@@ -17,16 +17,15 @@ mod attention_config;
 mod checks;
 mod device_limits;
 mod embedding_table;
+pub mod functional;
 #[cfg(feature = "pytorch")]
 pub mod import;
-mod linear;
 mod mask;
 mod memory;
 mod multi_head_attention;
 mod normalizer;
-// Public for the tests of this repository alone; `backend` has what others need of it.
-#[doc(hidden)]
-pub mod ops;
+mod ops;
+mod packed_linear;
 mod parameter;
 mod position;
 mod rank;
@@ -35,7 +34,6 @@ mod score;
 #[cfg(feature = "autodiff")]
 mod self_check;
 mod sigmoid;
-mod softmax;
 mod stateful;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
@@ -54,8 +52,8 @@ pub use position::{
 
 pub use mask::Mask;
 
+pub use functional::masked_softmax;
 pub use normalizer::Normalizer;
-pub use softmax::masked_softmax;
 
 pub use attention::{AdditiveAttention, Attention, AttentionOutput, DotProductAttention};
 pub use attention_config::{AdditiveAttentionConfig, DotProductAttentionConfig};
@@ -71,8 +69,8 @@ pub use stateful::{
 };
 
 pub use embedding_table::EmbeddingTable;
-pub use linear::{PackedLinear, linear};
-pub use ops::{cross_entropy, cross_entropy_of_parts};
+pub use functional::{cross_entropy, cross_entropy_of_parts, linear};
+pub use packed_linear::PackedLinear;
 
 pub use cpu_kernels::release_memory;
 pub use device_limits::{DeviceLimits, device_limits};
@@ -95,11 +93,12 @@ pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 /// method runs without autodiff; in training the operation stays composed, because the gradients of kernels are known
 /// to this crate's own backends only.
 pub mod backend {
+    pub use crate::ops::paths;
     pub use crate::ops::{
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, CellKind,
         CrossEntropyInputs, DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs,
         GradientSlot, HostMask, Intervals, Keep, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
         PackAdditiveKeysInputs, RecurrentInputs, ResolvedMask, SelectRowsInputs, SharedGradients,
-        SharedWeight, Steps, WeightedSumInputs,
+        SharedWeight, Steps, StepsRead, WeightedSumInputs,
     };
 }

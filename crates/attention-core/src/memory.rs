@@ -7,7 +7,8 @@ use burn::tensor::{Int, Tensor, assert_shape};
 
 use crate::Mask;
 use crate::checks::{Argument, assert_together};
-use crate::ops::{self, SharedGradients, SharedTensor};
+use crate::functional::{SharedTensor, fill_padding};
+use crate::ops::SharedGradients;
 use crate::rank::reshape;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and read by many
@@ -308,5 +309,5 @@ fn without_padding(keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
     let (known, num_queries) = mask.without_positions();
     let [_, key_heads, _, _] = keys.dims();
     let heads = known.heads_over(key_heads);
-    ops::fill_padding(keys, &known, [heads, num_queries])
+    fill_padding(keys, &known, [heads, num_queries])
 }

@@ -6,11 +6,11 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
 use crate::checks::assert_batch;
-use crate::linear::project;
+use crate::functional::project;
 use crate::memory::SharedMemory;
 use crate::rank::{reshape, to_four_axes};
 use crate::{
-    Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, ops,
+    Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, functional,
 };
 
 /// Configuration of [`MultiHeadAttention`].
@@ -267,7 +267,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     fn project_queries(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<4> {
         let (queries, num_keys) = (to_four_axes(queries), memory.num_keys());
         assert_batch(&queries, &memory.values);
-        let queries = ops::fill_keyless(queries, memory.mask(), [self.num_heads, num_keys]);
+        let queries = functional::fill_keyless(queries, memory.mask(), [self.num_heads, num_keys]);
         split("queries", &self.query, queries, self.num_heads)
     }
 
@@ -287,7 +287,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let inputs = [("keys", &self.key, keys), ("values", &self.value, values)];
         let [keys, values] = inputs.map(|(name, layer, rows)| {
             let rows = to_four_axes(rows);
-            let rows = ops::fill_padding(rows, &mask, [self.num_heads, num_queries]);
+            let rows = functional::fill_padding(rows, &mask, [self.num_heads, num_queries]);
             split(name, layer, rows, self.num_key_value_heads)
         });
         self.attention.memory_of_cleared(keys, values, mask)

@@ -1,6 +1,6 @@
 //! Additive attention against plain loops, and the identity it rests on.
 
-use attention_core::ops;
+use attention_core::functional;
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, assert_same,
     device, masks, oracle,
@@ -71,7 +71,7 @@ fn saturated_units_are_exactly_plus_or_minus_one() {
             1.25 * sum.tanh()
         });
         device::each_both_ways(|device| {
-            let scores = ops::additive_score(
+            let scores = functional::additive_score(
                 queries.f32(device),
                 keys.f32(device),
                 weight.f32(device),
@@ -98,7 +98,8 @@ fn saturated_units_pass_no_gradient_and_no_nan() {
             let keys: Tensor<4> = Array::draw(1, &[1, 1, 7, 5]).f32(device).require_grad();
             let weight: Tensor<1> = Array::draw(2, &[5]).f32(device).require_grad();
             let mask = MaskSpec::None.mask(device);
-            let scores = ops::additive_score(queries.clone(), keys.clone(), weight.clone(), &mask);
+            let scores =
+                functional::additive_score(queries.clone(), keys.clone(), weight.clone(), &mask);
             let received = Array::draw(3, &[1, 1, 3, 7]);
             let gradients = (scores * received.f32(device)).sum().backward();
             let of_queries = Array::read(queries.grad(&gradients).unwrap());
@@ -126,7 +127,7 @@ fn masked_scores_are_zero() {
                 Array::draw(2, &[2, 3, 7, 11]),
             );
             let weight = Array::draw(3, &[11]);
-            let scores = ops::additive_score(
+            let scores = functional::additive_score(
                 queries.f32(device),
                 keys.f32(device),
                 weight.f32(device),

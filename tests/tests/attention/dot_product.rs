@@ -1,6 +1,6 @@
 //! Dot-product attention against plain loops.
 
-use attention_core::ops;
+use attention_core::functional;
 use attention_core::{DotProductAttentionConfig, Mask, Memory};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
@@ -96,8 +96,12 @@ fn masked_scores_are_zero() {
                 Array::draw(2, &[2, 3, 7, 11]),
             );
             let mask_tensors = mask.mask(device);
-            let scores =
-                ops::dot_product_score(queries.f32(device), keys.f32(device), &mask_tensors, 0.5);
+            let scores = functional::dot_product_score(
+                queries.f32(device),
+                keys.f32(device),
+                &mask_tensors,
+                0.5,
+            );
             let expected = oracle::dot_product_scores(&queries, &keys, 0.5);
             let attended = mask.table(shape);
             let expected = Array::from_fn(&shape, |at| expected.at(at) * attended.at(at));
@@ -113,7 +117,7 @@ fn queries_and_keys_without_components_weigh_all_unmasked_keys_alike() {
         let keys = Tensor::<4>::zeros([2, 3, 7, 0], device);
         let values = Array::draw(3, &[2, 3, 7, 13]);
         let memory = Memory::of_projected(keys, values.f32(device), Mask::causal());
-        let context = ops::dot_product_attention(queries, &memory, 1.0, None, 0.0);
+        let context = functional::dot_product_attention(queries, &memory, 1.0, None, 0.0);
         let weights = oracle::masked_softmax(&Array::full(&[2, 3, 5, 7], 0.0), &MaskSpec::Causal);
         let expected = oracle::weighted_sum(&weights, &values);
         assert_close("context", &Array::read(context), &expected, 1e-6);

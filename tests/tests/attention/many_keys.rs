@@ -2,7 +2,7 @@
 //! and put together.
 #![cfg(feature = "flex")]
 
-use attention_core::{Mask, Memory, ops};
+use attention_core::{Mask, Memory, functional};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
 };
@@ -79,7 +79,7 @@ fn a_bias_of_the_keys() {
             let values = input("values").require_grad();
             let memory = Memory::of_projected(input("keys"), values.clone(), Mask::none());
             let scale = 0.3;
-            let context = ops::dot_product_attention(
+            let context = functional::dot_product_attention(
                 input("queries"),
                 &memory,
                 scale,

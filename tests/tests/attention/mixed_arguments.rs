@@ -4,7 +4,7 @@ use attention_core::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps
 use attention_core::{
     AdditiveAttentionConfig, Attention, CosineScoreConfig, CoverageAttentionConfig,
     GaussianScoreConfig, Mask, Memory, MultiHeadAttentionConfig, PackedLinear, QkNormScoreConfig,
-    ScoringFunction, StatefulAttention, cross_entropy, linear, ops,
+    ScoringFunction, StatefulAttention, cross_entropy, functional, linear,
 };
 use attention_tests::{device, panic_message};
 use burn::nn::LinearConfig;
@@ -67,19 +67,19 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
     });
     let whole = memory(rows(7, 3), rows(7, 3));
     refused("keys", "queries", &|| {
-        ops::dot_product_attention(four(5, 3), &whole, 1.0, None, 0.0);
+        functional::dot_product_attention(four(5, 3), &whole, 1.0, None, 0.0);
     });
     refused("weight", "queries", &|| {
-        ops::additive_attention(rows(5, 3), &whole, vector(3), 0.0);
+        functional::additive_attention(rows(5, 3), &whole, vector(3), 0.0);
     });
     refused("keys", "queries", &|| {
-        ops::dot_product_score(rows(5, 3), four(7, 3), &none, 1.0);
+        functional::dot_product_score(rows(5, 3), four(7, 3), &none, 1.0);
     });
     refused("weight", "queries", &|| {
-        ops::additive_score(rows(5, 3), rows(7, 3), vector(3), &none);
+        functional::additive_score(rows(5, 3), rows(7, 3), vector(3), &none);
     });
     refused("values", "weights", &|| {
-        ops::weighted_sum(rows(5, 7), four(7, 3), &none);
+        functional::weighted_sum(rows(5, 7), four(7, 3), &none);
     });
 
     let additive = AdditiveAttentionConfig::new(3, 3, 5).init(device);

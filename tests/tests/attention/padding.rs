@@ -1,6 +1,6 @@
 //! Padding is ignored: a masked key, value or score changes no bit of an output or gradient, whatever it holds.
 
-use attention_core::{Attention, Mask, ScoringFunction, ops};
+use attention_core::{Attention, Mask, ScoringFunction, functional};
 use attention_tests::{
     Array, MaskSpec, Outcome, Path, Problem, SIZES, assert_outcomes_same, assert_same, device,
     masks,
@@ -162,7 +162,7 @@ fn filling_zeroes_padding_and_nothing_else() {
         for (name, mask) in masks(SHAPE) {
             let rows = Array::draw(1, &[2, 3, 7, 13]);
             let padding = mask.padding(SHAPE);
-            let filled = ops::fill_padding(
+            let filled = functional::fill_padding(
                 rows.f32(device),
                 &mask.mask(device),
                 [SIZES.heads, SIZES.queries],

@@ -3,7 +3,7 @@
 //!
 //! Errors are random: those of some draws are summed up.
 
-use attention_core::ops;
+use attention_core::functional;
 use attention_core::recurrent::{CellKind, Steps};
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor, activation};
@@ -78,7 +78,7 @@ struct Leaves {
 impl Leaves {
     fn ours(self, cell: CellKind) -> Tensor<4> {
         let hidden = (self.weight, self.bias);
-        ops::recurrent(cell, self.gates, hidden, None, self.initial, Steps::all()).all()
+        functional::recurrent(cell, self.gates, hidden, None, self.initial, Steps::all()).all()
     }
 
     /// By the formulas, a step at a time.

@@ -1,6 +1,6 @@
 //! States of a recurrent layer that are read one by one: the same gradients as through views of all of them.
 
-use attention_core::ops::{self, States};
+use attention_core::functional::{self, States};
 use attention_core::recurrent::{CellKind, Steps};
 use attention_tests::{Array, assert_close, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
@@ -79,7 +79,7 @@ impl Layer {
         let initial = tensor(4, [cell.states(), batch, size], device).require_grad();
         let hidden = (weight.clone(), bias.clone());
         let (starts, steps) = (initial.clone(), steps.clone());
-        let states = ops::recurrent(cell, gates.clone(), hidden, None, starts, steps);
+        let states = functional::recurrent(cell, gates.clone(), hidden, None, starts, steps);
         Self {
             leaves: (gates, weight, bias, initial),
             states,

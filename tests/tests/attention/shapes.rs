@@ -2,7 +2,7 @@
 
 use attention_core::{
     AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, MultiHeadAttentionConfig,
-    masked_softmax, ops,
+    functional, masked_softmax,
 };
 use attention_tests::{MaskSpec, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
@@ -292,35 +292,35 @@ fn operations_check_their_operands() {
         let keys = |shape: [usize; 4]| zeros(shape, device);
         let weight = |size| Tensor::<1>::zeros([size], device);
         refuses(&["axis 3 expected 11, got 12"], || {
-            ops::additive_score(queries(), keys([2, 3, 7, 12]), weight(11), &none)
+            functional::additive_score(queries(), keys([2, 3, 7, 12]), weight(11), &none)
         });
         refuses(&["axis 0 expected 11, got 10"], || {
-            ops::additive_score(queries(), keys([2, 3, 7, 11]), weight(10), &none)
+            functional::additive_score(queries(), keys([2, 3, 7, 11]), weight(10), &none)
         });
         refuses(
             &["heads of keys", "divide those of queries, 3, got 2"],
-            || ops::additive_score(queries(), keys([2, 2, 7, 11]), weight(11), &none),
+            || functional::additive_score(queries(), keys([2, 2, 7, 11]), weight(11), &none),
         );
         refuses(
             &["heads of keys", "divide those of queries, 3, got 2"],
-            || ops::dot_product_score(queries(), keys([2, 2, 7, 11]), &none, 1.0),
+            || functional::dot_product_score(queries(), keys([2, 2, 7, 11]), &none, 1.0),
         );
         refuses(
             &["heads of keys", "divide those of queries, 3, got 2"],
-            || ops::weighted_sum(keys([2, 3, 5, 7]), keys([2, 2, 7, 13]), &none),
+            || functional::weighted_sum(keys([2, 3, 5, 7]), keys([2, 2, 7, 13]), &none),
         );
         refuses(&["axis 3 expected 11, got 12"], || {
-            ops::dot_product_score(queries(), keys([2, 3, 7, 12]), &none, 1.0)
+            functional::dot_product_score(queries(), keys([2, 3, 7, 12]), &none, 1.0)
         });
         refuses(&["axis 0 expected 2, got 1"], || {
-            ops::dot_product_score(queries(), keys([1, 3, 7, 11]), &none, 1.0)
+            functional::dot_product_score(queries(), keys([1, 3, 7, 11]), &none, 1.0)
         });
         refuses(&["axis 2 expected 7, got 6"], || {
-            ops::weighted_sum(keys([2, 3, 5, 7]), keys([2, 3, 6, 13]), &none)
+            functional::weighted_sum(keys([2, 3, 5, 7]), keys([2, 3, 6, 13]), &none)
         });
         let attend = |key_shape, value_shape, scale| {
             let memory = Memory::of_projected(keys(key_shape), keys(value_shape), none.clone());
-            ops::dot_product_attention(queries(), &memory, scale, None, 0.0)
+            functional::dot_product_attention(queries(), &memory, scale, None, 0.0)
         };
         refuses(&["axis 3 expected 11, got 12"], || {
             attend([2, 3, 7, 12], [2, 3, 7, 13], 1.0)
@@ -337,7 +337,7 @@ fn operations_check_their_operands() {
         });
         let lens = MaskSpec::lens(&[1, 2, 3]).mask(device);
         refuses(&["axis `batch` expected 2 or 1, got 3"], || {
-            ops::fill_padding(keys([2, 3, 7, 13]), &lens, [3, 5])
+            functional::fill_padding(keys([2, 3, 7, 13]), &lens, [3, 5])
         });
     });
 }

@@ -1,6 +1,6 @@
 //! Sizes of 1 and 0 on every axis.
 
-use attention_core::{DotProductAttentionConfig, Mask, masked_softmax, ops};
+use attention_core::{DotProductAttentionConfig, Mask, functional, masked_softmax};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, assert_zero,
     device,
@@ -244,17 +244,21 @@ fn operations_take_empty_tensors() {
                 empty([batch, heads, queries, 11]),
                 empty([batch, heads, keys, 11]),
             );
-            let scores =
-                ops::additive_score(q.clone(), k.clone(), Tensor::zeros([11], device), &none);
+            let scores = functional::additive_score(
+                q.clone(),
+                k.clone(),
+                Tensor::zeros([11], device),
+                &none,
+            );
             assert_eq!(scores.dims(), shape);
             assert_eq!(
-                ops::dot_product_score(q, k.clone(), &none, 1.0).dims(),
+                functional::dot_product_score(q, k.clone(), &none, 1.0).dims(),
                 shape
             );
-            let context = ops::weighted_sum(empty(shape), k.clone(), &none);
+            let context = functional::weighted_sum(empty(shape), k.clone(), &none);
             assert_zero("context", &Array::read(context));
             assert_eq!(
-                ops::fill_padding(k, &Mask::causal(), [heads, queries]).dims(),
+                functional::fill_padding(k, &Mask::causal(), [heads, queries]).dims(),
                 [batch, heads, keys, 11]
             );
         }

@@ -6,6 +6,7 @@ use burn::backend::Dispatch;
 use burn::tensor::{Device, Int, Tensor, TensorCreationOptions, TensorData};
 
 use super::{Flags, Mask, Window, minimum};
+use crate::checks::{Argument, assert_together};
 use crate::ops::{HostMask, Intervals, Keep, ResolvedMask, is_in_host_memory};
 use crate::rank::reshape;
 
@@ -41,14 +42,17 @@ impl Mask {
     /// If an axis of the mask is neither 1 nor that of `shape`, one could be examples or queries, or the mask is on
     /// another device.
     pub(crate) fn resolve(&self, shape: [usize; 4], device: &Device) -> ResolvedMask<Dispatch> {
+        let assert_device = |what: &str, mask| {
+            assert_together(what, Argument::of_device("scores", device.clone()), [mask]);
+        };
         if let Some(flags) = &self.flags {
             flags.check(shape);
-            check_device(&flags.makers, flags.keep.device(), device);
+            assert_device(&flags.makers, Argument::on_device("mask", &flags.keep));
         }
         if let Some(lens) = &self.lens {
             let [batch, queries] = lens.dims();
             check_axes("valid lengths", [batch, 1, queries, 1], shape);
-            check_device("valid lengths", lens.device(), device);
+            assert_device("valid lengths", Argument::on_device("mask", lens));
         }
         let [_, _, queries, keys] = shape;
         match &self.resolved {
@@ -206,14 +210,6 @@ impl Flags {
         }
         check_axes(&self.makers, self.keep.dims(), shape);
     }
-}
-
-/// Panics unless a mask is on the device of the scores.
-fn check_device(what: &str, mask: Device, scores: &Device) {
-    assert!(
-        mask == *scores,
-        "{what}: mask expected on {scores:?}, as the scores, got {mask:?}"
-    );
 }
 
 /// Panics unless every axis of a mask is 1 or that of the scores.

@@ -6,7 +6,8 @@ mod sum_normalized;
 
 use burn::tensor::{Bool, Tensor};
 
-use crate::ops::{fill_masked, lowest};
+use crate::functional::fill_masked;
+use crate::ops::lowest;
 use crate::sigmoid::sigmoid;
 use crate::{Mask, masked_softmax};
 

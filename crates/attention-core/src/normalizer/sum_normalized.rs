@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 
 use super::lower_masked;
 use crate::Mask;
-use crate::ops::fill_masked;
+use crate::functional::fill_masked;
 use crate::score::{smallest_normal, widened};
 
 /// Each score, divided by the sum of those that its query attends to; 0 where there is nothing to divide.

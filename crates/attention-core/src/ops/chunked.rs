@@ -8,8 +8,10 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Shape, Slice};
 
+use super::attention_backend::AttentionBackend;
+use super::mask::ResolvedMask;
 use super::masked::upload;
-use super::{AttentionOps, OptionalTensor, ResolvedMask};
+use super::optional::OptionalTensor;
 
 /// Inputs of an operation on pairs that can be cut along examples and queries.
 pub(super) trait Chunks<B: Backend>: Sized {
@@ -32,7 +34,7 @@ pub(super) struct Chunk {
 }
 
 /// `definition`, in chunks that fit into the buffers of the device.
-pub(super) fn in_chunks<B: AttentionOps, I: Chunks<B>>(
+pub(super) fn in_chunks<B: AttentionBackend, I: Chunks<B>>(
     inputs: I,
     definition: fn(I) -> FloatTensor<B>,
 ) -> FloatTensor<B> {
@@ -255,7 +257,7 @@ mod tests {
             mask: mask.clone(),
         };
         // Without a kernel even where there is one.
-        let scores = in_chunks_of(limit, inputs, additive_score::composed);
+        let scores = in_chunks_of(limit, inputs, additive_score::composed::forward);
         results(scores, &leaves)
     }
 
@@ -272,7 +274,7 @@ mod tests {
             dropout: 0.0,
             shared: None,
         };
-        let context = in_chunks_of(limit, inputs, dot_product_attention::composed);
+        let context = in_chunks_of(limit, inputs, dot_product_attention::composed::forward);
         results(context, &leaves)
     }
 
@@ -332,7 +334,7 @@ mod tests_on_wgpu {
             mask: ResolvedMask::None,
         };
         let by_kernel = CubeBackend::additive_score(inputs.clone());
-        let composed = additive_score::composed(inputs);
+        let composed = additive_score::composed::forward(inputs);
         let error = CubeBackend::float_max(CubeBackend::float_abs(CubeBackend::float_sub(
             by_kernel, composed,
         )));

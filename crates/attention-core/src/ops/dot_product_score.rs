@@ -1,16 +1,13 @@
 //! Scaled dot products of all pairs.
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
-use burn::tensor::{Tensor, assert_shape};
+use burn::backend::{Backend, ExtensionType, TensorMetadata};
 
-use super::key_heads::{assert_divides, repeated};
+use super::key_heads::repeated;
+use super::mask::ResolvedMask;
 use super::masked::{Masked, Split, broadcast_or};
-use super::{AttentionOps, ResolvedMask};
-use crate::Mask;
-use crate::checks::{Argument, assert_together};
 
-/// Inputs of [`AttentionOps::dot_product_score`].
+/// Inputs of [`AttentionOps::dot_product_score`](super::AttentionOps::dot_product_score).
 #[derive(Clone, Debug, ExtensionType)]
 pub struct DotProductScoreInputs<B: Backend> {
     /// `[batch, heads, queries, size]`
@@ -22,43 +19,6 @@ pub struct DotProductScoreInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
     /// The factor on every score.
     pub scale: f64,
-}
-
-/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.
-///
-/// # Shapes
-/// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`
-/// - result `[batch, heads, queries, keys]`
-///
-/// # Panics
-/// If shapes, types, devices or the mask do not fit together.
-pub fn dot_product_score(
-    queries: Tensor<4>,
-    keys: Tensor<4>,
-    mask: &Mask,
-    scale: f64,
-) -> Tensor<4> {
-    let [batch, heads, num_queries, size] = queries.dims();
-    let [_, key_heads, num_keys, _] = keys.dims();
-    assert_shape!(keys, [batch, key_heads, num_keys, size]);
-    assert_divides("dot_product_score", key_heads, heads);
-    let others = [Argument::floats("keys", &keys)];
-    assert_together(
-        "dot_product_score",
-        Argument::floats("queries", &queries),
-        others,
-    );
-    let shape = [batch, heads, num_queries, num_keys];
-    if shape.contains(&0) || size == 0 {
-        return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
-    }
-    let inputs = DotProductScoreInputs {
-        mask: mask.resolve(shape, &queries.device()),
-        queries: queries.into_dispatch(),
-        keys: keys.into_dispatch(),
-        scale,
-    };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_score(inputs))
 }
 
 /// The definition.

@@ -2,19 +2,9 @@
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{Distribution, FloatDType, Tensor};
+use burn::tensor::{Distribution, FloatDType};
 
 /// Dropout on weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - probability)`.
-pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
-    if probability == 0.0 {
-        return weights;
-    }
-    let keep = 1.0 - probability;
-    let kept = weights.random_like(Distribution::Bernoulli(keep));
-    weights * kept * (1.0 / keep)
-}
-
-/// [`drop_weights`], for the definitions.
 pub(super) fn composed<B: Backend>(weights: FloatTensor<B>, probability: f64) -> FloatTensor<B> {
     if probability == 0.0 {
         return weights;

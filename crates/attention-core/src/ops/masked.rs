@@ -8,36 +8,17 @@
 //! (causal masks) must reach exactly those that do, see [`Split`].
 
 use burn::backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, TensorMetadata, get_device_settings};
-use burn::tensor::{BoolDType, DType, IntDType, Shape, Tensor, TensorData};
+use burn::backend::{Backend, TensorMetadata, get_device_settings};
+use burn::tensor::{BoolDType, DType, IntDType, Shape, TensorData};
 
-use super::ResolvedMask;
-use crate::Mask;
-
-/// `value` for each masked pair of query and key; what was there reaches neither result nor gradients.
-///
-/// # Shapes
-/// - pairs and result `[batch, heads, queries, keys]`
-///
-/// # Panics
-/// If the mask does not fit.
-pub(crate) fn fill_masked(pairs: Tensor<4>, mask: &Mask, value: f64) -> Tensor<4> {
-    let mask = mask.resolve(pairs.dims(), &pairs.device());
-    if matches!(mask, ResolvedMask::None) || pairs.dims().contains(&0) {
-        return pairs;
-    }
-    let pairs = pairs.into_dispatch();
-    let [_, _, _, num_keys] = pairs.shape().dims();
-    let masked = Masked::<Dispatch>::new(mask, num_keys, &pairs);
-    Tensor::from_dispatch(masked.fill(pairs, value))
-}
+use super::mask::ResolvedMask;
 
 /// The masked pairs of query and key, true where masked: `[batch or 1, heads or 1, queries or 1, keys]`.
-pub(super) struct Masked<B: Backend>(Option<BoolTensor<B>>);
+pub(crate) struct Masked<B: Backend>(Option<BoolTensor<B>>);
 
 impl<B: Backend> Masked<B> {
     /// Of a mask for `num_keys` keys, on the device of `like`.
-    pub(super) fn new(mask: ResolvedMask<B>, num_keys: usize, like: &FloatTensor<B>) -> Self {
+    pub(crate) fn new(mask: ResolvedMask<B>, num_keys: usize, like: &FloatTensor<B>) -> Self {
         let device = like.device();
         let outside = |start, end| outside::<B>(start, end, num_keys, &device);
         let dropped = |keep: BoolTensor<B>| {
@@ -79,7 +60,7 @@ impl<B: Backend> Masked<B> {
     }
 
     /// Fills `[batch, heads, queries, keys]` where masked.
-    pub(super) fn fill(&self, tensor: FloatTensor<B>, value: f64) -> FloatTensor<B> {
+    pub(crate) fn fill(&self, tensor: FloatTensor<B>, value: f64) -> FloatTensor<B> {
         match &self.0 {
             Some(masked) => {
                 let masked = B::bool_expand(masked.clone(), tensor.shape());

@@ -42,7 +42,7 @@ impl<B: Backend> From<Option<FloatTensor<B>>> for OptionalTensor<B> {
 }
 
 impl OptionalTensor<Dispatch> {
-    pub(super) fn of<const D: usize>(tensor: Option<Tensor<D>>) -> Self {
+    pub(crate) fn of<const D: usize>(tensor: Option<Tensor<D>>) -> Self {
         tensor.map(Tensor::into_dispatch).into()
     }
 }

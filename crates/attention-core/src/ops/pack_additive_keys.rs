@@ -2,17 +2,14 @@
 
 use attention_kernels::AdditiveScoreInputs;
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, ExtensionType, TensorMetadata};
-use burn::tensor::Tensor;
+use burn::backend::{Backend, ExtensionType, TensorMetadata};
 use cpu_kernels::Level;
 
-use super::backends::cpu::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_real};
-use super::backends::{TensorMap, TrackedInputs};
-use super::mask::WithIndicesOf;
-use super::{AttentionOps, ResolvedMask};
-use crate::Mask;
+use super::host::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_real};
+use super::mask::{ResolvedMask, WithIndicesOf};
+use super::tracked::{TensorMap, TrackedInputs};
 
-/// Inputs of [`AttentionOps::pack_additive_keys`].
+/// Inputs of [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys).
 #[derive(Clone, Debug, ExtensionType)]
 pub struct PackAdditiveKeysInputs<B: Backend> {
     /// `[batch, key_heads, keys, num_hiddens]`
@@ -38,29 +35,6 @@ impl<B: Backend> TrackedInputs<B, 1> for PackAdditiveKeysInputs<B> {
             num_queries: self.num_queries,
         }
     }
-}
-
-/// The keys as the kernel of [`additive_attention`](super::additive_attention) reads them: made once for many calls,
-/// for keys of which `mask` tells what it can without the queries' positions. `None` if there are no elements.
-///
-/// # Shapes
-/// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`
-pub(crate) fn pack_additive_keys(
-    keys: Tensor<4>,
-    mask: &Mask,
-    [heads, num_queries]: [usize; 2],
-) -> Option<Tensor<4>> {
-    let [batch, _, num_keys, _] = keys.dims();
-    if keys.dims().contains(&0) || heads * num_queries == 0 {
-        return None;
-    }
-    let inputs = PackAdditiveKeysInputs {
-        mask: mask.resolve([batch, heads, num_queries, num_keys], &keys.device()),
-        keys: keys.into_dispatch(),
-        num_queries,
-    };
-    let packed = <Dispatch as AttentionOps>::pack_additive_keys(inputs);
-    Some(Tensor::from_dispatch(packed))
 }
 
 /// By the kernel of `attention-kernels`; half precision is packed as f32.

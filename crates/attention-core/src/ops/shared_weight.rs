@@ -7,11 +7,10 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use burn::tensor::{DType, Tensor};
 use cpu_kernels::Packing;
 
-use super::GradientSlot;
-use super::backends::cpu::CpuReal;
+use super::deferred_gradients::GradientSlot;
+use super::host::CpuReal;
 
 /// What the calls that read a weight share beside it.
 #[derive(Clone, Debug, Default)]
@@ -22,15 +21,6 @@ pub struct SharedWeight {
 }
 
 impl SharedWeight {
-    /// The weight for one call, `weight` itself or, in training, a node of the graph that may deposit its gradient.
-    pub(crate) fn read(&self, weight: Tensor<2>) -> Tensor<2> {
-        match weight.dtype() {
-            DType::F32 | DType::F64 => self.slot.read(weight.clone().into_dispatch(), weight),
-            // Quantised, or in half precision: not multiplied by our products.
-            _ => weight,
-        }
-    }
-
     /// Where its gradients are deposited.
     pub(crate) fn slot(&self) -> GradientSlot {
         self.slot.clone()

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use super::run::{Hidden, joined, without_padding};
 use super::{CellKind, RecurrentCell, Steps};
 use crate::checks::{Argument, assert_together};
-use crate::linear::linear;
+use crate::functional::linear;
 use crate::parameter::of_linear;
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.

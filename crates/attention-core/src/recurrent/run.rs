@@ -3,7 +3,8 @@
 use burn::nn::Linear;
 use burn::tensor::{Bool, Tensor, TensorData};
 
-use crate::ops::{self, CellKind, SharedWeight, States, Steps};
+use crate::functional::{self, States};
+use crate::ops::{CellKind, SharedWeight, Steps};
 use crate::parameter::of_linear;
 
 /// The linear layer of the hidden state, as calls read it.
@@ -55,7 +56,7 @@ impl Hidden {
             None => self.weight,
         };
         let hidden = (weight, bias);
-        ops::recurrent(cell, gates, hidden, self.shared, initial, steps.clone())
+        functional::recurrent(cell, gates, hidden, self.shared, initial, steps.clone())
     }
 }
 

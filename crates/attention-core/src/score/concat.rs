@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::checks::assert_positive;
-use crate::linear::project_by;
+use crate::functional::project_by;
 use crate::parameter::{column, value};
 
 /// Configuration of [`ConcatScore`].

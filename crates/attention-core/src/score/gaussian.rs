@@ -11,7 +11,7 @@ use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction, per_head};
 use crate::checks::{Argument, assert_together};
 use crate::parameter::value;
-use crate::{Mask, ops};
+use crate::{Mask, functional};
 
 /// Configuration of [`GaussianScore`].
 #[derive(Config, Debug)]
@@ -120,7 +120,7 @@ impl ScoringFunction for GaussianScore {
         let (queries, keys) = (widened(queries), widened(keys));
         let of_keys = per_head(self.bias(&keys).swap_dims(2, 3), heads);
         let of_queries = self.bias(&queries);
-        let products = ops::dot_product_score(queries, keys, mask, self.factor());
+        let products = functional::dot_product_score(queries, keys, mask, self.factor());
         (products + of_keys + of_queries).cast(dtype)
     }
 }

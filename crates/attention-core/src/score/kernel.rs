@@ -7,7 +7,7 @@ use burn::tensor::{Tensor, assert_shape};
 
 use super::ScoringFunction;
 use super::norms::{safe_sqrt, squared_norms, widened};
-use crate::{Mask, ops};
+use crate::{Mask, functional};
 
 /// Up to so many components, distances are sums of squared differences: exact to rounding, one pass over all pairs for
 /// each component. Beyond, they come from one matrix product, faster but subject to cancellation.
@@ -125,17 +125,17 @@ impl KernelScore {
         let inverse_width = 1.0 / self.width;
         if size > FEW_COMPONENTS {
             let [_, heads, num_queries, _] = queries.dims();
-            let keys = ops::fill_padding(keys, mask, [heads, num_queries]);
+            let keys = functional::fill_padding(keys, mask, [heads, num_queries]);
             let (queries, keys) = (queries * inverse_width, keys * inverse_width);
             let key_norms = squared_norms(keys.clone()).swap_dims(2, 3);
             let norms = squared_norms(queries.clone()) + key_norms;
-            let products = ops::dot_product_score(queries, keys, mask, 2.0);
-            return ops::fill_masked(norms - products, mask, 0.0).clamp_min(0.0);
+            let products = functional::dot_product_score(queries, keys, mask, 2.0);
+            return functional::fill_masked(norms - products, mask, 0.0).clamp_min(0.0);
         }
         let keys = keys.swap_dims(2, 3);
         let squares = (0..size).map(|at| {
             let difference = queries.clone().narrow(3, at, 1) - keys.clone().narrow(2, at, 1);
-            let difference = ops::fill_masked(difference * inverse_width, mask, 0.0);
+            let difference = functional::fill_masked(difference * inverse_width, mask, 0.0);
             difference.clone() * difference
         });
         squares.reduce(Tensor::add).unwrap_or_else(|| {

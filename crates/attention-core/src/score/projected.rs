@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::checks::assert_positive;
-use crate::linear::project;
+use crate::functional::project;
 
 /// Configuration of [`ProjectedScore`].
 #[derive(Config, Debug)]

@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use cpu_kernels::Level;
 
 use super::case::{Case, KEYS, SIZE, VALUE_SIZE};
-use crate::{Memory, masked_softmax, ops};
+use crate::{Memory, functional, masked_softmax};
 
 /// An error, of the largest element, and how long it took.
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ fn additive_attention(case: &Case, device: &Device) -> [Measured; 2] {
         ];
         let weight = leaf(&w, [SIZE], device);
         let memory = Memory::of_projected(keys.clone(), values.clone(), case.mask(device));
-        let context = ops::additive_attention(queries.clone(), &memory, weight.clone(), 0.0);
+        let context = functional::additive_attention(queries.clone(), &memory, weight.clone(), 0.0);
         let grad = tensor(&gradient, case.query_shape(VALUE_SIZE), device);
         let backward = move |loss: Tensor<1>| {
             let grads = loss.backward();
@@ -127,7 +127,7 @@ fn dot_product_attention(case: &Case, device: &Device) -> [Measured; 2] {
             leaf(&v, case.key_shape(VALUE_SIZE), device),
         ];
         let memory = Memory::of_projected(keys.clone(), values.clone(), case.mask(device));
-        let context = ops::dot_product_attention(queries.clone(), &memory, SCALE, None, 0.0);
+        let context = functional::dot_product_attention(queries.clone(), &memory, SCALE, None, 0.0);
         let grad = tensor(&gradient, case.query_shape(VALUE_SIZE), device);
         let backward = move |loss: Tensor<1>| {
             let grads = loss.backward();
@@ -168,7 +168,8 @@ fn additive_score(case: &Case, device: &Device) -> [Measured; 2] {
         let keys = leaf(&k, case.key_shape(SIZE), device);
         let weight = leaf(&w, [SIZE], device);
         let mask = case.mask(device);
-        let scores = ops::additive_score(queries.clone(), keys.clone(), weight.clone(), &mask);
+        let scores =
+            functional::additive_score(queries.clone(), keys.clone(), weight.clone(), &mask);
         let grad = tensor(&gradient, case.query_shape(KEYS), device);
         let backward = move |loss: Tensor<1>| {
             let grads = loss.backward();

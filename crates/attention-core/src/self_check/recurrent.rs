@@ -8,7 +8,7 @@ use cpu_kernels::{
 
 use super::case::draw;
 use super::operations::{Measured, Run, leaf, measure, read, tensor};
-use crate::ops;
+use crate::functional;
 use crate::recurrent::{CellKind, Steps};
 
 const BATCH: usize = 3;
@@ -133,7 +133,7 @@ pub(super) fn check(cell: CellKind, case: &Case, device: &Device) -> [Measured; 
         let bias = leaf(&bias, [width], device);
         let initial = leaf(&initial, [states, BATCH, SIZE], device);
         let hidden = (weight.clone(), bias.clone());
-        let result = ops::recurrent(
+        let result = functional::recurrent(
             cell,
             gates.clone(),
             hidden,

@@ -6,9 +6,9 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 
 use super::{AttentionState, StatefulAttention, additive, selected};
-use crate::linear::linear;
+use crate::functional::linear;
 use crate::parameter::{column, of_linear};
-use crate::{AttentionOutput, Mask, Memory, ops};
+use crate::{AttentionOutput, Mask, Memory, functional};
 
 /// Configuration of [`CoverageAttention`].
 #[derive(Config, Debug)]
@@ -136,8 +136,8 @@ impl StatefulAttention for CoverageAttention {
         let covered = linear(covered, weight, bias);
         let [_, num_hiddens] = covered.dims();
         let keys = memory.keys() + covered.reshape([batch, 1, num_keys, num_hiddens]);
-        let scores = ops::additive_score(query, keys, column(&self.value), memory.mask());
-        let weights = ops::masked_softmax(scores, memory.mask());
+        let scores = functional::additive_score(query, keys, column(&self.value), memory.mask());
+        let weights = functional::masked_softmax(scores, memory.mask());
 
         let now = additive::flat(weights.clone());
         let again = now.clone().min_pair(state.coverage.clone());

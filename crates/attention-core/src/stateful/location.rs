@@ -10,9 +10,9 @@ use burn::tensor::{Device, Int, Tensor};
 
 use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::checks::assert_positive;
-use crate::linear::linear;
+use crate::functional::linear;
 use crate::parameter::{column, of_linear, value};
-use crate::{AttentionOutput, Mask, Memory, ops};
+use crate::{AttentionOutput, Mask, Memory, functional};
 
 /// Which weights of earlier steps the filters of [`LocationAttention`] run over.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
@@ -178,8 +178,8 @@ impl StatefulAttention for LocationAttention {
             return (additive::nothing(memory), state);
         };
         let keys = memory.keys() + self.locations(&state);
-        let scores = ops::additive_score(query, keys, column(&self.value), memory.mask());
-        let weights = ops::masked_softmax(scores, memory.mask());
+        let scores = functional::additive_score(query, keys, column(&self.value), memory.mask());
+        let weights = functional::masked_softmax(scores, memory.mask());
         let next = LocationState {
             previous: additive::flat(weights.clone()),
             cumulative: state.cumulative + additive::flat(weights.clone()),

@@ -10,7 +10,7 @@ use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::checks::assert_finite;
 use crate::parameter::{normalized_column, value};
 use crate::sigmoid::sigmoid;
-use crate::{AttentionOutput, Mask, Memory, ops};
+use crate::{AttentionOutput, Mask, Memory, functional};
 
 /// Configuration of [`MonotonicAttention`].
 #[derive(Config, Debug)]
@@ -177,7 +177,7 @@ impl MonotonicAttention {
                 let noise = energies.random_like(Distribution::Normal(0.0, self.noise));
                 energies = energies + noise;
             }
-            ops::fill_masked(sigmoid(energies), memory.mask(), 0.0)
+            functional::fill_masked(sigmoid(energies), memory.mask(), 0.0)
         })
     }
 
@@ -194,7 +194,7 @@ impl MonotonicAttention {
         self.walk(query, memory, state, |energies| {
             let stops = energies.clone().greater_equal_elem(0.0);
             let stops = energies.zeros_like().mask_fill(stops, 1.0);
-            ops::fill_masked(stops, memory.mask(), 0.0)
+            functional::fill_masked(stops, memory.mask(), 0.0)
         })
     }
 
@@ -213,7 +213,7 @@ impl MonotonicAttention {
             return (additive::nothing(memory), state);
         };
         let weight = normalized_column(&self.value, &self.gain);
-        let energies = ops::additive_score(query, memory.keys(), weight, memory.mask())
+        let energies = functional::additive_score(query, memory.keys(), weight, memory.mask())
             + value(&self.offset).reshape([1, 1, 1, 1]);
         let choose = choose(energies);
         let shape = choose.dims();

@@ -4,11 +4,13 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 
 use super::AdditiveAttentionInputs;
+use crate::ops::additive_score::AdditiveScoreInputs;
+use crate::ops::attention_ops::AttentionOps;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
-use crate::ops::{
-    AdditiveScoreInputs, AttentionOps, MaskedSoftmaxInputs, OptionalTensor, WeightedSumInputs,
-    dropout,
-};
+use crate::ops::dropout;
+use crate::ops::masked_softmax::MaskedSoftmaxInputs;
+use crate::ops::optional::OptionalTensor;
+use crate::ops::weighted_sum::WeightedSumInputs;
 
 impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
     fn queries(&self) -> &FloatTensor<B> {
@@ -39,7 +41,7 @@ impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
 }
 
 /// In chunks, if need be.
-pub(in crate::ops) fn composed<B: AttentionOps>(
+pub(in crate::ops) fn forward<B: AttentionOps>(
     inputs: AdditiveAttentionInputs<B>,
 ) -> FloatTensor<B> {
     in_chunks(inputs, definition)

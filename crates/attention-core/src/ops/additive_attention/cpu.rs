@@ -8,15 +8,15 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::Level;
 
 use super::AdditiveAttentionInputs;
-use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten, whole, with_real,
-    zeros,
-};
 use crate::ops::deferred_gradients::{Deferral, Deferred, DeferredPairs};
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::cpu::{dropout, outputs};
 use crate::ops::fused::{output_shapes, pairs_shape};
-use crate::ops::kernels::{Asked, Attended, Gradient};
+use crate::ops::host::{
+    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten, whole, with_real,
+    zeros,
+};
+use crate::ops::kernel::{Asked, Attended, Gradient};
 
 type Saved<B> = Attended<B, AdditiveAttentionInputs<B>>;
 

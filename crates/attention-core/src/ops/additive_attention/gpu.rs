@@ -8,7 +8,7 @@ use burn_cubecl::tensor::CubeTensor;
 use super::AdditiveAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
-use crate::ops::kernels::Gradient;
+use crate::ops::kernel::Gradient;
 
 impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {

@@ -4,7 +4,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 
 use super::AdditiveScoreInputs;
-use crate::ops::AttentionOps;
+use crate::ops::attention_backend::AttentionBackend;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::key_heads::repeated;
 use crate::ops::masked::Masked;
@@ -33,7 +33,9 @@ impl<B: Backend> Chunks<B> for AdditiveScoreInputs<B> {
 }
 
 /// In chunks, if need be.
-pub(in crate::ops) fn composed<B: AttentionOps>(inputs: AdditiveScoreInputs<B>) -> FloatTensor<B> {
+pub(in crate::ops) fn forward<B: AttentionBackend>(
+    inputs: AdditiveScoreInputs<B>,
+) -> FloatTensor<B> {
     in_chunks(inputs, definition)
 }
 

@@ -6,12 +6,12 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::Level;
 
 use super::AdditiveScoreInputs;
-use crate::ops::backends::cpu::{
+use crate::ops::fused::pairs_shape;
+use crate::ops::host::{
     CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten, whole, with_real,
     zeros,
 };
-use crate::ops::fused::pairs_shape;
-use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::kernel::{Asked, Gradient};
 
 /// What the kernel reads.
 fn kernel<B: CpuBackend, E: CpuReal>(

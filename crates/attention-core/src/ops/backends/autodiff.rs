@@ -12,10 +12,12 @@ use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
-use super::{TensorMap, TrackedInputs};
+use crate::ops::attention_backend::SumDeferred;
 use crate::ops::deferred_gradients::{Deferral, Deferred, Pass};
-use crate::ops::kernels::{self, Asked, Gradient, Kernel, SumDeferred};
+use crate::ops::kernel::{self, Asked, Gradient, Kernel};
+use crate::ops::paths::{self, Operation};
 use crate::ops::recurrent::states::StateDeposit;
+use crate::ops::tracked::{TensorMap, TrackedInputs};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, CrossEntropyInputs,
     DotProductAttentionInputs, GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
@@ -26,37 +28,64 @@ use crate::ops::{
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     fn additive_score(inputs: AdditiveScoreInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.additive_score, inputs, additive_score::composed)
+        differentiate(
+            Operation::AdditiveScore,
+            B::KERNELS.additive_score,
+            inputs,
+            additive_score::composed::forward,
+        )
     }
 
     fn masked_softmax(inputs: MaskedSoftmaxInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.masked_softmax, inputs, masked_softmax::composed)
+        differentiate(
+            Operation::MaskedSoftmax,
+            B::KERNELS.masked_softmax,
+            inputs,
+            masked_softmax::composed::forward,
+        )
     }
 
     #[rustfmt::skip]
     fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.dot_product_attention, inputs, dot_product_attention::composed)
+        differentiate(Operation::DotProductAttention, B::KERNELS.dot_product_attention, inputs, dot_product_attention::composed::forward)
     }
 
     fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
         differentiate(
+            Operation::AdditiveAttention,
             B::KERNELS.additive_attention,
             inputs,
-            additive_attention::composed,
+            additive_attention::composed::forward,
         )
     }
 
     fn linear(inputs: LinearInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.linear, inputs, linear::composed)
+        differentiate(
+            Operation::Linear,
+            B::KERNELS.linear,
+            inputs,
+            linear::composed::forward,
+        )
     }
 
     fn select_rows(inputs: SelectRowsInputs<Self>) -> FloatTensor<Self> {
-        differentiate(B::KERNELS.select_rows, inputs, select_rows::composed)
+        differentiate(
+            Operation::SelectRows,
+            B::KERNELS.select_rows,
+            inputs,
+            select_rows::composed,
+        )
     }
 
     fn cross_entropy(inputs: CrossEntropyInputs<Self>) -> FloatTensor<Self> {
-        let Some(kernel) = B::KERNELS.cross_entropy else {
-            return cross_entropy::composed(inputs);
+        let kernel = paths::chosen::<Self, _>(
+            Operation::CrossEntropy,
+            B::KERNELS.cross_entropy,
+            &inputs.input,
+            || true,
+        );
+        let Some(kernel) = kernel else {
+            return cross_entropy::composed::forward(inputs);
         };
         let tensors = [
             Some(&inputs.input),
@@ -75,11 +104,16 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn recurrent(inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
-        match B::KERNELS.recurrent {
+        match paths::chosen::<Self, _>(
+            Operation::Recurrent,
+            B::KERNELS.recurrent,
+            &inputs.gates,
+            || true,
+        ) {
             Some(kernel) => {
                 let slot = inputs.reads.clone();
                 let states = differentiate_by(kernel.train, inputs);
-                if states.is_tracked() {
+                if states.is_tracked() && paths::defers() {
                     slot.open::<StateDeposit<B>>(states.id().value);
                 }
                 states
@@ -146,6 +180,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
 
 /// Runs the kernel as a node of the graph, or else the definition.
 fn differentiate<B, C, I, S, const N: usize>(
+    operation: Operation,
     kernel: Option<Kernel<B, I::On<B>, S, N>>,
     inputs: I,
     composed: fn(I) -> FloatTensor<Autodiff<B, C>>,
@@ -157,8 +192,8 @@ where
     S: Clone + Send + Debug + 'static,
 {
     let like = inputs.first();
-    let runs = (B::KERNELS.runs_on)(&like.device(), like.dtype());
-    match kernel.filter(|_| runs) {
+    let runs_on = || (B::KERNELS.runs_on)(&like.device(), like.dtype());
+    match paths::chosen::<Autodiff<B, C>, _>(operation, kernel, like, runs_on) {
         Some(kernel) => differentiate_by(kernel, inputs),
         None => composed(inputs),
     }
@@ -254,7 +289,7 @@ struct KernelGradient<S>(PhantomData<fn() -> S>);
 #[derive(Clone, Debug)]
 struct KernelState<B: Backend, S, const N: usize> {
     saved: S,
-    backward: kernels::Backward<B, S, N>,
+    backward: kernel::Backward<B, S, N>,
     slots: [Option<GradientSlot>; N],
 }
 

@@ -7,7 +7,7 @@ use burn::tensor::{AllocationProperty, Bytes};
 use burn_std::{AccessError, AccessPolicy, AllocationController};
 use cpu_kernels::Buffer;
 
-use super::cpu::CpuReal;
+use crate::ops::host::CpuReal;
 
 /// The elements of a buffer, which stay where they are.
 pub(super) fn buffer_bytes<E: CpuReal>(buffer: Buffer<E>) -> Bytes {
@@ -62,7 +62,7 @@ mod tests {
     use burn::tensor::TensorData;
 
     use super::*;
-    use crate::ops::backends::cpu::CpuBackend;
+    use crate::ops::host::CpuBackend;
 
     const LEN: usize = 1 << 16;
 

@@ -3,7 +3,8 @@
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 
-use crate::ops::kernels::{Kernel, Kernels};
+use crate::ops::attention_backend::Kernels;
+use crate::ops::kernel::Kernel;
 use crate::ops::{additive_score, fused, gpu, masked_softmax, recurrent};
 
 /// The kernels, a line for each operation.
@@ -27,7 +28,7 @@ pub(super) const fn kernels() -> Kernels<CubeBackend> {
             forward: masked_softmax::gpu::forward,
             backward: masked_softmax::gpu::backward,
         }),
-        recurrent: Some(recurrent::of_steps()),
+        recurrent: Some(recurrent::gradient::kernel()),
         ..Kernels::NONE
     }
 }

@@ -6,7 +6,7 @@ use burn::tensor::{DType, Shape, TensorData, bf16, f16};
 use cpu_kernels::Buffer;
 
 use super::buffer_bytes::buffer_bytes;
-use super::cpu::{CpuBackend, CpuReal, Elements, ElementsMut, Strided};
+use crate::ops::host::{CpuBackend, CpuReal, Elements, ElementsMut, Strided};
 
 impl CpuBackend for Flex {
     fn readable(tensor: FlexTensor) -> FlexTensor {

@@ -9,8 +9,9 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::DType;
 
-use super::{AttentionBackend, TensorMap, TrackedInputs};
-use crate::ops::kernels::{Asked, Attended, AttentionKernel, Gradient, Kernel, Kernels};
+use crate::ops::attention_backend::{AttentionBackend, Kernels};
+use crate::ops::kernel::{Asked, Attended, AttentionKernel, Gradient, Kernel};
+use crate::ops::tracked::{TensorMap, TrackedInputs};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
     OptionalTensor, fused, recurrent,
@@ -49,7 +50,7 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
             }),
             None => None,
         },
-        recurrent: Some(recurrent::of_steps()),
+        recurrent: Some(recurrent::gradient::kernel()),
         ..Kernels::NONE
     }
 }

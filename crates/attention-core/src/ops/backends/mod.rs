@@ -13,7 +13,7 @@
 mod autodiff;
 #[cfg(feature = "flex")]
 mod buffer_bytes;
-pub(super) mod cpu;
+mod cpu;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
 #[cfg(feature = "flex")]
@@ -22,40 +22,27 @@ mod flex;
 mod fusion;
 #[cfg(feature = "ndarray")]
 mod ndarray;
-mod tracked;
 
-pub(super) use tracked::{TensorMap, TrackedInputs};
-
+#[cfg(any(feature = "autodiff", feature = "cubecl-backend", feature = "fusion"))]
 use burn::backend::tensor::Device as BackendDevice;
-use burn::backend::{Backend, Dispatch, DispatchDevice};
+use burn::backend::{Dispatch, DispatchDevice};
 use burn::tensor::Device;
 
-use super::kernels::Kernels;
-
-/// A backend, and the kernels that it has. One without kernels says `impl AttentionBackend for .. {}`.
-pub trait AttentionBackend: Backend {
-    #[doc(hidden)]
-    const KERNELS: Kernels<Self> = Kernels::NONE;
-
-    /// The most bytes that one tensor on a device may have.
-    fn largest_buffer(_device: &BackendDevice<Self>) -> usize {
-        usize::MAX
-    }
-}
+use super::attention_backend::AttentionBackend;
 
 #[cfg(feature = "flex")]
 impl AttentionBackend for burn::backend::Flex {
-    const KERNELS: Kernels<Self> = cpu::kernels();
+    const KERNELS: super::attention_backend::Kernels<Self> = cpu::kernels();
 }
 
 #[cfg(feature = "ndarray")]
 impl AttentionBackend for burn::backend::NdArray {
-    const KERNELS: Kernels<Self> = cpu::kernels();
+    const KERNELS: super::attention_backend::Kernels<Self> = cpu::kernels();
 }
 
 #[cfg(feature = "cubecl-backend")]
 impl AttentionBackend for burn_cubecl::CubeBackend {
-    const KERNELS: Kernels<Self> = cube::kernels();
+    const KERNELS: super::attention_backend::Kernels<Self> = cube::kernels();
 
     fn largest_buffer(device: &BackendDevice<Self>) -> usize {
         super::gpu::largest_buffer(device)
@@ -67,7 +54,7 @@ impl<B> AttentionBackend for burn::backend::fusion::Fusion<B>
 where
     B: burn::backend::fusion::FusionBackend + AttentionBackend,
 {
-    const KERNELS: Kernels<Self> = fusion::kernels::<B>();
+    const KERNELS: super::attention_backend::Kernels<Self> = fusion::kernels::<B>();
 
     fn largest_buffer(device: &BackendDevice<Self>) -> usize {
         B::largest_buffer(device)

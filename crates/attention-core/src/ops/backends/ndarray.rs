@@ -6,7 +6,7 @@ use burn::backend::{NdArray, TensorMetadata};
 use burn::tensor::{Shape, TensorData};
 use cpu_kernels::Buffer;
 
-use super::cpu::{CpuBackend, CpuReal, Elements, ElementsMut, Strided};
+use crate::ops::host::{CpuBackend, CpuReal, Elements, ElementsMut, Strided};
 
 impl CpuBackend for NdArray {
     fn readable(tensor: NdArrayTensor) -> NdArrayTensor {

@@ -6,7 +6,7 @@ use burn::backend::{Backend, TensorMetadata, get_device_settings};
 use super::CrossEntropyInputs;
 
 /// The loss, and after it the predictions as floats: `[1 + rows]`.
-pub(in crate::ops) fn composed<B: Backend>(inputs: CrossEntropyInputs<B>) -> FloatTensor<B> {
+pub(in crate::ops) fn forward<B: Backend>(inputs: CrossEntropyInputs<B>) -> FloatTensor<B> {
     let CrossEntropyInputs {
         input,
         weight,

@@ -1,16 +1,16 @@
 //! By the kernel of `cpu-kernels`.
 
-use attention_kernels as kernels;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Scalar;
+use cpu_kernels as kernels;
 use cpu_kernels::{CrossEntropyGradients, Level};
 
 use super::CrossEntropyInputs;
-use crate::ops::backends::cpu::{
+use crate::ops::host::{
     CpuBackend, CpuReal, elements, indices, matrix, readable, tensor, unwritten, with_real,
 };
-use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::kernel::{Asked, Gradient};
 
 /// The gradients of input, weight and bias, where that of the loss is 1.
 #[derive(Clone, Debug)]

@@ -6,9 +6,7 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::{Level, ProductStart, product_sum};
 
 use super::{Deferred, DeferredPairs};
-use crate::ops::backends::cpu::{
-    CpuBackend, CpuReal, elements, matrix, rows, tensor, with_real, zeros,
-};
+use crate::ops::host::{CpuBackend, CpuReal, elements, matrix, rows, tensor, with_real, zeros};
 use crate::ops::select_rows;
 
 /// The gradient of `shared`, keys, values, a weight or a table, from all deposits.

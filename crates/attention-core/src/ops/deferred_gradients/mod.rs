@@ -25,7 +25,7 @@
 //!
 //! Nothing of it outlives a pass but the source: if that is a leaf, there may be any number of passes, as for any leaf.
 //!
-//! The slot of a recurrent layer's [`States`](super::States), one for each call, is the other way round: the layer's
+//! The slot of a recurrent layer's [`States`](crate::functional::States), one for each call, is the other way round: the layer's
 //! own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the layer's node.
 //!
 //! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
@@ -37,12 +37,11 @@ use std::any::{Any, type_name};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, TensorMetadata};
-use burn::tensor::{Shape, Tensor};
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Shape;
 
-use super::AttentionOps;
+use super::paths;
 
 /// Where the readers of one tensor deposit what its gradient is made of.
 #[derive(Clone, Debug, Default)]
@@ -93,19 +92,6 @@ impl SharedGradients {
 }
 
 impl GradientSlot {
-    /// `rows`, of which the gradient goes to `source`, for one reader, which may deposit it here.
-    pub(super) fn read<const D: usize>(
-        &self,
-        source: FloatTensor<Dispatch>,
-        rows: Tensor<D>,
-    ) -> Tensor<D> {
-        if rows.dims().contains(&0) {
-            return rows;
-        }
-        let (rows, slot) = (rows.into_dispatch(), self.clone());
-        Tensor::from_dispatch(<Dispatch as AttentionOps>::read_shared(source, rows, slot))
-    }
-
     /// Opens it for `node`, too; deposits are of type `E`.
     ///
     /// # Panics
@@ -129,7 +115,7 @@ impl GradientSlot {
     }
 
     #[cfg(test)]
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.lock().as_ref().is_some_and(|of| !of.nodes.is_empty())
     }
 
@@ -206,7 +192,7 @@ impl Deferral {
             _ => true,
         };
         let has_slots = slots.iter().any(Option::is_some);
-        if has_slots && slots.iter().zip(nodes).all(fits) {
+        if paths::defers() && has_slots && slots.iter().zip(nodes).all(fits) {
             Self::Allowed
         } else {
             Self::Forbidden
@@ -278,39 +264,6 @@ impl<B: Backend> Deferred<B> {
             }
         };
         B::float_zeros(shape, &like.device(), like.dtype().into())
-    }
-}
-
-/// Where the gradients of a tensor with many readers go.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedTensor {
-    /// The tensor in the graph: as it is read, or a leaf as it was given, with three axes or four and padding that is
-    /// not cleared.
-    source: FloatTensor<Dispatch>,
-    slot: GradientSlot,
-}
-
-impl SharedTensor {
-    /// The gradients go to `source`.
-    pub(crate) fn new<const D: usize>(source: Tensor<D>) -> Self {
-        Self {
-            source: source.into_dispatch(),
-            slot: GradientSlot::default(),
-        }
-    }
-
-    pub(crate) fn is_leaf(&self) -> bool {
-        Dispatch::float_is_require_grad(&self.source)
-    }
-
-    /// The tensor for one reader, which may deposit its gradient in [`slot`](Self::slot): `rows`, the source as it is
-    /// read, `[batch, key_heads, keys, size]`.
-    pub(crate) fn read(&self, rows: Tensor<4>) -> Tensor<4> {
-        self.slot.read(self.source.clone(), rows)
-    }
-
-    pub(crate) fn slot(&self) -> GradientSlot {
-        self.slot.clone()
     }
 }
 

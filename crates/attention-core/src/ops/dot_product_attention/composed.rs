@@ -4,10 +4,12 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 
 use super::DotProductAttentionInputs;
+use crate::ops::attention_ops::AttentionOps;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
-use crate::ops::{
-    AttentionOps, DotProductScoreInputs, MaskedSoftmaxInputs, WeightedSumInputs, dropout,
-};
+use crate::ops::dot_product_score::DotProductScoreInputs;
+use crate::ops::dropout;
+use crate::ops::masked_softmax::MaskedSoftmaxInputs;
+use crate::ops::weighted_sum::WeightedSumInputs;
 
 impl<B: Backend> Chunks<B> for DotProductAttentionInputs<B> {
     fn queries(&self) -> &FloatTensor<B> {
@@ -38,7 +40,7 @@ impl<B: Backend> Chunks<B> for DotProductAttentionInputs<B> {
 }
 
 /// In chunks, if need be.
-pub(in crate::ops) fn composed<B: AttentionOps>(
+pub(in crate::ops) fn forward<B: AttentionOps>(
     inputs: DotProductAttentionInputs<B>,
 ) -> FloatTensor<B> {
     in_chunks(inputs, definition)

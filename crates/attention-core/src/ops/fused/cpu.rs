@@ -3,8 +3,8 @@
 use attention_kernels::{AttentionOutputs, Dropout};
 use burn::backend::tensor::FloatTensor;
 
-use crate::ops::backends::cpu::{CpuBackend, CpuReal, elements, rows};
-use crate::ops::kernels::Attended;
+use crate::ops::host::{CpuBackend, CpuReal, elements, rows};
+use crate::ops::kernel::Attended;
 
 /// What the kernel's backward pass reads, beside its inputs.
 pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: CpuReal, I>(

@@ -4,10 +4,10 @@ use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
-use crate::ops::backends::TrackedInputs;
 use crate::ops::dropout::draw_seed;
 use crate::ops::gpu::{Problem, ProblemGradients, cast, readable};
-use crate::ops::kernels::{Asked, Attended, Gradient};
+use crate::ops::kernel::{Asked, Attended, Gradient};
+use crate::ops::tracked::TrackedInputs;
 
 /// The inputs of an attention, as the kernels take them.
 pub(in crate::ops) trait GpuAttention:

@@ -6,10 +6,10 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::backward_keys::KeyGradients;
 use super::gradient::{NotedLaunch, Source};
-use super::launch::{Problem, contiguous, cube_count, element_type, empty};
+use super::launch::Problem;
 use super::math::{corrected, error_of_sum};
+use super::tensors::{contiguous, cube_count, element_type, empty};
 
 /// A backward pass.
 pub(super) struct Backward<'a> {
@@ -46,6 +46,15 @@ pub(in crate::ops) struct ProblemGradients {
     pub(in crate::ops) keys: KeyGradients,
     /// Of additive scores, `[size]`.
     pub(in crate::ops) weight: Option<CubeTensor>,
+}
+
+/// The gradients of the keys and of what comes with them, in f32.
+pub(in crate::ops) struct KeyGradients {
+    pub(in crate::ops) keys: CubeTensor,
+    /// From the gradient of a context.
+    pub(in crate::ops) values: Option<CubeTensor>,
+    /// `[batch, heads, 1, keys]`, if there is a bias.
+    pub(in crate::ops) bias: Option<CubeTensor>,
 }
 
 impl Problem {

@@ -8,13 +8,13 @@ use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use super::additive_gradient::add_to_additive_keys;
-use super::backward::{Backward, sum_of_rows};
+use super::backward::{Backward, KeyGradients, sum_of_rows};
 use super::gradient::{Noted, Source, score_gradients};
-use super::launch::{cube_count, element_type};
 use super::mask::Mask;
 use super::pairs::{Form, RowsAt, Stage, is_far};
 use super::parts::Parts;
 use super::problem::{Dropout, Sizes};
+use super::tensors::{cube_count, element_type};
 use super::tile::{KeyTile, MASKED, QueryTile, add_transposed_products, shared_index, uniform};
 use super::tiling::Tiling;
 
@@ -201,15 +201,6 @@ fn backward_keys<F: Float>(
             Source::Given => {}
         }
     }
-}
-
-/// What [`Backward::to_keys`] returns.
-pub(in crate::ops) struct KeyGradients {
-    pub(in crate::ops) keys: CubeTensor,
-    /// From the gradient of a context.
-    pub(in crate::ops) values: Option<CubeTensor>,
-    /// `[batch, heads, 1, keys]`, if there is a bias.
-    pub(in crate::ops) bias: Option<CubeTensor>,
 }
 
 impl Backward<'_> {

@@ -10,11 +10,11 @@ use cubecl::prelude::*;
 use super::additive_gradient::add_to_additive_queries;
 use super::backward::{Backward, sum_of_rows};
 use super::gradient::{Noted, Source, score_gradients};
-use super::launch::{cube_count, element_type};
 use super::mask::Mask;
 use super::pairs::{Form, RowsAt, Stage, is_far};
 use super::parts::Parts;
 use super::problem::{Dropout, Sizes};
+use super::tensors::{cube_count, element_type};
 use super::tile::{KeyTile, QueryTile, add_products, shared_index, uniform};
 use super::tiling::Tiling;
 

@@ -11,13 +11,14 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::launch::{Problem, cube_count, element_type};
+use super::launch::Problem;
 use super::mask::Mask;
 use super::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 use super::pairs::{Form, RowsAt, Stage, is_far, scores};
 use super::parts::{Parts, put_together};
 use super::philox::WeightIndex;
 use super::problem::{Dropout, Sizes};
+use super::tensors::{cube_count, element_type};
 use super::tile::{KeyTile, MASKED, QueryTile, add_products, masked_scores, shared_index, uniform};
 use super::tiling::Tiling;
 

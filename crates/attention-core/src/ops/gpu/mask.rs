@@ -7,9 +7,9 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::launch::{contiguous, contiguous_i32, cube_count, empty};
+use super::tensors::{contiguous, contiguous_i32, cube_count, empty};
 use super::tiling::Tiling;
-use crate::ops::ResolvedMask;
+use crate::ops::mask::ResolvedMask;
 use crate::ops::masked::upload;
 
 /// Intervals and flags, each of which may be absent.

@@ -25,11 +25,13 @@ mod philox;
 mod problem;
 mod score;
 pub(super) mod softmax;
+mod tensors;
 mod tile;
 mod tiling;
 
 pub(super) use backward::ProblemGradients;
+pub(super) use launch::Problem;
 pub(crate) use launch::runs_on;
-pub(super) use launch::{Problem, cast, largest_buffer, readable};
 pub(super) use mask::DeviceMask;
 pub(super) use pairs::Form;
+pub(super) use tensors::{cast, largest_buffer, readable};

@@ -5,8 +5,8 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{cube_count, empty};
 use super::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
+use super::tensors::{cube_count, empty};
 use super::tile::MASKED;
 
 /// How many parts the tiles that a cube goes through are cut into, a cube for each. By sizes alone, so that a sum has

@@ -66,7 +66,7 @@ mod tests {
     use cubecl::wgpu::WgpuDevice;
 
     use super::*;
-    use crate::ops::gpu::launch::empty;
+    use crate::ops::gpu::tensors::empty;
 
     #[cube(launch)]
     fn factors(dropout: Dropout, to: &mut [f32]) {

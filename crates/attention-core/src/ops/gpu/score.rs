@@ -5,10 +5,11 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{Problem, cube_count, element_type};
+use super::launch::Problem;
 use super::mask::Mask;
 use super::pairs::{Form, Stage, is_far, scores};
 use super::problem::Sizes;
+use super::tensors::{cube_count, element_type};
 use super::tile::{KeyTile, MASKED, QueryTile, masked_scores};
 use super::tiling::Tiling;
 

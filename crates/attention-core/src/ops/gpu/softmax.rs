@@ -5,9 +5,9 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{contiguous, cube_count, element_type, empty};
 use super::mask::{DeviceMask, Mask};
 use super::math::{exp, greater};
+use super::tensors::{contiguous, cube_count, element_type, empty};
 use super::tile::MASKED;
 
 /// The units of a cube.

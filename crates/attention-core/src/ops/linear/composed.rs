@@ -6,7 +6,7 @@ use burn::backend::tensor::FloatTensor;
 use super::LinearInputs;
 
 /// `input weight + bias`
-pub(in crate::ops) fn composed<B: Backend>(inputs: LinearInputs<B>) -> FloatTensor<B> {
+pub(in crate::ops) fn forward<B: Backend>(inputs: LinearInputs<B>) -> FloatTensor<B> {
     let LinearInputs {
         input,
         weight,

@@ -5,11 +5,11 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::{Level, Matrix, ProductStart, column_sums, product, product_packed};
 
 use super::LinearInputs;
-use crate::ops::backends::cpu::{
+use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::host::{
     CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_real,
 };
-use crate::ops::deferred_gradients::{Deferral, Deferred};
-use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::kernel::{Asked, Gradient};
 use crate::ops::shared_weight::SharedWeight;
 
 /// The result, and the inputs for the backward pass.

@@ -8,7 +8,7 @@ use super::MaskedSoftmaxInputs;
 use crate::ops::masked::{Masked, bool_dtype, lowest};
 
 /// `exp(score - max) / sum`; half precision accumulates in f32.
-pub(in crate::ops) fn composed<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> FloatTensor<B> {
+pub(in crate::ops) fn forward<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> FloatTensor<B> {
     let MaskedSoftmaxInputs { mut scores, mask } = inputs;
     let dtype = scores.dtype();
     let is_half = matches!(dtype, DType::F16 | DType::BF16);

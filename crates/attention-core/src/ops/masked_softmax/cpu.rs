@@ -6,10 +6,8 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::Level;
 
 use super::MaskedSoftmaxInputs;
-use crate::ops::backends::cpu::{
-    CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_real,
-};
-use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::host::{CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_real};
+use crate::ops::kernel::{Asked, Gradient};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward<B: CpuBackend>(

@@ -1,22 +1,17 @@
 //! Softmax over the keys that each query attends to.
 
-mod composed;
+pub(super) mod composed;
 pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]
 pub(super) mod gpu;
 
-pub(super) use composed::composed;
-
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, ExtensionType};
-use burn::tensor::Tensor;
+use burn::backend::{Backend, ExtensionType};
 
-use super::backends::{TensorMap, TrackedInputs};
-use super::mask::WithIndicesOf;
-use super::{AttentionOps, ResolvedMask};
-use crate::Mask;
+use super::mask::{ResolvedMask, WithIndicesOf};
+use super::tracked::{TensorMap, TrackedInputs};
 
-/// Inputs of [`AttentionOps::masked_softmax`].
+/// Inputs of [`AttentionOps::masked_softmax`](super::AttentionOps::masked_softmax).
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct MaskedSoftmaxInputs<B: Backend> {
@@ -40,24 +35,4 @@ impl<B: Backend> TrackedInputs<B, 1> for MaskedSoftmaxInputs<B> {
             mask: self.mask.on(),
         }
     }
-}
-
-/// Softmax over the keys that each query attends to: masked weights are 0, and so is a row without any key. A score of
-/// `-inf` counts as masked.
-///
-/// # Shapes
-/// - scores and result `[batch, heads, queries, keys]`
-///
-/// # Panics
-/// If the mask does not fit `scores`.
-pub fn masked_softmax(scores: Tensor<4>, mask: &Mask) -> Tensor<4> {
-    let mask = mask.resolve(scores.dims(), &scores.device());
-    if scores.dims().contains(&0) {
-        return scores;
-    }
-    let inputs = MaskedSoftmaxInputs {
-        scores: scores.into_dispatch(),
-        mask,
-    };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::masked_softmax(inputs))
 }

@@ -9,11 +9,11 @@ use cpu_kernels::{
 
 use super::states::StateGradients;
 use super::{CellKind, Recurred, RecurrentInputs};
-use crate::ops::backends::cpu::{
+use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::host::{
     CpuBackend, CpuReal, elements, elements_mut, tensor, unwritten, whole, with_real,
 };
-use crate::ops::deferred_gradients::{Deferral, Deferred};
-use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::kernel::{Asked, Gradient};
 
 /// Runs `$body` with the kernel's view of the inputs as `$layer`, of the cell's own type; it has no gates.
 macro_rules! with_layer {

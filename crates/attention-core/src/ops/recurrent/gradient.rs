@@ -9,12 +9,19 @@ use burn::tensor::Scalar;
 use super::states::StateGradients;
 use super::steps::{self, Sizes, part};
 use super::{CellKind, Recurred, RecurrentInputs};
-use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::kernel::{Asked, Gradient, Kernel, TrainedKernel};
+
+/// The definition as a kernel: in training one node, with a gradient of its own.
+pub(in crate::ops) const fn kernel<B: Backend>()
+-> TrainedKernel<B, RecurrentInputs<B>, Recurred<B>, 4> {
+    TrainedKernel {
+        infer: steps::composed,
+        train: Kernel { forward, backward },
+    }
+}
 
 /// The states, and what [`backward`] needs.
-pub(in crate::ops) fn forward<B: Backend>(
-    inputs: RecurrentInputs<B>,
-) -> (FloatTensor<B>, Recurred<B>) {
+fn forward<B: Backend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<B>) {
     let (states, saved) = steps::run(&inputs, true);
     let recurred = Recurred {
         inputs,
@@ -25,7 +32,7 @@ pub(in crate::ops) fn forward<B: Backend>(
 }
 
 /// The gradients of gates, hidden weight, hidden bias and initial state.
-pub(in crate::ops) fn backward<B: Backend>(
+fn backward<B: Backend>(
     saved: Recurred<B>,
     gradient: FloatTensor<B>,
     asked: Asked<4>,

@@ -9,18 +9,13 @@ pub(super) mod steps;
 use std::sync::Arc;
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, ExtensionType};
+use burn::backend::{Backend, ExtensionType};
 use burn::config::Config;
-use burn::tensor::{DType, Tensor};
 
-use super::backends::{TensorMap, TrackedInputs};
-#[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
-use super::kernels::{Kernel, RecurrentKernel};
+use super::deferred_gradients::GradientSlot;
 use super::mask::WithIndicesOf;
-use super::{AttentionOps, GradientSlot, SharedWeight};
-use crate::checks::{Argument, assert_together};
-
-pub use states::{States, StepsRead};
+use super::shared_weight::SharedWeight;
+use super::tracked::{TensorMap, TrackedInputs};
 
 /// What is computed in a step.
 #[derive(Config, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +102,7 @@ impl Steps {
     }
 }
 
-/// Inputs of [`AttentionOps::recurrent`].
+/// Inputs of [`AttentionOps::recurrent`](super::AttentionOps::recurrent).
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct RecurrentInputs<B: Backend> {
@@ -155,18 +150,6 @@ impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
     }
 }
 
-/// The definition as a kernel: in training one node, with a gradient of its own.
-#[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
-pub(super) const fn of_steps<B: Backend>() -> RecurrentKernel<B> {
-    RecurrentKernel {
-        infer: steps::composed,
-        train: Kernel {
-            forward: gradient::forward,
-            backward: gradient::backward,
-        },
-    }
-}
-
 /// What the backward pass needs.
 #[derive(Clone, Debug)]
 pub(super) struct Recurred<B: Backend> {
@@ -176,105 +159,4 @@ pub(super) struct Recurred<B: Backend> {
     pub(super) states: FloatTensor<B>,
     /// For a GRU the hidden share of n, `[batch, steps, hidden_size]`; by the definition after the gates' values.
     pub(super) saved: FloatTensor<B>,
-}
-
-/// The states after each step; after the steps of an example they stay what they are. Half precision is computed in
-/// `f32`. What is shared belongs to the hidden weight.
-///
-/// # Shapes
-/// - gates `[batch, steps, gates * hidden_size]`
-/// - hidden_weight `[hidden_size, gates * hidden_size]`, hidden_bias `[gates * hidden_size]`
-/// - initial `[states, batch, hidden_size]`
-///
-/// # Panics
-/// If shapes, types or devices do not fit together, or a length is beyond the steps.
-pub fn recurrent(
-    cell: CellKind,
-    gates: Tensor<3>,
-    hidden: (Tensor<2>, Tensor<1>),
-    shared: Option<SharedWeight>,
-    initial: Tensor<3>,
-    steps: Steps,
-) -> States {
-    let [batch, count, _] = gates.dims();
-    let (hidden_weight, hidden_bias) = hidden;
-    let [size, _] = hidden_weight.dims();
-    let (states, width) = (cell.states(), cell.gates() * size);
-    let dims = [
-        ("gates", vec![batch, count, width], gates.dims().to_vec()),
-        (
-            "hidden weight",
-            vec![size, width],
-            hidden_weight.dims().to_vec(),
-        ),
-        ("hidden bias", vec![width], hidden_bias.dims().to_vec()),
-        (
-            "initial state",
-            vec![states, batch, size],
-            initial.dims().to_vec(),
-        ),
-    ];
-    for (name, expected, got) in dims {
-        assert!(
-            expected == got,
-            "recurrent layer: {name} expected {expected:?}, got {got:?}"
-        );
-    }
-    let dtype = gates.dtype();
-    let others = [
-        Argument::floats("hidden weight", &hidden_weight),
-        Argument::floats("hidden bias", &hidden_bias),
-        Argument::floats("initial state", &initial),
-    ];
-    assert_together("recurrent layer", Argument::floats("gates", &gates), others);
-    if let Some(lens) = &steps.lens {
-        let longest = lens.iter().copied().max().unwrap_or(0);
-        assert!(
-            lens.len() == batch && longest <= count,
-            "recurrent layer: lens expected {batch} of at most {count}, got {lens:?}"
-        );
-    }
-    let last_step = match steps.is_reversed {
-        true => 0,
-        false => count.saturating_sub(1),
-    };
-    let slot = GradientSlot::default();
-    if batch * count * size == 0 {
-        let options = (&gates.device(), dtype);
-        return States {
-            all: Tensor::zeros([states, batch, count, size], options),
-            last_step,
-            slot,
-        };
-    }
-    if matches!(dtype, DType::F16 | DType::BF16) {
-        let wide = recurrent(
-            cell,
-            gates.cast(DType::F32),
-            (hidden_weight.cast(DType::F32), hidden_bias.cast(DType::F32)),
-            shared,
-            initial.cast(DType::F32),
-            steps,
-        );
-        return States {
-            all: wide.all.cast(dtype),
-            last_step,
-            slot,
-        };
-    }
-    let inputs = RecurrentInputs {
-        gates: gates.into_dispatch(),
-        hidden_weight: hidden_weight.into_dispatch(),
-        hidden_bias: hidden_bias.into_dispatch(),
-        initial: initial.into_dispatch(),
-        cell,
-        steps: Arc::new(steps),
-        shared,
-        reads: slot.clone(),
-    };
-    States {
-        all: Tensor::from_dispatch(<Dispatch as AttentionOps>::recurrent(inputs)),
-        last_step,
-        slot,
-    }
 }

@@ -1,74 +1,12 @@
-//! The states of a recurrent layer, as they are read: each for itself, of all steps or of the last.
-//!
-//! Burn's gradient of a view is a tensor of the whole with zeros around, for each reader, and an addition of all of it.
-//! Here a reader deposits the gradient of what it read, and the layer's backward pass takes these; see
-//! [`deferred_gradients`](crate::ops::deferred_gradients).
+//! A state of a recurrent layer, as it is read, and its gradient, which readers deposit for the layer's backward pass;
+//! see [`deferred_gradients`](crate::ops::deferred_gradients).
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, TensorMetadata};
-use burn::tensor::{Shape, Slice, Tensor};
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{Shape, Slice};
 
 use super::RecurrentInputs;
-use crate::ops::kernels::Asked;
-use crate::ops::{AttentionOps, GradientSlot};
-
-/// The states of a recurrent layer after each step, made by [`recurrent`](super::recurrent).
-#[derive(Clone, Debug)]
-pub struct States {
-    /// `[states, batch, steps, hidden_size]`
-    pub(super) all: Tensor<4>,
-    pub(super) last_step: usize,
-    pub(super) slot: GradientSlot,
-}
-
-impl States {
-    /// All of them, `[states, batch, steps, hidden_size]`.
-    pub fn all(self) -> Tensor<4> {
-        self.all
-    }
-
-    /// One of them after each step, `[batch, steps, hidden_size]`: 0 is h, and 1 the cell c of an LSTM.
-    ///
-    /// # Panics
-    /// If there is no such state.
-    pub fn of_steps(&self, index: usize) -> Tensor<3> {
-        let [_, batch, count, size] = self.all.dims();
-        self.read(index, StepsRead::All, [batch, count, size])
-    }
-
-    /// One of them after the last step, `[batch, hidden_size]`. Padding holds it.
-    ///
-    /// # Panics
-    /// If there is no such state, or no step.
-    pub fn last(&self, index: usize) -> Tensor<2> {
-        let [_, batch, count, size] = self.all.dims();
-        assert!(
-            count > 0,
-            "states: the last expected of some steps, got none"
-        );
-        let step = self.last_step;
-        self.read(index, StepsRead::Last { step }, [batch, size])
-    }
-
-    fn read<const D: usize>(&self, index: usize, steps: StepsRead, shape: [usize; D]) -> Tensor<D> {
-        let [states, _, count, _] = self.all.dims();
-        assert!(
-            index < states,
-            "states: expected an index below {states}, got {index}"
-        );
-        if shape.contains(&0) {
-            // Burn's views take an axis of 0 for another one's.
-            return Tensor::zeros(shape, (&self.all.device(), self.all.dtype()));
-        }
-        if states * count == 1 {
-            // Nothing but what is read: Burn's own view costs nothing.
-            return self.all.clone().reshape(shape);
-        }
-        let (all, slot) = (self.all.clone().into_dispatch(), self.slot.clone());
-        let read = <Dispatch as AttentionOps>::read_state(all, index, steps, slot);
-        Tensor::<4>::from_dispatch(read).reshape(shape)
-    }
-}
+use crate::ops::kernel::Asked;
 
 /// Of which steps a state is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,38 +98,5 @@ impl<B: Backend> StateGradients<B> {
             });
         }
         gradients
-    }
-}
-
-#[cfg(all(test, feature = "flex", feature = "autodiff"))]
-mod tests {
-    use burn::tensor::Device;
-
-    use super::*;
-    use crate::ops::{CellKind, Steps, recurrent};
-
-    /// What is read of open slots is deposited; of others the gradient is a view's.
-    #[test]
-    fn the_slot_is_open_until_the_layers_backward_pass() {
-        for (device, is_training) in [(Device::flex(), false), (Device::flex().autodiff(), true)] {
-            let ones = |shape: [usize; 3]| Tensor::<3>::ones(shape, &device);
-            let gates = ones([2, 3, 12]);
-            let gates = if is_training {
-                gates.require_grad()
-            } else {
-                gates
-            };
-            let hidden = (
-                ones([1, 4, 12]).squeeze_dim(0),
-                Tensor::zeros([12], &device),
-            );
-            let starts = ones([1, 2, 4]);
-            let states = recurrent(CellKind::Gru, gates, hidden, None, starts, Steps::all());
-            assert_eq!(states.slot.is_open(), is_training);
-            if is_training {
-                states.last(0).sum().backward();
-                assert!(!states.slot.is_open());
-            }
-        }
     }
 }

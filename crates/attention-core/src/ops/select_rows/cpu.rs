@@ -6,11 +6,11 @@ use burn::tensor::Shape;
 use cpu_kernels::{add_rows, copy_rows};
 
 use super::SelectRowsInputs;
-use crate::ops::backends::cpu::{
+use crate::ops::deferred_gradients::{Deferral, Deferred};
+use crate::ops::host::{
     CpuBackend, CpuReal, elements, indices, matrix, tensor, unwritten, with_real, zeros,
 };
-use crate::ops::deferred_gradients::{Deferral, Deferred};
-use crate::ops::kernels::{Asked, Gradient};
+use crate::ops::kernel::{Asked, Gradient};
 
 /// The rows, and what the backward pass needs.
 pub(in crate::ops) fn forward<B: CpuBackend>(

@@ -3,15 +3,13 @@
 pub(super) mod cpu;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, ExtensionType};
-use burn::tensor::{DType, Int, Tensor};
+use burn::backend::{Backend, ExtensionType};
 
-use super::backends::{TensorMap, TrackedInputs};
+use super::deferred_gradients::GradientSlot;
 use super::mask::WithIndicesOf;
-use super::{AttentionOps, GradientSlot};
-use crate::checks::{Argument, assert_together};
+use super::tracked::{TensorMap, TrackedInputs};
 
-/// Inputs of [`AttentionOps::select_rows`].
+/// Inputs of [`AttentionOps::select_rows`](super::AttentionOps::select_rows).
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub struct SelectRowsInputs<B: Backend> {
@@ -46,30 +44,4 @@ impl<B: Backend> TrackedInputs<B, 1> for SelectRowsInputs<B> {
 /// The definition.
 pub(super) fn composed<B: Backend>(inputs: SelectRowsInputs<B>) -> FloatTensor<B> {
     B::float_select(inputs.table, 0, inputs.indices)
-}
-
-/// `table[indices]`; the gradient of the table is one scatter, of all calls that share `slot`.
-///
-/// # Shapes
-/// - table `[rows, size]`, indices `[selected]`, result `[selected, size]`
-///
-/// # Panics
-/// If the two are on different devices.
-pub(crate) fn select_rows(
-    table: Tensor<2>,
-    indices: Tensor<1, Int>,
-    slot: Option<GradientSlot>,
-) -> Tensor<2> {
-    let others = [Argument::on_device("indices", &indices)];
-    assert_together("select_rows", Argument::on_device("table", &table), others);
-    let is_wide = matches!(table.dtype(), DType::F32 | DType::F64);
-    if !is_wide || table.dims().contains(&0) || indices.dims() == [0] {
-        return table.select(0, indices);
-    }
-    let inputs = SelectRowsInputs {
-        table: table.into_dispatch(),
-        indices: indices.into_dispatch(),
-        slot,
-    };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::select_rows(inputs))
 }

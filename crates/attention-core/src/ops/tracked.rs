@@ -3,11 +3,12 @@
 use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
 
-use crate::ops::mask::WithIndicesOf;
-use crate::ops::{GradientSlot, OptionalTensor};
+use super::deferred_gradients::GradientSlot;
+use super::mask::WithIndicesOf;
+use super::optional::OptionalTensor;
 
 /// Inputs with `N` tensors that may have gradients, in a fixed order.
-pub(in crate::ops) trait TrackedInputs<B: Backend, const N: usize>: Sized {
+pub(super) trait TrackedInputs<B: Backend, const N: usize>: Sized {
     /// The same inputs of another backend.
     type On<A: WithIndicesOf<B>>;
 
@@ -24,7 +25,7 @@ pub(in crate::ops) trait TrackedInputs<B: Backend, const N: usize>: Sized {
 }
 
 /// What replaces tensors.
-pub(in crate::ops) trait TensorMap<B: Backend, A: Backend> {
+pub(super) trait TensorMap<B: Backend, A: Backend> {
     /// A tensor that may have a gradient; called once for each, in their order.
     fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A>;
 

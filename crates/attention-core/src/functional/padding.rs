@@ -1,0 +1,71 @@
+//! Zeros for padding, and for what a mask leaves nothing of: what stands there must not reach a gradient through a
+//! product.
+
+use burn::backend::{Dispatch, TensorMetadata};
+use burn::tensor::Tensor;
+
+use super::key_heads::assert_divides;
+use crate::Mask;
+use crate::ops::{AttentionOps, FillPaddingInputs, Masked, ResolvedMask, fill_rows_without_key};
+
+/// Zeros for the keys (or values) that no query of any head which reads them attends to.
+///
+/// # Shapes
+/// - tensor and result `[batch, key_heads, keys, size]`, for `[heads, queries]` of queries
+///
+/// # Panics
+/// If the mask does not fit, or `key_heads` does not divide `heads`.
+pub fn fill_padding(tensor: Tensor<4>, mask: &Mask, [heads, num_queries]: [usize; 2]) -> Tensor<4> {
+    let [batch, key_heads, num_keys, size] = tensor.dims();
+    assert_divides("fill_padding", key_heads, heads);
+    let mask = mask.resolve([batch, heads, num_queries, num_keys], &tensor.device());
+    let is_empty = batch * heads * num_queries * num_keys * size == 0;
+    if matches!(mask, ResolvedMask::None) || is_empty {
+        return tensor;
+    }
+    let inputs = FillPaddingInputs {
+        tensor: tensor.into_dispatch(),
+        mask,
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::fill_padding(inputs))
+}
+
+/// Zeros for the queries that attend to no key in any head, before a projection whose gradient would multiply by what
+/// they hold.
+///
+/// # Shapes
+/// - queries and result `[batch, heads or 1, queries, size]`, for `heads` heads of `num_keys` keys
+///
+/// # Panics
+/// If the mask does not fit.
+pub(crate) fn fill_keyless(
+    queries: Tensor<4>,
+    mask: &Mask,
+    [heads, num_keys]: [usize; 2],
+) -> Tensor<4> {
+    let [batch, _, num_queries, size] = queries.dims();
+    let mask = mask.resolve([batch, heads, num_queries, num_keys], &queries.device());
+    if batch * heads * num_queries * num_keys * size == 0 {
+        return queries;
+    }
+    let queries = fill_rows_without_key::<Dispatch>(queries.into_dispatch(), &mask, num_keys);
+    Tensor::from_dispatch(queries)
+}
+
+/// `value` for each masked pair of query and key; what was there reaches neither result nor gradients.
+///
+/// # Shapes
+/// - pairs and result `[batch, heads, queries, keys]`
+///
+/// # Panics
+/// If the mask does not fit.
+pub(crate) fn fill_masked(pairs: Tensor<4>, mask: &Mask, value: f64) -> Tensor<4> {
+    let mask = mask.resolve(pairs.dims(), &pairs.device());
+    if matches!(mask, ResolvedMask::None) || pairs.dims().contains(&0) {
+        return pairs;
+    }
+    let pairs = pairs.into_dispatch();
+    let [_, _, _, num_keys] = pairs.shape().dims();
+    let masked = Masked::<Dispatch>::new(mask, num_keys, &pairs);
+    Tensor::from_dispatch(masked.fill(pairs, value))
+}

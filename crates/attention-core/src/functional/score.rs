@@ -1,0 +1,85 @@
+//! Scores of all pairs of queries and keys.
+
+use burn::backend::Dispatch;
+use burn::tensor::{Tensor, assert_shape};
+
+use super::key_heads::assert_divides;
+use crate::Mask;
+use crate::checks::{Argument, assert_together};
+use crate::ops::{AdditiveScoreInputs, AttentionOps, DotProductScoreInputs};
+
+/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, weight
+///   `[num_hiddens]`
+/// - result `[batch, heads, queries, keys]`
+///
+/// # Panics
+/// If shapes, types, devices or the mask do not fit together.
+pub fn additive_score(
+    queries: Tensor<4>,
+    keys: Tensor<4>,
+    weight: Tensor<1>,
+    mask: &Mask,
+) -> Tensor<4> {
+    const NAME: &str = "additive_score";
+    let [batch, heads, num_queries, num_hiddens] = queries.dims();
+    let [_, key_heads, num_keys, _] = keys.dims();
+    assert_shape!(keys, [batch, key_heads, num_keys, num_hiddens]);
+    assert_divides(NAME, key_heads, heads);
+    assert_shape!(weight, [num_hiddens]);
+    let others = [
+        Argument::floats("keys", &keys),
+        Argument::floats("weight", &weight),
+    ];
+    assert_together(NAME, Argument::floats("queries", &queries), others);
+    let shape = [batch, heads, num_queries, num_keys];
+    if shape.contains(&0) || num_hiddens == 0 {
+        return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
+    }
+    let inputs = AdditiveScoreInputs {
+        mask: mask.resolve(shape, &queries.device()),
+        queries: queries.into_dispatch(),
+        keys: keys.into_dispatch(),
+        weight: weight.into_dispatch(),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_score(inputs))
+}
+
+/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, and 0 where masked.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`
+/// - result `[batch, heads, queries, keys]`
+///
+/// # Panics
+/// If shapes, types, devices or the mask do not fit together.
+pub fn dot_product_score(
+    queries: Tensor<4>,
+    keys: Tensor<4>,
+    mask: &Mask,
+    scale: f64,
+) -> Tensor<4> {
+    let [batch, heads, num_queries, size] = queries.dims();
+    let [_, key_heads, num_keys, _] = keys.dims();
+    assert_shape!(keys, [batch, key_heads, num_keys, size]);
+    assert_divides("dot_product_score", key_heads, heads);
+    let others = [Argument::floats("keys", &keys)];
+    assert_together(
+        "dot_product_score",
+        Argument::floats("queries", &queries),
+        others,
+    );
+    let shape = [batch, heads, num_queries, num_keys];
+    if shape.contains(&0) || size == 0 {
+        return Tensor::zeros(shape, (&queries.device(), queries.dtype()));
+    }
+    let inputs = DotProductScoreInputs {
+        mask: mask.resolve(shape, &queries.device()),
+        queries: queries.into_dispatch(),
+        keys: keys.into_dispatch(),
+        scale,
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_score(inputs))
+}

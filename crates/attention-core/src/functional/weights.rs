@@ -1,0 +1,91 @@
+//! From scores to the context: softmax, dropout and the weighted sum.
+
+use burn::backend::Dispatch;
+use burn::tensor::{Distribution, Tensor, assert_shape};
+
+use super::key_heads::assert_divides;
+use crate::Mask;
+use crate::checks::{Argument, assert_together};
+use crate::ops::{AttentionOps, MaskedSoftmaxInputs, WeightedSumInputs};
+use crate::rank::{from_four_axes, to_four_axes};
+
+/// Softmax over the last axis, restricted to the keys that `mask` leaves.
+///
+/// A masked weight is exactly 0 and the weights of a row with at least one unmasked key sum to 1. A fully masked
+/// row is all 0; so are its gradients. (D2L's `masked_softmax` fills with `-1e6` and would give such a row
+/// uniform weights.) A score of `-inf` counts as masked.
+///
+/// *Dive into Deep Learning*, "Attention Scoring Functions", Masked Softmax Operation.
+///
+/// # Shapes
+/// - scores `[batch, queries, keys]` or `[batch, heads, queries, keys]`
+/// - result: the shape of `scores`
+///
+/// # Panics
+/// If the mask does not fit the scores.
+///
+/// ```
+/// use attention_core::{Mask, masked_softmax};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let scores = Tensor::<3>::zeros([2, 2, 4], &device);
+/// let lens = Tensor::<1, Int>::from_ints([2, 3], &device);
+/// let weights = masked_softmax(scores, &Mask::valid_lens(lens));
+/// let weights = weights.try_into_vec_as::<f32>().unwrap();
+/// assert_eq!(weights[..4], [0.5, 0.5, 0.0, 0.0]);
+/// ```
+pub fn masked_softmax<const D: usize>(scores: Tensor<D>, mask: &Mask) -> Tensor<D> {
+    let scores = to_four_axes(scores);
+    let mask = mask.resolve(scores.dims(), &scores.device());
+    if scores.dims().contains(&0) {
+        return from_four_axes(scores);
+    }
+    let inputs = MaskedSoftmaxInputs {
+        scores: scores.into_dispatch(),
+        mask,
+    };
+    let weights = <Dispatch as AttentionOps>::masked_softmax(inputs);
+    from_four_axes(Tensor::from_dispatch(weights))
+}
+
+/// Dropout on weights, after softmax: each is dropped with `probability` or scaled by `1 / (1 - probability)`.
+pub(crate) fn drop_weights(weights: Tensor<4>, probability: f64) -> Tensor<4> {
+    if probability == 0.0 {
+        return weights;
+    }
+    let keep = 1.0 - probability;
+    let kept = weights.random_like(Distribution::Bernoulli(keep));
+    weights * kept * (1.0 / keep)
+}
+
+/// `context[b,n,i,:] = sum_j weights[b,n,i,j] values[b,n,j,:]` over the keys that are not masked.
+///
+/// # Shapes
+/// - weights `[batch, heads, queries, keys]`, values `[batch, key_heads, keys, value_size]`
+/// - result `[batch, heads, queries, value_size]`
+///
+/// # Panics
+/// If shapes, types, devices or the mask do not fit together.
+pub fn weighted_sum(weights: Tensor<4>, values: Tensor<4>, mask: &Mask) -> Tensor<4> {
+    let [batch, heads, num_queries, num_keys] = weights.dims();
+    let [_, key_heads, _, value_size] = values.dims();
+    assert_shape!(values, [batch, key_heads, num_keys, value_size]);
+    assert_divides("weighted_sum", key_heads, heads);
+    let others = [Argument::floats("values", &values)];
+    assert_together(
+        "weighted_sum",
+        Argument::floats("weights", &weights),
+        others,
+    );
+    if weights.dims().contains(&0) || value_size == 0 {
+        let shape = [batch, heads, num_queries, value_size];
+        return Tensor::zeros(shape, (&values.device(), values.dtype()));
+    }
+    let inputs = WeightedSumInputs {
+        mask: mask.resolve(weights.dims(), &weights.device()),
+        weights: weights.into_dispatch(),
+        values: values.into_dispatch(),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::weighted_sum(inputs))
+}
