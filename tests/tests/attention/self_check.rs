@@ -24,7 +24,6 @@ fn every_device_passes() {
     device::each(|device| {
         let report = self_check(device);
         assert!(report.passed(), "{report}");
-        println!("{report}");
         let half_types = [DType::F16, DType::BF16]
             .into_iter()
             .filter(|&dtype| device.supports_dtype(dtype));

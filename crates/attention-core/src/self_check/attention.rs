@@ -9,30 +9,34 @@ use super::plain::attention as plain;
 use crate::{Memory, masked_softmax, ops};
 
 pub(super) const ADDITIVE_ATTENTION: &str = "additive attention";
-pub(super) const DOT_PRODUCT_ATTENTION: &str = "dot-product attention";
+const DOT_PRODUCT_ATTENTION: &str = "dot-product attention";
 
 /// The factor on dot products.
 pub(super) const SCALE: f64 = 0.25;
 
-/// All of them.
+/// The checks of one call each.
 pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+    let dot_product = |case: Case| {
+        let values = dropout::with_identity(&case, case.values());
+        dot_product_attention(case, [case.queries(), case.keys(), values])
+    };
     let mut checks = Vec::new();
     for case in Case::all(sizes) {
         checks.extend([
             additive_attention(case),
-            unbiased_attention(case.of_dot_products()),
+            dot_product(case.of_dot_products()),
             additive_score(case),
             dot_product_score(case.of_dot_products()),
             softmax(case.of_dot_products()),
             weighted_sum(case),
         ]);
     }
+    for case in Case::with_dropout(sizes) {
+        checks.extend([additive_attention(case), dot_product(case)]);
+    }
     for case in Case::with_bias(sizes) {
         let inputs = [case.queries(), case.keys(), case.values(), case.bias()];
         checks.push(dot_product_attention(case, inputs));
-    }
-    for case in Case::with_dropout(sizes) {
-        checks.extend([additive_attention(case), unbiased_attention(case)]);
     }
     checks
 }
@@ -60,21 +64,29 @@ fn additive_attention(case: Case) -> Check {
     )
 }
 
-fn unbiased_attention(case: Case) -> Check {
-    let values = dropout::with_identity(&case, case.values());
-    dot_product_attention(case, [case.queries(), case.keys(), values])
+/// Dot-product attention of queries, keys, values and perhaps a bias, in one call.
+fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Check {
+    dot_product_attention_by(case, inputs, move |inputs| {
+        let [queries, keys, values] = [0, 1, 2].map(|index| inputs[index].clone());
+        let memory = Memory::of_projected(keys, values, case.mask(&queries.device()));
+        let bias = inputs.get(3).cloned();
+        ops::dot_product_attention(queries, &memory, SCALE, bias, case.dropout)
+    })
 }
 
-/// Dot-product attention of queries, keys, values and perhaps a bias.
-fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Check {
+/// Dot-product attention of queries, keys, values and perhaps a bias, as `on_device` computes it.
+pub(super) fn dot_product_attention_by<const N: usize>(
+    case: Case,
+    inputs: [Input; N],
+    on_device: impl Fn([Tensor<4>; N]) -> Tensor<4> + 'static,
+) -> Check {
     let [.., value_size] = inputs[2].shape;
-    let grad_output = case.grad_output(value_size);
     let pairs = case.pairs();
     Check::new(
         [DOT_PRODUCT_ATTENTION, case.name],
         inputs,
-        grad_output,
-        move |inputs: [&[f64]; N], given| {
+        case.grad_output(value_size),
+        move |inputs, given| {
             let zeros = vec![0.0; pairs.bias_count()];
             let bias = inputs.get(3).copied().unwrap_or(&zeros);
             let inputs = [inputs[0], inputs[1], inputs[2], bias];
@@ -91,12 +103,7 @@ fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Chec
                 gradients.into_iter().take(N),
             )
         },
-        move |inputs: [Tensor<4>; N]| {
-            let [queries, keys, values] = [0, 1, 2].map(|index| inputs[index].clone());
-            let memory = Memory::of_projected(keys, values, case.mask(&queries.device()));
-            let bias = inputs.get(3).cloned();
-            ops::dot_product_attention(queries, &memory, SCALE, bias, case.dropout)
-        },
+        on_device,
     )
 }
 

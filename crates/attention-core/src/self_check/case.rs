@@ -51,6 +51,7 @@ enum MaskKind {
     /// The number of keys that the first example has; others have all.
     Lengths(usize),
     Causal,
+    /// Flags of each pair.
     Dense,
 }
 
@@ -77,10 +78,7 @@ impl Case {
             case("no key for an example", MaskKind::Lengths(0)),
             case("causal mask", MaskKind::Causal),
             case("dense mask", MaskKind::Dense),
-            Self {
-                key_heads: 1,
-                ..case("heads that share keys", MaskKind::None)
-            },
+            case("heads that share keys", MaskKind::None).of_shared_heads(),
             Self {
                 deviation: 12.0,
                 ..case("saturated units", MaskKind::None)
@@ -118,6 +116,12 @@ impl Case {
             ..sizes
         };
         Self::new("steps of decoding", sizes, MaskKind::padding(sizes))
+    }
+
+    /// The same with two query heads for each key head.
+    fn of_shared_heads(mut self) -> Self {
+        self.sizes.heads = 2 * self.key_heads;
+        self
     }
 
     fn of_one_query(mut self) -> Self {
@@ -211,26 +215,21 @@ impl Case {
 
     /// The mask of the library.
     pub(super) fn mask(&self, device: &Device) -> Mask {
-        let Sizes {
-            batch,
-            queries,
-            keys,
-            ..
-        } = self.sizes;
         match self.kind {
             MaskKind::None => Mask::none(),
             MaskKind::Lengths(length) => {
+                let Sizes { batch, keys, .. } = self.sizes;
                 let mut lengths = vec![keys as i64; batch];
                 lengths[0] = length as i64;
                 Mask::valid_lens(Tensor::from_data(TensorData::new(lengths, [batch]), device))
             }
             MaskKind::Causal => Mask::causal(),
             MaskKind::Dense => {
-                let pairs = (0..batch * queries * keys).map(|at| {
-                    let (row, j) = (at / keys, at % keys);
-                    self.attends([row / queries, 0, row % queries, j])
-                });
-                let data = TensorData::new(pairs.collect::<Vec<bool>>(), [batch, 1, queries, keys]);
+                let mut keep = vec![false; self.pairs().count()];
+                for pair in self.pairs().attended {
+                    keep[pair.at] = true;
+                }
+                let data = TensorData::new(keep, self.query_shape(self.sizes.keys));
                 Mask::keep(Tensor::<4, Bool>::from_data(data, device))
             }
         }
@@ -256,14 +255,22 @@ impl Case {
     }
 
     /// Whether a query attends to a key, by `[example, head, query, key]`.
-    fn attends(&self, [b, _, i, j]: [usize; 4]) -> bool {
-        let Sizes { queries, keys, .. } = self.sizes;
+    fn attends(&self, [b, h, i, j]: [usize; 4]) -> bool {
+        let Sizes {
+            heads,
+            queries,
+            keys,
+            ..
+        } = self.sizes;
         match self.kind {
             MaskKind::None => true,
             MaskKind::Lengths(length) => b > 0 || j < length,
             MaskKind::Causal => j + queries <= i + keys,
-            // The first query attends to no key.
-            MaskKind::Dense => i > 0 && ((b * queries + i) * keys + j) * 7 % 11 < 6,
+            MaskKind::Dense => {
+                let at = ((b * heads + h) * queries + i) * keys + j;
+                // The first query attends to no key.
+                i > 0 && at * 7 % 11 < 6
+            }
         }
     }
 }

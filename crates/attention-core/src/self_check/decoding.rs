@@ -5,7 +5,7 @@ use burn::module::{Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::Tensor;
 
-use super::attention::{ADDITIVE_ATTENTION, DOT_PRODUCT_ATTENTION, SCALE};
+use super::attention::{ADDITIVE_ATTENTION, SCALE, dot_product_attention_by};
 use super::case::{Case, Sizes};
 use super::check::{Check, Input, Outcome};
 use super::plain::attention as plain;
@@ -73,35 +73,13 @@ fn additive_attention(case: Case) -> Check {
 }
 
 fn dot_product_attention(case: Case) -> Check {
-    let value_size = case.sizes.value_size;
-    let pairs = case.pairs();
-    Check::new(
-        [DOT_PRODUCT_ATTENTION, case.name],
-        [case.queries(), case.keys(), case.values()],
-        case.grad_output(value_size),
-        move |[queries, keys, values], given| {
-            let no_bias = vec![0.0; pairs.bias_count()];
-            let inputs = [queries, keys, values, &no_bias];
-            let factors = vec![1.0; pairs.count()];
-            let gradients = plain::dot_product_attention_backward(
-                &pairs,
-                inputs,
-                SCALE,
-                &factors,
-                given.grad_output,
-            );
-            Outcome::new(
-                plain::dot_product_attention(&pairs, inputs, SCALE, &factors),
-                gradients.into_iter().take(3),
-            )
-        },
-        move |[queries, keys, values]| {
-            let score = DotProductScoreConfig::new().with_scale(Some(SCALE)).init();
-            let attention = Attention::new(score, 0.0);
-            let mask = case.mask(&queries.device());
-            in_steps(&attention, queries, &attention.prepare(keys, values, mask))
-        },
-    )
+    let inputs = [case.queries(), case.keys(), case.values()];
+    dot_product_attention_by(case, inputs, move |[queries, keys, values]| {
+        let score = DotProductScoreConfig::new().with_scale(Some(SCALE)).init();
+        let attention = Attention::new(score, 0.0);
+        let mask = case.mask(&queries.device());
+        in_steps(&attention, queries, &attention.prepare(keys, values, mask))
+    })
 }
 
 /// The contexts of the queries, each from a call of its own.

@@ -11,7 +11,7 @@ use crate::{EmbeddingTable, PackedLinear, cross_entropy, cross_entropy_of_parts,
 /// How many calls share a weight.
 const CALLS: usize = 3;
 
-/// All of them, of as many rows as queries.
+/// The checks, of as many rows as queries.
 pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
     let [input, weight, bias] = layer_inputs(sizes);
     let inputs = || [input.clone(), weight.clone()];

@@ -11,7 +11,7 @@ use crate::recurrent::{CellKind, Steps};
 const BATCH: usize = 3;
 const STEPS: usize = 7;
 
-/// All of them, of as many hidden units as queries have elements.
+/// The checks, of as many hidden units as queries have elements.
 pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
     let cells = [
         ("recurrent layer, GRU", CellKind::Gru),
