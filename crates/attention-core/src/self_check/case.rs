@@ -45,7 +45,7 @@ pub(super) struct Case {
     pub(super) dropout: f64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum MaskKind {
     None,
     /// The number of keys that the first example has; others have all.
@@ -150,18 +150,16 @@ impl Case {
         Input::drawn(1, self.query_shape(self.sizes.size), self.deviation)
     }
 
-    /// Keys, with NaN where they are padding, in a case of that.
+    /// Keys, with NaN in the padding of a case that has it.
     pub(super) fn keys(&self) -> Input {
-        self.with_poison(Input::drawn(
-            2,
-            self.key_shape(self.sizes.size),
-            self.deviation,
-        ))
+        let shape = self.key_shape(self.sizes.size);
+        self.with_poison(Input::drawn(2, shape, self.deviation))
     }
 
-    /// Values, with NaN like the keys.
+    /// Values, with NaN where keys are NaN.
     pub(super) fn values(&self) -> Input {
-        self.with_poison(Input::drawn(3, self.key_shape(self.sizes.value_size), 1.0))
+        let shape = self.key_shape(self.sizes.value_size);
+        self.with_poison(Input::drawn(3, shape, 1.0))
     }
 
     /// The weight of the hidden units.
@@ -177,7 +175,7 @@ impl Case {
         Input::drawn(5, [batch, heads, 1, keys], 1.0)
     }
 
-    /// Scores, with NaN where they are masked, if padding is NaN.
+    /// Scores, with NaN where they are masked in a case that has NaN.
     pub(super) fn scores(&self) -> Input {
         let mut scores = Input::drawn(6, self.query_shape(self.sizes.keys), self.deviation);
         if self.poisoned {
@@ -200,17 +198,18 @@ impl Case {
         draw(8, self.query_shape(size), 1.0)
     }
 
-    fn with_poison(&self, mut keys: Input) -> Input {
-        let [_, key_heads, num_keys, size] = keys.shape;
+    /// Keys or values with NaN in the padding of a case that has it.
+    fn with_poison(&self, mut rows: Input) -> Input {
+        let [_, key_heads, num_keys, size] = rows.shape;
         if let (true, MaskKind::Lengths(length)) = (self.poisoned, self.kind) {
-            let of_an_example = &mut keys.elements[..key_heads * num_keys * size];
+            let of_an_example = &mut rows.elements[..key_heads * num_keys * size];
             for (index, element) in of_an_example.iter_mut().enumerate() {
                 if index / size % num_keys >= length {
                     *element = f64::NAN;
                 }
             }
         }
-        keys
+        rows
     }
 
     /// The mask of the library.
@@ -225,8 +224,9 @@ impl Case {
             }
             MaskKind::Causal => Mask::causal(),
             MaskKind::Dense => {
-                let mut keep = vec![false; self.pairs().count()];
-                for pair in self.pairs().attended {
+                let pairs = self.pairs();
+                let mut keep = vec![false; pairs.count()];
+                for pair in pairs.attended {
                     keep[pair.at] = true;
                 }
                 let data = TensorData::new(keep, self.query_shape(self.sizes.keys));
