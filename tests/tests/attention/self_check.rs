@@ -2,14 +2,42 @@
 
 use attention_core::{Direction, SelfCheck, SelfCheckReport, self_check};
 use attention_tests::device;
+use burn::tensor::DType;
+
+/// The operations, and how many cases each has in f32.
+const OPERATIONS: [(&str, usize); 11] = [
+    ("additive attention", 9 + 2 + 1),
+    ("dot-product attention", 9 + 2 + 2 + 1),
+    ("additive score", 9),
+    ("dot-product score", 9),
+    ("masked softmax", 9),
+    ("weighted sum", 9),
+    ("linear layer", 3),
+    ("embedding", 2),
+    ("cross-entropy", 4),
+    ("recurrent layer, GRU", 4),
+    ("recurrent layer, LSTM", 4),
+];
 
 #[test]
 fn every_device_passes() {
     device::each(|device| {
         let report = self_check(device);
         assert!(report.passed(), "{report}");
-        // Four operations in nine cases, two recurrent layers in three, forward and backward.
-        assert_eq!(report.checks.len(), 2 * (4 * 9 + 2 * 3));
+        let half_types = [DType::F16, DType::BF16]
+            .into_iter()
+            .filter(|&dtype| device.supports_dtype(dtype));
+        let half_types = half_types.count();
+        for (operation, cases) in OPERATIONS {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let checks = report.checks.iter();
+                let checks = checks
+                    .filter(|check| check.operation == operation && check.direction == direction);
+                assert_eq!(checks.count(), cases + half_types, "{operation}");
+            }
+        }
+        let cases: usize = OPERATIONS.iter().map(|(_, cases)| cases + half_types).sum();
+        assert_eq!(report.checks.len(), 2 * cases);
     });
 }
 

@@ -1,126 +1,215 @@
-//! What is computed: sizes, masks and elements.
+//! Cases of attention: sizes, masks and elements.
 
-use attention_kernels as kernels;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
+use super::check::{Input, draw};
+use super::plain::attention::{Axes, Pairs};
 use crate::Mask;
 
-pub(super) const BATCH: usize = 2;
-/// Above every tile, and no multiple of one.
-pub(super) const KEYS: usize = 75;
-pub(super) const SIZE: usize = 19;
-pub(super) const VALUE_SIZE: usize = 35;
+/// The sizes of what is computed.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) batch: usize,
+    pub(super) heads: usize,
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    /// The size of queries and keys.
+    pub(super) size: usize,
+    pub(super) value_size: usize,
+}
+
+impl Sizes {
+    /// Keys beyond every tile, and nothing a multiple of one.
+    pub(super) const CHECKED: Self = Self {
+        batch: 2,
+        heads: 2,
+        queries: 37,
+        keys: 75,
+        size: 19,
+        value_size: 35,
+    };
+}
 
 /// One case.
 #[derive(Clone, Copy)]
 pub(super) struct Case {
     pub(super) name: &'static str,
-    pub(super) heads: usize,
-    pub(super) key_heads: usize,
-    pub(super) queries: usize,
+    pub(super) sizes: Sizes,
+    key_heads: usize,
     kind: MaskKind,
     /// The standard deviation of queries and keys.
-    spread: f64,
+    deviation: f64,
     /// Whether keys and values that no query attends to are NaN.
     poisoned: bool,
+    /// The probability to drop a weight.
+    pub(super) dropout: f64,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum MaskKind {
     None,
-    /// With so many keys for the first example.
+    /// The number of keys that the first example has; others have all.
     Lengths(usize),
     Causal,
+    /// Flags of each pair.
     Dense,
 }
 
 impl Case {
-    pub(super) fn all() -> [Self; 9] {
-        let case = |name, kind| Self {
+    fn new(name: &'static str, sizes: Sizes, kind: MaskKind) -> Self {
+        Self {
             name,
-            heads: 2,
-            key_heads: 2,
-            queries: 37,
+            sizes,
+            key_heads: sizes.heads,
             kind,
-            spread: 1.0,
+            deviation: 1.0,
             poisoned: false,
-        };
+            dropout: 0.0,
+        }
+    }
+
+    /// Cases of every operation.
+    pub(super) fn all(sizes: Sizes) -> [Self; 9] {
+        let padding = MaskKind::padding(sizes);
+        let case = |name, kind| Self::new(name, sizes, kind);
         [
+            case("padding", padding),
             case("no mask", MaskKind::None),
-            case("padding", MaskKind::Lengths(41)),
             case("no key for an example", MaskKind::Lengths(0)),
             case("causal mask", MaskKind::Causal),
             case("dense mask", MaskKind::Dense),
+            case("heads that share keys", MaskKind::None).of_shared_heads(),
             Self {
-                key_heads: 1,
-                ..case("heads that share keys", MaskKind::None)
-            },
-            Self {
-                queries: 1,
-                ..case("one query", MaskKind::Lengths(41))
-            },
-            Self {
-                spread: 12.0,
+                deviation: 12.0,
                 ..case("saturated units", MaskKind::None)
             },
             Self {
                 poisoned: true,
-                ..case("NaN in the padding", MaskKind::Lengths(41))
+                ..case("NaN in the padding", padding)
             },
+            case("one query", padding).of_one_query(),
         ]
+    }
+
+    /// Cases of an operation that has dropout.
+    pub(super) fn with_dropout(sizes: Sizes) -> [Self; 2] {
+        let case = |name| Self {
+            dropout: 0.3,
+            ..Self::new(name, sizes, MaskKind::padding(sizes))
+        };
+        [case("dropout"), case("dropout of one query").of_one_query()]
+    }
+
+    /// Cases of an operation that has a bias of each key.
+    pub(super) fn with_bias(sizes: Sizes) -> [Self; 2] {
+        let case = |name| Self::new(name, sizes, MaskKind::padding(sizes));
+        [
+            case("bias of each key"),
+            case("bias, one query").of_one_query(),
+        ]
+    }
+
+    /// A case of queries that come one after the other, to keys that are prepared.
+    pub(super) fn of_decoding(sizes: Sizes) -> Self {
+        let sizes = Sizes {
+            queries: 3,
+            ..sizes
+        };
+        Self::new("steps of decoding", sizes, MaskKind::padding(sizes))
+    }
+
+    /// The same with two query heads for each key head.
+    fn of_shared_heads(mut self) -> Self {
+        self.sizes.heads = 2 * self.key_heads;
+        self
+    }
+
+    fn of_one_query(mut self) -> Self {
+        self.sizes.queries = 1;
+        self
     }
 
     /// The same with dot products whose rounding in f32 is no more than that of anything else.
     pub(super) fn of_dot_products(self) -> Self {
         Self {
-            spread: self.spread.min(3.0),
+            deviation: self.deviation.min(3.0),
             ..self
         }
     }
 
-    pub(super) fn query_shape(&self, size: usize) -> [usize; 4] {
-        [BATCH, self.heads, self.queries, size]
+    fn query_shape(&self, size: usize) -> [usize; 4] {
+        [self.sizes.batch, self.sizes.heads, self.sizes.queries, size]
     }
 
-    pub(super) fn key_shape(&self, size: usize) -> [usize; 4] {
-        [BATCH, self.key_heads, KEYS, size]
+    fn key_shape(&self, size: usize) -> [usize; 4] {
+        [self.sizes.batch, self.key_heads, self.sizes.keys, size]
     }
 
     /// Queries.
-    pub(super) fn queries(&self) -> Vec<f64> {
-        draw(1, self.query_shape(SIZE), self.spread)
+    pub(super) fn queries(&self) -> Input {
+        Input::drawn(1, self.query_shape(self.sizes.size), self.deviation)
     }
 
-    /// Keys, with NaN where they are padding, if they are.
-    pub(super) fn keys(&self) -> Vec<f64> {
-        self.with_poison(draw(2, self.key_shape(SIZE), self.spread), SIZE)
+    /// Keys, with NaN in the padding of a case that has it.
+    pub(super) fn keys(&self) -> Input {
+        let shape = self.key_shape(self.sizes.size);
+        self.with_poison(Input::drawn(2, shape, self.deviation))
     }
 
-    /// Values, likewise.
-    pub(super) fn values(&self) -> Vec<f64> {
-        self.with_poison(draw(3, self.key_shape(VALUE_SIZE), 1.0), VALUE_SIZE)
+    /// Values, with NaN where keys are NaN.
+    pub(super) fn values(&self) -> Input {
+        let shape = self.key_shape(self.sizes.value_size);
+        self.with_poison(Input::drawn(3, shape, 1.0))
     }
 
-    /// Of the hidden units.
-    pub(super) fn weight() -> Vec<f64> {
-        draw(4, [1, 1, 1, SIZE], 0.3)
+    /// The weight of the hidden units.
+    pub(super) fn weight(&self) -> Input {
+        Input::drawn(4, [1, 1, 1, self.sizes.size], 0.3)
     }
 
-    /// What results receive as their gradient.
-    pub(super) fn gradient(&self, size: usize) -> Vec<f64> {
-        draw(5, self.query_shape(size), 1.0)
+    /// A bias of each key.
+    pub(super) fn bias(&self) -> Input {
+        let Sizes {
+            batch, heads, keys, ..
+        } = self.sizes;
+        Input::drawn(5, [batch, heads, 1, keys], 1.0)
     }
 
-    fn with_poison(&self, mut elements: Vec<f64>, size: usize) -> Vec<f64> {
+    /// Scores, with NaN where they are masked in a case that has NaN.
+    pub(super) fn scores(&self) -> Input {
+        let mut scores = Input::drawn(6, self.query_shape(self.sizes.keys), self.deviation);
+        if self.poisoned {
+            let mut poisoned = vec![f64::NAN; scores.elements.len()];
+            for pair in self.pairs().attended {
+                poisoned[pair.at] = scores.elements[pair.at];
+            }
+            scores.elements = poisoned;
+        }
+        scores
+    }
+
+    /// Weights of any size and sign.
+    pub(super) fn weights(&self) -> Input {
+        Input::drawn(7, self.query_shape(self.sizes.keys), 1.0)
+    }
+
+    /// The gradient that a result of `size` elements for each query receives.
+    pub(super) fn grad_output(&self, size: usize) -> Vec<f64> {
+        draw(8, self.query_shape(size), 1.0)
+    }
+
+    /// Keys or values with NaN in the padding of a case that has it.
+    fn with_poison(&self, mut rows: Input) -> Input {
+        let [_, key_heads, num_keys, size] = rows.shape;
         if let (true, MaskKind::Lengths(length)) = (self.poisoned, self.kind) {
-            let of_an_example = self.key_heads * KEYS * size;
-            for (index, element) in elements[..of_an_example].iter_mut().enumerate() {
-                if index / size % KEYS >= length {
+            let of_an_example = &mut rows.elements[..key_heads * num_keys * size];
+            for (index, element) in of_an_example.iter_mut().enumerate() {
+                if index / size % num_keys >= length {
                     *element = f64::NAN;
                 }
             }
         }
-        elements
+        rows
     }
 
     /// The mask of the library.
@@ -128,53 +217,67 @@ impl Case {
         match self.kind {
             MaskKind::None => Mask::none(),
             MaskKind::Lengths(length) => {
-                let lengths = [length as i64, KEYS as i64];
-                Mask::valid_lens(Tensor::from_data(lengths, device))
+                let Sizes { batch, keys, .. } = self.sizes;
+                let mut lengths = vec![keys as i64; batch];
+                lengths[0] = length as i64;
+                Mask::valid_lens(Tensor::from_data(TensorData::new(lengths, [batch]), device))
             }
             MaskKind::Causal => Mask::causal(),
             MaskKind::Dense => {
-                let data = TensorData::new(self.flags(), [BATCH, 1, self.queries, KEYS]);
+                let pairs = self.pairs();
+                let mut keep = vec![false; pairs.count()];
+                for pair in pairs.attended {
+                    keep[pair.at] = true;
+                }
+                let data = TensorData::new(keep, self.query_shape(self.sizes.keys));
                 Mask::keep(Tensor::<4, Bool>::from_data(data, device))
             }
         }
     }
 
-    /// The same mask for the kernels of the CPU.
-    pub(super) fn with_kernel_mask<T>(&self, then: impl FnOnce(kernels::Mask) -> T) -> T {
-        let queries = self.queries;
-        let bounds: Vec<[usize; 2]> = match self.kind {
-            MaskKind::Lengths(length) => vec![[0, length], [0, KEYS]],
-            MaskKind::Causal => (0..queries).map(|i| [0, i + 1 + KEYS - queries]).collect(),
-            _ => Vec::new(),
+    /// The same mask for the plain loops.
+    pub(super) fn pairs(&self) -> Pairs {
+        let Sizes {
+            batch,
+            heads,
+            queries,
+            keys,
+            ..
+        } = self.sizes;
+        let axes = Axes {
+            batch,
+            heads,
+            key_heads: self.key_heads,
+            queries,
+            keys,
         };
-        let flags = self.flags();
-        let none = kernels::Mask::none();
-        then(match self.kind {
-            MaskKind::None => none,
-            MaskKind::Lengths(_) => none.with_intervals(&bounds, [BATCH, 1]),
-            MaskKind::Causal => none.with_intervals(&bounds, [1, queries]),
-            MaskKind::Dense => none.with_keep(&flags, [BATCH, 1, queries, KEYS]),
-        })
+        Pairs::new(axes, |pair| self.attends(pair))
     }
 
-    /// Of the dense mask; the first query attends to no key.
-    fn flags(&self) -> Vec<bool> {
-        let index = 0..BATCH * self.queries * KEYS;
-        index
-            .map(|at| !(at / KEYS).is_multiple_of(self.queries) && at * 7 % 11 < 6)
-            .collect()
+    /// Whether a query attends to a key, by `[example, head, query, key]`.
+    fn attends(&self, [b, h, i, j]: [usize; 4]) -> bool {
+        let Sizes {
+            heads,
+            queries,
+            keys,
+            ..
+        } = self.sizes;
+        match self.kind {
+            MaskKind::None => true,
+            MaskKind::Lengths(length) => b > 0 || j < length,
+            MaskKind::Causal => j + queries <= i + keys,
+            MaskKind::Dense => {
+                let at = ((b * heads + h) * queries + i) * keys + j;
+                // The first query attends to no key.
+                i > 0 && at * 7 % 11 < 6
+            }
+        }
     }
 }
 
-/// Elements of a standard deviation, uniform, each a number of `f32`.
-pub(super) fn draw(seed: u64, shape: [usize; 4], spread: f64) -> Vec<f64> {
-    let mut state = seed;
-    let element = |_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let uniform = (state >> 11) as f64 / (1_u64 << 53) as f64;
-        f64::from(((2.0 * uniform - 1.0) * 3.0_f64.sqrt() * spread) as f32)
-    };
-    (0..shape.iter().product()).map(element).collect()
+impl MaskKind {
+    /// About half of the first example's keys.
+    fn padding(sizes: Sizes) -> Self {
+        Self::Lengths(sizes.keys * 11 / 20)
+    }
 }

@@ -1,29 +1,30 @@
-//! Recurrent layers, on a device and by the CPU's kernels in f64.
+//! Recurrent layers.
 
-use burn::tensor::{Device, Tensor};
-use cpu_kernels::{
-    GruInputs, Level, LstmInputs, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs,
-    column_sums, product,
-};
+use burn::tensor::Tensor;
 
-use super::case::draw;
-use super::operations::{Measured, Run, leaf, measure, read, tensor};
-use crate::functional;
+use super::case::Sizes;
+use super::check::{Check, Input, Outcome, draw};
+use super::plain::recurrent::Layer;
+use crate::ops;
 use crate::recurrent::{CellKind, Steps};
 
 const BATCH: usize = 3;
 const STEPS: usize = 7;
-const SIZE: usize = 19;
 
-/// The layers.
-pub(super) const ALL: [(&str, CellKind); 2] = [
-    ("recurrent layer, GRU", CellKind::Gru),
-    ("recurrent layer, LSTM", CellKind::Lstm),
-];
+/// The checks, of as many hidden units as queries have elements.
+pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+    let cells = [
+        ("recurrent layer, GRU", CellKind::Gru),
+        ("recurrent layer, LSTM", CellKind::Lstm),
+    ];
+    let check = |case| cells.map(|cell| check(cell, case, sizes.size));
+    Case::ALL.into_iter().flat_map(check).collect()
+}
 
 /// Which steps there are, and what the others hold.
-pub(super) struct Case {
-    pub(super) name: &'static str,
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
     lens: Option<[usize; BATCH]>,
     is_reversed: bool,
     /// Whether the gates after the steps of an example are NaN.
@@ -31,20 +32,35 @@ pub(super) struct Case {
 }
 
 impl Case {
-    pub(super) fn all() -> [Self; 3] {
-        let lens = Some([STEPS, 4, 0]);
-        let case = |name, lens, is_reversed, poisoned| Self {
-            name,
-            lens,
-            is_reversed,
-            poisoned,
+    const ALL: [Self; 4] = {
+        let all = Self {
+            name: "all steps",
+            lens: None,
+            is_reversed: false,
+            poisoned: false,
         };
+        let lens = Some([STEPS, 4, 0]);
         [
-            case("all steps", None, false, false),
-            case("padding, reversed", lens, true, false),
-            case("NaN in the padding", lens, false, true),
+            all,
+            Self {
+                name: "reversed",
+                is_reversed: true,
+                ..all
+            },
+            Self {
+                name: "padding, reversed",
+                lens,
+                is_reversed: true,
+                ..all
+            },
+            Self {
+                name: "NaN in the padding",
+                lens,
+                poisoned: true,
+                ..all
+            },
         ]
-    }
+    };
 
     fn steps(&self) -> Steps {
         let steps = self.lens.map_or_else(Steps::all, Steps::of_lens);
@@ -55,11 +71,11 @@ impl Case {
         }
     }
 
-    /// `[BATCH, STEPS, width]`
-    fn gates(&self, width: usize) -> Vec<f64> {
-        let mut gates = draw(6, [1, BATCH, STEPS, width], 1.0);
+    /// The input's share of the gates, `[batch, steps, width]`.
+    fn gates(&self, width: usize) -> Input {
+        let mut gates = Input::drawn(20, [1, BATCH, STEPS, width], 1.0);
         if let (true, Some(lens)) = (self.poisoned, self.lens) {
-            for (index, gates) in gates.chunks_exact_mut(width).enumerate() {
+            for (index, gates) in gates.elements.chunks_exact_mut(width).enumerate() {
                 if index % STEPS >= lens[index / STEPS] {
                     gates.fill(f64::NAN);
                 }
@@ -69,87 +85,47 @@ impl Case {
     }
 }
 
-/// The states, and the gradients of gates, weight, bias and initial state, by the kernels of a cell.
-macro_rules! by_kernels {
-    ($layer:ident, $case:expr, $operands:expr, $gradient:expr) => {{
-        let [gates, hidden_weight, hidden_bias, initial] = $operands;
-        let layer = $layer::<f64> {
-            hidden_weight,
-            hidden_bias,
-            initial,
-            lens: $case.lens.as_ref().map(|lens| &lens[..]),
-            is_reversed: $case.is_reversed,
-            packings: None,
-            sizes: [BATCH, STEPS, SIZE],
-        };
-        let rows = BATCH * STEPS;
-        let zeros = |len| vec![0.0; len];
-        let mut states = zeros($gradient.len());
-        let mut saved = zeros($layer::<f64>::SAVED * rows * SIZE);
-        let mut of_gates = gates.to_vec();
-        layer.forward_saving(Level::current(), &mut of_gates, &mut saved, &mut states);
-        let [mut of_hidden, mut of_initial] = [gates, initial].map(|like| zeros(like.len()));
-        let outputs = RecurrentOutputs {
-            states: &states,
-            saved: &saved,
-            gradient: std::array::from_fn(|n| &$gradient[n * rows * SIZE..][..rows * SIZE]),
-            last_gradient: Default::default(),
-        };
-        let gradients = RecurrentGradients {
-            gates: &mut of_gates,
-            hidden: &mut of_hidden,
-            initial: &mut of_initial,
-        };
-        layer.backward(Level::current(), &outputs, gradients);
-        let mut before = zeros(rows * SIZE);
-        layer.outputs_before(&states, &mut before);
-        let (mut of_weight, mut of_bias) = (zeros(hidden_weight.len()), zeros(hidden_bias.len()));
-        let before = Matrix::new(&before, [rows, SIZE]).transposed();
-        let hidden = Matrix::new(&of_hidden, [rows, hidden_bias.len()]);
-        let start = ProductStart::Zero;
-        product(Level::current(), before, hidden, start, &mut of_weight);
-        column_sums(&of_hidden, &mut of_bias);
-        [states, of_gates, of_weight, of_bias, of_initial]
-    }};
-}
-
-/// Checks a layer in a case, forward and backward.
-pub(super) fn check(cell: CellKind, case: &Case, device: &Device) -> [Measured; 2] {
-    let (width, states) = (cell.gates() * SIZE, cell.states());
-    let gates = case.gates(width);
-    let weight = draw(7, [1, 1, SIZE, width], 0.3);
-    let bias = draw(8, [1, 1, 1, width], 0.3);
-    let initial = draw(9, [1, states, BATCH, SIZE], 0.5);
-    let shape = [states, BATCH, STEPS, SIZE];
-    let gradient = draw(10, shape, 1.0);
-    let operands = [&gates, &weight, &bias, &initial].map(Vec::as_slice);
-    let expected = match cell {
-        CellKind::Gru => by_kernels!(GruInputs, case, operands, &gradient),
-        CellKind::Lstm => by_kernels!(LstmInputs, case, operands, &gradient),
-    };
-    measure(expected, || {
-        let gates = leaf(&gates, [BATCH, STEPS, width], device);
-        let weight = leaf(&weight, [SIZE, width], device);
-        let bias = leaf(&bias, [width], device);
-        let initial = leaf(&initial, [states, BATCH, SIZE], device);
-        let hidden = (weight.clone(), bias.clone());
-        let result = functional::recurrent(
-            cell,
-            gates.clone(),
-            hidden,
-            None,
-            initial.clone(),
-            case.steps(),
-        );
-        let backward = move |loss: Tensor<1>| {
-            let grads = loss.backward();
-            vec![
-                read(gates.grad(&grads)),
-                read(weight.grad(&grads)),
-                read(bias.grad(&grads)),
-                read(initial.grad(&grads)),
-            ]
-        };
-        Run::new(result.all(), tensor(&gradient, shape, device), backward)
-    })
+/// A layer, whose output is read as by users: h after each step, and the last of every state.
+fn check((name, cell): (&'static str, CellKind), case: Case, size: usize) -> Check {
+    let (width, states) = (cell.gates() * size, cell.states());
+    Check::new(
+        [name, case.name],
+        [
+            case.gates(width),
+            Input::drawn(21, [1, 1, size, width], 0.3),
+            Input::drawn(22, [1, 1, 1, width], 0.3),
+            Input::drawn(23, [1, states, BATCH, size], 0.5),
+        ],
+        draw(24, [1, BATCH, STEPS + states, size], 1.0),
+        move |[gates, weight, bias, initial], given| {
+            let layer = Layer {
+                cell,
+                steps: &case.steps(),
+                sizes: [BATCH, STEPS, size],
+                gates,
+                weight,
+                bias,
+                initial,
+            };
+            let gradients = layer.backward(given.grad_output);
+            Outcome::new(
+                layer.forward(),
+                [
+                    gradients.gates,
+                    gradients.weight,
+                    gradients.bias,
+                    gradients.initial,
+                ],
+            )
+        },
+        move |[gates, weight, bias, initial]| {
+            let gates = gates.reshape([BATCH, STEPS, width]);
+            let hidden = (weight.reshape([size, width]), bias.reshape([width]));
+            let initial = initial.reshape([states, BATCH, size]);
+            let read = ops::recurrent(cell, gates, hidden, None, initial, case.steps());
+            let last = (0..states).map(|index| read.last(index).unsqueeze_dim(1));
+            let parts: Vec<Tensor<3>> = [read.of_steps(0)].into_iter().chain(last).collect();
+            Tensor::cat(parts, 1).unsqueeze::<4>()
+        },
+    )
 }

@@ -1,0 +1,102 @@
+//! Attention to a memory that is prepared once, a query at a time: keys are projected, and packed for the kernel that
+//! reads them, before the first.
+
+use burn::module::{Param, ParamId};
+use burn::nn::Linear;
+use burn::tensor::Tensor;
+
+use super::attention::{ADDITIVE_ATTENTION, SCALE, dot_product_attention_by};
+use super::case::{Case, Sizes};
+use super::check::{Check, Input, Outcome};
+use super::plain::attention as plain;
+use super::plain::layers;
+use crate::{AdditiveScore, Attention, DotProductScoreConfig, Memory, ScoringFunction};
+
+pub(super) fn checks(sizes: Sizes) -> [Check; 2] {
+    let case = Case::of_decoding(sizes);
+    [additive_attention(case), dot_product_attention(case)]
+}
+
+fn additive_attention(case: Case) -> Check {
+    let Sizes {
+        size, value_size, ..
+    } = case.sizes;
+    let pairs = case.pairs();
+    let projection = |seed| Input::drawn(seed, [1, 1, size, size], 0.2);
+    Check::new(
+        [ADDITIVE_ATTENTION, case.name],
+        [
+            case.queries(),
+            case.keys(),
+            case.values(),
+            projection(9),
+            projection(10),
+            case.weight(),
+        ],
+        case.grad_output(value_size),
+        move |[queries, keys, values, of_queries, of_keys, weight], given| {
+            let no_bias = &vec![0.0; size][..];
+            let of_queries = [queries, of_queries, no_bias];
+            let of_keys = [keys, of_keys, no_bias];
+            let (queries, keys) = (layers::linear(of_queries), layers::linear(of_keys));
+            let inputs = [&queries[..], &keys, values, weight];
+            let factors = vec![1.0; pairs.count()];
+            let [grad_queries, grad_keys, grad_values, grad_weight] =
+                plain::additive_attention_backward(&pairs, inputs, &factors, given.grad_output);
+            let [grad_queries, grad_of_queries, _] =
+                layers::linear_backward(of_queries, &grad_queries);
+            let [grad_keys, grad_of_keys, _] = layers::linear_backward(of_keys, &grad_keys);
+            Outcome::new(
+                plain::additive_attention(&pairs, inputs, &factors),
+                [
+                    grad_queries,
+                    grad_keys,
+                    grad_values,
+                    grad_of_queries,
+                    grad_of_keys,
+                    grad_weight,
+                ],
+            )
+        },
+        move |[queries, keys, values, of_queries, of_keys, weight]| {
+            let score = AdditiveScore {
+                query: linear(of_queries.reshape([size, size])),
+                key: linear(of_keys.reshape([size, size])),
+                value: linear(weight.reshape([size, 1])),
+                gain: None,
+            };
+            let attention = Attention::new(score, 0.0);
+            let mask = case.mask(&queries.device());
+            in_steps(&attention, queries, &attention.prepare(keys, values, mask))
+        },
+    )
+}
+
+fn dot_product_attention(case: Case) -> Check {
+    let inputs = [case.queries(), case.keys(), case.values()];
+    dot_product_attention_by(case, inputs, move |[queries, keys, values]| {
+        let score = DotProductScoreConfig::new().with_scale(Some(SCALE)).init();
+        let attention = Attention::new(score, 0.0);
+        let mask = case.mask(&queries.device());
+        in_steps(&attention, queries, &attention.prepare(keys, values, mask))
+    })
+}
+
+/// The contexts of the queries, each from a call of its own.
+fn in_steps<S: ScoringFunction>(
+    attention: &Attention<S>,
+    queries: Tensor<4>,
+    memory: &Memory,
+) -> Tensor<4> {
+    let [_, _, num_queries, _] = queries.dims();
+    let step = |i| attention.attend(queries.clone().narrow(2, i, 1), memory);
+    Tensor::cat((0..num_queries).map(step).collect(), 2)
+}
+
+/// A layer of this weight, which is no leaf of the graph.
+fn linear(weight: Tensor<2>) -> Linear {
+    Linear {
+        weight: Param::initialized(ParamId::new(), weight),
+        bias: None,
+    }
+}

@@ -1,0 +1,271 @@
+//! Linear layers, rows of a table, and the loss of a linear layer to classes.
+
+use burn::tensor::{Int, Tensor, TensorData};
+
+use super::case::Sizes;
+use super::check::{Check, Input, Outcome, Output, draw};
+use super::plain::layers as plain;
+use super::plain::layers::Targets;
+use crate::{EmbeddingTable, PackedLinear, cross_entropy, cross_entropy_of_parts, linear};
+
+/// How many calls share a weight.
+const CALLS: usize = 3;
+
+/// The checks, of as many rows as queries.
+pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+    let [input, weight, bias] = layer_inputs(sizes);
+    let inputs = || [input.clone(), weight.clone()];
+    let with_bias = || [input.clone(), weight.clone(), bias.clone()];
+    let mut checks = vec![
+        layer("with bias", with_bias(), sizes, linear),
+        layer("without bias", inputs(), sizes, linear),
+        layer("several calls", with_bias(), sizes, in_calls),
+        embedding("one call", sizes, 1),
+        embedding("several calls", sizes, CALLS),
+    ];
+    let case = Loss::new("weights of classes", sizes);
+    let [parts, weight, bias] = case.inputs();
+    checks.push(case.check([parts.clone(), weight.clone(), bias]));
+    checks.push(Loss::new("without bias", sizes).check([parts, weight]));
+    for case in [
+        Loss {
+            has_ignored_rows: true,
+            ..Loss::new("ignored rows", sizes)
+        },
+        Loss {
+            parts: 2,
+            ..Loss::new("features in parts", sizes)
+        },
+    ] {
+        checks.push(case.check(case.inputs()));
+    }
+    checks
+}
+
+/// Input, weight and bias of a layer.
+fn layer_inputs(sizes: Sizes) -> [Input; 3] {
+    let Sizes {
+        queries: rows,
+        size,
+        value_size: out,
+        ..
+    } = sizes;
+    [
+        Input::drawn(11, [1, 1, rows, size], 1.0),
+        Input::drawn(12, [1, 1, size, out], 0.3),
+        Input::drawn(13, [1, 1, 1, out], 0.3),
+    ]
+}
+
+/// A layer of input, weight and perhaps bias.
+fn layer<const N: usize>(
+    case: &'static str,
+    inputs: [Input; N],
+    sizes: Sizes,
+    forward: impl Fn(Tensor<2>, Tensor<2>, Option<Tensor<1>>) -> Tensor<2> + 'static,
+) -> Check {
+    let Sizes {
+        queries: rows,
+        size,
+        value_size: out,
+        ..
+    } = sizes;
+    Check::new(
+        ["linear layer", case],
+        inputs,
+        draw(14, [1, 1, rows, out], 1.0),
+        move |inputs: [&[f64]; N], given| {
+            let zeros = vec![0.0; out];
+            let inputs = [
+                inputs[0],
+                inputs[1],
+                inputs.get(2).copied().unwrap_or(&zeros),
+            ];
+            let gradients = plain::linear_backward(inputs, given.grad_output);
+            Outcome::new(plain::linear(inputs), gradients.into_iter().take(N))
+        },
+        move |inputs: [Tensor<4>; N]| {
+            let bias = inputs.get(2).map(|bias| bias.clone().reshape([out]));
+            let input = inputs[0].clone().reshape([rows, size]);
+            let weight = inputs[1].clone().reshape([size, out]);
+            forward(input, weight, bias).reshape([1, 1, rows, out])
+        },
+    )
+}
+
+/// The output of several calls that share the weight, each of some rows.
+fn in_calls(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
+    let layer = PackedLinear::new(weight, bias);
+    let rows = input.chunk(CALLS, 0).into_iter();
+    Tensor::cat(rows.map(|rows| layer.forward(rows)).collect(), 0)
+}
+
+/// Rows of a table of as many as there are keys, some of them more than once, in so many calls.
+fn embedding(case: &'static str, sizes: Sizes, calls: usize) -> Check {
+    let Sizes {
+        queries: count,
+        keys: rows,
+        size,
+        ..
+    } = sizes;
+    let indices: Vec<usize> = (0..count).map(|at| at * at % rows).collect();
+    let on_device = indices.clone();
+    Check::new(
+        ["embedding", case],
+        [Input::drawn(15, [1, 1, rows, size], 1.0)],
+        draw(16, [1, 1, count, size], 1.0),
+        move |[table], given| {
+            let gradient = plain::select_rows_backward(table, size, &indices, given.grad_output);
+            Outcome::new(plain::select_rows(table, size, &indices), [gradient])
+        },
+        move |[table]| {
+            let indices = classes(&on_device, &table);
+            let table = EmbeddingTable::new(table.reshape([rows, size]));
+            let selected = indices.chunk(calls, 0).into_iter();
+            let selected = selected.map(|indices| table.rows(indices)).collect();
+            Tensor::cat(selected, 0).reshape([1, 1, count, size])
+        },
+    )
+}
+
+/// A case of cross-entropy, of as many classes as there are keys.
+#[derive(Clone, Copy)]
+struct Loss {
+    name: &'static str,
+    sizes: Sizes,
+    /// The parts in which the features of a row come.
+    parts: usize,
+    has_ignored_rows: bool,
+}
+
+impl Loss {
+    fn new(name: &'static str, sizes: Sizes) -> Self {
+        Self {
+            name,
+            sizes,
+            parts: 1,
+            has_ignored_rows: false,
+        }
+    }
+
+    /// Features, weight and bias.
+    fn inputs(&self) -> [Input; 3] {
+        let Sizes {
+            queries: rows,
+            keys: classes,
+            size,
+            ..
+        } = self.sizes;
+        [
+            Input::drawn(17, [1, self.parts, rows, size], 1.0),
+            Input::drawn(18, [1, 1, self.parts * size, classes], 0.3),
+            Input::drawn(19, [1, 1, 1, classes], 0.3),
+        ]
+    }
+
+    fn targets(&self) -> Vec<usize> {
+        let rows = 0..self.sizes.queries;
+        rows.map(|row| (row * 7 + 3) % self.sizes.keys).collect()
+    }
+
+    /// The factor on the loss of each row: a weight of its class, or 0 where the row is ignored.
+    fn factors(&self) -> Vec<f64> {
+        let factor = |(row, class): (usize, usize)| match self.has_ignored_rows && row % 3 == 1 {
+            true => 0.0,
+            false => 0.25 * (1 + class % 4) as f64,
+        };
+        self.targets().into_iter().enumerate().map(factor).collect()
+    }
+
+    /// The check of features, weight and perhaps bias.
+    fn check<const N: usize>(self, inputs: [Input; N]) -> Check {
+        let Sizes {
+            queries: rows,
+            keys: num_classes,
+            size,
+            ..
+        } = self.sizes;
+        let width = self.parts * size;
+        Check::new(
+            ["cross-entropy", self.name],
+            inputs,
+            vec![0.5],
+            move |inputs: [&[f64]; N], given| {
+                let zeros = vec![0.0; num_classes];
+                let bias = inputs.get(2).copied().unwrap_or(&zeros);
+                let inputs = [&self.joined(inputs[0])[..], inputs[1], bias];
+                let logits = plain::linear(inputs);
+                let targets = Targets {
+                    classes: &self.targets(),
+                    factors: &self.factors(),
+                };
+                let grad_logits = targets.cross_entropy_backward(&logits, given.grad_output[0]);
+                let [grad_features, grad_weight, grad_bias] =
+                    plain::linear_backward(inputs, &grad_logits);
+                let gradients = [self.split(&grad_features), grad_weight, grad_bias];
+                Outcome {
+                    exact: targets.predictions(&logits),
+                    ..Outcome::new(
+                        vec![targets.cross_entropy(&logits)],
+                        gradients.into_iter().take(N),
+                    )
+                }
+            },
+            move |inputs: [Tensor<4>; N]| {
+                let parts = inputs[0].clone();
+                let targets = classes(&self.targets(), &parts);
+                let factors = TensorData::new(self.factors(), [rows]);
+                let factors = Tensor::from_data(factors, (&parts.device(), parts.dtype()));
+                let weight = inputs[1].clone().reshape([width, num_classes]);
+                let bias = inputs
+                    .get(2)
+                    .map(|bias| bias.clone().reshape([num_classes]));
+                let (loss, predictions) = match self.parts {
+                    1 => {
+                        let input = parts.reshape([rows, size]);
+                        cross_entropy(input, weight, bias, targets, factors)
+                    }
+                    count => {
+                        let parts = parts.reshape([count, rows, size]);
+                        cross_entropy_of_parts(parts, weight, bias, targets, factors)
+                    }
+                };
+                Output {
+                    tensor: loss.reshape([1, 1, 1, 1]),
+                    exact: Some(predictions),
+                }
+            },
+        )
+    }
+
+    /// Features `[parts, rows, size]` as `[rows, parts * size]`.
+    fn joined(&self, parts: &[f64]) -> Vec<f64> {
+        let mut joined = vec![0.0; parts.len()];
+        for (at, place) in self.places().enumerate() {
+            joined[place] = parts[at];
+        }
+        joined
+    }
+
+    /// The other way.
+    fn split(&self, joined: &[f64]) -> Vec<f64> {
+        self.places().map(|place| joined[place]).collect()
+    }
+
+    /// Where each element of `[parts, rows, size]` is in `[rows, parts * size]`.
+    fn places(&self) -> impl Iterator<Item = usize> + use<> {
+        let Self { parts, sizes, .. } = *self;
+        let (rows, size) = (sizes.queries, sizes.size);
+        (0..parts * rows * size).map(move |at| {
+            let (part, row, s) = (at / (rows * size), at / size % rows, at % size);
+            (row * parts + part) * size + s
+        })
+    }
+}
+
+/// Indices on the device of `like`.
+fn classes(indices: &[usize], like: &Tensor<4>) -> Tensor<1, Int> {
+    let indices: Vec<i64> = indices.iter().map(|&index| index as i64).collect();
+    let len = indices.len();
+    Tensor::from_data(TensorData::new(indices, [len]), &like.device())
+}
