@@ -6,7 +6,7 @@ use super::case::{Case, Sizes};
 use super::check::{Check, Input, Outcome};
 use super::dropout;
 use super::plain::attention as plain;
-use crate::{Memory, masked_softmax, ops};
+use crate::{Memory, functional, masked_softmax};
 
 pub(super) const ADDITIVE_ATTENTION: &str = "additive attention";
 const DOT_PRODUCT_ATTENTION: &str = "dot-product attention";
@@ -59,7 +59,7 @@ fn additive_attention(case: Case) -> Check {
         move |[queries, keys, values, weight]| {
             let memory = Memory::of_projected(keys, values, case.mask(&queries.device()));
             let weight = weight.reshape([case.sizes.size]);
-            ops::additive_attention(queries, &memory, weight, case.dropout)
+            functional::additive_attention(queries, &memory, weight, case.dropout)
         },
     )
 }
@@ -70,7 +70,7 @@ fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Chec
         let [queries, keys, values] = [0, 1, 2].map(|index| inputs[index].clone());
         let memory = Memory::of_projected(keys, values, case.mask(&queries.device()));
         let bias = inputs.get(3).cloned();
-        ops::dot_product_attention(queries, &memory, SCALE, bias, case.dropout)
+        functional::dot_product_attention(queries, &memory, SCALE, bias, case.dropout)
     })
 }
 
@@ -121,7 +121,7 @@ fn additive_score(case: Case) -> Check {
         },
         move |[queries, keys, weight]| {
             let mask = case.mask(&queries.device());
-            ops::additive_score(queries, keys, weight.reshape([case.sizes.size]), &mask)
+            functional::additive_score(queries, keys, weight.reshape([case.sizes.size]), &mask)
         },
     )
 }
@@ -140,7 +140,7 @@ fn dot_product_score(case: Case) -> Check {
         },
         move |[queries, keys]| {
             let mask = case.mask(&queries.device());
-            ops::dot_product_score(queries, keys, &mask, SCALE)
+            functional::dot_product_score(queries, keys, &mask, SCALE)
         },
     )
 }
@@ -178,7 +178,7 @@ fn weighted_sum(case: Case) -> Check {
         },
         move |[weights, values]| {
             let mask = case.mask(&weights.device());
-            ops::weighted_sum(weights, values, &mask)
+            functional::weighted_sum(weights, values, &mask)
         },
     )
 }
