@@ -46,7 +46,7 @@ pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
 pub use batch::{Batch, Example, Examples, Source};
-pub use tokens::{Tokenization, WhiteSpace};
+pub use tokens::Tokenization;
 pub use vocab::Vocab;
 pub use vocabs::Vocabs;
 
