@@ -41,6 +41,7 @@ fn peak(folder: &Path, lines: &str) -> u64 {
             run: RunDir::new(folder.join("run")),
             resume_from: None,
             interrupter,
+            observer: (),
         };
         assert_eq!(training.launch().unwrap(), TrainingEnd::Interrupted);
     })

@@ -1,10 +1,8 @@
-//! Text and JSON in files that are either wholly written or not there.
+//! Files that are either wholly written or not there.
 
 use std::fs;
 use std::io;
 use std::path::Path;
-
-use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
@@ -39,19 +37,6 @@ pub(crate) fn read_to_string(path: impl AsRef<Path>) -> Result<String> {
     })
 }
 
-/// Loads a value from JSON.
-///
-/// # Errors
-/// [`Error::Io`] if the file cannot be read, [`Error::Json`] if it is not JSON or describes
-/// something else.
-pub(crate) fn load_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T> {
-    let path = path.as_ref();
-    serde_json::from_str(&read_to_string(path)?).map_err(|source| Error::Json {
-        path: path.to_path_buf(),
-        source,
-    })
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
@@ -67,20 +52,6 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("the path names no file")
-        );
-    }
-
-    #[test]
-    fn json_says_where_it_is_broken() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("numbers.json");
-        fs::write(&path, "[1, 2, 3]").unwrap();
-        assert_eq!(load_json::<Vec<u32>>(&path).unwrap(), [1, 2, 3]);
-        fs::write(&path, "[1,\n2,").unwrap();
-        let line = load_json::<Vec<u32>>(&path).unwrap_err().to_string();
-        assert!(
-            line.contains("numbers.json") && line.contains("line 2"),
-            "{line}"
         );
     }
 

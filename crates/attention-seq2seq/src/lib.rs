@@ -7,7 +7,8 @@
 //! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
 //! - Model: [`Seq2Seq`] is the encoder-decoder, generic over the attention; [`AttentionKind`] lists those that a saved
 //!   model can have.
-//! - Training: [`Training`] is the whole of it, with checkpoints; [`Trainee`] is for a loop of your own.
+//! - Training: [`Training`] is the whole of it, with checkpoints, and tells a [`TrainObserver`] how it goes;
+//!   [`Trainee`] is for a loop of your own.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
 //! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
 //!
@@ -15,6 +16,8 @@
 //! target tokens its queries, one in each step.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
+// The program prints, the library does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod attention;
 mod batch;
@@ -43,7 +46,7 @@ pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
 pub use batch::{Batch, Example, Examples, Source};
-pub use tokens::{Tokenization, WhiteSpace};
+pub use tokens::Tokenization;
 pub use vocab::Vocab;
 pub use vocabs::Vocabs;
 
@@ -58,8 +61,8 @@ pub use model::{
 // Training.
 pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
 pub use train::{
-    Adam, GradientNorm, Interrupter, StepOutput, TrainConfig, TrainOutput, Trainee, Training,
-    TrainingEnd,
+    Adam, GradientNorm, Interrupter, Split, StepOutput, TrainConfig, TrainEvent, TrainObserver,
+    TrainOutput, Trainee, Training, TrainingEnd,
 };
 
 // Translation.

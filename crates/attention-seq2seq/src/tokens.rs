@@ -31,7 +31,20 @@ pub enum Tokenization {
 impl Tokenization {
     /// The tokens of a line.
     pub fn split(self, text: &str) -> Vec<String> {
-        Tokenizer::new(self, WhiteSpace::Ascii).split(text)
+        self.tokens(text).map(str::to_owned).collect()
+    }
+
+    /// The tokens of a line, as parts of it.
+    pub(crate) fn tokens(self, text: &str) -> impl Iterator<Item = &str> {
+        let (words, chars) = match self {
+            Self::Spaces => (text, ""),
+            Self::Chars => ("", text),
+        };
+        let words = words.split(' ').filter(|word| !word.is_empty());
+        let chars = chars
+            .char_indices()
+            .map(move |(at, c)| &chars[at..at + c.len_utf8()]);
+        words.chain(chars)
     }
 
     /// The line that these tokens make: the inverse of [`split`](Self::split), but for the number of spaces in
@@ -50,11 +63,7 @@ impl Tokenization {
     /// split into characters but has spaces, such as dates: the user can set it.
     pub(crate) fn guess<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let (mut spaced, mut all) = (0, 0);
-        for line in lines
-            .into_iter()
-            .map(|line| WhiteSpace::Ascii.trim(line))
-            .filter(|line| !line.is_empty())
-        {
+        for line in lines.into_iter().map(trim).filter(|line| !line.is_empty()) {
             all += 1;
             spaced += usize::from(line.contains(' '));
         }
@@ -93,97 +102,19 @@ impl FromStr for Tokenization {
     }
 }
 
-/// The white space that separates tokens, and that is no part of a text where it stands around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WhiteSpace {
-    /// The space (U+0020) separates; spaces, tabs and line ends (CR, LF) around a text are no part of it. Every other
-    /// character is text like any other.
-    Ascii,
-    /// Every character with Unicode's property `White_Space` does both, no-break and ideographic spaces among them. The
-    /// rule of runs that were begun before there was another, which go on with it.
-    Unicode,
+/// The white space that is no part of a text where it stands around it. Every other character is text.
+const AROUND: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// A text without the white space around it.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches(AROUND)
 }
 
-impl WhiteSpace {
-    /// A text without the white space around it.
-    pub(crate) fn trim(self, text: &str) -> &str {
-        text.trim_matches(|c| self.is_around(c))
-    }
-
-    /// Bytes of a text without the white space after it, as far as that is ASCII.
-    pub(crate) fn trim_end(self, text: &[u8]) -> &[u8] {
-        let is_text = |&byte: &u8| !(byte.is_ascii() && self.is_around(char::from(byte)));
-        let end = text.iter().rposition(is_text).map_or(0, |last| last + 1);
-        &text[..end]
-    }
-
-    /// Whether a character is no part of a text where it stands around it.
-    fn is_around(self, c: char) -> bool {
-        match self {
-            Self::Ascii => matches!(c, ' ' | '\t' | '\r' | '\n'),
-            Self::Unicode => c.is_whitespace(),
-        }
-    }
-
-    /// Whether a character separates tokens.
-    fn separates(self, c: char) -> bool {
-        match self {
-            Self::Ascii => c == ' ',
-            Self::Unicode => c.is_whitespace(),
-        }
-    }
-
-    /// The rule of settings that name none.
-    pub(crate) fn of_earlier_runs() -> Self {
-        Self::Unicode
-    }
-}
-
-/// How one side of a run's pairs becomes tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tokenizer {
-    tokenization: Tokenization,
-    white_space: WhiteSpace,
-}
-
-impl Tokenizer {
-    pub(crate) fn new(tokenization: Tokenization, white_space: WhiteSpace) -> Self {
-        Self {
-            tokenization,
-            white_space,
-        }
-    }
-
-    /// A text without the white space around it.
-    pub(crate) fn trim(self, text: &str) -> &str {
-        self.white_space.trim(text)
-    }
-
-    /// The tokens of a text, as parts of it.
-    pub(crate) fn tokens(self, text: &str) -> impl Iterator<Item = &str> {
-        let (words, chars) = match self.tokenization {
-            Tokenization::Spaces => (text, ""),
-            Tokenization::Chars => ("", text),
-        };
-        let words = words
-            .split(move |c| self.white_space.separates(c))
-            .filter(|word| !word.is_empty());
-        let chars = chars
-            .char_indices()
-            .map(move |(at, c)| &chars[at..at + c.len_utf8()]);
-        words.chain(chars)
-    }
-
-    /// The tokens of a text.
-    pub(crate) fn split(self, text: &str) -> Vec<String> {
-        self.tokens(text).map(str::to_owned).collect()
-    }
-
-    /// The text that tokens make.
-    pub(crate) fn join(self, tokens: &[String]) -> String {
-        self.tokenization.join(tokens)
-    }
+/// Bytes of a text without the white space after it.
+pub(crate) fn trim_end(text: &[u8]) -> &[u8] {
+    let is_text = |&byte: &u8| !AROUND.contains(&char::from(byte));
+    let end = text.iter().rposition(is_text).map_or(0, |last| last + 1);
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -228,29 +159,15 @@ mod tests {
     #[test]
     fn spaces_tabs_and_line_ends_are_no_part_of_a_text() {
         let around = " \t\r\n ";
-        assert_eq!(
-            WhiteSpace::Ascii.trim(&format!("{around}a b{around}")),
-            "a b"
-        );
-        assert_eq!(WhiteSpace::Ascii.trim(around), "");
-        assert_eq!(WhiteSpace::Ascii.trim_end(b"\t\n\x0c\r\n "), b"\t\n\x0c");
-        assert_eq!(WhiteSpace::Ascii.trim_end(around.as_bytes()), b"");
+        assert_eq!(trim(&format!("{around}a b{around}")), "a b");
+        assert_eq!(trim(around), "");
+        assert_eq!(trim_end(b"\t\n\x0c\r\n "), b"\t\n\x0c");
+        assert_eq!(trim_end(around.as_bytes()), b"");
         for other in OTHERS.into_iter().filter(|&other| other != '\t') {
             let text = format!("{other}a{other}");
-            assert_eq!(WhiteSpace::Ascii.trim(&text), text);
-            assert_eq!(WhiteSpace::Ascii.trim_end(text.as_bytes()), text.as_bytes());
+            assert_eq!(trim(&text), text);
+            assert_eq!(trim_end(text.as_bytes()), text.as_bytes());
         }
-    }
-
-    #[test]
-    fn earlier_runs_keep_the_white_space_of_unicode() {
-        let text = " 10\u{a0}000\u{3000}km\u{2009}\u{85}";
-        let spaces = Tokenizer::new(Tokenization::Spaces, WhiteSpace::Unicode);
-        let chars = Tokenizer::new(Tokenization::Chars, WhiteSpace::Unicode);
-        assert_eq!(spaces.split(text), ["10", "000", "km"]);
-        assert_eq!(spaces.trim(text), "10\u{a0}000\u{3000}km");
-        assert_eq!(chars.split(chars.trim(text)).len(), 9);
-        assert_eq!(WhiteSpace::Unicode.trim_end(b"a\x0c\n"), b"a");
     }
 
     #[test]

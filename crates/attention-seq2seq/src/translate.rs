@@ -13,6 +13,7 @@ use crate::memory;
 use crate::metrics::TokenErrors;
 use crate::model::Seq2Seq;
 use crate::run::{Manifest, RunConfig, RunDir, check_max_len};
+use crate::tokens::trim;
 use crate::train::Trainee;
 use crate::vocabs::Vocabs;
 
@@ -177,7 +178,7 @@ impl Translator {
     /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part
     /// of it.
     pub fn is_blank(&self, text: &str) -> bool {
-        self.config.data.source_tokenizer().trim(text).is_empty()
+        trim(text).is_empty()
     }
 
     /// Splits a text into source tokens that the model knows. As in a file of pairs, spaces, tabs and line ends around
@@ -186,8 +187,7 @@ impl Translator {
     /// # Errors
     /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] if it has one that is not in the vocabulary.
     pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
-        let tokenizer = self.config.data.source_tokenizer();
-        let tokens = tokenizer.split(tokenizer.trim(text));
+        let tokens = self.config.data.source_tokens().split(trim(text));
         if tokens.is_empty() {
             let (what, expected) = ("the text to translate", "at least one token");
             return Err(Error::config(what, expected, "none"));
@@ -198,12 +198,12 @@ impl Translator {
 
     /// Joins source tokens to a text.
     pub fn source_text(&self, tokens: &[String]) -> String {
-        self.config.data.source_tokenizer().join(tokens)
+        self.config.data.source_tokens().join(tokens)
     }
 
     /// Joins target tokens to a text.
     pub fn target_text(&self, tokens: &[String]) -> String {
-        self.config.data.target_tokenizer().join(tokens)
+        self.config.data.target_tokens().join(tokens)
     }
 
     /// Translates texts.

@@ -9,9 +9,6 @@ use crate::error::{Error, Result};
 /// The first tokens of every vocabulary, in the order of their ids.
 const SPECIAL: [&str; 4] = ["<pad>", "<bos>", "<eos>", "<unk>"];
 
-const FORMAT: &str = "attention-seq2seq vocabulary";
-const VERSION: u32 = 1;
-
 /// Ids for tokens: four special tokens, then the rest from frequent to rare.
 ///
 /// Text cannot name a special token: a token of the data that reads `<eos>` is an unknown token like any other.
@@ -184,39 +181,20 @@ fn is_ordinary(token: &str) -> bool {
     !token.is_empty() && !SPECIAL.contains(&token)
 }
 
-/// A vocabulary, as it is written.
+/// A vocabulary, as it is written: its tokens in the order of their ids.
 #[derive(Serialize, Deserialize)]
-struct VocabFile {
-    format: String,
-    version: u32,
-    tokens: Vec<String>,
-}
+struct VocabFile(Vec<String>);
 
 impl From<Vocab> for VocabFile {
     fn from(vocab: Vocab) -> Self {
-        Self {
-            format: FORMAT.to_owned(),
-            version: VERSION,
-            tokens: vocab.tokens,
-        }
+        Self(vocab.tokens)
     }
 }
 
 impl TryFrom<VocabFile> for Vocab {
     type Error = String;
 
-    fn try_from(
-        VocabFile {
-            format,
-            version,
-            tokens,
-        }: VocabFile,
-    ) -> std::result::Result<Self, String> {
-        if format != FORMAT || version != VERSION {
-            return Err(format!(
-                "expected the format {FORMAT:?} version {VERSION}, found {format:?} version {version}"
-            ));
-        }
+    fn try_from(VocabFile(tokens): VocabFile) -> std::result::Result<Self, String> {
         if !tokens.iter().take(SPECIAL.len()).eq(&SPECIAL) {
             let found = &tokens[..tokens.len().min(SPECIAL.len())];
             return Err(format!(
@@ -317,12 +295,6 @@ mod tests {
         assert_eq!(serde_json::from_str::<Vocab>(&good).unwrap(), vocab());
         for (from, to, reason) in [
             (
-                "\"version\":1",
-                "\"version\":2",
-                "found \"attention-seq2seq vocabulary\" version 2",
-            ),
-            (FORMAT, "something", "found \"something\" version 1"),
-            (
                 "\"<bos>\",",
                 "",
                 "found [\"<pad>\", \"<eos>\", \"<unk>\", \"b\"]",
@@ -331,8 +303,7 @@ mod tests {
             ("\"c\"", "\"<pad>\"", "found \"<pad>\" at numbers 0 and 6"),
             ("\"c\"", "\"\"", "number 6, found an empty string"),
             ("\"c\"", "7", "expected a string"),
-            ("]", "", "expected"),
-            ("tokens", "words", "missing field `tokens`"),
+            ("]", "", "EOF while parsing a list"),
         ] {
             assert!(good.contains(from));
             let broken = serde_json::from_str::<Vocab>(&good.replace(from, to));

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::data::{group_by_source, split_holdout};
     use crate::tasks::Task;
-    use crate::tokens::{Tokenization, WhiteSpace};
+    use crate::tokens::Tokenization;
 
     fn options(tokens: Tokenization) -> TsvOptions {
         TsvOptions {
@@ -297,7 +297,6 @@ mod tests {
             source_tokens: tokens,
             target_tokens: tokens,
             max_tokens: 50,
-            white_space: WhiteSpace::Ascii,
         }
     }
 
@@ -332,13 +331,8 @@ mod tests {
     fn texts_are_the_pairs_that_they_stand_for() {
         let lines = "a  b c\tü ö\nb a\tx\na b c\ty\u{a0}z\nc\tü\u{3000}\n";
         let file = TsvFile::from_bytes("pairs.tsv", lines);
-        let rules = [WhiteSpace::Ascii, WhiteSpace::Unicode];
-        let rules = rules.map(|rule| [(Tokenization::Chars, rule), (Tokenization::Spaces, rule)]);
-        for (tokens, white_space) in rules.into_iter().flatten() {
-            let options = TsvOptions {
-                white_space,
-                ..options(tokens)
-            };
+        for tokens in [Tokenization::Chars, Tokenization::Spaces] {
+            let options = options(tokens);
             let pairs = file.pairs(&options).unwrap();
             for seed in 0..9 {
                 let corpus = Corpus::of_files(&file, None, &options, seed).unwrap();

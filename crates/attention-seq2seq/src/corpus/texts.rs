@@ -6,14 +6,14 @@ use super::first_equals;
 use crate::batch::Examples;
 use crate::data::{Pair, held_out_groups};
 use crate::error::{Error, Result};
-use crate::tokens::Tokenizer;
+use crate::tokens::Tokenization;
 use crate::tsv::{TsvFile, TsvOptions};
 
 /// The texts of pairs.
 #[derive(Clone, Debug)]
 pub(super) struct Texts {
-    pub(super) source: Tokenizer,
-    pub(super) target: Tokenizer,
+    pub(super) source: Tokenization,
+    pub(super) target: Tokenization,
     /// A line for each pair, source and target divided by TAB: they have no control characters of their own.
     lines: String,
     /// The number of pairs.
@@ -28,14 +28,14 @@ impl Texts {
             let what = format!("the file {}", file.path().display());
             return Err(Error::config(&what, &expected, bytes - 1));
         }
-        let (source, target) = (options.source_tokenizer(), options.target_tokenizer());
+        let (source, target) = (options.source_tokens, options.target_tokens);
         let mut texts = Self::with_capacity(source, target, bytes);
         file.for_each_pair(options, |source, target| texts.push(source, target))?;
         Ok(texts)
     }
 
     /// Room for so many bytes.
-    fn with_capacity(source: Tokenizer, target: Tokenizer, bytes: usize) -> Self {
+    fn with_capacity(source: Tokenization, target: Tokenization, bytes: usize) -> Self {
         Self {
             source,
             target,

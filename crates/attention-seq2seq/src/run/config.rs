@@ -28,7 +28,6 @@ pub struct RunConfig {
     /// The pairs to learn from and to validate on.
     pub data: DataSource,
     /// The [checksum](crate::Pairs::checksum) of these pairs, where it is known.
-    #[serde(default)]
     pub data_checksum: Option<u32>,
     /// The number of tokens after which an output is cut off, unless a [`Translator`](crate::Translator) sets another.
     pub max_len: usize,

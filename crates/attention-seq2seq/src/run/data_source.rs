@@ -10,7 +10,7 @@ use crate::data::Pairs;
 use crate::error::Result;
 use crate::memory;
 use crate::tasks::Task;
-use crate::tokens::{Tokenizer, WhiteSpace};
+use crate::tokens::Tokenization;
 use crate::tsv::{TsvFile, TsvOptions};
 
 /// The source of a run's pairs: a task or files.
@@ -89,25 +89,20 @@ impl DataSource {
     }
 
     /// How a source is split into tokens.
-    pub(crate) fn source_tokenizer(&self) -> Tokenizer {
+    pub(crate) fn source_tokens(&self) -> Tokenization {
         match self {
-            Self::Task { task, .. } => of_task(*task),
-            Self::Tsv { options, .. } => options.source_tokenizer(),
+            Self::Task { task, .. } => task.tokenization(),
+            Self::Tsv { options, .. } => options.source_tokens,
         }
     }
 
     /// How a target is split into tokens.
-    pub(crate) fn target_tokenizer(&self) -> Tokenizer {
+    pub(crate) fn target_tokens(&self) -> Tokenization {
         match self {
-            Self::Task { task, .. } => of_task(*task),
-            Self::Tsv { options, .. } => options.target_tokenizer(),
+            Self::Task { task, .. } => task.tokenization(),
+            Self::Tsv { options, .. } => options.target_tokens,
         }
     }
-}
-
-/// How a source or a target of a task becomes tokens.
-fn of_task(task: Task) -> Tokenizer {
-    Tokenizer::new(task.tokenization(), WhiteSpace::Ascii)
 }
 
 impl fmt::Display for DataSource {
@@ -143,7 +138,6 @@ mod tests {
                 source_tokens: Chars,
                 target_tokens: Chars,
                 max_tokens: TsvOptions::MAX_TOKENS,
-                white_space: WhiteSpace::Ascii,
             },
         };
         assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
@@ -178,7 +172,6 @@ mod tests {
             source_tokens: Spaces,
             target_tokens: Spaces,
             max_tokens: TsvOptions::MAX_TOKENS,
-            white_space: WhiteSpace::Ascii,
         };
         let train = file("train.tsv", 0..40);
         let mut data = DataSource::Tsv {

@@ -16,16 +16,6 @@ use crate::file::write_atomic;
 use crate::model::Seq2SeqConfig;
 use crate::vocabs::Vocabs;
 
-/// What runs of earlier versions have beside their checkpoints.
-const EARLIER: [&str; 6] = [
-    "train",
-    "valid",
-    "experiment.log",
-    "model.bpk",
-    "source.vocab.json",
-    "target.vocab.json",
-];
-
 /// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.
 ///
 /// | file | content |
@@ -143,7 +133,6 @@ impl RunDir {
         self.check_lock()?;
         self.make()?;
         self.check_writable()?;
-        let of_earlier_version = self.exists() && manifest::is_of_earlier_version(&self.path);
         let manifest = Manifest {
             settings: self.settings(config)?,
             vocabs: Some(vocabs.clone()),
@@ -151,11 +140,7 @@ impl RunDir {
         };
         self.save_alone(&manifest)?;
         self.remove(&["attention.svg"])?;
-        self.remove_streams(&config.data)?;
-        if of_earlier_version {
-            self.remove(&EARLIER)?;
-        }
-        Ok(())
+        self.remove_streams(&config.data)
     }
 
     /// Refuses a folder for checkpoints that cannot be written, before a run that is there is replaced.
@@ -225,7 +210,7 @@ impl RunDir {
     /// Loads the settings.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if there is no run here, it was changed or is of another version, or its settings make no
+    /// [`Error::Checkpoint`] if there is no run here, it was changed or is of another format, or its settings make no
     /// model; [`Error::Json`] or [`Error::Io`] if the file cannot be read.
     pub fn load_config(&self) -> Result<RunConfig> {
         self.config_of(&self.manifest()?)
@@ -295,8 +280,7 @@ impl RunDir {
         // What cannot be looked at is an error where it is read.
         let is_there = |file: PathBuf| file.try_exists().unwrap_or(true);
         let whole = checkpoints.filter(|it| {
-            it.optim.is_some()
-                && is_there(manifest::model_file(&self.path, it.epoch))
+            is_there(manifest::model_file(&self.path, it.epoch))
                 && is_there(manifest::optim_file(&self.path, it.epoch))
         });
         whole.map(|it| it.epoch).collect()

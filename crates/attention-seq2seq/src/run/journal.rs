@@ -18,8 +18,6 @@ const NEWEST: usize = 2;
 pub(crate) struct Journal<'a> {
     run: &'a RunDir,
     manifest: Manifest,
-    /// The best of epochs that the history does not have, those of an earlier version.
-    best_before: Option<usize>,
 }
 
 impl<'a> Journal<'a> {
@@ -37,7 +35,6 @@ impl<'a> Journal<'a> {
                 vocabs: settings.vocabs,
                 ..Manifest::default()
             },
-            best_before: None,
         })
     }
 
@@ -47,15 +44,7 @@ impl<'a> Journal<'a> {
         manifest.history.retain(|it| it.epoch <= epoch);
         manifest.checkpoints.retain(|it| it.epoch <= epoch);
         manifest.model = manifest.model.filter(|&it| it <= epoch);
-        let best_before = match manifest.history.is_empty() {
-            true => manifest.model,
-            false => None,
-        };
-        Ok(Self {
-            run,
-            manifest,
-            best_before,
-        })
+        Ok(Self { run, manifest })
     }
 
     /// Writes what is left of an earlier training, before the first epoch is added.
@@ -80,13 +69,10 @@ impl<'a> Journal<'a> {
 
     /// The files of model and optimizer after an epoch, with their content.
     pub(crate) fn checkpoint(&self, epoch: usize) -> Result<[(PathBuf, Vec<u8>); 2]> {
-        let checkpoint = self.manifest.checkpoint(epoch);
-        let (model, optim) = checkpoint
-            .and_then(|it| Some((&it.model, it.optim.as_ref()?)))
-            .ok_or_else(|| {
-                let reason = format!("it has no checkpoint of epoch {epoch} to go on from");
-                Error::unusable(self.folder(), reason)
-            })?;
+        let checkpoint = self.manifest.checkpoint(epoch).ok_or_else(|| {
+            let reason = format!("it has no checkpoint of epoch {epoch} to go on from");
+            Error::unusable(self.folder(), reason)
+        })?;
         let advised = |error| match error {
             Error::Checkpoint { path, reason } => Error::Checkpoint {
                 path,
@@ -99,8 +85,8 @@ impl<'a> Journal<'a> {
             Ok((path, bytes))
         };
         Ok([
-            read(model_file(self.folder(), epoch), model)?,
-            read(optim_file(self.folder(), epoch), optim)?,
+            read(model_file(self.folder(), epoch), &checkpoint.model)?,
+            read(optim_file(self.folder(), epoch), &checkpoint.optim)?,
         ])
     }
 
@@ -126,7 +112,7 @@ impl<'a> Journal<'a> {
         manifest.checkpoints.push(Checkpoint {
             epoch: epoch.epoch,
             model: Checksum::of(model),
-            optim: Some(Checksum::of(optim)),
+            optim: Checksum::of(optim),
             refused,
         });
         // It was chosen among others.
@@ -134,11 +120,10 @@ impl<'a> Journal<'a> {
         let lowest = lowest_loss(&manifest.history);
         let newest = manifest.checkpoints.len().saturating_sub(NEWEST);
         let sound = manifest.newest_sound();
-        let best_before = self.best_before;
         let mut index = 0..;
         manifest.checkpoints.retain(|it| {
             let recent = index.next().is_some_and(|index| index >= newest);
-            recent || [lowest, sound, best_before].contains(&Some(it.epoch))
+            recent || [lowest, sound].contains(&Some(it.epoch))
         });
         self.run.save_alone(&self.manifest)
     }
@@ -190,20 +175,11 @@ pub(super) fn read_part(path: &Path, expected: &Checksum) -> Result<Vec<u8>> {
 /// stays, and is not named either.
 pub(super) fn remove_unnamed(folder: &Path, manifest: &Manifest) {
     let named = |name: &str| {
-        let Some((part, rest)) = name.split_once('-') else {
+        let Some(("model" | "optim", rest)) = name.split_once('-') else {
             return true;
         };
         let epoch = rest.strip_suffix(".bpk").and_then(|it| it.parse().ok());
-        let Some(checkpoint) = epoch.map(|epoch: usize| manifest.checkpoint(epoch)) else {
-            return true;
-        };
-        match part {
-            "model" => checkpoint.is_some(),
-            "optim" => checkpoint.is_some_and(|it| it.optim.is_some()),
-            // Of an earlier version.
-            "scheduler" => false,
-            _ => true,
-        }
+        epoch.is_none_or(|epoch: usize| manifest.checkpoint(epoch).is_some())
     };
     remove(&folder.join("checkpoint"), |name| !named(name));
 }

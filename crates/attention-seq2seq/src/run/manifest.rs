@@ -1,6 +1,5 @@
 //! The file `run.json`: everything that a run consists of, in one file that is replaced by one rename.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -8,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::RunConfig;
 use super::history::Epoch;
 use crate::error::{Error, Result};
-use crate::file::{load_json, read_to_string};
+use crate::file::read_to_string;
 use crate::vocabs::Vocabs;
 
-/// The version of the file.
-const FORMAT: u32 = 3;
+/// The number of the file's format. A run of any other is refused.
+const FORMAT: u32 = 4;
 
 /// The name of the file.
 pub(super) const NAME: &str = "run.json";
@@ -37,20 +36,14 @@ pub(crate) struct Manifest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint {
-    /// The epoch. 0 is the model of a run of an earlier version whose checkpoints were removed.
+    /// The epoch.
     pub(super) epoch: usize,
     /// The file of the model.
     pub(super) model: Checksum,
     /// The file of the optimizer's state.
-    pub(super) optim: Option<Checksum>,
-    /// The number of steps refused in a row when the epoch ended. A file without any is one that earlier versions read.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) optim: Checksum,
+    /// The number of steps refused in a row when the epoch ended.
     pub(super) refused: usize,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// The length and checksum that tell whether a file is the one that was written.
@@ -100,17 +93,17 @@ fn filled(text: &str, from: &str, to: &str) -> String {
     )
 }
 
-/// The version that a file says it has, whatever else is in it.
+/// The format that a file says it has, whatever else is in it.
 #[derive(Deserialize)]
-struct Version {
+struct Format {
     format: u32,
 }
 
 impl Manifest {
-    /// Loads the file in `folder`, or one that an earlier version wrote.
+    /// Loads the file in `folder`.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] if it was changed, is of another version, or its settings make no model; [`Error::Json`]
+    /// [`Error::Checkpoint`] if it was changed, is of another format, or its settings make no model; [`Error::Json`]
     /// or [`Error::Io`] if it cannot be read.
     pub(super) fn load(folder: &Path) -> Result<Self> {
         let path = folder.join(NAME);
@@ -119,31 +112,29 @@ impl Manifest {
             source,
         };
         let text = read_to_string(&path)?;
-        // By itself: another version may have other fields.
-        let Version { format } = serde_json::from_str(&text).map_err(json)?;
-        let manifest = match format {
-            FORMAT => {
-                let envelope: Envelope = serde_json::from_str(&text).map_err(json)?;
-                if let Some(expected) = envelope.crc32 {
-                    let found = hexadecimal(filled(&text, &expected, "").as_bytes());
-                    if expected != found {
-                        let reason = format!(
-                            "it was changed: expected the CRC-32 {expected}, found {found} \
-                             (who edits it by hand removes the line \"crc32\")"
-                        );
-                        return Err(Error::unusable(&path, reason));
-                    }
-                }
-                envelope.run
-            }
-            2 => Self::of_format_2(folder)?,
-            _ => {
+        // By itself: another format may have other fields.
+        let Format { format } = serde_json::from_str(&text).map_err(json)?;
+        if format != FORMAT {
+            let reason = format!(
+                "expected a run of format {FORMAT}, found format {format}: train again with this version"
+            );
+            return Err(Error::unusable(&path, reason));
+        }
+        let Envelope {
+            crc32,
+            run: manifest,
+            ..
+        } = serde_json::from_str(&text).map_err(json)?;
+        if let Some(expected) = crc32 {
+            let found = hexadecimal(filled(&text, &expected, "").as_bytes());
+            if expected != found {
                 let reason = format!(
-                    "expected a run of format {FORMAT} or 2, found format {format}: train again with this version"
+                    "it was changed: expected the CRC-32 {expected}, found {found} \
+                     (who edits it by hand removes the line \"crc32\")"
                 );
                 return Err(Error::unusable(&path, reason));
             }
-        };
+        }
         manifest
             .check()
             .map_err(|reason| Error::unusable(&path, reason))?;
@@ -210,68 +201,11 @@ impl Manifest {
         let mut sound = newest_first.filter(|it| self.is_sound(it));
         sound.next().map(|it| it.epoch)
     }
-
-    /// A run of an earlier version: settings alone in its `run.json`, vocabularies in files, checkpoints by their
-    /// names, and a copy of the best as `model.bpk`.
-    fn of_format_2(folder: &Path) -> Result<Self> {
-        let settings: RunConfig = load_json(folder.join(NAME))?;
-        let vocab = |side: &str| load_json(folder.join(format!("{side}.vocab.json")));
-        let vocabs = Vocabs {
-            source: vocab("source")?,
-            target: vocab("target")?,
-        };
-        let sum = |path: PathBuf| -> Result<Checksum> {
-            let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
-            Ok(Checksum::of(&bytes))
-        };
-        let mut checkpoints = Vec::new();
-        for epoch in epochs_of_files(folder) {
-            checkpoints.push(Checkpoint {
-                epoch,
-                model: sum(model_file(folder, epoch))?,
-                optim: Some(sum(optim_file(folder, epoch))?),
-                refused: 0,
-            });
-        }
-        let kept = model_file(folder, 0);
-        let kept = kept.exists().then(|| sum(kept)).transpose()?;
-        let mut model = None;
-        if let Some(kept) = kept {
-            // Of checkpoints that are alike, the newest; none if training went on, and was killed.
-            let same = checkpoints.iter().rev().find(|it| it.model == kept);
-            model = same.map(|it| it.epoch);
-            if checkpoints.is_empty() {
-                model = Some(0);
-                checkpoints.push(Checkpoint {
-                    epoch: 0,
-                    model: kept,
-                    optim: None,
-                    refused: 0,
-                });
-            }
-        }
-        Ok(Self {
-            settings: Some(settings),
-            history: Vec::new(),
-            checkpoints,
-            model,
-            vocabs: Some(vocabs),
-        })
-    }
-}
-
-/// Whether the run in `folder` was written by an earlier version.
-pub(super) fn is_of_earlier_version(folder: &Path) -> bool {
-    let version: Result<Version> = load_json(folder.join(NAME));
-    version.is_ok_and(|it| it.format < FORMAT)
 }
 
 /// The file of the model after an epoch.
 pub(super) fn model_file(folder: &Path, epoch: usize) -> PathBuf {
-    match epoch {
-        0 => folder.join("model.bpk"),
-        _ => checkpoint_file(folder, "model", epoch),
-    }
+    checkpoint_file(folder, "model", epoch)
 }
 
 /// The file of the optimizer's state after an epoch.
@@ -283,25 +217,4 @@ fn checkpoint_file(folder: &Path, part: &str, epoch: usize) -> PathBuf {
     folder
         .join("checkpoint")
         .join(format!("{part}-{epoch}.bpk"))
-}
-
-/// The epochs that have files of a model and of an optimizer's state, in order.
-fn epochs_of_files(folder: &Path) -> Vec<usize> {
-    let files = fs::read_dir(folder.join("checkpoint"));
-    let mut epochs: Vec<usize> = files
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|file| {
-            let name = file.file_name();
-            let epoch = name
-                .to_str()?
-                .strip_prefix("model-")?
-                .strip_suffix(".bpk")?;
-            epoch.parse().ok()
-        })
-        .filter(|&epoch| optim_file(folder, epoch).exists())
-        .collect();
-    epochs.sort_unstable();
-    epochs
 }

@@ -8,9 +8,8 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::meter::{Meter, failed};
-use super::progress::{Part, Progress};
 use super::state::State;
-use super::{Interrupter, StepOutput, TrainConfig};
+use super::{Interrupter, Split, StepOutput, TrainConfig, TrainEvent, TrainObserver};
 use crate::batch::{Batch, Batches, Examples};
 use crate::error::Result;
 use crate::run::Figures;
@@ -55,7 +54,7 @@ impl Splits {
         config: &TrainConfig,
         schedule: &mut ModuleLrScheduler,
         interrupter: &Interrupter,
-        progress: &mut Progress,
+        observer: &mut dyn TrainObserver,
     ) -> Result<Option<(State<A>, Figures)>> {
         let mut random = config.random(epoch);
         self.device.seed(random.random());
@@ -65,12 +64,12 @@ impl Splits {
             splits: self,
             part: Part {
                 epoch,
-                split: "train",
+                split: Split::Train,
                 batches: order.len(),
             },
             meter: Meter::new(self.window),
             interrupter,
-            progress,
+            observer,
         };
         let mut numbers = 1..;
         for window in order.chunks(self.window) {
@@ -101,13 +100,13 @@ impl Splits {
         epoch: usize,
         state: &State<A>,
         interrupter: &Interrupter,
-        progress: &mut Progress,
+        observer: &mut dyn TrainObserver,
     ) -> Result<Option<Figures>> {
         let model = state.trainee.valid();
         let device = self.device.clone().inner();
         let part = Part {
             epoch,
-            split: "valid",
+            split: Split::Valid,
             batches: self.valid.len(),
         };
         let mut meter = Meter::new(self.window);
@@ -117,9 +116,35 @@ impl Splits {
             }
             let examples = self.valid.get(batch);
             meter.add(model.valid_step(Batch::new(&examples, &device)))?;
-            progress.show(part, batch + 1, &meter.figures());
+            observer.observe(&part.batch_done(batch + 1, &meter));
         }
         Ok(Some(meter.finish()?))
+    }
+}
+
+/// The part of an epoch.
+#[derive(Clone, Copy)]
+struct Part {
+    epoch: usize,
+    split: Split,
+    batches: usize,
+}
+
+impl Part {
+    /// So many batches are done.
+    fn batch_done(self, done: usize, meter: &Meter) -> TrainEvent {
+        let Self {
+            epoch,
+            split,
+            batches,
+        } = self;
+        TrainEvent::BatchDone {
+            epoch,
+            split,
+            done,
+            batches,
+            figures: meter.figures(),
+        }
     }
 }
 
@@ -137,7 +162,7 @@ struct Pass<'a> {
     part: Part,
     meter: Meter,
     interrupter: &'a Interrupter,
-    progress: &'a mut Progress,
+    observer: &'a mut dyn TrainObserver,
 }
 
 impl Pass<'_> {
@@ -160,11 +185,13 @@ impl Pass<'_> {
                 }
                 Some(reason) => {
                     let Part { epoch, batches, .. } = self.part;
-                    let number = step.number;
-                    self.progress.note(format_args!(
-                        "note: refused step {number} of {batches} in epoch {epoch}: {reason}"
-                    ));
-                    state = state.refuse(epoch, number, reason)?;
+                    self.observer.observe(&TrainEvent::StepRefused {
+                        epoch,
+                        step: step.number,
+                        steps: batches,
+                        reason: reason.clone(),
+                    });
+                    state = state.refuse(epoch, step.number, reason)?;
                 }
             }
         }
@@ -208,8 +235,8 @@ impl Pass<'_> {
     /// Counts a step that was made.
     fn count(&mut self, step: &Step, output: StepOutput) -> Result<()> {
         self.meter.add(output)?;
-        let figures = self.meter.figures();
-        self.progress.show(self.part, step.number, &figures);
+        let event = self.part.batch_done(step.number, &self.meter);
+        self.observer.observe(&event);
         Ok(())
     }
 }

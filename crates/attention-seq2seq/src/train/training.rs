@@ -5,10 +5,9 @@ use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
 use burn::module::Module;
 
-use super::progress::Progress;
 use super::splits::Splits;
 use super::state::State;
-use super::{Interrupter, TrainConfig};
+use super::{Interrupter, TrainConfig, TrainEvent, TrainObserver};
 use crate::batch::Examples;
 use crate::data::check_counts;
 use crate::error::{Error, Result};
@@ -23,7 +22,7 @@ use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 /// ```
 /// use attention_core::DotProductAttentionConfig;
 /// use attention_seq2seq::{
-///     Example, Interrupter, RunDir, Seq2SeqConfig, TrainConfig, Training, TrainingEnd,
+///     Example, Interrupter, RunDir, Seq2SeqConfig, TrainConfig, TrainEvent, Training, TrainingEnd,
 /// };
 /// use burn::tensor::Device;
 ///
@@ -41,11 +40,17 @@ use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 ///     run: RunDir::new(folder.path()),
 ///     resume_from: None,
 ///     interrupter: Interrupter::new(),
+///     // Or `()`, to be told nothing.
+///     observer: |event: &TrainEvent| {
+///         if let TrainEvent::EpochEnded(epoch) = event {
+///             println!("epoch {}: validation loss {:.4}", epoch.epoch, epoch.valid.loss);
+///         }
+///     },
 /// };
 /// assert_eq!(training.launch()?, TrainingEnd::LastEpoch);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
-pub struct Training<A: StatefulAttention> {
+pub struct Training<A: StatefulAttention, O: TrainObserver = ()> {
     /// The model, on a training device (`device.autodiff()`).
     pub model: Seq2Seq<A>,
     /// The examples to learn from.
@@ -61,6 +66,9 @@ pub struct Training<A: StatefulAttention> {
     pub resume_from: Option<usize>,
     /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,
+    /// The observer, which is told of each batch, each step that is refused and each epoch: a closure
+    /// `FnMut(&TrainEvent)`, any other [`TrainObserver`], or `()`.
+    pub observer: O,
 }
 
 /// The reason for which a training ended.
@@ -75,16 +83,16 @@ pub enum TrainingEnd {
     Interrupted,
 }
 
-impl<A: StatefulAttention + 'static> Training<A> {
-    /// Trains, and prints a line for each epoch on the standard output.
+impl<A: StatefulAttention + 'static, O: TrainObserver> Training<A, O> {
+    /// Trains, and tells the observer how it goes.
     ///
     /// Random numbers (the order of batches, dropout) come from the seed and the number of the epoch: the device is
     /// seeded anew in each. A checkpoint is written after each epoch, whole or not at all: the last two and the one
     /// with the lowest validation loss are kept.
     ///
     /// A step whose loss or gradients are not finite is refused: parameters and moments stay as they are, to the bit,
-    /// and a line on the standard error names the step and the first parameter with such a gradient. The figures of
-    /// the epoch leave it out.
+    /// and [`TrainEvent::StepRefused`] names the step and the first parameter with such a gradient. The figures of the
+    /// epoch leave it out.
     ///
     /// After ten in a row training ends. The folder then has no checkpoint with the parameters that they were refused
     /// with, if that ended with a refused step or a validation loss that is not finite: the newest is one from before.
@@ -103,6 +111,7 @@ impl<A: StatefulAttention + 'static> Training<A> {
             run,
             resume_from,
             interrupter,
+            mut observer,
         } = self;
         config.check()?;
         check_counts(train.len(), valid.len())?;
@@ -120,7 +129,10 @@ impl<A: StatefulAttention + 'static> Training<A> {
         (0..last * batches.train.len()).for_each(|_| {
             schedule.step();
         });
-        let mut progress = Progress::new(config.epochs);
+        observer.observe(&TrainEvent::Started {
+            trained: last,
+            epochs: config.epochs,
+        });
         for epoch in last + 1..=config.epochs {
             if is_exhausted(journal.history(), config.patience) {
                 return Ok(TrainingEnd::Patience);
@@ -131,14 +143,14 @@ impl<A: StatefulAttention + 'static> Training<A> {
                 &config,
                 &mut schedule,
                 &interrupter,
-                &mut progress,
+                &mut observer,
             );
             let trained = trained.or_else(|error| Err(ended_by(error, &mut journal)?))?;
             let Some((next, train)) = trained else {
                 return Ok(TrainingEnd::Interrupted);
             };
             state = next;
-            let Some(valid) = batches.validate(epoch, &state, &interrupter, &mut progress)? else {
+            let Some(valid) = batches.validate(epoch, &state, &interrupter, &mut observer)? else {
                 return Ok(TrainingEnd::Interrupted);
             };
             let figures = Epoch {
@@ -147,7 +159,7 @@ impl<A: StatefulAttention + 'static> Training<A> {
                 valid,
             };
             state.save(&mut journal, figures)?;
-            progress.ended(&figures);
+            observer.observe(&TrainEvent::EpochEnded(figures));
         }
         Ok(TrainingEnd::LastEpoch)
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Pair;
 use crate::error::{Error, Result};
-use crate::tokens::{Tokenization, Tokenizer, WhiteSpace};
+use crate::tokens::{Tokenization, trim, trim_end};
 
 /// The columns of source and target, counted from 1. Reads and writes as `1,2`.
 ///
@@ -87,16 +87,7 @@ pub struct TsvOptions {
     /// How a target becomes tokens.
     pub target_tokens: Tokenization,
     /// The most tokens that a source or a target may have.
-    #[serde(default = "any_number")]
     pub max_tokens: usize,
-    /// The white space that separates tokens, and is no part of a column where it stands around it.
-    #[serde(default = "WhiteSpace::of_earlier_runs")]
-    pub white_space: WhiteSpace,
-}
-
-/// Of a run that was begun before there was a limit.
-fn any_number() -> usize {
-    usize::MAX
 }
 
 impl TsvOptions {
@@ -110,16 +101,6 @@ impl TsvOptions {
     /// Those of [`load_tsv`].
     pub fn guess(path: impl AsRef<Path>, columns: Columns) -> Result<Self> {
         TsvFile::read(path)?.guess(columns)
-    }
-
-    /// How a source becomes tokens, by the rule for white space.
-    pub(crate) fn source_tokenizer(&self) -> Tokenizer {
-        Tokenizer::new(self.source_tokens, self.white_space)
-    }
-
-    /// How a target becomes tokens, by the rule for white space.
-    pub(crate) fn target_tokenizer(&self) -> Tokenizer {
-        Tokenizer::new(self.target_tokens, self.white_space)
     }
 }
 
@@ -223,8 +204,7 @@ impl TsvFile {
     /// Those of [`pairs`](Self::pairs), in these lines.
     pub fn guess(&self, columns: Columns) -> Result<TsvOptions> {
         let mut cells = Vec::new();
-        let white_space = WhiteSpace::Ascii;
-        self.for_each_line(columns, white_space, |source, target| {
+        self.for_each_line(columns, |source, target| {
             cells.push((source, target));
             Ok(cells.len() < 1_000)
         })?;
@@ -233,7 +213,6 @@ impl TsvFile {
             source_tokens: Tokenization::guess(cells.iter().map(|(source, _)| *source)),
             target_tokens: Tokenization::guess(cells.iter().map(|(_, target)| *target)),
             max_tokens: TsvOptions::MAX_TOKENS,
-            white_space,
         })
     }
 
@@ -247,8 +226,8 @@ impl TsvFile {
         let mut pairs = Vec::new();
         self.for_each_pair(options, |source, target| {
             pairs.push(Pair {
-                source: options.source_tokenizer().split(source),
-                target: options.target_tokenizer().split(target),
+                source: options.source_tokens.split(source),
+                target: options.target_tokens.split(target),
             });
         })?;
         Ok(pairs)
@@ -263,8 +242,8 @@ impl TsvFile {
         options: &TsvOptions,
         mut take: impl FnMut(&str, &str),
     ) -> Result<()> {
-        let check = |side: &str, tokenizer: Tokenizer, text| {
-            let count = tokenizer.tokens(text).count();
+        let check = |side: &str, tokenization: Tokenization, text| {
+            let count = tokenization.tokens(text).count();
             match count <= options.max_tokens {
                 true => Ok(()),
                 false => Err(LineError {
@@ -276,9 +255,9 @@ impl TsvFile {
                 }),
             }
         };
-        self.for_each_line(options.columns, options.white_space, |source, target| {
-            check("source", options.source_tokenizer(), source)?;
-            check("target", options.target_tokenizer(), target)?;
+        self.for_each_line(options.columns, |source, target| {
+            check("source", options.source_tokens, source)?;
+            check("target", options.target_tokens, target)?;
             take(source, target);
             Ok(true)
         })
@@ -288,20 +267,18 @@ impl TsvFile {
     fn for_each_line<'a>(
         &'a self,
         columns: Columns,
-        white_space: WhiteSpace,
         mut take: impl FnMut(&'a str, &'a str) -> std::result::Result<bool, LineError>,
     ) -> Result<()> {
         let columns = columns.check()?;
         let text = self.bytes.strip_prefix(b"\xef\xbb\xbf");
-        let text = white_space.trim_end(text.unwrap_or(&self.bytes));
+        let text = trim_end(text.unwrap_or(&self.bytes));
         if text.is_empty() {
             return Err(Error::EmptyData {
                 what: format!("{} holds no line", self.path.display()),
             });
         }
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            let taken =
-                cells(line, columns, white_space).and_then(|(source, target)| take(source, target));
+            let taken = cells(line, columns).and_then(|(source, target)| take(source, target));
             let goes_on = taken.map_err(|LineError { expected, found }| Error::TsvLine {
                 path: self.path.clone(),
                 line: index + 1,
@@ -323,11 +300,7 @@ struct LineError {
 }
 
 /// The source and the target of one line.
-fn cells(
-    line: &[u8],
-    columns: Columns,
-    white_space: WhiteSpace,
-) -> std::result::Result<(&str, &str), LineError> {
+fn cells(line: &[u8], columns: Columns) -> std::result::Result<(&str, &str), LineError> {
     let error = |expected: &str, found: &str| LineError {
         expected: expected.to_owned(),
         found: found.to_owned(),
@@ -336,10 +309,10 @@ fn cells(
         let byte = invalid.valid_up_to() + 1;
         error("UTF-8 text", &format!("other bytes from byte {byte} on"))
     })?;
-    if white_space.trim(line).is_empty() {
+    if trim(line).is_empty() {
         return Err(error("a pair", "an empty line"));
     }
-    let cells = line.split('\t').map(|cell| white_space.trim(cell));
+    let cells = line.split('\t').map(trim);
     let cells = cells.collect::<Vec<_>>();
     let cell = |name: &str, column: usize| {
         let expected = format!("a {name} in column {column}");

@@ -9,7 +9,6 @@ fn options(columns: &str) -> TsvOptions {
         source_tokens: Spaces,
         target_tokens: Spaces,
         max_tokens: TsvOptions::MAX_TOKENS,
-        white_space: WhiteSpace::Ascii,
     }
 }
 
@@ -85,26 +84,6 @@ fn white_space_beyond_ascii_is_text() {
         let pairs = load(format!("a\t{other}\n{other}\t{other}"), &chars()).unwrap();
         assert_eq!(pairs[1].target, [other.to_string()]);
     }
-}
-
-#[test]
-fn runs_of_earlier_versions_have_the_white_space_of_unicode() {
-    let line = "\u{a0}10\u{a0}000\u{3000}km\tx\u{2009}\n\u{3000}\ty\n";
-    let earlier = |options| TsvOptions {
-        white_space: WhiteSpace::Unicode,
-        ..options
-    };
-    let first = line.lines().next().unwrap();
-    let pairs = load(first, &earlier(options("1,2"))).unwrap();
-    assert_eq!(pairs[0].source, ["10", "000", "km"]);
-    let pairs = load(first, &earlier(chars())).unwrap();
-    assert_eq!(
-        (pairs[0].source.len(), &pairs[0].target[..]),
-        (9, &["x".to_owned()][..])
-    );
-    let error = load(line, &earlier(chars())).unwrap_err().to_string();
-    let message = "pairs.tsv:2: expected a source in column 1, found an empty column";
-    assert!(error.ends_with(message), "{error}");
 }
 
 #[test]

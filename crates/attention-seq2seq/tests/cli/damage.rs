@@ -68,13 +68,13 @@ fn a_damaged_model_is_an_error_of_one_line() {
             "run/checkpoint/model-",
         ),
         (
-            |run| edit(run, "\"format\": 3", "\"format\": 9"),
-            "run/run.json: expected a run of format 3 or 2, found format 9: train again with this version",
+            |run| edit(run, "\"format\": 4", "\"format\": 9"),
+            "run/run.json: expected a run of format 4, found format 9: train again with this version",
         ),
         (
-            // What another version has besides is not looked at.
+            // What another format has besides is not looked at.
             |run| fs::write(run.join("run.json"), "{\"format\": 1}").unwrap(),
-            "run/run.json: expected a run of format 3 or 2, found format 1: train again with this version",
+            "run/run.json: expected a run of format 4, found format 1: train again with this version",
         ),
         (
             |run| cut(&run.join("run.json"), 99),

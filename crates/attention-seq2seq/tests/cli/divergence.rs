@@ -69,6 +69,7 @@ fn training(
         run,
         resume_from: None,
         interrupter: Interrupter::new(),
+        observer: (),
     }
 }
 
@@ -169,6 +170,7 @@ fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
         run: good.run.clone(),
         resume_from: Some(2),
         interrupter: Interrupter::new(),
+        observer: (),
     };
     good.launch().unwrap();
     let error = diverging.launch().unwrap_err();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::program::{self, fail, manifest, succeed, text, trained, translate_lines};
+use crate::program::{self, fail, succeed, text, trained, translate_lines};
 
 #[test]
 fn the_space_alone_separates_tokens() {
@@ -21,8 +21,6 @@ fn the_space_alone_separates_tokens() {
         stdout.contains("; 8 source and 7 target tokens;"),
         "{stdout}"
     );
-    let options = &manifest(&folder.join("run"))["settings"]["data"]["tsv"]["options"];
-    assert_eq!(options["white_space"], "ascii");
     for text in [" 10\u{a0}000 km\t", "\u{a0}"] {
         succeed(folder, &["translate", text, "--model", "run"]);
     }
@@ -31,12 +29,6 @@ fn the_space_alone_separates_tokens() {
         &["translate", "km m", "--model", "run"],
         "unknown token \"m\" at position 2; ",
     );
-
-    // A run that was begun when every white space separated goes on so.
-    program::edit(&folder.join("run"), "\"ascii\"", "\"unicode\"");
-    for text in ["km\u{a0}", "\u{3000}km"] {
-        succeed(folder, &["translate", text, "--model", "run"]);
-    }
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn run_that_predicts(tokens: &[u32]) -> TempDir {
         run: run.clone(),
         resume_from: None,
         interrupter: Interrupter::new(),
+        observer: (),
     };
     training.launch().unwrap();
     Translator::keep_best(&run, &pairs.valid, &device().inner()).unwrap();

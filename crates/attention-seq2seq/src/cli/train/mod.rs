@@ -2,9 +2,11 @@
 
 mod args;
 mod data;
+mod progress;
 
 pub(crate) use args::TrainArgs;
 use data::Data;
+use progress::Progress;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -218,7 +220,7 @@ impl Prepared {
         run: &RunDir,
         interrupter: Interrupter,
         device: &Device,
-    ) -> Training<AnyAttention> {
+    ) -> Training<AnyAttention, Progress> {
         let train = self.corpus.train_examples(&self.vocabs);
         self.corpus.forget_train();
         Training {
@@ -229,6 +231,7 @@ impl Prepared {
             run: run.clone(),
             resume_from: self.resume_from,
             interrupter,
+            observer: Progress::new(),
         }
     }
 }

@@ -1,5 +1,4 @@
 mod checkpoints;
-mod earlier_version;
 mod lock;
 
 use tempfile::TempDir;
@@ -9,7 +8,6 @@ use crate::attention::AttentionKind;
 use crate::run::{DataSource, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::{Chars, Spaces};
-use crate::tokens::WhiteSpace;
 use crate::train::TrainConfig;
 
 use crate::tsv::{Columns, TsvFile, TsvOptions};
@@ -142,7 +140,6 @@ fn tsv() -> DataSource {
             source_tokens: Chars,
             target_tokens: Spaces,
             max_tokens: 12,
-            white_space: WhiteSpace::Ascii,
         },
     }
 }
@@ -155,8 +152,8 @@ fn settings_of_a_file_of_pairs_round_trip() {
     run.save_config(&expected).unwrap();
     let read = run.load_config().unwrap();
     assert_eq!(read.data, expected.data);
-    assert_eq!(read.data.source_tokenizer().split("a b").len(), 3);
-    assert_eq!(read.data.target_tokenizer().split("a b").len(), 2);
+    assert_eq!(read.data.source_tokens().split("a b").len(), 3);
+    assert_eq!(read.data.target_tokens().split("a b").len(), 2);
 }
 
 #[test]
@@ -176,9 +173,9 @@ fn a_folder_without_a_run_is_an_error() {
 fn settings_that_make_no_model_are_an_error() {
     for (from, to, reason) in [
         (
-            "\"format\": 3",
             "\"format\": 4",
-            "expected a run of format 3 or 2, found format 4: train again with this version",
+            "\"format\": 3",
+            "expected a run of format 4, found format 3: train again with this version",
         ),
         (
             "\"hidden_size\": 8",

@@ -70,16 +70,8 @@ fn epoch(
     state: State<DotProductAttention>,
 ) -> Result<(State<DotProductAttention>, Figures)> {
     let mut schedule = crate::train::training::schedule(&config(), 100)?;
-    let (interrupter, mut progress) = (Interrupter::new(), Progress::new(1));
-    let config = config();
-    let ended = splits.train(
-        epoch,
-        state,
-        &config,
-        &mut schedule,
-        &interrupter,
-        &mut progress,
-    );
+    let (config, interrupter) = (config(), Interrupter::new());
+    let ended = splits.train(epoch, state, &config, &mut schedule, &interrupter, &mut ());
     Ok(ended?.unwrap())
 }
 
@@ -186,6 +178,15 @@ fn training(
     first: &[u32],
     resume_from: Option<usize>,
 ) -> Training<DotProductAttention> {
+    observed(run, first, resume_from, ())
+}
+
+fn observed<O: TrainObserver>(
+    run: &RunDir,
+    first: &[u32],
+    resume_from: Option<usize>,
+    observer: O,
+) -> Training<DotProductAttention, O> {
     Training {
         model: model(),
         train: examples(first),
@@ -194,6 +195,7 @@ fn training(
         run: run.clone(),
         resume_from,
         interrupter: Interrupter::new(),
+        observer,
     }
 }
 
@@ -208,6 +210,71 @@ fn folder() -> (TempDir, RunDir) {
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::new(folder.path());
     (folder, run)
+}
+
+/// The events of a training of some epochs, each as a line.
+fn events(run: &RunDir, first: &[u32], resume_from: Option<usize>, epochs: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut newest = None;
+    let observer = |event: &TrainEvent| {
+        lines.push(match event {
+            TrainEvent::Started { trained, epochs } => format!("{trained} of {epochs} trained"),
+            TrainEvent::BatchDone {
+                epoch,
+                split,
+                done,
+                batches,
+                figures,
+            } => {
+                newest = Some(figures.rounded());
+                format!("epoch {epoch}: {split} {done} of {batches}")
+            }
+            TrainEvent::StepRefused {
+                epoch,
+                step,
+                steps,
+                reason,
+            } => format!("epoch {epoch}: refused {step} of {steps}: {reason}"),
+            TrainEvent::EpochEnded(epoch) => {
+                assert_eq!(run.last_checkpoint().unwrap(), Some(epoch.epoch));
+                assert_eq!(newest, Some(epoch.valid));
+                format!("epoch {}: ended", epoch.epoch)
+            }
+        });
+    };
+    let mut training = observed(run, first, resume_from, observer);
+    training.config.epochs = epochs;
+    assert_eq!(training.launch().unwrap(), TrainingEnd::LastEpoch);
+    lines
+}
+
+#[test]
+fn the_observer_is_told_of_batches_refusals_and_epochs_in_their_order() {
+    let (_folder, run) = folder();
+    assert_eq!(
+        events(&run, &[4, 5], None, 2),
+        [
+            "0 of 2 trained",
+            "epoch 1: train 1 of 2",
+            "epoch 1: train 2 of 2",
+            "epoch 1: valid 1 of 1",
+            "epoch 1: ended",
+            "epoch 2: train 1 of 2",
+            "epoch 2: train 2 of 2",
+            "epoch 2: valid 1 of 1",
+            "epoch 2: ended",
+        ]
+    );
+    assert_eq!(
+        events(&run, &[POISON; 2], Some(2), 3),
+        [
+            "2 of 3 trained",
+            "epoch 3: refused 1 of 2: the gradient of encoder.embedding.weight is not finite",
+            "epoch 3: refused 2 of 2: the gradient of encoder.embedding.weight is not finite",
+            "epoch 3: valid 1 of 1",
+            "epoch 3: ended",
+        ]
+    );
 }
 
 #[test]
