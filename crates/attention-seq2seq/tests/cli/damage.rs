@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{copied, edit, epochs, fail, files, model_file, replace, succeed};
+use crate::program::{
+    copied, edit, epochs, fail, files, model_file, replace, resume_args, succeed,
+};
 
 /// Each damage to a run, and the error of `translate`.
 #[test]
@@ -114,16 +116,7 @@ fn a_damaged_model_is_an_error_of_one_line() {
 
 #[test]
 fn a_run_does_not_go_on_from_a_damaged_checkpoint() {
-    let args = [
-        "train",
-        "--resume",
-        "--out",
-        "run",
-        "--threads",
-        "1",
-        "--epochs",
-        "3",
-    ];
+    let args = resume_args("3", &["--threads", "1"]);
     for part in ["model", "optim"] {
         let (folder, run) = copied();
         let name = format!("checkpoint/{part}-2.bpk");

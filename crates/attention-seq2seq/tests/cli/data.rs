@@ -7,7 +7,9 @@ use attention_seq2seq::{RunDir, Trainee};
 use attention_tests::parameters;
 use burn::module::Module;
 
-use crate::program::{self, epochs, fail, manifest, run_with_usage_error, succeed, train_args};
+use crate::program::{
+    self, epochs, fail, manifest, resume_args, run_with_usage_error, succeed, train_args,
+};
 use crate::support;
 
 /// Words with their letters, the letters first: 40 to learn, and 4 to validate, one with a letter never learned.
@@ -188,15 +190,11 @@ fn a_run_goes_on_with_other_data_only_when_told_to() {
         "1",
     ];
     succeed(folder, &args);
-    let resume = ["train", "--resume", "--out", "run", "--epochs"];
-    assert_eq!(
-        epochs(&succeed(folder, &[&resume[..], &["2"]].concat())),
-        ["2/2"]
-    );
+    assert_eq!(epochs(&succeed(folder, &resume_args("2", &[]))), ["2/2"]);
 
     // The same tokens in other pairs.
     fs::write(folder.join("pairs.tsv"), lines[..39].join("\n")).unwrap();
-    let third = [&resume[..], &["3"]].concat();
+    let third = resume_args("3", &[]);
     fail(
         folder,
         &third,
@@ -209,10 +207,7 @@ fn a_run_goes_on_with_other_data_only_when_told_to() {
     let told = [&third[..], &["--data", "pairs.tsv"]].concat();
     assert_eq!(epochs(&succeed(folder, &told)), ["3/3"]);
     // From here on these are its pairs.
-    assert_eq!(
-        epochs(&succeed(folder, &[&resume[..], &["4"]].concat())),
-        ["4/4"]
-    );
+    assert_eq!(epochs(&succeed(folder, &resume_args("4", &[]))), ["4/4"]);
     succeed(folder, &eval);
 }
 

@@ -8,7 +8,7 @@ use attention_seq2seq::{
 };
 use attention_tests::parameters;
 
-use crate::program::{epochs, fail, files, manifest, run, succeed, text};
+use crate::program::{epochs, fail, files, manifest, resume_args, run, succeed, written};
 use crate::support::device;
 
 const EMBEDDING: usize = 4;
@@ -78,19 +78,8 @@ fn each_step_that_is_refused_is_named_and_training_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     train(folder, 1, Some("q"));
-    let args = [
-        "train",
-        "--resume",
-        "--out",
-        "run",
-        "--epochs",
-        "3",
-        "--threads",
-        "1",
-    ];
-    let output = run(folder, &args);
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let args = resume_args("3", &["--threads", "1"]);
+    let [stdout, stderr] = written(&args, &run(folder, &args), 0);
     assert_eq!(epochs(&stdout), ["3/3"]);
     let count = stderr.lines().count();
     assert!((1..32).contains(&count), "{stderr}");
@@ -112,10 +101,8 @@ fn ten_refused_in_a_row_end_training_without_their_checkpoints() {
     train(folder, 8, None);
     let before = manifest(&folder.join("run"));
     assert_eq!(before["checkpoints"][1]["refused"], 8);
-    let args = ["train", "--resume", "--out", "run", "--epochs", "5"];
-    let output = run(folder, &args);
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let args = resume_args("5", &[]);
+    let [_, stderr] = written(&args, &run(folder, &args), 2);
     let lines: Vec<&str> = stderr.lines().collect();
     let reason = "the gradient of encoder.embedding.weight is not finite";
     assert_eq!(
@@ -188,17 +175,15 @@ fn after_a_divergence_the_model_is_that_of_the_last_epoch_before() {
             .iter()
             .any(|file| file.contains("-3.bpk") || file.contains("-4.bpk"))
     );
-    let output = run(folder, &["translate", "abc", "--model", "run"]);
-    assert_eq!(output.status.code(), Some(0));
-    let stderr = text(&output.stderr);
+    let args = ["translate", "abc", "--model", "run"];
+    let [_, stderr] = written(&args, &run(folder, &args), 0);
     assert!(
         stderr.contains("this is its newest checkpoint, of epoch 2"),
         "{stderr}"
     );
-    let args = ["train", "--resume", "--out", "run", "--epochs", "3"];
-    let output = run(folder, &args);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(epochs(&text(&output.stdout)), ["3/3"]);
+    let args = resume_args("3", &[]);
+    let [stdout, _] = written(&args, &run(folder, &args), 0);
+    assert_eq!(epochs(&stdout), ["3/3"]);
 }
 
 #[test]

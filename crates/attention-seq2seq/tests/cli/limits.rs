@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::disk::check_ended;
-use crate::program::{bad, copied, manifest, run, succeed, text, train_args};
+use crate::program::{bad, copied, manifest, resume_args, run, succeed, text, train_args, written};
 use crate::resume::contents;
 
 /// `seq2seq` under a limit of the shell's `ulimit`. Without the crate's own care it would panic or abort: with a
@@ -113,16 +113,10 @@ fn memory_that_ends_anywhere_costs_no_epoch_that_was_written() {
         ];
         for args in commands {
             let output = limited(folder, &limit, args);
-            let code = output
-                .status
-                .code()
-                .map_or("none".to_string(), |it| it.to_string());
-            check_ended(
-                &format!("{limit}, {}", args[0]),
-                &code,
-                &text(&output.stderr),
-            );
-            failed += usize::from(args[0] == "train" && code == "2");
+            let code = output.status.code();
+            let what = format!("{limit}, {}", args[0]);
+            check_ended(&what, code, &text(&output.stderr));
+            failed += usize::from(args[0] == "train" && code == Some(2));
         }
         let go_on = ["train", "--resume", "--threads", "1", "--out", "run"];
         match folder.join("run/run.json").exists() {
@@ -142,32 +136,22 @@ fn the_last_whole_epoch_is_what_a_failed_allocation_leaves() {
     let (folder, whole) = copied();
     let before = manifest(&whole);
     let start = start(folder.path());
-    let go_on = [
-        "train",
-        "--resume",
-        "--out",
-        "run",
-        "--epochs",
-        "3",
-        "--threads",
-        "1",
-    ];
+    let go_on = resume_args("3", &["--threads", "1"]);
     // Until the limit lets it end: whichever allocation fails before, all of the run is there.
     let mut failed = 0;
     for step in 1.. {
         let limit = format!("-v {}", start + 1024 * step);
         let output = limited(folder.path(), &limit, &go_on);
         let code = output.status.code();
-        let code = code.map_or("none".to_string(), |it| it.to_string());
-        check_ended(&limit, &code, &text(&output.stderr));
+        check_ended(&limit, code, &text(&output.stderr));
         let now = manifest(&whole);
         if now["checkpoints"] != before["checkpoints"] {
             break;
         }
-        assert_eq!(code, "2", "{limit}");
+        assert_eq!(code, Some(2), "{limit}");
         failed += 1;
-        let output = run(folder.path(), &["translate", "abc", "--model", "run"]);
-        assert_eq!(output.status.code(), Some(0));
+        let translate = ["translate", "abc", "--model", "run"];
+        written(&translate, &run(folder.path(), &translate), 0);
     }
     assert!(failed > 0, "it never failed");
     succeed(folder.path(), &go_on);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use attention_seq2seq::RunDir;
 
-use crate::program::{bad, files, manifest, succeed, train_args};
+use crate::program::{bad, files, manifest, resume_args, succeed, train_args, written};
 use crate::signals::{ENDLESS, Running};
 
 /// A training of many epochs in `run`, after the second.
@@ -39,10 +39,7 @@ fn a_second_training_is_let_in_by_no_removed_lock_beside_the_first() {
     assert_eq!(run["history"].as_array().unwrap().len(), 2);
     assert_eq!(run["settings"]["data"]["task"]["task"], "copy");
     succeed(folder, &["eval", "--model", "run"]);
-    succeed(
-        folder,
-        &["train", "--resume", "--out", "run", "--epochs", "3"],
-    );
+    succeed(folder, &resume_args("3", &[]));
 }
 
 #[test]
@@ -66,7 +63,7 @@ fn nothing_is_written_where_the_folder_was_moved_or_replaced() {
         }
         assert_eq!(run.exists(), replaced);
         // What was moved is whole.
-        let output = crate::program::run(folder, &["eval", "--model", "moved"]);
-        assert_eq!(output.status.code(), Some(0));
+        let args = ["eval", "--model", "moved"];
+        written(&args, &crate::program::run(folder, &args), 0);
     }
 }

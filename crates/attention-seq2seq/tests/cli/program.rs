@@ -53,13 +53,20 @@ pub(crate) fn good(args: &[&str], output: Output) -> String {
     quiet(args, output, 0)
 }
 
+/// The standard output and the standard error of a run that ended with `code`.
+#[track_caller]
+pub(crate) fn written(args: &[&str], output: &Output, code: i32) -> [String; 2] {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| text(bytes));
+    let ended = output.status.code();
+    assert_eq!(ended, Some(code), "{args:?}: {stdout}{stderr}");
+    [stdout, stderr]
+}
+
 /// The standard output of a run that ended with `code`. The standard error may only say that outputs were cut off.
 #[track_caller]
 pub(crate) fn quiet(args: &[&str], output: Output, code: i32) -> String {
-    let (stdout, stderr) = (text(&output.stdout), faults(&output.stderr));
-    let ended = output.status.code();
-    assert_eq!(ended, Some(code), "{args:?}: {stdout}{stderr}");
-    assert_eq!(stderr, "", "{args:?}");
+    let [stdout, _] = written(args, &output, code);
+    assert_eq!(faults(&output.stderr), "", "{args:?}");
     stdout
 }
 
@@ -83,8 +90,8 @@ pub(crate) fn fail(folder: &Path, args: &[&str], message: &str) {
 
 #[track_caller]
 pub(crate) fn bad(args: &[&str], output: Output, message: &str) {
+    written(args, &output, 2);
     let stderr = faults(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
     assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
     assert!(stderr.starts_with("error: "), "{args:?}: {stderr}");
     assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
@@ -102,6 +109,12 @@ pub(crate) fn train_args<'a>(task: &'a str, epochs: &'a str, others: &[&'a str])
     args.push(epochs);
     args.extend(others);
     args
+}
+
+/// `seq2seq train --resume` of the run in `run` to so many epochs, and other arguments.
+pub(crate) fn resume_args<'a>(epochs: &'a str, others: &[&'a str]) -> Vec<&'a str> {
+    let args = ["train", "--resume", "--out", "run", "--epochs", epochs];
+    [&args, others].concat()
 }
 
 /// Every file below `folder`, by its path.
@@ -200,11 +213,10 @@ pub(crate) fn translate_lines(run: &Path, lines: &[u8]) -> Output {
 /// The error of clap, in any number of lines.
 #[track_caller]
 pub(crate) fn run_with_usage_error(folder: &Path, args: &[&str]) -> String {
-    let output = run(folder, args);
-    assert_eq!(output.status.code(), Some(2), "{args:?}");
+    let [_, stderr] = written(args, &run(folder, args), 2);
     assert!(
         files(folder).is_empty() || args.contains(&"--overwrite"),
         "{args:?}"
     );
-    text(&output.stderr)
+    stderr
 }

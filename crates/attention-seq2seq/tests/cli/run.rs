@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::program::{
-    self, copied, epochs, fail, files, good, run_with_usage_error, succeed, train_args, trained,
-    translate_lines,
+    self, copied, epochs, fail, files, good, resume_args, run_with_usage_error, succeed,
+    train_args, trained, translate_lines, written,
 };
 
 #[test]
@@ -148,20 +148,12 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
     let (folder, run) = copied();
     let model = || program::model_file(&run);
     let before = model();
-    let args = [
-        "train",
-        "--resume",
-        "--out",
-        "run",
-        "--threads",
-        "1",
-        "--epochs",
-    ];
-    let stdout = succeed(folder.path(), &[&args[..], &["2"]].concat());
+    let args = |epochs| resume_args(epochs, &["--threads", "1"]);
+    let stdout = succeed(folder.path(), &args("2"));
     assert!(epochs(&stdout).is_empty(), "{stdout}");
     assert_eq!(model(), before, "another model is kept");
 
-    let stdout = succeed(folder.path(), &[&args[..], &["4"]].concat());
+    let stdout = succeed(folder.path(), &args("4"));
     assert_eq!(epochs(&stdout), ["3/4", "4/4"]);
     assert!(run.join("checkpoint/model-4.bpk").exists());
     assert!(
@@ -173,13 +165,13 @@ fn a_finished_run_goes_on_only_to_more_epochs() {
     succeed(folder.path(), &["translate", "--model", "run", "abc"]);
 
     // The data may be named again, but other data is a mistake.
-    let other = [&["train", "copy"][..], &args[1..], &["5"]].concat();
+    let other = [&["train", "copy"], &args("5")[1..]].concat();
     fail(
         folder.path(),
         &other,
         "the run in run: expected to go on with its task reverse, found task copy",
     );
-    let same = [&["train", "reverse"][..], &args[1..], &["5"]].concat();
+    let same = [&["train", "reverse"], &args("5")[1..]].concat();
     assert_eq!(epochs(&succeed(folder.path(), &same)), ["5/5"]);
 }
 
@@ -199,9 +191,8 @@ fn a_run_goes_on_with_its_own_settings() {
         &["--unidirectional"],
         &["--train-pairs", "65"],
     ] {
-        let output = program::run(folder.path(), &[&resume[..], kept].concat());
-        let stderr = program::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{kept:?}: {stderr}");
+        let args = [&resume[..], kept].concat();
+        let [_, stderr] = written(&args, &program::run(folder.path(), &args), 2);
         assert!(stderr.contains("cannot be used with"), "{kept:?}: {stderr}");
         assert!(stderr.contains(kept[0]), "{kept:?}: {stderr}");
     }
@@ -268,7 +259,7 @@ fn a_model_of_lstms_is_trained_resumed_and_used() {
     assert_eq!(epochs(&succeed(folder.path(), &args)), ["1/1"]);
     let settings = fs::read_to_string(folder.path().join("run/run.json")).unwrap();
     assert!(settings.contains("\"cell\": \"Lstm\""), "{settings}");
-    let args = ["train", "--resume", "--out", "run", "--epochs", "2"];
+    let args = resume_args("2", &[]);
     assert_eq!(epochs(&succeed(folder.path(), &args)), ["2/2"]);
     succeed(folder.path(), &["translate", "--model", "run", "abc"]);
 
