@@ -12,6 +12,7 @@ mod softmax;
 mod compiled;
 mod deferred;
 mod gather;
+mod slices;
 mod stream;
 mod tiles;
 

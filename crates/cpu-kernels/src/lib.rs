@@ -5,6 +5,7 @@ pub mod simd;
 pub mod slices;
 pub mod softmax;
 pub mod threads;
+#[doc(hidden)]
 pub mod tuning;
 
 mod buffer;

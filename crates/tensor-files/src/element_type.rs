@@ -2,6 +2,7 @@
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ElementType {
     F64,

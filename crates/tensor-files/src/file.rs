@@ -1,10 +1,12 @@
 //! Open files.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thiserror::Error;
 
@@ -31,6 +33,17 @@ pub struct TensorFile {
     file: File,
     len: u64,
     tensors: Tensors,
+    /// That of its tensors.
+    id: u64,
+}
+
+impl fmt::Debug for TensorFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.names();
+        f.debug_struct("TensorFile")
+            .field("names", names)
+            .finish_non_exhaustive()
+    }
 }
 
 impl TensorFile {
@@ -54,14 +67,21 @@ impl TensorFile {
     pub fn find(&self, name: &str) -> Result<StoredTensor, Error> {
         let found = (self.tensors.find)(name);
         let found = found.unwrap_or_else(|| Err("no tensor has this name".to_string()));
-        found.map_err(Error)
+        let mut tensor = found.map_err(Error)?;
+        tensor.file = self.id;
+        Ok(tensor)
     }
 
     /// The elements of a tensor of this file, row by row, in little-endian order.
     ///
     /// # Errors
-    /// If the file does not have them as they were written.
+    /// If the file does not have them as they were written, or the tensor is one of another file.
     pub fn read(&self, tensor: &StoredTensor) -> Result<Vec<u8>, Error> {
+        if tensor.file != self.id {
+            return Err(Error(
+                "expected a tensor of this file, got one of another".to_string(),
+            ));
+        }
         self.elements(tensor).map_err(Error)
     }
 
@@ -83,11 +103,17 @@ impl TensorFile {
         } else {
             return Err(unknown(&start));
         };
-        Ok(Self { file, len, tensors })
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        Ok(Self {
+            file,
+            len,
+            tensors,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+        })
     }
 
     fn elements(&self, tensor: &StoredTensor) -> Result<Vec<u8>, String> {
-        let StoredTensor { layout, place } = tensor;
+        let StoredTensor { layout, place, .. } = tensor;
         let mut elements = match place {
             Place::Bytes(bytes) => layout.gather(|range| self.bytes(bytes, None, range))?,
             Place::Entry(archive, key) => {

@@ -38,7 +38,7 @@ impl Layout {
         offset: usize,
         capacity: usize,
     ) -> Result<Self, String> {
-        let layout = Self {
+        let mut layout = Self {
             element_type,
             shape,
             strides,
@@ -48,7 +48,13 @@ impl Layout {
             return Err(format!("it has more than {MAX_AXES} axes"));
         }
         match layout.checked_end() {
-            Some(end) if end <= capacity => Ok(layout),
+            Some(end) if end <= capacity => {
+                if layout.len() == 0 {
+                    // They lead nowhere, and may be of any size.
+                    layout.strides.fill(0);
+                }
+                Ok(layout)
+            }
             _ => Err(format!(
                 "the shape {:?} with the strides {:?} from {offset} does not fit its storage of {capacity} elements",
                 layout.shape, layout.strides

@@ -55,7 +55,7 @@ pub(crate) fn tensors(
             Some(value.and_then(|value| {
                 let (layout, storage) = tensor(&pickle, value)?;
                 let place = place(&storage)?;
-                Ok(StoredTensor { layout, place })
+                Ok(StoredTensor::new(layout, place))
             }))
         }),
     })

@@ -62,10 +62,9 @@ fn stored(info: &TensorInfo, data: u64) -> Result<StoredTensor, String> {
         ));
     };
     let (start, end) = info.data_offsets;
-    Ok(StoredTensor {
-        layout: Layout::contiguous(dtype, info.shape.clone(), (end - start) / dtype.size())?,
-        place: Place::Bytes(data + start as u64..data + end as u64),
-    })
+    let layout = Layout::contiguous(dtype, info.shape.clone(), (end - start) / dtype.size())?;
+    let place = Place::Bytes(data + start as u64..data + end as u64);
+    Ok(StoredTensor::new(layout, place))
 }
 
 fn element_type(dtype: Dtype) -> Option<ElementType> {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -14,6 +15,26 @@ use crate::layout::Layout;
 pub struct StoredTensor {
     pub(crate) layout: Layout,
     pub(crate) place: Place,
+    /// The file's id.
+    pub(crate) file: u64,
+}
+
+impl StoredTensor {
+    pub(crate) fn new(layout: Layout, place: Place) -> Self {
+        Self {
+            layout,
+            place,
+            file: 0,
+        }
+    }
+}
+
+impl fmt::Debug for StoredTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredTensor")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl StoredTensor {

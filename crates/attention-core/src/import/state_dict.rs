@@ -136,7 +136,7 @@ impl StateDict {
     ) -> Result<Param<Tensor<D>>, String> {
         let elements = self.file.read(stored);
         let elements = elements.map_err(|reason| format!("`{}`: {reason}", self.full(name)))?;
-        let stored_type = dtype(stored.element_type());
+        let stored_type = dtype(stored.element_type())?;
         let data = TensorData::from_bytes_vec(elements, stored.shape().to_vec(), stored_type);
         let device = param.device();
         let dtype = match param.dtype() {
@@ -152,8 +152,8 @@ impl StateDict {
 }
 
 /// Burn's name of a type.
-fn dtype(element_type: ElementType) -> DType {
-    match element_type {
+fn dtype(element_type: ElementType) -> Result<DType, String> {
+    Ok(match element_type {
         ElementType::F64 => DType::F64,
         ElementType::F32 => DType::F32,
         ElementType::F16 => DType::F16,
@@ -167,7 +167,8 @@ fn dtype(element_type: ElementType) -> DType {
         ElementType::U16 => DType::U16,
         ElementType::U8 => DType::U8,
         ElementType::Bool => DType::Bool(BoolStore::Native),
-    }
+        other => return Err(format!("Burn has no type for {other:?}")),
+    })
 }
 
 /// The number of bytes that two names begin with.

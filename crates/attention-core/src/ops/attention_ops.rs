@@ -112,7 +112,10 @@ pub trait AttentionOps: AttentionBackend {
     fn pack_additive_keys(
         #[extension_type] inputs: PackAdditiveKeysInputs<Self>,
     ) -> FloatTensor<Self> {
-        match Self::KERNELS.pack_additive_keys {
+        match Self::KERNELS
+            .pack_additive_keys
+            .filter(|_| Operation::AdditiveAttention.is_on())
+        {
             Some(pack) => pack(inputs),
             None => inputs.keys,
         }

@@ -1,4 +1,4 @@
-//! Tensors in this process's memory: from them to the slices of `attention-kernels`, and back.
+//! Tensors in this process's memory: from them to the slices of CPU kernels, and back.
 //!
 //! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are
 //! rounded once.

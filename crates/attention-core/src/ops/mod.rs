@@ -5,8 +5,8 @@
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | `mask`, `optional`, `deferred_gradients`, `tracked` | the parts of inputs, and how inputs change backends |
-//! | `kernel`, `paths` | the shape of a kernel: forward, saved state, backward; whether it runs, or the definition |
+//! | `mask`, `optional`, `deferred_gradients`, `tracked`, `paths` | the parts of inputs, how inputs change backends, and whether kernels run |
+//! | `kernel` | the shape of a kernel: forward, saved state, backward |
 //! | `host`, `gpu`, `masked`, `chunked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |
 //! | `attention_backend` | [`AttentionBackend`]: a backend, and its table of kernels |
@@ -17,7 +17,7 @@
 //! | --- | --- |
 //! | inputs struct | tensors and options by name, the mask resolved; every layer passes it on unchanged |
 //! | `composed` | the definition, in Burn's own operations; it runs everywhere, and kernels are tested against it |
-//! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, saved state, backward |
+//! | `cpu.rs` | the same by a kernel of `attention-kernels` or `cpu-kernels`: forward, saved state, backward |
 //! | `gpu.rs` | the same by the kernels in `gpu` |
 //!
 //! A part imports from those before it, except that definitions in chunks ask [`AttentionBackend`] how large a buffer may

@@ -15,6 +15,7 @@ use burn::tensor::Shape;
 const VARIABLE: &str = "ATTENTION_KERNELS";
 
 /// An operation that may have a kernel.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the methods of `AttentionOps` say it")]
 pub enum Operation {
@@ -57,6 +58,11 @@ impl Operation {
     fn bit(self) -> u32 {
         1 << self as u32
     }
+
+    /// Whether its kernel is not switched off.
+    pub(super) fn is_on(self) -> bool {
+        COMPOSED.load(Ordering::Relaxed) & self.bit() == 0
+    }
 }
 
 /// The operations that run by their definitions.
@@ -87,13 +93,13 @@ fn parse(value: &str) -> Result<u32, String> {
     let bits: Option<Vec<u32>> = bits.collect();
     let bits = bits.ok_or_else(|| {
         let names = Operation::ALL.map(|operation| format!("-{}", operation.name()));
-        format!("`off`, or some of {}", names.join(","))
+        format!("`on`, `off`, or some of {}", names.join(","))
     })?;
     Ok(bits.into_iter().fold(0, |all, bit| all | bit))
 }
 
-/// Whether the kernel of an operation runs where there is one, as [`VARIABLE`] says or this said last. For benches and
-/// tests.
+/// Whether the kernel of an operation runs where there is one, whatever the variable says. For benches and tests.
+#[doc(hidden)]
 pub fn set_kernel(operation: Operation, runs: bool) {
     if runs {
         COMPOSED.fetch_and(!operation.bit(), Ordering::Relaxed);
@@ -105,6 +111,7 @@ pub fn set_kernel(operation: Operation, runs: bool) {
 static DEFERS: AtomicBool = AtomicBool::new(true);
 
 /// Whether gradients of what many steps read may be deferred. They may by default. For benches.
+#[doc(hidden)]
 pub fn set_defers(defers: bool) {
     DEFERS.store(defers, Ordering::Relaxed);
 }
@@ -117,7 +124,7 @@ pub(super) fn defers() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Path {
     Kernel,
-    /// As [`VARIABLE`] says.
+    /// By [`VARIABLE`] or [`set_kernel`].
     SwitchedOff,
     /// The backend has none.
     NoKernel,
@@ -132,10 +139,9 @@ pub(super) fn chosen<B: Backend, K>(
     like: &FloatTensor<B>,
     has: impl FnOnce() -> bool,
 ) -> Option<K> {
-    let is_off = COMPOSED.load(Ordering::Relaxed) & operation.bit() != 0;
     let path = match &kernel {
         None => Path::NoKernel,
-        Some(_) if is_off => Path::SwitchedOff,
+        Some(_) if !operation.is_on() => Path::SwitchedOff,
         Some(_) if !has() => Path::NotHere,
         Some(_) => Path::Kernel,
     };
@@ -147,26 +153,23 @@ pub(super) fn chosen<B: Backend, K>(
 
 /// Says it, if it has not been said of tensors of about this shape.
 fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>) {
-    static SAID: LazyLock<Mutex<HashSet<(Operation, Path, Vec<u32>)>>> =
+    static SAID: LazyLock<Mutex<HashSet<(Operation, Path, String)>>> =
         LazyLock::new(Mutex::default);
     let (shape, dtype) = (like.shape(), like.dtype());
+    let about = format!("{dtype:?} on {:?}", like.device());
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if !said.insert((operation, path, class(&shape))) {
+    if !said.insert((operation, path, format!("{:?} {about}", class(&shape)))) {
         return;
     }
     drop(said);
     let why = match path {
         Path::Kernel => "by its kernel".to_string(),
-        Path::SwitchedOff => format!("by its definition, as {VARIABLE} says"),
+        Path::SwitchedOff => "by its definition, as its kernel is switched off".to_string(),
         Path::NoKernel => "by its definition, as the backend has no kernel".to_string(),
         Path::NotHere => format!("by its definition, as the device has no kernel for {dtype:?}"),
     };
     let name = operation.name();
-    log::debug!(
-        "{name} of {:?} {dtype:?} on {:?}: {why}",
-        shape.to_vec(),
-        like.device()
-    );
+    log::debug!("{name} of {:?} {about}: {why}", shape.to_vec());
 }
 
 /// The powers of two next to the sizes.

@@ -1,6 +1,6 @@
 //! Recurrent layers that train as one operation: GRU and LSTM, of several layers, in one direction or both.
 //!
-//! On the CPU a layer runs in kernels of `attention-kernels`, all steps in one call: examples are shared among
+//! On the CPU a layer runs in kernels of `cpu-kernels`, all steps in one call: examples are shared among
 //! threads, and the gradients of the weights are one product over all steps. Elsewhere it is composed of a step's
 //! operations, with the same gradient.
 //!

@@ -1,10 +1,10 @@
 //! Rows cut into columns of [`UNIT_LANES`] hidden units: the order in which the backward pass reads them.
 
 use cpu_kernels::simd::Simd;
-use cpu_kernels::slices::add_weighted;
 use cpu_kernels::{Buffer, Real};
 
 use super::range::{Magnitude, exponentials};
+use crate::slices::add_weighted;
 use crate::tiles::UNIT_LANES;
 
 /// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows lie side by side. In the rows' own order they

@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use cpu_kernels::simd::gemm::{Product, Start};
 use cpu_kernels::simd::{Block, Level, Simd};
-use cpu_kernels::slices::add_multiple;
 use cpu_kernels::{Buffer, Real};
 
 use super::decode;
 use super::inputs::DotProductAttentionInputs;
 use crate::heads::Heads;
+use crate::slices::add_multiple;
 use crate::stream::{
     Attention, AttentionOutputs, FiniteRows, Gradients, LogSumExp, PackedRows, Panels, Phase,
     Sizes, TileScore, padded,

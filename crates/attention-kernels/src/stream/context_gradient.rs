@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
-use cpu_kernels::slices::precise_dot;
 
 use super::attention::AttentionOutputs;
 use super::pack::PackedRows;
 use crate::HeadIndex;
+use crate::slices::precise_dot;
 
 /// The gradient of the context of a block of queries, and what else the backward pass knows of each.
 #[derive(Default)]

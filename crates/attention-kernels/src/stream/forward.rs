@@ -5,7 +5,7 @@ use std::ops::Range;
 use cpu_kernels::Real;
 use cpu_kernels::simd::gemm::{Product, Start};
 use cpu_kernels::simd::{Block, Job, Level, Simd};
-use cpu_kernels::slices::{add_multiple, equal_parts, take};
+use cpu_kernels::slices::{equal_parts, take};
 use cpu_kernels::threads::for_each;
 
 use super::attention::{Attention, LogSumExp};
@@ -15,6 +15,7 @@ use super::running::RunningSoftmax;
 use super::score::{Phase, TileScore};
 use super::tile::{Coverage, Tile, tiles};
 use crate::heads::{HeadIndex, HeadPair};
+use crate::slices::add_multiple;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK, TASK_QUERIES};
 
 /// Writes the context `[batch, heads, queries, value_size]` and the log-sum-exp `[batch, heads, queries]`.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cpu_kernels::simd::gemm::{Product, Start};
 use cpu_kernels::simd::{Block, Job, MAX_LANES, Simd};
-use cpu_kernels::slices::{add, add_multiple};
+use cpu_kernels::slices::add;
 use cpu_kernels::{Buffer, Real};
 
 use super::attention::{Attention, AttentionOutputs};
@@ -14,6 +14,7 @@ use super::pool::Pool;
 use super::score::{Phase, TileScore};
 use super::tile::{Coverage, Tile, tiles};
 use crate::heads::{HeadIndex, HeadPair};
+use crate::slices::add_multiple;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 
 /// Where a task adds its gradients.

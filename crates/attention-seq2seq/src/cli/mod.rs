@@ -3,6 +3,7 @@
 mod attend;
 mod devices;
 mod eval;
+mod log;
 mod train;
 mod translate;
 
@@ -241,6 +242,7 @@ pub(crate) fn one_line(error: &Error) -> String {
 
 /// Reads the command line and runs its command.
 pub(crate) fn run() -> Result<ExitCode> {
+    log::start();
     match Cli::parse().command {
         Command::Train(args) => return args.run(),
         Command::Translate(args) => return args.run(),

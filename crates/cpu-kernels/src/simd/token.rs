@@ -19,6 +19,7 @@ macro_rules! compiled_for {
         /// # Safety
         /// The machine must have the instruction set, as it has for whoever holds the token. The signature asks once
         /// more, because only a function that is unsafe to call may be compiled for instructions in a trait.
+        #[doc(hidden)]
         #[inline(never)]
         $(#[target_feature(enable = $feature)])*
         unsafe fn $run(self, token: $token) -> Self::Output

@@ -113,7 +113,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
             Some(kernel) => {
                 let slot = inputs.reads.clone();
                 let states = differentiate_by(kernel.train, inputs);
-                if states.is_tracked() && paths::defers() {
+                if states.is_tracked() {
                     slot.open::<StateDeposit<B>>(states.id().value);
                 }
                 states
@@ -128,7 +128,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         steps: StepsRead,
         slot: GradientSlot,
     ) -> FloatTensor<Self> {
-        if !slot.is_of(states.id().value) {
+        if !(paths::defers() && slot.is_of(states.id().value)) {
             return recurrent::states::read::<Self>(states, index, steps);
         }
         let (states, node) = states.into_parts();
@@ -144,7 +144,10 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn pack_additive_keys(inputs: PackAdditiveKeysInputs<Self>) -> FloatTensor<Self> {
-        match B::KERNELS.pack_additive_keys {
+        match B::KERNELS
+            .pack_additive_keys
+            .filter(|_| Operation::AdditiveAttention.is_on())
+        {
             Some(pack) => Self::from_inner(pack(inputs.map(&mut Nodes::<B, C>::default()))),
             None => inputs.keys,
         }

@@ -1,4 +1,4 @@
-//! The kernels of `attention-kernels`, for backends whose tensors lie in this process's memory.
+//! The kernels of `attention-kernels` and `cpu-kernels`, for backends whose tensors lie in this process's memory.
 
 use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;

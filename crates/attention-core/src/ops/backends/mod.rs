@@ -3,7 +3,7 @@
 //!
 //! | backend | runs |
 //! | --- | --- |
-//! | flex, ndarray | the kernels of `attention-kernels`, in training too |
+//! | flex, ndarray | the kernels of `attention-kernels` and `cpu-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too; a recurrent |
 //! | | layer as its definition, one node in training, with a gradient of its own |
 //!

@@ -1,4 +1,4 @@
-//! The sum of what was deposited, by the kernels of `attention-kernels`.
+//! The sum of what was deposited, by kernels.
 
 use attention_kernels::{AdditiveScoreInputs, Mask, Rows, accumulate_deferred};
 use burn::backend::TensorMetadata;

@@ -1,7 +1,7 @@
 //! The gradients of a decoding step.
 
 use cpu_kernels::simd::{Job, Level, Simd};
-use cpu_kernels::slices::{add, softmax_gradient};
+use cpu_kernels::slices::add;
 use cpu_kernels::threads::for_each_with;
 use cpu_kernels::{Buffer, Real};
 
@@ -11,6 +11,7 @@ use super::{Decode, Group};
 use crate::Rows;
 use crate::additive::gradient::{All, QueriesOnly, ScoreGradients};
 use crate::gather::{AttendedKeys, add_multiples};
+use crate::slices::softmax_gradient;
 use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients};
 use crate::tiles::DECODE_HEADS;
 

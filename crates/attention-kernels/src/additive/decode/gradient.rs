@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
-use cpu_kernels::slices::add_weighted;
 
 use super::Group;
 use crate::additive::gradient::{ScoreGradients, Terms, Wanted};
 use crate::additive::range::{Evaluation, Magnitude, exponentials};
 use crate::additive::tanh::{Bounded, Exact, Near, Tanh, Units};
+use crate::slices::add_weighted;
 use crate::tiles::KEY_LANES;
 
 /// Where the gradients of a group are added.

@@ -1,13 +1,14 @@
 //! The gradients of a decoding step.
 
 use cpu_kernels::simd::{Job, Level, Simd};
-use cpu_kernels::slices::{add, equal_parts, softmax_gradient};
+use cpu_kernels::slices::{add, equal_parts};
 use cpu_kernels::{Buffer, Real};
 
 use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
+use crate::slices::softmax_gradient;
 use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, TileScore};
 
 /// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.

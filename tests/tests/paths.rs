@@ -1,0 +1,99 @@
+//! Training steps without each kernel, and without deferred gradients, give what they give with them.
+//!
+//! In a process of its own: the switches are the process's.
+
+#![cfg(feature = "flex")]
+
+use attention_core::backend::paths::{Operation, set_defers, set_kernel};
+use attention_core::recurrent::{CellKind, RecurrentConfig, Steps};
+use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, cross_entropy};
+use attention_tests::{Outcome, parameters};
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+
+#[derive(Module, Debug)]
+struct Model {
+    recurrent: attention_core::recurrent::Recurrent,
+    additive: attention_core::AdditiveAttention,
+    dot: attention_core::DotProductAttention,
+    output: burn::nn::Linear,
+}
+
+const SIZE: usize = 6;
+
+fn model(device: &Device) -> Model {
+    Model {
+        recurrent: RecurrentConfig::new(CellKind::Lstm, SIZE, SIZE).init(device),
+        additive: AdditiveAttentionConfig::new(SIZE, SIZE, 5).init(device),
+        dot: DotProductAttentionConfig::new().init(),
+        output: burn::nn::LinearConfig::new(SIZE, 7).init(device),
+    }
+}
+
+/// The gradients of the parameters, of a loss after some decoding steps.
+fn gradients(model: &Model, inputs: &Tensor<3>) -> Outcome {
+    let device = inputs.device();
+    let (states, _) = model.recurrent.forward(inputs.clone(), None, &Steps::all());
+    let lens = Tensor::<1, Int>::from_ints([4, 3], &device);
+    let mask = Mask::valid_lens(lens);
+    let memory = model
+        .additive
+        .prepare(states.clone(), states.clone(), mask.clone());
+    let mut query = states.clone().narrow(1, 0, 1);
+    let mut contexts = Vec::new();
+    for _ in 0..3 {
+        query = model.additive.attend(query, &memory);
+        contexts.push(query.clone());
+    }
+    let contexts = Tensor::cat(contexts, 1);
+    let contexts = model.dot.forward(contexts, states.clone(), states, &mask);
+    let targets = Tensor::<1, Int>::from_ints([0, 6, 2, 3, 3, 1], &device);
+    let weight = model.output.weight.val();
+    let bias = model.output.bias.as_ref().map(|bias| bias.val());
+    let factors = Tensor::ones([6], &device);
+    let (loss, _) = cross_entropy(contexts.reshape([6, SIZE]), weight, bias, targets, factors);
+    parameters::gradients(model, Some(&loss.backward()))
+}
+
+#[test]
+fn gradients_are_the_same_without_what_is_switched_off() {
+    let device = Device::flex().autodiff();
+    device.seed(5);
+    let model = model(&device);
+    let inputs = Tensor::random([2, 4, SIZE], burn::tensor::Distribution::Default, &device);
+    let expected = gradients(&model, &inputs);
+    let check = |what: &str| {
+        let got = gradients(&model, &inputs);
+        assert_eq!(got.len(), expected.len());
+        for (name, expected) in &expected {
+            attention_tests::assert_close(
+                &format!("{name} without {what}"),
+                &got[name],
+                expected,
+                1e-5,
+            );
+        }
+    };
+    set_defers(false);
+    check("deferral");
+    set_defers(true);
+    let operations = [
+        Operation::AdditiveAttention,
+        Operation::DotProductAttention,
+        Operation::AdditiveScore,
+        Operation::MaskedSoftmax,
+        Operation::Linear,
+        Operation::SelectRows,
+        Operation::CrossEntropy,
+        Operation::Recurrent,
+    ];
+    for operation in operations {
+        set_kernel(operation, false);
+        check(&format!("{operation:?}"));
+        set_kernel(operation, true);
+    }
+    for operation in operations {
+        set_kernel(operation, false);
+    }
+    check("any kernel");
+}
