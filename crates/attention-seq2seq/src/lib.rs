@@ -54,8 +54,8 @@ pub use vocabs::Vocabs;
 pub use attention::{AnyAttention, AnyState, AttentionKind};
 pub use device::{adapters, compiled_in_devices, open_device};
 pub use model::{
-    Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Seq2Seq, Seq2SeqConfig,
-    Translation,
+    Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, LossOutput, Seq2Seq,
+    Seq2SeqConfig, Translation,
 };
 
 // Training.

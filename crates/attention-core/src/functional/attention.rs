@@ -109,8 +109,8 @@ pub fn dot_product_attention(
     Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_attention(inputs))
 }
 
-/// The keys as the kernel of [`additive_attention`] reads them: made once for many calls, for keys of which `mask` tells
-/// what it can without the queries' positions. `None` if there are no elements.
+/// The keys as the kernel of [`additive_attention`] reads them: made once for many calls, for keys of which `mask`
+/// tells what it can without the queries' positions. `None` if there are no elements.
 ///
 /// # Shapes
 /// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`

@@ -1,8 +1,8 @@
 //! Recurrent layers over whole sequences, and the states that they leave.
 //!
-//! States are read each for itself, of all steps or of the last. Burn's gradient of a view is a tensor of the whole with
-//! zeros around, for each reader, and an addition of all of it. Here a reader deposits the gradient of what it read, and
-//! the layer's backward pass takes these; see [`deferred_gradients`](crate::ops::deferred_gradients).
+//! Each state is read for itself, of all steps or of the last. Burn's gradient of a view is a tensor of the whole with
+//! zeros around, for each reader, and an addition of all of it. Here a reader deposits the gradient of what it read,
+//! and the layer's backward pass takes these; see [`deferred_gradients`](crate::ops::deferred_gradients).
 
 use std::sync::Arc;
 

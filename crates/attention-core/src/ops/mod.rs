@@ -20,8 +20,9 @@
 //! | `cpu.rs` | the same by a kernel of `attention-kernels` or `cpu-kernels`: forward, saved state, backward |
 //! | `gpu.rs` | the same by the kernels in `gpu` |
 //!
-//! A part imports from those before it, except that definitions in chunks ask [`AttentionBackend`] how large a buffer may
-//! be, and that of an attention asks [`AttentionOps`] for its score, softmax and sum, so that those run in their kernels.
+//! A part imports from those before it. Definitions alone reach further: they ask [`AttentionBackend`] how large a
+//! buffer may be, and an attention asks [`AttentionOps`] for its score, softmax and sum, which may have kernels.
+//!
 //! Axes of attention are always `[batch, heads, queries, keys]`.
 
 mod additive_attention;

@@ -28,7 +28,8 @@ use std::ops::Range;
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::{Mask, functional};
+use crate::Mask;
+use crate::functional::{additive_score, dot_product_score, repeat_key_heads};
 
 /// How scores are computed of projected queries and keys. It decides, on every device, what runs them.
 #[derive(Clone, Debug)]
@@ -190,15 +191,9 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
             ScoreKernel::Dot { scale } => {
                 let bias = self.key_bias(&keys).map(|bias| per_head(bias, heads));
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                (
-                    bias,
-                    functional::dot_product_score(queries, keys, mask, scale),
-                )
+                (bias, dot_product_score(queries, keys, mask, scale))
             }
-            ScoreKernel::Additive { weight } => (
-                None,
-                functional::additive_score(queries, keys, weight, mask),
-            ),
+            ScoreKernel::Additive { weight } => (None, additive_score(queries, keys, weight, mask)),
             ScoreKernel::Custom => panic!(
                 "{}: expected a ScoringFunction with `score`, or with a `kernel` other than Custom",
                 type_name::<Self>()
@@ -256,6 +251,6 @@ pub(crate) fn per_head(bias: Tensor<4>, heads: usize) -> Tensor<4> {
     if bias_heads == 1 {
         bias
     } else {
-        functional::repeat_key_heads(bias, heads)
+        repeat_key_heads(bias, heads)
     }
 }

@@ -4,9 +4,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 
 use crate::checks::{Argument, assert_positive, assert_together};
-use crate::functional::project;
+use crate::functional::{fill_keyless, fill_padding, project, weighted_sum};
 use crate::rank::{from_four_axes, reshape, to_four_axes};
-use crate::{AttentionOutput, Mask, Memory, functional};
+use crate::{AttentionOutput, Mask, Memory};
 
 /// The linear layers of a score: W without bias, V with b, w without bias.
 ///
@@ -42,7 +42,7 @@ pub(super) fn setup<A: 'static>(
     assert_shape!(values, [batch, num_keys, _]);
     let (known, num_queries) = mask.without_positions();
     let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
-    let keys = functional::fill_padding(to_four_axes(keys), &known, [1, num_queries]);
+    let keys = fill_padding(to_four_axes(keys), &known, [1, num_queries]);
     let keys = project("keys", key, keys);
     let mask = if mask.depends_on_positions() {
         mask
@@ -85,7 +85,7 @@ pub(super) fn project_query<A: 'static>(
     ];
     assert_together(module, Argument::floats("values", &memory.values), others);
     (batch * num_keys > 0).then(|| {
-        let query = functional::fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]);
+        let query = fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]);
         project("query", linear, query)
     })
 }
@@ -106,11 +106,7 @@ pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
 /// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
 pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
     AttentionOutput {
-        context: from_four_axes(functional::weighted_sum(
-            used,
-            memory.values(),
-            memory.mask(),
-        )),
+        context: from_four_axes(weighted_sum(used, memory.values(), memory.mask())),
         weights: from_four_axes(weights),
     }
 }

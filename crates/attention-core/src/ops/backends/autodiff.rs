@@ -12,15 +12,16 @@ use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
+use super::nodes::Nodes;
 use crate::ops::attention_backend::SumDeferred;
 use crate::ops::deferred_gradients::{Deferral, Deferred, Pass};
 use crate::ops::kernel::{self, Asked, Gradient, Kernel};
 use crate::ops::paths::{self, Operation};
 use crate::ops::recurrent::states::StateDeposit;
-use crate::ops::tracked::{TensorMap, TrackedInputs};
+use crate::ops::tracked::TrackedInputs;
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, CrossEntropyInputs,
-    DotProductAttentionInputs, GradientSlot, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
+    DotProductAttentionInputs, GradientSlot, LinearInputs, MaskedSoftmaxInputs,
     PackAdditiveKeysInputs, RecurrentInputs, SelectRowsInputs, StepsRead, additive_attention,
     additive_score, cross_entropy, dot_product_attention, linear, masked_softmax, recurrent,
     select_rows,
@@ -232,56 +233,6 @@ where
     match prepared.compute_bound().stateful() {
         OpsKind::Tracked(prep) => prep.finish(state, output),
         OpsKind::UnTracked(prep) => prep.finish(output),
-    }
-}
-
-/// Takes tensors off the graph, and keeps their nodes.
-struct Nodes<B: Backend, C> {
-    guards: Vec<NodeGuard>,
-    /// One of the tensors.
-    like: Option<FloatTensor<B>>,
-    strategy: PhantomData<C>,
-}
-
-impl<B: Backend, C> Default for Nodes<B, C> {
-    fn default() -> Self {
-        Self {
-            guards: Vec::new(),
-            like: None,
-            strategy: PhantomData,
-        }
-    }
-}
-
-impl<B: Backend, C: CheckpointStrategy> TensorMap<Autodiff<B, C>, B> for Nodes<B, C> {
-    fn tracked(&mut self, tensor: FloatTensor<Autodiff<B, C>>) -> FloatTensor<B> {
-        let (tensor, node) = tensor.into_parts();
-        self.guards.push(node);
-        self.like.get_or_insert_with(|| tensor.clone());
-        tensor
-    }
-
-    fn tracked_option(&mut self, tensor: OptionalTensor<Autodiff<B, C>>) -> OptionalTensor<B> {
-        match tensor {
-            OptionalTensor::Present { tensor } => OptionalTensor::Present {
-                tensor: self.tracked(tensor),
-            },
-            OptionalTensor::Absent => {
-                // An untracked leaf in its place: it has no gradient.
-                let like = self
-                    .like
-                    .clone()
-                    .expect("an optional tensor is not the first");
-                let leaf = <Autodiff<B, C> as AutodiffBackend>::from_inner(like);
-                self.guards.push(leaf.node());
-                OptionalTensor::Absent
-            }
-        }
-    }
-
-    fn constant(&mut self, tensor: OptionalTensor<Autodiff<B, C>>) -> OptionalTensor<B> {
-        let tensor = tensor.into_option();
-        tensor.map(|tensor| tensor.into_primitive()).into()
     }
 }
 

@@ -22,6 +22,8 @@ mod flex;
 mod fusion;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+#[cfg(feature = "autodiff")]
+mod nodes;
 
 #[cfg(any(feature = "autodiff", feature = "cubecl-backend", feature = "fusion"))]
 use burn::backend::tensor::Device as BackendDevice;

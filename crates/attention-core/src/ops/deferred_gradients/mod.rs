@@ -25,8 +25,9 @@
 //!
 //! Nothing of it outlives a pass but the source: if that is a leaf, there may be any number of passes, as for any leaf.
 //!
-//! The slot of a recurrent layer's [`States`](crate::functional::States), one for each call, is the other way round: the layer's
-//! own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the layer's node.
+//! The slot of a recurrent layer's [`States`](crate::functional::States), one for each call, is the other way round:
+//! the layer's own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the
+//! layer's node.
 //!
 //! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
 //! panic that names both, as is a node that takes from a slot which is not its own.
