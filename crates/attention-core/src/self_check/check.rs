@@ -34,7 +34,7 @@ pub(super) struct Outcome {
     pub(super) gradients: Vec<Vec<f64>>,
 }
 
-/// The rest that the plain loops are given beside the inputs.
+/// Whatever else the plain loops need beside the inputs.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
     pub(super) grad_output: &'a [f64],
@@ -169,9 +169,10 @@ impl Outcome {
     /// How far `actual` is from this, in output and gradients: the largest error, of the largest element of the same
     /// tensor; NaN if something is not finite, or not there, or should be equal and is not.
     pub(super) fn errors(&self, actual: &Self) -> [f64; 2] {
-        let forward = match actual.exact == self.exact {
-            true => error(&actual.output, &self.output),
-            false => f64::NAN,
+        let forward = if actual.exact == self.exact {
+            error(&actual.output, &self.output)
+        } else {
+            f64::NAN
         };
         if actual.gradients.len() != self.gradients.len() {
             return [forward, f64::NAN];

@@ -8,8 +8,8 @@ use super::case::Case;
 use super::check::Input;
 use super::plain::attention::Pairs;
 
-/// The standard deviations by which the number of dropped weights may differ from its expectation; chance does not reach
-/// them.
+/// The standard deviations by which the number of dropped weights may differ from its expectation; chance does not
+/// reach them.
 const DEVIATIONS: f64 = 8.0;
 
 /// The values of a case with dropout, each followed by a one-hot vector of its key; of another case as they are.

@@ -170,9 +170,12 @@ impl Loss {
 
     /// The factor on the loss of each row: a weight of its class, or 0 where the row is ignored.
     fn factors(&self) -> Vec<f64> {
-        let factor = |(row, class): (usize, usize)| match self.has_ignored_rows && row % 3 == 1 {
-            true => 0.0,
-            false => 0.25 * (1 + class % 4) as f64,
+        let factor = |(row, class): (usize, usize)| {
+            if self.has_ignored_rows && row % 3 == 1 {
+                0.0
+            } else {
+                0.25 * (1 + class % 4) as f64
+            }
         };
         self.targets().into_iter().enumerate().map(factor).collect()
     }

@@ -28,8 +28,8 @@ use check::Check;
 /// f16 and in bf16 where the device has these types.
 ///
 /// Mistakes of a driver or a compiler of shaders show here before a training run meets them. It takes some seconds, and
-/// more on a device that compiles its kernels first. Matrix products that Burn runs in TF32, as it may on `cuda`, do not
-/// pass as f32.
+/// more on a device that compiles its kernels first. Matrix products that Burn runs in TF32, as it may on `cuda`, do
+/// not pass as f32.
 ///
 /// ```
 /// use attention_core::self_check;

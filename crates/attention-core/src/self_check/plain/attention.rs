@@ -228,8 +228,8 @@ pub(crate) fn weighted_sum_backward(
     [grad_weights, grad_values]
 }
 
-/// Additive attention of queries, keys, values and weight: the scores, softmax and the weighted sum. `factors` are those
-/// of the weights after softmax: 1, or with dropout 0 or `1 / (1 - probability)`.
+/// Additive attention of queries, keys, values and weight: the scores, softmax and the weighted sum. `factors` are
+/// those of the weights after softmax: 1, or with dropout 0 or `1 / (1 - probability)`.
 pub(crate) fn additive_attention(
     pairs: &Pairs,
     [queries, keys, values, weight]: [&[f64]; 4],

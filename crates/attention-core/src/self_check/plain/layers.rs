@@ -89,7 +89,7 @@ impl Targets<'_> {
         loss
     }
 
-    /// The gradient of the logits: `factor (softmax(logits)[c] - (1 if c is the target))`, times the gradient of the loss.
+    /// The gradient of the logits: `grad_loss factor (softmax(logits)[c] - (1 if c is the target))`.
     pub(crate) fn cross_entropy_backward(&self, logits: &[f64], grad_loss: f64) -> Vec<f64> {
         let count = logits.len() / self.classes.len();
         let mut grad_logits = vec![0.0; logits.len()];

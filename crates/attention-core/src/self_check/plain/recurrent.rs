@@ -26,7 +26,7 @@ pub(crate) struct LayerGradients {
     pub(crate) initial: Vec<f64>,
 }
 
-/// What a step does to the state of one example: its output h, and after it the cell c of an LSTM.
+/// A step of one example, whose state is its output h, and after it the cell c of an LSTM.
 struct Step<'a> {
     cell: CellKind,
     size: usize,
@@ -247,7 +247,7 @@ impl Step<'_> {
         gradients
     }
 
-    /// What the sigmoid or tanh of a gate is taken of, where both shares are added.
+    /// The sum of both shares, of which a gate is the sigmoid or tanh.
     fn sum(&self, gate: usize, u: usize) -> f64 {
         self.input[gate * self.size + u] + self.hidden[gate * self.size + u]
     }
