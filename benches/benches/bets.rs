@@ -23,8 +23,11 @@ use cpu_kernels::tuning;
 
 use sizes::Sizes;
 
+/// Switches something on or off.
+type Switch = fn(bool);
+
 /// What is left out, and how it is switched.
-const BETS: [(&str, fn(bool)); 6] = [
+const BETS: [(&str, Switch); 6] = [
     ("threads that stay awake", tuning::set_spins),
     ("buffers that are kept", tuning::set_keeps_buffers),
     ("deferred gradients", paths::set_defers),
