@@ -18,30 +18,7 @@ pub trait AttentionReal: Real + Compiled {}
 impl AttentionReal for f32 {}
 impl AttentionReal for f64 {}
 
-/// Declares the entry points of the kernels and compiles them for `f32` and `f64`.
-macro_rules! compiled {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? = $kernel:path;)*) => {
-        /// The entry points of the kernels.
-        ///
-        /// Its only purpose is to have them compiled here. A generic function would be compiled again, for each
-        /// instruction set and in dev builds without optimisation, in every crate that calls it.
-        pub(crate) trait Compiled: Sized {
-            $(fn $name($($argument: $type),*) $(-> $output)?;)*
-        }
-
-        compiled!(impl f32 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
-        compiled!(impl f64 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
-    };
-    (impl $float:ident { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)* }) => {
-        impl Compiled for $float {
-            $(fn $name($($argument: $type),*) $(-> $output)? {
-                $kernel($($argument),*)
-            })*
-        }
-    };
-}
-
-compiled! {
+cpu_kernels::compiled! {
     fn score_forward(inputs: &AdditiveScoreInputs<Self>, level: Level, scores: &mut [Self]) = score::forward;
     fn score_backward(
         inputs: &AdditiveScoreInputs<Self>,

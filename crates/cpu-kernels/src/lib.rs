@@ -9,6 +9,7 @@ pub mod threads;
 pub mod tuning;
 
 mod buffer;
+mod compile;
 mod compiled;
 mod cross_entropy;
 mod product;
