@@ -77,22 +77,12 @@ fn gradients_are_the_same_without_what_is_switched_off() {
     set_defers(false);
     check("deferral");
     set_defers(true);
-    let operations = [
-        Operation::AdditiveAttention,
-        Operation::DotProductAttention,
-        Operation::AdditiveScore,
-        Operation::MaskedSoftmax,
-        Operation::Linear,
-        Operation::SelectRows,
-        Operation::CrossEntropy,
-        Operation::Recurrent,
-    ];
-    for operation in operations {
+    for operation in Operation::ALL {
         set_kernel(operation, false);
         check(&format!("{operation:?}"));
         set_kernel(operation, true);
     }
-    for operation in operations {
+    for operation in Operation::ALL {
         set_kernel(operation, false);
     }
     check("any kernel");

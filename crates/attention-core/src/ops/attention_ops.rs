@@ -5,7 +5,7 @@ use burn::backend::tensor::FloatTensor;
 
 use super::attention_backend::AttentionBackend;
 use super::deferred_gradients::GradientSlot;
-use super::paths::{self, Operation};
+use super::paths::Operation;
 use super::recurrent::RecurrentInputs;
 use super::recurrent::states::StepsRead;
 use super::{
@@ -146,11 +146,10 @@ pub trait AttentionOps: AttentionBackend {
     /// A linear layer to classes with its cross-entropy: the loss, and after it the greatest class of each row.
     #[fusion(default)]
     fn cross_entropy(#[extension_type] inputs: CrossEntropyInputs<Self>) -> FloatTensor<Self> {
-        match paths::chosen::<Self, _>(
+        match Self::KERNELS.which(
             Operation::CrossEntropy,
             Self::KERNELS.cross_entropy,
             &inputs.input,
-            || true,
         ) {
             Some(kernel) => (kernel.infer)(inputs),
             None => cross_entropy::composed::forward(inputs),
@@ -160,12 +159,7 @@ pub trait AttentionOps: AttentionBackend {
     /// A recurrent layer in one direction: the states after each step.
     #[fusion(default)]
     fn recurrent(#[extension_type] inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
-        match paths::chosen::<Self, _>(
-            Operation::Recurrent,
-            Self::KERNELS.recurrent,
-            &inputs.gates,
-            || true,
-        ) {
+        match Self::KERNELS.which(Operation::Recurrent, Self::KERNELS.recurrent, &inputs.gates) {
             Some(kernel) => (kernel.infer)(inputs),
             None => recurrent::steps::composed(inputs),
         }

@@ -5,7 +5,8 @@
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | `mask`, `optional`, `deferred_gradients`, `tracked`, `paths` | the parts of inputs, how inputs change backends, and whether kernels run |
+//! | `mask`, `optional`, `deferred_gradients`, `tracked` | the parts of inputs, and how inputs change backends |
+//! | `paths` | whether an operation runs its kernel |
 //! | `kernel` | the shape of a kernel: forward, saved state, backward |
 //! | `host`, `gpu`, `masked`, `chunked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |

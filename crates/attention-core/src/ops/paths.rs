@@ -30,7 +30,8 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Self; 8] = [
+    /// Every one.
+    pub const ALL: [Self; 8] = [
         Self::AdditiveAttention,
         Self::DotProductAttention,
         Self::AdditiveScore,

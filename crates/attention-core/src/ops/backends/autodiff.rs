@@ -1,5 +1,5 @@
 //! Training: an operation with a kernel is one node of the graph, with the kernel's gradient; one without is composed,
-//! and differentiated operation by operation.
+//! and differentiated operation by operation, but for a recurrent layer, whose definition has a gradient of its own.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -46,9 +46,13 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         )
     }
 
-    #[rustfmt::skip]
     fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
-        differentiate(Operation::DotProductAttention, B::KERNELS.dot_product_attention, inputs, dot_product_attention::composed::forward)
+        differentiate(
+            Operation::DotProductAttention,
+            B::KERNELS.dot_product_attention,
+            inputs,
+            dot_product_attention::composed::forward,
+        )
     }
 
     fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
@@ -79,13 +83,8 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn cross_entropy(inputs: CrossEntropyInputs<Self>) -> FloatTensor<Self> {
-        let kernel = paths::chosen::<Self, _>(
-            Operation::CrossEntropy,
-            B::KERNELS.cross_entropy,
-            &inputs.input,
-            || true,
-        );
-        let Some(kernel) = kernel else {
+        let kernel = B::KERNELS.cross_entropy;
+        let Some(kernel) = which::<B, C, _>(Operation::CrossEntropy, kernel, &inputs.input) else {
             return cross_entropy::composed::forward(inputs);
         };
         let tensors = [
@@ -105,22 +104,14 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn recurrent(inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
-        match paths::chosen::<Self, _>(
-            Operation::Recurrent,
-            B::KERNELS.recurrent,
-            &inputs.gates,
-            || true,
-        ) {
-            Some(kernel) => {
-                let slot = inputs.reads.clone();
-                let states = differentiate_by(kernel.train, inputs);
-                if states.is_tracked() {
-                    slot.open::<StateDeposit<B>>(states.id().value);
-                }
-                states
-            }
-            None => recurrent::steps::composed(inputs),
+        let kernel = which::<B, C, _>(Operation::Recurrent, B::KERNELS.recurrent, &inputs.gates);
+        let kernel = kernel.map_or(recurrent::gradient::kernel(), |kernel| kernel.train);
+        let slot = inputs.reads.clone();
+        let states = differentiate_by(kernel, inputs);
+        if states.is_tracked() {
+            slot.open::<StateDeposit<B>>(states.id().value);
         }
+        states
     }
 
     fn read_state(
@@ -182,6 +173,16 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 }
 
+/// The kernel, if it runs with tensors like this one.
+fn which<B: AttentionOps, C: CheckpointStrategy, K>(
+    operation: Operation,
+    kernel: Option<K>,
+    like: &FloatTensor<Autodiff<B, C>>,
+) -> Option<K> {
+    let has = || (B::KERNELS.runs_on)(&like.device(), like.dtype());
+    paths::chosen::<Autodiff<B, C>, K>(operation, kernel, like, has)
+}
+
 /// Runs the kernel as a node of the graph, or else the definition.
 fn differentiate<B, C, I, S, const N: usize>(
     operation: Operation,
@@ -195,9 +196,7 @@ where
     I: TrackedInputs<Autodiff<B, C>, N>,
     S: Clone + Send + Debug + 'static,
 {
-    let like = inputs.first();
-    let runs_on = || (B::KERNELS.runs_on)(&like.device(), like.dtype());
-    match paths::chosen::<Autodiff<B, C>, _>(operation, kernel, like, runs_on) {
+    match which::<B, C, _>(operation, kernel, inputs.first()) {
         Some(kernel) => differentiate_by(kernel, inputs),
         None => composed(inputs),
     }

@@ -5,7 +5,7 @@ use burn_cubecl::CubeBackend;
 
 use crate::ops::attention_backend::Kernels;
 use crate::ops::kernel::Kernel;
-use crate::ops::{additive_score, fused, gpu, masked_softmax, recurrent};
+use crate::ops::{additive_score, fused, gpu, masked_softmax};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
@@ -28,7 +28,6 @@ pub(super) const fn kernels() -> Kernels<CubeBackend> {
             forward: masked_softmax::gpu::forward,
             backward: masked_softmax::gpu::backward,
         }),
-        recurrent: Some(recurrent::gradient::kernel()),
         ..Kernels::NONE
     }
 }

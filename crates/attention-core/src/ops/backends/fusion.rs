@@ -14,7 +14,7 @@ use crate::ops::kernel::{Asked, Attended, AttentionKernel, Gradient, Kernel};
 use crate::ops::tracked::{TensorMap, TrackedInputs};
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, MaskedSoftmaxInputs,
-    OptionalTensor, fused, recurrent,
+    OptionalTensor, fused,
 };
 
 /// The kernels of `B`, a line for each operation.
@@ -50,7 +50,6 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
             }),
             None => None,
         },
-        recurrent: Some(recurrent::gradient::kernel()),
         ..Kernels::NONE
     }
 }

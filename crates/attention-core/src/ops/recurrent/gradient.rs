@@ -9,15 +9,11 @@ use burn::tensor::Scalar;
 use super::states::StateGradients;
 use super::steps::{self, Sizes, part};
 use super::{CellKind, Recurred, RecurrentInputs};
-use crate::ops::kernel::{Asked, Gradient, Kernel, TrainedKernel};
+use crate::ops::kernel::{Asked, Gradient, Kernel};
 
-/// The definition as a kernel: in training one node, with a gradient of its own.
-pub(in crate::ops) const fn kernel<B: Backend>()
--> TrainedKernel<B, RecurrentInputs<B>, Recurred<B>, 4> {
-    TrainedKernel {
-        infer: steps::composed,
-        train: Kernel { forward, backward },
-    }
+/// The definition in training: one node, with a gradient of its own.
+pub(in crate::ops) const fn kernel<B: Backend>() -> Kernel<B, RecurrentInputs<B>, Recurred<B>, 4> {
+    Kernel { forward, backward }
 }
 
 /// The states, and what [`backward`] needs.
