@@ -1,4 +1,4 @@
-//! What each large bet of the CPU path buys: a training step, and a decoding step, with all of them and without each.
+//! The gain of each large bet of the CPU path: a training step, and a decoding step, with all of them and without each.
 //!
 //! `cargo bench -p attention-benches --bench bets`; see benches/README.md.
 
@@ -26,7 +26,7 @@ use sizes::Sizes;
 /// Switches something on or off.
 type Switch = fn(bool);
 
-/// What is left out, and how it is switched.
+/// The bets, each with its switch.
 const BETS: [(&str, Switch); 6] = [
     ("threads that stay awake", tuning::set_spins),
     ("buffers that are kept", tuning::set_keeps_buffers),

@@ -3,7 +3,7 @@
 use crate::Real;
 use crate::simd::Simd;
 
-/// What the powers of a row were divided by.
+/// The numbers that normalized a row: its powers were divided by `sum`.
 pub struct Normalization<E> {
     /// The largest score.
     pub largest: E,

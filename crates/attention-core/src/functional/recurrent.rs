@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read of open slots is deposited; of others the gradient is a view's.
+    /// Reads of open slots are deposited; the gradient of others is a view's.
     #[test]
     fn the_slot_is_open_until_the_layers_backward_pass() {
         for (device, is_training) in [(Device::flex(), false), (Device::flex().autodiff(), true)] {

@@ -54,11 +54,11 @@ pub(super) enum ElementsMut<'a> {
 pub(super) struct Strided<'a, E> {
     /// From the tensor's first element on.
     pub(super) data: &'a [E],
-    /// Of all axes but the last, which is contiguous.
+    /// Strides of all axes but the last, which is contiguous.
     pub(super) strides: Vec<usize>,
 }
 
-/// What the kernels compute in.
+/// A type that the kernels compute in.
 pub(super) trait CpuReal: AttentionReal + LayerReal + Element {
     const DTYPE: DType;
 
@@ -245,12 +245,12 @@ pub(super) fn whole<B: CpuBackend, E: CpuReal>(
     Gradient::Whole(tensor::<B, E>(gradient, input.shape(), dtype, input))
 }
 
-/// What a kernel adds to.
+/// Elements that a kernel adds to.
 pub(super) fn zeros<E: CpuReal>(shape: &Shape) -> Buffer<E> {
     Buffer::zeroed(shape.num_elements())
 }
 
-/// What a kernel writes, all of it.
+/// Elements that a kernel writes, all of them.
 pub(super) fn unwritten<E: CpuReal>(shape: &Shape) -> Buffer<E> {
     Buffer::for_overwrite(shape.num_elements())
 }

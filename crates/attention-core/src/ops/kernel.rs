@@ -1,4 +1,4 @@
-//! What a kernel is: a forward pass, what it saves, and a backward pass.
+//! The shape of a kernel: a forward pass, what it saves, and a backward pass.
 
 use burn::backend::Backend;
 use burn::backend::tensor::FloatTensor;
@@ -39,7 +39,7 @@ impl<const N: usize> Asked<N> {
     };
 }
 
-/// An operation whose forward pass does more where a backward pass is to come; it runs on every device.
+/// An operation whose forward pass does more where a backward pass is to come.
 pub(super) struct TrainedKernel<B: Backend, I, S, const N: usize> {
     /// Without what the backward pass needs.
     pub(super) infer: fn(I) -> FloatTensor<B>,
@@ -49,18 +49,19 @@ pub(super) struct TrainedKernel<B: Backend, I, S, const N: usize> {
 /// A fused attention: gradients of queries, keys, values, and of the weight or bias.
 pub(super) type AttentionKernel<B, I> = Kernel<B, I, Attended<B, I>, 4>;
 
-/// What a fused attention saves: no scores, and weights only of few queries; the backward pass computes them again.
+/// The saved state of a fused attention: no scores, and weights only of few queries; the backward pass computes them
+/// again.
 #[derive(Clone, Debug)]
 pub(super) struct Attended<B: Backend, I> {
     pub(super) inputs: I,
     /// `[batch, heads, queries, value_size]`
     pub(super) context: FloatTensor<B>,
-    /// What the backward pass makes weights of again, for each query: on the CPU the logarithm of the sum, in f64, on a
-    /// GPU the greatest score and the reciprocal of the sum.
+    /// Numbers that the backward pass makes weights of again, for each query: on the CPU the logarithm of the sum, in
+    /// f64, on a GPU the greatest score and the reciprocal of the sum.
     pub(super) statistics: FloatTensor<B>,
     /// The weights before dropout, `[batch, heads, queries, keys]`, of a step of decoding by a kernel that reads them.
     pub(super) weights: Option<FloatTensor<B>>,
-    /// What dropout drew from, if it is active.
+    /// The seed of dropout, if it is active.
     pub(super) seed: Option<FloatTensor<B>>,
 }
 
@@ -71,6 +72,6 @@ pub(super) enum Gradient<B: Backend> {
     Absent,
     /// The gradient itself.
     Whole(FloatTensor<B>),
-    /// What it will be made of, for the tensor's [`GradientSlot`](super::deferred_gradients::GradientSlot).
+    /// The parts that it will be made of, for the tensor's [`GradientSlot`](super::deferred_gradients::GradientSlot).
     Deferred(Deferred<B>),
 }

@@ -1,4 +1,4 @@
-//! What the kernels of additive attention get and write.
+//! Inputs and gradients of the kernels of additive attention.
 
 use cpu_kernels::Real;
 
@@ -22,7 +22,7 @@ pub struct AdditiveAttentionInputs<'a, E> {
     pub values: Rows<'a, E>,
     /// The keys as [`AdditiveScoreInputs::packed_keys`] returned them, if they were packed before.
     pub packed_keys: Option<&'a [E]>,
-    /// Of the weights.
+    /// Dropout of the weights.
     pub dropout: Option<Dropout>,
 }
 

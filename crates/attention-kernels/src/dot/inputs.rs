@@ -1,4 +1,4 @@
-//! What the kernels of dot-product attention get and write.
+//! Inputs and gradients of the kernels of dot-product attention.
 
 use cpu_kernels::Real;
 
@@ -32,7 +32,7 @@ pub struct DotProductAttentionInputs<'a, E> {
     pub mask: Mask<'a>,
     /// Usually `1 / sqrt(key_size)`.
     pub scale: E,
-    /// Of the weights.
+    /// Dropout of the weights.
     pub dropout: Option<Dropout>,
 }
 

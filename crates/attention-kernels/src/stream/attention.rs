@@ -1,4 +1,4 @@
-//! What the streaming kernels get and write, whatever the score.
+//! Inputs, outputs and gradients of the streaming kernels, whatever the score.
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::{check_len, check_shape};
@@ -19,15 +19,16 @@ pub type LogSumExp = [f64; 2];
 /// The [`LogSumExp`] of a query that attends to no key.
 pub(crate) const NO_KEY: LogSumExp = [f64::NEG_INFINITY, 0.0];
 
-/// What the backward pass of an attention gets: the results of its forward pass, and the gradient of its context.
+/// The inputs of the backward pass of an attention beside its own: the results of its forward pass, and the gradient of
+/// its context.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionOutputs<'a, E> {
     /// The context, `[batch, heads, queries, value_size]`.
     pub context: Rows<'a, E>,
     /// The logarithm of the sum of `e^score` of each query, `[batch, heads, queries]`, as the forward pass wrote it.
     pub lse: &'a [LogSumExp],
-    /// What [`AdditiveAttentionInputs::forward_saving`](crate::AdditiveAttentionInputs::forward_saving) wrote, if the
-    /// forward pass was that; dot products have no use for it.
+    /// The weights that [`AdditiveAttentionInputs::forward_saving`](crate::AdditiveAttentionInputs::forward_saving)
+    /// wrote, if the forward pass was that; dot products have no use for it.
     pub weights: Option<&'a [E]>,
     /// The gradient of the context, `[batch, heads, queries, value_size]`.
     pub context_gradient: Rows<'a, E>,
@@ -37,7 +38,7 @@ pub struct AttentionOutputs<'a, E> {
 pub(crate) struct Gradients<'a, E> {
     /// `[batch, heads, queries, size]`
     pub queries: &'a mut [E],
-    /// Of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
+    /// Those of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
     pub keys_and_values: KeyValueGradients<'a, E>,
     /// `[batch, heads or 1, keys]`, as the bias.
     pub bias: Option<&'a mut [E]>,
@@ -45,14 +46,14 @@ pub(crate) struct Gradients<'a, E> {
     pub shared: &'a mut [E],
 }
 
-/// What the pairs of queries and keys give the gradients of keys and values.
+/// The share of the pairs of queries and keys in the gradients of keys and values.
 pub(crate) enum KeyValueGradients<'a, E> {
     /// It is added to them.
     Added {
         keys: &'a mut [E],
         values: &'a mut [E],
     },
-    /// What they are made of is written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights
+    /// Their parts are written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights
     /// after dropout.
     Deferred {
         scores: &'a mut [E],
@@ -75,7 +76,7 @@ impl<E> KeyValueGradients<'_, E> {
     }
 }
 
-/// What is computed from any score.
+/// An attention, whatever its score.
 #[derive(Debug)]
 pub(crate) struct Attention<'a, E, T> {
     pub score: &'a T,
@@ -90,7 +91,7 @@ pub(crate) struct Attention<'a, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
-    /// What completed scores are multiplied with to be base-2 logits: they are natural ones if a bias was added.
+    /// The factor that makes base-2 logits of completed scores: they are natural ones if a bias was added.
     pub(super) fn unit(&self) -> E {
         match self.bias {
             Some(_) => E::from_f64(std::f64::consts::LOG2_E),
@@ -108,7 +109,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         largest * natural + log_sum
     }
 
-    /// What the weights that dropout keeps are multiplied with.
+    /// The factor of the weights that dropout keeps.
     pub(crate) fn dropout_scale(&self) -> E {
         E::from_f64(self.dropout.map_or(1.0, |dropout| dropout.scale()))
     }

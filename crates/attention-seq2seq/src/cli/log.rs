@@ -1,4 +1,4 @@
-//! What the libraries log, on the standard error.
+//! The log of the libraries, on the standard error.
 
 use ::log::{LevelFilter, Log, Metadata, Record};
 

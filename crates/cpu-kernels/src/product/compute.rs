@@ -18,7 +18,7 @@ use crate::tiles::{
 };
 use crate::{Buffer, Real};
 
-/// Of one left and one right operand or more, see [`product_sum`](super::product_sum); a packing is of one.
+/// The product of one left and one right operand or more, see [`product_sum`](super::product_sum); a packing is of one.
 pub(crate) fn compute<E: Real>(
     level: Level,
     left: &[Matrix<E>],

@@ -17,8 +17,8 @@ pub(super) fn blocks(
     })
 }
 
-/// What of matrices of so many steps each, one after the other, lies within `steps`: the index of the matrix, which of
-/// its own steps, and where in `steps` they begin.
+/// The parts of matrices of so many steps each, one after the other, that lie within `steps`: the index of the matrix,
+/// which of its own steps, and where in `steps` they begin.
 #[inline(always)]
 pub(super) fn within(
     counts: impl Iterator<Item = usize>,

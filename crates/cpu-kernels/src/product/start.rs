@@ -1,20 +1,20 @@
-//! What the sums of a product begin with.
+//! The start of a product's sums.
 
 use crate::simd::gemm::Start;
 
-/// What a product is added to.
+/// The summand that a product is added to.
 #[derive(Clone, Copy, Debug)]
 pub enum ProductStart<'a, E> {
     /// Nothing.
     Zero,
     /// A row, the same for all rows of the result: the bias of a linear layer.
     Row(&'a [E]),
-    /// What the result holds.
+    /// The elements that the result holds.
     Sum,
 }
 
 impl<'a, E> ProductStart<'a, E> {
-    /// What the product of some steps with some columns is added to, from where these begin.
+    /// The start of the product of some steps with some columns, from where these begin.
     #[inline(always)]
     pub(super) fn of_block(self, first_step: usize, first_column: usize) -> Start<'a, E> {
         match self {

@@ -12,13 +12,13 @@ use crate::tiles::{PRODUCT_DEPTH, PRODUCT_PANEL};
 pub(super) struct Tile<'a, E> {
     /// The steps of the packed block.
     pub(super) left: Left<'a, E>,
-    /// Of the left operand's.
+    /// The first of the left operand's rows.
     pub(super) first_row: usize,
     pub(super) steps: usize,
     pub(super) panels: Panels<'a, E>,
     /// The first of the packed block's columns: one where a panel begins.
     pub(super) first_column: usize,
-    /// What the product is added to; a row is that of all columns of the block.
+    /// The summand that the product is added to; a row is that of all columns of the block.
     pub(super) start: Start<'a, E>,
     pub(super) out: Block<'a, E>,
 }

@@ -1,4 +1,4 @@
-//! What the kernels of recurrent layers get and write.
+//! Inputs, outputs and gradients of the kernels of recurrent layers.
 
 use super::parts::of_states;
 use crate::checks::check_len;
@@ -19,7 +19,7 @@ pub(super) const OPERATION: &str = "recurrent layer";
 /// All are contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
-    /// What the previous output is multiplied with for its share of the gates.
+    /// The weight of the previous output in the gates.
     pub hidden_weight: &'a [E],
     /// Added to that share.
     pub hidden_bias: &'a [E],
@@ -62,17 +62,18 @@ pub type GruInputs<'a, E> = RecurrentInputs<'a, E, 3, 1>;
 /// PyTorch: `nn.LSTM`.
 pub type LstmInputs<'a, E> = RecurrentInputs<'a, E, 4, 2>;
 
-/// What the forward pass wrote, but for what it wrote in the place of the gates, and the gradients that the backward
-/// pass starts from: of each of the `N` states, or empty where nothing depends on it.
+/// The outputs of the forward pass but for those in the place of the gates, and the gradients that the backward pass
+/// starts from: of each of the `N` states, or empty where nothing depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecurrentOutputs<'a, E, const N: usize> {
     /// `[N, batch, steps, hidden_size]`
     pub states: &'a [E],
     /// `[batch, steps, SAVED * hidden_size]`
     pub saved: &'a [E],
-    /// Of the states after each step, `[batch, steps, hidden_size]`.
+    /// Gradients of the states after each step, `[batch, steps, hidden_size]`.
     pub gradient: [&'a [E]; N],
-    /// Of the states after the step that is computed last, `[batch, hidden_size]`; added to what `gradient` has of it.
+    /// Gradients of the states after the step that is computed last, `[batch, hidden_size]`; added to what `gradient`
+    /// has of it.
     pub last_gradient: [&'a [E]; N],
 }
 
@@ -83,13 +84,13 @@ pub struct RecurrentOutputs<'a, E, const N: usize> {
 /// columns of `hidden`.
 #[derive(Debug)]
 pub struct RecurrentGradients<'a, E> {
-    /// What the forward pass wrote in the place of the gates, `[batch, steps, G * hidden_size]`. In its place comes the
-    /// gradient of the input's share of the gates; 0 after the steps of an example.
+    /// The gates as the forward pass wrote them in their place, `[batch, steps, G * hidden_size]`. In its place comes
+    /// the gradient of the input's share of the gates; 0 after the steps of an example.
     pub gates: &'a mut [E],
-    /// Of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example. For an
-    /// LSTM it is `gates` again, and may be empty.
+    /// Gradients of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example.
+    /// For an LSTM it is `gates` again, and may be empty.
     pub hidden: &'a mut [E],
-    /// Of the state before the first step.
+    /// The gradient of the state before the first step.
     pub initial: &'a mut [E],
 }
 

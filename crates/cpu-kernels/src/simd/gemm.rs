@@ -57,7 +57,7 @@ pub struct Product<'a, E> {
     pub right_stride: usize,
     /// Of `r` and `c`.
     pub out: Block<'a, E>,
-    /// What the sum is added to.
+    /// The summand that the sum is added to.
     pub start: Start<'a, E>,
 }
 

@@ -33,7 +33,7 @@ pub struct DotProductAttentionInputs<B: Backend> {
     pub scale: f64,
     /// The probability to drop a weight, after softmax; `0.0` when not training.
     pub dropout: f64,
-    /// Of keys and values that went through [`AttentionOps::read_shared`](super::AttentionOps::read_shared).
+    /// Slots of keys and values that went through [`AttentionOps::read_shared`](super::AttentionOps::read_shared).
     pub shared: Option<SharedGradients>,
 }
 

@@ -80,7 +80,7 @@ pub(super) fn contiguous(tensor: CubeTensor) -> CubeTensor {
     into_contiguous(tensor)
 }
 
-/// Of another type, if it is not yet, and contiguous then: what is cast may be padded.
+/// The tensor in another type, if it is not yet of it, and contiguous then: what is cast may be padded.
 pub(in crate::ops) fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
     if tensor.dtype() == dtype {
         tensor

@@ -1,4 +1,4 @@
-//! What the kernels of the score get and write.
+//! Inputs and gradients of the kernels of the score.
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::check_shape;
