@@ -1,7 +1,7 @@
 //! Recurrent layers over whole sequences: GRU and LSTM, one layer in one direction.
 
 pub(super) mod cpu;
-#[cfg(any(feature = "cubecl-backend", feature = "fusion"))]
+#[cfg(feature = "autodiff")]
 pub(super) mod gradient;
 pub(super) mod states;
 pub(super) mod steps;
