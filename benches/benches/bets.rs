@@ -16,9 +16,9 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, print_measured};
 use attention_benches::tensors::{Call, call_of, random};
-use attention_core::backend::paths::{self, Operation};
 use attention_core::{AdditiveAttentionConfig, Mask};
 use burn::tensor::Device;
+use burn_fused_layers::paths::{self, Operation};
 use cpu_kernels::tuning;
 
 use sizes::Sizes;
@@ -39,7 +39,7 @@ const BETS: [(&str, Switch); 6] = [
         paths::set_kernel(Operation::SelectRows, on)
     }),
     ("own loss", |on| {
-        paths::set_kernel(Operation::CrossEntropy, on)
+        paths::set_kernel(Operation::LinearCrossEntropy, on)
     }),
 ];
 

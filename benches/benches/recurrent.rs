@@ -11,10 +11,10 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, print_measured};
 use attention_benches::tensors::{Call, call_of, numbers, random};
-use attention_core::recurrent::{CellKind, RecurrentConfig, Steps};
 use burn::nn::gru::GruConfig;
 use burn::nn::lstm::LstmConfig;
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
 use serde_json::json;
 
 const BATCH: usize = 64;

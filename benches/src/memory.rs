@@ -3,8 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use attention_core::release_memory;
 use burn::tensor::{Device, StreamId, Tensor};
+use burn_fused_layers::release_memory;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

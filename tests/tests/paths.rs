@@ -4,16 +4,17 @@
 
 #![cfg(feature = "flex")]
 
-use attention_core::backend::paths::{Operation, set_defers, set_kernel};
-use attention_core::recurrent::{CellKind, RecurrentConfig, Steps};
-use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask, cross_entropy};
+use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask};
 use attention_tests::{Outcome, parameters};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::linear_cross_entropy;
+use burn_fused_layers::paths::{Operation, set_defers, set_kernel};
+use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
 
 #[derive(Module, Debug)]
 struct Model {
-    recurrent: attention_core::recurrent::Recurrent,
+    recurrent: burn_fused_layers::recurrent::Recurrent,
     additive: attention_core::AdditiveAttention,
     dot: attention_core::DotProductAttention,
     output: burn::nn::Linear,
@@ -51,7 +52,8 @@ fn gradients(model: &Model, inputs: &Tensor<3>) -> Outcome {
     let weight = model.output.weight.val();
     let bias = model.output.bias.as_ref().map(|bias| bias.val());
     let factors = Tensor::ones([6], &device);
-    let (loss, _) = cross_entropy(contexts.reshape([6, SIZE]), weight, bias, targets, factors);
+    let (loss, _) =
+        linear_cross_entropy(contexts.reshape([6, SIZE]), weight, bias, targets, factors);
     parameters::gradients(model, Some(&loss.backward()))
 }
 

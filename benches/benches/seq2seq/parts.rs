@@ -3,8 +3,9 @@
 use attention_benches::compare::{Candidate, Local, Measured, compare, timed};
 use attention_benches::report::milliseconds;
 use attention_benches::tensors::{finish_backward, random};
-use attention_core::{AdditiveAttentionConfig, Mask, linear};
+use attention_core::{AdditiveAttentionConfig, Mask};
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::linear;
 
 use crate::sizes::Sizes;
 use crate::training::Training;

@@ -16,7 +16,6 @@ mod attention;
 mod attention_config;
 mod checks;
 mod device_limits;
-mod embedding_table;
 pub mod functional;
 #[cfg(feature = "pytorch")]
 pub mod import;
@@ -25,11 +24,9 @@ mod memory;
 mod multi_head_attention;
 mod normalizer;
 mod ops;
-mod packed_linear;
 mod parameter;
 mod position;
 mod rank;
-pub mod recurrent;
 mod score;
 #[cfg(feature = "autodiff")]
 mod self_check;
@@ -68,13 +65,7 @@ pub use stateful::{
     MonotonicAttentionConfig, MonotonicState, StatefulAttention, expected_alignment,
 };
 
-pub use embedding_table::EmbeddingTable;
-pub use functional::{cross_entropy, cross_entropy_of_parts, linear};
-pub use packed_linear::PackedLinear;
-
-pub use cpu_kernels::release_memory;
 pub use device_limits::{DeviceLimits, device_limits};
-pub use ops::is_in_host_memory;
 #[cfg(feature = "autodiff")]
 pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 
@@ -84,6 +75,8 @@ pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 /// with
 ///
 /// ```text
+/// impl LayerBackend for MyBackend {}
+/// impl LayerOps for MyBackend {}
 /// impl AttentionBackend for MyBackend {}
 /// impl AttentionOps for MyBackend {}
 /// ```
@@ -93,12 +86,11 @@ pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 /// method runs without autodiff; in training the operation stays composed, because the gradients of kernels are known
 /// to this crate's own backends only.
 pub mod backend {
-    pub use crate::ops::paths;
     pub use crate::ops::{
-        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, CellKind,
-        CrossEntropyInputs, DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs,
-        GradientSlot, HostMask, Intervals, Keep, LinearInputs, MaskedSoftmaxInputs, OptionalTensor,
-        PackAdditiveKeysInputs, RecurrentInputs, ResolvedMask, SelectRowsInputs, SharedGradients,
-        SharedWeight, Steps, StepsRead, WeightedSumInputs,
+        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps,
+        DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals,
+        Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, SharedGradients,
+        WeightedSumInputs,
     };
+    pub use burn_fused_layers::backend::{GradientSlot, LayerBackend, LayerOps, OptionalTensor};
 }

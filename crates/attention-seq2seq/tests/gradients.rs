@@ -8,11 +8,11 @@ mod support;
 
 use std::sync::Once;
 
-use attention_core::recurrent::CellKind;
 use attention_seq2seq::{AttentionKind, Seq2SeqConfig};
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType};
+use burn_fused_layers::recurrent::CellKind;
 use support::*;
 
 /// Makes f64 the float type.

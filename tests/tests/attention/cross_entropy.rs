@@ -1,9 +1,9 @@
 //! The linear layer with its loss against Burn's own operations.
 
-use attention_core::{cross_entropy, cross_entropy_of_parts};
 use attention_tests::{Array, assert_close, assert_same, device, panic_message};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Device, Int, Tensor};
+use burn_fused_layers::{linear_cross_entropy, linear_cross_entropy_of_parts};
 
 const ROWS: usize = 23;
 
@@ -45,7 +45,7 @@ fn it_is_the_loss_of_the_logits_and_its_gradients() {
                     let (loss, predictions) = if is_ours {
                         let (targets, factors) = (targets.clone(), factors.clone());
                         let (input, weight) = (input.clone(), weight.clone());
-                        cross_entropy(input, weight, bias_or_none, targets, factors)
+                        linear_cross_entropy(input, weight, bias_or_none, targets, factors)
                     } else {
                         let logits = input.clone().matmul(weight.clone());
                         let logits = match bias_or_none {
@@ -92,11 +92,11 @@ fn features_in_parts() {
                 let (weight_now, bias_now) = (weight.clone(), Some(bias.clone()));
                 let (loss, predictions) = if is_in_parts {
                     let parts = parts.clone();
-                    cross_entropy_of_parts(parts, weight_now, bias_now, targets, factors)
+                    linear_cross_entropy_of_parts(parts, weight_now, bias_now, targets, factors)
                 } else {
                     let part = |n| parts.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
                     let input = Tensor::cat(vec![part(0), part(1)], 1);
-                    cross_entropy(input, weight_now, bias_now, targets, factors)
+                    linear_cross_entropy(input, weight_now, bias_now, targets, factors)
                 };
                 let gradients = (loss.clone() * 3.0).backward();
                 [
@@ -124,7 +124,7 @@ fn of_constants() {
         let targets = targets(37, device);
         let factors = factors(device, DType::F32);
         let run = |input: Tensor<2>, weight: Tensor<2>| {
-            cross_entropy(input, weight, None, targets.clone(), factors.clone()).0
+            linear_cross_entropy(input, weight, None, targets.clone(), factors.clone()).0
         };
         let loss = run(input.clone(), weight.clone());
         let constant = run(input.clone().detach(), weight.clone());
@@ -148,7 +148,9 @@ fn half_precision_is_computed_in_f32() {
             let run = |dtype| {
                 let (input, weight) = (input.clone().cast(dtype), weight.clone().cast(dtype));
                 let factors = factors(device, dtype);
-                Array::read(cross_entropy(input, weight, None, targets(37, device), factors).0)
+                Array::read(
+                    linear_cross_entropy(input, weight, None, targets(37, device), factors).0,
+                )
             };
             assert_close(
                 "loss",
@@ -173,7 +175,9 @@ fn factors_beside_half_precision_may_be_f32() {
             let run = |of_rows| {
                 let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
                 let factors = factors(device, dtype).cast(of_rows);
-                Array::read(cross_entropy(input, weight, None, targets(37, device), factors).0)
+                Array::read(
+                    linear_cross_entropy(input, weight, None, targets(37, device), factors).0,
+                )
             };
             assert_same("loss", &run(DType::F32), &run(dtype));
         }
@@ -187,7 +191,7 @@ fn what_does_not_fit_is_refused() {
     let run = |input: [usize; 2], weight: [usize; 2], factors: usize| {
         let factors = Tensor::<1>::ones([factors], device);
         panic_message(|| {
-            cross_entropy(
+            linear_cross_entropy(
                 zeros(input),
                 zeros(weight),
                 None,
@@ -203,7 +207,7 @@ fn what_does_not_fit_is_refused() {
             Tensor::<3>::zeros([3, ROWS, 2], device),
             Tensor::ones([ROWS], device),
         );
-        cross_entropy_of_parts(parts, zeros([5, 3]), None, targets(3, device), factors);
+        linear_cross_entropy_of_parts(parts, zeros([5, 3]), None, targets(3, device), factors);
     });
     assert!(
         message.contains("parts times size 5, and some classes, got [3, 23, 2] and 3"),

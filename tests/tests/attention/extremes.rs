@@ -3,11 +3,12 @@
 
 use attention_core::{
     AdditiveScoreConfig, Attention, DotProductScoreConfig, Mask, Normalizer, ScoringFunction,
-    cross_entropy, masked_softmax,
+    masked_softmax,
 };
 use attention_tests::{Array, Path, Problem, Sizes, assert_close, assert_same, device, parameters};
 use attention_tests::{MaskSpec, assert_zero};
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::linear_cross_entropy;
 
 /// The largest number of a type, whose products and sums of two are infinite.
 fn largest(dtype: DType) -> f64 {
@@ -46,7 +47,7 @@ fn the_loss_of_equal_logits_is_the_logarithm_of_their_number() {
             let bias = vector(&logits).require_grad();
             let target = Array::full(&[1], target).int(device);
             let (loss, _) =
-                cross_entropy(zeros, weight, Some(bias.clone()), target, vector(&[1.0]));
+                linear_cross_entropy(zeros, weight, Some(bias.clone()), target, vector(&[1.0]));
             let gradient = bias.grad(&loss.clone().backward()).unwrap();
             (Array::read(loss).data[0], Array::read(gradient).data)
         };

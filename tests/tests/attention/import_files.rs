@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use attention_core::import::{load_additive_attention, load_recurrent};
-use attention_core::recurrent::{CellKind, Recurrent, RecurrentConfig, Steps};
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
 use attention_tests::{Array, assert_same, device, reference_path};
 use burn::tensor::Tensor;
+use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, Steps};
 
 /// Files that `tests/reference/generate_files.py` writes, in both formats of `torch.save`.
 const VIEWS: [&str; 2] = ["import/views.pt", "import/views_legacy.pt"];

@@ -1,8 +1,8 @@
 //! `linear` against Burn's own operations.
 
-use attention_core::linear;
 use attention_tests::{Array, assert_close, device};
 use burn::tensor::{DType, Tensor};
+use burn_fused_layers::linear;
 
 /// With contiguous, transposed and sliced operands.
 #[test]

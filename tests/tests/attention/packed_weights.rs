@@ -1,10 +1,10 @@
 //! Layers for many calls in one pass: the same results and gradients as those of single calls.
 
-use attention_core::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
-use attention_core::{EmbeddingTable, PackedLinear, linear};
 use attention_tests::{Array, assert_close, device};
 use burn::nn::Linear;
 use burn::tensor::{DType, Device, Gradients, Int, Tensor};
+use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
+use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
 
 fn leaf<const D: usize>(seed: u64, shape: [usize; D], device: &Device) -> Tensor<D> {
     let tensor = Array::draw(seed, &shape).tensor::<D>(device, DType::F32);

@@ -4,9 +4,9 @@
 //! Errors are random: the plain composition itself, with its keys and hidden units in reverse order, breaks the rule
 //! now and then. What counts is how often.
 
-use attention_core::is_in_host_memory;
 use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, Sizes, device};
 use burn::tensor::{DType, Device, Tensor, activation};
+use burn_fused_layers::is_in_host_memory;
 
 /// Of most grids.
 const KEYS: usize = 21;

@@ -1,20 +1,20 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
 use attention_core::import::load_additive_attention;
-use attention_core::recurrent::{CellKind, RecurrentConfig, Steps};
 use attention_core::{
     AdditiveAttentionConfig, AdditiveScoreConfig, Attention, Biased, BilinearScoreConfig,
     ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig, DotProductScoreConfig,
-    EmbeddingTable, GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask,
-    MonotonicAttentionConfig, MultiHeadAttentionConfig, PackedLinear, ProjectedScoreConfig,
-    QkNormScoreConfig, RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
-    cross_entropy, linear,
+    GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask, MonotonicAttentionConfig,
+    MultiHeadAttentionConfig, ProjectedScoreConfig, QkNormScoreConfig, RelativePositionBiasConfig,
+    ScoringFunction, StatefulAttention,
 };
 use attention_tests::{Array, assert_same, device, reference_path};
 use burn::module::{Module, ModuleMapper, Param, Quantizer};
 use burn::nn::LinearConfig;
 use burn::tensor::quantization::{Calibration, QuantValue};
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
+use burn_fused_layers::{EmbeddingTable, PackedLinear, linear, linear_cross_entropy};
 
 /// The module with all parameters quantised, and the same module with what they are dequantised to.
 fn pair<M: Module>(module: M, device: &Device) -> [M; 2] {
@@ -197,7 +197,7 @@ fn functions() {
             let table = EmbeddingTable::new(weight.clone());
             let factors = Tensor::<1>::ones([3], device);
             let targets = Array::draw(2, &[3]).map(|x| x.abs()).int(device);
-            let (loss, _) = cross_entropy(
+            let (loss, _) = linear_cross_entropy(
                 input.clone(),
                 weight.clone(),
                 bias.clone(),

@@ -1,10 +1,9 @@
 //! Recurrent layers: the same numbers on every device, padding, sizes, and what is refused.
 
-use attention_core::functional;
-use attention_core::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
 use attention_tests::{Array, assert_close, device, panic_message, parameters};
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
 
 fn recurrent(cell: CellKind, sizes: [usize; 2], device: &Device) -> Recurrent {
     RecurrentConfig::new(cell, sizes[0], sizes[1]).init(device)
@@ -27,7 +26,9 @@ fn run(cell: CellKind, steps: &Steps, device: &Device) -> Vec<Array> {
     let initial = initial.tensor::<3>(device, DType::F32).require_grad();
     let hidden = (weight.clone(), bias.clone());
     let (starts, steps) = (initial.clone(), steps.clone());
-    let states = functional::recurrent(cell, gates.clone(), hidden, None, starts, steps).all();
+    let states =
+        burn_fused_layers::recurrent::recurrent(cell, gates.clone(), hidden, None, starts, steps)
+            .all();
     let gradient = leaf(5, &[cell.states(), batch, count, size]).tensor::<4>(device, DType::F32);
     let gradients = (states.clone() * gradient).sum().backward();
     vec![

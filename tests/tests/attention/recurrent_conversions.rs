@@ -1,12 +1,12 @@
 //! Recurrent layers with the parameters of Burn's modules have the results of those, and train as they do.
 
-use attention_core::recurrent::{Recurrent, RecurrentLayer, Steps};
 use attention_tests::{Array, Outcome, assert_close, device, parameters};
 use burn::module::{Module, Quantizer};
 use burn::nn::gru::{BiGruConfig, GruConfig};
 use burn::nn::{BiLstmConfig, LstmConfig};
 use burn::tensor::quantization::{Calibration, QuantValue};
 use burn::tensor::{DType, Device, Gradients, Tensor};
+use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer, Steps};
 
 const SIZES: [usize; 2] = [5, 7];
 

@@ -1,8 +1,8 @@
 //! Recurrent layers compute what ONNX says of its operators GRU and LSTM, within ONNX's own tolerance.
 
-use attention_core::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
 use attention_tests::{Array, OnnxCase, device, onnx_reference, parameters};
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
 
 /// The tolerance of ONNX's suite.
 const RELATIVE: f64 = 1e-3;

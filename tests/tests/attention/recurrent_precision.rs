@@ -3,10 +3,9 @@
 //!
 //! Errors are random: those of some draws are summed up.
 
-use attention_core::functional;
-use attention_core::recurrent::{CellKind, Steps};
 use attention_tests::{Array, device};
 use burn::tensor::{DType, Device, Tensor, activation};
+use burn_fused_layers::recurrent::{CellKind, Steps};
 
 const BATCH: usize = 2;
 const STEPS: usize = 60;
@@ -78,7 +77,15 @@ struct Leaves {
 impl Leaves {
     fn ours(self, cell: CellKind) -> Tensor<4> {
         let hidden = (self.weight, self.bias);
-        functional::recurrent(cell, self.gates, hidden, None, self.initial, Steps::all()).all()
+        burn_fused_layers::recurrent::recurrent(
+            cell,
+            self.gates,
+            hidden,
+            None,
+            self.initial,
+            Steps::all(),
+        )
+        .all()
     }
 
     /// By the formulas, a step at a time.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use attention_core::import::load_recurrent;
-use attention_core::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
 use attention_tests::{
     Array, RecurrentCase, assert_close, device, parameters, recurrent_reference, reference_path,
 };
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
 
 const CELLS: [CellKind; 2] = [CellKind::Gru, CellKind::Lstm];
 

@@ -1,9 +1,8 @@
 //! States of a recurrent layer that are read one by one: the same gradients as through views of all of them.
 
-use attention_core::functional::{self, States};
-use attention_core::recurrent::{CellKind, Steps};
 use attention_tests::{Array, assert_close, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::recurrent::{CellKind, States, Steps, recurrent};
 
 /// What a loss depends on.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +78,7 @@ impl Layer {
         let initial = tensor(4, [cell.states(), batch, size], device).require_grad();
         let hidden = (weight.clone(), bias.clone());
         let (starts, steps) = (initial.clone(), steps.clone());
-        let states = functional::recurrent(cell, gates.clone(), hidden, None, starts, steps);
+        let states = recurrent(cell, gates.clone(), hidden, None, starts, steps);
         Self {
             leaves: (gates, weight, bias, initial),
             states,

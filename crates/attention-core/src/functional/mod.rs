@@ -16,31 +16,23 @@
 //! ```
 
 mod attention;
-mod cross_entropy;
 mod key_heads;
-mod linear;
 mod padding;
-mod recurrent;
+mod project;
 mod score;
-mod select_rows;
 mod shared;
 mod weights;
 
 pub use attention::{additive_attention, dot_product_attention};
-pub use cross_entropy::{cross_entropy, cross_entropy_of_parts};
-pub use linear::linear;
 pub use score::{additive_score, dot_product_score};
 pub use weights::{masked_softmax, weighted_sum};
 // Public for the tests of this repository alone.
 #[doc(hidden)]
 pub use padding::fill_padding;
-#[doc(hidden)]
-pub use recurrent::{States, recurrent};
 
 pub(crate) use attention::pack_additive_keys;
 pub(crate) use key_heads::repeat_key_heads;
-pub(crate) use linear::{linear_shared, project, project_by};
 pub(crate) use padding::{fill_keyless, fill_masked};
-pub(crate) use select_rows::select_rows;
+pub(crate) use project::{project, project_by};
 pub(crate) use shared::SharedTensor;
 pub(crate) use weights::drop_weights;

@@ -5,8 +5,8 @@ use burn::tensor::{Tensor, assert_shape};
 
 use super::key_heads::assert_divides;
 use crate::Mask;
-use crate::checks::{Argument, assert_together};
 use crate::ops::{AdditiveScoreInputs, AttentionOps, DotProductScoreInputs};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and 0 where masked.
 ///

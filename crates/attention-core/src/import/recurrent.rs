@@ -6,7 +6,7 @@ use burn::nn::Linear;
 
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
-use crate::recurrent::{Recurrent, RecurrentLayer};
+use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer};
 
 /// Loads a PyTorch state dict of `torch.nn.GRU` or `torch.nn.LSTM` into `recurrent`: `weight_ih_l0`, `weight_hh_l0`,
 /// `bias_ih_l0`, `bias_hh_l0`, those of the other layers, and those of the other direction (`weight_ih_l0_reverse`,
@@ -22,7 +22,7 @@ use crate::recurrent::{Recurrent, RecurrentLayer};
 ///
 /// ```no_run
 /// use attention_core::import::load_recurrent;
-/// use attention_core::recurrent::{CellKind, RecurrentConfig};
+/// use burn_fused_layers::recurrent::{CellKind, RecurrentConfig};
 /// use burn::prelude::*;
 ///
 /// let config = RecurrentConfig::new(CellKind::Gru, 64, 128).with_layers(2).with_bidirectional(true);

@@ -6,9 +6,10 @@ use burn::backend::Dispatch;
 use burn::tensor::{Device, Int, Tensor, TensorCreationOptions, TensorData};
 
 use super::{Flags, Mask, Window, minimum};
-use crate::checks::{Argument, assert_together};
-use crate::ops::{HostMask, Intervals, Keep, ResolvedMask, is_in_host_memory};
+use crate::ops::{HostMask, Intervals, Keep, ResolvedMask};
 use crate::rank::reshape;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::is_in_host_memory;
 
 /// A mask, resolved for scores `[_, _, queries, keys]`.
 #[derive(Debug)]

@@ -1,26 +1,21 @@
 //! A backend, and its table of kernels.
 
 use burn::backend::tensor::{Device, FloatTensor};
-use burn::backend::{Backend, TensorMetadata};
+use burn::backend::{Backend, BackendTypes, TensorMetadata};
 use burn::tensor::DType;
+use burn_fused_layers::backend::LayerBackend;
+use burn_fused_layers::harness::kernel::Kernel;
+use burn_fused_layers::paths::{self, Operation};
 
 use super::additive_attention::AdditiveAttentionInputs;
 use super::additive_score::AdditiveScoreInputs;
-use super::cross_entropy::CrossEntropyInputs;
-use super::cross_entropy::cpu::Unscaled;
-use super::deferred_gradients::Deferred;
 use super::dot_product_attention::DotProductAttentionInputs;
-use super::kernel::{AttentionKernel, Kernel, TrainedKernel};
-use super::linear::LinearInputs;
+use super::fused::AttentionKernel;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
-use super::paths::{self, Operation};
-use super::recurrent::{Recurred, RecurrentInputs};
-use super::select_rows::SelectRowsInputs;
-use super::select_rows::cpu::Selected;
 
 /// A backend, and the kernels that it has. One without kernels says `impl AttentionBackend for .. {}`.
-pub trait AttentionBackend: Backend {
+pub trait AttentionBackend: LayerBackend {
     #[doc(hidden)]
     const KERNELS: Kernels<Self> = Kernels::NONE;
 
@@ -42,15 +37,7 @@ pub struct Kernels<B: Backend> {
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
     pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
     pub(super) pack_additive_keys: Option<fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>>,
-    pub(super) linear: Option<Kernel<B, LinearInputs<B>, LinearInputs<B>, 3>>,
-    pub(super) select_rows: Option<Kernel<B, SelectRowsInputs<B>, Selected<B>, 1>>,
-    pub(super) cross_entropy: Option<TrainedKernel<B, CrossEntropyInputs<B>, Unscaled<B>, 3>>,
-    pub(super) recurrent: Option<TrainedKernel<B, RecurrentInputs<B>, Recurred<B>, 4>>,
-    /// The gradient of a tensor, from what its readers deposited.
-    pub(super) sum_deferred: Option<SumDeferred<B>>,
 }
-
-pub(super) type SumDeferred<B> = fn(Vec<Deferred<B>>, FloatTensor<B>) -> FloatTensor<B>;
 
 impl<B: Backend> Kernels<B> {
     /// None: every operation is composed.
@@ -62,21 +49,19 @@ impl<B: Backend> Kernels<B> {
         additive_score: None,
         masked_softmax: None,
         pack_additive_keys: None,
-        linear: None,
-        select_rows: None,
-        cross_entropy: None,
-        recurrent: None,
-        sum_deferred: None,
     };
 
-    /// The kernel, if it runs with tensors like this one.
-    pub(super) fn which<K>(
+    /// The kernel, if it runs with tensors like this one, of the backend or of its autodiff.
+    pub(super) fn which<A, K>(
         &self,
         operation: Operation,
         kernel: Option<K>,
-        like: &FloatTensor<B>,
-    ) -> Option<K> {
+        like: &FloatTensor<A>,
+    ) -> Option<K>
+    where
+        A: Backend + BackendTypes<Device = Device<B>>,
+    {
         let has = || (self.runs_on)(&like.device(), like.dtype());
-        paths::chosen::<B, K>(operation, kernel, like, has)
+        paths::chosen::<A, K>(operation, kernel, like, has)
     }
 }

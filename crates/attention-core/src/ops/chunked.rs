@@ -10,8 +10,8 @@ use burn::tensor::{Shape, Slice};
 
 use super::attention_backend::AttentionBackend;
 use super::mask::ResolvedMask;
-use super::masked::upload;
-use super::optional::OptionalTensor;
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::upload::upload;
 
 /// Inputs of an operation on pairs that can be cut along examples and queries.
 pub(super) trait Chunks<B: Backend>: Sized {

@@ -1,164 +1,23 @@
-//! Tensors in this process's memory: from them to the slices of CPU kernels, and back.
-//!
-//! Half precision is read where it lies, and computed in `f32`: the kernels widen what they read, and results are
-//! rounded once.
+//! Tensors in this process's memory as the kernels of attention read them.
 
 use attention_kernels::{AttentionReal, Mask, Rows};
-use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::{DType, Element, FloatDType, Shape, bf16, f16, try_read_sync};
-use cpu_kernels::{Buffer, Half, LayerReal, Matrix};
+pub(super) use burn_fused_layers::harness::host::{
+    CpuBackend, CpuReal, elements, readable, tensor, unwritten, whole, with_real, zeros,
+};
+use burn_fused_layers::harness::host::{Elements, Strided, strided};
+use cpu_kernels::Half;
 
-use super::kernel::Gradient;
 use super::mask::ResolvedMask;
-use super::optional::OptionalTensor;
-use super::tracked::{TensorMap, TrackedInputs};
 
-/// A backend whose tensors the kernels can read.
-pub(super) trait CpuBackend: Backend {
-    /// The same elements, the last axis contiguous; copied only if need be.
-    fn readable(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+/// A type that the kernels of attention compute in.
+pub(super) trait AttentionElement: CpuReal + AttentionReal {}
 
-    /// The same elements, one after the other; copied only if need be.
-    fn contiguous(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-
-    /// The elements of a readable tensor.
-    fn elements(tensor: &FloatTensor<Self>) -> Elements<'_>;
-
-    /// The elements of a contiguous tensor of `f32` or `f64`, copied first if another tensor has them, too.
-    fn elements_mut(tensor: &mut FloatTensor<Self>) -> ElementsMut<'_>;
-
-    /// A tensor of these elements, on the device of `like`.
-    fn from_buffer<E: CpuReal>(
-        elements: Buffer<E>,
-        shape: Shape,
-        like: &FloatTensor<Self>,
-    ) -> FloatTensor<Self>;
-}
-
-/// The elements of a tensor.
-pub(super) enum Elements<'a> {
-    F32(Strided<'a, f32>),
-    F64(Strided<'a, f64>),
-    F16(Strided<'a, f16>),
-    Bf16(Strided<'a, bf16>),
-}
-
-/// The elements of a contiguous tensor, to write.
-pub(super) enum ElementsMut<'a> {
-    F32(&'a mut [f32]),
-    F64(&'a mut [f64]),
-}
-
-/// Elements, and how far apart they lie.
-pub(super) struct Strided<'a, E> {
-    /// From the tensor's first element on.
-    pub(super) data: &'a [E],
-    /// Strides of all axes but the last, which is contiguous.
-    pub(super) strides: Vec<usize>,
-}
-
-/// A type that the kernels compute in.
-pub(super) trait CpuReal: AttentionReal + LayerReal + Element {
-    const DTYPE: DType;
-
-    /// The elements, if they are of this type.
-    fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>>;
-
-    /// The elements, if they are of this type.
-    fn of_mut(elements: ElementsMut<'_>) -> Option<&mut [Self]>;
-}
-
-impl CpuReal for f32 {
-    const DTYPE: DType = DType::F32;
-
-    fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>> {
-        match elements {
-            Elements::F32(elements) => Some(elements),
-            _ => None,
-        }
-    }
-
-    fn of_mut(elements: ElementsMut<'_>) -> Option<&mut [Self]> {
-        match elements {
-            ElementsMut::F32(elements) => Some(elements),
-            _ => None,
-        }
-    }
-}
-
-impl CpuReal for f64 {
-    const DTYPE: DType = DType::F64;
-
-    fn of<'a, 'b>(elements: &'b Elements<'a>) -> Option<&'b Strided<'a, Self>> {
-        match elements {
-            Elements::F64(elements) => Some(elements),
-            _ => None,
-        }
-    }
-
-    fn of_mut(elements: ElementsMut<'_>) -> Option<&mut [Self]> {
-        match elements {
-            ElementsMut::F64(elements) => Some(elements),
-            _ => None,
-        }
-    }
-}
-
-/// Runs `$body` with the type alias `$E` for what tensors of the dtype are computed in: half precision in `f32`.
-macro_rules! with_real {
-    ($dtype:expr, $E:ident => $body:expr) => {
-        match $dtype {
-            burn::tensor::DType::F64 => {
-                type $E = f64;
-                $body
-            }
-            _ => {
-                type $E = f32;
-                $body
-            }
-        }
-    };
-}
-
-pub(super) use with_real;
-
-/// Inputs whose tensors the kernels can read.
-pub(super) fn readable<B, I, const N: usize>(inputs: I) -> I::On<B>
-where
-    B: CpuBackend,
-    I: TrackedInputs<B, N>,
-{
-    inputs.map(&mut Readable)
-}
-
-struct Readable;
-
-impl<B: CpuBackend> TensorMap<B, B> for Readable {
-    fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<B> {
-        let is_half = matches!(tensor.dtype(), DType::F16 | DType::BF16);
-        if tensor.rank() > 1 {
-            B::readable(tensor)
-        } else if is_half {
-            // Kernels take vectors in the type that they compute in.
-            B::contiguous(B::float_cast(tensor, FloatDType::F32))
-        } else {
-            B::contiguous(tensor)
-        }
-    }
-
-    fn tracked_option(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        let readable = |tensor| <Self as TensorMap<B, B>>::tracked(self, tensor);
-        tensor.into_option().map(readable).into()
-    }
-
-    fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<B> {
-        tensor.into_option().map(B::contiguous).into()
-    }
-}
+impl<E: CpuReal + AttentionReal> AttentionElement for E {}
 
 /// A readable tensor of four axes.
-pub(super) fn rows<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> Rows<'_, E> {
+pub(super) fn rows<B: CpuBackend, E: AttentionElement>(tensor: &FloatTensor<B>) -> Rows<'_, E> {
     fn strides<N>(elements: &Strided<N>) -> [usize; 3] {
         [
             elements.strides[0],
@@ -173,86 +32,10 @@ pub(super) fn rows<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> Rows<'
             Rows::half(Half::Bf16(elements.data), shape, strides(&elements))
         }
         whole => {
-            let elements = expect::<B, E>(&whole, tensor);
+            let elements = strided::<B, E>(&whole, tensor);
             Rows::strided(elements.data, shape, strides(elements))
         }
     }
-}
-
-/// A readable tensor of two axes.
-pub(super) fn matrix<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> Matrix<'_, E> {
-    let whole = B::elements(tensor);
-    let elements = expect::<B, E>(&whole, tensor);
-    Matrix::strided(elements.data, tensor.shape().dims(), elements.strides[0])
-}
-
-/// The elements of a contiguous tensor.
-pub(super) fn elements<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> &[E] {
-    &expect::<B, E>(&B::elements(tensor), tensor).data[..tensor.shape().num_elements()]
-}
-
-/// The elements of a contiguous tensor, to write; copied first if another tensor has them, too.
-pub(super) fn elements_mut<B: CpuBackend, E: CpuReal>(tensor: &mut FloatTensor<B>) -> &mut [E] {
-    let dtype = tensor.dtype();
-    E::of_mut(B::elements_mut(tensor))
-        .unwrap_or_else(|| panic!("expected a tensor of {:?}, got {dtype:?}", E::DTYPE))
-}
-
-/// The elements of an integer tensor that are indices.
-pub(super) fn indices<B: Backend>(tensor: IntTensor<B>) -> Vec<usize> {
-    let data = try_read_sync(B::int_into_data(tensor)).expect("a tensor in memory is read at once");
-    let data = data.expect("a tensor in memory can be read");
-    let index = |index: i64| {
-        usize::try_from(index).unwrap_or_else(|_| panic!("expected indices from 0 on, got {index}"))
-    };
-    data.iter::<i64>().map(index).collect()
-}
-
-fn expect<'a, 'b, B: CpuBackend, E: CpuReal>(
-    elements: &'b Elements<'a>,
-    tensor: &FloatTensor<B>,
-) -> &'b Strided<'a, E> {
-    E::of(elements).unwrap_or_else(|| {
-        panic!(
-            "expected a tensor of {:?}, got {:?}",
-            E::DTYPE,
-            tensor.dtype()
-        )
-    })
-}
-
-/// A tensor on the device of `like`, rounded to `dtype` if it was computed in a wider type.
-pub(super) fn tensor<B: CpuBackend, E: CpuReal>(
-    elements: Buffer<E>,
-    shape: impl Into<Shape>,
-    dtype: DType,
-    like: &FloatTensor<B>,
-) -> FloatTensor<B> {
-    let tensor = B::from_buffer(elements, shape.into(), like);
-    if tensor.dtype() == dtype {
-        tensor
-    } else {
-        B::float_cast(tensor, dtype.into())
-    }
-}
-
-/// The gradient of `input`, in `dtype`.
-pub(super) fn whole<B: CpuBackend, E: CpuReal>(
-    gradient: Buffer<E>,
-    dtype: DType,
-    input: &FloatTensor<B>,
-) -> Gradient<B> {
-    Gradient::Whole(tensor::<B, E>(gradient, input.shape(), dtype, input))
-}
-
-/// Elements that a kernel adds to.
-pub(super) fn zeros<E: CpuReal>(shape: &Shape) -> Buffer<E> {
-    Buffer::zeroed(shape.num_elements())
-}
-
-/// Elements that a kernel writes, all of them.
-pub(super) fn unwritten<E: CpuReal>(shape: &Shape) -> Buffer<E> {
-    Buffer::for_overwrite(shape.num_elements())
 }
 
 /// The mask as the kernels read it.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use attention_kernels as kernels;
 use burn::backend::tensor::{BoolTensor, IntTensor};
-use burn::backend::{Backend, BackendTypes, ExtensionType};
+use burn::backend::{Backend, ExtensionType};
+use burn_fused_layers::harness::tracked::WithIndicesOf;
 
 /// Which keys each query attends to. Intervals stay intervals: two integers per query.
 ///
@@ -43,27 +44,6 @@ pub enum ResolvedMask<B: Backend> {
         /// True where the query attends to the key.
         keep: BoolTensor<B>,
     },
-}
-
-/// A backend with the integers and flags of `B`: `B` itself, or the one that its autodiff wraps.
-pub(super) trait WithIndicesOf<B: BackendTypes>:
-    Backend
-    + BackendTypes<
-        IntTensorPrimitive = B::IntTensorPrimitive,
-        BoolTensorPrimitive = B::BoolTensorPrimitive,
-    >
-{
-}
-
-impl<A, B> WithIndicesOf<B> for A
-where
-    B: BackendTypes,
-    A: Backend
-        + BackendTypes<
-            IntTensorPrimitive = B::IntTensorPrimitive,
-            BoolTensorPrimitive = B::BoolTensorPrimitive,
-        >,
-{
 }
 
 impl<B: Backend> ResolvedMask<B> {

@@ -9,7 +9,8 @@
 
 use burn::backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata, get_device_settings};
-use burn::tensor::{BoolDType, DType, IntDType, Shape, TensorData};
+use burn::tensor::{BoolDType, DType, IntDType, Shape};
+use burn_fused_layers::harness::upload::upload;
 
 use super::mask::ResolvedMask;
 
@@ -149,17 +150,6 @@ impl<B: Backend> Split<B> {
             is_not_finite,
         }
     }
-}
-
-/// Flags from the host.
-pub(super) fn upload<B: Backend>(
-    flags: Vec<bool>,
-    shape: impl Into<Shape>,
-    device: &Device<B>,
-) -> BoolTensor<B> {
-    let dtype = get_device_settings::<B>(device).bool_dtype;
-    let data = TensorData::new(flags, shape.into());
-    B::bool_from_data(data.convert_dtype(dtype.into()), device)
 }
 
 /// True where a key lies outside its query's interval.

@@ -5,21 +5,22 @@
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | `mask`, `optional`, `deferred_gradients`, `tracked` | the parts of inputs, and how inputs change backends |
-//! | `paths` | whether an operation runs its kernel |
-//! | `kernel` | the shape of a kernel: forward, saved state, backward |
+//! | `mask`, `deferred_pairs` | the parts of inputs |
 //! | `host`, `gpu`, `masked`, `chunked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |
 //! | `attention_backend` | [`AttentionBackend`]: a backend, and its table of kernels |
 //! | `attention_ops` | [`AttentionOps`], a Burn backend extension: the list of operations |
-//! | `backends` | the tables: which backend has which kernels; and what makes a kernel differentiable |
+//! | `backends` | the tables: which backend has which kernels |
 //!
 //! | part of an operation | what it is |
 //! | --- | --- |
 //! | inputs struct | tensors and options by name, the mask resolved; every layer passes it on unchanged |
 //! | `composed` | the definition, in Burn's own operations; it runs everywhere, and kernels are tested against it |
-//! | `cpu.rs` | the same by a kernel of `attention-kernels` or `cpu-kernels`: forward, saved state, backward |
+//! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, saved state, backward |
 //! | `gpu.rs` | the same by the kernels in `gpu` |
+//!
+//! Below them is the [harness](burn_fused_layers::harness) of `burn-fused-layers`: the shape of a kernel, inputs that
+//! change backends, tensors as slices, and what makes a kernel differentiable.
 //!
 //! A part imports from those before it. Definitions alone reach further: they ask [`AttentionBackend`] how large a
 //! buffer may be, and an attention asks [`AttentionOps`] for its score, softmax and sum, which may have kernels.
@@ -32,8 +33,7 @@ mod attention_backend;
 mod attention_ops;
 mod backends;
 mod chunked;
-mod cross_entropy;
-mod deferred_gradients;
+mod deferred_pairs;
 mod dot_product_attention;
 mod dot_product_score;
 mod dropout;
@@ -42,40 +42,24 @@ mod fused;
 #[cfg(feature = "cubecl-backend")]
 mod gpu;
 mod host;
-mod kernel;
 mod key_heads;
-mod linear;
 mod mask;
 mod masked;
 mod masked_softmax;
-mod optional;
 mod pack_additive_keys;
-pub mod paths;
-mod recurrent;
-mod select_rows;
-mod shared_weight;
-mod tracked;
 mod weighted_sum;
 
 pub use additive_attention::AdditiveAttentionInputs;
 pub use additive_score::AdditiveScoreInputs;
 pub use attention_backend::AttentionBackend;
 pub use attention_ops::AttentionOps;
-pub use backends::is_in_host_memory;
-pub use cross_entropy::CrossEntropyInputs;
-pub use deferred_gradients::{GradientSlot, SharedGradients};
+pub use deferred_pairs::SharedGradients;
 pub use dot_product_attention::DotProductAttentionInputs;
 pub use dot_product_score::DotProductScoreInputs;
 pub use fill_padding::FillPaddingInputs;
-pub use linear::LinearInputs;
 pub use mask::{HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
-pub use optional::OptionalTensor;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
-pub use recurrent::states::StepsRead;
-pub use recurrent::{CellKind, RecurrentInputs, Steps};
-pub use select_rows::SelectRowsInputs;
-pub use shared_weight::SharedWeight;
 pub use weighted_sum::WeightedSumInputs;
 
 #[cfg(feature = "cubecl-backend")]

@@ -6,8 +6,9 @@ use burn::backend::{Backend, ExtensionType, TensorMetadata};
 use cpu_kernels::Level;
 
 use super::host::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_real};
-use super::mask::{ResolvedMask, WithIndicesOf};
-use super::tracked::{TensorMap, TrackedInputs};
+use super::mask::ResolvedMask;
+use burn_fused_layers::harness::tracked::WithIndicesOf;
+use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys).
 #[derive(Clone, Debug, ExtensionType)]

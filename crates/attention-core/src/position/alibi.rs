@@ -5,8 +5,8 @@ use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 
 use super::PositionBias;
-use crate::checks::assert_positive;
 use crate::score::wide;
+use burn_fused_layers::harness::checks::assert_positive;
 
 /// Configuration of [`Alibi`].
 #[derive(Config, Debug)]

@@ -6,8 +6,8 @@ use burn::nn::{Embedding, EmbeddingConfig};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use super::PositionBias;
-use crate::checks::assert_positive;
-use crate::parameter::value;
+use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`RelativePositionBias`].
 #[derive(Config, Debug)]

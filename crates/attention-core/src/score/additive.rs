@@ -8,9 +8,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::assert_positive;
 use crate::functional::project;
 use crate::parameter::{column, normalized_column};
+use burn_fused_layers::harness::checks::assert_positive;
 
 /// Configuration of [`AdditiveScore`].
 #[derive(Config, Debug)]

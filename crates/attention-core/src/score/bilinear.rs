@@ -8,8 +8,9 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::{assert_finite, assert_positive};
+use crate::checks::assert_finite;
 use crate::functional::project;
+use burn_fused_layers::harness::checks::assert_positive;
 
 /// Configuration of [`BilinearScore`].
 #[derive(Config, Debug)]

@@ -8,9 +8,10 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::assert_positive;
 use crate::functional::project_by;
-use crate::parameter::{column, value};
+use crate::parameter::column;
+use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`ConcatScore`].
 #[derive(Config, Debug)]

@@ -9,8 +9,8 @@ use burn::tensor::{Device, Tensor};
 
 use super::norms::{safe_inverse_sqrt, squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::{Argument, assert_together};
-use crate::parameter::value;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]

@@ -9,9 +9,9 @@ use burn::tensor::{Device, Tensor};
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction, per_head};
-use crate::checks::{Argument, assert_together};
-use crate::parameter::value;
 use crate::{Mask, functional};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`GaussianScore`].
 #[derive(Config, Debug)]

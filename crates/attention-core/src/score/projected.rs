@@ -8,8 +8,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::assert_positive;
 use crate::functional::project;
+use burn_fused_layers::harness::checks::assert_positive;
 
 /// Configuration of [`ProjectedScore`].
 #[derive(Config, Debug)]

@@ -9,8 +9,9 @@ use burn::tensor::{Device, Tensor, assert_shape};
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
-use crate::checks::{Argument, assert_finite, assert_positive, assert_together};
-use crate::parameter::value;
+use crate::checks::assert_finite;
+use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
+use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`QkNormScore`].
 #[derive(Config, Debug)]

@@ -6,7 +6,9 @@ use super::case::Sizes;
 use super::check::{Check, Input, Outcome, Output, draw};
 use super::plain::layers as plain;
 use super::plain::layers::Targets;
-use crate::{EmbeddingTable, PackedLinear, cross_entropy, cross_entropy_of_parts, linear};
+use burn_fused_layers::{
+    EmbeddingTable, PackedLinear, linear, linear_cross_entropy, linear_cross_entropy_of_parts,
+};
 
 /// How many calls share a weight.
 const CALLS: usize = 3;
@@ -226,11 +228,11 @@ impl Loss {
                 let (loss, predictions) = match self.parts {
                     1 => {
                         let input = parts.reshape([rows, size]);
-                        cross_entropy(input, weight, bias, targets, factors)
+                        linear_cross_entropy(input, weight, bias, targets, factors)
                     }
                     count => {
                         let parts = parts.reshape([count, rows, size]);
-                        cross_entropy_of_parts(parts, weight, bias, targets, factors)
+                        linear_cross_entropy_of_parts(parts, weight, bias, targets, factors)
                     }
                 };
                 Output {

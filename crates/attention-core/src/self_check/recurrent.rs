@@ -5,8 +5,7 @@ use burn::tensor::Tensor;
 use super::case::Sizes;
 use super::check::{Check, Input, Outcome, draw};
 use super::plain::recurrent::Layer;
-use crate::functional;
-use crate::recurrent::{CellKind, Steps};
+use burn_fused_layers::recurrent::{CellKind, Steps};
 
 const BATCH: usize = 3;
 const STEPS: usize = 7;
@@ -122,7 +121,14 @@ fn check((name, cell): (&'static str, CellKind), case: Case, size: usize) -> Che
             let gates = gates.reshape([BATCH, STEPS, width]);
             let hidden = (weight.reshape([size, width]), bias.reshape([width]));
             let initial = initial.reshape([states, BATCH, size]);
-            let read = functional::recurrent(cell, gates, hidden, None, initial, case.steps());
+            let read = burn_fused_layers::recurrent::recurrent(
+                cell,
+                gates,
+                hidden,
+                None,
+                initial,
+                case.steps(),
+            );
             let last = (0..states).map(|index| read.last(index).unsqueeze_dim(1));
             let parts: Vec<Tensor<3>> = [read.of_steps(0)].into_iter().chain(last).collect();
             Tensor::cat(parts, 1).unsqueeze::<4>()

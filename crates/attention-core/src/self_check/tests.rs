@@ -8,7 +8,7 @@ use super::plain::attention::{self, Axes, Pairs};
 use super::plain::layers::Targets;
 use super::plain::recurrent::Layer;
 use super::{checks, checks_in_f32, dropout};
-use crate::recurrent::{CellKind, Steps};
+use burn_fused_layers::recurrent::{CellKind, Steps};
 
 /// Few enough to move each element of each input.
 const SMALL: Sizes = Sizes {

@@ -6,9 +6,10 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 
 use super::{AttentionState, StatefulAttention, additive, selected};
-use crate::functional::linear;
-use crate::parameter::{column, of_linear};
+use crate::parameter::column;
 use crate::{AttentionOutput, Mask, Memory, functional};
+use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::linear;
 
 /// Configuration of [`CoverageAttention`].
 #[derive(Config, Debug)]

@@ -9,10 +9,11 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Int, Tensor};
 
 use super::{AttentionState, StatefulAttention, additive, selected};
-use crate::checks::assert_positive;
-use crate::functional::linear;
-use crate::parameter::{column, of_linear, value};
+use crate::parameter::column;
 use crate::{AttentionOutput, Mask, Memory, functional};
+use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::linear;
 
 /// Which weights of earlier steps the filters of [`LocationAttention`] run over.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::checks::assert_finite;
-use crate::parameter::{normalized_column, value};
+use crate::parameter::normalized_column;
 use crate::sigmoid::sigmoid;
 use crate::{AttentionOutput, Mask, Memory, functional};
+use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`MonotonicAttention`].
 #[derive(Config, Debug)]

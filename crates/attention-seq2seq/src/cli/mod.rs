@@ -12,9 +12,9 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use attention_core::is_in_host_memory;
 use attention_seq2seq::{Error, Result, RunDir, Translator, compiled_in_devices, open_device};
 use burn::tensor::Device;
+use burn_fused_layers::is_in_host_memory;
 use clap::{Args, Parser, Subcommand};
 
 /// Trains sequence-to-sequence models with attention, and translates with them.

@@ -1,8 +1,8 @@
 //! The choice of the next token in decoding.
 
-use attention_core::PackedLinear;
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
+use burn_fused_layers::PackedLinear;
 
 use crate::vocab::Vocab;
 

@@ -1,9 +1,9 @@
 //! The configuration of a model.
 
 use attention_core::StatefulAttention;
-use attention_core::recurrent::CellKind;
 use burn::config::Config;
 use burn::tensor::Device;
+use burn_fused_layers::recurrent::CellKind;
 
 use super::{DecoderConfig, EncoderConfig, Seq2Seq};
 use crate::error::Error;

@@ -1,15 +1,14 @@
 //! The decoder: one target token at a time, each with its own attention to the source.
 
-use attention_core::recurrent::{
-    CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
-};
-use attention_core::{
-    EmbeddingTable, Memory, PackedLinear, StatefulAttention, cross_entropy_of_parts, linear,
-};
+use attention_core::{Memory, StatefulAttention};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::recurrent::{
+    CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
+};
+use burn_fused_layers::{EmbeddingTable, PackedLinear, linear, linear_cross_entropy_of_parts};
 
 use super::candidates::Candidates;
 use super::gates::{TokenGates, weights_after};
@@ -203,7 +202,7 @@ impl<A: StatefulAttention> Decoder<A> {
         let features = Tensor::cat(states.into_iter().chain(contexts).collect(), 0);
         let [_, size] = features.dims();
         let features = self.dropout.forward(features).reshape([2, rows, size]);
-        cross_entropy_of_parts(features, self.output.weight.val(), bias, targets, factors)
+        linear_cross_entropy_of_parts(features, self.output.weight.val(), bias, targets, factors)
     }
 
     /// The logits of the next tokens, `[rows, vocab_size]`, from the features of steps.

@@ -1,13 +1,13 @@
 //! The encoder: source tokens to one state per token.
 
-use attention_core::EmbeddingTable;
-use attention_core::recurrent::{
-    CellKind, Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
-};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig};
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::EmbeddingTable;
+use burn_fused_layers::recurrent::{
+    CellKind, Recurrent, RecurrentConfig, RecurrentLayer, RecurrentState, Steps,
+};
 
 use super::gates::token_gates;
 use crate::batch::Source;

@@ -1,8 +1,8 @@
 //! The input's share of a recurrent layer's gates, where the input begins with the embedding of a token.
 
-use attention_core::{EmbeddingTable, PackedLinear, linear};
 use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
+use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
 
 /// The share of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The elements of tensors that lie in this process's memory.
 
-use attention_core::is_in_host_memory;
 use burn::tensor::{DType, Tensor, TensorData};
+use burn_fused_layers::is_in_host_memory;
 
 /// The elements that a thread takes at a time: of four tensors they fit in its cache.
 pub(super) const CHUNK: usize = 1 << 14;

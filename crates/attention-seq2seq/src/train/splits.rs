@@ -1,9 +1,10 @@
 //! An epoch: its steps over the examples to learn from, and over those to validate on.
 
-use attention_core::{StatefulAttention, is_in_host_memory};
+use attention_core::StatefulAttention;
 use burn::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
 use burn::module::Module;
 use burn::tensor::Device;
+use burn_fused_layers::is_in_host_memory;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 

@@ -2,11 +2,11 @@
 
 use std::ops::Deref;
 
-use attention_core::recurrent::{Recurrent, RecurrentLayer};
 use attention_seq2seq::{Encoder, EncoderConfig, Source};
 use attention_tests::{Array, RecurrentCase, recurrent_reference};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
+use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer};
 
 use crate::support::{assert_close, device, read};
 

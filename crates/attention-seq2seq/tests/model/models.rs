@@ -1,8 +1,8 @@
 //! Models to check, of every shape.
 
-use attention_core::recurrent::CellKind;
 use attention_seq2seq::{AnyAttention, AttentionKind, Seq2Seq, Seq2SeqConfig};
 use attention_tests::parameters;
+use burn_fused_layers::recurrent::CellKind;
 
 use crate::support::drawn_model;
 

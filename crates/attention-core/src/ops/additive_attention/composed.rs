@@ -9,8 +9,8 @@ use crate::ops::attention_ops::AttentionOps;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::dropout;
 use crate::ops::masked_softmax::MaskedSoftmaxInputs;
-use crate::ops::optional::OptionalTensor;
 use crate::ops::weighted_sum::WeightedSumInputs;
+use burn_fused_layers::harness::optional::OptionalTensor;
 
 impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
     fn queries(&self) -> &FloatTensor<B> {

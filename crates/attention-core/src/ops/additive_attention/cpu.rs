@@ -8,20 +8,22 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::Level;
 
 use super::AdditiveAttentionInputs;
-use crate::ops::deferred_gradients::{Deferral, Deferred, DeferredPairs};
+use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::dropout::draw_seed;
+use crate::ops::fused::Attended;
 use crate::ops::fused::cpu::{dropout, outputs};
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
-    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten, whole, with_real,
-    zeros,
+    AttentionElement, CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten,
+    whole, with_real, zeros,
 };
-use crate::ops::kernel::{Asked, Attended, Gradient};
+use burn_fused_layers::harness::deferred_gradients::Deferral;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 type Saved<B> = Attended<B, AdditiveAttentionInputs<B>>;
 
 /// What the kernel reads.
-fn kernel<'a, B: CpuBackend, E: CpuReal>(
+fn kernel<'a, B: CpuBackend, E: AttentionElement>(
     inputs: &'a AdditiveAttentionInputs<B>,
     seed: &Option<FloatTensor<B>>,
 ) -> kernels::AdditiveAttentionInputs<'a, E> {
@@ -112,7 +114,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
 }
 
 /// The gradients of queries and weight, and what is deposited for those of keys and values.
-fn deferred<B: CpuBackend, E: CpuReal>(
+fn deferred<B: CpuBackend, E: AttentionElement>(
     inputs: &AdditiveAttentionInputs<B>,
     kernel: &kernels::AdditiveAttentionInputs<E>,
     outputs: &AttentionOutputs<E>,
@@ -134,12 +136,12 @@ fn deferred<B: CpuBackend, E: CpuReal>(
     let dtype = gradient.dtype();
     [
         whole::<B, E>(to_queries, dtype, queries),
-        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Additive {
+        Gradient::Deferred(Box::new(DeferredPairs::Additive {
             pairs: of_pairs(scores),
             queries: queries.clone(),
             weight: weight.clone(),
         })),
-        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Products {
+        Gradient::Deferred(Box::new(DeferredPairs::Products {
             factor: 1.0,
             pairs: of_pairs(weights),
             queries: gradient.clone(),

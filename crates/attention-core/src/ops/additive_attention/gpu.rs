@@ -8,7 +8,7 @@ use burn_cubecl::tensor::CubeTensor;
 use super::AdditiveAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
-use crate::ops::kernel::Gradient;
+use burn_fused_layers::harness::kernel::Gradient;
 
 impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {

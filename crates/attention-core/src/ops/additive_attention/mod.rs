@@ -8,10 +8,12 @@ mod gpu;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 
-use super::deferred_gradients::{GradientSlot, SharedGradients};
-use super::mask::{ResolvedMask, WithIndicesOf};
-use super::optional::OptionalTensor;
-use super::tracked::{TensorMap, TrackedInputs};
+use super::deferred_pairs::SharedGradients;
+use super::mask::ResolvedMask;
+use burn_fused_layers::harness::deferred_gradients::GradientSlot;
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::tracked::WithIndicesOf;
+use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::additive_attention`](super::AttentionOps::additive_attention).
 #[derive(Clone, Debug, ExtensionType)]
@@ -33,7 +35,7 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
     /// The probability to drop a weight, after softmax; `0.0` when not training.
     pub dropout: f64,
-    /// Slots of keys and values that went through [`AttentionOps::read_shared`](super::AttentionOps::read_shared).
+    /// Slots of keys and values that went through [`AttentionOps::read_shared`](burn_fused_layers::backend::LayerOps::read_shared).
     pub shared: Option<SharedGradients>,
 }
 

@@ -8,13 +8,13 @@ use cpu_kernels::Level;
 use super::AdditiveScoreInputs;
 use crate::ops::fused::pairs_shape;
 use crate::ops::host::{
-    CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten, whole, with_real,
-    zeros,
+    AttentionElement, CpuBackend, elements, on_host, readable, rows, tensor, unwritten, whole,
+    with_real, zeros,
 };
-use crate::ops::kernel::{Asked, Gradient};
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 /// What the kernel reads.
-fn kernel<B: CpuBackend, E: CpuReal>(
+fn kernel<B: CpuBackend, E: AttentionElement>(
     inputs: &AdditiveScoreInputs<B>,
 ) -> kernels::AdditiveScoreInputs<'_, E> {
     kernels::AdditiveScoreInputs {

@@ -7,7 +7,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::AdditiveScoreInputs;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
-use crate::ops::kernel::{Asked, Gradient};
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 type Inputs = AdditiveScoreInputs<CubeBackend>;
 

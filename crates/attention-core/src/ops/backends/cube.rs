@@ -4,8 +4,8 @@ use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 
 use crate::ops::attention_backend::Kernels;
-use crate::ops::kernel::Kernel;
 use crate::ops::{additive_score, fused, gpu, masked_softmax};
+use burn_fused_layers::harness::kernel::Kernel;
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {

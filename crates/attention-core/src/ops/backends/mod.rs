@@ -3,31 +3,25 @@
 //!
 //! | backend | runs |
 //! | --- | --- |
-//! | flex, ndarray | the kernels of `attention-kernels` and `cpu-kernels`, in training too |
-//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too; a recurrent |
-//! | | layer as its definition, one node in training, with a gradient of its own |
+//! | flex, ndarray | the kernels of `attention-kernels`, in training too |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too |
 //!
 //! What has no kernel, or one that a device has not the means for, is composed from Burn's operations: the definition.
 
 #[cfg(feature = "autodiff")]
 mod autodiff;
-#[cfg(feature = "flex")]
-mod buffer_bytes;
 mod cpu;
 #[cfg(feature = "cubecl-backend")]
 mod cube;
-#[cfg(feature = "flex")]
-mod flex;
 #[cfg(feature = "fusion")]
 mod fusion;
-#[cfg(feature = "ndarray")]
-mod ndarray;
-#[cfg(feature = "autodiff")]
-mod nodes;
 
+use burn::backend::Dispatch;
+#[cfg(feature = "cubecl-backend")]
+use burn::backend::DispatchDevice;
 #[cfg(any(feature = "autodiff", feature = "cubecl-backend", feature = "fusion"))]
 use burn::backend::tensor::Device as BackendDevice;
-use burn::backend::{Dispatch, DispatchDevice};
+#[cfg(feature = "cubecl-backend")]
 use burn::tensor::Device;
 
 use super::attention_backend::AttentionBackend;
@@ -98,30 +92,4 @@ pub(crate) fn cube_device(device: &Device) -> Option<burn_cubecl::CubeDevice> {
         }
     }
     of(device.as_dispatch())
-}
-
-/// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them: then
-/// `Tensor::into_data` does not wait, and copies no contiguous tensor that nobody else has.
-///
-/// ```
-/// use attention_core::is_in_host_memory;
-/// use burn::prelude::Device;
-///
-/// assert!(is_in_host_memory(&Device::flex().autodiff()));
-/// ```
-pub fn is_in_host_memory(device: &Device) -> bool {
-    is_in_host_memory_of(device.as_dispatch())
-}
-
-fn is_in_host_memory_of(device: &DispatchDevice) -> bool {
-    match device {
-        #[cfg(feature = "flex")]
-        DispatchDevice::Flex(_) => true,
-        #[cfg(feature = "ndarray")]
-        DispatchDevice::NdArray(_) => true,
-        #[cfg(feature = "autodiff")]
-        DispatchDevice::Autodiff(device) => is_in_host_memory_of(device),
-        #[allow(unreachable_patterns, reason = "where no other backend is enabled")]
-        _ => false,
-    }
 }

@@ -8,19 +8,22 @@ use burn::backend::tensor::FloatTensor;
 use cpu_kernels::{Buffer, Level};
 
 use super::DotProductAttentionInputs;
-use crate::ops::deferred_gradients::{Deferral, Deferred, DeferredPairs};
+use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::dropout::draw_seed;
+use crate::ops::fused::Attended;
 use crate::ops::fused::cpu::{dropout, outputs};
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
-    CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, whole, with_real, zeros,
+    AttentionElement, CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, whole,
+    with_real, zeros,
 };
-use crate::ops::kernel::{Asked, Attended, Gradient};
+use burn_fused_layers::harness::deferred_gradients::Deferral;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 type Saved<B> = Attended<B, DotProductAttentionInputs<B>>;
 
 /// What the kernel reads.
-fn kernel<'a, B: CpuBackend, E: CpuReal>(
+fn kernel<'a, B: CpuBackend, E: AttentionElement>(
     inputs: &'a DotProductAttentionInputs<B>,
     seed: &Option<FloatTensor<B>>,
 ) -> kernels::DotProductAttentionInputs<'a, E> {
@@ -98,7 +101,7 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
 }
 
 /// The gradients of queries and bias, and what is deposited for those of keys and values.
-fn deferred<B: CpuBackend, E: CpuReal>(
+fn deferred<B: CpuBackend, E: AttentionElement>(
     inputs: &DotProductAttentionInputs<B>,
     kernel: &kernels::DotProductAttentionInputs<E>,
     outputs: &AttentionOutputs<E>,
@@ -120,12 +123,12 @@ fn deferred<B: CpuBackend, E: CpuReal>(
     let of_pairs = |elements| tensor::<B, E>(elements, pairs.clone(), E::DTYPE, queries);
     [
         whole::<B, E>(to_queries, gradient.dtype(), queries),
-        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Products {
+        Gradient::Deferred(Box::new(DeferredPairs::Products {
             factor: inputs.scale,
             pairs: of_pairs(scores),
             queries: queries.clone(),
         })),
-        Gradient::Deferred(Deferred::Pairs(DeferredPairs::Products {
+        Gradient::Deferred(Box::new(DeferredPairs::Products {
             factor: 1.0,
             pairs: of_pairs(weights),
             queries: gradient.clone(),
@@ -135,7 +138,7 @@ fn deferred<B: CpuBackend, E: CpuReal>(
 }
 
 /// The gradient of the bias, in the bias's own type.
-fn of_bias<B: CpuBackend, E: CpuReal>(
+fn of_bias<B: CpuBackend, E: AttentionElement>(
     gradient: Option<Buffer<E>>,
     inputs: &DotProductAttentionInputs<B>,
 ) -> Gradient<B> {

@@ -9,7 +9,7 @@ use burn_cubecl::tensor::CubeTensor;
 use super::DotProductAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
-use crate::ops::kernel::Gradient;
+use burn_fused_layers::harness::kernel::Gradient;
 
 impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {

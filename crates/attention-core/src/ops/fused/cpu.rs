@@ -3,11 +3,11 @@
 use attention_kernels::{AttentionOutputs, Dropout};
 use burn::backend::tensor::FloatTensor;
 
-use crate::ops::host::{CpuBackend, CpuReal, elements, rows};
-use crate::ops::kernel::Attended;
+use crate::ops::fused::Attended;
+use crate::ops::host::{AttentionElement, CpuBackend, elements, rows};
 
 /// What the kernel's backward pass reads, beside its inputs.
-pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: CpuReal, I>(
+pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: AttentionElement, I>(
     saved: &'a Attended<B, I>,
     gradient: &'a FloatTensor<B>,
 ) -> AttentionOutputs<'a, E> {

@@ -5,9 +5,10 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use crate::ops::dropout::draw_seed;
+use crate::ops::fused::Attended;
 use crate::ops::gpu::{Problem, ProblemGradients, cast, readable};
-use crate::ops::kernel::{Asked, Attended, Gradient};
-use crate::ops::tracked::TrackedInputs;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
+use burn_fused_layers::harness::tracked::TrackedInputs;
 
 /// The inputs of an attention, as the kernels take them.
 pub(in crate::ops) trait GpuAttention:

@@ -7,6 +7,26 @@ pub(super) mod gpu;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
+use burn_fused_layers::harness::kernel::Kernel;
+
+/// A fused attention: gradients of queries, keys, values, and of the weight or bias.
+pub(super) type AttentionKernel<B, I> = Kernel<B, I, Attended<B, I>, 4>;
+
+/// The saved state of a fused attention: no scores, and weights only of few queries; the backward pass computes them
+/// again.
+#[derive(Clone, Debug)]
+pub(super) struct Attended<B: Backend, I> {
+    pub(super) inputs: I,
+    /// `[batch, heads, queries, value_size]`
+    pub(super) context: FloatTensor<B>,
+    /// Numbers that the backward pass makes weights of again, for each query: on the CPU the logarithm of the sum, in
+    /// f64, on a GPU the greatest score and the reciprocal of the sum.
+    pub(super) statistics: FloatTensor<B>,
+    /// The weights before dropout, `[batch, heads, queries, keys]`, of a step of decoding by a kernel that reads them.
+    pub(super) weights: Option<FloatTensor<B>>,
+    /// The seed of dropout, if it is active.
+    pub(super) seed: Option<FloatTensor<B>>,
+}
 
 /// The shapes of the context and of the statistics of its rows: two numbers each, of which the backward pass computes
 /// the weights again.

@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 use super::tensors::{contiguous, contiguous_i32, cube_count, empty};
 use super::tiling::Tiling;
 use crate::ops::mask::ResolvedMask;
-use crate::ops::masked::upload;
+use burn_fused_layers::harness::upload::upload;
 
 /// Intervals and flags, each of which may be absent.
 #[derive(CubeType, CubeLaunch)]

@@ -11,8 +11,8 @@ use cubecl::client::Client;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use crate::ops::optional::OptionalTensor;
-use crate::ops::tracked::{TensorMap, TrackedInputs};
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// The most bytes that a tensor on a device may have.
 pub(in crate::ops) fn largest_buffer(device: &CubeDevice) -> usize {

@@ -7,7 +7,7 @@ use cpu_kernels::Level;
 
 use super::MaskedSoftmaxInputs;
 use crate::ops::host::{CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_real};
-use crate::ops::kernel::{Asked, Gradient};
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward<B: CpuBackend>(

@@ -6,7 +6,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::MaskedSoftmaxInputs;
 use crate::ops::gpu::{DeviceMask, readable, softmax};
-use crate::ops::kernel::{Asked, Gradient};
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward(

@@ -8,8 +8,9 @@ pub(super) mod gpu;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 
-use super::mask::{ResolvedMask, WithIndicesOf};
-use super::tracked::{TensorMap, TrackedInputs};
+use super::mask::ResolvedMask;
+use burn_fused_layers::harness::tracked::WithIndicesOf;
+use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::masked_softmax`](super::AttentionOps::masked_softmax).
 #[derive(Clone, Debug, ExtensionType)]

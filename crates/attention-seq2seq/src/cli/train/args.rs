@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use attention_core::recurrent::CellKind;
 use attention_seq2seq::{AttentionKind, Columns, Tokenization, TrainConfig, TsvOptions};
+use burn_fused_layers::recurrent::CellKind;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 

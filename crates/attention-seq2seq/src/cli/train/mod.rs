@@ -11,13 +11,13 @@ use progress::Progress;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use attention_core::is_in_host_memory;
 use attention_seq2seq::{
     AnyAttention, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, RunLock,
     Seq2SeqConfig, TrainConfig, Training, TrainingEnd, Translator, TsvFile, Vocabs,
     group_by_source,
 };
 use burn::tensor::Device;
+use burn_fused_layers::is_in_host_memory;
 use unicode_width::UnicodeWidthStr;
 
 use super::{among_threads, attend, describe, eval, is_closed_output, note, say, say_to_anyone};

@@ -1,0 +1,57 @@
+//! Rows of a table that many calls select.
+
+use burn::tensor::{Int, Tensor};
+
+use crate::harness::parameter::dequantized;
+use crate::harness::shared_weight::SharedWeight;
+use crate::read_shared::read_weight;
+use crate::select_rows::select_rows;
+
+/// An embedding for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, the gradient
+/// of its table is one scatter of all calls; elsewhere each call leaves a gradient of the whole table, as in Burn.
+///
+/// ```
+/// use burn_fused_layers::EmbeddingTable;
+/// use burn::nn::EmbeddingConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let embedding = EmbeddingConfig::new(11, 5).init(&device);
+/// let table = EmbeddingTable::new(embedding.weight.val());
+/// for token in [3, 1, 4] {
+///     let tokens = Tensor::from_ints([token, 1], &device);
+///     assert_eq!(table.rows(tokens).dims(), [2, 5]);
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct EmbeddingTable {
+    table: Tensor<2>,
+    shared: SharedWeight,
+}
+
+impl EmbeddingTable {
+    /// Of `table`, `[tokens, size]`: the weight of an embedding, or what was computed from it.
+    pub fn new(table: Tensor<2>) -> Self {
+        Self {
+            table: dequantized(table),
+            shared: SharedWeight::default(),
+        }
+    }
+
+    /// The whole table, `[tokens, size]`.
+    pub fn table(&self) -> Tensor<2> {
+        self.table.clone()
+    }
+
+    /// The rows of `tokens`.
+    ///
+    /// # Shapes
+    /// - tokens `[count]`, result `[count, size]`
+    ///
+    /// # Panics
+    /// If there is no such token, or the tokens are on another device.
+    pub fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
+        let table = read_weight(self.table.clone(), &self.shared);
+        select_rows(table, tokens, Some(self.shared.slot()))
+    }
+}

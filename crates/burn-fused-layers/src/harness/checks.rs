@@ -1,0 +1,77 @@
+//! Checks of configurations and inputs, with messages that name them.
+
+use burn::tensor::kind::Basic;
+use burn::tensor::{DType, Device, Tensor};
+
+/// The first check of a configuration.
+///
+/// # Panics
+/// If a size is 0; `config` is what asks for it.
+pub fn assert_positive(config: &str, sizes: &[(&str, usize)]) {
+    for (name, size) in sizes {
+        assert!(*size > 0, "{config}: {name} expected at least 1, got 0");
+    }
+}
+
+/// An argument of an operation, as messages name it.
+pub struct Argument<'a> {
+    name: &'a str,
+    device: Device,
+    /// None where only the device counts.
+    dtype: Option<DType>,
+}
+
+impl<'a> Argument<'a> {
+    /// A tensor of floats, whose device and type are to be those of others.
+    pub fn floats<const D: usize>(name: &'a str, tensor: &Tensor<D>) -> Self {
+        Self {
+            dtype: Some(tensor.dtype()),
+            ..Self::on_device(name, tensor)
+        }
+    }
+
+    /// A tensor of any type, whose device is to be that of others: indices, flags.
+    pub fn on_device<const D: usize, K: Basic>(name: &'a str, tensor: &Tensor<D, K>) -> Self {
+        Self::of_device(name, tensor.device())
+    }
+
+    /// Something on `device`, which is to be that of others.
+    pub fn of_device(name: &'a str, device: Device) -> Self {
+        Self {
+            name,
+            device,
+            dtype: None,
+        }
+    }
+}
+
+/// The first check of an operation: its arguments are on one device (autodiff is not compared), and its floats of one
+/// type. Burn would find out later, in words that name neither.
+///
+/// # Panics
+/// If that is not so.
+pub fn assert_together<'a>(
+    operation: &str,
+    first: Argument,
+    others: impl IntoIterator<Item = Argument<'a>>,
+) {
+    let whose = first.name;
+    for Argument {
+        name,
+        device,
+        dtype,
+    } in others
+    {
+        assert!(
+            device == first.device,
+            "{operation}: {name} expected on {:?}, as the {whose}, got {device:?}",
+            first.device
+        );
+        if let (Some(expected), Some(got)) = (first.dtype, dtype) {
+            assert!(
+                got == expected,
+                "{operation}: {name} expected of type {expected:?}, as the {whose}, got {got:?}"
+            );
+        }
+    }
+}

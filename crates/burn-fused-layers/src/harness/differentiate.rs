@@ -1,0 +1,193 @@
+//! A kernel as one node of the graph of Burn's autodiff.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, Backend, TensorMetadata};
+use burn::tensor::Shape;
+use burn_autodiff::checkpoint::base::Checkpointer;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
+
+use super::deferred_gradients::{Deferral, Deposit, GradientSlot, Pass};
+use super::kernel::{self, Asked, Gradient, Kernel};
+use super::nodes::Nodes;
+use super::tracked::TrackedInputs;
+
+/// The inputs, taken off the graph: of an operation without a gradient.
+pub fn off_graph<B, C, I, const N: usize>(inputs: I) -> I::On<B>
+where
+    B: Backend,
+    C: CheckpointStrategy,
+    I: TrackedInputs<Autodiff<B, C>, N>,
+{
+    inputs.map(&mut Nodes::<B, C>::default())
+}
+
+/// The kernel as a node of the graph.
+pub fn differentiate<B, C, I, S, const N: usize>(
+    kernel: Kernel<B, I::On<B>, S, N>,
+    inputs: I,
+) -> FloatTensor<Autodiff<B, C>>
+where
+    B: Backend,
+    C: CheckpointStrategy,
+    I: TrackedInputs<Autodiff<B, C>, N>,
+    S: Clone + Send + Debug + 'static,
+{
+    differentiate_beside(kernel, inputs, |_| ()).0
+}
+
+/// The kernel as a node of the graph, and a result without a gradient, read from what it saved.
+pub fn differentiate_beside<B, C, I, S, R, const N: usize>(
+    Kernel { forward, backward }: Kernel<B, I::On<B>, S, N>,
+    inputs: I,
+    read: impl FnOnce(&S) -> R,
+) -> (FloatTensor<Autodiff<B, C>>, R)
+where
+    B: Backend,
+    C: CheckpointStrategy,
+    I: TrackedInputs<Autodiff<B, C>, N>,
+    S: Clone + Send + Debug + 'static,
+{
+    let slots = inputs.slots();
+    let mut nodes = Nodes::<B, C>::default();
+    let inputs = inputs.map(&mut nodes);
+    // The kernel may write in a tensor's place if nothing else has it.
+    drop(nodes.like);
+    let (output, saved) = forward(inputs);
+    let beside = read(&saved);
+    let nodes: [NodeGuard; N] = nodes
+        .guards
+        .try_into()
+        .expect("inputs map as many tensors as they say");
+    let state = KernelState {
+        saved,
+        backward,
+        slots,
+    };
+    let prepared = KernelGradient(PhantomData).prepare::<C>(nodes);
+    let output = match prepared.compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish(state, output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    };
+    (output, beside)
+}
+
+/// The gradient of an operation that saved `S`.
+#[derive(Debug)]
+struct KernelGradient<S>(PhantomData<fn() -> S>);
+
+#[derive(Clone, Debug)]
+struct KernelState<B: Backend, S, const N: usize> {
+    saved: S,
+    backward: kernel::Backward<B, S, N>,
+    slots: [Option<GradientSlot>; N],
+}
+
+impl<B, S, const N: usize> Backward<B, N> for KernelGradient<S>
+where
+    B: Backend,
+    S: Clone + Send + Debug + 'static,
+{
+    type State = KernelState<B, S, N>;
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
+        let KernelState {
+            saved,
+            backward,
+            slots,
+        } = ops.state;
+        let nodes = parents.map(|parent| parent.map(|id| id.value));
+        let asked = Asked {
+            wanted: parents.map(|parent| parent.is_some()),
+            deferral: Deferral::of(&slots, nodes),
+            taker: Some((Pass::of(grads), ops.node.id.value)),
+        };
+        let gradients = backward(saved, gradient, asked);
+        for ((parent, slot), gradient) in parents.into_iter().zip(slots).zip(gradients) {
+            let Some(parent) = parent else { continue };
+            match (gradient, slot) {
+                (Gradient::Absent, _) => {}
+                (Gradient::Whole(gradient), _) => grads.register::<B>(parent, gradient),
+                (Gradient::Deferred(deposit), Some(slot)) => {
+                    grads.register::<B>(parent, deposit.marker());
+                    slot.deposit(Pass::of(grads), parent.value, deposit);
+                }
+                (Gradient::Deferred(_), None) => {
+                    unreachable!("gradients are deferred only for tensors with a slot")
+                }
+            }
+        }
+    }
+}
+
+/// `rows` for one reader of several, whose gradient goes to `source`; see
+/// [`LayerOps::read_shared`](crate::backend::LayerOps::read_shared).
+pub fn read_shared<B: Backend, C: CheckpointStrategy>(
+    source: FloatTensor<Autodiff<B, C>>,
+    rows: FloatTensor<Autodiff<B, C>>,
+    slot: GradientSlot,
+) -> FloatTensor<Autodiff<B, C>> {
+    let (source, node) = source.into_parts();
+    let rows = rows.into_primitive();
+    let state = SharedState {
+        source: source.shape(),
+        rows: rows.clone(),
+        slot: slot.clone(),
+    };
+    match SharedGradient
+        .prepare::<C>([node])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prep) => {
+            let rows = prep.finish(state, rows);
+            slot.open::<Box<dyn Deposit<B>>>(rows.id().value);
+            rows
+        }
+        OpsKind::UnTracked(prep) => prep.finish(rows),
+    }
+}
+
+/// The gradient of a tensor with several readers, which may deposit theirs.
+#[derive(Debug)]
+struct SharedGradient;
+
+#[derive(Clone, Debug)]
+struct SharedState<B: Backend> {
+    /// The shape of the source.
+    source: Shape,
+    rows: FloatTensor<B>,
+    slot: GradientSlot,
+}
+
+impl<B: Backend> Backward<B, 1> for SharedGradient {
+    type State = SharedState<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let SharedState { source, rows, slot } = ops.state;
+        let [parent] = ops.parents;
+        let gradient = grads.consume::<B>(&ops.node);
+        let is_whole = gradient.shape() == rows.shape(); // or else a marker
+        let whole = is_whole.then_some(gradient);
+        let mut deposits = slot.take::<Box<dyn Deposit<B>>>(Pass::of(grads), ops.node.id.value);
+        let total = match deposits.pop() {
+            Some(last) => {
+                let total = last.sum(deposits, rows);
+                Some(match whole {
+                    Some(whole) => B::float_add(total, whole),
+                    None => total,
+                })
+            }
+            None => whole,
+        };
+        if let (Some(parent), Some(total)) = (parent, total) {
+            grads.register::<B>(parent.id, B::float_reshape(total, source));
+        }
+    }
+}

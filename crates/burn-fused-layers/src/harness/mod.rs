@@ -1,0 +1,31 @@
+//! The harness that makes a kernel an operation of Burn, for operations of one's own.
+//!
+//! An operation is a method of a [backend extension](burn::backend::backend_extension) whose inputs are one struct. A
+//! kernel takes its place on the backends that have one: it runs forward, saves what it needs, and gives the gradients
+//! that are wanted. `attention-core` builds its operations on this, and so do the layers of this crate.
+//!
+//! | module | subject |
+//! | --- | --- |
+//! | [`kernel`] | the shape of a kernel: forward, saved state, backward |
+//! | [`tracked`], [`optional`] | inputs that change backends, and tensors that may be absent |
+//! | [`host`] | tensors in this process's memory as slices, on flex and ndarray |
+//! | [`differentiate`] | a kernel as one node of the graph |
+//! | [`deferred_gradients`], [`shared_weight`] | gradients of what many calls read, made at once |
+//! | [`fusion`] | a kernel behind Burn's fusion |
+//! | [`checks`], [`parameter`] | messages that name arguments; quantised parameters |
+
+pub mod checks;
+pub mod deferred_gradients;
+#[cfg(feature = "autodiff")]
+pub mod differentiate;
+#[cfg(feature = "fusion")]
+pub mod fusion;
+pub mod host;
+pub mod kernel;
+#[cfg(feature = "autodiff")]
+mod nodes;
+pub mod optional;
+pub mod parameter;
+pub mod shared_weight;
+pub mod tracked;
+pub mod upload;

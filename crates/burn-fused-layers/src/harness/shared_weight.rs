@@ -1,0 +1,40 @@
+//! Weights that many calls of one pass read, as the steps of a decoder do.
+//!
+//! Each call would pack the weight, and leave a dense gradient of it to be added to the others. Instead the first call
+//! packs it for all, and the calls deposit what the gradient is made of, see
+//! [`deferred_gradients`](super::deferred_gradients).
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use cpu_kernels::Packing;
+
+use super::deferred_gradients::GradientSlot;
+use super::host::CpuReal;
+
+/// What the calls that read a weight share beside it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedWeight {
+    slot: GradientSlot,
+    /// A `[Packing<E>; 2]`, of the weight and of its transpose.
+    packings: Arc<OnceLock<Box<dyn Any + Send + Sync>>>,
+}
+
+impl SharedWeight {
+    /// Where its gradients are deposited.
+    pub fn slot(&self) -> GradientSlot {
+        self.slot.clone()
+    }
+
+    /// The packings of the weight and of its transpose.
+    ///
+    /// # Panics
+    /// If another call packed elements of another type.
+    pub fn packings<E: CpuReal>(&self) -> &[Packing<E>; 2] {
+        let packings = self
+            .packings
+            .get_or_init(|| Box::new([Packing::<E>::default(), Packing::<E>::default()]));
+        let packings = packings.downcast_ref();
+        packings.unwrap_or_else(|| panic!("a shared weight expected to be of {:?}", E::DTYPE))
+    }
+}

@@ -1,0 +1,55 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(feature = "ndarray", allow(deprecated))]
+#![cfg_attr(
+    not(all(feature = "autodiff", feature = "flex")),
+    allow(
+        dead_code,
+        reason = "kernels are for the CPU, their gradients for autodiff, half precision for flex"
+    )
+)]
+#![cfg_attr(
+    not(any(feature = "flex", feature = "ndarray", feature = "cubecl-backend")),
+    allow(unused_variables, reason = "without a backend nothing is dispatched")
+)]
+
+mod embedding_table;
+pub mod harness;
+mod linear;
+mod linear_cross_entropy;
+mod ops;
+mod packed_linear;
+pub mod paths;
+mod read_shared;
+pub mod recurrent;
+mod select_rows;
+
+pub use embedding_table::EmbeddingTable;
+pub use linear::linear;
+pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_of_parts};
+pub use packed_linear::PackedLinear;
+pub use read_shared::read_shared;
+
+pub use cpu_kernels::release_memory;
+pub use ops::is_in_host_memory;
+
+/// The operations of layers as a Burn backend extension: for a backend that is not Burn's own.
+///
+/// [`LayerOps`](backend::LayerOps) is implemented for all backends whose feature is on. Another one takes part with
+///
+/// ```text
+/// impl LayerBackend for MyBackend {}
+/// impl LayerOps for MyBackend {}
+/// ```
+///
+/// Every operation is composed from Burn's then, and differentiated with them. A kernel is a method of `LayerOps` that
+/// it overrides: it gets all tensors and options of the operation as one struct.
+pub mod backend {
+    pub use crate::harness::deferred_gradients::GradientSlot;
+    pub use crate::harness::optional::OptionalTensor;
+    pub use crate::harness::shared_weight::SharedWeight;
+    pub use crate::ops::{
+        LayerBackend, LayerOps, LinearCrossEntropyInputs, LinearInputs, RecurrentInputs,
+        SelectRowsInputs, StepsRead,
+    };
+    pub use crate::recurrent::{CellKind, Steps};
+}

@@ -1,0 +1,93 @@
+//! Linear layers.
+
+use burn::backend::Dispatch;
+use burn::tensor::{DType, Tensor};
+
+use crate::harness::checks::{Argument, assert_together};
+use crate::harness::optional::OptionalTensor;
+use crate::harness::parameter::dequantized;
+use crate::harness::shared_weight::SharedWeight;
+use crate::ops::{LayerOps, LinearInputs};
+use crate::read_shared::read_weight;
+
+/// `input weight + bias` along the last axis, all rows in one product: what [`Linear::forward`] computes. In `f32` and
+/// `f64` on the CPU it is multiplied by this crate's products, forward and backward.
+///
+/// ```
+/// use burn_fused_layers::linear;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let layer = LinearConfig::new(5, 7).init(&device);
+/// let bias = layer.bias.as_ref().map(|bias| bias.val());
+/// let output = linear(Tensor::<3>::ones([2, 4, 5], &device), layer.weight.val(), bias);
+/// assert_eq!(output.dims(), [2, 4, 7]);
+/// ```
+///
+/// # Shapes
+/// - input `[.., in]`, weight `[in, out]`, bias `[out]`, result `[.., out]`
+///
+/// # Panics
+/// If shapes, types or devices do not fit together.
+pub fn linear<const D: usize>(
+    input: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+) -> Tensor<D> {
+    apply(input, dequantized(weight), bias.map(dequantized), None)
+}
+
+/// [`linear`], of a weight that is not quantised and that several calls may share.
+///
+/// # Panics
+/// If shapes, types or devices do not fit together.
+pub(crate) fn apply<const D: usize>(
+    input: Tensor<D>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    shared: Option<&SharedWeight>,
+) -> Tensor<D> {
+    let of_bias = bias.as_ref().map(|bias| Argument::floats("bias", bias));
+    let parameters = [Argument::floats("weight", &weight)];
+    let parameters = parameters.into_iter().chain(of_bias);
+    assert_together("linear", Argument::floats("input", &input), parameters);
+    let mut dims = input.dims();
+    let [from, to] = weight.dims();
+    assert!(
+        dims[D - 1] == from,
+        "linear: last axis of the input expected {from}, got {dims:?}"
+    );
+    if let Some(bias) = &bias {
+        assert!(
+            bias.dims() == [to],
+            "linear: bias expected [{to}], got {:?}",
+            bias.dims()
+        );
+    }
+    let dtype = input.dtype();
+    let rows = dims[..D - 1].iter().product();
+    dims[D - 1] = to;
+    if rows * from * to == 0 {
+        let zeros = Tensor::zeros(dims, (&input.device(), dtype));
+        return match bias.filter(|_| rows * to > 0) {
+            Some(bias) => zeros + bias.unsqueeze::<D>(),
+            None => zeros,
+        };
+    }
+    let input = input.reshape([rows, from]);
+    if !matches!(dtype, DType::F32 | DType::F64) {
+        return burn::tensor::module::linear(input, weight, bias).reshape(dims);
+    }
+    let weight = match shared {
+        Some(shared) => read_weight(weight, shared),
+        None => weight,
+    };
+    let inputs = LinearInputs {
+        input: input.into_dispatch(),
+        weight: weight.into_dispatch(),
+        bias: OptionalTensor::of(bias),
+        shared: shared.cloned(),
+    };
+    Tensor::<2>::from_dispatch(<Dispatch as LayerOps>::linear(inputs)).reshape(dims)
+}

@@ -1,0 +1,158 @@
+//! A linear layer to classes with its loss.
+
+use burn::backend::Dispatch;
+use burn::tensor::{DType, Int, Tensor};
+
+use crate::harness::checks::{Argument, assert_together};
+use crate::harness::optional::OptionalTensor;
+use crate::harness::parameter::dequantized;
+use crate::ops::{LayerOps, LinearCrossEntropyInputs};
+
+/// A linear layer to classes with its loss, cross-entropy, as after the last layer of a model.
+///
+/// It is the sum over rows of `factors[r] (log sum_c exp logits[r, c] - logits[r, targets[r]])` with
+/// `logits = input weight + bias`, `[1]`, and the class with the greatest logit of each row, `[rows]`.
+///
+/// On the CPU in `f32` and `f64` the logits of some rows are there at a time, in training too. Of other types the
+/// result is computed in `f32`.
+///
+/// ```
+/// use burn_fused_layers::linear_cross_entropy;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let output = LinearConfig::new(5, 30_000).with_bias(false).init(&device);
+/// let features = Tensor::<2>::ones([3, 5], &device);
+/// let targets = Tensor::from_ints([4, 29_999, 0], &device);
+/// // The mean of the first two; the last is padding.
+/// let factors = Tensor::from_floats([0.5, 0.5, 0.0], &device);
+/// let (loss, classes) = linear_cross_entropy(features, output.weight.val(), None, targets, factors);
+/// assert_eq!((loss.dims(), classes.dims()), ([1], [3]));
+/// ```
+///
+/// # Shapes
+/// - input `[rows, in]`, weight `[in, classes]`, bias `[classes]`
+/// - targets, factors `[rows]`; factors have no gradient, may be f32 beside half precision, and where one is 0 the row
+///   does not count, though its input must be finite
+///
+/// # Panics
+/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, and on the CPU if a
+/// target is no class.
+pub fn linear_cross_entropy(
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    targets: Tensor<1, Int>,
+    factors: Tensor<1>,
+) -> (Tensor<1>, Tensor<1, Int>) {
+    let ([rows, size], [from, classes]) = (input.dims(), weight.dims());
+    assert!(
+        size == from && rows * size * classes > 0,
+        "linear cross-entropy: input expected [rows, {from}] and some classes, got {:?} and {classes}",
+        input.dims()
+    );
+    of_rows(input, rows, weight, bias, targets, factors)
+}
+
+/// [`linear_cross_entropy`] of features that come in parts, as the states and the contexts of a decoder: as if the parts stood
+/// side by side, which on the CPU those of some rows do at a time.
+///
+/// ```
+/// use burn_fused_layers::linear_cross_entropy_of_parts;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let output = LinearConfig::new(5 + 5, 100).with_bias(false).init(&device);
+/// let (states, contexts) = (Tensor::<2>::ones([3, 5], &device), Tensor::zeros([3, 5], &device));
+/// let parts = Tensor::stack(vec![states, contexts], 0);
+/// let targets = Tensor::from_ints([4, 99, 0], &device);
+/// let factors = Tensor::ones([3], &device);
+/// let (loss, _) = linear_cross_entropy_of_parts(parts, output.weight.val(), None, targets, factors);
+/// assert_eq!(loss.dims(), [1]);
+/// ```
+///
+/// # Shapes
+/// - parts `[parts, rows, size]`, weight `[parts * size, classes]`, bias `[classes]`
+/// - targets, factors `[rows]`
+///
+/// # Panics
+/// As [`linear_cross_entropy`].
+pub fn linear_cross_entropy_of_parts(
+    parts: Tensor<3>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    targets: Tensor<1, Int>,
+    factors: Tensor<1>,
+) -> (Tensor<1>, Tensor<1, Int>) {
+    let ([count, rows, size], [from, classes]) = (parts.dims(), weight.dims());
+    assert!(
+        count * size == from && count * rows * size * classes > 0,
+        "linear cross-entropy: parts expected [parts, rows, size] with parts times size {from}, and some classes, \
+         got {:?} and {classes}",
+        parts.dims()
+    );
+    let input = parts.reshape([count * rows, size]);
+    of_rows(input, rows, weight, bias, targets, factors)
+}
+
+/// The loss of `rows` rows; their features may be in parts.
+fn of_rows(
+    input: Tensor<2>,
+    rows: usize,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    targets: Tensor<1, Int>,
+    factors: Tensor<1>,
+) -> (Tensor<1>, Tensor<1, Int>) {
+    let (weight, bias) = (dequantized(weight), bias.map(dequantized));
+    let [_, classes] = weight.dims();
+    let vectors = [("targets", targets.dims()), ("factors", factors.dims())];
+    for (name, got) in vectors {
+        assert!(
+            got == [rows],
+            "linear cross-entropy: {name} expected [{rows}], got {got:?}"
+        );
+    }
+    if let Some(bias) = &bias {
+        let got = bias.dims();
+        assert!(
+            got == [classes],
+            "linear cross-entropy: bias expected [{classes}], got {got:?}"
+        );
+    }
+    let dtype = match input.dtype() {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    };
+    let of_factors = if factors.dtype() == dtype {
+        Argument::on_device("factors", &factors)
+    } else {
+        Argument::floats("factors", &factors)
+    };
+    let others = [
+        Argument::floats("weight", &weight),
+        Argument::on_device("targets", &targets),
+        of_factors,
+    ];
+    let of_bias = bias.as_ref().map(|bias| Argument::floats("bias", bias));
+    let others = others.into_iter().chain(of_bias);
+    assert_together(
+        "linear cross-entropy",
+        Argument::floats("input", &input),
+        others,
+    );
+    let inputs = LinearCrossEntropyInputs {
+        input: input.cast(dtype).into_dispatch(),
+        weight: weight.cast(dtype).into_dispatch(),
+        bias: OptionalTensor::of(bias.map(|bias| bias.cast(dtype))),
+        targets: targets.into_dispatch(),
+        factors: OptionalTensor::of(Some(factors.without_autodiff().cast(dtype))),
+    };
+    let (loss, predictions) = <Dispatch as LayerOps>::linear_cross_entropy(inputs);
+    (
+        Tensor::from_dispatch(loss),
+        Tensor::from_dispatch(predictions),
+    )
+}

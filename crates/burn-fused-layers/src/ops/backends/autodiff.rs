@@ -1,0 +1,126 @@
+//! Training: an operation with a kernel is one node of the graph, with the kernel's gradient; one without is composed,
+//! and differentiated operation by operation, but for a recurrent layer, whose definition has a gradient of its own.
+
+use std::marker::PhantomData;
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Autodiff, AutodiffBackend, Backend};
+use burn_autodiff::checkpoint::base::Checkpointer;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, Ops, OpsKind};
+
+use crate::harness::deferred_gradients::{GradientSlot, Pass, marker};
+use crate::harness::differentiate::{self, differentiate, differentiate_beside, off_graph};
+use crate::ops::recurrent::states::StateDeposit;
+use crate::ops::{
+    LayerOps, LinearCrossEntropyInputs, LinearInputs, RecurrentInputs, SelectRowsInputs, StepsRead,
+    linear, linear_cross_entropy, recurrent, select_rows,
+};
+use crate::paths::{self, Operation};
+
+impl<B: LayerOps, C: CheckpointStrategy> LayerOps for Autodiff<B, C> {
+    fn linear(inputs: LinearInputs<Self>) -> FloatTensor<Self> {
+        let kernel = B::LAYERS.linear;
+        match B::LAYERS.which::<Self, _>(Operation::Linear, kernel, &inputs.input) {
+            Some(kernel) => differentiate(kernel, inputs),
+            None => linear::composed::forward(inputs),
+        }
+    }
+
+    fn select_rows(inputs: SelectRowsInputs<Self>) -> FloatTensor<Self> {
+        let kernel = B::LAYERS.select_rows;
+        match B::LAYERS.which::<Self, _>(Operation::SelectRows, kernel, &inputs.table) {
+            Some(kernel) => differentiate(kernel, inputs),
+            None => select_rows::composed(inputs),
+        }
+    }
+
+    fn linear_cross_entropy(
+        inputs: LinearCrossEntropyInputs<Self>,
+    ) -> (FloatTensor<Self>, IntTensor<Self>) {
+        let (kernel, operation) = (
+            B::LAYERS.linear_cross_entropy,
+            Operation::LinearCrossEntropy,
+        );
+        let Some(kernel) = B::LAYERS.which::<Self, _>(operation, kernel, &inputs.input) else {
+            return linear_cross_entropy::composed::forward(inputs);
+        };
+        let tensors = [
+            Some(&inputs.input),
+            Some(&inputs.weight),
+            inputs.bias.as_option(),
+        ];
+        let is_tracked =
+            |tensor: Option<&FloatTensor<Self>>| tensor.is_some_and(|it| it.is_tracked());
+        if tensors.into_iter().any(is_tracked) {
+            differentiate_beside(kernel.train, inputs, |saved| saved.predictions.clone())
+        } else {
+            let (loss, predictions) = (kernel.infer)(off_graph::<B, C, _, 3>(inputs));
+            (Self::from_inner(loss), predictions)
+        }
+    }
+
+    fn recurrent(inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
+        let kernel = B::LAYERS.recurrent;
+        let kernel = B::LAYERS.which::<Self, _>(Operation::Recurrent, kernel, &inputs.gates);
+        let kernel = kernel.map_or(recurrent::gradient::kernel(), |kernel| kernel.train);
+        let slot = inputs.reads.clone();
+        let states = differentiate(kernel, inputs);
+        if states.is_tracked() {
+            slot.open::<StateDeposit<B>>(states.id().value);
+        }
+        states
+    }
+
+    fn read_state(
+        states: FloatTensor<Self>,
+        index: usize,
+        steps: StepsRead,
+        slot: GradientSlot,
+    ) -> FloatTensor<Self> {
+        if !(paths::defers() && slot.is_of(states.id().value)) {
+            return recurrent::states::read::<Self>(states, index, steps);
+        }
+        let (states, node) = states.into_parts();
+        let state = recurrent::states::read::<B>(states, index, steps);
+        match ReadStateGradient::<B>(PhantomData)
+            .prepare::<C>([node])
+            .compute_bound()
+            .stateful()
+        {
+            OpsKind::Tracked(prep) => prep.finish((index, steps, slot), state),
+            OpsKind::UnTracked(prep) => prep.finish(state),
+        }
+    }
+
+    fn read_shared(
+        source: FloatTensor<Self>,
+        rows: FloatTensor<Self>,
+        slot: GradientSlot,
+    ) -> FloatTensor<Self> {
+        differentiate::read_shared::<B, C>(source, rows, slot)
+    }
+}
+
+/// The gradient of a recurrent layer's state that was read, deposited for the backward pass of the layer.
+#[derive(Debug)]
+struct ReadStateGradient<B>(PhantomData<fn() -> B>);
+
+impl<B: Backend> Backward<B, 1> for ReadStateGradient<B> {
+    type State = (usize, StepsRead, GradientSlot);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let gradient = grads.consume::<B>(&ops.node);
+        let ([Some(layer)], (index, steps, slot)) = (ops.parents, ops.state) else {
+            return;
+        };
+        grads.register::<B>(layer.id, marker::<B, 4>(&gradient));
+        let deposit = StateDeposit::<B> {
+            index,
+            steps,
+            gradient,
+        };
+        slot.deposit(Pass::of(grads), layer.id.value, deposit);
+    }
+}

@@ -1,0 +1,35 @@
+//! The kernels of `cpu-kernels`, for backends whose tensors lie in this process's memory.
+
+use crate::harness::host::CpuBackend;
+use crate::harness::kernel::{Kernel, TrainedKernel};
+use crate::ops::layer_backend::LayerKernels;
+use crate::ops::{linear, linear_cross_entropy, recurrent, select_rows};
+
+/// The kernels, a line for each operation.
+pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
+    LayerKernels {
+        runs_on: |_, _| true,
+        linear: Some(Kernel {
+            forward: linear::cpu::forward,
+            backward: linear::cpu::backward,
+        }),
+        select_rows: Some(Kernel {
+            forward: select_rows::cpu::forward,
+            backward: select_rows::cpu::backward,
+        }),
+        linear_cross_entropy: Some(TrainedKernel {
+            infer: linear_cross_entropy::cpu::infer,
+            train: Kernel {
+                forward: linear_cross_entropy::cpu::forward,
+                backward: linear_cross_entropy::cpu::backward,
+            },
+        }),
+        recurrent: Some(TrainedKernel {
+            infer: recurrent::cpu::infer,
+            train: Kernel {
+                forward: recurrent::cpu::forward,
+                backward: recurrent::cpu::backward,
+            },
+        }),
+    }
+}

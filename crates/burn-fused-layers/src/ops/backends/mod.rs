@@ -1,0 +1,81 @@
+//! Which backends take part, and with which kernels. What depends on enabled backends is decided in this file, in the
+//! attribute of `LayerOps` for Burn's dispatch, and in `harness::host`.
+//!
+//! | backend | runs |
+//! | --- | --- |
+//! | flex, ndarray | the kernels of `cpu-kernels`, in training too |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the definitions; a recurrent layer's is one node in |
+//! | | training, with a gradient of its own |
+
+#[cfg(feature = "autodiff")]
+mod autodiff;
+mod cpu;
+
+use burn::backend::{Dispatch, DispatchDevice};
+use burn::tensor::Device;
+
+use super::layer_backend::LayerBackend;
+
+#[cfg(feature = "flex")]
+impl LayerBackend for burn::backend::Flex {
+    const LAYERS: super::layer_backend::LayerKernels<Self> = cpu::kernels();
+}
+
+#[cfg(feature = "ndarray")]
+impl LayerBackend for burn::backend::NdArray {
+    const LAYERS: super::layer_backend::LayerKernels<Self> = cpu::kernels();
+}
+
+#[cfg(feature = "cubecl-backend")]
+impl LayerBackend for burn_cubecl::CubeBackend {}
+
+#[cfg(feature = "fusion")]
+impl<B: burn::backend::fusion::FusionBackend + LayerBackend> LayerBackend
+    for burn::backend::fusion::Fusion<B>
+{
+}
+
+#[cfg(feature = "autodiff")]
+impl<B, C> LayerBackend for burn::backend::Autodiff<B, C>
+where
+    B: LayerBackend,
+    C: burn_autodiff::checkpoint::strategy::CheckpointStrategy,
+{
+}
+
+impl LayerBackend for Dispatch {}
+
+#[cfg(feature = "flex")]
+impl super::LayerOps for burn::backend::Flex {}
+
+#[cfg(feature = "ndarray")]
+impl super::LayerOps for burn::backend::NdArray {}
+
+#[cfg(feature = "cubecl-backend")]
+impl super::LayerOps for burn_cubecl::CubeBackend {}
+
+/// Whether tensors of `device` lie in this process's memory, where the CPU kernels read them: then
+/// `Tensor::into_data` does not wait, and copies no contiguous tensor that nobody else has.
+///
+/// ```
+/// use burn::prelude::Device;
+/// use burn_fused_layers::is_in_host_memory;
+///
+/// assert!(is_in_host_memory(&Device::flex().autodiff()));
+/// ```
+pub fn is_in_host_memory(device: &Device) -> bool {
+    is_in_host_memory_of(device.as_dispatch())
+}
+
+fn is_in_host_memory_of(device: &DispatchDevice) -> bool {
+    match device {
+        #[cfg(feature = "flex")]
+        DispatchDevice::Flex(_) => true,
+        #[cfg(feature = "ndarray")]
+        DispatchDevice::NdArray(_) => true,
+        #[cfg(feature = "autodiff")]
+        DispatchDevice::Autodiff(device) => is_in_host_memory_of(device),
+        #[allow(unreachable_patterns, reason = "where no other backend is enabled")]
+        _ => false,
+    }
+}

@@ -1,0 +1,98 @@
+//! By the products of `cpu-kernels`.
+
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+use cpu_kernels::{Level, Matrix, ProductStart, column_sums, product, product_packed};
+
+use super::LinearInputs;
+use crate::harness::deferred_gradients::Deferral;
+use crate::harness::host::{
+    CpuBackend, CpuReal, elements, matrix, readable, tensor, unwritten, whole, with_real,
+};
+use crate::harness::kernel::{Asked, Gradient};
+use crate::harness::shared_weight::SharedWeight;
+use crate::ops::deferred_rows::DeferredRows;
+
+/// The result, and the inputs for the backward pass.
+pub(crate) fn forward<B: CpuBackend>(inputs: LinearInputs<B>) -> (FloatTensor<B>, LinearInputs<B>) {
+    let inputs = readable::<B, _, 3>(inputs);
+    let LinearInputs {
+        input,
+        weight,
+        bias,
+        shared,
+    } = &inputs;
+    let ([rows, _], [_, columns]) = (input.shape().dims(), weight.shape().dims());
+    let output = with_real!(input.dtype(), E => {
+        let mut output = unwritten::<E>(&[rows, columns].into());
+        let start = match bias.as_option() {
+            Some(bias) => ProductStart::Row(elements::<B, E>(bias)),
+            None => ProductStart::Zero,
+        };
+        let [left, right] = [input, weight].map(matrix::<B, E>);
+        multiply(left, right, shared, false, start, &mut output);
+        tensor::<B, E>(output, [rows, columns], E::DTYPE, input)
+    });
+    (output, inputs)
+}
+
+/// The gradients of input, weight and bias.
+pub(crate) fn backward<B: CpuBackend>(
+    inputs: LinearInputs<B>,
+    gradient: FloatTensor<B>,
+    asked: Asked<3>,
+) -> [Gradient<B>; 3] {
+    let LinearInputs {
+        input,
+        weight,
+        shared,
+        ..
+    } = inputs;
+    let [of_input, of_weight, of_bias] = asked.wanted;
+    let gradient = B::contiguous(gradient);
+    let [_, columns] = gradient.shape().dims();
+    with_real!(gradient.dtype(), E => {
+        let of_output = matrix::<B, E>(&gradient);
+        let of_input = of_input.then(|| {
+            let mut elements = unwritten::<E>(&input.shape());
+            let weight = matrix::<B, E>(&weight).transposed();
+            multiply(of_output, weight, &shared, true, ProductStart::Zero, &mut elements);
+            whole::<B, E>(elements, E::DTYPE, &input)
+        });
+        let of_bias = of_bias.then(|| {
+            let mut sums = unwritten::<E>(&[columns].into());
+            column_sums(elements::<B, E>(&gradient), &mut sums);
+            Gradient::Whole(tensor::<B, E>(sums, [columns], E::DTYPE, &gradient))
+        });
+        let of_weight = of_weight.then(|| {
+            if asked.deferral == Deferral::Allowed {
+                let (input, gradient) = (input.clone(), gradient.clone());
+                return Gradient::Deferred(Box::new(DeferredRows::Product { input, gradient }));
+            }
+            let mut elements = unwritten::<E>(&weight.shape());
+            let input = matrix::<B, E>(&input).transposed();
+            product(Level::current(), input, of_output, ProductStart::Zero, &mut elements);
+            whole::<B, E>(elements, E::DTYPE, &weight)
+        });
+        [of_input, of_weight, of_bias].map(|gradient| gradient.unwrap_or(Gradient::Absent))
+    })
+}
+
+/// A product with a weight, or its transpose, which may be packed.
+fn multiply<E: CpuReal>(
+    left: Matrix<E>,
+    weight: Matrix<E>,
+    shared: &Option<SharedWeight>,
+    is_transposed: bool,
+    start: ProductStart<E>,
+    out: &mut [E],
+) {
+    let level = Level::current();
+    match shared {
+        Some(shared) => {
+            let packing = &shared.packings()[usize::from(is_transposed)];
+            product_packed(level, left, (weight, packing), start, out);
+        }
+        None => product(level, left, weight, start, out),
+    }
+}

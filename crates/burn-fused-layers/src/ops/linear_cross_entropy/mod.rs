@@ -1,0 +1,47 @@
+//! A linear layer to classes with its loss.
+
+pub(crate) mod composed;
+pub(crate) mod cpu;
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, ExtensionType};
+
+use crate::harness::optional::OptionalTensor;
+use crate::harness::tracked::WithIndicesOf;
+use crate::harness::tracked::{TensorMap, TrackedInputs};
+
+/// Inputs of [`LayerOps::linear_cross_entropy`](super::LayerOps::linear_cross_entropy).
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct LinearCrossEntropyInputs<B: Backend> {
+    /// The features of all rows, part by part: `[parts * rows, size]`, of as many rows as there are targets.
+    pub input: FloatTensor<B>,
+    /// `[parts * size, classes]`
+    pub weight: FloatTensor<B>,
+    /// `[classes]`
+    #[extension_type]
+    pub bias: OptionalTensor<B>,
+    /// The class of each row, `[rows]`.
+    pub targets: IntTensor<B>,
+    /// What the loss of each row is multiplied with, `[rows]`, or else 1; it has no gradient.
+    #[extension_type]
+    pub factors: OptionalTensor<B>,
+}
+
+impl<B: Backend> TrackedInputs<B, 3> for LinearCrossEntropyInputs<B> {
+    type On<A: WithIndicesOf<B>> = LinearCrossEntropyInputs<A>;
+
+    fn first(&self) -> &FloatTensor<B> {
+        &self.input
+    }
+
+    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
+        LinearCrossEntropyInputs {
+            input: tensors.tracked(self.input),
+            weight: tensors.tracked(self.weight),
+            bias: tensors.tracked_option(self.bias),
+            targets: self.targets,
+            factors: tensors.constant(self.factors),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The operations of layers, and what runs them on each backend.
+//!
+//! Above them stand functions and modules on `Tensor`s, which check shapes and dispatch; below them the
+//! [`harness`](crate::harness). An operation is a folder: the inputs struct, `composed`, the definition in Burn's own
+//! operations, and `cpu`, a kernel of `cpu-kernels`.
+
+mod backends;
+mod deferred_rows;
+mod layer_backend;
+mod layer_ops;
+mod linear;
+mod linear_cross_entropy;
+mod recurrent;
+mod select_rows;
+
+pub use backends::is_in_host_memory;
+pub use layer_backend::LayerBackend;
+pub use layer_ops::LayerOps;
+pub use linear::LinearInputs;
+pub use linear_cross_entropy::LinearCrossEntropyInputs;
+pub use recurrent::states::StepsRead;
+pub use recurrent::{CellKind, RecurrentInputs, Steps};
+pub use select_rows::SelectRowsInputs;

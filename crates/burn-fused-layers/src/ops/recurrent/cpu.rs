@@ -1,0 +1,196 @@
+//! By the kernels of `cpu-kernels`.
+
+use burn::backend::TensorMetadata;
+use burn::backend::tensor::FloatTensor;
+use cpu_kernels::{
+    GruInputs, Level, LstmInputs, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs,
+    column_sums, product,
+};
+
+use super::states::StateGradients;
+use super::{CellKind, Recurred, RecurrentInputs};
+use crate::harness::deferred_gradients::Deferral;
+use crate::harness::host::{
+    CpuBackend, CpuReal, elements, elements_mut, tensor, unwritten, whole, with_real,
+};
+use crate::harness::kernel::{Asked, Gradient};
+use crate::ops::deferred_rows::DeferredRows;
+
+/// Runs `$body` with the kernel's view of the inputs as `$layer`, of the cell's own type; it has no gates.
+macro_rules! with_layer {
+    ($inputs:ident, $E:ident, $layer:ident => $body:expr) => {{
+        let [batch, steps, _] = $inputs.gates.shape().dims();
+        let [size, _] = $inputs.hidden_weight.shape().dims();
+        macro_rules! layer {
+            ($kind:ident) => {
+                $kind::<$E> {
+                    hidden_weight: elements::<B, $E>(&$inputs.hidden_weight),
+                    hidden_bias: elements::<B, $E>(&$inputs.hidden_bias),
+                    initial: elements::<B, $E>(&$inputs.initial),
+                    lens: $inputs.steps.lens.as_deref(),
+                    is_reversed: $inputs.steps.is_reversed,
+                    packings: $inputs.shared.as_ref().map(|shared| shared.packings()),
+                    sizes: [batch, steps, size],
+                }
+            };
+        }
+        match $inputs.cell {
+            CellKind::Gru => {
+                let $layer = layer!(GruInputs);
+                $body
+            }
+            CellKind::Lstm => {
+                let $layer = layer!(LstmInputs);
+                $body
+            }
+        }
+    }};
+}
+
+/// The states.
+pub(crate) fn infer<B: CpuBackend>(inputs: RecurrentInputs<B>) -> FloatTensor<B> {
+    let inputs = contiguous(inputs);
+    let shape = states_shape(&inputs);
+    with_real!(inputs.gates.dtype(), E => {
+        let mut states = unwritten::<E>(&shape.into());
+        let gates = elements::<B, E>(&inputs.gates);
+        with_layer!(inputs, E, layer => layer.forward(Level::current(), gates, &mut states));
+        tensor::<B, E>(states, shape, E::DTYPE, &inputs.gates)
+    })
+}
+
+/// The states, and what the backward pass needs: of the inputs' gates their values.
+pub(crate) fn forward<B: CpuBackend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<B>) {
+    let mut inputs = contiguous(inputs);
+    let shape @ [_, batch, steps, size] = states_shape(&inputs);
+    let (states, saved) = with_real!(inputs.gates.dtype(), E => {
+        let values = match inputs.cell {
+            CellKind::Gru => GruInputs::<E>::SAVED,
+            CellKind::Lstm => LstmInputs::<E>::SAVED,
+        };
+        let saved_shape = [batch, steps, values * size];
+        let mut states = unwritten::<E>(&shape.into());
+        // But for the steps after those of an example, which nobody reads.
+        let mut saved = unwritten::<E>(&saved_shape.into());
+        with_layer!(inputs, E, layer => {
+            let gates = elements_mut::<B, E>(&mut inputs.gates);
+            layer.forward_saving(Level::current(), gates, &mut saved, &mut states);
+        });
+        (
+            tensor::<B, E>(states, shape, E::DTYPE, &inputs.gates),
+            tensor::<B, E>(saved, saved_shape, E::DTYPE, &inputs.gates),
+        )
+    });
+    let recurred = Recurred {
+        inputs,
+        states: states.clone(),
+        saved,
+    };
+    (states, recurred)
+}
+
+fn contiguous<B: CpuBackend>(inputs: RecurrentInputs<B>) -> RecurrentInputs<B> {
+    RecurrentInputs {
+        gates: B::contiguous(inputs.gates),
+        hidden_weight: B::contiguous(inputs.hidden_weight),
+        hidden_bias: B::contiguous(inputs.hidden_bias),
+        initial: B::contiguous(inputs.initial),
+        ..inputs
+    }
+}
+
+fn states_shape<B: CpuBackend>(inputs: &RecurrentInputs<B>) -> [usize; 4] {
+    let [batch, steps, _] = inputs.gates.shape().dims();
+    let [size, _] = inputs.hidden_weight.shape().dims();
+    [inputs.cell.states(), batch, steps, size]
+}
+
+/// The gradients of gates, hidden weight, hidden bias and initial state.
+pub(crate) fn backward<B: CpuBackend>(
+    saved: Recurred<B>,
+    gradient: FloatTensor<B>,
+    asked: Asked<4>,
+) -> [Gradient<B>; 4] {
+    let Recurred {
+        mut inputs,
+        states,
+        saved,
+    } = saved;
+    let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
+    let [of_steps, last] = [gradients.of_steps, gradients.last].map(contiguous_each::<B>);
+    let [_, of_weight, of_bias, _] = asked.wanted;
+    let [batch, steps, width] = inputs.gates.shape().dims();
+    let [size, _] = inputs.hidden_weight.shape().dims();
+    let rows = batch * steps;
+    with_real!(states.dtype(), E => {
+        // An LSTM's is that of the input's share.
+        let hidden_len = match inputs.cell {
+            CellKind::Gru => rows * width,
+            CellKind::Lstm => 0,
+        };
+        let mut hidden = unwritten::<E>(&[hidden_len].into());
+        let mut initial = unwritten::<E>(&inputs.initial.shape());
+        let mut before = of_weight.then(|| unwritten::<E>(&[rows, size].into()));
+        with_layer!(inputs, E, layer => {
+            let outputs = RecurrentOutputs {
+                states: elements::<B, E>(&states),
+                saved: elements::<B, E>(&saved),
+                gradient: of_each::<B, E, _>(&of_steps),
+                last_gradient: of_each::<B, E, _>(&last),
+            };
+            let gradients = RecurrentGradients {
+                gates: elements_mut::<B, E>(&mut inputs.gates),
+                hidden: &mut hidden,
+                initial: &mut initial,
+            };
+            layer.backward(Level::current(), &outputs, gradients);
+            if let Some(before) = &mut before {
+                layer.outputs_before(outputs.states, before);
+            }
+        });
+        let gates = inputs.gates;
+        let hidden = match inputs.cell {
+            CellKind::Gru => tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
+            CellKind::Lstm => B::float_reshape(gates.clone(), [rows, width].into()),
+        };
+        let bias = of_bias.then(|| {
+            let mut sums = unwritten::<E>(&[width].into());
+            column_sums(elements::<B, E>(&hidden), &mut sums);
+            whole::<B, E>(sums, E::DTYPE, &inputs.hidden_bias)
+        });
+        let weight = before.map(|before| {
+            if asked.deferral == Deferral::Allowed {
+                return Gradient::Deferred(Box::new(DeferredRows::Product {
+                    input: tensor::<B, E>(before, [rows, size], E::DTYPE, &states),
+                    gradient: hidden,
+                }));
+            }
+            let mut weight = unwritten::<E>(&inputs.hidden_weight.shape());
+            let before = Matrix::new(&before, [rows, size]).transposed();
+            let hidden = Matrix::new(elements::<B, E>(&hidden), [rows, width]);
+            product(Level::current(), before, hidden, ProductStart::Zero, &mut weight);
+            whole::<B, E>(weight, E::DTYPE, &inputs.hidden_weight)
+        });
+        [
+            Gradient::Whole(gates),
+            weight.unwrap_or(Gradient::Absent),
+            bias.unwrap_or(Gradient::Absent),
+            whole::<B, E>(initial, E::DTYPE, &inputs.initial),
+        ]
+    })
+}
+
+/// Contiguous tensors, where there are any.
+fn contiguous_each<B: CpuBackend>(
+    tensors: Vec<Option<FloatTensor<B>>>,
+) -> Vec<Option<FloatTensor<B>>> {
+    let tensors = tensors.into_iter();
+    tensors.map(|tensor| tensor.map(B::contiguous)).collect()
+}
+
+/// The elements of each of `N` contiguous tensors, none where there is no tensor.
+fn of_each<B: CpuBackend, E: CpuReal, const N: usize>(
+    tensors: &[Option<FloatTensor<B>>],
+) -> [&[E]; N] {
+    std::array::from_fn(|n| tensors[n].as_ref().map_or(&[][..], elements::<B, E>))
+}

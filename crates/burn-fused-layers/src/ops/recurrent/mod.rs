@@ -1,0 +1,162 @@
+//! Recurrent layers over whole sequences: GRU and LSTM, one layer in one direction.
+
+pub(super) mod cpu;
+#[cfg(feature = "autodiff")]
+pub(super) mod gradient;
+pub(super) mod states;
+pub(super) mod steps;
+
+use std::sync::Arc;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, ExtensionType};
+use burn::config::Config;
+
+use crate::harness::deferred_gradients::GradientSlot;
+use crate::harness::shared_weight::SharedWeight;
+use crate::harness::tracked::WithIndicesOf;
+use crate::harness::tracked::{TensorMap, TrackedInputs};
+
+/// What is computed in a step.
+#[derive(Config, Copy, Debug, PartialEq, Eq)]
+pub enum CellKind {
+    /// A gated recurrent unit (Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"), as in
+    /// PyTorch. Its state is its output h.
+    ///
+    /// ```text
+    /// r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+    /// z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+    /// n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+    /// h' = (1 - z) * n + z * h
+    /// ```
+    Gru,
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997; with a forget gate, Gers et al. 2000, "Learning to
+    /// Forget"). Its state is its output h and the cell c.
+    ///
+    /// ```text
+    /// i = sigmoid(W_ii x + b_ii + W_hi h + b_hi)
+    /// f = sigmoid(W_if x + b_if + W_hf h + b_hf)
+    /// g = tanh(W_ig x + b_ig + W_hg h + b_hg)
+    /// o = sigmoid(W_io x + b_io + W_ho h + b_ho)
+    /// c' = f * c + i * g
+    /// h' = o * tanh(c')
+    /// ```
+    Lstm,
+}
+
+impl CellKind {
+    /// How many gates it has.
+    pub fn gates(self) -> usize {
+        match self {
+            Self::Gru => 3,
+            Self::Lstm => 4,
+        }
+    }
+
+    /// How many vectors its state is.
+    pub fn states(self) -> usize {
+        match self {
+            Self::Gru => 1,
+            Self::Lstm => 2,
+        }
+    }
+}
+
+/// Which steps there are, and in which order.
+///
+/// ```
+/// use burn_fused_layers::recurrent::Steps;
+///
+/// let steps = Steps::of_lens([4, 3]).reversed();
+/// assert_eq!(steps.lens, Some(vec![4, 3]));
+/// assert!(steps.is_reversed);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// The number of steps of each example; those after them change no state. All if absent.
+    pub lens: Option<Vec<usize>>,
+    /// Whether the last comes first.
+    pub is_reversed: bool,
+}
+
+impl Steps {
+    /// All, from the first.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// As many of each example, `[batch]`, from the first.
+    pub fn of_lens(lens: impl Into<Vec<usize>>) -> Self {
+        Self {
+            lens: Some(lens.into()),
+            is_reversed: false,
+        }
+    }
+
+    /// The same, in the other order.
+    pub fn reversed(self) -> Self {
+        Self {
+            is_reversed: !self.is_reversed,
+            ..self
+        }
+    }
+}
+
+/// Inputs of [`LayerOps::recurrent`](super::LayerOps::recurrent).
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct RecurrentInputs<B: Backend> {
+    /// The input's share of the gates, `[batch, steps, gates * hidden_size]`.
+    pub gates: FloatTensor<B>,
+    /// `[hidden_size, gates * hidden_size]`
+    pub hidden_weight: FloatTensor<B>,
+    /// `[gates * hidden_size]`
+    pub hidden_bias: FloatTensor<B>,
+    /// `[states, batch, hidden_size]`
+    pub initial: FloatTensor<B>,
+    /// What is computed in a step.
+    pub cell: CellKind,
+    /// Which steps there are.
+    pub steps: Arc<Steps>,
+    /// What calls with the same weight share.
+    pub shared: Option<SharedWeight>,
+    /// Where readers of the states deposit their gradients; of one call alone.
+    pub reads: GradientSlot,
+}
+
+impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
+    type On<A: WithIndicesOf<B>> = RecurrentInputs<A>;
+
+    fn first(&self) -> &FloatTensor<B> {
+        &self.gates
+    }
+
+    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
+        RecurrentInputs {
+            gates: tensors.tracked(self.gates),
+            hidden_weight: tensors.tracked(self.hidden_weight),
+            hidden_bias: tensors.tracked(self.hidden_bias),
+            initial: tensors.tracked(self.initial),
+            cell: self.cell,
+            steps: self.steps,
+            shared: self.shared,
+            reads: self.reads,
+        }
+    }
+
+    fn slots(&self) -> [Option<GradientSlot>; 4] {
+        let slot = self.shared.as_ref().map(SharedWeight::slot);
+        [None, slot, None, None]
+    }
+}
+
+/// What the backward pass needs.
+#[derive(Clone, Debug)]
+pub(super) struct Recurred<B: Backend> {
+    /// The kernels have the gates' values in the place of the input's share of them.
+    pub(super) inputs: RecurrentInputs<B>,
+    /// `[states, batch, steps, hidden_size]`
+    pub(super) states: FloatTensor<B>,
+    /// For a GRU the hidden share of n, `[batch, steps, hidden_size]`; by the definition after the gates' values.
+    pub(super) saved: FloatTensor<B>,
+}

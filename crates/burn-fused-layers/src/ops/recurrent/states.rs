@@ -1,0 +1,102 @@
+//! A state of a recurrent layer, as it is read, and its gradient, which readers deposit for the layer's backward pass;
+//! see [`deferred_gradients`](crate::harness::deferred_gradients).
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::{Shape, Slice};
+
+use super::RecurrentInputs;
+use crate::harness::kernel::Asked;
+
+/// Of which steps a state is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepsRead {
+    /// Of all.
+    All,
+    /// Of the last.
+    Last {
+        /// Which that is.
+        step: usize,
+    },
+}
+
+/// What is read, `[1, batch, steps, hidden_size]`.
+pub(crate) fn read<B: Backend>(
+    states: FloatTensor<B>,
+    index: usize,
+    steps: StepsRead,
+) -> FloatTensor<B> {
+    let [number, batch, count, size] = states.shape().dims();
+    if number == 1 && (steps == StepsRead::All || count == 1) {
+        return states;
+    }
+    let steps = match steps {
+        StepsRead::All => 0..count,
+        StepsRead::Last { step } => step..step + 1,
+    };
+    let ranges = [index..index + 1, 0..batch, steps, 0..size];
+    B::float_slice(states, &ranges.map(Slice::from))
+}
+
+/// The gradient of what a reader read.
+#[derive(Debug)]
+pub(crate) struct StateDeposit<B: Backend> {
+    pub(crate) index: usize,
+    pub(crate) steps: StepsRead,
+    /// `[1, batch, steps, hidden_size]`
+    pub(crate) gradient: FloatTensor<B>,
+}
+
+/// The gradient of each state, absent where nothing depends on it.
+pub(super) struct StateGradients<B: Backend> {
+    /// After each step, `[1, batch, steps, hidden_size]`.
+    pub(super) of_steps: Vec<Option<FloatTensor<B>>>,
+    /// After the last step, to be added to that, `[1, batch, 1, hidden_size]`.
+    pub(super) last: Vec<Option<FloatTensor<B>>>,
+}
+
+impl<B: Backend> StateGradients<B> {
+    /// From what was registered for the states, a marker unless somebody read them all, and what readers deposited.
+    pub(super) fn new(
+        inputs: &RecurrentInputs<B>,
+        states: &FloatTensor<B>,
+        gradient: FloatTensor<B>,
+        asked: &Asked<4>,
+    ) -> Self {
+        let count = inputs.cell.states();
+        let mut gradients = Self {
+            of_steps: vec![None; count],
+            last: vec![None; count],
+        };
+        if gradient.shape() == states.shape() {
+            let steps = StepsRead::All;
+            for (index, of_steps) in gradients.of_steps.iter_mut().enumerate() {
+                *of_steps = Some(read::<B>(gradient.clone(), index, steps));
+            }
+        } else {
+            let (got, marker) = (gradient.shape(), Shape::from([1; 4]));
+            assert!(
+                got == marker,
+                "gradient of states expected {:?}, or a marker {marker:?}, got {got:?}",
+                states.shape()
+            );
+        }
+        let take = |(pass, node)| inputs.reads.take::<StateDeposit<B>>(pass, node);
+        for StateDeposit {
+            index,
+            steps,
+            gradient,
+        } in asked.taker.map(take).into_iter().flatten()
+        {
+            let sum = match steps {
+                StepsRead::All => &mut gradients.of_steps[index],
+                StepsRead::Last { .. } => &mut gradients.last[index],
+            };
+            *sum = Some(match sum.take() {
+                Some(sum) => B::float_add(sum, gradient),
+                None => gradient,
+            });
+        }
+        gradients
+    }
+}

@@ -1,0 +1,59 @@
+//! Linear layers that many calls apply.
+
+use burn::nn::Linear;
+use burn::tensor::Tensor;
+
+use crate::harness::parameter::{dequantized, of_linear};
+use crate::harness::shared_weight::SharedWeight;
+use crate::linear::apply;
+
+/// A linear layer for many calls in one pass, as by the steps of a decoder. On the CPU, in `f32` and `f64`, its weight
+/// is packed once for all of them, and the weight's gradient is one product of all calls.
+///
+/// ```
+/// use burn_fused_layers::PackedLinear;
+/// use burn::nn::LinearConfig;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let layer = LinearConfig::new(5, 5).init(&device);
+/// let packed = PackedLinear::from(&layer);
+/// let mut state = Tensor::<2>::ones([2, 5], &device);
+/// for _ in 0..3 {
+///     state = packed.forward(state);
+/// }
+/// assert_eq!(state.dims(), [2, 5]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct PackedLinear {
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    shared: SharedWeight,
+}
+
+impl PackedLinear {
+    /// A layer of `weight`, `[in, out]`, and `bias`, `[out]`.
+    pub fn new(weight: Tensor<2>, bias: Option<Tensor<1>>) -> Self {
+        Self {
+            weight: dequantized(weight),
+            bias: bias.map(dequantized),
+            shared: SharedWeight::default(),
+        }
+    }
+
+    /// `input weight + bias` along the last axis, as by [`linear`](crate::linear).
+    ///
+    /// # Panics
+    /// If shapes, types or devices do not fit together.
+    pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+        let (weight, bias) = (self.weight.clone(), self.bias.clone());
+        apply(input, weight, bias, Some(&self.shared))
+    }
+}
+
+impl From<&Linear> for PackedLinear {
+    fn from(layer: &Linear) -> Self {
+        let (weight, bias) = of_linear(layer);
+        Self::new(weight, bias)
+    }
+}

@@ -1,0 +1,213 @@
+//! Which path an operation takes: its kernel, or its definition.
+//!
+//! `ATTENTION_KERNELS=off` runs every operation by its definition, `ATTENTION_KERNELS=-linear,-recurrent` these two. At
+//! level `debug` the log says which path an operation took and why, once for each class of shapes.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Shape;
+
+/// The environment variable that switches kernels off.
+const VARIABLE: &str = "ATTENTION_KERNELS";
+
+/// An operation that may have a kernel, of this crate or of `attention-core`: one variable names them all.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(
+    missing_docs,
+    reason = "the methods of `LayerOps` and `AttentionOps` say it"
+)]
+pub enum Operation {
+    AdditiveAttention,
+    DotProductAttention,
+    AdditiveScore,
+    MaskedSoftmax,
+    Linear,
+    SelectRows,
+    LinearCrossEntropy,
+    Recurrent,
+}
+
+impl Operation {
+    /// Every one.
+    pub const ALL: [Self; 8] = [
+        Self::AdditiveAttention,
+        Self::DotProductAttention,
+        Self::AdditiveScore,
+        Self::MaskedSoftmax,
+        Self::Linear,
+        Self::SelectRows,
+        Self::LinearCrossEntropy,
+        Self::Recurrent,
+    ];
+
+    /// The name of its method.
+    fn name(self) -> &'static str {
+        match self {
+            Self::AdditiveAttention => "additive_attention",
+            Self::DotProductAttention => "dot_product_attention",
+            Self::AdditiveScore => "additive_score",
+            Self::MaskedSoftmax => "masked_softmax",
+            Self::Linear => "linear",
+            Self::SelectRows => "select_rows",
+            Self::LinearCrossEntropy => "linear_cross_entropy",
+            Self::Recurrent => "recurrent",
+        }
+    }
+
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
+    /// Whether its kernel is not switched off.
+    pub fn is_on(self) -> bool {
+        COMPOSED.load(Ordering::Relaxed) & self.bit() == 0
+    }
+}
+
+/// The operations that run by their definitions.
+static COMPOSED: LazyLock<AtomicU32> = LazyLock::new(|| {
+    let composed = std::env::var_os(VARIABLE).map_or(0, |value| {
+        let value = value.to_string_lossy();
+        parse(&value).unwrap_or_else(|expected| {
+            log::warn!("{VARIABLE}: expected {expected}, got {value:?}; all kernels run");
+            0
+        })
+    });
+    AtomicU32::new(composed)
+});
+
+/// The bits of the operations that a value of [`VARIABLE`] switches off, or what was expected.
+fn parse(value: &str) -> Result<u32, String> {
+    match value {
+        "" | "on" => return Ok(0),
+        "off" => return Ok(Operation::ALL.iter().map(|operation| operation.bit()).sum()),
+        _ => {}
+    }
+    let named = |item: &str| {
+        let name = item.trim().strip_prefix('-')?;
+        let mut all = Operation::ALL.into_iter();
+        all.find(|operation| operation.name() == name)
+    };
+    let bits = value.split(',').map(|item| named(item).map(Operation::bit));
+    let bits: Option<Vec<u32>> = bits.collect();
+    let bits = bits.ok_or_else(|| {
+        let names = Operation::ALL.map(|operation| format!("-{}", operation.name()));
+        format!("`on`, `off`, or some of {}", names.join(","))
+    })?;
+    Ok(bits.into_iter().fold(0, |all, bit| all | bit))
+}
+
+/// Whether the kernel of an operation runs where there is one, whatever the variable says. For benches and tests.
+#[doc(hidden)]
+pub fn set_kernel(operation: Operation, runs: bool) {
+    if runs {
+        COMPOSED.fetch_and(!operation.bit(), Ordering::Relaxed);
+    } else {
+        COMPOSED.fetch_or(operation.bit(), Ordering::Relaxed);
+    }
+}
+
+static DEFERS: AtomicBool = AtomicBool::new(true);
+
+/// Whether gradients of what many steps read may be deferred. They may by default. For benches.
+#[doc(hidden)]
+pub fn set_defers(defers: bool) {
+    DEFERS.store(defers, Ordering::Relaxed);
+}
+
+/// Whether they may.
+#[doc(hidden)]
+pub fn defers() -> bool {
+    DEFERS.load(Ordering::Relaxed)
+}
+
+/// Why an operation takes the path that it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Path {
+    Kernel,
+    /// By [`VARIABLE`] or [`set_kernel`].
+    SwitchedOff,
+    /// The backend has none.
+    NoKernel,
+    /// The backend has one, but not for the device and the type.
+    NotHere,
+}
+
+/// The kernel, if it runs: `has` says whether with the type of `like` on its device.
+pub fn chosen<B: Backend, K>(
+    operation: Operation,
+    kernel: Option<K>,
+    like: &FloatTensor<B>,
+    has: impl FnOnce() -> bool,
+) -> Option<K> {
+    let path = match &kernel {
+        None => Path::NoKernel,
+        Some(_) if !operation.is_on() => Path::SwitchedOff,
+        Some(_) if !has() => Path::NotHere,
+        Some(_) => Path::Kernel,
+    };
+    if log::log_enabled!(log::Level::Debug) {
+        say::<B>(operation, path, like);
+    }
+    kernel.filter(|_| path == Path::Kernel)
+}
+
+/// Says it, if it has not been said of tensors of about this shape.
+fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>) {
+    static SAID: LazyLock<Mutex<HashSet<(Operation, Path, String)>>> =
+        LazyLock::new(Mutex::default);
+    let (shape, dtype) = (like.shape(), like.dtype());
+    let about = format!("{dtype:?} on {:?}", like.device());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if !said.insert((operation, path, format!("{:?} {about}", class(&shape)))) {
+        return;
+    }
+    drop(said);
+    let why = match path {
+        Path::Kernel => "by its kernel".to_string(),
+        Path::SwitchedOff => "by its definition, as its kernel is switched off".to_string(),
+        Path::NoKernel => "by its definition, as the backend has no kernel".to_string(),
+        Path::NotHere => format!("by its definition, as the device has no kernel for {dtype:?}"),
+    };
+    let name = operation.name();
+    log::debug!("{name} of {:?} {about}: {why}", shape.to_vec());
+}
+
+/// The powers of two next to the sizes.
+fn class(shape: &Shape) -> Vec<u32> {
+    let sizes = shape.to_vec().into_iter();
+    sizes.map(|size| size.next_power_of_two().ilog2()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_switches_operations_off_by_name() {
+        assert_eq!(parse(""), Ok(0));
+        assert_eq!(parse("on"), Ok(0));
+        let all = parse("off").expect("known");
+        let both = parse("-linear, -recurrent").expect("known");
+        for operation in Operation::ALL {
+            assert_ne!(all & operation.bit(), 0);
+            let is_named = [Operation::Linear, Operation::Recurrent].contains(&operation);
+            assert_eq!(both & operation.bit() != 0, is_named);
+        }
+        for wrong in ["linear", "-lines", "off,-linear", "-linear,"] {
+            let expected = parse(wrong).expect_err("unknown");
+            assert!(expected.contains("-dot_product_attention,"), "{expected}");
+        }
+    }
+
+    #[test]
+    fn shapes_of_about_the_same_size_are_of_one_class() {
+        assert_eq!(class(&Shape::new([8, 100])), class(&Shape::new([7, 128])));
+        assert_ne!(class(&Shape::new([8, 100])), class(&Shape::new([8, 130])));
+    }
+}

@@ -1,0 +1,163 @@
+//! The parameters of Burn's recurrent layers: copies, which require gradients where Burn's do.
+
+use burn::module::{Param, ParamId};
+use burn::nn::activation::Activation;
+use burn::nn::gru::{BiGru, Gru};
+use burn::nn::{BiLstm, GateController, Linear, Lstm};
+use burn::tensor::Tensor;
+use thiserror::Error;
+
+use super::stack::no_dropout;
+use super::{CellKind, Recurrent, RecurrentLayer};
+use crate::harness::parameter::dequantized;
+
+/// A layer of Burn that computes what no [`RecurrentLayer`] does.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("Burn's {layer} expected {expected}")]
+pub struct UnsupportedLayer {
+    layer: &'static str,
+    expected: &'static str,
+}
+
+/// What has to hold of a layer, each with its words.
+fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(), UnsupportedLayer> {
+    match conditions.iter().find(|(holds, _)| !holds) {
+        Some(&(_, expected)) => Err(UnsupportedLayer { layer, expected }),
+        None => Ok(()),
+    }
+}
+
+/// A GRU of Burn that resets after the product (its default, and PyTorch's), with sigmoid and tanh and without `clip`.
+impl TryFrom<&Gru> for RecurrentLayer {
+    type Error = UnsupportedLayer;
+
+    fn try_from(gru: &Gru) -> Result<Self, UnsupportedLayer> {
+        let conditions = [
+            (gru.reset_after, "`reset_after`"),
+            (is_sigmoid(&gru.gate_activation), "sigmoid gates"),
+            (is_tanh(&gru.hidden_activation), "tanh of the new state"),
+            (gru.clip.is_none(), "no `clip`"),
+        ];
+        check("Gru", &conditions)?;
+        let gates = [&gru.reset_gate, &gru.update_gate, &gru.new_gate];
+        of_gates("Gru", CellKind::Gru, &gates)
+    }
+}
+
+/// An LSTM of Burn with gates of their own, sigmoid and tanh, that reads forward and does not `clip`. Inputs are
+/// `[batch, steps, ..]`, whatever its `batch_first` is.
+impl TryFrom<&Lstm> for RecurrentLayer {
+    type Error = UnsupportedLayer;
+
+    fn try_from(lstm: &Lstm) -> Result<Self, UnsupportedLayer> {
+        check("Lstm", &[(!lstm.reverse, "not to be reversed")])?;
+        of_lstm(lstm)
+    }
+}
+
+/// As for a layer of either direction. Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
+impl TryFrom<&BiGru> for Recurrent {
+    type Error = UnsupportedLayer;
+
+    fn try_from(gru: &BiGru) -> Result<Self, UnsupportedLayer> {
+        Ok(Recurrent {
+            layers: vec![(&gru.forward).try_into()?],
+            reversed: vec![(&gru.reverse).try_into()?],
+            dropout: no_dropout(),
+        })
+    }
+}
+
+/// As for a layer of either direction. Inputs are `[batch, steps, ..]`, whatever its `batch_first` is.
+impl TryFrom<&BiLstm> for Recurrent {
+    type Error = UnsupportedLayer;
+
+    fn try_from(lstm: &BiLstm) -> Result<Self, UnsupportedLayer> {
+        Ok(Recurrent {
+            layers: vec![(&lstm.forward).try_into()?],
+            reversed: vec![of_lstm(&lstm.reverse)?],
+            dropout: no_dropout(),
+        })
+    }
+}
+
+fn is_sigmoid(activation: &Activation) -> bool {
+    matches!(activation, Activation::Sigmoid(_))
+}
+
+fn is_tanh(activation: &Activation) -> bool {
+    matches!(activation, Activation::Tanh(_))
+}
+
+fn of_lstm(lstm: &Lstm) -> Result<RecurrentLayer, UnsupportedLayer> {
+    let conditions = [
+        (is_sigmoid(&lstm.gate_activation), "sigmoid gates"),
+        (is_tanh(&lstm.cell_activation), "tanh of the new cell"),
+        (is_tanh(&lstm.hidden_activation), "tanh of the cell"),
+        (lstm.clip.is_none(), "no `clip`"),
+    ];
+    check("Lstm", &conditions)?;
+    let forget_gate = lstm.forget_gate.as_ref().filter(|_| !lstm.input_forget);
+    let forget_gate = forget_gate.ok_or(UnsupportedLayer {
+        layer: "Lstm",
+        expected: "a forget gate of its own, not `input_forget`",
+    })?;
+    let gates = [
+        &lstm.input_gate,
+        forget_gate,
+        &lstm.cell_gate,
+        &lstm.output_gate,
+    ];
+    of_gates("Lstm", CellKind::Lstm, &gates)
+}
+
+/// The layer of these gates, in the order in which they stand side by side.
+fn of_gates(
+    name: &'static str,
+    kind: CellKind,
+    gates: &[&GateController],
+) -> Result<RecurrentLayer, UnsupportedLayer> {
+    let side_by_side = |layer: fn(&GateController) -> &Linear| {
+        let layers = || gates.iter().map(|gate| layer(gate));
+        let weights: Vec<_> = layers().map(|layer| &layer.weight).collect();
+        let biases: Vec<_> = layers().filter_map(|layer| layer.bias.as_ref()).collect();
+        let is_uniform = biases.is_empty() || biases.len() == weights.len();
+        check(name, &[(is_uniform, "a bias in all gates or in none")])?;
+        let bias = (!biases.is_empty()).then(|| joined(name, &biases, 0));
+        Ok(Linear {
+            weight: joined(name, &weights, 1)?,
+            bias: bias.transpose()?,
+        })
+    };
+    Ok(RecurrentLayer {
+        input: side_by_side(|gate| &gate.input_transform)?,
+        hidden: side_by_side(|gate| &gate.hidden_transform)?,
+        kind,
+    })
+}
+
+/// The parameters of the gates as one, which requires gradients if they do.
+fn joined<const D: usize>(
+    name: &'static str,
+    parameters: &[&Param<Tensor<D>>],
+    axis: usize,
+) -> Result<Param<Tensor<D>>, UnsupportedLayer> {
+    let first = parameters[0];
+    let requires_grad = first.is_require_grad();
+    let mut all = parameters.iter();
+    let is_uniform = all.all(|parameter| parameter.is_require_grad() == requires_grad);
+    let expected = "all gates or none to require gradients of a parameter";
+    check(name, &[(is_uniform, expected)])?;
+    let values = parameters
+        .iter()
+        .map(|parameter| dequantized(parameter.val()));
+    // Cut off after the concatenation: of a tensor that requires gradients, Burn's `detach` (0.22.1) is one that does,
+    // and what is made of it no leaf.
+    let value = Tensor::cat(values.collect(), axis).detach();
+    // The mapper alone knows on any device whether the parameter is to be trained; how Burn's is loaded and saved is no
+    // matter of ours.
+    let (_, _, mapper) = Param::clone(first).consume();
+    let value = value.set_require_grad(requires_grad);
+    let joined = Param::from_mapped_value(ParamId::new(), value, mapper);
+    Ok(joined.load_mapper(|value| value).save_mapper(|value| value))
+}

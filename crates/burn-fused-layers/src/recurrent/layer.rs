@@ -1,0 +1,162 @@
+//! One recurrent layer in one direction.
+
+use burn::module::Module;
+use burn::nn::{Initializer, Linear, LinearConfig};
+use burn::tensor::{Device, Tensor};
+
+use super::run::{Hidden, joined, without_padding};
+use super::{CellKind, RecurrentCell, Steps};
+use crate::harness::checks::{Argument, assert_together};
+use crate::harness::parameter::of_linear;
+use crate::linear::linear;
+
+/// One layer of [`Recurrent`](super::Recurrent), in one direction.
+///
+/// The gates stand side by side, in the order r, z, n of a GRU and i, f, g, o of an LSTM, as in `weight_ih_l0` and
+/// `weight_hh_l0` of PyTorch (which are `[out, in]`; Burn's are `[in, out]`).
+#[derive(Module, Debug)]
+pub struct RecurrentLayer {
+    /// `W_i`, `[input_size, gates * hidden_size]`, with bias.
+    pub input: Linear,
+    /// `W_h`, `[hidden_size, gates * hidden_size]`, with bias.
+    pub hidden: Linear,
+    /// What is computed in a step.
+    #[module(skip)]
+    pub kind: CellKind,
+}
+
+/// The state of a [`RecurrentLayer`].
+#[derive(Clone, Debug)]
+pub struct RecurrentState {
+    /// The output h, `[batch, hidden_size]`.
+    pub hidden: Tensor<2>,
+    /// The cell c of an LSTM, `[batch, hidden_size]`; none of a GRU.
+    pub cell: Option<Tensor<2>>,
+}
+
+impl RecurrentState {
+    /// The state whose only part is the output.
+    pub fn of_hidden(hidden: Tensor<2>) -> Self {
+        Self { hidden, cell: None }
+    }
+
+    /// The state of these parts, h before c.
+    pub(super) fn of_parts(mut parts: impl Iterator<Item = Tensor<2>>) -> Self {
+        let hidden = parts.next().expect("a state has at least one part");
+        let cell = parts.next();
+        Self { hidden, cell }
+    }
+
+    /// Its parts, h before c.
+    ///
+    /// # Panics
+    /// If a layer of this kind has another number of them.
+    pub(super) fn parts(self, kind: CellKind) -> Vec<Tensor<2>> {
+        let expects_cell = kind == CellKind::Lstm;
+        assert!(
+            self.cell.is_some() == expects_cell,
+            "recurrent layer: state of a {kind:?} expected {} the cell c",
+            if expects_cell { "with" } else { "without" }
+        );
+        if let Some(cell) = &self.cell {
+            let others = [Argument::floats("cell c", cell)];
+            let output = Argument::floats("output h", &self.hidden);
+            assert_together("recurrent layer", output, others);
+        }
+        [Some(self.hidden), self.cell]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+impl RecurrentLayer {
+    /// A layer with new random parameters, of input and hidden size.
+    pub(super) fn init(kind: CellKind, sizes: [usize; 2], device: &Device) -> Self {
+        let [_, hidden_size] = sizes;
+        let bound = 1.0 / (hidden_size as f64).sqrt();
+        let initializer = Initializer::Uniform {
+            min: -bound,
+            max: bound,
+        };
+        let [input, hidden] = sizes.map(|from| {
+            LinearConfig::new(from, kind.gates() * hidden_size)
+                .with_initializer(initializer.clone())
+                .init(device)
+        });
+        Self {
+            input,
+            hidden,
+            kind,
+        }
+    }
+
+    /// The outputs after each step, and the last state; from `initial`, or 0.
+    ///
+    /// After the steps of an example its state stays what it is, and no gradient depends on what the input holds there.
+    ///
+    /// # Shapes
+    /// - input `[batch, steps, input_size]`, result `[batch, steps, hidden_size]`
+    ///
+    /// # Panics
+    /// If the shapes do not fit together, a length is beyond the steps, or the state is that of another kind of cell.
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        initial: Option<RecurrentState>,
+        steps: &Steps,
+    ) -> (Tensor<3>, RecurrentState) {
+        let input = without_padding(input, steps);
+        self.forward_gates(self.gates(input), initial, steps)
+    }
+
+    /// The input's share of the gates, `W_i x + b_i`.
+    ///
+    /// # Shapes
+    /// - input `[batch, steps, input_size]`, result `[batch, steps, gates * hidden_size]`
+    ///
+    /// # Panics
+    /// If size or type of the input are not those of the layer.
+    pub fn gates(&self, input: Tensor<3>) -> Tensor<3> {
+        let (weight, bias) = of_linear(&self.input);
+        linear(input, weight, bias)
+    }
+
+    /// [`forward`](Self::forward) from the input's share of the [`gates`](Self::gates). Their gradient is 0 after the
+    /// steps of an example.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    pub fn forward_gates(
+        &self,
+        gates: Tensor<3>,
+        initial: Option<RecurrentState>,
+        steps: &Steps,
+    ) -> (Tensor<3>, RecurrentState) {
+        let initial = initial.map(|state| state.parts(self.kind));
+        let [batch, count, _] = gates.dims();
+        let [size, _] = self.hidden.weight.dims();
+        let options = (&gates.device(), gates.dtype());
+        if batch == 0 {
+            // Burn's views take an axis of 0 for another one's.
+            let ends = (0..self.kind.states()).map(|_| Tensor::zeros([0, size], options));
+            let end = RecurrentState::of_parts(ends);
+            return (Tensor::zeros([0, count, size], options), end);
+        }
+        let states =
+            Hidden::once(&self.hidden).run(self.kind, gates, initial.clone().map(joined), steps);
+        let ends = (0..self.kind.states()).map(|index| match (count, &initial) {
+            // Without a step the state is what it was.
+            (0, Some(initial)) => initial[index].clone(),
+            (0, None) => Tensor::zeros([batch, size], options),
+            _ => states.last(index),
+        });
+        let end = RecurrentState::of_parts(ends);
+        (states.of_steps(0), end)
+    }
+
+    /// The layer for one step after the other.
+    pub fn cell(&self) -> RecurrentCell {
+        RecurrentCell::new(self)
+    }
+}

@@ -1,0 +1,207 @@
+//! Recurrent layers over whole sequences, and the states that they leave.
+//!
+//! Each state is read for itself, of all steps or of the last. Burn's gradient of a view is a tensor of the whole with
+//! zeros around, for each reader, and an addition of all of it. Here a reader deposits the gradient of what it read,
+//! and the layer's backward pass takes these; see [`deferred_gradients`](crate::harness::deferred_gradients).
+
+use std::sync::Arc;
+
+use burn::backend::Dispatch;
+use burn::tensor::{DType, Tensor};
+
+use crate::harness::checks::{Argument, assert_together};
+use crate::harness::deferred_gradients::GradientSlot;
+use crate::harness::shared_weight::SharedWeight;
+use crate::ops::{CellKind, LayerOps, RecurrentInputs, Steps, StepsRead};
+
+/// The states after each step; after the steps of an example they stay what they are. Half precision is computed in
+/// `f32`. What is shared belongs to the hidden weight.
+///
+/// # Shapes
+/// - gates `[batch, steps, gates * hidden_size]`
+/// - hidden_weight `[hidden_size, gates * hidden_size]`, hidden_bias `[gates * hidden_size]`
+/// - initial `[states, batch, hidden_size]`
+///
+/// # Panics
+/// If shapes, types or devices do not fit together, or a length is beyond the steps.
+pub fn recurrent(
+    cell: CellKind,
+    gates: Tensor<3>,
+    hidden: (Tensor<2>, Tensor<1>),
+    shared: Option<SharedWeight>,
+    initial: Tensor<3>,
+    steps: Steps,
+) -> States {
+    let [batch, count, _] = gates.dims();
+    let (hidden_weight, hidden_bias) = hidden;
+    let [size, _] = hidden_weight.dims();
+    let (states, width) = (cell.states(), cell.gates() * size);
+    let dims = [
+        ("gates", vec![batch, count, width], gates.dims().to_vec()),
+        (
+            "hidden weight",
+            vec![size, width],
+            hidden_weight.dims().to_vec(),
+        ),
+        ("hidden bias", vec![width], hidden_bias.dims().to_vec()),
+        (
+            "initial state",
+            vec![states, batch, size],
+            initial.dims().to_vec(),
+        ),
+    ];
+    for (name, expected, got) in dims {
+        assert!(
+            expected == got,
+            "recurrent layer: {name} expected {expected:?}, got {got:?}"
+        );
+    }
+    let dtype = gates.dtype();
+    let others = [
+        Argument::floats("hidden weight", &hidden_weight),
+        Argument::floats("hidden bias", &hidden_bias),
+        Argument::floats("initial state", &initial),
+    ];
+    assert_together("recurrent layer", Argument::floats("gates", &gates), others);
+    if let Some(lens) = &steps.lens {
+        let longest = lens.iter().copied().max().unwrap_or(0);
+        assert!(
+            lens.len() == batch && longest <= count,
+            "recurrent layer: lens expected {batch} of at most {count}, got {lens:?}"
+        );
+    }
+    let last_step = if steps.is_reversed {
+        0
+    } else {
+        count.saturating_sub(1)
+    };
+    let slot = GradientSlot::default();
+    if batch * count * size == 0 {
+        let options = (&gates.device(), dtype);
+        return States {
+            all: Tensor::zeros([states, batch, count, size], options),
+            last_step,
+            slot,
+        };
+    }
+    if matches!(dtype, DType::F16 | DType::BF16) {
+        let wide = recurrent(
+            cell,
+            gates.cast(DType::F32),
+            (hidden_weight.cast(DType::F32), hidden_bias.cast(DType::F32)),
+            shared,
+            initial.cast(DType::F32),
+            steps,
+        );
+        return States {
+            all: wide.all.cast(dtype),
+            last_step,
+            slot,
+        };
+    }
+    let inputs = RecurrentInputs {
+        gates: gates.into_dispatch(),
+        hidden_weight: hidden_weight.into_dispatch(),
+        hidden_bias: hidden_bias.into_dispatch(),
+        initial: initial.into_dispatch(),
+        cell,
+        steps: Arc::new(steps),
+        shared,
+        reads: slot.clone(),
+    };
+    States {
+        all: Tensor::from_dispatch(<Dispatch as LayerOps>::recurrent(inputs)),
+        last_step,
+        slot,
+    }
+}
+
+/// The states of a recurrent layer after each step, made by [`recurrent`].
+#[derive(Clone, Debug)]
+pub struct States {
+    /// `[states, batch, steps, hidden_size]`
+    all: Tensor<4>,
+    last_step: usize,
+    slot: GradientSlot,
+}
+
+impl States {
+    /// All of them, `[states, batch, steps, hidden_size]`.
+    pub fn all(self) -> Tensor<4> {
+        self.all
+    }
+
+    /// One of them after each step, `[batch, steps, hidden_size]`: 0 is h, and 1 the cell c of an LSTM.
+    ///
+    /// # Panics
+    /// If there is no such state.
+    pub fn of_steps(&self, index: usize) -> Tensor<3> {
+        let [_, batch, count, size] = self.all.dims();
+        self.read(index, StepsRead::All, [batch, count, size])
+    }
+
+    /// One of them after the last step, `[batch, hidden_size]`. Padding holds it.
+    ///
+    /// # Panics
+    /// If there is no such state, or no step.
+    pub fn last(&self, index: usize) -> Tensor<2> {
+        let [_, batch, count, size] = self.all.dims();
+        assert!(
+            count > 0,
+            "states: the last expected of some steps, got none"
+        );
+        let step = self.last_step;
+        self.read(index, StepsRead::Last { step }, [batch, size])
+    }
+
+    fn read<const D: usize>(&self, index: usize, steps: StepsRead, shape: [usize; D]) -> Tensor<D> {
+        let [states, _, count, _] = self.all.dims();
+        assert!(
+            index < states,
+            "states: expected an index below {states}, got {index}"
+        );
+        if shape.contains(&0) {
+            // Burn's views take an axis of 0 for another one's.
+            return Tensor::zeros(shape, (&self.all.device(), self.all.dtype()));
+        }
+        if states * count == 1 {
+            // Nothing but what is read: Burn's own view costs nothing.
+            return self.all.clone().reshape(shape);
+        }
+        let (all, slot) = (self.all.clone().into_dispatch(), self.slot.clone());
+        let read = <Dispatch as LayerOps>::read_state(all, index, steps, slot);
+        Tensor::<4>::from_dispatch(read).reshape(shape)
+    }
+}
+
+#[cfg(all(test, feature = "flex", feature = "autodiff"))]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+
+    /// Reads of open slots are deposited; the gradient of others is a view's.
+    #[test]
+    fn the_slot_is_open_until_the_layers_backward_pass() {
+        for (device, is_training) in [(Device::flex(), false), (Device::flex().autodiff(), true)] {
+            let ones = |shape: [usize; 3]| Tensor::<3>::ones(shape, &device);
+            let gates = ones([2, 3, 12]);
+            let gates = if is_training {
+                gates.require_grad()
+            } else {
+                gates
+            };
+            let hidden = (
+                ones([1, 4, 12]).squeeze_dim(0),
+                Tensor::zeros([12], &device),
+            );
+            let starts = ones([1, 2, 4]);
+            let states = recurrent(CellKind::Gru, gates, hidden, None, starts, Steps::all());
+            assert_eq!(states.slot.is_open(), is_training);
+            if is_training {
+                states.last(0).sum().backward();
+                assert!(!states.slot.is_open());
+            }
+        }
+    }
+}
