@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::checks::assert_batch;
 use crate::functional::{self, SharedTensor, drop_weights, repeat_key_heads};
@@ -13,7 +14,6 @@ use crate::{
     AdditiveScore, DotProductScore, Mask, Memory, Normalizer, PositionTerm, ScoreKernel,
     ScoringFunction,
 };
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 /// Attention pooling with any scoring function:
 /// `context_i = sum_j softmax_j(score(query_i, key_j)) value_j` over the keys that the mask shows.

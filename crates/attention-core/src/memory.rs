@@ -4,12 +4,12 @@ use std::any::{TypeId, type_name};
 use std::borrow::Cow;
 
 use burn::tensor::{Int, Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::Mask;
 use crate::functional::{SharedTensor, fill_padding};
 use crate::ops::SharedGradients;
 use crate::rank::reshape;
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and read by many
 /// calls of [`Attention::attend`], such as the steps of a decoder. It is for the module that prepared it, whose

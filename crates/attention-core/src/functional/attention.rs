@@ -2,14 +2,14 @@
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Tensor, assert_shape};
+use burn_fused_layers::backend::OptionalTensor;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
 use crate::ops::{
     AdditiveAttentionInputs, AttentionOps, DotProductAttentionInputs, PackAdditiveKeysInputs,
 };
 use crate::{Mask, Memory};
-use burn_fused_layers::backend::OptionalTensor;
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
 /// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and dropout on the weights.

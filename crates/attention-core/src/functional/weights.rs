@@ -2,12 +2,12 @@
 
 use burn::backend::Dispatch;
 use burn::tensor::{Distribution, Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::key_heads::assert_divides;
 use crate::Mask;
 use crate::ops::{AttentionOps, MaskedSoftmaxInputs, WeightedSumInputs};
 use crate::rank::{from_four_axes, to_four_axes};
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 /// Softmax over the last axis, restricted to the keys that `mask` leaves.
 ///

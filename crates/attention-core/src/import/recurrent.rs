@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use burn::nn::Linear;
+use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer};
 
 use super::ImportError;
 use super::state_dict::{Place, StateDict};
-use burn_fused_layers::recurrent::{Recurrent, RecurrentLayer};
 
 /// Loads a PyTorch state dict of `torch.nn.GRU` or `torch.nn.LSTM` into `recurrent`: `weight_ih_l0`, `weight_hh_l0`,
 /// `bias_ih_l0`, `bias_hh_l0`, those of the other layers, and those of the other direction (`weight_ih_l0_reverse`,

@@ -6,9 +6,9 @@ use std::ops::BitAnd;
 use std::sync::Arc;
 
 use burn::tensor::{Bool, DType, Int, IntDType, Shape, Tensor};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::rank::reshape;
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 use resolve::Resolved;
 
 /// Which keys each query attends to.

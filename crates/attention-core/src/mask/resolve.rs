@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use burn::backend::Dispatch;
 use burn::tensor::{Device, Int, Tensor, TensorCreationOptions, TensorData};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::is_in_host_memory;
 
 use super::{Flags, Mask, Window, minimum};
 use crate::ops::{HostMask, Intervals, Keep, ResolvedMask};
 use crate::rank::reshape;
-use burn_fused_layers::harness::checks::{Argument, assert_together};
-use burn_fused_layers::is_in_host_memory;
 
 /// A mask, resolved for scores `[_, _, queries, keys]`.
 #[derive(Debug)]

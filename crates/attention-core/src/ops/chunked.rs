@@ -7,11 +7,11 @@ use std::sync::Once;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Shape, Slice};
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::upload::upload;
 
 use super::attention_backend::AttentionBackend;
 use super::mask::ResolvedMask;
-use burn_fused_layers::harness::optional::OptionalTensor;
-use burn_fused_layers::harness::upload::upload;
 
 /// Inputs of an operation on pairs that can be cut along examples and queries.
 pub(super) trait Chunks<B: Backend>: Sized {

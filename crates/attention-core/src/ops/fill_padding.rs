@@ -2,10 +2,10 @@
 
 use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, ExtensionType, TensorMetadata};
+use burn_fused_layers::harness::upload::upload;
 
 use super::mask::ResolvedMask;
 use super::masked::{Masked, bool_dtype};
-use burn_fused_layers::harness::upload::upload;
 
 /// Inputs of [`AttentionOps::fill_padding`](super::AttentionOps::fill_padding).
 #[derive(Clone, Debug, ExtensionType)]

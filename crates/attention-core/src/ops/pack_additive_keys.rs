@@ -3,12 +3,11 @@
 use attention_kernels::AdditiveScoreInputs;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, TensorMetadata};
+use burn_fused_layers::harness::tracked::tracked_inputs;
 use cpu_kernels::Level;
 
 use super::host::{CpuBackend, CpuReal, on_host, readable, rows, tensor, with_real};
 use super::mask::ResolvedMask;
-use burn_fused_layers::harness::tracked::WithIndicesOf;
-use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys).
 #[derive(Clone, Debug, ExtensionType)]
@@ -22,21 +21,11 @@ pub struct PackAdditiveKeysInputs<B: Backend> {
     pub num_queries: usize,
 }
 
-impl<B: Backend> TrackedInputs<B, 1> for PackAdditiveKeysInputs<B> {
-    type On<A: WithIndicesOf<B>> = PackAdditiveKeysInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.keys
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        PackAdditiveKeysInputs {
-            keys: tensors.tracked(self.keys),
-            mask: self.mask.on(),
-            num_queries: self.num_queries,
-        }
-    }
-}
+tracked_inputs!(PackAdditiveKeysInputs[1], first: keys, {
+    keys: tracked,
+    mask: on,
+    num_queries: same,
+});
 
 /// By the kernel of `attention-kernels`; half precision is packed as f32.
 pub(super) fn cpu<B: CpuBackend>(inputs: PackAdditiveKeysInputs<B>) -> FloatTensor<B> {

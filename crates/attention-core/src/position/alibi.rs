@@ -3,10 +3,10 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+use burn_fused_layers::harness::checks::assert_positive;
 
 use super::PositionBias;
 use crate::score::wide;
-use burn_fused_layers::harness::checks::assert_positive;
 
 /// Configuration of [`Alibi`].
 #[derive(Config, Debug)]

@@ -4,10 +4,10 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-
-use super::PositionBias;
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
+
+use super::PositionBias;
 
 /// Configuration of [`RelativePositionBias`].
 #[derive(Config, Debug)]

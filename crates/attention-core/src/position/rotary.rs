@@ -5,10 +5,10 @@ use std::ops::Range;
 use burn::module::Module;
 use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 
 use crate::score::wide;
 use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
-use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 
 /// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of neighbouring elements of a row,
 /// `2 n` and `2 n + 1`, by the angle `p theta^(-2 n / size)`: a dot product then depends on the distance of the two

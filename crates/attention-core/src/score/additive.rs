@@ -6,11 +6,11 @@ use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::functional::project;
 use crate::parameter::{column, normalized_column};
-use burn_fused_layers::harness::checks::assert_positive;
 
 /// Configuration of [`AdditiveScore`].
 #[derive(Config, Debug)]

@@ -6,11 +6,11 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::checks::assert_finite;
 use crate::functional::project;
-use burn_fused_layers::harness::checks::assert_positive;
 
 /// Configuration of [`BilinearScore`].
 #[derive(Config, Debug)]

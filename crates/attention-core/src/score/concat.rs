@@ -6,12 +6,12 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::value;
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::functional::project_by;
 use crate::parameter::column;
-use burn_fused_layers::harness::checks::assert_positive;
-use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`ConcatScore`].
 #[derive(Config, Debug)]

@@ -6,11 +6,11 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{safe_inverse_sqrt, squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
-use burn_fused_layers::harness::checks::{Argument, assert_together};
-use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]

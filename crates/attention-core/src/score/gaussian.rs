@@ -6,12 +6,12 @@ use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction, per_head};
 use crate::{Mask, functional};
-use burn_fused_layers::harness::checks::{Argument, assert_together};
-use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`GaussianScore`].
 #[derive(Config, Debug)]

@@ -1,14 +1,14 @@
 //! Linear layers, rows of a table, and the loss of a linear layer to classes.
 
 use burn::tensor::{Int, Tensor, TensorData};
+use burn_fused_layers::{
+    EmbeddingTable, PackedLinear, linear, linear_cross_entropy, linear_cross_entropy_of_parts,
+};
 
 use super::case::Sizes;
 use super::check::{Check, Input, Outcome, Output, draw};
 use super::plain::layers as plain;
 use super::plain::layers::Targets;
-use burn_fused_layers::{
-    EmbeddingTable, PackedLinear, linear, linear_cross_entropy, linear_cross_entropy_of_parts,
-};
 
 /// How many calls share a weight.
 const CALLS: usize = 3;

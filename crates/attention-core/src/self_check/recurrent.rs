@@ -1,11 +1,11 @@
 //! Recurrent layers.
 
 use burn::tensor::Tensor;
+use burn_fused_layers::recurrent::{CellKind, Steps};
 
 use super::case::Sizes;
 use super::check::{Check, Input, Outcome, draw};
 use super::plain::recurrent::Layer;
-use burn_fused_layers::recurrent::{CellKind, Steps};
 
 const BATCH: usize = 3;
 const STEPS: usize = 7;

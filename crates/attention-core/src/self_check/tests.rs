@@ -1,6 +1,7 @@
 //! The plain loops are right, and every check notices what is wrong.
 
 use burn::tensor::Device;
+use burn_fused_layers::recurrent::{CellKind, Steps};
 
 use super::case::{Case, Sizes};
 use super::check::{Check, Input, Outcome, tolerances};
@@ -8,7 +9,6 @@ use super::plain::attention::{self, Axes, Pairs};
 use super::plain::layers::Targets;
 use super::plain::recurrent::Layer;
 use super::{checks, checks_in_f32, dropout};
-use burn_fused_layers::recurrent::{CellKind, Steps};
 
 /// Few enough to move each element of each input.
 const SMALL: Sizes = Sizes {

@@ -2,11 +2,11 @@
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 
 use crate::functional::{fill_keyless, fill_padding, project, weighted_sum};
 use crate::rank::{from_four_axes, reshape, to_four_axes};
 use crate::{AttentionOutput, Mask, Memory};
-use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 
 /// The linear layers of a score: W without bias, V with b, w without bias.
 ///

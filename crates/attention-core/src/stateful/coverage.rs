@@ -4,12 +4,12 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::harness::parameter::of_linear;
+use burn_fused_layers::linear;
 
 use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::parameter::column;
 use crate::{AttentionOutput, Mask, Memory, functional};
-use burn_fused_layers::harness::parameter::of_linear;
-use burn_fused_layers::linear;
 
 /// Configuration of [`CoverageAttention`].
 #[derive(Config, Debug)]

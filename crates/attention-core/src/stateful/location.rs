@@ -7,13 +7,13 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig1d};
 use burn::tensor::module::conv1d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::linear;
 
 use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::parameter::column;
 use crate::{AttentionOutput, Mask, Memory, functional};
-use burn_fused_layers::harness::checks::assert_positive;
-use burn_fused_layers::harness::parameter::{of_linear, value};
-use burn_fused_layers::linear;
 
 /// Which weights of earlier steps the filters of [`LocationAttention`] run over.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]

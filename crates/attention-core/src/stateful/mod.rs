@@ -15,12 +15,12 @@ use std::fmt::Debug;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Int, Tensor};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::{
     Attention, AttentionOutput, Mask, Memory, MultiHeadAttention, MultiHeadAttentionOutput,
     ScoringFunction,
 };
-use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 /// Attention of a decoder's steps to a [`Memory`]. What a step hands to the next is a value, never hidden in the
 /// module.

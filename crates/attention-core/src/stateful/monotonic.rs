@@ -4,6 +4,7 @@ use burn::config::Config;
 use burn::module::{Flag, Module, Param};
 use burn::nn::Linear;
 use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn_fused_layers::harness::parameter::value;
 
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, additive, selected};
@@ -11,7 +12,6 @@ use crate::checks::assert_finite;
 use crate::parameter::normalized_column;
 use crate::sigmoid::sigmoid;
 use crate::{AttentionOutput, Mask, Memory, functional};
-use burn_fused_layers::harness::parameter::value;
 
 /// Configuration of [`MonotonicAttention`].
 #[derive(Config, Debug)]

@@ -55,3 +55,43 @@ where
         >,
 {
 }
+
+/// Implements [`TrackedInputs`] for a struct: the number of its tensors that may have gradients, which of them is the
+/// first, the slots, and each field with the way by which it goes to another backend.
+///
+/// | way | field |
+/// | --- | --- |
+/// | `tracked`, `tracked_option`, `constant` | by the method of [`TensorMap`] of this name |
+/// | `on` | by a method `on` of its own |
+/// | `same` | as it is |
+#[macro_export]
+macro_rules! tracked_inputs {
+    ($inputs:ident[$count:literal], first: $first:ident $(, slots: $slots:expr)?, { $($field:ident: $way:ident),+ $(,)? }) => {
+        impl<B: ::burn::backend::Backend> $crate::harness::tracked::TrackedInputs<B, $count> for $inputs<B> {
+            type On<A: $crate::harness::tracked::WithIndicesOf<B>> = $inputs<A>;
+
+            fn first(&self) -> &::burn::backend::tensor::FloatTensor<B> {
+                &self.$first
+            }
+
+            fn map<A: $crate::harness::tracked::WithIndicesOf<B>>(
+                self,
+                tensors: &mut impl $crate::harness::tracked::TensorMap<B, A>,
+            ) -> Self::On<A> {
+                $inputs {
+                    $($field: $crate::tracked_inputs!(@$way tensors, self.$field)),+
+                }
+            }
+
+            $(fn slots(&self) -> [Option<$crate::harness::deferred_gradients::GradientSlot>; $count] {
+                let slots: fn(&Self) -> _ = $slots;
+                slots(self)
+            })?
+        }
+    };
+    (@on $tensors:ident, $field:expr) => { $field.on() };
+    (@same $tensors:ident, $field:expr) => { $field };
+    (@$method:ident $tensors:ident, $field:expr) => { $tensors.$method($field) };
+}
+
+pub use crate::tracked_inputs;

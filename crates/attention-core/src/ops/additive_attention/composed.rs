@@ -2,6 +2,7 @@
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
+use burn_fused_layers::harness::optional::OptionalTensor;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::additive_score::AdditiveScoreInputs;
@@ -10,7 +11,6 @@ use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::dropout;
 use crate::ops::masked_softmax::MaskedSoftmaxInputs;
 use crate::ops::weighted_sum::WeightedSumInputs;
-use burn_fused_layers::harness::optional::OptionalTensor;
 
 impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
     fn queries(&self) -> &FloatTensor<B> {

@@ -4,11 +4,11 @@ use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
+use burn_fused_layers::harness::kernel::Gradient;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
-use burn_fused_layers::harness::kernel::Gradient;
 
 impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {

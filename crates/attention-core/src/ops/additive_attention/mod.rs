@@ -7,13 +7,11 @@ mod gpu;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::tracked::tracked_inputs;
 
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
-use burn_fused_layers::harness::deferred_gradients::GradientSlot;
-use burn_fused_layers::harness::optional::OptionalTensor;
-use burn_fused_layers::harness::tracked::WithIndicesOf;
-use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::additive_attention`](super::AttentionOps::additive_attention).
 #[derive(Clone, Debug, ExtensionType)]
@@ -39,27 +37,13 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     pub shared: Option<SharedGradients>,
 }
 
-impl<B: Backend> TrackedInputs<B, 4> for AdditiveAttentionInputs<B> {
-    type On<A: WithIndicesOf<B>> = AdditiveAttentionInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.queries
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        AdditiveAttentionInputs {
-            queries: tensors.tracked(self.queries),
-            keys: tensors.tracked(self.keys),
-            values: tensors.tracked(self.values),
-            weight: tensors.tracked(self.weight),
-            packed_keys: tensors.constant(self.packed_keys),
-            mask: self.mask.on(),
-            dropout: self.dropout,
-            shared: self.shared,
-        }
-    }
-
-    fn slots(&self) -> [Option<GradientSlot>; 4] {
-        SharedGradients::slots(self.shared.as_ref())
-    }
-}
+tracked_inputs!(AdditiveAttentionInputs[4], first: queries, slots: |inputs| SharedGradients::slots(inputs.shared.as_ref()), {
+    queries: tracked,
+    keys: tracked,
+    values: tracked,
+    weight: tracked,
+    packed_keys: constant,
+    mask: on,
+    dropout: same,
+    shared: same,
+});

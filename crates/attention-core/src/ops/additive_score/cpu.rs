@@ -3,6 +3,7 @@
 use attention_kernels::{self as kernels, AdditiveScoreGradients};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 use cpu_kernels::Level;
 
 use super::AdditiveScoreInputs;
@@ -11,7 +12,6 @@ use crate::ops::host::{
     AttentionElement, CpuBackend, elements, on_host, readable, rows, tensor, unwritten, whole,
     with_real, zeros,
 };
-use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 /// What the kernel reads.
 fn kernel<B: CpuBackend, E: AttentionElement>(

@@ -4,10 +4,10 @@ use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 use super::AdditiveScoreInputs;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
-use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 type Inputs = AdditiveScoreInputs<CubeBackend>;
 

@@ -7,10 +7,9 @@ pub(super) mod gpu;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
+use burn_fused_layers::harness::tracked::tracked_inputs;
 
 use super::mask::ResolvedMask;
-use burn_fused_layers::harness::tracked::WithIndicesOf;
-use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::additive_score`](super::AttentionOps::additive_score).
 #[derive(Clone, Debug, ExtensionType)]
@@ -27,19 +26,9 @@ pub struct AdditiveScoreInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
 }
 
-impl<B: Backend> TrackedInputs<B, 3> for AdditiveScoreInputs<B> {
-    type On<A: WithIndicesOf<B>> = AdditiveScoreInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.queries
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        AdditiveScoreInputs {
-            queries: tensors.tracked(self.queries),
-            keys: tensors.tracked(self.keys),
-            weight: tensors.tracked(self.weight),
-            mask: self.mask.on(),
-        }
-    }
-}
+tracked_inputs!(AdditiveScoreInputs[3], first: queries, {
+    queries: tracked,
+    keys: tracked,
+    weight: tracked,
+    mask: on,
+});

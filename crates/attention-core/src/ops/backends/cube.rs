@@ -2,10 +2,10 @@
 
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
+use burn_fused_layers::harness::kernel::Kernel;
 
 use crate::ops::attention_backend::Kernels;
 use crate::ops::{additive_score, fused, gpu, masked_softmax};
-use burn_fused_layers::harness::kernel::Kernel;
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {

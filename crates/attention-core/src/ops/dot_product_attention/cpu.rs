@@ -5,6 +5,8 @@ use attention_kernels::{
 };
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::deferred_gradients::Deferral;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 use cpu_kernels::{Buffer, Level};
 
 use super::DotProductAttentionInputs;
@@ -17,8 +19,6 @@ use crate::ops::host::{
     AttentionElement, CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, whole,
     with_real, zeros,
 };
-use burn_fused_layers::harness::deferred_gradients::Deferral;
-use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 type Saved<B> = Attended<B, DotProductAttentionInputs<B>>;
 

@@ -5,11 +5,11 @@ use burn::backend::ops::FloatTensorOps;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
+use burn_fused_layers::harness::kernel::Gradient;
 
 use super::DotProductAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
 use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
-use burn_fused_layers::harness::kernel::Gradient;
 
 impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {

@@ -7,13 +7,11 @@ mod gpu;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::tracked::tracked_inputs;
 
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
-use burn_fused_layers::harness::deferred_gradients::GradientSlot;
-use burn_fused_layers::harness::optional::OptionalTensor;
-use burn_fused_layers::harness::tracked::WithIndicesOf;
-use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::dot_product_attention`](super::AttentionOps::dot_product_attention).
 #[derive(Clone, Debug, ExtensionType)]
@@ -39,27 +37,13 @@ pub struct DotProductAttentionInputs<B: Backend> {
     pub shared: Option<SharedGradients>,
 }
 
-impl<B: Backend> TrackedInputs<B, 4> for DotProductAttentionInputs<B> {
-    type On<A: WithIndicesOf<B>> = DotProductAttentionInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.queries
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        DotProductAttentionInputs {
-            queries: tensors.tracked(self.queries),
-            keys: tensors.tracked(self.keys),
-            values: tensors.tracked(self.values),
-            bias: tensors.tracked_option(self.bias),
-            mask: self.mask.on(),
-            scale: self.scale,
-            dropout: self.dropout,
-            shared: self.shared,
-        }
-    }
-
-    fn slots(&self) -> [Option<GradientSlot>; 4] {
-        SharedGradients::slots(self.shared.as_ref())
-    }
-}
+tracked_inputs!(DotProductAttentionInputs[4], first: queries, slots: |inputs| SharedGradients::slots(inputs.shared.as_ref()), {
+    queries: tracked,
+    keys: tracked,
+    values: tracked,
+    bias: tracked_option,
+    mask: on,
+    scale: same,
+    dropout: same,
+    shared: same,
+});

@@ -3,12 +3,12 @@
 use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
+use burn_fused_layers::harness::tracked::TrackedInputs;
 
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::Attended;
 use crate::ops::gpu::{Problem, ProblemGradients, cast, readable};
-use burn_fused_layers::harness::kernel::{Asked, Gradient};
-use burn_fused_layers::harness::tracked::TrackedInputs;
 
 /// The inputs of an attention, as the kernels take them.
 pub(in crate::ops) trait GpuAttention:

@@ -5,12 +5,12 @@ use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::{DType, IntDType};
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
+use burn_fused_layers::harness::upload::upload;
 use cubecl::prelude::*;
 
 use super::tensors::{contiguous, contiguous_i32, cube_count, empty};
 use super::tiling::Tiling;
 use crate::ops::mask::ResolvedMask;
-use burn_fused_layers::harness::upload::upload;
 
 /// Intervals and flags, each of which may be absent.
 #[derive(CubeType, CubeLaunch)]

@@ -7,12 +7,11 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, CubeDevice, cubecl};
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 use cubecl::client::Client;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
-
-use burn_fused_layers::harness::optional::OptionalTensor;
-use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// The most bytes that a tensor on a device may have.
 pub(in crate::ops) fn largest_buffer(device: &CubeDevice) -> usize {

@@ -3,11 +3,11 @@
 use attention_kernels::{masked_softmax, masked_softmax_backward};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 use cpu_kernels::Level;
 
 use super::MaskedSoftmaxInputs;
 use crate::ops::host::{CpuBackend, on_host, readable, rows, tensor, unwritten, whole, with_real};
-use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward<B: CpuBackend>(

@@ -3,10 +3,10 @@
 use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
+use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 use super::MaskedSoftmaxInputs;
 use crate::ops::gpu::{DeviceMask, readable, softmax};
-use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward(

@@ -7,10 +7,9 @@ pub(super) mod gpu;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
+use burn_fused_layers::harness::tracked::tracked_inputs;
 
 use super::mask::ResolvedMask;
-use burn_fused_layers::harness::tracked::WithIndicesOf;
-use burn_fused_layers::harness::tracked::{TensorMap, TrackedInputs};
 
 /// Inputs of [`AttentionOps::masked_softmax`](super::AttentionOps::masked_softmax).
 #[derive(Clone, Debug, ExtensionType)]
@@ -23,17 +22,7 @@ pub struct MaskedSoftmaxInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
 }
 
-impl<B: Backend> TrackedInputs<B, 1> for MaskedSoftmaxInputs<B> {
-    type On<A: WithIndicesOf<B>> = MaskedSoftmaxInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.scores
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        MaskedSoftmaxInputs {
-            scores: tensors.tracked(self.scores),
-            mask: self.mask.on(),
-        }
-    }
-}
+tracked_inputs!(MaskedSoftmaxInputs[1], first: scores, {
+    scores: tracked,
+    mask: on,
+});

@@ -6,11 +6,9 @@ pub(super) mod cpu;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
 
-use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::optional::OptionalTensor;
 use crate::harness::shared_weight::SharedWeight;
-use crate::harness::tracked::WithIndicesOf;
-use crate::harness::tracked::{TensorMap, TrackedInputs};
+use crate::harness::tracked::tracked_inputs;
 
 /// Inputs of [`LayerOps::linear`](super::LayerOps::linear).
 #[derive(Clone, Debug, ExtensionType)]
@@ -27,24 +25,9 @@ pub struct LinearInputs<B: Backend> {
     pub shared: Option<SharedWeight>,
 }
 
-impl<B: Backend> TrackedInputs<B, 3> for LinearInputs<B> {
-    type On<A: WithIndicesOf<B>> = LinearInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.input
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        LinearInputs {
-            input: tensors.tracked(self.input),
-            weight: tensors.tracked(self.weight),
-            bias: tensors.tracked_option(self.bias),
-            shared: self.shared,
-        }
-    }
-
-    fn slots(&self) -> [Option<GradientSlot>; 3] {
-        let slot = self.shared.as_ref().map(SharedWeight::slot);
-        [None, slot, None]
-    }
-}
+tracked_inputs!(LinearInputs[3], first: input, slots: |inputs| [None, inputs.shared.as_ref().map(SharedWeight::slot), None], {
+    input: tracked,
+    weight: tracked,
+    bias: tracked_option,
+    shared: same,
+});

@@ -7,8 +7,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, ExtensionType};
 
 use crate::harness::optional::OptionalTensor;
-use crate::harness::tracked::WithIndicesOf;
-use crate::harness::tracked::{TensorMap, TrackedInputs};
+use crate::harness::tracked::tracked_inputs;
 
 /// Inputs of [`LayerOps::linear_cross_entropy`](super::LayerOps::linear_cross_entropy).
 #[derive(Clone, Debug, ExtensionType)]
@@ -28,20 +27,10 @@ pub struct LinearCrossEntropyInputs<B: Backend> {
     pub factors: OptionalTensor<B>,
 }
 
-impl<B: Backend> TrackedInputs<B, 3> for LinearCrossEntropyInputs<B> {
-    type On<A: WithIndicesOf<B>> = LinearCrossEntropyInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.input
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        LinearCrossEntropyInputs {
-            input: tensors.tracked(self.input),
-            weight: tensors.tracked(self.weight),
-            bias: tensors.tracked_option(self.bias),
-            targets: self.targets,
-            factors: tensors.constant(self.factors),
-        }
-    }
-}
+tracked_inputs!(LinearCrossEntropyInputs[3], first: input, {
+    input: tracked,
+    weight: tracked,
+    bias: tracked_option,
+    targets: same,
+    factors: constant,
+});

@@ -14,8 +14,7 @@ use burn::config::Config;
 
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::shared_weight::SharedWeight;
-use crate::harness::tracked::WithIndicesOf;
-use crate::harness::tracked::{TensorMap, TrackedInputs};
+use crate::harness::tracked::tracked_inputs;
 
 /// What is computed in a step.
 #[derive(Config, Copy, Debug, PartialEq, Eq)]
@@ -124,31 +123,16 @@ pub struct RecurrentInputs<B: Backend> {
     pub reads: GradientSlot,
 }
 
-impl<B: Backend> TrackedInputs<B, 4> for RecurrentInputs<B> {
-    type On<A: WithIndicesOf<B>> = RecurrentInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.gates
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        RecurrentInputs {
-            gates: tensors.tracked(self.gates),
-            hidden_weight: tensors.tracked(self.hidden_weight),
-            hidden_bias: tensors.tracked(self.hidden_bias),
-            initial: tensors.tracked(self.initial),
-            cell: self.cell,
-            steps: self.steps,
-            shared: self.shared,
-            reads: self.reads,
-        }
-    }
-
-    fn slots(&self) -> [Option<GradientSlot>; 4] {
-        let slot = self.shared.as_ref().map(SharedWeight::slot);
-        [None, slot, None, None]
-    }
-}
+tracked_inputs!(RecurrentInputs[4], first: gates, slots: |inputs| [None, inputs.shared.as_ref().map(SharedWeight::slot), None, None], {
+    gates: tracked,
+    hidden_weight: tracked,
+    hidden_bias: tracked,
+    initial: tracked,
+    cell: same,
+    steps: same,
+    shared: same,
+    reads: same,
+});
 
 /// What the backward pass needs.
 #[derive(Clone, Debug)]

@@ -6,8 +6,7 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, ExtensionType};
 
 use crate::harness::deferred_gradients::GradientSlot;
-use crate::harness::tracked::WithIndicesOf;
-use crate::harness::tracked::{TensorMap, TrackedInputs};
+use crate::harness::tracked::tracked_inputs;
 
 /// Inputs of [`LayerOps::select_rows`](super::LayerOps::select_rows).
 #[derive(Clone, Debug, ExtensionType)]
@@ -21,25 +20,11 @@ pub struct SelectRowsInputs<B: Backend> {
     pub slot: Option<GradientSlot>,
 }
 
-impl<B: Backend> TrackedInputs<B, 1> for SelectRowsInputs<B> {
-    type On<A: WithIndicesOf<B>> = SelectRowsInputs<A>;
-
-    fn first(&self) -> &FloatTensor<B> {
-        &self.table
-    }
-
-    fn map<A: WithIndicesOf<B>>(self, tensors: &mut impl TensorMap<B, A>) -> Self::On<A> {
-        SelectRowsInputs {
-            table: tensors.tracked(self.table),
-            indices: self.indices,
-            slot: self.slot,
-        }
-    }
-
-    fn slots(&self) -> [Option<GradientSlot>; 1] {
-        [self.slot.clone()]
-    }
-}
+tracked_inputs!(SelectRowsInputs[1], first: table, slots: |inputs| [inputs.slot.clone()], {
+    table: tracked,
+    indices: same,
+    slot: same,
+});
 
 /// The definition.
 pub(super) fn composed<B: Backend>(inputs: SelectRowsInputs<B>) -> FloatTensor<B> {
