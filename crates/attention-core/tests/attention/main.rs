@@ -1,11 +1,9 @@
-//! What the attention of `attention-core` promises, a subject a module. One program: to link forty took longer than to
-//! run them.
+//! The promises of attention, a subject a module. One program: to link forty took longer than to run them.
 #![allow(clippy::unwrap_used)]
 
 mod additive;
 mod additive_family;
 mod additive_options;
-mod cross_entropy;
 mod custom_score;
 mod decoding;
 mod determinism;
@@ -24,7 +22,6 @@ mod import_hostile;
 mod kernel_smoothing;
 mod large;
 mod layouts;
-mod linear;
 mod many_keys;
 mod masked_softmax;
 mod masks;
@@ -35,7 +32,6 @@ mod multi_head;
 mod multi_head_references;
 mod normalized_attention;
 mod normalizers;
-mod packed_weights;
 mod padding;
 mod parity;
 mod position_errors;
@@ -44,12 +40,7 @@ mod precision;
 mod precision_grid;
 mod quantized;
 mod records;
-mod recurrent;
-mod recurrent_conversions;
-mod recurrent_onnx;
-mod recurrent_precision;
 mod recurrent_references;
-mod recurrent_states;
 mod references;
 mod self_check;
 mod shapes;
