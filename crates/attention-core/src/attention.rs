@@ -122,7 +122,7 @@ impl<S: ScoringFunction> Attention<S> {
         let memory = self.memory(keys.clone(), values.clone(), &known, num_queries);
         let [_, heads, _, _] = memory.keys.dims();
         let mut shared = SharedMemory::of(&memory);
-        if keys.is_require_grad() && self.reads_as_given(keys.clone()) {
+        if keys.is_require_grad() && self.reads_as_given() {
             shared.keys = SharedTensor::new(keys);
         }
         if values.is_require_grad() {
@@ -235,15 +235,9 @@ impl<S: ScoringFunction> Attention<S> {
         memory
     }
 
-    /// Whether a kernel reads these keys as they are, and nothing is computed of them before.
-    fn reads_as_given<const D: usize>(&self, keys: Tensor<D>) -> bool {
-        let leaf = to_four_axes(keys).detach().require_grad();
-        let [batch, heads, num_keys, _] = leaf.dims();
-        let is_fused = !matches!(self.score.kernel(), ScoreKernel::Custom);
-        is_fused && batch * heads * num_keys > 0 && {
-            let projected = self.score.project_keys(leaf, 0..num_keys as i64);
-            projected.is_require_grad()
-        }
+    /// Whether a kernel reads keys as they are, and nothing is computed of them before.
+    fn reads_as_given(&self) -> bool {
+        !self.score.projects_keys() && !matches!(self.score.kernel(), ScoreKernel::Custom)
     }
 
     /// The context of `heads` heads of queries.

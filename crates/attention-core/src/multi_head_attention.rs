@@ -4,6 +4,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
+use burn_fused_layers::harness::parameter::of_linear;
 
 use crate::checks::assert_batch;
 use crate::functional::project;
@@ -298,7 +299,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let [batch, num_heads, queries, size] = heads.dims();
         let joined = reshape(heads.swap_dims(1, 2), [batch, 1, queries, num_heads * size]);
         let output = match &self.output {
-            Some(output) => project("contexts", output, joined),
+            Some(output) => project("contexts", of_linear(output), joined),
             None => joined,
         };
         let [_, _, _, size] = output.dims();
@@ -308,7 +309,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
 
 /// `[batch, 1, rows, size]`, projected, as `[batch, heads, rows, head_size]`.
 fn split(name: &str, layer: &Linear, rows: Tensor<4>, heads: usize) -> Tensor<4> {
-    let projected = project(name, layer, rows);
+    let projected = project(name, of_linear(layer), rows);
     let [batch, _, num_rows, size] = projected.dims();
     reshape(projected, [batch, num_rows, heads, size / heads]).swap_dims(1, 2)
 }

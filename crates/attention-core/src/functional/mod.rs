@@ -33,6 +33,6 @@ pub use padding::fill_padding;
 pub(crate) use attention::pack_additive_keys;
 pub(crate) use key_heads::repeat_key_heads;
 pub(crate) use padding::{fill_keyless, fill_masked};
-pub(crate) use project::{project, project_by};
+pub(crate) use project::project;
 pub(crate) use shared::SharedTensor;
 pub(crate) use weights::drop_weights;

@@ -67,6 +67,10 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         self.score.project_keys(keys, positions)
     }
 
+    fn projects_keys(&self) -> bool {
+        self.score.projects_keys()
+    }
+
     fn kernel(&self) -> ScoreKernel {
         match self.score.kernel() {
             dot @ ScoreKernel::Dot { .. } => dot,

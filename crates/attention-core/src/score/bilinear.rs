@@ -7,6 +7,7 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::checks::assert_finite;
@@ -71,7 +72,11 @@ pub struct BilinearScore {
 
 impl ScoringFunction for BilinearScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        project("queries", &self.query, queries)
+        project("queries", of_linear(&self.query), queries)
+    }
+
+    fn projects_keys(&self) -> bool {
+        false
     }
 
     fn kernel(&self) -> ScoreKernel {

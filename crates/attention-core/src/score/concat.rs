@@ -10,7 +10,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
 
 use super::{ScoreKernel, ScoringFunction};
-use crate::functional::project_by;
+use crate::functional::project;
 use crate::parameter::column;
 
 /// Configuration of [`ConcatScore`].
@@ -82,13 +82,13 @@ pub struct ConcatScore {
 impl ScoringFunction for ConcatScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let bias = self.hidden.bias.as_ref().map(value);
-        project_by("queries", self.weights(0, self.query_size), bias, queries)
+        project("queries", (self.weights(0, self.query_size), bias), queries)
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
         let [both, _] = self.hidden.weight.dims();
         let size = both - self.query_size;
-        project_by("keys", self.weights(self.query_size, size), None, keys)
+        project("keys", (self.weights(self.query_size, size), None), keys)
     }
 
     fn kernel(&self) -> ScoreKernel {

@@ -38,6 +38,10 @@ pub struct DotProductScore {
 }
 
 impl ScoringFunction for DotProductScore {
+    fn projects_keys(&self) -> bool {
+        false
+    }
+
     fn kernel(&self) -> ScoreKernel {
         ScoreKernel::Dot { scale: self.scale }
     }

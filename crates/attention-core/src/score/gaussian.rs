@@ -103,6 +103,10 @@ impl ScoringFunction for GaussianScore {
         self.by_learned_width(keys)
     }
 
+    fn projects_keys(&self) -> bool {
+        self.inverse_width.is_some()
+    }
+
     fn kernel(&self) -> ScoreKernel {
         ScoreKernel::Dot {
             scale: Some(self.factor()),

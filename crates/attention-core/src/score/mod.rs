@@ -144,6 +144,12 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         keys
     }
 
+    /// Whether [`project_keys`](Self::project_keys) computes anything. Where it does not, prepared keys that are a leaf
+    /// of the graph take any number of backward passes.
+    fn projects_keys(&self) -> bool {
+        true
+    }
+
     /// How the scores are computed of projected queries and keys.
     fn kernel(&self) -> ScoreKernel {
         ScoreKernel::Custom

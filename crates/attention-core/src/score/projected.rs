@@ -7,6 +7,7 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
+use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
 use crate::functional::project;
@@ -70,11 +71,11 @@ pub struct ProjectedScore {
 
 impl ScoringFunction for ProjectedScore {
     fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        project("queries", &self.query, queries)
+        project("queries", of_linear(&self.query), queries)
     }
 
     fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
-        project("keys", &self.key, keys)
+        project("keys", of_linear(&self.key), keys)
     }
 
     fn kernel(&self) -> ScoreKernel {

@@ -3,6 +3,7 @@
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
+use burn_fused_layers::harness::parameter::of_linear;
 
 use crate::functional::{fill_keyless, fill_padding, project, weighted_sum};
 use crate::rank::{from_four_axes, reshape, to_four_axes};
@@ -43,7 +44,7 @@ pub(super) fn setup<A: 'static>(
     let (known, num_queries) = mask.without_positions();
     let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
     let keys = fill_padding(to_four_axes(keys), &known, [1, num_queries]);
-    let keys = project("keys", key, keys);
+    let keys = project("keys", of_linear(key), keys);
     let mask = if mask.depends_on_positions() {
         mask
     } else {
@@ -86,7 +87,7 @@ pub(super) fn project_query<A: 'static>(
     assert_together(module, Argument::floats("values", &memory.values), others);
     (batch * num_keys > 0).then(|| {
         let query = fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]);
-        project("query", linear, query)
+        project("query", of_linear(linear), query)
     })
 }
 

@@ -29,12 +29,20 @@
 //! the layer's own node opens it and takes; the nodes that read a state, one deeper, deposit, with a marker at the
 //! layer's node.
 //!
+//! A pass that panics takes nothing; what it left nobody takes, since no later pass has its number.
+//!
 //! A deposit of another type than the slot was opened for (another backend's) or for a node that is not the slot's is a
 //! panic that names both, as is a node that takes from a slot which is not its own.
+//!
+//! # The gain
+//!
+//! Time of a training step without it by time with it, at batch 128, on dates and with 30,000 words: 1.33, 1.10 and
+//! 1.09; its peak at batch 128 is 91.6 MiB, and 358 MiB without (`cargo bench -p attention-benches --bench bets`).
 
 use std::any::{Any, type_name};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::backend::tensor::FloatTensor;
@@ -57,14 +65,25 @@ struct Deposits {
     entry: &'static str,
 }
 
-/// A backward pass, by where the gradients are that it hands from step to step.
+/// A backward pass, by a number that no other pass has, before it or after; see
+/// [`pass_of`](super::differentiate::pass_of).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pass(usize);
 
 impl Pass {
-    /// The pass that hands `gradients` on.
-    pub fn of<T>(gradients: &T) -> Self {
-        Self(std::ptr::from_ref(gradients).addr())
+    /// One that has not been yet.
+    pub(super) fn next() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The one of this number.
+    pub(super) fn of_number(number: usize) -> Self {
+        Self(number)
+    }
+
+    pub(super) fn number(self) -> usize {
+        self.0
     }
 }
 
@@ -231,8 +250,7 @@ mod tests {
         let slot = GradientSlot::default();
         slot.open::<u8>(7);
         slot.open::<u8>(8);
-        let [first, second] = [0_u8, 1];
-        let [first, second] = [Pass::of(&first), Pass::of(&second)];
+        let [first, second] = [Pass::next(), Pass::next()];
         slot.deposit(first, 7, 1_u8);
         slot.deposit(second, 8, 2_u8);
         assert_eq!(slot.take::<u8>(second, 8), [2]);

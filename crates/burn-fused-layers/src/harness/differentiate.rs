@@ -1,10 +1,13 @@
 //! A kernel as one node of the graph of Burn's autodiff.
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, TensorMetadata};
+use burn::backend::{Autodiff, AutodiffBackend, Backend, TensorMetadata};
 use burn::tensor::Shape;
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -76,6 +79,32 @@ where
     (output, beside)
 }
 
+/// The pass that hands `gradients` on. Its number is kept among them, as the shape `[0, number]` of a gradient that is no
+/// tensor's: Burn 0.22.1 gives a pass no name, and an address may be another's later.
+pub fn pass_of<B: Backend>(gradients: &mut Gradients, like: &FloatTensor<B>) -> Pass {
+    let (device, dtype) = (like.device(), like.dtype().into());
+    let key = key_of_pass(|| B::float_empty([0].into(), &device, dtype));
+    if let Some(number) = gradients.get::<B>(&key) {
+        return Pass::of_number(number.shape()[1]);
+    }
+    let pass = Pass::next();
+    let number = B::float_empty([0, pass.number()].into(), &device, dtype);
+    gradients.register::<B>(key.id(), number);
+    pass
+}
+
+/// The tensor whose gradient is the number of a pass; `empty` is what it is made of, once for each backend.
+fn key_of_pass<B: Backend>(empty: impl FnOnce() -> FloatTensor<B>) -> FloatTensor<Autodiff<B>> {
+    static KEYS: LazyLock<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>> =
+        LazyLock::new(Mutex::default);
+    let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = keys
+        .entry(TypeId::of::<B>())
+        .or_insert_with(|| Box::new(Autodiff::<B>::from_inner(empty())));
+    let key = key.downcast_ref::<FloatTensor<Autodiff<B>>>();
+    key.expect("each backend has its own").clone()
+}
+
 /// The gradient of an operation that saved `S`.
 #[derive(Debug)]
 struct KernelGradient<S>(PhantomData<fn() -> S>);
@@ -96,6 +125,7 @@ where
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = grads.consume::<B>(&ops.node);
+        let pass = pass_of::<B>(grads, &gradient);
         let parents = ops.parents.map(|parent| parent.map(|node| node.id));
         let KernelState {
             saved,
@@ -106,7 +136,7 @@ where
         let asked = Asked {
             wanted: parents.map(|parent| parent.is_some()),
             deferral: Deferral::of(&slots, nodes),
-            taker: Some((Pass::of(grads), ops.node.id.value)),
+            taker: Some((pass, ops.node.id.value)),
         };
         let gradients = backward(saved, gradient, asked);
         for ((parent, slot), gradient) in parents.into_iter().zip(slots).zip(gradients) {
@@ -116,7 +146,7 @@ where
                 (Gradient::Whole(gradient), _) => grads.register::<B>(parent, gradient),
                 (Gradient::Deferred(deposit), Some(slot)) => {
                     grads.register::<B>(parent, deposit.marker());
-                    slot.deposit(Pass::of(grads), parent.value, deposit);
+                    slot.deposit(pass, parent.value, deposit);
                 }
                 (Gradient::Deferred(_), None) => {
                     unreachable!("gradients are deferred only for tensors with a slot")
@@ -173,9 +203,10 @@ impl<B: Backend> Backward<B, 1> for SharedGradient {
         let SharedState { source, rows, slot } = ops.state;
         let [parent] = ops.parents;
         let gradient = grads.consume::<B>(&ops.node);
+        let pass = pass_of::<B>(grads, &gradient);
         let is_whole = gradient.shape() == rows.shape(); // or else a marker
         let whole = is_whole.then_some(gradient);
-        let mut deposits = slot.take::<Box<dyn Deposit<B>>>(Pass::of(grads), ops.node.id.value);
+        let mut deposits = slot.take::<Box<dyn Deposit<B>>>(pass, ops.node.id.value);
         let total = match deposits.pop() {
             Some(last) => {
                 let total = last.sum(deposits, rows);

@@ -10,8 +10,10 @@ use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
-use crate::harness::deferred_gradients::{GradientSlot, Pass, marker};
-use crate::harness::differentiate::{self, differentiate, differentiate_beside, off_graph};
+use crate::harness::deferred_gradients::{GradientSlot, marker};
+use crate::harness::differentiate::{
+    self, differentiate, differentiate_beside, off_graph, pass_of,
+};
 use crate::ops::recurrent::states::StateDeposit;
 use crate::ops::{
     LayerOps, LinearCrossEntropyInputs, LinearInputs, RecurrentInputs, SelectRowsInputs, StepsRead,
@@ -115,12 +117,13 @@ impl<B: Backend> Backward<B, 1> for ReadStateGradient<B> {
         let ([Some(layer)], (index, steps, slot)) = (ops.parents, ops.state) else {
             return;
         };
+        let pass = pass_of::<B>(grads, &gradient);
         grads.register::<B>(layer.id, marker::<B, 4>(&gradient));
         let deposit = StateDeposit::<B> {
             index,
             steps,
             gradient,
         };
-        slot.deposit(Pass::of(grads), layer.id.value, deposit);
+        slot.deposit(pass, layer.id.value, deposit);
     }
 }
