@@ -31,8 +31,6 @@ mod position;
 mod rank;
 pub mod recurrent;
 mod score;
-#[cfg(feature = "autodiff")]
-mod self_check;
 mod sigmoid;
 mod stateful;
 
@@ -75,8 +73,6 @@ pub use packed_linear::PackedLinear;
 pub use cpu_kernels::release_memory;
 pub use device_limits::{DeviceLimits, device_limits};
 pub use ops::is_in_host_memory;
-#[cfg(feature = "autodiff")]
-pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 
 /// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
 ///

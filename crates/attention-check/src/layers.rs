@@ -1,18 +1,18 @@
 //! Linear layers, rows of a table, and the loss of a linear layer to classes.
 
+use attention_core::{EmbeddingTable, PackedLinear, cross_entropy, cross_entropy_of_parts, linear};
 use burn::tensor::{Int, Tensor, TensorData};
 
-use super::case::Sizes;
-use super::check::{Check, Input, Outcome, Output, draw};
-use super::plain::layers as plain;
-use super::plain::layers::Targets;
-use crate::{EmbeddingTable, PackedLinear, cross_entropy, cross_entropy_of_parts, linear};
+use crate::case::Sizes;
+use crate::check::{Check, Input, Outcome, Output, draw};
+use crate::plain::layers as plain;
+use crate::plain::layers::Targets;
 
 /// How many calls share a weight.
 const CALLS: usize = 3;
 
 /// The checks, of as many rows as queries.
-pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let [input, weight, bias] = layer_inputs(sizes);
     let inputs = || [input.clone(), weight.clone()];
     let with_bias = || [input.clone(), weight.clone(), bias.clone()];

@@ -1,14 +1,15 @@
 //! The plain loops are right, and every check notices what is wrong.
 
+use attention_core::recurrent::{CellKind, Steps};
 use burn::tensor::Device;
 
-use super::case::{Case, Sizes};
-use super::check::{Check, Input, Outcome, tolerances};
-use super::plain::attention::{self, Axes, Pairs};
-use super::plain::layers::Targets;
-use super::plain::recurrent::Layer;
-use super::{checks, checks_in_f32, dropout};
-use crate::recurrent::{CellKind, Steps};
+use crate::case::{Case, Sizes};
+use crate::check::{Check, Input, Outcome, tolerances};
+use crate::dropout;
+use crate::plain::attention::{self, Axes, Pairs};
+use crate::plain::layers::Targets;
+use crate::plain::recurrent::Layer;
+use crate::self_check::{checks, checks_in_f32};
 
 /// Few enough to move each element of each input.
 const SMALL: Sizes = Sizes {

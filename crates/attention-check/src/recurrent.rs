@@ -1,18 +1,18 @@
 //! Recurrent layers.
 
+use attention_core::functional;
+use attention_core::recurrent::{CellKind, Steps};
 use burn::tensor::Tensor;
 
-use super::case::Sizes;
-use super::check::{Check, Input, Outcome, draw};
-use super::plain::recurrent::Layer;
-use crate::functional;
-use crate::recurrent::{CellKind, Steps};
+use crate::case::Sizes;
+use crate::check::{Check, Input, Outcome, draw};
+use crate::plain::recurrent::Layer;
 
 const BATCH: usize = 3;
 const STEPS: usize = 7;
 
 /// The checks, of as many hidden units as queries have elements.
-pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let cells = [
         ("recurrent layer, GRU", CellKind::Gru),
         ("recurrent layer, LSTM", CellKind::Lstm),

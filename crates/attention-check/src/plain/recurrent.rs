@@ -1,6 +1,6 @@
 //! A GRU or LSTM layer over a whole sequence, an example and a step at a time.
 
-use crate::recurrent::{CellKind, Steps};
+use attention_core::recurrent::{CellKind, Steps};
 
 /// The layer, with the gates of a step side by side: r, z, n of a GRU, i, f, g, o of an LSTM.
 pub(crate) struct Layer<'a> {
