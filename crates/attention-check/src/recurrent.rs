@@ -71,7 +71,7 @@ impl Case {
         }
     }
 
-    /// The input's share of the gates, `[batch, steps, width]`.
+    /// The input projection of the gates, `[batch, steps, width]`.
     fn gates(&self, width: usize) -> Input {
         let mut gates = Input::drawn(20, [1, BATCH, STEPS, width], 1.0);
         if let (true, Some(lens)) = (self.poisoned, self.lens) {

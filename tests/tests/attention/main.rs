@@ -1,4 +1,4 @@
-//! What the attention of `attention-core` promises, a subject a module. One program: to link forty took longer than to
+//! The promises of attention in `attention-core`, a subject a module. One program: to link forty took longer than to
 //! run them.
 #![allow(clippy::unwrap_used)]
 

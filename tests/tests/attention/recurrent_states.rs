@@ -5,7 +5,7 @@ use attention_core::recurrent::{CellKind, Steps};
 use attention_tests::{Array, assert_close, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 
-/// What a loss depends on.
+/// The states that a loss depends on.
 #[derive(Clone, Copy, Debug)]
 struct Reads {
     /// All states at once.
