@@ -20,7 +20,7 @@ use burn::tensor::{Device, Tensor};
 const TITLE: &str = "dot scores b2 heads8 q1024 k1024 d64";
 const SHAPE: [usize; 4] = [2, 8, 1024, 64];
 
-/// What is timed of each score.
+/// The passes that are timed of each score.
 const PASSES: [&str; 4] = [
     "forward, projected before",
     "backward, projected before",
@@ -66,7 +66,7 @@ fn main() -> io::Result<()> {
 /// One score; with gradients on a device that trains.
 struct Score {
     name: &'static str,
-    /// Of queries and keys that are projected already: what the projections come on top of.
+    /// The call on queries and keys that are projected already.
     kernel: Call,
     /// Projections included.
     whole: Call,

@@ -18,7 +18,7 @@ const HEADS: usize = 32;
 const KEY_HEADS: usize = 4;
 const SIZE: usize = 64;
 const KEYS: usize = 2048;
-/// Of a call with many queries.
+/// The queries of a call that has many.
 const QUERIES: usize = 64;
 
 /// A work, by both.

@@ -19,7 +19,7 @@ use serde_json::json;
 
 const BATCH: usize = 64;
 const STEPS: usize = 64;
-/// Of inputs and states.
+/// The size of inputs and states.
 const SIZE: usize = 256;
 
 /// The outputs of all steps.

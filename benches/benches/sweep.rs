@@ -15,11 +15,11 @@ use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask};
 use burn::tensor::{Device, Tensor};
 
 const BATCH: usize = 2;
-/// Of queries, keys and values of additive attention: small, so that the projections weigh little.
+/// The size of queries, keys and values of additive attention: small, so that the projections weigh little.
 const SIZE: usize = 64;
 const HEADS: usize = 8;
 
-/// What a composed candidate may take, in bytes.
+/// The most bytes that a composed candidate may take.
 const LIMIT: usize = 1 << 30;
 
 /// `[queries, keys, hidden]`: each grows in its turn, then many keys.
@@ -184,7 +184,7 @@ fn fits(floats: usize) -> bool {
 }
 
 impl Sweep {
-    /// Times the passes side by side, prints a row for each and adds them to the report.
+    /// Times the passes by turns, prints a row for each and adds them to the report.
     fn measure(
         &self,
         point: [usize; 3],

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 
 /// Something to time.
 pub trait Candidate {
-    /// What it is called in the table.
+    /// The name in the table.
     fn name(&self) -> &str;
     /// The mean time of `repeats` calls, each finished.
     fn time(&mut self, repeats: u32) -> Duration;

@@ -1,4 +1,4 @@
-//! What a work takes at least on a GPU: the most of arithmetic, reciprocals and traffic, at the rates of the device.
+//! The least time of a work on a GPU: the most of arithmetic, reciprocals and traffic, at the rates of the device.
 //!
 //! Counted is what grows with the pairs of a query and a key, as our kernels cut the work, and the projections; not the
 //! exponentials, which are of a row or a pair, nor masks and addresses. A multiplication or an addition alone takes as
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crate::work::{Kind, Pass, Work};
 
-/// What a device does in a second.
+/// The operations and bytes of a device in a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     /// Multiply-adds in f32.
@@ -41,7 +41,7 @@ pub struct Rates {
     pub bytes: f64,
 }
 
-/// What a work takes.
+/// The operations and bytes of a work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counts {
     /// Multiply-adds in f32.
@@ -57,12 +57,12 @@ pub struct Counts {
 pub struct Floor {
     /// The shortest time.
     pub time: Duration,
-    /// What takes it, in the plural.
+    /// The operations or bytes that take it, in the plural.
     pub limit: &'static str,
 }
 
 impl Counts {
-    /// Of a pass over `work`; [`Pass::Backward`] is forward and backward.
+    /// The counts of a pass over `work`; [`Pass::Backward`] is forward and backward.
     pub fn of(work: &Work, pass: Pass) -> Self {
         let (size, hidden) = (work.size as f64, work.hidden as f64);
         let (of_pair, reciprocals) = match (work.kind, pass) {

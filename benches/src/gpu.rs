@@ -23,13 +23,13 @@ impl Gpu {
         Some(Self { device, cube })
     }
 
-    /// What it calls itself.
+    /// The name that it has for itself.
     pub fn name(&self) -> String {
         let identity = self.device.identity();
         identity.map_or_else(|| "without a name".to_string(), |identity| identity.name)
     }
 
-    /// What it allows.
+    /// The limits of the device.
     pub fn limits(&self) -> DeviceLimits {
         device_limits(&self.device).expect("a GPU has limits")
     }

@@ -1,5 +1,5 @@
-//! What the benches share. A bench sets up candidates, lets [`compare`](compare::compare) time them side by side, and
-//! prints what came out.
+//! The tools that the benches share. A bench sets up candidates, lets [`compare`](compare::compare) time them by turns,
+//! and prints the results.
 //!
 //! Figures are comparable within one run only.
 

@@ -74,7 +74,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Where the block must move, old and new stand side by side; counted as if it always had to.
+        // Where the block must move, old and new are there at once; counted as if it always had to.
         grow(size);
         shrink(layout.size());
         // SAFETY: the caller keeps the contract of `realloc`.

@@ -1,4 +1,4 @@
-//! What a GPU can do, measured on it: multiply-adds, reciprocals and bytes a second.
+//! The rates of a GPU, measured on it: multiply-adds, reciprocals and bytes a second.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::gpu::Gpu;
 
 /// The units of a cube.
 const UNITS: usize = 256;
-/// What a unit computes side by side: no result waits for another.
+/// The chains that a unit computes at once: no result waits for another.
 const CHAINS: usize = 16;
 /// The links of a chain. Mesa's software Vulkan ends longer loops than 65,535.
 const STEPS: usize = 1024;
@@ -67,7 +67,7 @@ impl Gpu {
         rate
     }
 
-    /// Of a copy by so many cubes, read and written.
+    /// The bytes that a copy by so many cubes reads and writes.
     fn bytes_a_second(&self, cubes: usize) -> f64 {
         let client = self.cube.client();
         let elements = cubes * UNITS * LOADS;

@@ -1,4 +1,4 @@
-//! What a bench prints and writes.
+//! The output of a bench, printed and written.
 
 use std::io;
 use std::path::Path;

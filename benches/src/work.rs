@@ -1,4 +1,4 @@
-//! What is to be computed, and how much goes in and comes out.
+//! The works to compute, and how much goes in and comes out.
 
 use burn::tensor::DType;
 use serde_json::{Value, json};
@@ -60,11 +60,11 @@ pub struct Work {
     pub queries: usize,
     /// The keys of each.
     pub keys: usize,
-    /// Of a query, a key that is not projected, a value.
+    /// The size of a query, a key that is not projected, a value.
     pub size: usize,
     /// The hidden units.
     pub hidden: usize,
-    /// Of all tensors.
+    /// The type of all tensors.
     pub dtype: DType,
 }
 
@@ -97,7 +97,7 @@ impl Work {
         }
     }
 
-    /// What it is called.
+    /// The name in tables.
     pub fn title(&self) -> String {
         let Self {
             batch,

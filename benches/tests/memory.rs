@@ -1,4 +1,4 @@
-//! What attention takes at its peak.
+//! The memory of attention at its peak.
 
 use attention_benches::devices::{devices, on_host};
 use attention_benches::memory::peak_extra;

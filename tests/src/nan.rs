@@ -12,7 +12,7 @@ pub(crate) struct Nan<'a> {
     pub(crate) row: usize,
     /// How many rows there are.
     pub(crate) rows: usize,
-    /// What has a row for each query or key of the other side.
+    /// The results that have a row for each query or key of the other side.
     pub(crate) outputs: &'a [&'a str],
     /// Query and key, of the row and one of the other side.
     pub(crate) pair: fn(usize, usize) -> [usize; 2],

@@ -12,7 +12,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::rows::{Row, Rows, Who};
 
-/// What stores all pairs.
+/// The candidate that stores all pairs.
 pub(crate) const COMPOSED: &str = "composed";
 
 /// A call, and what makes it.

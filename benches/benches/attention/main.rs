@@ -1,5 +1,5 @@
-//! What attention costs: ours, the same composed from Burn's operations, and the baselines' in PyTorch and JAX, side by
-//! side in one interleaved run.
+//! The costs of attention: ours, the same composed from Burn's operations, and the baselines' in PyTorch and JAX, in
+//! one interleaved run.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench attention`; see benches/README.md.
 

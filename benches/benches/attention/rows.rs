@@ -8,7 +8,7 @@ use attention_benches::work::{Kind, PASSES, Pass, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Ours,
-    /// What else Burn has.
+    /// Burn's own attention, where it has one.
     Burn,
     Baseline,
     /// A baseline that projects the keys in every decoding step.
@@ -39,14 +39,14 @@ impl<T> Row<T> {
         Some(Self { who, of_passes })
     }
 
-    /// What there is of each pass.
+    /// The passes that run.
     pub(crate) fn passes(&self) -> impl Iterator<Item = (Pass, &T)> {
         let passes = PASSES.into_iter().zip(&self.of_passes);
         passes.filter_map(|(pass, cell)| cell.as_ref().map(|cell| (pass, cell)))
     }
 }
 
-/// What a module without a memory does in every step.
+/// The mark of a module without a memory, which projects the keys in every step.
 const PROJECTING: &str = ", no memory";
 
 /// The baselines at a work, on the device that they call `device`.
@@ -82,7 +82,7 @@ pub(crate) fn of_baselines(
     rows
 }
 
-/// Times all candidates side by side.
+/// Times all candidates by turns.
 pub(crate) fn compare_rows(rows: Rows<Box<dyn Candidate>>, rounds: u32) -> Rows<Measured> {
     let places: Vec<(Who, [bool; 2])> = rows
         .iter()

@@ -1,4 +1,4 @@
-//! What is printed of a work.
+//! The table that is printed of a work.
 
 use attention_benches::compare::Measured;
 use attention_benches::report::{mebibytes, milliseconds};
@@ -67,7 +67,7 @@ fn print_fastest(rows: &[Row<Measured>], ours: &Row<Measured>, who: Who) {
     }
 }
 
-/// What ours takes beyond what it must return, beside the tensor that it never stores.
+/// The memory that ours takes beyond its results, as a share of the tensor that it never stores.
 pub(crate) fn print_memory(work: &Work, rows: &[Row<Measured>]) {
     let ours = rows.iter().find(|row| row.who == Who::Ours);
     let Some(ours) = ours.filter(|_| work.kind != Kind::DotProduct) else {

@@ -1,5 +1,4 @@
-//! What a training step of the sequence-to-sequence model costs, beside the same model in PyTorch, and where its time
-//! goes.
+//! The time of a training step of the sequence-to-sequence model, beside the same model in PyTorch, and where it goes.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench seq2seq`; see benches/README.md.
 

@@ -26,7 +26,7 @@ pub struct Attention<S: ScoringFunction> {
     pub score: S,
     /// Dropout on the weights, active while training.
     pub dropout: Dropout,
-    /// What makes weights of scores; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
+    /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
     #[module(skip)]
     pub normalizer: Normalizer,
 }
@@ -41,7 +41,7 @@ pub type AdditiveAttention = Attention<AdditiveScore>;
 /// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`.
 pub type DotProductAttention = Attention<DotProductScore>;
 
-/// What [`Attention::forward_with_weights`] returns.
+/// The result of [`Attention::forward_with_weights`].
 #[derive(Clone, Debug)]
 pub struct AttentionOutput<const D: usize> {
     /// `[batch, queries, value_size]` or `[batch, heads, queries, value_size]`.

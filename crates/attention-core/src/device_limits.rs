@@ -1,4 +1,4 @@
-//! What a GPU lets attention have.
+//! The limits of a GPU for attention.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use burn::tensor::Device;
 #[cfg(feature = "cubecl-backend")]
 use crate::ops::cube_device;
 
-/// What a device that CubeCL reaches allows a kernel; see [`device_limits`]. It prints as a line.
+/// The limits of a kernel on a device that CubeCL reaches; see [`device_limits`]. They print as a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceLimits {

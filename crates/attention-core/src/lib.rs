@@ -28,8 +28,6 @@ mod parameter;
 mod position;
 mod rank;
 mod score;
-#[cfg(feature = "autodiff")]
-mod self_check;
 mod sigmoid;
 mod stateful;
 
@@ -66,8 +64,6 @@ pub use stateful::{
 };
 
 pub use device_limits::{DeviceLimits, device_limits};
-#[cfg(feature = "autodiff")]
-pub use self_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 
 /// The operations of attention as a Burn backend extension: for a backend that is not Burn's own.
 ///

@@ -64,12 +64,12 @@ impl SharedMemory {
     }
 }
 
-/// What else is known of the keys, for the kernel of their score.
+/// The preparation of the keys for the kernel of their score, beside their projection.
 #[derive(Clone, Debug)]
 pub(crate) enum PreparedKeys {
     /// Nothing.
     None,
-    /// What is added to the dot products of each key, `[batch, heads, 1, keys]`.
+    /// The bias on the dot products of each key, `[batch, heads, 1, keys]`.
     Bias(Tensor<4>),
     /// There is such a bias, which each call computes: the keys are a leaf, of which nothing may be computed before.
     BiasOfLeaf,

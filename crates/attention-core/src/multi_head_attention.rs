@@ -34,7 +34,7 @@ pub struct MultiHeadAttentionConfig {
     /// The size of a value; by default `num_hiddens`.
     #[config(default = "None")]
     pub value_size: Option<usize>,
-    /// Whether an output projection mixes the heads' contexts; without one they lie side by side.
+    /// Whether an output projection mixes the heads' contexts; without one they are concatenated.
     #[config(default = true)]
     pub output: bool,
     /// The size of the context, where there is an output projection; by default `num_hiddens`.
@@ -163,13 +163,13 @@ pub struct MultiHeadAttention<S: ScoringFunction> {
     pub value: Linear,
     /// W_o, `[num_hiddens, output_size]`.
     pub output: Option<Linear>,
-    /// What each head does.
+    /// The attention of each head.
     pub attention: Attention<S>,
     pub(crate) num_heads: usize,
     pub(crate) num_key_value_heads: usize,
 }
 
-/// What [`MultiHeadAttention::forward_with_weights`] returns.
+/// The result of [`MultiHeadAttention::forward_with_weights`].
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttentionOutput {
     /// `[batch, queries, output_size]`
@@ -294,7 +294,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.attention.memory_of_cleared(keys, values, mask)
     }
 
-    /// The heads' contexts side by side, through the output projection.
+    /// The heads' contexts, concatenated, through the output projection.
     fn join(&self, heads: Tensor<4>) -> Tensor<3> {
         let [batch, num_heads, queries, size] = heads.dims();
         let joined = reshape(heads.swap_dims(1, 2), [batch, 1, queries, num_heads * size]);

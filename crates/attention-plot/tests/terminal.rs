@@ -112,6 +112,30 @@ fn panels_stand_side_by_side() -> Done {
 }
 
 #[test]
+fn a_cropped_grid_has_the_first_cells_of_each_matrix_in_their_colours() -> Done {
+    let weights = (0..2 * 3 * 5).map(|weight| weight as f32 / 30.0).collect();
+    let grid = HeatmapGrid::new(weights, [1, 2, 3, 5])?
+        .with_titles(["A", "B"])?
+        .with_query_labels(["q0", "q1", "q2"])?
+        .with_key_labels(["a", "b", "c", "d", "e"])?;
+    // Of the 30 weights 0, 1, 2, 5, 6, 7 are left, and of the second matrix those 15 further.
+    let weights = [0, 1, 2, 5, 6, 7, 15, 16, 17, 20, 21, 22];
+    let weights = weights.map(|weight| weight as f32 / 30.0).to_vec();
+    let expected = HeatmapGrid::new(weights, [1, 2, 2, 3])?
+        .with_titles(["A", "B"])?
+        .with_query_labels(["q0", "q1"])?
+        .with_key_labels(["a", "b", "c"])?
+        .with_range(0.0, 29.0 / 30.0)?;
+    assert_eq!(grid.cropped([2, 3]), expected);
+    assert_eq!(grid.cropped([0, 9]).shape(), [1, 2, 1, 5]);
+    // Beyond its sizes, and without labels, nothing changes but that the colours are fixed.
+    let heatmap = Heatmap::new(vec![0.1, 0.2, 0.3, 0.4], [2, 2])?;
+    let whole = heatmap.cropped([3, 4]).to_terminal(TerminalColor::None);
+    assert_eq!(whole, heatmap.to_terminal(TerminalColor::None));
+    Ok(())
+}
+
+#[test]
 fn escape_codes_are_balanced_and_match_the_mode() -> Done {
     let heatmap = Heatmap::new(vec![0.0, 0.0, 1.0, f32::NAN], [2, 2])?;
     let true_color = heatmap.to_terminal(TerminalColor::TrueColor);

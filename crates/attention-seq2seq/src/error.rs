@@ -83,7 +83,7 @@ pub enum Error {
     /// The heatmap cannot be drawn, or not be saved.
     #[error("{reason}")]
     Picture {
-        /// What was asked for, and why it cannot be.
+        /// The request, and why it cannot be met.
         reason: String,
     },
 

@@ -39,7 +39,7 @@ pub struct Mask {
     lens: Option<Tensor<2, Int>>,
     window: Option<Window>,
     flags: Option<Flags>,
-    /// What [`resolve`](Self::resolve) found for scores of one size.
+    /// The result of [`resolve`](Self::resolve) for scores of one size.
     resolved: Option<Arc<Resolved>>,
 }
 
@@ -231,8 +231,8 @@ impl Mask {
         }
     }
 
-    /// What can be said of padding before the number of queries is known: the mask without its window, and the
-    /// number of queries it speaks of.
+    /// The part that is known before the number of queries is: the mask without its window, and the number of queries
+    /// it speaks of.
     pub(crate) fn without_positions(&self) -> (Self, usize) {
         let lens = self.lens.as_ref().map_or(1, |lens| lens.dims()[1]);
         let flags = self.flags.as_ref().map_or(1, |flags| flags.keep.dims()[2]);

@@ -1,4 +1,4 @@
-//! What makes weights of scores.
+//! Normalizers: from scores to weights.
 
 mod hardmax;
 mod sparsemax;
@@ -11,8 +11,8 @@ use crate::ops::lowest;
 use crate::sigmoid::sigmoid;
 use crate::{Mask, masked_softmax};
 
-/// What makes attention weights of scores: the second arrow of the pipeline, whatever the scoring function and the
-/// mask. Weights of masked pairs are 0, and so are all of a query that attends to no key.
+/// The function from scores to attention weights: the second arrow of the pipeline, whatever the scoring function and
+/// the mask. Weights of masked pairs are 0, and so are all of a query that attends to no key.
 ///
 /// A score of `-inf` gets the weight 0. A NaN that is not masked reaches its own query (with [`Sigmoid`](Self::Sigmoid)
 /// its own weight) and no other; so does `+inf` where a query's scores are divided or shifted by it, with

@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, Tensor};
 use crate::score::{checked_heads, wide, widened};
 use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 
-/// What is added to a score for the positions of query and key, whatever they hold.
+/// A bias on scores by the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
     /// The bias of all pairs, with query `i` at position `i + num_keys - num_queries`; neither number is 0.
     ///

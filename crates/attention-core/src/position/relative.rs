@@ -144,8 +144,8 @@ impl PositionBias for RelativePositionBias {
 
 /// The matrices whose diagonals are constant: `matrix[h, i, j] = diagonals[h, j - i + queries - 1]`.
 ///
-/// Of `queries` copies of a row of `n` elements, laid end to end and cut anew into rows of `n - 1`, each starts one
-/// element earlier in its copy than the one above: no index per pair is made, and gradients are sums.
+/// A row of `n` elements is copied `queries` times, end to end, and cut anew into rows of `n - 1`: each starts one
+/// element earlier in its copy than the one above. No index per pair is made, and gradients are sums.
 ///
 /// # Shapes
 /// - diagonals `[heads, queries + keys - 1]`, result `[1, heads, queries, keys]`

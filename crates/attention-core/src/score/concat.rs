@@ -49,7 +49,7 @@ impl ConcatScoreConfig {
     }
 }
 
-/// `a(q, k) = v . tanh(W [q; k])`, a perceptron with one hidden layer on query and key side by side.
+/// `a(q, k) = v . tanh(W [q; k])`, a perceptron with one hidden layer on the concatenated query and key.
 ///
 /// It is computed as `v . tanh(W_q q + W_k k)` with the two parts of W, by the kernels of
 /// [`AdditiveScore`](crate::AdditiveScore): no pair is ever concatenated. The two scores differ in how their parameters

@@ -51,7 +51,7 @@ pub enum ScoreKernel {
     Custom,
 }
 
-/// What the positions of query and key add to a score, whatever they hold.
+/// The term that the positions of query and key add to a score, whatever they hold.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum PositionTerm {
@@ -125,7 +125,7 @@ impl PositionTerm {
 /// assert_eq!(forward(&|q, k| product.forward(q, k.clone(), k, &Mask::none())), [1, 2, 3]);
 /// ```
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
-    /// What can be computed from the queries alone.
+    /// The projection of the queries: the part of the score that they alone decide.
     ///
     /// `positions` are those of the queries, counted as the keys' are, the last query at the last key; they begin below
     /// 0 if there are more queries than keys.
@@ -136,7 +136,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         queries
     }
 
-    /// What can be computed from the keys alone; [`Memory`](crate::Memory) keeps it. `positions` are those of the keys.
+    /// The projection of the keys; [`Memory`](crate::Memory) keeps it. `positions` are those of the keys.
     ///
     /// # Shapes
     /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, size]`
@@ -155,8 +155,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         ScoreKernel::Custom
     }
 
-    /// What [`ScoreKernel::Dot`] adds to the scores of each projected key, if anything; [`Memory`](crate::Memory) keeps
-    /// it. What all keys of a query share may be left out: softmax ignores it.
+    /// The bias that [`ScoreKernel::Dot`] adds to the scores of each projected key, if any; [`Memory`](crate::Memory)
+    /// keeps it. A term that all keys of a query share may be left out: softmax ignores it.
     ///
     /// # Shapes
     /// - keys `[batch, key_heads, keys, size]`, result `[batch or 1, n, 1, keys]`, where `n` is heads, key_heads or 1
@@ -164,8 +164,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         None
     }
 
-    /// What positions add to the scores of `num_queries` queries of type `dtype`, the last of which stands at the last
-    /// key. [`PerKey`](PositionTerm::PerKey) stays in the fused kernel of [`ScoreKernel::Dot`].
+    /// The term that positions add to the scores of `num_queries` queries of type `dtype`, the last of which stands at
+    /// the last key. [`PerKey`](PositionTerm::PerKey) stays in the fused kernel of [`ScoreKernel::Dot`].
     fn position_term(
         &self,
         _num_queries: usize,

@@ -1,4 +1,4 @@
-//! What the additive scores of stateful attentions have in common: `w . tanh(W q + V k + b)`, one query at a time.
+//! The additive score of stateful attentions: `w . tanh(W q + V k + b)`, one query at a time.
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};

@@ -85,7 +85,7 @@ pub struct CoverageAttention {
     pub dropout: Dropout,
 }
 
-/// What the steps of a [`CoverageAttention`] attended to. Before the first step, nothing: zeros.
+/// The state of a [`CoverageAttention`]: the coverage of its steps so far, and their loss; zeros before the first.
 #[derive(Clone, Debug)]
 pub struct CoverageState {
     /// The sum of the weights of all steps before, `[batch, keys]`.

@@ -132,7 +132,7 @@ pub struct LocationAttention {
     pub dropout: Dropout,
 }
 
-/// What the steps of a [`LocationAttention`] attended to. Before the first step, nothing: zeros, as in implementations
+/// The state of a [`LocationAttention`]: the weights of its steps so far; zeros before the first, as in implementations
 /// of Tacotron 2. (Others begin with the same weight on each key; the paper does not say.)
 #[derive(Clone, Debug)]
 pub struct LocationState {

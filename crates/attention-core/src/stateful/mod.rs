@@ -45,7 +45,7 @@ use crate::{
 /// }
 /// ```
 pub trait StatefulAttention: Module + ModuleDisplay {
-    /// What a step hands to the next.
+    /// The state that a step hands to the next.
     type State: AttentionState;
 
     /// Keys and values, made ready for all steps. The mask has one row for all of them: a step has one query.
@@ -85,14 +85,14 @@ pub trait StatefulAttention: Module + ModuleDisplay {
         state: Self::State,
     ) -> (AttentionOutput<3>, Self::State);
 
-    /// What the steps up to `state` add to the loss of each example, `[batch]`, if anything: their sum, beside the sum
-    /// of the steps' own losses.
+    /// The term that the steps up to `state` add to the loss of each example, `[batch]`, if any: their sum, beside the
+    /// sum of the steps' own losses.
     fn penalty(&self, _state: &Self::State) -> Option<Tensor<1>> {
         None
     }
 }
 
-/// What a step of an [`StatefulAttention`] hands to the next. A beam search expands the memory first and calls
+/// The state that a step of a [`StatefulAttention`] hands to the next. A beam search expands the memory first and calls
 /// [`initial_state`](StatefulAttention::initial_state) on that.
 pub trait AttentionState: Clone + Debug {
     /// The state of the examples `indices`, in that order: what a beam search keeps after a step.

@@ -11,10 +11,11 @@ use attention_tests::{Array, MaskSpec, Path, Problem, Sizes, device, parameters}
 use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device};
 
-/// Of contexts and gradients. What is composed rounds scores, weights and their gradients to half precision, one after
-/// the other; a fused kernel rounds its results alone, but queries and keys are rounded when they are projected.
+/// The bound of contexts and gradients. A composed operation rounds scores, weights and their gradients to half
+/// precision, one after the other; a fused kernel rounds its results alone, but queries and keys are rounded when they
+/// are projected.
 const HALF_ULPS: f64 = 8.0;
-/// Of the gradient of a parameter that is one number, a sum over all queries or keys whose terms may cancel.
+/// The bound of the gradient of a parameter that is one number, a sum over all queries or keys whose terms may cancel.
 const HALF_ULPS_OF_A_SUM: f64 = 32.0;
 
 const SIZES: Sizes = Sizes {
@@ -28,7 +29,7 @@ const SIZES: Sizes = Sizes {
     value_size: 5,
 };
 
-/// What is the same for all scores of a device and a type.
+/// The bounds of a device and a type, for all scores.
 struct Bounds<'a> {
     device: &'a Device,
     dtype: DType,

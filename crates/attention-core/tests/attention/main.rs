@@ -42,7 +42,6 @@ mod quantized;
 mod records;
 mod recurrent_references;
 mod references;
-mod self_check;
 mod shapes;
 mod shared_gradients;
 mod sizes;

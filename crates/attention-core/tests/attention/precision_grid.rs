@@ -8,7 +8,7 @@ use attention_tests::{Array, MaskSpec, Outcome, Path, Problem, Sizes, device};
 use burn::tensor::{DType, Device, Tensor, activation};
 use burn_fused_layers::is_in_host_memory;
 
-/// Of most grids.
+/// The keys of most grids.
 const KEYS: usize = 21;
 
 const SEEDS: u64 = 8;
@@ -20,7 +20,7 @@ enum Score {
     Additive(f64),
 }
 
-/// What is varied.
+/// A point of a grid.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     queries: usize,
@@ -245,8 +245,8 @@ fn breaches(what: &str, device: &Device, points: &[Point]) -> [Breaches; 2] {
 /// The counts are of random errors: on twice as many points they came to 1.0 (AVX-512), 1.5 (AVX2) and 1.3 (portable)
 /// times those of the plain composition in reverse order.
 ///
-/// What all values have in common cancels in the gradients of a query's scores, but for the rounding of the query's
-/// context, from which the kernels of a GPU have it; those of a CPU, where queries are few, have it from all weights.
+/// The mean of the values cancels in the gradients of a query's scores, but for the rounding of the query's context,
+/// from which the kernels of a GPU have it; those of a CPU, where queries are few, have it from all weights.
 /// On software Vulkan the worst was 6.3.
 #[test]
 fn values_with_a_mean_cost_little_precision() {

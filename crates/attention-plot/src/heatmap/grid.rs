@@ -145,6 +145,38 @@ impl HeatmapGrid {
         self.shape
     }
 
+    /// The first queries and keys of each matrix, in the colours of the whole: at most so many, at least one.
+    #[must_use]
+    pub fn cropped(&self, [most_queries, most_keys]: [usize; 2]) -> Self {
+        let [rows, columns, queries, keys] = self.shape;
+        let shape = [
+            rows,
+            columns,
+            most_queries.clamp(1, queries),
+            most_keys.clamp(1, keys),
+        ];
+        let [.., kept_queries, kept_keys] = shape;
+        let kept_rows = self
+            .weights
+            .chunks(queries * keys)
+            .flat_map(|matrix| matrix.chunks(keys).take(kept_queries));
+        let first = |labels: &[String], count| labels.iter().take(count).cloned().collect();
+        Self {
+            weights: kept_rows
+                .flat_map(|row| &row[..kept_keys])
+                .copied()
+                .collect(),
+            shape,
+            titles: self.titles.clone(),
+            query_labels: first(&self.query_labels, kept_queries),
+            key_labels: first(&self.key_labels, kept_keys),
+            x_title: self.x_title.clone(),
+            y_title: self.y_title.clone(),
+            color_map: self.color_map,
+            range: Some(self.range()),
+        }
+    }
+
     /// The figure as SVG text.
     ///
     /// # Errors
@@ -231,10 +263,12 @@ impl HeatmapGrid {
     }
 
     pub(crate) fn scale(&self) -> ColorScale {
-        ColorScale::new(
-            self.color_map,
-            self.range.unwrap_or_else(|| range_of(&self.weights)),
-        )
+        ColorScale::new(self.color_map, self.range())
+    }
+
+    /// The weights at the two ends of the colour scale.
+    fn range(&self) -> (f32, f32) {
+        self.range.unwrap_or_else(|| range_of(&self.weights))
     }
 }
 

@@ -94,6 +94,12 @@ impl Heatmap {
         [queries, keys]
     }
 
+    /// See [`HeatmapGrid::cropped`].
+    #[must_use]
+    pub fn cropped(&self, most: [usize; 2]) -> Self {
+        Self(self.0.cropped(most))
+    }
+
     /// See [`HeatmapGrid::to_svg`].
     ///
     /// # Errors

@@ -38,7 +38,7 @@ const LABEL_GAP: f64 = 16.0;
 /// A line of the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sample {
-    /// Of the series of this number.
+    /// The series of this number.
     Series(usize),
     Vertical,
 }

@@ -36,7 +36,7 @@ impl AttendArgs {
         }
         say(&attended.output.text)?;
         say("")?;
-        drawn.show()?;
+        drawn.show(self.output.as_deref())?;
         match &self.output {
             Some(file) => say_saved(file),
             None => Ok(()),
@@ -46,6 +46,9 @@ impl AttendArgs {
 
 /// The most weights in a picture: each is a rectangle of its own in an SVG, and a cell in a page.
 const MOST_WEIGHTS: usize = 100_000;
+
+/// The most tokens in, and the most tokens out, of a heatmap in a terminal.
+const MOST_SHOWN: usize = 80;
 
 /// Attention weights, drawn.
 pub(crate) struct Drawn {
@@ -81,10 +84,10 @@ impl Drawn {
         self.heatmap.save(file).map_err(plot_error)
     }
 
-    /// Prints it, if the terminal is wide enough.
-    pub(crate) fn show(&self) -> Result<()> {
-        let text = self.heatmap.to_terminal(colors());
-        let needed = self.heatmap.to_terminal(TerminalColor::None);
+    /// Prints its first tokens, if the terminal is wide enough. `picture` is the file of the whole, if there is one.
+    pub(crate) fn show(&self, picture: Option<&Path>) -> Result<()> {
+        let shown = self.heatmap.cropped([MOST_SHOWN; 2]);
+        let needed = shown.to_terminal(TerminalColor::None);
         let needed = needed
             .lines()
             .map(UnicodeWidthStr::width)
@@ -92,9 +95,34 @@ impl Drawn {
             .unwrap_or(0);
         match terminal_size_of(std::io::stdout()) {
             Some((Width(width), _)) if needed > usize::from(width) => say(format_args!(
-                "(the heatmap has {needed} columns, this terminal {width}: --output saves a picture)"
+                "(the heatmap has {needed} columns, this terminal {width}: {})",
+                self.where_whole(picture)
             )),
-            _ => say(text),
+            _ => say(shown.to_terminal(colors()) + &self.left_out(picture)),
+        }
+    }
+
+    /// A line on the tokens that are not shown; nothing if all are.
+    fn left_out(&self, picture: Option<&Path>) -> String {
+        let [outputs, sources] = self.shape;
+        let left_out: Vec<String> = [(outputs, "output"), (sources, "source")]
+            .into_iter()
+            .filter(|(count, _)| *count > MOST_SHOWN)
+            .map(|(count, side)| format!("{} of {count} {side} tokens", count - MOST_SHOWN))
+            .collect();
+        if left_out.is_empty() {
+            return String::new();
+        }
+        let left_out = left_out.join(" and ");
+        format!("(left out: {left_out}; {})\n", self.where_whole(picture))
+    }
+
+    /// Where the whole heatmap is, or how to get it.
+    fn where_whole(&self, picture: Option<&Path>) -> String {
+        match picture {
+            Some(file) => format!("the whole is in {}", file.display()),
+            None if self.fits() => "`attend --output FILE` saves a picture".to_string(),
+            None => "the whole is too large for a picture".to_string(),
         }
     }
 }

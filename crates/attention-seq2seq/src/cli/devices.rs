@@ -1,6 +1,7 @@
 //! `seq2seq devices`.
 
-use attention_core::{device_limits, self_check};
+use attention_check::self_check;
+use attention_core::device_limits;
 use attention_seq2seq::{Error, Result, adapters, compiled_in_devices, open_device};
 use clap::Args;
 

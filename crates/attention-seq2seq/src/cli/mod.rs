@@ -156,7 +156,7 @@ fn describe(name: &str, device: &Device) -> String {
     name.to_string()
 }
 
-/// What errors call the standard output.
+/// The name of the standard output in errors.
 const STANDARD_OUTPUT: &str = "the standard output";
 
 /// Prints a line.

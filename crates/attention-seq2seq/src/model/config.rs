@@ -50,7 +50,7 @@ pub struct Seq2SeqConfig {
     /// The probability to drop an attention weight or an output feature while training.
     #[config(default = 0.0)]
     pub dropout: f64,
-    /// What the recurrent layers compute in a step.
+    /// The cell of the recurrent layers.
     #[config(default = "CellKind::Gru")]
     pub cell: CellKind,
 }

@@ -39,7 +39,7 @@ pub struct DecoderConfig {
     /// The probability to drop a feature of the output while training.
     #[config(default = 0.0)]
     pub dropout: f64,
-    /// What the layers compute in a step.
+    /// The cell of the layers.
     #[config(default = "CellKind::Gru")]
     pub cell: CellKind,
 }

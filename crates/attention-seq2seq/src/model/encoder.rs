@@ -39,7 +39,7 @@ pub struct EncoderConfig {
     /// Whether the encoder reads the source in both directions.
     #[config(default = true)]
     pub bidirectional: bool,
-    /// What the layers compute in a step.
+    /// The cell of the layers.
     #[config(default = "CellKind::Gru")]
     pub cell: CellKind,
 }
@@ -84,7 +84,7 @@ pub struct Encoder {
 pub struct Encoded {
     /// The top layer's state at every source token, `[batch, source tokens, hidden_size]`; arbitrary at padding.
     pub states: Tensor<3>,
-    /// The state of each layer after the last token, of `hidden_size`: of both directions side by side.
+    /// The state of each layer after the last token, of `hidden_size`: both directions concatenated.
     pub last: Vec<RecurrentState>,
 }
 

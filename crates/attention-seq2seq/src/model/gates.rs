@@ -1,13 +1,13 @@
-//! The input's share of a recurrent layer's gates, where the input begins with the embedding of a token.
+//! The input projection of a recurrent layer's gates, where the input begins with the embedding of a token.
 
 use burn::nn::Linear;
 use burn::tensor::{Int, Tensor};
 use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
 
-/// The share of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
+/// The projections of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenGates {
-    /// The shares of all tokens or, where there is a layer, their embeddings.
+    /// The projections of all tokens or, where there is a layer, their embeddings.
     table: EmbeddingTable,
     /// From embeddings to gates.
     layer: Option<PackedLinear>,
@@ -17,8 +17,7 @@ impl TokenGates {
     /// For a pass over about so many tokens. The embedding's features are the first inputs of `layer`, which makes
     /// gates of inputs.
     ///
-    /// Of a vocabulary that is small beside these tokens, a table of all shares is cheaper than the products of all
-    /// tokens.
+    /// A vocabulary no larger than that is projected whole, once: cheaper than a product for each of these tokens.
     pub(crate) fn new(layer: &Linear, embedding: &EmbeddingTable, tokens: usize) -> Self {
         let table = embedding.table();
         let [vocab_size, size] = table.dims();
@@ -37,7 +36,7 @@ impl TokenGates {
         }
     }
 
-    /// The share of `tokens`, `[batch]`.
+    /// The projections of `tokens`, `[batch]`.
     pub(crate) fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         let rows = self.table.rows(tokens);
         match &self.layer {

@@ -16,7 +16,7 @@ const FORMAT: u32 = 4;
 /// The name of the file.
 pub(super) const NAME: &str = "run.json";
 
-/// What a run consists of. Files beside it count only if they are named here, with the checksum that they have here.
+/// The parts of a run. Files beside it count only if they are named here, with the checksum that they have here.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {

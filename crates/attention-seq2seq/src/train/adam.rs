@@ -112,9 +112,9 @@ impl Optimizer for Adam {
 /// The factors of a step.
 struct Step {
     learning_rate: f32,
-    /// What corrects the bias of the first moment, and that of the root of the second.
+    /// The correction of the bias of the first moment and of the root of the second.
     correction: f32,
-    /// Beside a root that is not corrected.
+    /// The term beside a root that is not corrected.
     epsilon: f32,
 }
 

@@ -72,7 +72,7 @@ pub struct TrainOutput {
     /// Their norm before they were clipped, `None` if they are not to be. With one that is not finite no step should be
     /// made: an optimizer would hand it on to moments and parameters, and never lose it again.
     pub norm: Option<GradientNorm>,
-    /// What the model made of the batch.
+    /// The output of the model.
     pub output: StepOutput,
 }
 

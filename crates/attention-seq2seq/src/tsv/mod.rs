@@ -187,7 +187,7 @@ impl TsvFile {
         self.is_stream
     }
 
-    /// What errors name it.
+    /// The name that errors give it.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -117,6 +117,65 @@ fn an_output_that_reaches_the_limit_is_noted() {
 }
 
 #[test]
+fn a_heatmap_in_the_terminal_is_cut_off_and_its_picture_is_whole() {
+    let folder = run_that_predicts(&[ORDINARY]);
+    let folder = folder.path();
+    let source = "abc".repeat(30);
+    let attend = ["attend", &source, "--max-length", "100"];
+    let [stdout, _] = both(folder, &attend);
+    let left_out = "(left out: 20 of 100 output tokens and 10 of 90 source tokens; \
+                    `attend --output FILE` saves a picture)";
+    assert_eq!(stdout.lines().filter(|line| *line == left_out).count(), 1);
+    // The output, the titles, the source and a row for each token shown, the colours, the tokens left out.
+    let lines = stdout.lines().filter(|line| !line.is_empty());
+    assert_eq!(lines.count(), 1 + 1 + 1 + 80 + 1 + 1, "{stdout}");
+    let widest = stdout
+        .lines()
+        .skip(1)
+        .map(|line| line.chars().count())
+        .max();
+    assert_eq!(widest, Some("a ".len() + 2 * 80), "{stdout}");
+
+    let [stdout, _] = both(folder, &[&attend[..], &["--output", "x.svg"]].concat());
+    assert!(stdout.contains(" source tokens; the whole is in x.svg)\n"));
+    let picture = std::fs::read_to_string(folder.join("x.svg")).unwrap();
+    assert!(picture.matches("<rect").count() >= 90 * 100);
+
+    // Beyond what a picture holds.
+    let [stdout, _] = both(folder, &["attend", &source, "--max-length", "1200"]);
+    let left_out = "(left out: 1120 of 1200 output tokens and 10 of 90 source tokens; \
+                    the whole is too large for a picture)\n";
+    assert!(stdout.contains(left_out), "{stdout}");
+}
+
+#[test]
+fn the_end_of_a_training_shows_the_beginning_of_long_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let word = |index: usize| format!("w{} ", index % 7);
+    let source: String = (0..90).map(word).collect();
+    let pairs: String = (0..20)
+        .map(|index| format!("{source}{index}\tx\n"))
+        .collect();
+    std::fs::write(folder.join("long.tsv"), pairs).unwrap();
+    let args = "train --data long.tsv --out run --epochs 1 --hidden 4 --embedding 4 --threads 1";
+    let stdout = succeed(folder, &args.split(' ').collect::<Vec<_>>());
+    let picture = Path::new("run").join("attention.svg");
+    let left_out = "(left out: 11 of 91 source tokens; the whole is in";
+    let left_out = format!("{left_out} {})\n", picture.display());
+    assert!(stdout.contains(&left_out), "{stdout}");
+    let shown: Vec<&str> = stdout
+        .lines()
+        .filter(|line| line.contains(" -> "))
+        .collect();
+    assert!(!shown.is_empty(), "{stdout}");
+    for line in shown {
+        let (start, _) = line.split_once("… -> ").expect(line);
+        assert_eq!(start.chars().count(), 2 + 200, "{line}");
+    }
+}
+
+#[test]
 fn an_output_that_ends_is_not_noted() {
     let folder = run_that_predicts(&[Vocab::EOS]);
     // It ends at once, however many tokens it might have.

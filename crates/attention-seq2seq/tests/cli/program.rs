@@ -184,7 +184,7 @@ pub(crate) fn model_file(run: &Path) -> PathBuf {
     RunDir::new(run).model_file().unwrap().unwrap().0
 }
 
-/// What `run.json` holds.
+/// The content of `run.json`.
 pub(crate) fn manifest(run: &Path) -> serde_json::Value {
     let file: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What any bytes must do in a reader: be read, or be an error of one line.
+//! Readers, which must read any bytes or give an error of one line.
 
 use std::fs;
 use std::path::Path;
@@ -106,7 +106,7 @@ fn run(bytes: &[u8], folder: &Path) {
     one_line(run.model_file());
 }
 
-/// What a command line names.
+/// The names that a command line may have.
 fn names(bytes: &[u8]) {
     let Ok(name) = std::str::from_utf8(bytes) else {
         return;

@@ -41,7 +41,7 @@ pub(crate) fn logits(model: &Outcome, config: &Seq2SeqConfig, example: &Example)
     all
 }
 
-/// Of a recurrent layer; a GRU has no cell.
+/// The state of a recurrent layer; a GRU has no cell.
 #[derive(Clone)]
 struct State {
     hidden: Vec<f64>,

@@ -79,7 +79,7 @@ fn it_is_the_loss_of_the_logits_and_its_gradients() {
     });
 }
 
-/// As if they were side by side.
+/// The results are those of the concatenated features.
 #[test]
 fn features_in_parts() {
     device::each_training(|device| {

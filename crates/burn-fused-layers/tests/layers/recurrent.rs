@@ -61,7 +61,7 @@ fn every_device_computes_what_flex_does() {
     });
 }
 
-/// What is between the steps of a shorter example and the end of the batch may hold anything.
+/// The padding after a shorter example may hold anything.
 #[test]
 fn padding_is_not_read() {
     device::each_training(|device| {

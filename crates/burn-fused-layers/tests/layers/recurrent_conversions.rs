@@ -50,7 +50,7 @@ fn converted(input: &Tensor<3>, bias: bool, device: &Device) -> Vec<Converted> {
     all
 }
 
-/// Arrays side by side, along the last axis.
+/// Arrays, concatenated along the last axis.
 fn side_by_side(parts: &[&Array]) -> Array {
     let mut shape = parts[0].shape.clone();
     let width = shape.pop().unwrap();

@@ -12,7 +12,7 @@ const ABSOLUTE: f64 = 1e-7;
 const OF_SUITE: usize = 5;
 const MADE: usize = 8;
 
-/// Where ONNX has the gates that stand side by side here: its orders are z, r, h and i, o, f, c.
+/// Where ONNX has the gates, in our order: its orders are z, r, h and i, o, f, c.
 fn order(cell: CellKind) -> &'static [usize] {
     match cell {
         CellKind::Gru => &[1, 0, 2],

@@ -4,7 +4,7 @@ use attention_tests::{Array, assert_close, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::recurrent::{CellKind, States, Steps, recurrent};
 
-/// What a loss depends on.
+/// The states that a loss depends on.
 #[derive(Clone, Copy, Debug)]
 struct Reads {
     /// All states at once.

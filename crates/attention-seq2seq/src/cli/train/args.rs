@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::cli::Machine;
 
-/// What a run that goes on has of its own.
+/// The settings that a resumed run keeps.
 const KEPT_BY_RESUME: [&str; 17] = [
     "valid",
     "columns",

@@ -11,9 +11,9 @@ use crate::cli::note;
 pub(super) struct Data {
     pub(super) source: DataSource,
     pub(super) corpus: Corpus,
-    /// What the run must keep, since it cannot be read again.
+    /// The files that the run must keep, since they cannot be read again.
     pub(super) streams: Vec<TsvFile>,
-    /// What a person may want to know about them.
+    /// A remark on the pairs, for a person.
     pub(super) remark: Option<String>,
 }
 

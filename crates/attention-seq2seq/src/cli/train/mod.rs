@@ -26,6 +26,8 @@ use super::{among_threads, attend, describe, eval, is_closed_output, note, say, 
 const COMPARED: usize = 1_000;
 /// The number of translations shown at the end.
 const SHOWN: usize = 8;
+/// The most characters of each text in them.
+const MOST_CHARACTERS: usize = 200;
 /// The share of exact outputs from which on a training needs no advice to go on.
 const GOOD: f64 = 0.9;
 /// As a shell has it for a program that Ctrl-C ended.
@@ -38,9 +40,9 @@ struct Prepared {
     vocabs: Vocabs,
     /// The epoch to go on from.
     resume_from: Option<usize>,
-    /// What the run must keep of its data.
+    /// The files of its data that the run must keep.
     streams: Vec<TsvFile>,
-    /// What a person may want to know about the data.
+    /// A remark on the data, for a person.
     remark: Option<String>,
 }
 
@@ -267,6 +269,15 @@ fn first_sources(corpus: &Corpus, count: usize) -> Vec<Pair> {
     pairs
 }
 
+/// The beginning of a text that is long, with an ellipsis.
+fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 /// Keeps the best checkpoint as the model, and shows its translations.
 fn finish(
     run: &RunDir,
@@ -290,10 +301,10 @@ fn finish(
     let translator = Translator::load(run, device)?;
     let groups = group_by_source(&compared);
     let drawn = attend::draw(&translator.attend(groups[0].source)?)?;
-    let picture = run.path().join("attention.svg");
-    if drawn.fits() {
+    let picture = drawn.fits().then(|| run.path().join("attention.svg"));
+    if let Some(picture) = &picture {
         lock.check()?;
-        drawn.save(&picture).or_else(|error| {
+        drawn.save(picture).or_else(|error| {
             // Where the folder was moved away, this is why the write failed.
             lock.check()?;
             Err(error)
@@ -319,18 +330,16 @@ fn finish(
     for (group, output) in shown.iter().zip(translator.translate(&sources)) {
         let right = group.targets.contains(&output.tokens.as_slice());
         let mark = if right { ' ' } else { '!' };
-        let source = translator.source_text(group.source);
+        let source = shortened(translator.source_text(group.source));
         let space = " ".repeat(32_usize.saturating_sub(source.width()));
         let end = if output.ended { "" } else { " (cut off)" };
-        say(format_args!(
-            "{mark} {source}{space} -> {}{end}",
-            output.text
-        ))?;
+        let output = shortened(output.text);
+        say(format_args!("{mark} {source}{space} -> {output}{end}"))?;
     }
     say("\nwhat each output attended to:")?;
-    drawn.show()?;
-    if drawn.fits() {
-        attend::say_saved(&picture)?;
+    drawn.show(picture.as_deref())?;
+    if let Some(picture) = &picture {
+        attend::say_saved(picture)?;
     }
     say(format_args!(
         "model, vocabularies and figures are in {folder}"

@@ -7,7 +7,7 @@ use attention_seq2seq::{Epoch, Figures, Split, TrainEvent, TrainObserver};
 
 use crate::cli::{note, say};
 
-/// What every terminal shows in one row.
+/// The columns that every terminal shows.
 const WIDTH: usize = 79;
 
 /// A log has a line at least as often.

@@ -1,21 +1,21 @@
 //! Scores, softmax, weighted sums, and attention fused of them.
 
+use attention_core::{Memory, functional, masked_softmax};
 use burn::tensor::Tensor;
 
-use super::case::{Case, Sizes};
-use super::check::{Check, Input, Outcome};
-use super::dropout;
-use super::plain::attention as plain;
-use crate::{Memory, functional, masked_softmax};
+use crate::case::{Case, Sizes};
+use crate::check::{Check, Input, Outcome};
+use crate::dropout;
+use crate::plain::attention as plain;
 
-pub(super) const ADDITIVE_ATTENTION: &str = "additive attention";
+pub(crate) const ADDITIVE_ATTENTION: &str = "additive attention";
 const DOT_PRODUCT_ATTENTION: &str = "dot-product attention";
 
 /// The factor on dot products.
-pub(super) const SCALE: f64 = 0.25;
+pub(crate) const SCALE: f64 = 0.25;
 
 /// The checks of one call each.
-pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let dot_product = |case: Case| {
         let values = dropout::with_identity(&case, case.values());
         dot_product_attention(case, [case.queries(), case.keys(), values])
@@ -75,7 +75,7 @@ fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Chec
 }
 
 /// Dot-product attention of queries, keys, values and perhaps a bias, as `on_device` computes it.
-pub(super) fn dot_product_attention_by<const N: usize>(
+pub(crate) fn dot_product_attention_by<const N: usize>(
     case: Case,
     inputs: [Input; N],
     on_device: impl Fn([Tensor<4>; N]) -> Tensor<4> + 'static,

@@ -3,15 +3,15 @@
 use burn::tensor::Tensor;
 use burn_fused_layers::recurrent::{CellKind, Steps};
 
-use super::case::Sizes;
-use super::check::{Check, Input, Outcome, draw};
-use super::plain::recurrent::Layer;
+use crate::case::Sizes;
+use crate::check::{Check, Input, Outcome, draw};
+use crate::plain::recurrent::Layer;
 
 const BATCH: usize = 3;
 const STEPS: usize = 7;
 
 /// The checks, of as many hidden units as queries have elements.
-pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let cells = [
         ("recurrent layer, GRU", CellKind::Gru),
         ("recurrent layer, LSTM", CellKind::Lstm),
@@ -70,7 +70,7 @@ impl Case {
         }
     }
 
-    /// The input's share of the gates, `[batch, steps, width]`.
+    /// The input projection of the gates, `[batch, steps, width]`.
     fn gates(&self, width: usize) -> Input {
         let mut gates = Input::drawn(20, [1, BATCH, STEPS, width], 1.0);
         if let (true, Some(lens)) = (self.poisoned, self.lens) {

@@ -7,6 +7,6 @@
     reason = "a loop for each axis, as the formulas are written"
 )]
 
-pub(super) mod attention;
-pub(super) mod layers;
-pub(super) mod recurrent;
+pub(crate) mod attention;
+pub(crate) mod layers;
+pub(crate) mod recurrent;

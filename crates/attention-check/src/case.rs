@@ -1,26 +1,26 @@
 //! Cases of attention: sizes, masks and elements.
 
+use attention_core::Mask;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
-use super::check::{Input, draw};
-use super::plain::attention::{Axes, Pairs};
-use crate::Mask;
+use crate::check::{Input, draw};
+use crate::plain::attention::{Axes, Pairs};
 
 /// The sizes of what is computed.
 #[derive(Clone, Copy)]
-pub(super) struct Sizes {
-    pub(super) batch: usize,
-    pub(super) heads: usize,
-    pub(super) queries: usize,
-    pub(super) keys: usize,
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    pub(crate) queries: usize,
+    pub(crate) keys: usize,
     /// The size of queries and keys.
-    pub(super) size: usize,
-    pub(super) value_size: usize,
+    pub(crate) size: usize,
+    pub(crate) value_size: usize,
 }
 
 impl Sizes {
     /// Keys beyond every tile, and nothing a multiple of one.
-    pub(super) const CHECKED: Self = Self {
+    pub(crate) const CHECKED: Self = Self {
         batch: 2,
         heads: 2,
         queries: 37,
@@ -32,9 +32,9 @@ impl Sizes {
 
 /// One case.
 #[derive(Clone, Copy)]
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) sizes: Sizes,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) sizes: Sizes,
     key_heads: usize,
     kind: MaskKind,
     /// The standard deviation of queries and keys.
@@ -42,7 +42,7 @@ pub(super) struct Case {
     /// Whether keys and values that no query attends to are NaN.
     poisoned: bool,
     /// The probability to drop a weight.
-    pub(super) dropout: f64,
+    pub(crate) dropout: f64,
 }
 
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ impl Case {
     }
 
     /// Cases of every operation.
-    pub(super) fn all(sizes: Sizes) -> [Self; 9] {
+    pub(crate) fn all(sizes: Sizes) -> [Self; 9] {
         let padding = MaskKind::padding(sizes);
         let case = |name, kind| Self::new(name, sizes, kind);
         [
@@ -92,7 +92,7 @@ impl Case {
     }
 
     /// Cases of an operation that has dropout.
-    pub(super) fn with_dropout(sizes: Sizes) -> [Self; 2] {
+    pub(crate) fn with_dropout(sizes: Sizes) -> [Self; 2] {
         let case = |name| Self {
             dropout: 0.3,
             ..Self::new(name, sizes, MaskKind::padding(sizes))
@@ -101,7 +101,7 @@ impl Case {
     }
 
     /// Cases of an operation that has a bias of each key.
-    pub(super) fn with_bias(sizes: Sizes) -> [Self; 2] {
+    pub(crate) fn with_bias(sizes: Sizes) -> [Self; 2] {
         let case = |name| Self::new(name, sizes, MaskKind::padding(sizes));
         [
             case("bias of each key"),
@@ -110,7 +110,7 @@ impl Case {
     }
 
     /// A case of queries that come one after the other, to keys that are prepared.
-    pub(super) fn of_decoding(sizes: Sizes) -> Self {
+    pub(crate) fn of_decoding(sizes: Sizes) -> Self {
         let sizes = Sizes {
             queries: 3,
             ..sizes
@@ -130,7 +130,7 @@ impl Case {
     }
 
     /// The same with dot products whose rounding in f32 is no more than that of anything else.
-    pub(super) fn of_dot_products(self) -> Self {
+    pub(crate) fn of_dot_products(self) -> Self {
         Self {
             deviation: self.deviation.min(3.0),
             ..self
@@ -146,29 +146,29 @@ impl Case {
     }
 
     /// Queries.
-    pub(super) fn queries(&self) -> Input {
+    pub(crate) fn queries(&self) -> Input {
         Input::drawn(1, self.query_shape(self.sizes.size), self.deviation)
     }
 
     /// Keys, with NaN in the padding of a case that has it.
-    pub(super) fn keys(&self) -> Input {
+    pub(crate) fn keys(&self) -> Input {
         let shape = self.key_shape(self.sizes.size);
         self.with_poison(Input::drawn(2, shape, self.deviation))
     }
 
     /// Values, with NaN where keys are NaN.
-    pub(super) fn values(&self) -> Input {
+    pub(crate) fn values(&self) -> Input {
         let shape = self.key_shape(self.sizes.value_size);
         self.with_poison(Input::drawn(3, shape, 1.0))
     }
 
     /// The weight of the hidden units.
-    pub(super) fn weight(&self) -> Input {
+    pub(crate) fn weight(&self) -> Input {
         Input::drawn(4, [1, 1, 1, self.sizes.size], 0.3)
     }
 
     /// A bias of each key.
-    pub(super) fn bias(&self) -> Input {
+    pub(crate) fn bias(&self) -> Input {
         let Sizes {
             batch, heads, keys, ..
         } = self.sizes;
@@ -176,7 +176,7 @@ impl Case {
     }
 
     /// Scores, with NaN where they are masked in a case that has NaN.
-    pub(super) fn scores(&self) -> Input {
+    pub(crate) fn scores(&self) -> Input {
         let mut scores = Input::drawn(6, self.query_shape(self.sizes.keys), self.deviation);
         if self.poisoned {
             let mut poisoned = vec![f64::NAN; scores.elements.len()];
@@ -189,12 +189,12 @@ impl Case {
     }
 
     /// Weights of any size and sign.
-    pub(super) fn weights(&self) -> Input {
+    pub(crate) fn weights(&self) -> Input {
         Input::drawn(7, self.query_shape(self.sizes.keys), 1.0)
     }
 
     /// The gradient that a result of `size` elements for each query receives.
-    pub(super) fn grad_output(&self, size: usize) -> Vec<f64> {
+    pub(crate) fn grad_output(&self, size: usize) -> Vec<f64> {
         draw(8, self.query_shape(size), 1.0)
     }
 
@@ -213,7 +213,7 @@ impl Case {
     }
 
     /// The mask of the library.
-    pub(super) fn mask(&self, device: &Device) -> Mask {
+    pub(crate) fn mask(&self, device: &Device) -> Mask {
         match self.kind {
             MaskKind::None => Mask::none(),
             MaskKind::Lengths(length) => {
@@ -236,7 +236,7 @@ impl Case {
     }
 
     /// The same mask for the plain loops.
-    pub(super) fn pairs(&self) -> Pairs {
+    pub(crate) fn pairs(&self) -> Pairs {
         let Sizes {
             batch,
             heads,

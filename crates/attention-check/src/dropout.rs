@@ -4,16 +4,16 @@
 //! through the weighted sum: the context shows which weights are left, and the plain loops drop the others. Weights
 //! that are left must be scaled, then, and the gradients those of the same choice.
 
-use super::case::Case;
-use super::check::Input;
-use super::plain::attention::Pairs;
+use crate::case::Case;
+use crate::check::Input;
+use crate::plain::attention::Pairs;
 
 /// The standard deviations by which the number of dropped weights may differ from its expectation; chance does not
 /// reach them.
 const DEVIATIONS: f64 = 8.0;
 
 /// The values of a case with dropout, each followed by a one-hot vector of its key; of another case as they are.
-pub(super) fn with_identity(case: &Case, values: Input) -> Input {
+pub(crate) fn with_identity(case: &Case, values: Input) -> Input {
     if case.dropout == 0.0 {
         return values;
     }
@@ -31,7 +31,7 @@ pub(super) fn with_identity(case: &Case, values: Input) -> Input {
 
 /// The factor of each weight, from the context that was observed: 0 where the weight was dropped, and what keeps their
 /// expectation elsewhere. NaN if another share of them was dropped than should be.
-pub(super) fn factors(case: &Case, pairs: &Pairs, context: &[f64]) -> Vec<f64> {
+pub(crate) fn factors(case: &Case, pairs: &Pairs, context: &[f64]) -> Vec<f64> {
     let mut factors = vec![1.0; pairs.count()];
     if case.dropout == 0.0 {
         return factors;

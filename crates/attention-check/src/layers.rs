@@ -5,16 +5,16 @@ use burn_fused_layers::{
     EmbeddingTable, PackedLinear, linear, linear_cross_entropy, linear_cross_entropy_of_parts,
 };
 
-use super::case::Sizes;
-use super::check::{Check, Input, Outcome, Output, draw};
-use super::plain::layers as plain;
-use super::plain::layers::Targets;
+use crate::case::Sizes;
+use crate::check::{Check, Input, Outcome, Output, draw};
+use crate::plain::layers as plain;
+use crate::plain::layers::Targets;
 
 /// How many calls share a weight.
 const CALLS: usize = 3;
 
 /// The checks, of as many rows as queries.
-pub(super) fn checks(sizes: Sizes) -> Vec<Check> {
+pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
     let [input, weight, bias] = layer_inputs(sizes);
     let inputs = || [input.clone(), weight.clone()];
     let with_bias = || [input.clone(), weight.clone(), bias.clone()];

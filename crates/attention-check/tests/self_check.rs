@@ -1,6 +1,8 @@
 //! The check that users run on their own devices passes on those of the tests, and notices what is wrong.
 
-use attention_core::{Direction, SelfCheck, SelfCheckReport, self_check};
+#![allow(clippy::unwrap_used)]
+
+use attention_check::{Direction, SelfCheck, SelfCheckReport, self_check};
 use attention_tests::device;
 use burn::tensor::DType;
 

@@ -1,18 +1,18 @@
 //! Attention to a memory that is prepared once, a query at a time: keys are projected, and packed for the kernel that
 //! reads them, before the first.
 
+use attention_core::{AdditiveScore, Attention, DotProductScoreConfig, Memory, ScoringFunction};
 use burn::module::{Param, ParamId};
 use burn::nn::Linear;
 use burn::tensor::Tensor;
 
-use super::attention::{ADDITIVE_ATTENTION, SCALE, dot_product_attention_by};
-use super::case::{Case, Sizes};
-use super::check::{Check, Input, Outcome};
-use super::plain::attention as plain;
-use super::plain::layers;
-use crate::{AdditiveScore, Attention, DotProductScoreConfig, Memory, ScoringFunction};
+use crate::attention::{ADDITIVE_ATTENTION, SCALE, dot_product_attention_by};
+use crate::case::{Case, Sizes};
+use crate::check::{Check, Input, Outcome};
+use crate::plain::attention as plain;
+use crate::plain::layers;
 
-pub(super) fn checks(sizes: Sizes) -> [Check; 2] {
+pub(crate) fn checks(sizes: Sizes) -> [Check; 2] {
     let case = Case::of_decoding(sizes);
     [additive_attention(case), dot_product_attention(case)]
 }

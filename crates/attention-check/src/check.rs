@@ -4,49 +4,49 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use super::{Direction, SelfCheck};
+use crate::{Direction, SelfCheck};
 
 /// An operation in a case.
-pub(super) struct Check {
-    pub(super) operation: &'static str,
-    pub(super) case: &'static str,
-    pub(super) dtype: DType,
-    pub(super) inputs: Vec<Input>,
+pub(crate) struct Check {
+    pub(crate) operation: &'static str,
+    pub(crate) case: &'static str,
+    pub(crate) dtype: DType,
+    pub(crate) inputs: Vec<Input>,
     /// The gradient that the output receives.
-    pub(super) grad_output: Vec<f64>,
+    pub(crate) grad_output: Vec<f64>,
     plain: Plain,
     on_device: OnDevice,
 }
 
 /// A tensor that goes in and gets a gradient.
 #[derive(Clone)]
-pub(super) struct Input {
-    pub(super) elements: Vec<f64>,
-    pub(super) shape: [usize; 4],
+pub(crate) struct Input {
+    pub(crate) elements: Vec<f64>,
+    pub(crate) shape: [usize; 4],
 }
 
 /// A finished computation.
-pub(super) struct Outcome {
-    pub(super) output: Vec<f64>,
+pub(crate) struct Outcome {
+    pub(crate) output: Vec<f64>,
     /// Further results, which must be equal.
-    pub(super) exact: Vec<f64>,
+    pub(crate) exact: Vec<f64>,
     /// The gradients of the inputs, in their order.
-    pub(super) gradients: Vec<Vec<f64>>,
+    pub(crate) gradients: Vec<Vec<f64>>,
 }
 
 /// Whatever else the plain loops need beside the inputs.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'a> {
-    pub(super) grad_output: &'a [f64],
+pub(crate) struct Given<'a> {
+    pub(crate) grad_output: &'a [f64],
     /// The output of the device, which alone knows what its dropout has dropped.
-    pub(super) observed: &'a [f64],
+    pub(crate) observed: &'a [f64],
 }
 
 /// The results of a device.
-pub(super) struct Output {
-    pub(super) tensor: Tensor<4>,
+pub(crate) struct Output {
+    pub(crate) tensor: Tensor<4>,
     /// Further results, which must be equal.
-    pub(super) exact: Option<Tensor<1, Int>>,
+    pub(crate) exact: Option<Tensor<1, Int>>,
 }
 
 type Plain = Box<dyn Fn(&[&[f64]], Given) -> Outcome>;
@@ -55,7 +55,7 @@ type OnDevice = Box<dyn Fn(Vec<Tensor<4>>) -> Output>;
 impl Check {
     /// A check of `operation` in `case`: by plain loops, from the elements of the inputs, and on a device, from their
     /// tensors.
-    pub(super) fn new<const N: usize, O: Into<Output>>(
+    pub(crate) fn new<const N: usize, O: Into<Output>>(
         [operation, case]: [&'static str; 2],
         inputs: [Input; N],
         grad_output: Vec<f64>,
@@ -78,7 +78,7 @@ impl Check {
     }
 
     /// The same in another type, of inputs that it can hold, as the case of that `name`.
-    pub(super) fn in_type(self, dtype: DType, name: &'static str) -> Self {
+    pub(crate) fn in_type(self, dtype: DType, name: &'static str) -> Self {
         let inputs = self.inputs.into_iter().map(|input| Input {
             elements: rounded(input.elements, dtype),
             ..input
@@ -93,7 +93,7 @@ impl Check {
     }
 
     /// Forward and backward on a device, against the plain loops.
-    pub(super) fn run(&self, device: &Device) -> [SelfCheck; 2] {
+    pub(crate) fn run(&self, device: &Device) -> [SelfCheck; 2] {
         self.compute(device);
         let (computed, times) = self.compute(device);
         let errors = self
@@ -112,7 +112,7 @@ impl Check {
     }
 
     /// The outcome of `inputs` by plain loops, where a device's output is `observed`.
-    pub(super) fn expected(&self, inputs: &[Input], observed: &[f64]) -> Outcome {
+    pub(crate) fn expected(&self, inputs: &[Input], observed: &[f64]) -> Outcome {
         let inputs: Vec<&[f64]> = inputs.iter().map(|input| &input.elements[..]).collect();
         let given = Given {
             grad_output: &self.grad_output,
@@ -122,7 +122,7 @@ impl Check {
     }
 
     /// The outcome on a device, and how long each pass took, the reading of its results included.
-    pub(super) fn compute(&self, device: &Device) -> (Outcome, [Duration; 2]) {
+    pub(crate) fn compute(&self, device: &Device) -> (Outcome, [Duration; 2]) {
         let leaf = |input: &Input| {
             let tensor = tensor(&input.elements, input.shape, device, self.dtype);
             tensor.require_grad()
@@ -148,7 +148,7 @@ impl Check {
 
 impl Input {
     /// Uniform elements; see [`draw`].
-    pub(super) fn drawn(seed: u64, shape: [usize; 4], deviation: f64) -> Self {
+    pub(crate) fn drawn(seed: u64, shape: [usize; 4], deviation: f64) -> Self {
         Self {
             elements: draw(seed, shape, deviation),
             shape,
@@ -158,7 +158,7 @@ impl Input {
 
 impl Outcome {
     /// An outcome whose output is all that comes out.
-    pub(super) fn new(output: Vec<f64>, gradients: impl IntoIterator<Item = Vec<f64>>) -> Self {
+    pub(crate) fn new(output: Vec<f64>, gradients: impl IntoIterator<Item = Vec<f64>>) -> Self {
         Self {
             output,
             exact: Vec::new(),
@@ -168,7 +168,7 @@ impl Outcome {
 
     /// How far `actual` is from this, in output and gradients: the largest error, of the largest element of the same
     /// tensor; NaN if something is not finite, or not there, or should be equal and is not.
-    pub(super) fn errors(&self, actual: &Self) -> [f64; 2] {
+    pub(crate) fn errors(&self, actual: &Self) -> [f64; 2] {
         let forward = if actual.exact == self.exact {
             error(&actual.output, &self.output)
         } else {
@@ -196,7 +196,7 @@ impl From<Tensor<4>> for Output {
 ///
 /// Half precision rounds by `2^-11` (f16) or `2^-8` (bf16) of an element: a kernel that computes in f32 rounds its
 /// results alone, but what is composed also scores, weights and their gradients, one after the other.
-pub(super) fn tolerances(dtype: DType) -> [f64; 2] {
+pub(crate) fn tolerances(dtype: DType) -> [f64; 2] {
     match dtype {
         DType::F16 => [4.0, 8.0].map(|times| times * 2_f64.powi(-11)),
         DType::BF16 => [4.0, 8.0].map(|times| times * 2_f64.powi(-8)),
@@ -221,7 +221,7 @@ fn larger(a: f64, b: f64) -> f64 {
 }
 
 /// Elements of a standard deviation, uniform, each a number of `f32`.
-pub(super) fn draw(seed: u64, shape: [usize; 4], deviation: f64) -> Vec<f64> {
+pub(crate) fn draw(seed: u64, shape: [usize; 4], deviation: f64) -> Vec<f64> {
     let mut state = seed;
     let element = |_| {
         state = state

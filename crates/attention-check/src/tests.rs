@@ -3,12 +3,13 @@
 use burn::tensor::Device;
 use burn_fused_layers::recurrent::{CellKind, Steps};
 
-use super::case::{Case, Sizes};
-use super::check::{Check, Input, Outcome, tolerances};
-use super::plain::attention::{self, Axes, Pairs};
-use super::plain::layers::Targets;
-use super::plain::recurrent::Layer;
-use super::{checks, checks_in_f32, dropout};
+use crate::case::{Case, Sizes};
+use crate::check::{Check, Input, Outcome, tolerances};
+use crate::dropout;
+use crate::plain::attention::{self, Axes, Pairs};
+use crate::plain::layers::Targets;
+use crate::plain::recurrent::Layer;
+use crate::self_check::{checks, checks_in_f32};
 
 /// Few enough to move each element of each input.
 const SMALL: Sizes = Sizes {

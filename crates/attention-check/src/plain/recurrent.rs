@@ -2,13 +2,13 @@
 
 use burn_fused_layers::recurrent::{CellKind, Steps};
 
-/// The layer, with the gates of a step side by side: r, z, n of a GRU, i, f, g, o of an LSTM.
+/// The layer, with the gates of a step concatenated: r, z, n of a GRU, i, f, g, o of an LSTM.
 pub(crate) struct Layer<'a> {
     pub(crate) cell: CellKind,
     pub(crate) steps: &'a Steps,
     /// The number of examples, of steps, and of hidden units.
     pub(crate) sizes: [usize; 3],
-    /// The input's share of the gates, `[batch, steps, gates * size]`.
+    /// The input projection of the gates, `[batch, steps, gates * size]`.
     pub(crate) gates: &'a [f64],
     /// `[size, gates * size]`
     pub(crate) weight: &'a [f64],
@@ -30,9 +30,9 @@ pub(crate) struct LayerGradients {
 struct Step<'a> {
     cell: CellKind,
     size: usize,
-    /// The input's share of the gates.
+    /// The input projection of the gates.
     input: &'a [f64],
-    /// The hidden state's share of the gates, `W h + b`.
+    /// The hidden projection of the gates, `W h + b`.
     hidden: &'a [f64],
     state: &'a [f64],
 }
@@ -247,14 +247,14 @@ impl Step<'_> {
         gradients
     }
 
-    /// The sum of both shares, of which a gate is the sigmoid or tanh.
+    /// The sum of both projections, of which a gate is the sigmoid or tanh.
     fn sum(&self, gate: usize, u: usize) -> f64 {
         self.input[gate * self.size + u] + self.hidden[gate * self.size + u]
     }
 }
 
 impl StepGradients {
-    /// The gates of one unit, for both shares.
+    /// The gates of one unit, for both projections.
     fn set(&mut self, u: usize, size: usize, gates: &[f64]) {
         for (gate, gradient) in gates.iter().enumerate() {
             self.input[gate * size + u] = *gradient;

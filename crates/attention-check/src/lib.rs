@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+mod attention;
+mod case;
+mod check;
+mod decoding;
+mod dropout;
+mod layers;
+mod plain;
+mod recurrent;
+mod report;
+mod self_check;
+#[cfg(test)]
+mod tests;
+
+pub use report::{Direction, SelfCheck, SelfCheckReport};
+pub use self_check::self_check;
