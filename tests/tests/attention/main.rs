@@ -56,3 +56,4 @@ mod shapes;
 mod shared_gradients;
 mod sizes;
 mod stateful;
+mod wanted_gradients;
