@@ -3,6 +3,9 @@
 //!
 //! The loss is a sum, so that the gradients of logits follow from the logits alone. They are made in the place of
 //! these, and multiplied into the gradients of input and weight before the next rows come.
+//!
+//! Time with Burn's operations by time with this, for a training step of 128 examples, of dates and of 30,000 words:
+//! 1.05, 0.99, 1.88 (`cargo bench -p attention-benches --bench bets`).
 
 use std::ops::Range;
 
