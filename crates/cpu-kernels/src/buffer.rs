@@ -22,7 +22,7 @@ const LEAST_BYTES: usize = 16 << 10;
 /// longest texts differ, have one length.
 const SPARE: usize = 8;
 
-/// What was kept may be longer than asked for by one part in so many. The backward pass of a step asks for lengths that
+/// A kept buffer may be longer than asked for by one part in so many. The backward pass of a step asks for lengths that
 /// the forward pass did not, some of them a little shorter than those that it just left.
 const KEPT_SPARE: usize = 3;
 

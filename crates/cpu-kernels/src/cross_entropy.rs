@@ -41,18 +41,18 @@ pub struct CrossEntropyInputs<'a, E> {
     pub bias: Option<&'a [E]>,
     /// The class of each row.
     pub targets: &'a [usize],
-    /// What the loss of each row is multiplied with; a row with 0 does not count, whatever its logits are.
+    /// The factor of the loss of each row; a row with 0 does not count, whatever its logits are.
     pub factors: &'a [E],
 }
 
 /// Where gradients are written; contiguous, in the shapes of the inputs.
 #[derive(Debug)]
 pub struct CrossEntropyGradients<'a, E> {
-    /// Of the input.
+    /// That of the input.
     pub input: &'a mut [E],
-    /// Of the weight.
+    /// That of the weight.
     pub weight: &'a mut [E],
-    /// Of the bias.
+    /// That of the bias.
     pub bias: Option<&'a mut [E]>,
 }
 
@@ -203,7 +203,7 @@ pub(crate) fn compute<E: Real>(
     losses.iter().sum()
 }
 
-/// Puts the parts of some rows, from `first` on, side by side: `joined` is `[.., parts * size]`, and the parts are
+/// Concatenates the parts of some rows, from `first` on: `joined` is `[.., parts * size]`, and the parts are
 /// `[parts * rows, size]`.
 fn join<E: Real>(parts: Matrix<E>, [rows, size]: [usize; 2], first: usize, joined: &mut [E]) {
     let width = parts.sizes()[0] / rows * size;

@@ -1,4 +1,4 @@
-//! What is counted: small inputs, on one thread.
+//! The works that are counted: small inputs, on one thread.
 
 use std::hint::black_box;
 
@@ -47,7 +47,7 @@ pub(crate) fn run(name: &str) {
     rayon::scope(|_| work());
 }
 
-/// What valgrind counts. Done twice, so that buffers and tables that are made once are there.
+/// The part that valgrind counts. Done twice, so that buffers and tables that are made once are there.
 fn counted(mut work: impl FnMut()) {
     work();
     measured(&mut work);

@@ -96,7 +96,7 @@ pub(super) struct Operand<'a, E> {
     exponentials: Panel<E>,
     /// `sum g (1 - t^2)`
     sums: Panel<E>,
-    /// Of each block of units.
+    /// Magnitudes of each block of units.
     magnitudes: Vec<Magnitude>,
 }
 

@@ -103,7 +103,7 @@ impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
     /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
-    /// with their queries side by side: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
+    /// with their queries concatenated: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
     /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the
     /// values.
     ///

@@ -58,7 +58,7 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
     /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
-    /// with their queries side by side: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries,
+    /// with their queries concatenated: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries,
     /// with the scale as factor, for the keys, and of `weights` and the gradients of the contexts for the values.
     ///
     /// # Panics

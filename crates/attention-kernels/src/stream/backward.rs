@@ -7,10 +7,10 @@
 //! ds = p (f dw - D)     D[i] = sum_j p f dw = dC[i] . context[i]
 //! ```
 //!
-//! and the score does the rest from `ds`. Lines that lead to no gradient that is wanted are left out. A task is a key head
-//! and a chunk of its keys, for all queries that attend to them: the gradients of keys and values then belong to one
-//! task. Where there are several chunks those of the queries are summed per chunk, and the sums added in order. Chunks
-//! depend on the sizes alone, hence so do all bits.
+//! and the score does the rest from `ds`. Lines that lead to no gradient that is wanted are left out. A task is a key
+//! head and a chunk of its keys, for all queries that attend to them: the gradients of keys and values then belong to
+//! one task. Where there are several chunks those of the queries are summed per chunk, and the sums added in order.
+//! Chunks depend on the sizes alone, hence so do all bits.
 
 use std::ops::Range;
 

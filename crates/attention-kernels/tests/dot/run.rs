@@ -138,7 +138,7 @@ pub(crate) fn run<E: AttentionReal>(
 }
 
 /// Deferred gradients agree: those of queries and bias, and those of keys and values that are accumulated with the
-/// queries of each group of heads side by side.
+/// queries of each group of heads concatenated.
 fn assert_deferred_agrees<E: AttentionReal>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,

@@ -32,7 +32,7 @@ pub(crate) struct Case<E> {
     keys: Vec<E>,
     values: Vec<E>,
     context_gradient: Vec<E>,
-    /// Of the additive score.
+    /// That of the additive score.
     pub(crate) weight: Vec<E>,
     bias: Vec<E>,
     is_masked: bool,

@@ -70,8 +70,8 @@ pub fn product_packed<E: LayerReal>(
 }
 
 /// `out = sum_n left[n] right[n]`, added to what `start` says: the gradient of a weight that several products had. The
-/// result is that of one [`product`], of the left operands side by side and the right ones one below the other, bit for
-/// bit; they are not put together first.
+/// result is that of one [`product`], of the operands concatenated along the steps, bit for bit; they are not copied
+/// together first.
 ///
 /// # Shapes
 /// - left `[rows, steps_n]`, right `[steps_n, columns]`

@@ -153,7 +153,7 @@ impl<E: Real> Job<E> for Task<'_, '_, E> {
         } = self.inputs;
         let [_, _, num_queries, units] = queries.shape();
         let [_, _, num_keys, _] = keys.shape();
-        // Keys that no query attends to are not looked at.
+        // Keys that no query attends to are not read.
         let span = mask.span(key.batch, 0..num_queries, num_keys);
         let range = self.range.start.max(span.start)..self.range.end.min(span.end);
         if range.is_empty() {

@@ -71,7 +71,7 @@ fn assert_same_bits<E: AttentionReal>(name: &str, saved: &[E], computed: &[E]) {
     assert_eq!(differs, None, "{name}, first element that differs");
 }
 
-/// The deferred gradients, those of keys and values accumulated with the queries of each group side by side.
+/// The deferred gradients, those of keys and values accumulated with the queries of each group concatenated.
 fn deferred<E: AttentionReal>(
     attention: &AdditiveAttentionInputs<E>,
     level: Level,
