@@ -68,10 +68,11 @@ impl Ending {
     }
 }
 
-/// Waits for the gradients of `sum(output * output_gradient)` with respect to every leaf, as [`finish`] does.
+/// Waits for the gradients of `sum(output * output_gradient)` with respect to every input that requires one and every
+/// parameter, as [`finish`] does.
 ///
 /// # Panics
-/// If a leaf has no part in the output.
+/// If one of them has no part in the output.
 pub fn finish_backward<const D: usize>(
     output: Tensor<D>,
     output_gradient: Tensor<D>,
@@ -91,8 +92,8 @@ fn end_backward<const D: usize>(
 ) {
     let mut gradients = (output * output_gradient).sum().backward();
     let missing = "every leaf has a part in the output";
-    let of_inputs: Vec<Tensor<D>> = inputs
-        .iter()
+    let leaves = inputs.iter().filter(|input| input.is_require_grad());
+    let of_inputs: Vec<Tensor<D>> = leaves
         .map(|input| input.grad_remove(&mut gradients).expect(missing))
         .collect();
     let of_parameters: Vec<Tensor<2>> = parameters
@@ -108,8 +109,8 @@ fn end_backward<const D: usize>(
 /// Work that is done once in each call.
 pub type Call = Box<dyn FnMut()>;
 
-/// The context that `attend` makes of queries, keys and values; on a device that trains, the gradients of all inputs
-/// and parameters instead.
+/// The context that `attend` makes of queries, keys and values; on a device that trains, the gradients of the inputs
+/// that require one and of all parameters instead.
 pub fn call<const D: usize>(
     inputs: [Tensor<D>; 3],
     parameters: &[Tensor<2>],

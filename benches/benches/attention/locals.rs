@@ -15,6 +15,9 @@ use crate::rows::{Row, Rows, Who};
 /// The candidate that stores all pairs.
 pub(crate) const COMPOSED: &str = "composed";
 
+/// Ours with keys and values that want no gradient.
+const FROZEN: &str = "ours, frozen";
+
 /// A call, and what makes it.
 pub(crate) struct Attention {
     pub(crate) who: Who,
@@ -87,28 +90,39 @@ fn decoding(work: &Work, device: &Device) -> Vec<Attention> {
         .map(|(rows, size)| random([batch, rows, size], device));
     let score = module.score.clone();
     let parameters = [&score.query, &score.value].map(|linear| linear.weight.val());
-    let ours: Call = if device.is_autodiff() {
-        // A memory carries the graph of its projection, which the gradients would go through and use up. So the
-        // projected keys are a leaf here.
-        let inputs = inputs.clone().map(|tensor| leaf(with_heads(tensor)));
-        call(inputs, &parameters, move |[q, k, v]| {
-            module.attend(q, &Memory::of_projected(k, v, Mask::none()))
-        })
-    } else {
-        let [queries, _, values] = inputs.clone();
-        let keys = random([batch, keys, size], device);
-        let memory = module.prepare(keys, values, Mask::none());
-        call_of(device, move || module.attend(queries.clone(), &memory))
+    let ours = |is_frozen: bool| -> Call {
+        let module = module.clone();
+        if device.is_autodiff() {
+            // A memory carries the graph of its projection, which the gradients would go through and use up. So the
+            // projected keys are a leaf here.
+            let inputs = inputs.clone().map(|tensor| leaf(with_heads(tensor)));
+            let inputs = if is_frozen { freeze(inputs) } else { inputs };
+            call(inputs, &parameters, move |[q, k, v]| {
+                module.attend(q, &Memory::of_projected(k, v, Mask::none()))
+            })
+        } else {
+            let [queries, _, values] = inputs.clone();
+            let keys = random([batch, keys, size], device);
+            let memory = module.prepare(keys, values, Mask::none());
+            call_of(device, move || module.attend(queries.clone(), &memory))
+        }
     };
+    let (ours, frozen) = (ours(false), ours(true));
     let composed = move |inputs| composed::additive_decoding(inputs, &score);
     vec![
         Attention::new(Who::Ours, "ours", ours),
+        Attention::new(Who::Frozen, FROZEN, frozen),
         Attention::new(Who::Burn, COMPOSED, call(inputs, &parameters, composed)),
     ]
 }
 
 fn with_heads(tensor: Tensor<3>) -> Tensor<4> {
     tensor.unsqueeze_dim(1)
+}
+
+/// Queries as they are, keys and values without a gradient.
+fn freeze([queries, keys, values]: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
+    [queries, keys.detach(), values.detach()]
 }
 
 fn dot_product(work: &Work, device: &Device) -> Vec<Attention> {
@@ -121,7 +135,8 @@ fn dot_product(work: &Work, device: &Device) -> Vec<Attention> {
         attention(q, k, v, None, None, AttentionModuleOptions::default())
     };
     vec![
-        Attention::new(Who::Ours, "ours", call(inputs.clone(), &[], ours)),
+        Attention::new(Who::Ours, "ours", call(inputs.clone(), &[], ours.clone())),
+        Attention::new(Who::Frozen, FROZEN, call(freeze(inputs.clone()), &[], ours)),
         Attention::new(
             Who::Burn,
             COMPOSED,

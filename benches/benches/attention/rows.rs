@@ -8,6 +8,8 @@ use attention_benches::work::{Kind, PASSES, Pass, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Ours,
+    /// Ours with keys and values that want no gradient: a decoder on a frozen encoder.
+    Frozen,
     /// Burn's own attention, where it has one.
     Burn,
     Baseline,

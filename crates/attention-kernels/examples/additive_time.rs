@@ -55,9 +55,9 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
     let grad = Rows::contiguous(&grad, [batch, 1, num_queries, num_keys]);
     let score_backward = best(|| {
         let gradients = AdditiveScoreGradients {
-            queries: &mut dq,
-            keys: &mut dk,
-            weight: &mut dw,
+            queries: Some(&mut dq),
+            keys: Some(&mut dk),
+            weight: Some(&mut dw),
         };
         score.backward(level, grad, gradients);
     });
@@ -83,16 +83,25 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
     };
     let backward = best(|| {
         let gradients = AdditiveAttentionGradients {
-            queries: &mut dq,
-            keys: &mut dk,
-            values: &mut dv,
-            weight: &mut dw,
+            queries: Some(&mut dq),
+            keys: Some(&mut dk),
+            values: Some(&mut dv),
+            weight: Some(&mut dw),
+        };
+        attention.backward(level, &outputs, gradients);
+    });
+    let of_queries = best(|| {
+        let gradients = AdditiveAttentionGradients {
+            queries: Some(&mut dq),
+            keys: None,
+            values: None,
+            weight: None,
         };
         attention.backward(level, &outputs, gradients);
     });
     println!(
         "  {:<9} score {score_forward:.3}, backward {score_backward:.3}, of the keys alone {of_keys:.3}; \
-         fused with packed keys {forward:.3}, backward {backward:.3}",
+         fused with packed keys {forward:.3}, backward {backward:.3}, of the queries alone {of_queries:.3}",
         level.name()
     );
 }

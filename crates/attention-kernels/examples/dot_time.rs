@@ -104,48 +104,55 @@ fn time(
     } else {
         (2e11 / work / 3.5).clamp(5.0, 300.0) as usize
     };
-    let (mut forward, mut both) = (Vec::new(), Vec::new());
-    let (mut forward_cpu, mut both_cpu) = (Vec::new(), Vec::new());
+    // The products that each computes, relative to those of the forward pass.
+    let passes = [
+        ("forward", 1.0),
+        ("with backward", 3.5),
+        ("with backward of the queries alone", 2.5),
+    ];
+    let mut times = [const { (Vec::new(), Vec::new()) }; 3];
     for _ in 0..repeats {
-        let start_cpu = cpu();
-        let start = Instant::now();
-        inputs.forward(level, &mut context, &mut lse);
-        forward.push(start.elapsed().as_secs_f64() * 1e3);
-        forward_cpu.push(cpu() - start_cpu);
-        let gradient = Rows::contiguous(&context, [batch, heads, queries, size]);
-        dq.fill(0.0);
-        dk.fill(0.0);
-        dv.fill(0.0);
-        let gradients = DotProductAttentionGradients {
-            queries: &mut dq,
-            keys: &mut dk,
-            values: &mut dv,
-            bias: None,
-        };
-        let outputs = AttentionOutputs {
-            context: Rows::contiguous(&context, gradient.shape()),
-            lse: &lse,
-            weights: None,
-            context_gradient: gradient,
-        };
-        inputs.backward(level, &outputs, gradients);
-        both.push(start.elapsed().as_secs_f64() * 1e3);
-        both_cpu.push(cpu() - start_cpu);
+        for (pass, (clock, processor)) in times.iter_mut().enumerate() {
+            let start_cpu = cpu();
+            let start = Instant::now();
+            inputs.forward(level, &mut context, &mut lse);
+            if pass > 0 {
+                let are_all_wanted = pass == 1;
+                dq.fill(0.0);
+                if are_all_wanted {
+                    dk.fill(0.0);
+                    dv.fill(0.0);
+                }
+                let gradients = DotProductAttentionGradients {
+                    queries: Some(&mut dq),
+                    keys: are_all_wanted.then_some(&mut dk),
+                    values: are_all_wanted.then_some(&mut dv),
+                    bias: None,
+                };
+                let shape = inputs.queries.shape();
+                let outputs = AttentionOutputs {
+                    context: Rows::contiguous(&context, shape),
+                    lse: &lse,
+                    weights: None,
+                    context_gradient: Rows::contiguous(&context, shape),
+                };
+                inputs.backward(level, &outputs, gradients);
+            }
+            clock.push(start.elapsed().as_secs_f64() * 1e3);
+            processor.push(cpu() - start_cpu);
+        }
     }
     let median = |times: &mut Vec<f64>| {
         times.sort_by(f64::total_cmp);
         (times[repeats / 2], times[0])
     };
-    for (what, work, clock, cpu) in [
-        ("forward", work, &mut forward, &mut forward_cpu),
-        ("with backward", 3.5 * work, &mut both, &mut both_cpu),
-    ] {
-        let ((clock, best), (cpu, best_cpu)) = (median(clock), median(cpu));
+    for ((what, products), (clock, processor)) in passes.into_iter().zip(&mut times) {
+        let ((clock, best), (cpu, best_cpu)) = (median(clock), median(processor));
         println!(
             "{} b{batch} h{heads} q{queries} k{keys} d{size} {what}: {clock:.2} ms (best {best:.2}), \
              processor {cpu:.2} ms (best {best_cpu:.2}, {:.0} GFLOP/s each)",
             level.name(),
-            work / best_cpu / 1e6,
+            products * work / best_cpu / 1e6,
         );
     }
 }

@@ -26,12 +26,6 @@ cpu_kernels::compiled! {
         score_gradients: Rows<Self>,
         gradients: AdditiveScoreGradients<Self>,
     ) = score::backward;
-    fn score_backward_keys(
-        inputs: &AdditiveScoreInputs<Self>,
-        level: Level,
-        score_gradients: Rows<Self>,
-        keys: &mut [Self],
-    ) = score::backward_keys;
     fn packed_keys(keys: Rows<Self>, mask: Mask, num_queries: usize, level: Level) -> Buffer<Self> = score::packed_keys;
     fn additive_forward(
         level: Level,

@@ -12,7 +12,7 @@ use crate::{Dropout, HeadIndex, Rows};
 pub(crate) struct AttendedKeys<E> {
     pub keys: Vec<usize>,
     pub weights: Vec<E>,
-    /// What dropout multiplies the weights with.
+    /// The factors by which dropout multiplies the weights.
     pub factors: Vec<E>,
     /// The same of all keys between the first and the last.
     row: Vec<E>,

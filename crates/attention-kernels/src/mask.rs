@@ -17,7 +17,7 @@ pub struct Mask<'a> {
 struct Intervals<'a> {
     bounds: &'a [[usize; 2]],
     shape: [usize; 2],
-    /// Of batch and query; 0 where one interval serves all.
+    /// Strides of batch and query; 0 where one interval serves all.
     strides: [usize; 2],
 }
 
@@ -25,7 +25,7 @@ struct Intervals<'a> {
 struct Keep<'a> {
     keep: &'a [bool],
     shape: [usize; 4],
-    /// Of batch, head, query and key; 0 where one flag serves all.
+    /// Strides of batch, head, query and key; 0 where one flag serves all.
     strides: [usize; 4],
 }
 

@@ -42,7 +42,7 @@ impl Dropout {
         Self { probability, seed }
     }
 
-    /// What a kept weight is multiplied with: `1 / (1 - probability)`, and 0 where nothing is kept.
+    /// The factor of a kept weight: `1 / (1 - probability)`, and 0 where nothing is kept.
     pub fn scale(&self) -> f64 {
         if self.probability < 1.0 {
             1.0 / (1.0 - self.probability)
@@ -51,7 +51,7 @@ impl Dropout {
         }
     }
 
-    /// What the weights of one query and the keys `start..start + factors.len()` are multiplied with: 0 or
+    /// Writes the factors of the weights of one query and the keys `start..start + factors.len()`: 0 or
     /// [`scale`](Self::scale).
     pub fn factors<E: Real>(&self, at: HeadIndex, query: usize, start: usize, factors: &mut [E]) {
         self.fill(at, query, start, E::from_f64(self.scale()), factors);

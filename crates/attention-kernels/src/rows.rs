@@ -10,7 +10,7 @@ use crate::HeadIndex;
 /// A tensor `[batch, heads, rows, size]` whose last axis is contiguous; the others may be strided, stride 0 (an
 /// expanded axis) included.
 ///
-/// What is stored in half precision becomes `E` where a kernel reads it, a row or a tile at a time.
+/// Half precision becomes `E` where a kernel reads it, a row or a tile at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a, E> {
     data: Elements<'a, E>,

@@ -1,6 +1,18 @@
 //! Sums of slices, weighted and not.
 
 use cpu_kernels::Real;
+use cpu_kernels::slices::equal_parts;
+
+/// Equal parts of a gradient, or no part `count` times if the gradient is not wanted.
+pub(crate) fn parts_of_wanted<T>(
+    gradient: Option<&mut [T]>,
+    count: usize,
+) -> Vec<Option<&mut [T]>> {
+    match gradient {
+        Some(gradient) => equal_parts(gradient, count).into_iter().map(Some).collect(),
+        None => (0..count).map(|_| None).collect(),
+    }
+}
 
 /// `to += factor * from`
 #[inline(always)]

@@ -16,7 +16,7 @@
 //! | packing | [`ADDITIVE_DECODE_QUERIES`], [`DOT_PRODUCT_DECODE_QUERIES`] | decoding: it does not pay |
 //! | what handing out costs | [`DECODE_HEADS`], [`PACKED_BLOCKS`], [`TASK_PRODUCTS`] | small tasks |
 //!
-//! What must stay in L1 is thus [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
+//! L1 must thus hold [`KEY_LANES`] keys where additive scores are computed, which grows with the units;
 //! [`UNIT_LANES`] units of [`KEY_TILE`] keys in their gradients; and a panel in fused attention. The gradients of the
 //! score alone go beyond it: their tasks take more keys, up to all of a head, and then read them from L2. No size
 //! depends on a machine's caches or cores.
@@ -25,12 +25,12 @@
 /// leave an AVX2 machine's sixteen registers room for the rest; fewer would load each key more often.
 pub(crate) const QUERY_TILE: usize = 4;
 
-/// Keys that stand side by side in a packed block of the additive score: one, two or four vectors of every level. A
+/// Adjacent keys in a packed block of the additive score: one, two or four vectors of every level. A
 /// block is read once for each tile of queries and stays in L1; more keys would push it out, and would leave fewer
 /// registers for the sums of the queries.
 pub(crate) const KEY_LANES: usize = 16;
 
-/// Hidden units that stand side by side in the gradients of the additive score: whole vectors of every level. A column
+/// Adjacent hidden units in the gradients of the additive score: whole vectors of every level. A column
 /// of units of all rows stays in L1 while the queries go by.
 pub(crate) const UNIT_LANES: usize = 16;
 

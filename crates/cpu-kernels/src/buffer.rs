@@ -3,6 +3,9 @@
 //! Many allocators give large blocks back to the system as soon as they are free, glibc's among them. The system hands
 //! memory out page by page, each zeroed when it is first touched; where every call has new results, that takes longer
 //! than to compute some of them. What one call leaves is therefore kept for the next.
+//!
+//! Time without it by time with it, for a training step of 128 examples, of dates, of 30,000 words and a decoding step:
+//! 1.03, 1.70, 0.95, 0.97 (`cargo bench -p attention-benches --bench bets`).
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -19,7 +22,7 @@ const LEAST_BYTES: usize = 16 << 10;
 /// longest texts differ, have one length.
 const SPARE: usize = 8;
 
-/// What was kept may be longer than asked for by one part in so many. The backward pass of a step asks for lengths that
+/// A kept buffer may be longer than asked for by one part in so many. The backward pass of a step asks for lengths that
 /// the forward pass did not, some of them a little shorter than those that it just left.
 const KEPT_SPARE: usize = 3;
 

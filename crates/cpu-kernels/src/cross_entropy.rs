@@ -3,6 +3,9 @@
 //!
 //! The loss is a sum, so that the gradients of logits follow from the logits alone. They are made in the place of
 //! these, and multiplied into the gradients of input and weight before the next rows come.
+//!
+//! Time with Burn's operations by time with this, for a training step of 128 examples, of dates and of 30,000 words:
+//! 1.05, 0.99, 1.88 (`cargo bench -p attention-benches --bench bets`).
 
 use std::ops::Range;
 
@@ -38,18 +41,18 @@ pub struct CrossEntropyInputs<'a, E> {
     pub bias: Option<&'a [E]>,
     /// The class of each row.
     pub targets: &'a [usize],
-    /// What the loss of each row is multiplied with; a row with 0 does not count, whatever its logits are.
+    /// The factor of the loss of each row; a row with 0 does not count, whatever its logits are.
     pub factors: &'a [E],
 }
 
 /// Where gradients are written; contiguous, in the shapes of the inputs.
 #[derive(Debug)]
 pub struct CrossEntropyGradients<'a, E> {
-    /// Of the input.
+    /// That of the input.
     pub input: &'a mut [E],
-    /// Of the weight.
+    /// That of the weight.
     pub weight: &'a mut [E],
-    /// Of the bias.
+    /// That of the bias.
     pub bias: Option<&'a mut [E]>,
 }
 
@@ -200,7 +203,7 @@ pub(crate) fn compute<E: Real>(
     losses.iter().sum()
 }
 
-/// Puts the parts of some rows, from `first` on, side by side: `joined` is `[.., parts * size]`, and the parts are
+/// Concatenates the parts of some rows, from `first` on: `joined` is `[.., parts * size]`, and the parts are
 /// `[parts * rows, size]`.
 fn join<E: Real>(parts: Matrix<E>, [rows, size]: [usize; 2], first: usize, joined: &mut [E]) {
     let width = parts.sizes()[0] / rows * size;

@@ -4,6 +4,9 @@
 //! operations rayon parks its idle workers, and the caller too while it waits; waking one costs microseconds, and many
 //! times that in a virtual machine. Here workers look for work for a millisecond before they sleep, and so does the
 //! caller.
+//!
+//! Time without it by time with it, for a training step of 128 examples, of dates, of 30,000 words and a decoding step:
+//! 1.03, 1.31, 0.96, 1.25 (`cargo bench -p attention-benches --bench bets`).
 
 use std::cell::Cell;
 use std::hint::spin_loop;

@@ -88,13 +88,13 @@ pub(crate) const CROSS_ENTROPY_LOGITS: usize = 1 << 21;
 /// The fewest rows at a time in a cross-entropy: each reads the packed weight and adds to its gradient once.
 pub(crate) const CROSS_ENTROPY_ROWS: usize = 192;
 
-/// Features that are put side by side at a time in a cross-entropy of parts: they stay in L2.
+/// Features that are concatenated at a time in a cross-entropy of parts: they stay in L2.
 pub(crate) const CROSS_ENTROPY_JOINED: usize = 1 << 18;
 
-/// Rows in a task that puts features side by side.
+/// Rows in a task that concatenates features.
 pub(crate) const JOINED_ROWS: usize = 64;
 
-/// Tasks of rows that are added to a table: each looks at all indices.
+/// Tasks of rows that are added to a table: each reads all indices.
 pub(crate) const SCATTER_TASKS: usize = 16;
 
 /// The fewest and the most examples in a task of a recurrent layer. More read the packed weights less often, fewer

@@ -9,13 +9,13 @@ use random::Random;
 #[derive(Clone, Copy, Debug)]
 struct Case {
     rows: usize,
-    /// Of all parts together.
+    /// The features of all parts together.
     size: usize,
     /// In how many parts the features of a row come.
     parts: usize,
     classes: usize,
     has_bias: bool,
-    /// What logits are multiplied with.
+    /// The factor of the logits.
     spread: f64,
 }
 
@@ -299,7 +299,7 @@ fn great_logits() {
     assert!(results.weight.iter().all(|x| x.is_finite()));
 }
 
-/// What belongs to rows that do not count may be anything.
+/// Elements of rows that do not count may be anything.
 #[test]
 fn rows_that_do_not_count() {
     let mut inputs = CASE.inputs::<f32>();

@@ -17,7 +17,7 @@ struct Case {
     sizes: [usize; 3],
     /// Whether each operand is stored as its transpose.
     transposed: [bool; 2],
-    /// What the rows of the operands have after them.
+    /// Elements after each row of the operands.
     gap: usize,
     start: Start,
 }
@@ -216,7 +216,7 @@ fn columns_beyond_a_block() {
     }
 }
 
-/// Of a task that packs several, the last of them cut, and more steps than are packed at a time.
+/// Panels of a task that packs several, the last of them cut, and more steps than are packed at a time.
 #[test]
 fn several_panels_of_one_task() {
     if !cfg!(miri) {

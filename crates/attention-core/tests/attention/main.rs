@@ -46,3 +46,4 @@ mod shapes;
 mod shared_gradients;
 mod sizes;
 mod stateful;
+mod wanted_gradients;

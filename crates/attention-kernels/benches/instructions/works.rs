@@ -1,4 +1,4 @@
-//! What is counted: small inputs, on one thread.
+//! The works that are counted: small inputs, on one thread.
 
 use std::hint::black_box;
 
@@ -47,7 +47,7 @@ pub(crate) fn run(name: &str) {
     rayon::scope(|_| work());
 }
 
-/// What valgrind counts. Done twice, so that buffers and tables that are made once are there.
+/// The part that valgrind counts. Done twice, so that buffers and tables that are made once are there.
 fn counted(mut work: impl FnMut()) {
     work();
     measured(&mut work);
@@ -117,9 +117,9 @@ fn additive_score(backward: bool) {
         (tensor(5, QUERIES), tensor(6, KEYS), elements(7, SIZE));
     counted(|| {
         let gradients = AdditiveScoreGradients {
-            queries: &mut to_queries,
-            keys: &mut to_keys,
-            weight: &mut to_weight,
+            queries: Some(&mut to_queries),
+            keys: Some(&mut to_keys),
+            weight: Some(&mut to_weight),
         };
         score.backward(level, Rows::contiguous(&gradient, shape), gradients);
     });
@@ -161,10 +161,10 @@ fn additive_attention(num_queries: usize, backward: bool) {
     let mut to_weight = elements(11, SIZE);
     counted(|| {
         let gradients = AdditiveAttentionGradients {
-            queries: &mut to_queries,
-            keys: &mut to_keys,
-            values: &mut to_values,
-            weight: &mut to_weight,
+            queries: Some(&mut to_queries),
+            keys: Some(&mut to_keys),
+            values: Some(&mut to_values),
+            weight: Some(&mut to_weight),
         };
         attention.backward(level, &outputs, gradients);
     });
@@ -201,9 +201,9 @@ fn dot_product(num_queries: usize, backward: bool) {
         (tensor(7, num_queries), tensor(8, KEYS), tensor(9, KEYS));
     counted(|| {
         let gradients = DotProductAttentionGradients {
-            queries: &mut to_queries,
-            keys: &mut to_keys,
-            values: &mut to_values,
+            queries: Some(&mut to_queries),
+            keys: Some(&mut to_keys),
+            values: Some(&mut to_values),
             bias: None,
         };
         attention.backward(level, &outputs, gradients);

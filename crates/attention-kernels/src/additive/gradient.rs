@@ -6,9 +6,8 @@
 //! dq[i,u] = w[u] sum_j g (1 - t^2)     dk[j,u] = w[u] sum_i g (1 - t^2)     dw[u] = sum_ij g t
 //! ```
 //!
-//! The fused backward pass (`stream.rs`), that of the score alone (`score/backward.rs`) and the sum over deferred steps
-//! (`backward_keys` there) all end in [`ScoreGradients::add`]; a decoding step has loops of its own
-//! (`decode/gradient.rs`).
+//! The fused backward pass (`stream.rs`) and that of the score alone (`score/backward.rs`) end in
+//! [`ScoreGradients::add`]; a decoding step has loops of its own (`decode/gradient.rs`).
 //!
 //! `-t = 1/x - 1` with `x = (1 + a c) / 2`, one multiply-add from `a / 2`. The hidden units are the lanes here: both
 //! sums run over rows and stay in registers (over keys) or in the first-level cache (over queries).
@@ -23,38 +22,38 @@ use super::panel::Panel;
 use super::range::{Evaluation, Magnitude};
 use super::tanh::{Bounded, Exact, Near, Tanh, Units};
 use crate::rows::Row;
+use crate::stream::Wanted;
 use crate::tiles::{QUERY_TILE, UNIT_LANES};
 use crate::{HeadIndex, Rows};
 
-/// Which gradients are wanted. A loop need not ask for all: one that many queries share always sums those of the keys,
-/// a decoding step always those of its queries.
-pub(super) trait Wanted {
-    /// Those of the queries and the weight.
+/// The sums that a loop makes; each choice is compiled by itself.
+pub(super) trait Sums {
+    /// Those of the queries and of the weight. Either costs one addition for each term, so that they go together.
     const QUERIES: bool;
-    /// That of the keys.
+    /// Those of the keys.
     const KEYS: bool;
 }
 
-/// All gradients are wanted.
+/// All sums.
 pub(super) struct All;
 
-/// Those of the keys alone.
+/// Sums of the keys alone.
 pub(super) struct KeysOnly;
 
-/// Those of the queries and the weight alone.
+/// Sums of the queries and the weight alone.
 pub(super) struct QueriesOnly;
 
-impl Wanted for All {
+impl Sums for All {
     const QUERIES: bool = true;
     const KEYS: bool = true;
 }
 
-impl Wanted for KeysOnly {
+impl Sums for KeysOnly {
     const QUERIES: bool = false;
     const KEYS: bool = true;
 }
 
-impl Wanted for QueriesOnly {
+impl Sums for QueriesOnly {
     const QUERIES: bool = true;
     const KEYS: bool = false;
 }
@@ -68,11 +67,11 @@ pub(super) struct ScoreGradients<'a, E> {
     pub stride: usize,
 }
 
-/// What a vector of units of one pair adds to the sums.
+/// The terms of a vector of units of one pair in the sums.
 pub(super) struct Terms<V> {
-    /// Of query and key, `g (1 - t^2)`.
+    /// In those of query and key, `g (1 - t^2)`.
     pub row: V,
-    /// Of the weight, `-g t`.
+    /// In those of the weight, `-g t`.
     pub weight: V,
 }
 
@@ -97,7 +96,7 @@ pub(super) struct Operand<'a, E> {
     exponentials: Panel<E>,
     /// `sum g (1 - t^2)`
     sums: Panel<E>,
-    /// Of each block of units.
+    /// Magnitudes of each block of units.
     magnitudes: Vec<Magnitude>,
 }
 
@@ -166,10 +165,27 @@ impl<'a, E: Real> Operand<'a, E> {
 }
 
 impl<E: Real> ScoreGradients<'_, E> {
-    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums that are wanted, those of
-    /// the weight to `weight`, `[units]`.
+    /// Adds what the scores of all queries and the keys `self.keys` contribute to the sums of the gradients that are
+    /// wanted, those of the weight to `weight`, `[units]`.
     #[inline(always)]
-    pub(super) fn add<S: Simd<E>, W: Wanted>(
+    pub(super) fn add<S: Simd<E>>(
+        &self,
+        simd: S,
+        wanted: Wanted,
+        queries: &mut Operand<E>,
+        keys: &mut Operand<E>,
+        weight: &mut [E],
+    ) {
+        match (wanted.queries || wanted.shared, wanted.keys) {
+            (true, true) => self.add_sums::<S, All>(simd, queries, keys, weight),
+            (true, false) => self.add_sums::<S, QueriesOnly>(simd, queries, keys, weight),
+            (false, true) => self.add_sums::<S, KeysOnly>(simd, queries, keys, weight),
+            (false, false) => {}
+        }
+    }
+
+    #[inline(always)]
+    fn add_sums<S: Simd<E>, W: Sums>(
         &self,
         simd: S,
         queries: &mut Operand<E>,
@@ -193,7 +209,7 @@ impl<E: Real> ScoreGradients<'_, E> {
 
     /// Adds what a block of units contributes; returns its `-dw`.
     #[inline(always)]
-    fn add_block<S: Simd<E>, T: Tanh, W: Wanted>(
+    fn add_block<S: Simd<E>, T: Tanh, W: Sums>(
         &self,
         simd: S,
         block: usize,
@@ -216,9 +232,9 @@ impl<E: Real> ScoreGradients<'_, E> {
     }
 
     /// Adds what a block of units of `Q` queries contributes. For each term: three multiply-adds, an estimate, two
-    /// products, and on another port three sums, or only the keys'.
+    /// products, and on another port three sums, or fewer.
     #[inline(always)]
-    fn add_tile<S: Simd<E>, T: Tanh, W: Wanted, const Q: usize>(
+    fn add_tile<S: Simd<E>, T: Tanh, W: Sums, const Q: usize>(
         &self,
         simd: S,
         UnitTile { block, query }: UnitTile,
@@ -243,7 +259,11 @@ impl<E: Real> ScoreGradients<'_, E> {
             let sum_rows = keys.sums.block_mut(block)[of_keys.clone()].chunks_exact_mut(UNIT_LANES);
             for (j, (key, sum)) in key_rows.zip(sum_rows).enumerate() {
                 let key = simd.load(&key[lane..]);
-                let mut key_sum = simd.load(&sum[lane..]);
+                let mut key_sum = if W::KEYS {
+                    simd.load(&sum[lane..])
+                } else {
+                    simd.zero()
+                };
                 for q in 0..Q {
                     let gradient = gradients[q][j];
                     let negative_tanh = if T::SKIPS_ZERO && gradient == E::ZERO {
@@ -256,13 +276,17 @@ impl<E: Real> ScoreGradients<'_, E> {
                         })
                     };
                     let terms = Terms::of(simd, gradient, negative_tanh);
-                    key_sum = simd.add(key_sum, terms.row);
+                    if W::KEYS {
+                        key_sum = simd.add(key_sum, terms.row);
+                    }
                     if W::QUERIES {
                         query_sums[q] = simd.add(query_sums[q], terms.row);
                         weight_sum = simd.add(weight_sum, terms.weight);
                     }
                 }
-                simd.store(key_sum, &mut sum[lane..]);
+                if W::KEYS {
+                    simd.store(key_sum, &mut sum[lane..]);
+                }
             }
             if W::QUERIES {
                 let to = &mut queries.sums.block_mut(block)[of_tile.clone()];

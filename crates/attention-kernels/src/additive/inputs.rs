@@ -26,30 +26,32 @@ pub struct AdditiveAttentionInputs<'a, E> {
     pub dropout: Option<Dropout>,
 }
 
-/// Where [`AdditiveAttentionInputs::backward`] adds gradients; contiguous.
+/// Where [`AdditiveAttentionInputs::backward`] adds the gradients that are wanted; contiguous.
 #[derive(Debug)]
 pub struct AdditiveAttentionGradients<'a, E> {
     /// `[batch, heads, queries, units]`
-    pub queries: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, units]`
-    pub keys: &'a mut [E],
+    pub keys: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, value_size]`
-    pub values: &'a mut [E],
+    pub values: Option<&'a mut [E]>,
     /// `[units]`
-    pub weight: &'a mut [E],
+    pub weight: Option<&'a mut [E]>,
 }
 
-/// Where [`AdditiveAttentionInputs::backward_deferred`] puts gradients; contiguous.
+/// Where [`AdditiveAttentionInputs::backward_deferred`] puts the gradients that are wanted; contiguous.
 #[derive(Debug)]
 pub struct AdditiveDeferredGradients<'a, E> {
     /// Added to, `[batch, heads, queries, units]`.
-    pub queries: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
     /// Added to, `[units]`.
-    pub weight: &'a mut [E],
-    /// The gradients of the scores, written where a query attends to a key, `[batch, heads, queries, keys]`.
-    pub scores: &'a mut [E],
-    /// The weights after dropout, written where a query attends to a key, `[batch, heads, queries, keys]`.
-    pub weights: &'a mut [E],
+    pub weight: Option<&'a mut [E]>,
+    /// The gradients of the scores, for those of the keys; written where a query attends to a key,
+    /// `[batch, heads, queries, keys]`.
+    pub scores: Option<&'a mut [E]>,
+    /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
+    /// `[batch, heads, queries, keys]`.
+    pub weights: Option<&'a mut [E]>,
 }
 
 impl<E: Real> AdditiveAttentionInputs<'_, E> {

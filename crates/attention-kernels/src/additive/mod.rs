@@ -76,10 +76,11 @@ impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
         E::additive_decode(level, &self.attention(&score), context, lse, weights);
     }
 
-    /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.
+    /// Adds the gradients that are wanted to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the
+    /// same inputs.
     ///
-    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. The number of threads
-    /// changes no bit.
+    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. No bit depends on which
+    /// gradients are wanted, or on the number of threads.
     ///
     /// # Panics
     /// If the shapes do not fit together.
@@ -102,7 +103,7 @@ impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
     /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
-    /// with their queries side by side: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
+    /// with their queries concatenated: [`AdditiveScoreInputs::backward_keys`] of `scores` for the keys,
     /// [`accumulate_deferred`](crate::accumulate_deferred) of `weights` and the gradients of the contexts for the
     /// values.
     ///

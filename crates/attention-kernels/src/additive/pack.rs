@@ -28,14 +28,14 @@ pub(super) struct UnitWeights<E> {
     pub inverse: Vec<E>,
     /// `w[u] / m`
     pub relative: Vec<E>,
-    /// What `1 / d[u]` must be multiplied with to take back what `inverse` adds to the weight; mostly 0.
+    /// The factor of `1 / d[u]` that takes back what `inverse` adds to the weight; mostly 0.
     pub excess: Vec<E>,
     /// The units for which it is not.
     pub with_excess: Vec<usize>,
     /// `m`, the largest magnitude, or a quarter of the type's largest number if that is less; 0 if all are, 1 if one is
     /// infinite.
     pub largest: E,
-    /// Of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`; 0 where weights are large.
+    /// Starts of the sums of each chunk of [`UNIT_CHUNK`] units, `-sum w / (2 m)`; 0 where weights are large.
     pub starts: Vec<E>,
 }
 
@@ -194,7 +194,7 @@ pub(super) struct PackedQueries<'a, E> {
     rows: Vec<Row<'a, E>>,
     /// `(m / w) e^(2q)`: `[units][QUERY_TILE]` for each tile, then `[units]` for each of the rest.
     packed: Buffer<E>,
-    /// Of each query.
+    /// Magnitudes of each query.
     magnitudes: Vec<Magnitude>,
     scratch: Vec<E>,
 }

@@ -7,7 +7,7 @@ use super::range::{Magnitude, exponentials};
 use crate::slices::add_weighted;
 use crate::tiles::UNIT_LANES;
 
-/// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows lie side by side. In the rows' own order they
+/// `[unit blocks][rows][UNIT_LANES]`: for one block of units, all rows are adjacent. In the rows' own order they
 /// would be `units` apart, which for powers of two is the same few sets of a cache.
 #[derive(Debug, Default)]
 pub(super) struct Panel<E> {

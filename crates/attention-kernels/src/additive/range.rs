@@ -7,7 +7,7 @@
 //! alone.
 //!
 //! An element beyond that limit counts as the limit. With an element of the other side that is not
-//! [wild](Magnitude::Wild), their sum is so large that its tanh is 1 either way. What remains, two wild elements and
+//! [huge](Magnitude::Huge), their sum is so large that its tanh is 1 either way. What remains, two huge elements and
 //! what is not finite, takes `tanh` of the sum itself.
 
 use cpu_kernels::Real;
@@ -16,11 +16,11 @@ use cpu_kernels::simd::Simd;
 /// The bounds for one type of element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Beyond, an element is wild: the limit less what it takes for tanh to be 1.
-    pub wild: f64,
-    /// What elements are bounded to: `e^(4 limit)` is finite, and so is its inverse.
+    /// Beyond, an element is huge: the limit less what it takes for tanh to be 1.
+    pub huge: f64,
+    /// The bound of elements: `e^(4 limit)` is finite, and so is its inverse.
     pub limit: f64,
-    /// What denominators are bounded to: its square and the inverse of that are normal.
+    /// The bound of denominators: its square and the inverse of that are normal.
     pub denominator: f64,
 }
 
@@ -30,13 +30,13 @@ impl Bounds {
     pub(super) const fn of<E: Real>() -> Self {
         if size_of::<E>() == size_of::<f32>() {
             Self {
-                wild: 11.5,
+                huge: 11.5,
                 limit: 21.5,
                 denominator: 8e18,
             }
         } else {
             Self {
-                wild: 130.0,
+                huge: 130.0,
                 limit: 150.0,
                 denominator: 1e150,
             }
@@ -55,7 +55,7 @@ pub(super) const MOST_INVERSE: f64 = 442_413.0;
 pub(super) enum Magnitude {
     Near,
     Far,
-    Wild,
+    Huge,
     NotFinite,
 }
 
@@ -76,10 +76,10 @@ impl Magnitude {
         let magnitude = x.abs();
         if magnitude < E::from_f64(NEAR) {
             Self::Near
-        } else if magnitude < E::from_f64(Bounds::of::<E>().wild) {
+        } else if magnitude < E::from_f64(Bounds::of::<E>().huge) {
             Self::Far
         } else if magnitude.is_finite() {
-            Self::Wild
+            Self::Huge
         } else {
             Self::NotFinite
         }
@@ -89,7 +89,7 @@ impl Magnitude {
     pub(super) fn with(self, other: Self) -> Evaluation {
         match (self.min(other), self.max(other)) {
             (_, Self::Near) => Evaluation::Near,
-            (_, Self::NotFinite) | (Self::Wild, _) => Evaluation::Exact,
+            (_, Self::NotFinite) | (Self::Huge, _) => Evaluation::Exact,
             _ => Evaluation::Bounded,
         }
     }
@@ -101,7 +101,7 @@ impl Magnitude {
     /// The inverse of [`to_element`](Self::to_element).
     #[inline(always)]
     pub(super) fn from_element<E: Real>(element: E) -> Self {
-        let all = [Self::Near, Self::Far, Self::Wild];
+        let all = [Self::Near, Self::Far, Self::Huge];
         let is_this = |magnitude: &Self| magnitude.to_element::<E>() == element;
         all.into_iter().find(is_this).unwrap_or(Self::NotFinite)
     }

@@ -8,7 +8,7 @@ use cpu_kernels::slices::add;
 use cpu_kernels::{Buffer, Real};
 
 use super::decode;
-use super::gradient::{All, Operand, ScoreGradients};
+use super::gradient::{Operand, ScoreGradients};
 use super::inputs::AdditiveAttentionInputs;
 use super::pack::{
     HeadKeys, PackedQueries, UnitWeights, packed_block_len, packed_shape, query_tiles,
@@ -17,7 +17,9 @@ use super::score::AdditiveScoreInputs;
 use super::tile::{KeyBlock, Target, tile_scores};
 use crate::HeadIndex;
 use crate::heads::Heads;
-use crate::stream::{Attention, AttentionOutputs, Gradients, LogSumExp, Phase, Sizes, TileScore};
+use crate::stream::{
+    Attention, AttentionOutputs, Gradients, LogSumExp, Phase, Sizes, TileScore, Wanted,
+};
 use crate::tiles::{ADDITIVE_DECODE_QUERIES, KEY_LANES, KEY_STRIDE};
 
 /// The score, and what is made of its weights and keys once.
@@ -149,7 +151,9 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
                 head.pack(simd, block, &mut keys.scratch, to);
             }
         }
-        if phase == Phase::Backward {
+        if let Phase::Backward(wanted) = phase
+            && wanted.through_scores()
+        {
             keys.operand.fill_keys(simd, &self.inputs.keys, at, range);
             keys.weight_sums.clear();
             keys.weight_sums.resize(units, E::ZERO);
@@ -168,7 +172,9 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
         let from = &self.inputs.queries;
         let rows = range.clone().map(|query| from.row(at, query));
         queries.packed.pack(simd, rows, &self.weights);
-        if phase == Phase::Backward {
+        if let Phase::Backward(wanted) = phase
+            && wanted.through_scores()
+        {
             queries.operand.fill_queries(simd, from, at, range);
         }
     }
@@ -208,6 +214,7 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
     fn backward<S: Simd<E>>(
         &self,
         simd: S,
+        wanted: Wanted,
         queries: &mut Self::Queries,
         keys: &mut Self::Keys,
         tile: Range<usize>,
@@ -219,7 +226,13 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
             stride: KEY_STRIDE,
         };
         let weight = &mut keys.weight_sums;
-        scores.add::<S, All>(simd, &mut queries.operand, &mut keys.operand, weight);
+        scores.add(
+            simd,
+            wanted,
+            &mut queries.operand,
+            &mut keys.operand,
+            weight,
+        );
     }
 
     #[inline(always)]
@@ -235,14 +248,11 @@ impl<'a, E: Real> TileScore<E> for AdditiveScore<'a, E> {
     }
 
     #[inline(always)]
-    fn add_key_gradient<S: Simd<E>>(
-        &self,
-        _simd: S,
-        keys: &Self::Keys,
-        gradient: &mut [E],
-        shared: &mut [E],
-    ) {
+    fn add_key_gradient<S: Simd<E>>(&self, _simd: S, keys: &Self::Keys, gradient: &mut [E]) {
         keys.operand.add_gradients_to(self.inputs.weight, gradient);
+    }
+
+    fn add_shared_gradient(&self, keys: &Self::Keys, shared: &mut [E]) {
         add(&keys.weight_sums, shared);
     }
 

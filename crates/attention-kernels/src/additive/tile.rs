@@ -115,7 +115,7 @@ impl<E: Real> Target<'_, E> {
 /// `sum_u w[u] / m * (r[i,j,u] - 1/2)`, for `Q` queries and the keys of a block in `N` vectors: the score is `-2 m`
 /// times that. Where weights are large, `-sum_u w[u] / m * tanh`, of which it is `-m` times.
 ///
-/// What it costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
+/// Costs for two units and one vector: two multiply-adds, a product, an estimate, a correction, a product
 /// and a multiply-add, and on another port a sum; 3 multiply-adds and half an estimate for each term.
 #[inline(always)]
 fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
@@ -131,7 +131,7 @@ fn sums<E: Real, S: Simd<E>, const Q: usize, const N: usize>(
     }
 }
 
-/// What is added up.
+/// The terms that are added up.
 trait Terms {
     /// Adds the terms of the units `chunk` to the sums.
     fn add<E: Real, S: Simd<E>, T: Tanh, const Q: usize, const N: usize>(

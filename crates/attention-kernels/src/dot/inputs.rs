@@ -36,28 +36,30 @@ pub struct DotProductAttentionInputs<'a, E> {
     pub dropout: Option<Dropout>,
 }
 
-/// Where [`DotProductAttentionInputs::backward`] adds gradients; contiguous.
+/// Where [`DotProductAttentionInputs::backward`] adds the gradients that are wanted; contiguous.
 #[derive(Debug)]
 pub struct DotProductAttentionGradients<'a, E> {
     /// `[batch, heads, queries, key_size]`
-    pub queries: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, key_size]`
-    pub keys: &'a mut [E],
+    pub keys: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, value_size]`
-    pub values: &'a mut [E],
+    pub values: Option<&'a mut [E]>,
     /// `[batch, heads or 1, keys]`, as the bias.
     pub bias: Option<&'a mut [E]>,
 }
 
-/// Where [`DotProductAttentionInputs::backward_deferred`] puts gradients; contiguous.
+/// Where [`DotProductAttentionInputs::backward_deferred`] puts the gradients that are wanted; contiguous.
 #[derive(Debug)]
 pub struct DotProductDeferredGradients<'a, E> {
     /// Added to, `[batch, heads, queries, key_size]`.
-    pub queries: &'a mut [E],
-    /// The gradients of the scores, written where a query attends to a key, `[batch, heads, queries, keys]`.
-    pub scores: &'a mut [E],
-    /// The weights after dropout, written where a query attends to a key, `[batch, heads, queries, keys]`.
-    pub weights: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
+    /// The gradients of the scores, for those of the keys; written where a query attends to a key,
+    /// `[batch, heads, queries, keys]`.
+    pub scores: Option<&'a mut [E]>,
+    /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
+    /// `[batch, heads, queries, keys]`.
+    pub weights: Option<&'a mut [E]>,
     /// Added to, `[batch, heads or 1, keys]`, as the bias.
     pub bias: Option<&'a mut [E]>,
 }

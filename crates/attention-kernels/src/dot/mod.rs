@@ -30,11 +30,12 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
         E::dot_product_forward(level, &self.attention(&score), context, lse);
     }
 
-    /// Adds the gradients to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the same inputs.
+    /// Adds the gradients that are wanted to `gradients`; `outputs` has what [`forward`](Self::forward) wrote for the
+    /// same inputs.
     ///
     /// The weights are computed again, from the scores and the log-sum-exp.
-    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. The number of threads
-    /// changes no bit.
+    /// Where a query attends to no key all gradients are 0, whatever that of the context holds. No bit depends on which
+    /// gradients are wanted, or on the number of threads.
     ///
     /// # Panics
     /// If the shapes do not fit together.
@@ -49,7 +50,7 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
             queries: gradients.queries,
             keys_and_values: KeyValueGradients::Added { keys, values },
             bias: gradients.bias,
-            shared: &mut [],
+            shared: None,
         };
         let score = DotProductScore::new(self);
         E::dot_product_backward(level, &self.attention(&score), outputs, gradients);
@@ -57,7 +58,7 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
 
     /// As [`backward`](Self::backward), for one step of [decoding](Self::is_decode) of many through the same keys and
     /// values: what their gradients are made of is written instead of added, so that all steps can be added at once,
-    /// with their queries side by side: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries,
+    /// with their queries concatenated: [`accumulate_deferred`](crate::accumulate_deferred) of `scores` and queries,
     /// with the scale as factor, for the keys, and of `weights` and the gradients of the contexts for the values.
     ///
     /// # Panics
@@ -75,7 +76,7 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
             queries: gradients.queries,
             keys_and_values: KeyValueGradients::Deferred { scores, weights },
             bias: gradients.bias,
-            shared: &mut [],
+            shared: None,
         };
         let score = DotProductScore::new(self);
         E::dot_product_backward(level, &self.attention(&score), outputs, gradients);

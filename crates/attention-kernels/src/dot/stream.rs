@@ -16,7 +16,7 @@ use crate::heads::Heads;
 use crate::slices::add_multiple;
 use crate::stream::{
     Attention, AttentionOutputs, FiniteRows, Gradients, LogSumExp, PackedRows, Panels, Phase,
-    Sizes, TileScore, padded,
+    Sizes, TileScore, Wanted, padded,
 };
 use crate::tiles::{DOT_PRODUCT_DECODE_QUERIES, KEY_STRIDE};
 use crate::{HeadIndex, Rows};
@@ -153,10 +153,15 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     ) {
         packed.first = keys.start;
         packed.panels.pack(simd, &self.keys, at, keys.clone());
-        if phase == Phase::Backward {
+        let Phase::Backward(wanted) = phase else {
+            return;
+        };
+        if wanted.keys {
             let [.., size] = self.keys.shape();
             let len = keys.len() * padded::<E, S>(size);
             packed.gradient.of_len(len).fill(E::ZERO);
+        }
+        if wanted.queries {
             packed.rows.pack(simd, &self.keys, at, keys);
         }
     }
@@ -172,9 +177,14 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     ) {
         let rows = &mut packed.rows;
         rows.pack(simd, &self.queries, at, queries, self.split.power);
-        if phase == Phase::Backward {
+        let Phase::Backward(wanted) = phase else {
+            return;
+        };
+        if wanted.queries {
             let len = rows.count * rows.stride;
             packed.gradient.of_len(len).fill(E::ZERO);
+        }
+        if wanted.keys {
             rows.find_non_finite(simd);
         }
     }
@@ -196,36 +206,41 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     fn backward<S: Simd<E>>(
         &self,
         simd: S,
+        wanted: Wanted,
         queries: &mut Queries<E>,
         keys: &mut Keys<E>,
         tile: Range<usize>,
         gradient: &[E],
     ) {
         let PackedRows { count, stride, .. } = queries.rows;
-        Product {
-            sizes: [count, tile.len(), stride],
-            left: gradient,
-            left_strides: [KEY_STRIDE, 1],
-            right: keys.rows.from(&self.keys, tile.start),
-            right_stride: stride,
-            out: Block::new(&mut queries.gradient, [count, stride], stride),
-            start: Start::Sum,
+        if wanted.queries {
+            Product {
+                sizes: [count, tile.len(), stride],
+                left: gradient,
+                left_strides: [KEY_STRIDE, 1],
+                right: keys.rows.from(&self.keys, tile.start),
+                right_stride: stride,
+                out: Block::new(&mut queries.gradient, [count, stride], stride),
+                start: Start::Sum,
+            }
+            .compute(simd);
         }
-        .compute(simd);
-        Product {
-            sizes: [tile.len(), count, stride],
-            left: gradient,
-            left_strides: [1, KEY_STRIDE],
-            right: queries.rows.finite(),
-            right_stride: stride,
-            out: Block::new(
-                &mut keys.gradient[(tile.start - keys.first) * stride..],
-                [tile.len(), stride],
-                stride,
-            ),
-            start: Start::Sum,
+        if wanted.keys {
+            Product {
+                sizes: [tile.len(), count, stride],
+                left: gradient,
+                left_strides: [1, KEY_STRIDE],
+                right: queries.rows.finite(),
+                right_stride: stride,
+                out: Block::new(
+                    &mut keys.gradient[(tile.start - keys.first) * stride..],
+                    [tile.len(), stride],
+                    stride,
+                ),
+                start: Start::Sum,
+            }
+            .compute(simd);
         }
-        .compute(simd);
     }
 
     #[inline(always)]
@@ -235,16 +250,12 @@ impl<E: Real> TileScore<E> for DotProductScore<'_, E> {
     }
 
     #[inline(always)]
-    fn add_key_gradient<S: Simd<E>>(
-        &self,
-        _simd: S,
-        keys: &Keys<E>,
-        gradient: &mut [E],
-        _shared: &mut [E],
-    ) {
+    fn add_key_gradient<S: Simd<E>>(&self, _simd: S, keys: &Keys<E>, gradient: &mut [E]) {
         let [.., size] = self.keys.shape();
         add_rows::<E, S>(self.split.rest, &keys.gradient, size, gradient);
     }
+
+    fn add_shared_gradient(&self, _keys: &Keys<E>, _shared: &mut [E]) {}
 
     fn decode_forward(
         level: Level,

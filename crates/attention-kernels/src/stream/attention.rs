@@ -2,10 +2,10 @@
 
 use cpu_kernels::Real;
 use cpu_kernels::checks::{check_len, check_shape};
-use cpu_kernels::slices::equal_parts;
 
-use super::score::{Sizes, TileScore};
+use super::score::{Sizes, TileScore, Wanted};
 use crate::rows::Row;
+use crate::slices::parts_of_wanted;
 use crate::{Dropout, HeadIndex, Mask, Rows};
 
 /// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel
@@ -34,37 +34,56 @@ pub struct AttentionOutputs<'a, E> {
     pub context_gradient: Rows<'a, E>,
 }
 
-/// Where gradients are added; contiguous.
+/// Where the gradients that are wanted are added; contiguous.
 pub(crate) struct Gradients<'a, E> {
     /// `[batch, heads, queries, size]`
-    pub queries: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
     /// Those of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
     pub keys_and_values: KeyValueGradients<'a, E>,
     /// `[batch, heads or 1, keys]`, as the bias.
     pub bias: Option<&'a mut [E]>,
     /// `[shared]`
-    pub shared: &'a mut [E],
+    pub shared: Option<&'a mut [E]>,
+}
+
+impl<E> Gradients<'_, E> {
+    pub(crate) fn wanted(&self) -> Wanted {
+        let [keys, values] = match &self.keys_and_values {
+            KeyValueGradients::Added { keys, values } => [keys, values],
+            KeyValueGradients::Deferred { scores, weights } => [scores, weights],
+        };
+        Wanted {
+            queries: self.queries.is_some(),
+            keys: keys.is_some(),
+            values: values.is_some(),
+            bias: self.bias.is_some(),
+            shared: self.shared.is_some(),
+        }
+    }
 }
 
 /// The share of the pairs of queries and keys in the gradients of keys and values.
 pub(crate) enum KeyValueGradients<'a, E> {
     /// It is added to them.
     Added {
-        keys: &'a mut [E],
-        values: &'a mut [E],
+        keys: Option<&'a mut [E]>,
+        values: Option<&'a mut [E]>,
     },
-    /// Their parts are written, `[batch, heads, queries, keys]`: the gradients of the scores, and the weights
-    /// after dropout.
+    /// Their parts are written, `[batch, heads, queries, keys]`: the gradients of the scores, for the keys, and the
+    /// weights after dropout, for the values.
     Deferred {
-        scores: &'a mut [E],
-        weights: &'a mut [E],
+        scores: Option<&'a mut [E]>,
+        weights: Option<&'a mut [E]>,
     },
 }
 
 impl<E> KeyValueGradients<'_, E> {
     /// Those of each of `count` key heads.
     pub(crate) fn split(self, count: usize) -> Vec<Self> {
-        let zip = |a, b| equal_parts(a, count).into_iter().zip(equal_parts(b, count));
+        let zip = |a, b| {
+            let (a, b) = (parts_of_wanted(a, count), parts_of_wanted(b, count));
+            a.into_iter().zip(b)
+        };
         match self {
             Self::Added { keys, values } => zip(keys, values)
                 .map(|(keys, values)| KeyValueGradients::Added { keys, values })
@@ -150,7 +169,11 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         let [batch, heads, queries, keys] = sizes.pairs();
         let [.., value_size] = self.values.shape();
         let expected = [batch, heads, queries, value_size];
-        let len = |argument, expected, len| check_len(T::OPERATION, argument, expected, len);
+        let check_wanted = |argument, expected, gradient: &Option<&mut [E]>| {
+            if let Some(gradient) = gradient {
+                check_len(T::OPERATION, argument, expected, gradient.len());
+            }
+        };
         check_shape(T::OPERATION, "context", expected, outputs.context.shape());
         let got = outputs.context_gradient.shape();
         check_shape(T::OPERATION, "context gradient", expected, got);
@@ -161,23 +184,29 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
             outputs.lse.len(),
         );
         if let Some(weights) = outputs.weights {
-            len("weights", sizes.pairs(), weights.len());
+            check_len(T::OPERATION, "weights", sizes.pairs(), weights.len());
         }
         let expected = [batch, heads, queries, sizes.size];
-        len("query gradient", expected, gradients.queries.len());
+        check_wanted("query gradient", expected, &gradients.queries);
         let of_keys = |size| [batch, sizes.heads.key_heads, keys, size];
         match &gradients.keys_and_values {
             KeyValueGradients::Added { keys, values } => {
-                len("key gradient", of_keys(sizes.size), keys.len());
-                len("value gradient", of_keys(value_size), values.len());
+                check_wanted("key gradient", of_keys(sizes.size), keys);
+                check_wanted("value gradient", of_keys(value_size), values);
             }
             KeyValueGradients::Deferred { scores, weights } => {
-                len("score gradient", sizes.pairs(), scores.len());
-                len("weights", sizes.pairs(), weights.len());
+                check_wanted("score gradient", sizes.pairs(), scores);
+                check_wanted("weights", sizes.pairs(), weights);
             }
         }
-        let shared = gradients.shared.len();
-        check_len(T::OPERATION, "weight gradient", [sizes.shared], shared);
+        if let Some(shared) = &gradients.shared {
+            check_len(
+                T::OPERATION,
+                "weight gradient",
+                [sizes.shared],
+                shared.len(),
+            );
+        }
         if let Some(gradient) = &gradients.bias {
             // Without a bias there is nothing that its gradient could have the shape of.
             let bias_heads = self.bias.map(|bias| bias.shape()[1]);

@@ -7,9 +7,10 @@
 //! ds = p (f dw - D)     D[i] = sum_j p f dw = dC[i] . context[i]
 //! ```
 //!
-//! and the score does the rest from `ds`. A task is a key head and a chunk of its keys, for all queries that attend to
-//! them: the gradients of keys and values then belong to one task. Where there are several chunks those of the queries
-//! are summed per chunk, and the sums added in order. Chunks depend on the sizes alone, hence so do all bits.
+//! and the score does the rest from `ds`. Lines that lead to no gradient that is wanted are left out. A task is a key
+//! head and a chunk of its keys, for all queries that attend to them: the gradients of keys and values then belong to
+//! one task. Where there are several chunks those of the queries are summed per chunk, and the sums added in order.
+//! Chunks depend on the sizes alone, hence so do all bits.
 
 use std::ops::Range;
 
@@ -25,7 +26,8 @@ use super::task::{GradOutputs, Partial, Task};
 use crate::heads::HeadIndex;
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
 
-/// Adds the gradients of queries, bias and what is shared, and adds or defers those of keys and values.
+/// Adds the gradients of queries, bias and what is shared, and adds or defers those of keys and values; those that are
+/// wanted.
 pub(crate) fn backward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
@@ -33,6 +35,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     gradients: Gradients<E>,
 ) {
     attention.check_backward(outputs, &gradients);
+    let wanted = gradients.wanted();
     if attention.is_decode {
         return T::decode_backward(level, attention, outputs, gradients);
     }
@@ -46,7 +49,7 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
         );
     };
     let (mut key_gradient, mut value_gradient) = (keys, values);
-    let (shared, mut bias) = (gradients.shared, gradients.bias);
+    let (mut shared, mut bias) = (gradients.shared, gradients.bias);
     let sizes = attention.score.sizes();
     let (heads, keys) = (sizes.heads, sizes.keys);
     if sizes.pairs().contains(&0) {
@@ -54,11 +57,14 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
     let [.., value_size] = attention.values.shape();
     let chunks = chunks(&sizes);
-    let mut query_gradient = PartialSums::new(gradients.queries, chunks.len());
+    let query_gradient = gradients.queries;
+    let mut query_gradient = query_gradient.map(|to| PartialSums::new(to, chunks.len()));
+    let query_gradients = query_gradient.as_mut();
+    let mut query_gradients = query_gradients.map(|sums| sums.split(heads.key_count()).into_iter());
     let scratches = Pool::default();
-    let mut tasks = Vec::with_capacity(heads.key_count() * chunks.len());
-    let query_gradients = query_gradient.split(heads.key_count()).into_iter();
-    for (index, queries) in query_gradients.enumerate() {
+    let count = heads.key_count() * chunks.len();
+    let mut tasks = Vec::with_capacity(count);
+    for index in 0..count {
         let chunk = chunks[index % chunks.len()].clone();
         tasks.push(Task {
             attention,
@@ -66,11 +72,11 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
             key: HeadIndex::nth(index / chunks.len(), heads.key_heads),
             scratches: &scratches,
             gradients: GradOutputs {
-                queries,
-                keys: take(&mut key_gradient, chunk.len() * sizes.size),
-                values: take(&mut value_gradient, chunk.len() * value_size),
+                queries: query_gradients.as_mut().and_then(Iterator::next),
+                keys: take_wanted(&mut key_gradient, chunk.len() * sizes.size),
+                values: take_wanted(&mut value_gradient, chunk.len() * value_size),
             },
-            wants_bias: bias.is_some(),
+            wanted,
             chunk,
         });
     }
@@ -78,10 +84,14 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     for_each(tasks.into_iter().zip(&mut partials), |(task, partial)| {
         *partial = E::dispatch(level, task);
     });
-    query_gradient.add_up(heads.key_count());
+    if let Some(sums) = query_gradient {
+        sums.add_up(heads.key_count());
+    }
     let bias_heads = attention.bias.map_or(0, |bias| bias.shape()[1]);
     for (index, partial) in partials.iter().enumerate() {
-        add(&partial.shared, shared);
+        if let Some(shared) = &mut shared {
+            add(&partial.shared, shared);
+        }
         if let Some(bias) = &mut bias {
             let key = HeadIndex::nth(index / chunks.len(), heads.key_heads);
             let chunk = &chunks[index % chunks.len()];
@@ -93,6 +103,11 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
             }
         }
     }
+}
+
+/// Cuts `len` elements off the start of a gradient, if it is wanted.
+fn take_wanted<'a, E>(gradient: &mut Option<&'a mut [E]>, len: usize) -> Option<&'a mut [E]> {
+    gradient.as_mut().map(|gradient| take(gradient, len))
 }
 
 /// The chunks of the keys of every head.

@@ -100,7 +100,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Pack<'_, E, T> {
     }
 }
 
-/// What a task needs for each block of queries anew.
+/// The buffers that a task fills anew for each block of queries.
 struct Scratch<E: Real, T: TileScore<E>> {
     queries: T::Queries,
     softmax: RunningSoftmax<E>,

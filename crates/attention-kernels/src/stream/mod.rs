@@ -21,4 +21,4 @@ pub use attention::{AttentionOutputs, LogSumExp};
 pub(crate) use backward::backward;
 pub(crate) use forward::forward;
 pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
-pub(crate) use score::{Phase, Sizes, TileScore};
+pub(crate) use score::{Phase, Sizes, TileScore, Wanted};

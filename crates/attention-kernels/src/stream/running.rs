@@ -9,11 +9,11 @@ use super::tile::Tile;
 use crate::Dropout;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 
-/// What a block of queries keeps from tile to tile.
+/// The softmax of a block of queries, from tile to tile.
 pub(super) struct RunningSoftmax<E> {
     /// `[QUERY_BLOCK, KEY_STRIDE]`: scores, then weights before their normalisation.
     pub tile: Buffer<E>,
-    /// Of the scores in the tile.
+    /// The unit of the scores in the tile.
     unit: E,
     /// `[QUERY_BLOCK]`: running maxima of the scores.
     maxima: Vec<E>,

@@ -1,4 +1,4 @@
-//! What a score must do to run in the streaming kernels.
+//! The interface of a score that runs in the streaming kernels.
 
 use std::ops::Range;
 
@@ -9,13 +9,32 @@ use super::attention::{Attention, AttentionOutputs, Gradients, LogSumExp};
 use crate::HeadIndex;
 use crate::heads::Heads;
 
-/// What is packed for.
+/// The pass that keys and queries are packed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Only [`TileScore::scores`] will be asked for.
     Forward,
-    /// [`TileScore::backward`] too: the sums of gradients start at zero.
-    Backward,
+    /// [`TileScore::backward`] too: the sums of the gradients that are wanted start at zero.
+    Backward(Wanted),
+}
+
+/// The gradients that a backward pass is asked for. What only the others need is left out, and those that are made have
+/// the same bits whichever they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub queries: bool,
+    pub keys: bool,
+    pub values: bool,
+    pub bias: bool,
+    pub shared: bool,
+}
+
+impl Wanted {
+    /// Whether any but that of the values is wanted: they are made from the gradients of the scores.
+    #[inline(always)]
+    pub(crate) fn through_scores(self) -> bool {
+        self.queries || self.keys || self.bias || self.shared
+    }
 }
 
 /// The sizes of a score.
@@ -48,7 +67,8 @@ impl Sizes {
 /// [`scores`](Self::scores) of one tile after the other. Backward, a task is a key head and a chunk of its keys:
 /// `pack_keys` once; for each head of the group and each block of its queries `pack_queries`, then `scores` and
 /// [`backward`](Self::backward) of each tile, then [`add_query_gradient`](Self::add_query_gradient); at the end
-/// [`add_key_gradient`](Self::add_key_gradient). `Keys` and `Queries` are used again without being cleared: packing
+/// [`add_key_gradient`](Self::add_key_gradient) and [`add_shared_gradient`](Self::add_shared_gradient), each if it is
+/// wanted. `Keys` and `Queries` are used again without being cleared: packing
 /// must overwrite what they held, and should keep their allocations.
 ///
 /// **Units.** What `scores` writes times [`unit`](Self::unit) is a base-2 logit, that is, the score times `log2 e`. The
@@ -62,7 +82,7 @@ impl Sizes {
 ///
 /// Every method that takes `simd` is `#[inline(always)]`, and so is what it calls in inner loops.
 pub(crate) trait TileScore<E: Real>: Sync + Sized {
-    /// What messages call the attention with this score.
+    /// The name of the attention with this score in messages.
     const OPERATION: &'static str;
 
     /// The most queries of decoding.
@@ -76,7 +96,7 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
     /// All sizes.
     fn sizes(&self) -> Sizes;
 
-    /// What the scores that `scores` writes are multiplied with to be base-2 logits; positive and finite.
+    /// The factor that makes base-2 logits of the scores that `scores` writes; positive and finite.
     fn unit(&self) -> E {
         E::ONE
     }
@@ -115,11 +135,12 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
     );
 
     /// Adds what the gradients of the scores, laid out as `scores` wrote them, give the queries (summed in `queries`)
-    /// and the keys and what is shared (summed in `keys`). Columns from `tile.len()` up to the next multiple of the
-    /// lanes are 0. The last call of `scores` was for the same block and tile.
+    /// and the keys and what is shared (summed in `keys`), as far as they are wanted. Columns from `tile.len()` up to
+    /// the next multiple of the lanes are 0. The last call of `scores` was for the same block and tile.
     fn backward<S: Simd<E>>(
         &self,
         simd: S,
+        wanted: Wanted,
         queries: &mut Self::Queries,
         keys: &mut Self::Keys,
         tile: Range<usize>,
@@ -129,15 +150,12 @@ pub(crate) trait TileScore<E: Real>: Sync + Sized {
     /// Adds the sums of the block to `gradient`, `[queries of the block, size]`.
     fn add_query_gradient<S: Simd<E>>(&self, simd: S, queries: &Self::Queries, gradient: &mut [E]);
 
-    /// Adds the sums of the packed keys to `gradient`, `[keys of the range, size]`, and those of what is shared to
-    /// `shared`, `[shared]`, which belongs to this task alone; the driver adds up those of all tasks in a fixed order.
-    fn add_key_gradient<S: Simd<E>>(
-        &self,
-        simd: S,
-        keys: &Self::Keys,
-        gradient: &mut [E],
-        shared: &mut [E],
-    );
+    /// Adds the sums of the packed keys to `gradient`, `[keys of the range, size]`.
+    fn add_key_gradient<S: Simd<E>>(&self, simd: S, keys: &Self::Keys, gradient: &mut [E]);
+
+    /// Adds the sums of what is shared to `shared`, `[shared]`, which belongs to this task alone; the driver adds up
+    /// those of all tasks in a fixed order.
+    fn add_shared_gradient(&self, keys: &Self::Keys, shared: &mut [E]);
 
     /// The forward pass of a decoding step; sizes are checked, none is 0.
     fn decode_forward(

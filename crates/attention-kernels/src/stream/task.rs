@@ -11,26 +11,26 @@ use super::attention::{Attention, AttentionOutputs};
 use super::context_gradient::ContextGradient;
 use super::pack::{Panels, padded};
 use super::pool::Pool;
-use super::score::{Phase, TileScore};
+use super::score::{Phase, TileScore, Wanted};
 use super::tile::{Coverage, Tile, tiles};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::slices::add_multiple;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
 
-/// Where a task adds its gradients.
+/// Where a task adds its gradients, those that are wanted.
 pub(super) struct GradOutputs<'a, E> {
     /// `[group, queries, size]`
-    pub queries: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
     /// `[keys of the chunk, size]`
-    pub keys: &'a mut [E],
+    pub keys: Option<&'a mut [E]>,
     /// `[keys of the chunk, value_size]`
-    pub values: &'a mut [E],
+    pub values: Option<&'a mut [E]>,
 }
 
-/// What tasks have in common, to be added up.
+/// A task's share of the gradients that several tasks add to; empty if they are not wanted.
 #[derive(Default)]
 pub(super) struct Partial<E> {
-    /// `[group, keys of the chunk]`, or empty.
+    /// `[group, keys of the chunk]`
     pub bias: Buffer<E>,
     /// `[shared]`
     pub shared: Buffer<E>,
@@ -44,10 +44,10 @@ pub(super) struct Task<'a, E: Real, T: TileScore<E>> {
     pub chunk: Range<usize>,
     pub scratches: &'a Pool<Scratch<E, T>>,
     pub gradients: GradOutputs<'a, E>,
-    pub wants_bias: bool,
+    pub wanted: Wanted,
 }
 
-/// What a task needs for each block of queries anew.
+/// The buffers that a task fills anew for each block of queries.
 pub(super) struct Scratch<E: Real, T: TileScore<E>> {
     keys: T::Keys,
     queries: T::Queries,
@@ -84,17 +84,18 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(mut self, simd: S) -> Partial<E> {
-        let Self { attention, key, .. } = self;
+        let Self {
+            attention,
+            key,
+            wanted,
+            ..
+        } = self;
         let score = attention.score;
         let sizes = score.sizes();
-        let bias_len = if self.wants_bias {
-            sizes.heads.group() * self.chunk.len()
-        } else {
-            0
-        };
+        let zeros = |is_wanted, len| Buffer::zeroed(if is_wanted { len } else { 0 });
         let mut partial = Partial {
-            bias: Buffer::zeroed(bias_len),
-            shared: Buffer::zeroed(sizes.shared),
+            bias: zeros(wanted.bias, sizes.heads.group() * self.chunk.len()),
+            shared: zeros(wanted.shared, sizes.shared),
         };
         let span = attention.mask.span(key.batch, 0..sizes.queries, sizes.keys);
         let start = span.start.max(self.chunk.start);
@@ -105,12 +106,16 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
         let mut scratch = self.scratches.take();
         let [.., value_size] = attention.values.shape();
         let value_stride = padded::<E, S>(value_size);
-        score.pack_keys(simd, key, range.clone(), Phase::Backward, &mut scratch.keys);
-        scratch
-            .values
-            .pack(simd, &attention.values, key, range.clone());
-        let value_gradient = scratch.value_gradient.of_len(range.len() * value_stride);
-        value_gradient.fill(E::ZERO);
+        let phase = Phase::Backward(wanted);
+        score.pack_keys(simd, key, range.clone(), phase, &mut scratch.keys);
+        if wanted.through_scores() {
+            let values = &attention.values;
+            scratch.values.pack(simd, values, key, range.clone());
+        }
+        if wanted.values {
+            let value_gradient = scratch.value_gradient.of_len(range.len() * value_stride);
+            value_gradient.fill(E::ZERO);
+        }
         for member in 0..sizes.heads.group() {
             for start in (0..sizes.queries).step_by(QUERY_BLOCK) {
                 let block = start..sizes.queries.min(start + QUERY_BLOCK);
@@ -119,10 +124,15 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
         }
         let first = range.start - self.chunk.start;
         let rows = first..first + range.len();
-        let keys = &mut self.gradients.keys[rows.start * sizes.size..rows.end * sizes.size];
-        score.add_key_gradient(simd, &scratch.keys, keys, &mut partial.shared);
-        if value_size > 0 {
-            let values = &mut self.gradients.values[rows.start * value_size..rows.end * value_size];
+        if let Some(keys) = &mut self.gradients.keys {
+            let keys = &mut keys[rows.start * sizes.size..rows.end * sizes.size];
+            score.add_key_gradient(simd, &scratch.keys, keys);
+        }
+        if wanted.shared {
+            score.add_shared_gradient(&scratch.keys, &mut partial.shared);
+        }
+        if let Some(values) = self.gradients.values.filter(|_| value_size > 0) {
+            let values = &mut values[rows.start * value_size..rows.end * value_size];
             let sums = scratch.value_gradient.chunks_exact(value_stride);
             for (to, from) in values.chunks_exact_mut(value_size).zip(sums) {
                 add(from, to);
@@ -149,6 +159,7 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             attention,
             outputs,
             key,
+            wanted,
             ..
         } = *self;
         let score = attention.score;
@@ -163,7 +174,7 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             simd,
             query,
             queries.clone(),
-            Phase::Backward,
+            Phase::Backward(wanted),
             &mut scratch.queries,
         );
         let unit = attention.unit();
@@ -180,8 +191,8 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             if coverage == Coverage::None {
                 continue;
             }
-            scratch.tile(simd, attention, &tile, coverage, range);
-            if self.wants_bias {
+            scratch.tile(simd, attention, wanted, &tile, coverage, range);
+            if wanted.bias {
                 let start = member * self.chunk.len() + tile.keys.start - self.chunk.start;
                 let bias = &mut bias[start..][..tile.keys.len()];
                 for row in scratch
@@ -193,9 +204,11 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
                 }
             }
         }
-        let rows = member * sizes.queries + queries.start..member * sizes.queries + queries.end;
-        let gradient = &mut self.gradients.queries[rows.start * sizes.size..rows.end * sizes.size];
-        score.add_query_gradient(simd, &scratch.queries, gradient);
+        if let Some(gradient) = &mut self.gradients.queries {
+            let rows = member * sizes.queries + queries.start..member * sizes.queries + queries.end;
+            let gradient = &mut gradient[rows.start * sizes.size..rows.end * sizes.size];
+            score.add_query_gradient(simd, &scratch.queries, gradient);
+        }
     }
 }
 
@@ -206,13 +219,12 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         &mut self,
         simd: S,
         attention: &Attention<E, T>,
+        wanted: Wanted,
         tile: &Tile,
         coverage: Coverage,
         range: &Range<usize>,
     ) {
         let score = attention.score;
-        let [.., value_size] = attention.values.shape();
-        let value_stride = padded::<E, S>(value_size);
         let keys = tile.keys.clone();
         score.scores(
             simd,
@@ -225,53 +237,79 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         let from_above = &self.context_gradient.rows;
         let attended = tile.attended_rows(&from_above.non_finite, &self.weights);
         let first = keys.start - range.start;
-        let within = first..first + keys.len();
-        self.values
-            .multiply(simd, from_above, within.clone(), &mut self.gradient);
-        self.score_gradient(simd, attention, tile);
+        if wanted.through_scores() {
+            let within = first..first + keys.len();
+            self.values
+                .multiply(simd, from_above, within, &mut self.gradient);
+        }
+        self.weights_and_score_gradient(simd, attention, tile);
+        if wanted.values {
+            let [.., value_size] = attention.values.shape();
+            self.sum_value_gradient(simd, tile, first, value_size, &attended);
+        }
+        let gradient = &self.gradient;
+        score.backward(
+            simd,
+            wanted,
+            &mut self.queries,
+            &mut self.keys,
+            keys,
+            gradient,
+        );
+    }
+
+    /// Adds what the weights of a tile give the values from the `first` of the packed ones on; `attended` are the keys
+    /// that each query attends to whose gradient is not finite.
+    #[inline(always)]
+    fn sum_value_gradient<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        tile: &Tile,
+        first: usize,
+        value_size: usize,
+        attended: &[bool],
+    ) {
+        let num_keys = tile.keys.len();
+        let value_stride = padded::<E, S>(value_size);
         let from_above = &self.context_gradient.rows;
         Product {
-            sizes: [keys.len(), tile.queries.len(), value_stride],
+            sizes: [num_keys, tile.queries.len(), value_stride],
             left: &self.weights,
             left_strides: [1, KEY_STRIDE],
             right: from_above.finite(),
             right_stride: value_stride,
             out: Block::new(
-                &mut self.value_gradient[first * value_stride..within.end * value_stride],
-                [keys.len(), value_stride],
+                &mut self.value_gradient[first * value_stride..(first + num_keys) * value_stride],
+                [num_keys, value_stride],
                 value_stride,
             ),
             start: Start::Sum,
         }
         .compute(simd);
         // What the product left out.
-        for (&row, attended) in from_above
-            .non_finite
-            .iter()
-            .zip(attended.chunks(keys.len()))
-        {
+        let rows = from_above.non_finite.iter();
+        for (&row, attended) in rows.zip(attended.chunks(num_keys)) {
             let gradient = &from_above.data[row * value_stride..][..value_size];
-            for key in (0..keys.len()).filter(|&key| attended[key]) {
+            for key in (0..num_keys).filter(|&key| attended[key]) {
                 let weight = self.weights[row * KEY_STRIDE + key];
                 let out = &mut self.value_gradient[(first + key) * value_stride..];
                 add_multiple(weight, gradient, out);
             }
         }
-        score.backward(
-            simd,
-            &mut self.queries,
-            &mut self.keys,
-            keys,
-            &self.gradient,
-        );
     }
 
     /// From scores and gradients of the dropped weights to dropped weights and gradients of the scores. Of a masked
-    /// pair both are 0 whatever else there is.
+    /// pair both are 0 whatever else there is. Where nobody wants a gradient through the scores, `gradient` holds what
+    /// an earlier tile left, and nobody reads it.
     ///
     /// No weight is above 1, though rounding might have it so; `min` lets NaN pass.
     #[inline(always)]
-    fn score_gradient<S: Simd<E>>(&mut self, simd: S, attention: &Attention<E, T>, tile: &Tile) {
+    fn weights_and_score_gradient<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        attention: &Attention<E, T>,
+        tile: &Tile,
+    ) {
         let whole = tile.keys.len().next_multiple_of(S::LANES);
         let lowest = simd.splat(-E::LARGEST);
         let unit = simd.splat(attention.unit());

@@ -81,7 +81,7 @@ fn every_mask() {
     }
 }
 
-/// What a key that no query attends to holds changes no bit, NaN and infinity included; nor does the gradient of a
+/// A key that no query attends to changes no bit, NaN and infinity included; nor does the gradient of a
 /// masked score.
 #[test]
 fn padding_is_ignored() {

@@ -26,9 +26,9 @@ impl Case {
         let mut to_keys = vec![E::ZERO; keys.len()];
         let mut to_weight = vec![E::ZERO; units];
         let gradients = AdditiveScoreGradients {
-            queries: &mut to_queries,
-            keys: &mut to_keys,
-            weight: &mut to_weight,
+            queries: Some(&mut to_queries),
+            keys: Some(&mut to_keys),
+            weight: Some(&mut to_weight),
         };
         let gradient = Rows::contiguous(&gradient, [batch, heads, num_queries, num_keys]);
         score.backward(level, gradient, gradients);

@@ -1,4 +1,4 @@
-//! What masked keys and queries without keys do to the context and its gradients: nothing.
+//! Masked keys and queries without keys do nothing to the context and its gradients.
 
 use attention_kernels::AttentionReal;
 use attention_kernels::{Dropout, Mask};

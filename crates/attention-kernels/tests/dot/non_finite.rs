@@ -1,4 +1,4 @@
-//! What is not finite reaches what depends on it through pairs that are not masked, and nothing else.
+//! An element that is not finite reaches what depends on it through pairs that are not masked, and nothing else.
 
 use cpu_kernels::Level;
 

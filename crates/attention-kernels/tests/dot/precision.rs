@@ -195,7 +195,7 @@ fn dropped_weights() {
     }
 }
 
-/// What only the scale keeps in range must not overflow before it: all powers of two, so that no bit may change.
+/// Products that only the scale keeps in range must not overflow before it. All are powers of two: no bit may change.
 #[test]
 fn products_above_the_largest_number_are_scaled_before() {
     let power = 63_f64.exp2();

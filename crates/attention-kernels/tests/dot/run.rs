@@ -122,9 +122,9 @@ pub(crate) fn run<E: AttentionReal>(
         .map(|terms| attention.log_sum_exp(*terms))
         .collect();
     let gradients = DotProductAttentionGradients {
-        queries: &mut results.queries,
-        keys: &mut results.keys,
-        values: &mut results.values,
+        queries: Some(&mut results.queries),
+        keys: Some(&mut results.keys),
+        values: Some(&mut results.values),
         bias: attention.bias.is_some().then_some(&mut results.bias[..]),
     };
     let outputs = AttentionOutputs {
@@ -138,7 +138,7 @@ pub(crate) fn run<E: AttentionReal>(
 }
 
 /// Deferred gradients agree: those of queries and bias, and those of keys and values that are accumulated with the
-/// queries of each group of heads side by side.
+/// queries of each group of heads concatenated.
 fn assert_deferred_agrees<E: AttentionReal>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,
@@ -152,9 +152,9 @@ fn assert_deferred_agrees<E: AttentionReal>(
     let mut of_queries = vec![E::ZERO; whole.queries.len()];
     let mut of_bias = vec![E::ZERO; whole.bias.len()];
     let gradients = DotProductDeferredGradients {
-        queries: &mut of_queries,
-        scores: &mut scores,
-        weights: &mut weights,
+        queries: Some(&mut of_queries),
+        scores: Some(&mut scores),
+        weights: Some(&mut weights),
         bias: attention.bias.is_some().then_some(&mut of_bias[..]),
     };
     let shape = [batch, heads, queries, value_size];

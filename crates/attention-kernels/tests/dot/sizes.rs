@@ -237,9 +237,9 @@ fn gradients_are_added() {
         };
         let mut twice = once.clone();
         let gradients = DotProductAttentionGradients {
-            queries: &mut twice.queries,
-            keys: &mut twice.keys,
-            values: &mut twice.values,
+            queries: Some(&mut twice.queries),
+            keys: Some(&mut twice.keys),
+            values: Some(&mut twice.values),
             bias: Some(&mut twice.bias),
         };
         let gradient = Rows::contiguous(

@@ -1,4 +1,4 @@
-//! What the fuzzer of `fuzz/` runs, on bytes that look random and are the same every time.
+//! The checks of the fuzzer of `fuzz/`, on bytes that look random and are the same every time.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, SeedableRng};

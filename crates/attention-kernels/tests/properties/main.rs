@@ -1,4 +1,4 @@
-//! What holds of all inputs, tried on random ones.
+//! Properties of all inputs, tried on random ones.
 
 mod fuzz;
 mod support;

@@ -75,14 +75,14 @@ fn tile_sizes(rows: usize, columns: usize, threads: usize) -> [usize; 2] {
 struct Task<'a, E> {
     /// The steps.
     left: Left<'a, E>,
-    /// Of the left operand's.
+    /// The first of the left operand's rows.
     first_row: usize,
     right: &'a [Matrix<'a, E>],
-    /// Of the right operand's.
+    /// Rows of the right operand.
     steps: Range<usize>,
-    /// Of the right operand's.
+    /// The first of the right operand's columns.
     first_column: usize,
-    /// What the first steps are added to; a row is that of all columns.
+    /// The summand of the first steps; a row is that of all columns.
     start: ProductStart<'a, E>,
     out: Block<'a, E>,
     /// For what is packed.

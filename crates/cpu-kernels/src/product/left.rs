@@ -28,7 +28,7 @@ impl<'a, E: Real> Left<'a, E> {
         }
     }
 
-    /// Some rows and steps of operands that stand side by side; `buffer` is for the copy.
+    /// Some rows and steps of concatenated operands; `buffer` is for the copy.
     pub(super) fn new(
         level: Level,
         operands: &[Matrix<'a, E>],
@@ -83,7 +83,7 @@ fn row_stride<E>(count: usize) -> usize {
     (count.div_ceil(line) | 1) * line
 }
 
-/// Some rows, from operands side by side.
+/// Some rows of concatenated operands.
 struct CopyRows<'a, E> {
     operands: &'a [Matrix<'a, E>],
     first_row: usize,

@@ -8,7 +8,7 @@ use crate::Real;
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, E> {
     data: &'a [E],
-    /// Of the matrix whose rows are contiguous.
+    /// Sizes of the matrix whose rows are contiguous.
     sizes: [usize; 2],
     /// From one of its rows to the next.
     stride: usize,

@@ -10,14 +10,14 @@ use super::parts::blocks;
 use crate::checks::check_shape;
 use crate::{Level, Real};
 
-/// What the packing of a matrix made, for all products with that matrix: empty at first, filled by the first of them.
+/// A packed matrix, for all products with that matrix: empty at first, filled by the first of them.
 /// The transpose needs another.
 #[derive(Debug)]
 pub struct Packing<E>(OnceLock<Packed<E>>);
 
 #[derive(Debug)]
 struct Packed<E> {
-    /// Of the matrix.
+    /// Sizes of the matrix.
     sizes: [usize; 2],
     is_transposed: bool,
     /// The steps and columns of each block.

@@ -13,7 +13,7 @@ use crate::{Buffer, Real};
 /// Some examples through all steps, from the last.
 pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub layer: &'a Layer<'a, E, G>,
-    /// Of each example; all steps if absent.
+    /// The steps of each example; all if absent.
     pub lens: Option<&'a [usize]>,
     /// `[examples, hidden_size]` each
     pub initial: [&'a [E]; N],
@@ -21,15 +21,16 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub states: [&'a [E]; N],
     /// `[examples, steps, VALUES - G, hidden_size]`
     pub saved: &'a [E],
-    /// Of the states, as these, or empty.
+    /// Gradients of the states, in their shape, or empty.
     pub gradient: [&'a [E]; N],
-    /// Of those after the step that is computed last, to be added to that, `[examples, hidden_size]` each, or empty.
+    /// Gradients of the states after the step that is computed last, added to those, `[examples, hidden_size]` each,
+    /// or empty.
     pub last_gradient: [&'a [E]; N],
-    /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of the input's share of them.
+    /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of their input projection.
     pub gates: &'a mut [E],
-    /// Of the previous output's share of the gates, as `gates`; written. Empty if it is that of the input's share.
+    /// The gradient of the hidden projection of the gates, as `gates`; written. Empty if it is that of the input's.
     pub hidden: &'a mut [E],
-    /// Of the initial states, `[examples, hidden_size]` each; written.
+    /// Gradients of the initial states, `[examples, hidden_size]` each; written.
     pub initial_gradient: [&'a mut [E]; N],
     pub cell: PhantomData<C>,
 }

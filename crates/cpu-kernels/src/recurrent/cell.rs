@@ -1,18 +1,18 @@
-//! What differs between recurrent layers: a step, for a vector of hidden units.
+//! A step, for a vector of hidden units: all that differs between recurrent layers.
 
 use super::activation::{Sigmoid, sigmoid, tanh};
 use crate::Real;
 use crate::simd::Simd;
 
-/// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden share of n in a GRU, i, f,
-/// g and o in an LSTM.
+/// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden projection of n in a GRU,
+/// i, f, g and o in an LSTM.
 pub(super) const VALUES: usize = 4;
 
 /// A recurrent cell with `G` gates, whose state is `N` vectors, the first of them its output.
 ///
-/// The gates are made of two shares that the cell is handed apart, the input's and the previous output's.
+/// The gates are made of two summands that the cell is handed apart, the input projection and the hidden projection.
 pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
-    /// Whether the gradients of both shares are the same.
+    /// Whether the gradients of both projections are the same.
     const IS_SUM: bool;
 
     /// The next state, and what [`backward`](Self::backward) needs.
@@ -34,11 +34,11 @@ pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
 
 /// The gradients of a step.
 pub(crate) struct StepGradients<V, const G: usize, const N: usize> {
-    /// Of the input's share of the gates.
+    /// Those of the input projection of the gates.
     pub inputs: [V; G],
-    /// Of the previous output's share of the gates.
+    /// Those of the hidden projection of the gates.
     pub hidden: [V; G],
-    /// Of the state before, but for what goes through the gates.
+    /// Those of the state before, but for what goes through the gates.
     pub state: [V; N],
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Forward<'a, E, C, const G: usize, const N: usize> {
     pub layer: &'a Layer<'a, E, G>,
     /// With `VALUES - G` saved values of each unit.
     pub gates: Gates<'a, E>,
-    /// Of each example; all steps if absent.
+    /// The steps of each example; all if absent.
     pub lens: Option<&'a [usize]>,
     /// `[examples, hidden_size]` each
     pub initial: [&'a [E]; N],

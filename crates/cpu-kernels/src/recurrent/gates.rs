@@ -1,6 +1,6 @@
 //! The gates of a forward pass, to read or in whose place values come.
 
-/// The input's share of the gates, `[examples, steps, G, hidden_size]`.
+/// The input projection of the gates, `[examples, steps, G, hidden_size]`.
 #[derive(Debug)]
 pub(crate) enum Gates<'a, E> {
     /// To read.

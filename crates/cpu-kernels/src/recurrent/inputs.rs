@@ -10,7 +10,7 @@ pub(super) const OPERATION: &str = "recurrent layer";
 
 /// A recurrent layer in one direction, whose cell has `G` gates and a state of `N` vectors.
 ///
-/// The input's share of the gates, `W_i x + b_i`, is computed before, for all steps at once.
+/// The input projection of the gates, `W_i x + b_i`, is computed before, for all steps at once.
 ///
 /// # Shapes
 /// - hidden_weight `[hidden_size, G * hidden_size]`, hidden_bias `[G * hidden_size]`
@@ -21,7 +21,7 @@ pub(super) const OPERATION: &str = "recurrent layer";
 pub struct RecurrentInputs<'a, E, const G: usize, const N: usize> {
     /// The weight of the previous output in the gates.
     pub hidden_weight: &'a [E],
-    /// Added to that share.
+    /// Added to the hidden projection.
     pub hidden_bias: &'a [E],
     /// The state before the first step.
     pub initial: &'a [E],
@@ -85,9 +85,9 @@ pub struct RecurrentOutputs<'a, E, const N: usize> {
 #[derive(Debug)]
 pub struct RecurrentGradients<'a, E> {
     /// The gates as the forward pass wrote them in their place, `[batch, steps, G * hidden_size]`. In its place comes
-    /// the gradient of the input's share of the gates; 0 after the steps of an example.
+    /// the gradient of the input projection of the gates; 0 after the steps of an example.
     pub gates: &'a mut [E],
-    /// Gradients of the previous output's share of the gates, in the shape of `gates`; 0 after the steps of an example.
+    /// Gradients of the hidden projection of the gates, in the shape of `gates`; 0 after the steps of an example.
     /// For an LSTM it is `gates` again, and may be empty.
     pub hidden: &'a mut [E],
     /// The gradient of the state before the first step.

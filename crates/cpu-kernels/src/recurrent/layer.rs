@@ -1,4 +1,4 @@
-//! What all tasks of a pass share.
+//! The state that all tasks of a pass share.
 
 use super::inputs::RecurrentInputs;
 use crate::product::{Aligned, Panels};

@@ -4,7 +4,7 @@
 //! waiting for the others. The weights are packed once for all steps; a step is their product with the previous
 //! outputs, and the cell on what comes out. The gradients of the weights are one product at the end, over all steps.
 //!
-//! In names, `gates` are the input's share of the gates, `W_i x + b_i`, and `hidden` the share of the previous output,
+//! In names, `gates` are the input projection of the gates, `W_i x + b_i`, and `hidden` is the hidden projection,
 //! `W_h h + b_h`.
 
 mod activation;
@@ -29,12 +29,12 @@ use cell::VALUES;
 macro_rules! layer {
     ($gates:literal, $states:literal, $forward:ident, $backward:ident) => {
         impl<E: LayerReal> RecurrentInputs<'_, E, $gates, $states> {
-            /// The values for each step and unit that the backward pass needs beside the gates: a GRU's hidden share of
-            /// n.
+            /// The values for each step and unit that the backward pass needs beside the gates: a GRU's hidden
+            /// projection of n.
             pub const SAVED: usize = VALUES - $gates;
 
-            /// Writes the states after each step, from the input's share of the gates; after the steps of an example,
-            /// the state stays what it is.
+            /// Writes the states after each step, from the input projection of the gates; after the steps of an
+            /// example, the state stays what it is.
             ///
             /// Steps after those of an example are not read. The number of threads changes no bit.
             ///

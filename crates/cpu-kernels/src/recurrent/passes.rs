@@ -87,10 +87,10 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         initial,
     } = gradients;
     let is_written = !(C::IS_SUM && hidden.is_empty());
-    let written = is_written.then_some(("hidden share", &*hidden));
-    for (name, shares) in [("gates", &*gates)].into_iter().chain(written) {
+    let written = is_written.then_some(("hidden projection", &*hidden));
+    for (name, gradient) in [("gates", &*gates)].into_iter().chain(written) {
         let name = format!("gradient of the {name}");
-        check_len(OPERATION, &name, [batch, steps, G * size], shares.len());
+        check_len(OPERATION, &name, [batch, steps, G * size], gradient.len());
     }
     check_len(
         OPERATION,

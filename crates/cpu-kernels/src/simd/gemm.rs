@@ -29,16 +29,16 @@ pub const fn panel_width<E: Float, S: Simd<E>>() -> usize {
     block_vectors::<E, S>() * S::LANES
 }
 
-/// What the sum is added to.
+/// The start of a sum of products.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a, E> {
     /// Nothing.
     Zero,
-    /// What the result holds.
+    /// The result as it is.
     Sum,
     /// A row, the same for all rows of the result.
     Row(&'a [E]),
-    /// What the result holds, each row times its factor.
+    /// The result as it is, each row times its factor.
     Scaled(&'a [E]),
 }
 
@@ -49,13 +49,13 @@ pub struct Product<'a, E> {
     pub sizes: [usize; 3],
     /// The left operand.
     pub left: &'a [E],
-    /// Of `r` and `t`.
+    /// Strides of `r` and `t`.
     pub left_strides: [usize; 2],
     /// The right operand.
     pub right: &'a [E],
-    /// Of `t`.
+    /// The stride of `t`.
     pub right_stride: usize,
-    /// Of `r` and `c`.
+    /// The result, by `r` and `c`.
     pub out: Block<'a, E>,
     /// The summand that the sum is added to.
     pub start: Start<'a, E>,

@@ -10,7 +10,7 @@ use super::{avx2::Avx2, avx512::Avx512};
 /// Defines the function of a job that is compiled for an instruction set.
 ///
 /// These functions are the job's, and not the token's, whose trait could have a generic one: rustc puts a method into
-/// the codegen unit of its `Self`, so that the kernels are compiled side by side and not all of an instruction set in
+/// the codegen unit of its `Self`, so that the kernels are compiled in parallel and not all of an instruction set in
 /// one unit.
 macro_rules! compiled_for {
     ($run:ident, $token:ident, [$($feature:tt),*]) => {

@@ -7,11 +7,11 @@ use crate::case::{Case, Inputs, Kind};
 /// Which gradients are given.
 #[derive(Clone, Copy, Debug)]
 struct Given {
-    /// Of the first state after each step.
+    /// Those of the first state after each step.
     first: bool,
-    /// Of the others.
+    /// Those of the others.
     others: bool,
-    /// Of all after the last step.
+    /// Those of all after the last step.
     last: bool,
 }
 
@@ -38,8 +38,8 @@ impl Given {
     }
 }
 
-/// The bits of the gradients of the gates, of the hidden share and of the initial state. `is_dense` with zeros for what
-/// is absent, and with what the last states have added to the last step.
+/// The bits of the gradients of the gates, of the hidden projection and of the initial state. `is_dense` with zeros for
+/// what is absent, and with what the last states have added to the last step.
 fn gradients<E: LayerReal>(
     level: Level,
     case: &Case,

@@ -1,4 +1,4 @@
-//! What is computed, and by the kernels.
+//! Inputs, and the results of the kernels.
 
 use cpu_kernels::{
     GruInputs, LayerReal, Level, LstmInputs, Matrix, Packing, ProductStart, RecurrentGradients,
@@ -40,7 +40,7 @@ pub(crate) struct Case {
     pub is_reversed: bool,
     /// Whether examples have lengths of their own.
     pub has_lens: bool,
-    /// The standard deviation of the input's share of the gates, and its mean.
+    /// The standard deviation of the input projection of the gates, and its mean.
     pub gates: [f64; 2],
     /// The same of the states before the first step.
     pub initial: [f64; 2],
@@ -121,7 +121,7 @@ pub(crate) struct Inputs<E> {
     pub hidden_weight: Vec<E>,
     pub hidden_bias: Vec<E>,
     pub initial: Vec<E>,
-    /// Of the states.
+    /// The gradient of the states.
     pub gradient: Vec<E>,
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn kernels<E: LayerReal>(level: Level, case: &Case, inputs: &Inputs<E
                 "{case:?}, packed"
             );
             if case.kind == Kind::Lstm {
-                // Of both shares: written once.
+                // Of both projections: written once.
                 let (mut gates, mut initial) = (gates, nan(inputs.initial.len()));
                 let gradients = RecurrentGradients {
                     gates: &mut gates,
@@ -241,7 +241,7 @@ pub(crate) fn kernels<E: LayerReal>(level: Level, case: &Case, inputs: &Inputs<E
                 };
                 layer.backward(level, &outputs, gradients);
                 let once = [&gates, &gates, &initial].map(|of| bits(of));
-                assert!(once == passes[2], "{case:?}, one share");
+                assert!(once == passes[2], "{case:?}, one projection");
             }
             let mut before = nan(units);
             layer.outputs_before(&results.states, &mut before);

@@ -4,7 +4,7 @@ use cpu_kernels::LayerReal;
 
 use crate::case::{Case, Inputs, Kind, Results};
 
-/// A unit's step: the gates' two shares, and the states before and after.
+/// A unit's step: the gates' two projections, and the states before and after.
 struct Step<E> {
     inputs: Vec<E>,
     hidden: Vec<E>,
@@ -129,7 +129,7 @@ fn next<E: LayerReal>(kind: Kind, inputs: &[E], hidden: &[E], before: &[E]) -> V
     }
 }
 
-/// Of the gates' two shares, and of the state before as far as it is not read by the gates.
+/// Gradients of the gates' two projections, and of the state before as far as it is not read by the gates.
 fn gradients<E: LayerReal>(kind: Kind, step: &Step<E>, above: &[E]) -> (Vec<E>, Vec<E>, Vec<E>) {
     let Step {
         inputs,

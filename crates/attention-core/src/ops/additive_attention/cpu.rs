@@ -13,16 +13,16 @@ use super::AdditiveAttentionInputs;
 use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::Attended;
-use crate::ops::fused::cpu::{dropout, outputs};
+use crate::ops::fused::cpu::{dropout, gradient, gradient_buffers, outputs, pairs_gradient};
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
     AttentionElement, CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten,
-    whole, with_real, zeros,
+    with_real, zeros,
 };
 
 type Saved<B> = Attended<B, AdditiveAttentionInputs<B>>;
 
-/// What the kernel reads.
+/// The inputs of the kernel.
 fn kernel<'a, B: CpuBackend, E: AttentionElement>(
     inputs: &'a AdditiveAttentionInputs<B>,
     seed: &Option<FloatTensor<B>>,
@@ -79,73 +79,76 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (context, saved)
 }
 
-/// The gradients of queries, keys, values and weight.
+/// The gradients of queries, keys, values and weight that are wanted.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Saved<B>,
-    gradient: FloatTensor<B>,
+    context_gradient: FloatTensor<B>,
     asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
-    let gradient = B::readable(gradient);
-    let dtype = gradient.dtype();
+    let context_gradient = B::readable(context_gradient);
+    let dtype = context_gradient.dtype();
     with_real!(dtype, E => {
         let kernel = kernel::<B, E>(&saved.inputs, &saved.seed);
-        let outputs = outputs::<B, E, _>(&saved, &gradient);
+        let outputs = outputs::<B, E, _>(&saved, &context_gradient);
         if asked.deferral == Deferral::Allowed && kernel.is_decode() {
-            return deferred(&saved.inputs, &kernel, &outputs, &gradient);
+            return deferred(&saved.inputs, &kernel, &outputs, &context_gradient, asked.wanted);
         }
         let AdditiveAttentionInputs { queries, keys, values, weight, .. } = &saved.inputs;
         let inputs = [queries, keys, values, weight];
         let [mut to_queries, mut to_keys, mut to_values, mut to_weight] =
-            inputs.map(|input| zeros::<E>(&input.shape()));
+            gradient_buffers::<B, E, 4>(inputs, asked.wanted);
         let gradients = AdditiveAttentionGradients {
-            queries: &mut to_queries,
-            keys: &mut to_keys,
-            values: &mut to_values,
-            weight: &mut to_weight,
+            queries: to_queries.as_deref_mut(),
+            keys: to_keys.as_deref_mut(),
+            values: to_values.as_deref_mut(),
+            weight: to_weight.as_deref_mut(),
         };
         kernel.backward(Level::current(), &outputs, gradients);
         [
-            whole::<B, E>(to_queries, dtype, queries),
-            whole::<B, E>(to_keys, dtype, keys),
-            whole::<B, E>(to_values, dtype, values),
-            whole::<B, E>(to_weight, dtype, weight),
+            gradient::<B, E>(to_queries, dtype, queries),
+            gradient::<B, E>(to_keys, dtype, keys),
+            gradient::<B, E>(to_values, dtype, values),
+            gradient::<B, E>(to_weight, dtype, weight),
         ]
     })
 }
 
-/// The gradients of queries and weight, and what is deposited for those of keys and values.
+/// The gradients of queries and weight, and what is deposited for those of keys and values; those that are wanted.
 fn deferred<B: CpuBackend, E: AttentionElement>(
     inputs: &AdditiveAttentionInputs<B>,
     kernel: &kernels::AdditiveAttentionInputs<E>,
     outputs: &AttentionOutputs<E>,
-    gradient: &FloatTensor<B>,
+    context_gradient: &FloatTensor<B>,
+    [of_queries, of_keys, of_values, of_weight]: [bool; 4],
 ) -> [Gradient<B>; 4] {
     let (queries, weight) = (&inputs.queries, &inputs.weight);
     let pairs = pairs_shape::<B>(queries, &inputs.keys);
-    let mut to_queries = zeros::<E>(&queries.shape());
-    let mut to_weight = zeros::<E>(&weight.shape());
-    let [mut scores, mut weights] = [(); 2].map(|()| zeros::<E>(&pairs));
+    let [mut to_queries, mut to_weight] =
+        gradient_buffers::<B, E, 2>([queries, weight], [of_queries, of_weight]);
+    let [mut scores, mut weights] =
+        [of_keys, of_values].map(|is_wanted| is_wanted.then(|| zeros::<E>(&pairs)));
     let gradients = AdditiveDeferredGradients {
-        queries: &mut to_queries,
-        weight: &mut to_weight,
-        scores: &mut scores,
-        weights: &mut weights,
+        queries: to_queries.as_deref_mut(),
+        weight: to_weight.as_deref_mut(),
+        scores: scores.as_deref_mut(),
+        weights: weights.as_deref_mut(),
     };
     kernel.backward_deferred(Level::current(), outputs, gradients);
-    let of_pairs = |elements| tensor::<B, E>(elements, pairs.clone(), E::DTYPE, queries);
-    let dtype = gradient.dtype();
+    let scores = scores.map(|scores| DeferredPairs::Additive {
+        pairs: tensor::<B, E>(scores, pairs.clone(), E::DTYPE, queries),
+        queries: queries.clone(),
+        weight: weight.clone(),
+    });
+    let weights = weights.map(|weights| DeferredPairs::Products {
+        factor: 1.0,
+        pairs: tensor::<B, E>(weights, pairs, E::DTYPE, queries),
+        queries: context_gradient.clone(),
+    });
+    let dtype = context_gradient.dtype();
     [
-        whole::<B, E>(to_queries, dtype, queries),
-        Gradient::Deferred(Box::new(DeferredPairs::Additive {
-            pairs: of_pairs(scores),
-            queries: queries.clone(),
-            weight: weight.clone(),
-        })),
-        Gradient::Deferred(Box::new(DeferredPairs::Products {
-            factor: 1.0,
-            pairs: of_pairs(weights),
-            queries: gradient.clone(),
-        })),
-        whole::<B, E>(to_weight, dtype, weight),
+        gradient::<B, E>(to_queries, dtype, queries),
+        pairs_gradient(scores),
+        pairs_gradient(weights),
+        gradient::<B, E>(to_weight, dtype, weight),
     ]
 }

@@ -7,13 +7,13 @@ use burn_fused_layers::harness::kernel::{Asked, Gradient};
 use cpu_kernels::Level;
 
 use super::AdditiveScoreInputs;
+use crate::ops::fused::cpu::{gradient, gradient_buffers};
 use crate::ops::fused::pairs_shape;
 use crate::ops::host::{
-    AttentionElement, CpuBackend, elements, on_host, readable, rows, tensor, unwritten, whole,
-    with_real, zeros,
+    AttentionElement, CpuBackend, elements, on_host, readable, rows, tensor, unwritten, with_real,
 };
 
-/// What the kernel reads.
+/// The inputs of the kernel.
 fn kernel<B: CpuBackend, E: AttentionElement>(
     inputs: &AdditiveScoreInputs<B>,
 ) -> kernels::AdditiveScoreInputs<'_, E> {
@@ -40,14 +40,14 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (scores, inputs)
 }
 
-/// The gradients of queries, keys and weight.
+/// The gradients of queries, keys and weight that are wanted.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     inputs: AdditiveScoreInputs<B>,
-    gradient: FloatTensor<B>,
-    _asked: Asked<3>,
+    score_gradients: FloatTensor<B>,
+    asked: Asked<3>,
 ) -> [Gradient<B>; 3] {
-    let gradient = B::readable(gradient);
-    let dtype = gradient.dtype();
+    let score_gradients = B::readable(score_gradients);
+    let dtype = score_gradients.dtype();
     let AdditiveScoreInputs {
         queries,
         keys,
@@ -56,17 +56,18 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
     } = &inputs;
     with_real!(dtype, E => {
         let [mut to_queries, mut to_keys, mut to_weight] =
-            [queries, keys, weight].map(|input| zeros::<E>(&input.shape()));
+            gradient_buffers::<B, E, 3>([queries, keys, weight], asked.wanted);
         let gradients = AdditiveScoreGradients {
-            queries: &mut to_queries,
-            keys: &mut to_keys,
-            weight: &mut to_weight,
+            queries: to_queries.as_deref_mut(),
+            keys: to_keys.as_deref_mut(),
+            weight: to_weight.as_deref_mut(),
         };
-        kernel::<B, E>(&inputs).backward(Level::current(), rows::<B, E>(&gradient), gradients);
+        let score_gradients = rows::<B, E>(&score_gradients);
+        kernel::<B, E>(&inputs).backward(Level::current(), score_gradients, gradients);
         [
-            whole::<B, E>(to_queries, dtype, queries),
-            whole::<B, E>(to_keys, dtype, keys),
-            whole::<B, E>(to_weight, dtype, weight),
+            gradient::<B, E>(to_queries, dtype, queries),
+            gradient::<B, E>(to_keys, dtype, keys),
+            gradient::<B, E>(to_weight, dtype, weight),
         ]
     })
 }

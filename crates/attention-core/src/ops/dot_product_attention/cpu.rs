@@ -13,16 +13,16 @@ use super::DotProductAttentionInputs;
 use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::Attended;
-use crate::ops::fused::cpu::{dropout, outputs};
+use crate::ops::fused::cpu::{dropout, gradient, gradient_buffers, outputs, pairs_gradient};
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
-    AttentionElement, CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, whole,
-    with_real, zeros,
+    AttentionElement, CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, with_real,
+    zeros,
 };
 
 type Saved<B> = Attended<B, DotProductAttentionInputs<B>>;
 
-/// What the kernel reads.
+/// The inputs of the kernel.
 fn kernel<'a, B: CpuBackend, E: AttentionElement>(
     inputs: &'a DotProductAttentionInputs<B>,
     seed: &Option<FloatTensor<B>>,
@@ -66,84 +66,84 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (context, saved)
 }
 
-/// The gradients of queries, keys, values and bias.
+/// The gradients of queries, keys, values and bias that are wanted.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Saved<B>,
-    gradient: FloatTensor<B>,
+    context_gradient: FloatTensor<B>,
     asked: Asked<4>,
 ) -> [Gradient<B>; 4] {
-    let gradient = B::readable(gradient);
-    let dtype = gradient.dtype();
+    let context_gradient = B::readable(context_gradient);
+    let dtype = context_gradient.dtype();
+    let [of_queries, of_keys, of_values, of_bias] = asked.wanted;
     with_real!(dtype, E => {
         let kernel = kernel::<B, E>(&saved.inputs, &saved.seed);
-        let outputs = outputs::<B, E, _>(&saved, &gradient);
+        let outputs = outputs::<B, E, _>(&saved, &context_gradient);
         if asked.deferral == Deferral::Allowed && kernel.is_decode() {
-            return deferred(&saved.inputs, &kernel, &outputs, &gradient);
+            return deferred(&saved.inputs, &kernel, &outputs, &context_gradient, asked.wanted);
         }
         let DotProductAttentionInputs { queries, keys, values, bias, .. } = &saved.inputs;
+        let wanted = [of_queries, of_keys, of_values];
         let [mut to_queries, mut to_keys, mut to_values] =
-            [queries, keys, values].map(|input| zeros::<E>(&input.shape()));
-        let mut to_bias = bias.as_option().map(|bias| zeros::<E>(&bias.shape()));
+            gradient_buffers::<B, E, 3>([queries, keys, values], wanted);
+        let bias = bias.as_option().filter(|_| of_bias);
+        let mut to_bias = bias.map(|bias| zeros::<E>(&bias.shape()));
         let gradients = DotProductAttentionGradients {
-            queries: &mut to_queries,
-            keys: &mut to_keys,
-            values: &mut to_values,
+            queries: to_queries.as_deref_mut(),
+            keys: to_keys.as_deref_mut(),
+            values: to_values.as_deref_mut(),
             bias: to_bias.as_deref_mut(),
         };
         kernel.backward(Level::current(), &outputs, gradients);
         [
-            whole::<B, E>(to_queries, dtype, queries),
-            whole::<B, E>(to_keys, dtype, keys),
-            whole::<B, E>(to_values, dtype, values),
-            of_bias::<B, E>(to_bias, &saved.inputs),
+            gradient::<B, E>(to_queries, dtype, queries),
+            gradient::<B, E>(to_keys, dtype, keys),
+            gradient::<B, E>(to_values, dtype, values),
+            bias_gradient::<B, E>(to_bias, bias),
         ]
     })
 }
 
-/// The gradients of queries and bias, and what is deposited for those of keys and values.
+/// The gradients of queries and bias, and what is deposited for those of keys and values; those that are wanted.
 fn deferred<B: CpuBackend, E: AttentionElement>(
     inputs: &DotProductAttentionInputs<B>,
     kernel: &kernels::DotProductAttentionInputs<E>,
     outputs: &AttentionOutputs<E>,
-    gradient: &FloatTensor<B>,
+    context_gradient: &FloatTensor<B>,
+    [of_queries, of_keys, of_values, of_bias]: [bool; 4],
 ) -> [Gradient<B>; 4] {
     let queries = &inputs.queries;
     let pairs = pairs_shape::<B>(queries, &inputs.keys);
-    let mut to_queries = zeros::<E>(&queries.shape());
-    let bias = inputs.bias.as_option();
+    let mut to_queries = of_queries.then(|| zeros::<E>(&queries.shape()));
+    let bias = inputs.bias.as_option().filter(|_| of_bias);
     let mut to_bias = bias.map(|bias| zeros::<E>(&bias.shape()));
-    let [mut scores, mut weights] = [(); 2].map(|()| zeros::<E>(&pairs));
+    let [mut scores, mut weights] =
+        [of_keys, of_values].map(|is_wanted| is_wanted.then(|| zeros::<E>(&pairs)));
     let gradients = DotProductDeferredGradients {
-        queries: &mut to_queries,
-        scores: &mut scores,
-        weights: &mut weights,
+        queries: to_queries.as_deref_mut(),
+        scores: scores.as_deref_mut(),
+        weights: weights.as_deref_mut(),
         bias: to_bias.as_deref_mut(),
     };
     kernel.backward_deferred(Level::current(), outputs, gradients);
-    let of_pairs = |elements| tensor::<B, E>(elements, pairs.clone(), E::DTYPE, queries);
+    let products = |factor, elements, queries: &FloatTensor<B>| DeferredPairs::Products {
+        factor,
+        pairs: tensor::<B, E>(elements, pairs.clone(), E::DTYPE, queries),
+        queries: queries.clone(),
+    };
     [
-        whole::<B, E>(to_queries, gradient.dtype(), queries),
-        Gradient::Deferred(Box::new(DeferredPairs::Products {
-            factor: inputs.scale,
-            pairs: of_pairs(scores),
-            queries: queries.clone(),
-        })),
-        Gradient::Deferred(Box::new(DeferredPairs::Products {
-            factor: 1.0,
-            pairs: of_pairs(weights),
-            queries: gradient.clone(),
-        })),
-        of_bias::<B, E>(to_bias, inputs),
+        gradient::<B, E>(to_queries, context_gradient.dtype(), queries),
+        pairs_gradient(scores.map(|scores| products(inputs.scale, scores, queries))),
+        pairs_gradient(weights.map(|weights| products(1.0, weights, context_gradient))),
+        bias_gradient::<B, E>(to_bias, bias),
     ]
 }
 
 /// The gradient of the bias, in the bias's own type.
-fn of_bias<B: CpuBackend, E: AttentionElement>(
-    gradient: Option<Buffer<E>>,
-    inputs: &DotProductAttentionInputs<B>,
+fn bias_gradient<B: CpuBackend, E: AttentionElement>(
+    buffer: Option<Buffer<E>>,
+    bias: Option<&FloatTensor<B>>,
 ) -> Gradient<B> {
-    match gradient.zip(inputs.bias.as_option()) {
-        Some((gradient, bias)) => whole::<B, E>(gradient, bias.dtype(), bias),
-        None => Gradient::Absent,
-    }
+    bias.map_or(Gradient::Absent, |bias| {
+        gradient::<B, E>(buffer, bias.dtype(), bias)
+    })
 }

@@ -1,12 +1,17 @@
 //! Between the tensors of a fused attention and the slices of its kernel.
 
 use attention_kernels::{AttentionOutputs, Dropout};
+use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
+use burn::tensor::DType;
+use burn_fused_layers::harness::kernel::Gradient;
+use cpu_kernels::Buffer;
 
+use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::fused::Attended;
-use crate::ops::host::{AttentionElement, CpuBackend, elements, rows};
+use crate::ops::host::{AttentionElement, CpuBackend, elements, rows, whole, zeros};
 
-/// What the kernel's backward pass reads, beside its inputs.
+/// The inputs of the kernel's backward pass beside those of its forward pass.
 pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: AttentionElement, I>(
     saved: &'a Attended<B, I>,
     gradient: &'a FloatTensor<B>,
@@ -16,6 +21,36 @@ pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: AttentionElement, I>(
         lse: elements::<B, f64>(&saved.statistics).as_chunks().0,
         weights: saved.weights.as_ref().map(elements::<B, E>),
         context_gradient: rows::<B, E>(gradient),
+    }
+}
+
+/// Zeros that a kernel adds the gradients of these inputs to, where they are wanted.
+pub(in crate::ops) fn gradient_buffers<B: CpuBackend, E: AttentionElement, const N: usize>(
+    inputs: [&FloatTensor<B>; N],
+    wanted: [bool; N],
+) -> [Option<Buffer<E>>; N] {
+    std::array::from_fn(|n| wanted[n].then(|| zeros::<E>(&inputs[n].shape())))
+}
+
+/// The gradient of `input` that a kernel added to a buffer, in `dtype`; none without a buffer.
+pub(in crate::ops) fn gradient<B: CpuBackend, E: AttentionElement>(
+    buffer: Option<Buffer<E>>,
+    dtype: DType,
+    input: &FloatTensor<B>,
+) -> Gradient<B> {
+    match buffer {
+        Some(buffer) => whole::<B, E>(buffer, dtype, input),
+        None => Gradient::Absent,
+    }
+}
+
+/// The gradient of keys or values, which these pairs are deposited for; none without pairs.
+pub(in crate::ops) fn pairs_gradient<B: CpuBackend>(
+    pairs: Option<DeferredPairs<B>>,
+) -> Gradient<B> {
+    match pairs {
+        Some(pairs) => Gradient::Deferred(Box::new(pairs)),
+        None => Gradient::Absent,
     }
 }
 

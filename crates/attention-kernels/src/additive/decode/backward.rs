@@ -9,13 +9,14 @@ use super::attended::GroupWeights;
 use super::gradient::{self, GradOutputs};
 use super::{Decode, Group};
 use crate::Rows;
-use crate::additive::gradient::{All, QueriesOnly, ScoreGradients};
+use crate::additive::gradient::ScoreGradients;
 use crate::gather::{AttendedKeys, add_multiples};
-use crate::slices::softmax_gradient;
-use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients};
+use crate::slices::{parts_of_wanted, softmax_gradient};
+use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, Wanted};
 use crate::tiles::DECODE_HEADS;
 
-/// Adds the gradients of queries and weight, and adds or writes those of keys and values, of checked sizes.
+/// Adds the gradients of queries and weight, and adds or writes those of keys and values, as far as they are wanted;
+/// sizes are checked.
 pub(in crate::additive) fn backward<E: Real>(
     level: Level,
     attention: &Decode<E>,
@@ -23,12 +24,13 @@ pub(in crate::additive) fn backward<E: Real>(
     gradients: Gradients<E>,
 ) {
     let heads = attention.score.heads;
-    let [_, _, num_queries, units] = attention.score.inputs.queries.shape();
-    let mut partial_weights = Buffer::zeroed(heads.key_count() * units);
-    let queries = gradients.queries;
-    let tasks = queries
-        .chunks_mut(heads.group() * num_queries * units)
-        .zip(gradients.keys_and_values.split(heads.key_count()))
+    let wanted = gradients.wanted();
+    let [.., units] = attention.score.inputs.queries.shape();
+    let count = heads.key_count();
+    let mut partial_weights = Buffer::zeroed(count * units);
+    let tasks = parts_of_wanted(gradients.queries, count)
+        .into_iter()
+        .zip(gradients.keys_and_values.split(count))
         .zip(partial_weights.chunks_mut(units))
         .enumerate();
     let least = DECODE_HEADS.div_ceil(heads.group());
@@ -38,9 +40,10 @@ pub(in crate::additive) fn backward<E: Real>(
             group: Group::nth(attention, index),
             context_gradient: outputs.context_gradient,
             saved: outputs.weights.map(|weights| {
-                let len = weights.len() / heads.key_count();
+                let len = weights.len() / count;
                 &weights[index * len..(index + 1) * len]
             }),
+            wanted,
             scratch,
             queries,
             weight,
@@ -48,12 +51,14 @@ pub(in crate::additive) fn backward<E: Real>(
         };
         E::dispatch(level, job);
     });
-    for partial in partial_weights.chunks_exact(units) {
-        add(partial, gradients.shared);
+    if let Some(weight) = gradients.shared {
+        for partial in partial_weights.chunks_exact(units) {
+            add(partial, weight);
+        }
     }
 }
 
-/// What a thread needs for each group anew.
+/// The buffers that a thread fills anew for each group.
 #[derive(Default)]
 struct Scratch<'a, E> {
     weights: GroupWeights<'a, E>,
@@ -71,9 +76,10 @@ struct Backward<'a, 'b, E> {
     context_gradient: Rows<'a, E>,
     /// The weights, `[group, queries, keys]`.
     saved: Option<&'b [E]>,
+    wanted: Wanted,
     scratch: &'b mut Scratch<'a, E>,
     /// `[group, queries, units]`
-    queries: &'b mut [E],
+    queries: Option<&'b mut [E]>,
     weight: &'b mut [E],
     keys_and_values: KeyValueGradients<'b, E>,
 }
@@ -87,6 +93,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             group,
             context_gradient,
             saved,
+            wanted,
             scratch,
             queries,
             weight,
@@ -111,60 +118,60 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
             let upstream = context_gradient.row(group.head(row), group.query(row));
             let upstream = upstream.read(wide);
             group_weights.list(&group, row, attended);
-            gradient.resize(attended.keys.len(), E::ZERO);
-            let values = attended.rows(values, group.key);
-            values.dots(simd, upstream, gradient);
-            for (gradient, factor) in gradient.iter_mut().zip(&attended.factors) {
-                *gradient = *gradient * *factor;
-            }
-            softmax_gradient(&attended.weights, gradient);
-            let to = &mut group_weights.weights[row * stride..(row + 1) * stride];
-            to.fill(E::ZERO);
-            for (key, gradient) in attended.keys.iter().zip(&*gradient) {
-                to[key - first] = *gradient;
+            if wanted.through_scores() {
+                gradient.resize(attended.keys.len(), E::ZERO);
+                let values = attended.rows(values, group.key);
+                values.dots(simd, upstream, gradient);
+                for (gradient, factor) in gradient.iter_mut().zip(&attended.factors) {
+                    *gradient = *gradient * *factor;
+                }
+                softmax_gradient(&attended.weights, gradient);
+                let to = &mut group_weights.weights[row * stride..(row + 1) * stride];
+                to.fill(E::ZERO);
+                for (key, gradient) in attended.keys.iter().zip(&*gradient) {
+                    to[key - first] = *gradient;
+                }
             }
             attended.apply_dropout();
             let AttendedKeys { keys, weights, .. } = &*attended;
             match &mut keys_and_values {
                 KeyValueGradients::Added { values, .. } => {
-                    add_multiples(simd, keys, weights, E::ONE, upstream, values);
+                    if let Some(values) = values {
+                        add_multiples(simd, keys, weights, E::ONE, upstream, values);
+                    }
                 }
                 KeyValueGradients::Deferred { weights: to, .. } => {
-                    let to = &mut to[row * num_keys..(row + 1) * num_keys];
-                    for (key, weight) in keys.iter().zip(weights) {
-                        to[*key] = *weight;
+                    if let Some(to) = to {
+                        let to = &mut to[row * num_keys..(row + 1) * num_keys];
+                        for (key, weight) in keys.iter().zip(weights) {
+                            to[*key] = *weight;
+                        }
                     }
                 }
             }
         }
+        let (to_keys, to_scores) = match keys_and_values {
+            KeyValueGradients::Added { keys, .. } => (keys, None),
+            KeyValueGradients::Deferred { scores, .. } => (None, scores),
+        };
         let last = num_keys.min(first + stride);
         let scores = ScoreGradients {
             keys: first..last,
             gradient: &group_weights.weights,
             stride,
         };
-        match keys_and_values {
-            KeyValueGradients::Added { keys, .. } => {
-                let to = GradOutputs {
-                    queries,
-                    keys,
-                    weight,
-                };
-                sums.add::<S, All>(simd, &group, &scores, to);
-            }
-            KeyValueGradients::Deferred {
-                scores: to_scores, ..
-            } => {
-                let to = GradOutputs {
-                    queries,
-                    keys: &mut [],
-                    weight,
-                };
-                sums.add::<S, QueriesOnly>(simd, &group, &scores, to);
-                let rows = group_weights.weights.chunks_exact(stride.max(1));
-                for (from, to) in rows.zip(to_scores.chunks_exact_mut(num_keys)) {
-                    to[first..last].copy_from_slice(&from[..last - first]);
-                }
+        if wanted.queries || wanted.shared || to_keys.is_some() {
+            let to = GradOutputs {
+                queries,
+                keys: to_keys,
+                weight,
+            };
+            sums.add(simd, &group, &scores, to);
+        }
+        if let Some(to) = to_scores {
+            let rows = group_weights.weights.chunks_exact(stride.max(1));
+            for (from, to) in rows.zip(to.chunks_exact_mut(num_keys)) {
+                to[first..last].copy_from_slice(&from[..last - first]);
             }
         }
     }

@@ -72,7 +72,7 @@ pub(crate) fn forward_saving<E: Real>(
     forward(level, attention, context, lse, Some(weights));
 }
 
-/// What a thread needs for each group anew.
+/// The buffers that a thread fills anew for each group.
 #[derive(Default)]
 struct Scratch<'a, E> {
     weights: GroupWeights<'a, E>,

@@ -10,18 +10,19 @@ use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
 use super::Group;
-use crate::additive::gradient::{ScoreGradients, Terms, Wanted};
+use crate::additive::gradient::{All, QueriesOnly, ScoreGradients, Sums, Terms};
 use crate::additive::range::{Evaluation, Magnitude, exponentials};
 use crate::additive::tanh::{Bounded, Exact, Near, Tanh, Units};
 use crate::slices::add_weighted;
 use crate::tiles::KEY_LANES;
 
-/// Where the gradients of a group are added.
+/// Where the gradients of a group are added. The sums of its queries and of the weight are always made: they cost one
+/// addition for each term.
 pub(super) struct GradOutputs<'a, E> {
     /// `[group, queries, units]`
-    pub queries: &'a mut [E],
-    /// `[keys, units]`, or empty if they are not wanted.
-    pub keys: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
+    /// `[keys, units]`
+    pub keys: Option<&'a mut [E]>,
     /// `[units]`
     pub weight: &'a mut [E],
 }
@@ -47,9 +48,9 @@ struct Block<'a, E> {
 }
 
 impl<E: Real> Scratch<E> {
-    /// Adds those that are wanted.
+    /// Adds what the scores of all queries of the group contribute.
     #[inline(always)]
-    pub(super) fn add<S: Simd<E>, W: Wanted>(
+    pub(super) fn add<S: Simd<E>>(
         &mut self,
         simd: S,
         group: &Group<E>,
@@ -76,6 +77,31 @@ impl<E: Real> Scratch<E> {
         self.weight_sums.clear();
         self.weight_sums.resize(padded, E::ZERO);
         self.keys.resize(KEY_LANES * padded, E::ONE);
+        match to.keys {
+            Some(to_keys) => self.sum::<S, All>(simd, group, scores, to_keys),
+            None => self.sum::<S, QueriesOnly>(simd, group, scores, &mut []),
+        }
+        if let Some(queries) = to.queries {
+            let rows = queries.chunks_exact_mut(units);
+            for (to, sums) in rows.zip(self.query_sums.chunks_exact(padded)) {
+                add_weighted(inputs.weight, sums, to);
+            }
+        }
+        for (to, sum) in to.weight.iter_mut().zip(&self.weight_sums) {
+            *to += -*sum;
+        }
+    }
+
+    /// Sums the terms of queries and weight here, and adds those of the keys where they belong.
+    #[inline(always)]
+    fn sum<S: Simd<E>, W: Sums>(
+        &mut self,
+        simd: S,
+        group: &Group<E>,
+        scores: &ScoreGradients<E>,
+        to_keys: &mut [E],
+    ) {
+        let padded = self.weights.len();
         for first_key in scores.keys.clone().step_by(KEY_LANES) {
             let keys = first_key..scores.keys.end.min(first_key + KEY_LANES);
             let column = first_key - scores.keys.start;
@@ -87,25 +113,18 @@ impl<E: Real> Scratch<E> {
                     gradient: &scores.gradient[row * scores.stride + column..][..keys.len()],
                 };
                 match self.query_magnitudes[row].with(magnitude) {
-                    Evaluation::Near => self.add_block::<S, Near, W>(simd, group, block, to.keys),
+                    Evaluation::Near => self.add_block::<S, Near, W>(simd, group, block, to_keys),
                     Evaluation::Bounded => {
-                        self.add_block::<S, Bounded, W>(simd, group, block, to.keys);
+                        self.add_block::<S, Bounded, W>(simd, group, block, to_keys);
                     }
-                    Evaluation::Exact => self.add_block::<S, Exact, W>(simd, group, block, to.keys),
+                    Evaluation::Exact => self.add_block::<S, Exact, W>(simd, group, block, to_keys),
                 }
             }
-        }
-        let rows = to.queries.chunks_exact_mut(units);
-        for (to, sums) in rows.zip(self.query_sums.chunks_exact(padded)) {
-            add_weighted(inputs.weight, sums, to);
-        }
-        for (to, sum) in to.weight.iter_mut().zip(&self.weight_sums) {
-            *to += -*sum;
         }
     }
 
     #[inline(always)]
-    fn add_block<S: Simd<E>, T: Tanh, W: Wanted>(
+    fn add_block<S: Simd<E>, T: Tanh, W: Sums>(
         &mut self,
         simd: S,
         group: &Group<E>,

@@ -25,7 +25,7 @@ type Decode<'a, E> = Attention<'a, E, AdditiveScore<'a, E>>;
 struct Group<'a, E> {
     attention: &'a Decode<'a, E>,
     key: HeadIndex,
-    /// Of each head.
+    /// Queries of each head.
     num_queries: usize,
 }
 

@@ -1,17 +1,17 @@
 //! The gradients of all pairs.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use cpu_kernels::checks::{check_len, check_shape};
 use cpu_kernels::simd::{Job, Level, Simd};
-use cpu_kernels::slices::{PartialSums, add};
+use cpu_kernels::slices::{PartialSums, add, take};
 use cpu_kernels::threads::for_each;
 use cpu_kernels::{Buffer, Real};
 
 use super::inputs::{AdditiveScoreGradients, AdditiveScoreInputs, OPERATION};
-use crate::additive::gradient::{All, KeysOnly, Operand, ScoreGradients, Wanted};
+use crate::additive::gradient::{Operand, ScoreGradients};
 use crate::heads::Heads;
+use crate::stream::Wanted;
 use crate::tiles::{KEY_LANES, SCORE_KEYS, SCORE_TASKS};
 use crate::{HeadIndex, Rows};
 
@@ -22,71 +22,89 @@ pub(crate) fn backward<E: Real>(
     score_gradients: Rows<E>,
     gradients: AdditiveScoreGradients<E>,
 ) {
+    let heads = check(inputs, &score_gradients, &gradients);
+    let AdditiveScoreGradients {
+        queries,
+        mut keys,
+        weight,
+    } = gradients;
+    let wanted = Wanted {
+        queries: queries.is_some(),
+        keys: keys.is_some(),
+        shared: weight.is_some(),
+        ..Wanted::default()
+    };
+    let [.., units] = inputs.queries.shape();
+    let parts = parts(inputs, heads);
+    if parts.is_empty() {
+        return;
+    }
+    let count = heads.key_count();
+    let mut queries = queries.map(|to| PartialSums::new(to, parts.len()));
+    let mut of_queries = queries.as_mut().map(|sums| sums.split(count).into_iter());
+    let mut partial_weights = Buffer::zeroed(count * parts.len() * units);
+    let of_weights = partial_weights.chunks_exact_mut(units);
+    let tasks = of_weights.enumerate().map(|(index, weight_sums)| {
+        let range = parts[index % parts.len()].clone();
+        let len = range.len() * units;
+        Task {
+            inputs,
+            heads,
+            score_gradients: &score_gradients,
+            wanted,
+            key: HeadIndex::nth(index / parts.len(), heads.key_heads),
+            range,
+            keys: keys.as_mut().map(|keys| take(keys, len)),
+            queries: of_queries.as_mut().and_then(Iterator::next),
+            weight_sums,
+        }
+    });
+    let tasks: Vec<_> = tasks.collect();
+    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
+    if let Some(sums) = queries {
+        sums.add_up(count);
+    }
+    if let Some(weight) = weight {
+        for partial in partial_weights.chunks_exact(units) {
+            add(partial, weight);
+        }
+    }
+}
+
+/// # Panics
+/// If the shapes do not fit together.
+fn check<E: Real>(
+    inputs: &AdditiveScoreInputs<E>,
+    score_gradients: &Rows<E>,
+    gradients: &AdditiveScoreGradients<E>,
+) -> Heads {
+    let heads = inputs.check(OPERATION);
+    let [_, _, num_queries, units] = inputs.queries.shape();
+    let [_, _, num_keys, _] = inputs.keys.shape();
+    let shape = [heads.batch, heads.heads, num_queries, num_keys];
+    inputs.mask.check(shape);
+    check_shape(OPERATION, "score gradients", shape, score_gradients.shape());
     let AdditiveScoreGradients {
         queries,
         keys,
         weight,
     } = gradients;
-    let heads = check(inputs, &score_gradients, keys);
-    let [.., units] = inputs.queries.shape();
-    check_len(
-        OPERATION,
-        "query gradient",
-        inputs.queries.shape(),
-        queries.len(),
-    );
-    check_len(OPERATION, "weight gradient", [units], weight.len());
-    let mut tasks: Vec<Task<E, All>> = tasks(inputs, heads, &score_gradients, keys);
-    if tasks.is_empty() {
-        return;
+    if let Some(queries) = queries {
+        let expected = inputs.queries.shape();
+        check_len(OPERATION, "query gradient", expected, queries.len());
     }
-    let mut queries = PartialSums::new(queries, tasks.len() / heads.key_count());
-    let mut partial_weights = Buffer::zeroed(tasks.len() * units);
-    let slices = queries.split(heads.key_count()).into_iter();
-    let slices = slices.zip(partial_weights.chunks_exact_mut(units));
-    for (task, (queries, weight)) in tasks.iter_mut().zip(slices) {
-        (task.queries, task.weight_sums) = (queries, weight);
+    if let Some(keys) = keys {
+        check_len(OPERATION, "key gradient", inputs.keys.shape(), keys.len());
     }
-    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
-    queries.add_up(heads.key_count());
-    for partial in partial_weights.chunks_exact(units) {
-        add(partial, weight);
+    if let Some(weight) = weight {
+        check_len(OPERATION, "weight gradient", [units], weight.len());
     }
-}
-
-/// As [`AdditiveScoreInputs::backward_keys`].
-pub(crate) fn backward_keys<E: Real>(
-    inputs: &AdditiveScoreInputs<E>,
-    level: Level,
-    score_gradients: Rows<E>,
-    keys: &mut [E],
-) {
-    let heads = check(inputs, &score_gradients, keys);
-    let tasks: Vec<Task<E, KeysOnly>> = tasks(inputs, heads, &score_gradients, keys);
-    for_each(tasks.into_iter(), |task| E::dispatch(level, task));
-}
-
-/// # Panics
-/// If the shapes do not fit together.
-fn check<E: Real>(inputs: &AdditiveScoreInputs<E>, score_gradients: &Rows<E>, keys: &[E]) -> Heads {
-    let heads = inputs.check(OPERATION);
-    let [_, _, num_queries, _] = inputs.queries.shape();
-    let [_, _, num_keys, _] = inputs.keys.shape();
-    let shape = [heads.batch, heads.heads, num_queries, num_keys];
-    inputs.mask.check(shape);
-    check_shape(OPERATION, "score gradients", shape, score_gradients.shape());
-    check_len(OPERATION, "key gradient", inputs.keys.shape(), keys.len());
     heads
 }
 
-/// The keys of each key head in parts, as many as there are queries and keys to keep every thread busy; none if there
-/// is nothing to do. By shape only, so that the sums over keys are the same on every machine.
-fn tasks<'a, 'b, E: Real, W>(
-    inputs: &'a AdditiveScoreInputs<'a, E>,
-    heads: Heads,
-    score_gradients: &'a Rows<'a, E>,
-    keys: &'b mut [E],
-) -> Vec<Task<'a, 'b, E, W>> {
+/// The parts of the keys of each key head, as many as there are queries and keys to keep every thread busy; none if
+/// there is nothing to do. By shape only, so that the sums over keys are the same on every machine.
+fn parts<E: Real>(inputs: &AdditiveScoreInputs<E>, heads: Heads) -> Vec<Range<usize>> {
     let [_, _, num_queries, units] = inputs.queries.shape();
     let [_, _, num_keys, _] = inputs.keys.shape();
     if heads.count() * num_queries * num_keys * units == 0 {
@@ -95,48 +113,35 @@ fn tasks<'a, 'b, E: Real, W>(
     let most = num_keys.div_ceil(SCORE_KEYS);
     let parts = SCORE_TASKS.div_ceil(heads.key_count()).min(most);
     let part = num_keys.div_ceil(parts).next_multiple_of(KEY_LANES);
-    let mut tasks = Vec::with_capacity(heads.key_count() * num_keys.div_ceil(part));
-    for (index, keys) in keys.chunks_mut(num_keys * units).enumerate() {
-        for (first, keys) in (0..).step_by(part).zip(keys.chunks_mut(part * units)) {
-            tasks.push(Task {
-                inputs,
-                heads,
-                score_gradients,
-                key: HeadIndex::nth(index, heads.key_heads),
-                range: first..first + keys.len() / units,
-                keys,
-                queries: &mut [],
-                weight_sums: &mut [],
-                wanted: PhantomData,
-            });
-        }
-    }
-    tasks
+    let starts = (0..num_keys).step_by(part);
+    let ranges = starts.map(|first| first..num_keys.min(first + part));
+    ranges.collect()
 }
 
 /// Some keys of one head.
-struct Task<'a, 'b, E, W> {
+struct Task<'a, 'b, E> {
     inputs: &'a AdditiveScoreInputs<'a, E>,
     heads: Heads,
     score_gradients: &'a Rows<'a, E>,
+    wanted: Wanted,
     key: HeadIndex,
     range: Range<usize>,
     /// Where their gradients are added, `[keys of the range, units]`.
-    keys: &'b mut [E],
-    /// Where those of the queries are added, `[group, queries, units]`; empty if they are not wanted.
-    queries: &'b mut [E],
-    /// Where that of the weight is added, `[units]`; empty if it is not wanted.
+    keys: Option<&'b mut [E]>,
+    /// Where those of the queries are added, `[group, queries, units]`.
+    queries: Option<&'b mut [E]>,
+    /// Where that of the weight is added, `[units]`.
     weight_sums: &'b mut [E],
-    wanted: PhantomData<W>,
 }
 
-impl<E: Real, W: Wanted> Job<E> for Task<'_, '_, E, W> {
+impl<E: Real> Job<E> for Task<'_, '_, E> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd<E>>(self, simd: S) {
+    fn run<S: Simd<E>>(mut self, simd: S) {
         let Self {
             score_gradients,
+            wanted,
             key,
             ..
         } = self;
@@ -148,7 +153,7 @@ impl<E: Real, W: Wanted> Job<E> for Task<'_, '_, E, W> {
         } = self.inputs;
         let [_, _, num_queries, units] = queries.shape();
         let [_, _, num_keys, _] = keys.shape();
-        // Keys that no query attends to are not looked at.
+        // Keys that no query attends to are not read.
         let span = mask.span(key.batch, 0..num_queries, num_keys);
         let range = self.range.start.max(span.start)..self.range.end.min(span.end);
         if range.is_empty() {
@@ -158,7 +163,8 @@ impl<E: Real, W: Wanted> Job<E> for Task<'_, '_, E, W> {
         key_operand.fill_keys(simd, keys, key, range.clone());
         let mut copy = Vec::new();
         let first = (range.start - self.range.start) * units;
-        let to_keys = &mut self.keys[first..first + range.len() * units];
+        let of_range = first..first + range.len() * units;
+        let mut to_keys = self.keys.map(|keys| &mut keys[of_range]);
         for member in 0..self.heads.group() {
             if member > 0 {
                 // Each head's sum by itself: its rounding grows with the number of terms.
@@ -186,13 +192,21 @@ impl<E: Real, W: Wanted> Job<E> for Task<'_, '_, E, W> {
                 stride,
             };
             let weight_sums = &mut *self.weight_sums;
-            scores.add::<S, W>(simd, &mut query_operand, &mut key_operand, weight_sums);
-            if W::QUERIES {
+            scores.add(
+                simd,
+                wanted,
+                &mut query_operand,
+                &mut key_operand,
+                weight_sums,
+            );
+            if let Some(to) = &mut self.queries {
                 let len = num_queries * units;
-                let to = &mut self.queries[member * len..(member + 1) * len];
+                let to = &mut to[member * len..(member + 1) * len];
                 query_operand.add_gradients_to(weight, to);
             }
-            key_operand.add_gradients_to(weight, to_keys);
+            if let Some(to) = &mut to_keys {
+                key_operand.add_gradients_to(weight, to);
+            }
         }
     }
 }

@@ -29,15 +29,15 @@ pub struct AdditiveScoreInputs<'a, E> {
     pub mask: Mask<'a>,
 }
 
-/// Where [`AdditiveScoreInputs::backward`] adds gradients; contiguous.
+/// Where [`AdditiveScoreInputs::backward`] adds the gradients that are wanted; contiguous.
 #[derive(Debug)]
 pub struct AdditiveScoreGradients<'a, E> {
     /// `[batch, heads, queries, units]`
-    pub queries: &'a mut [E],
+    pub queries: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, units]`
-    pub keys: &'a mut [E],
+    pub keys: Option<&'a mut [E]>,
     /// `[units]`
-    pub weight: &'a mut [E],
+    pub weight: Option<&'a mut [E]>,
 }
 
 pub(super) const OPERATION: &str = "additive score";

@@ -4,7 +4,7 @@ mod backward;
 mod forward;
 mod inputs;
 
-pub(crate) use backward::{backward, backward_keys};
+pub(crate) use backward::backward;
 pub(crate) use forward::{forward, packed_keys};
 pub use inputs::{AdditiveScoreGradients, AdditiveScoreInputs};
 
@@ -26,8 +26,8 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
         E::score_forward(self, level, scores);
     }
 
-    /// Adds the gradients to `gradients`, where `score_gradients` is that of the scores. What it holds for masked pairs
-    /// does not matter.
+    /// Adds the gradients that are wanted to `gradients`, where `score_gradients` is that of the scores. What it holds
+    /// for masked pairs does not matter. No bit depends on which gradients are wanted.
     ///
     /// # Shapes
     /// - score_gradients `[batch, heads, queries, keys]`
@@ -45,7 +45,7 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
 
     /// As [`backward`](Self::backward), of the keys alone: for the steps of a decoder, whose gradients of the scores
     /// [`AdditiveAttentionInputs::backward_deferred`](crate::AdditiveAttentionInputs::backward_deferred) has written,
-    /// with the queries of all steps side by side.
+    /// with the queries of all steps concatenated.
     ///
     /// Where `group` heads share a key head, they may be heads here too. Or the queries of the group are queries of the
     /// key head: without a copy, `[batch, heads, queries, keys]` becomes `[batch, key_heads, group * queries, keys]`,
@@ -58,7 +58,12 @@ impl<'a, E: AttentionReal> AdditiveScoreInputs<'a, E> {
     /// # Panics
     /// If the shapes do not fit together.
     pub fn backward_keys(&self, level: Level, score_gradients: Rows<E>, keys: &mut [E]) {
-        E::score_backward_keys(self, level, score_gradients, keys);
+        let gradients = AdditiveScoreGradients {
+            queries: None,
+            keys: Some(keys),
+            weight: None,
+        };
+        self.backward(level, score_gradients, gradients);
     }
 
     /// The shape of what [`packed_keys`](Self::packed_keys) returns, for keys `[batch, key_heads, keys, units]`.

@@ -8,10 +8,11 @@ use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
-use crate::slices::softmax_gradient;
-use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, TileScore};
+use crate::slices::{parts_of_wanted, softmax_gradient};
+use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, TileScore, Wanted};
 
-/// Adds the gradients of queries and bias, and adds or writes those of keys and values, of checked sizes.
+/// Adds the gradients of queries and bias, and adds or writes those of keys and values, as far as they are wanted;
+/// sizes are checked.
 pub(in crate::dot) fn backward<E: Real>(
     level: Level,
     attention: &Decode<E>,
@@ -21,12 +22,14 @@ pub(in crate::dot) fn backward<E: Real>(
     let sizes = attention.score.sizes();
     let (heads, num_keys) = (sizes.heads, sizes.keys);
     let count = heads.key_count();
-    let bias_len = gradients
-        .bias
-        .as_ref()
-        .map_or(0, |_| heads.count() * num_keys);
+    let wanted = gradients.wanted();
+    let bias_len = if wanted.bias {
+        heads.count() * num_keys
+    } else {
+        0
+    };
     let mut bias = Buffer::zeroed(bias_len);
-    let slices = equal_parts(gradients.queries, count)
+    let slices = parts_of_wanted(gradients.queries, count)
         .into_iter()
         .zip(gradients.keys_and_values.split(count))
         .zip(equal_parts(&mut bias, count));
@@ -41,6 +44,7 @@ pub(in crate::dot) fn backward<E: Real>(
         let job = Backward {
             attention,
             outputs,
+            wanted,
             sums,
         };
         E::dispatch(level, job);
@@ -58,7 +62,7 @@ pub(in crate::dot) fn backward<E: Real>(
 struct Sums<'a, E> {
     key: HeadIndex,
     /// `[group, queries, key_size]`
-    queries: &'a mut [E],
+    queries: Option<&'a mut [E]>,
     keys_and_values: KeyValueGradients<'a, E>,
     /// `[group, keys]`, or empty.
     bias: &'a mut [E],
@@ -68,6 +72,7 @@ struct Sums<'a, E> {
 struct Backward<'a, 'b, E> {
     attention: &'a Decode<'a, E>,
     outputs: &'a AttentionOutputs<'a, E>,
+    wanted: Wanted,
     sums: &'a mut [Sums<'b, E>],
 }
 
@@ -76,7 +81,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
-        let (attention, outputs) = (self.attention, self.outputs);
+        let (attention, outputs, wanted) = (self.attention, self.outputs, self.wanted);
         let score = attention.score;
         let [_, _, num_queries, size] = score.queries.shape();
         let [_, _, num_keys, _] = score.keys.shape();
@@ -103,36 +108,49 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 } = &mut keys;
                 attended.draw(attention.dropout, at, query, E::ONE);
                 let upstream = outputs.context_gradient.row(at, query).read(&mut wide);
-                gradient.clear();
-                gradient.resize(attended.keys.len(), E::ZERO);
-                let values = attended.rows(&attention.values, key);
-                values.dots(simd, upstream, &mut gradient);
-                for (gradient, &kept) in gradient.iter_mut().zip(&attended.factors) {
-                    *gradient = *gradient * kept * scale;
+                if wanted.through_scores() {
+                    gradient.clear();
+                    gradient.resize(attended.keys.len(), E::ZERO);
+                    let values = attended.rows(&attention.values, key);
+                    values.dots(simd, upstream, &mut gradient);
+                    for (gradient, &kept) in gradient.iter_mut().zip(&attended.factors) {
+                        *gradient = *gradient * kept * scale;
+                    }
+                    softmax_gradient(&attended.weights, &mut gradient);
                 }
-                softmax_gradient(&attended.weights, &mut gradient);
                 attended.apply_dropout();
-                let to_query = &mut sums.queries[row * size..][..size];
-                let keys = attended.rows(&score.keys, key);
-                keys.weighted_sum(simd, &gradient, score.scale, to_query);
+                if let Some(to_queries) = &mut sums.queries {
+                    let to_query = &mut to_queries[row * size..][..size];
+                    let keys = attended.rows(&score.keys, key);
+                    keys.weighted_sum(simd, &gradient, score.scale, to_query);
+                }
                 let AttendedKeys { keys, weights, .. } = &*attended;
                 match &mut sums.keys_and_values {
                     KeyValueGradients::Added {
                         keys: to_keys,
                         values: to_values,
                     } => {
-                        let rest = score.split.rest;
-                        add_multiples(simd, keys, &gradient, rest, scaled_query, to_keys);
-                        add_multiples(simd, keys, weights, scale, upstream, to_values);
+                        if let Some(to) = to_keys {
+                            let rest = score.split.rest;
+                            add_multiples(simd, keys, &gradient, rest, scaled_query, to);
+                        }
+                        if let Some(to) = to_values {
+                            add_multiples(simd, keys, weights, scale, upstream, to);
+                        }
                     }
                     KeyValueGradients::Deferred {
                         scores: to_scores,
                         weights: to_weights,
                     } => {
-                        let lines = keys.iter().zip(&gradient).zip(weights);
-                        for ((key, &gradient), &weight) in lines {
-                            to_scores[row * num_keys + key] = gradient;
-                            to_weights[row * num_keys + key] = weight * scale;
+                        if let Some(to) = to_scores {
+                            for (key, &gradient) in keys.iter().zip(&gradient) {
+                                to[row * num_keys + key] = gradient;
+                            }
+                        }
+                        if let Some(to) = to_weights {
+                            for (key, &weight) in keys.iter().zip(weights) {
+                                to[row * num_keys + key] = weight * scale;
+                            }
                         }
                     }
                 }

@@ -30,7 +30,7 @@ pub(in crate::dot) fn forward<E: Real>(
     });
 }
 
-/// What is written of one head.
+/// The results of one head.
 struct Output<'a, E> {
     head: HeadPair,
     /// `[queries, value_size]`

@@ -6,7 +6,7 @@ use attention_kernels::{Dropout, HeadIndex};
 use crate::case::{Case, elements};
 use crate::oracle::{from_f64, to_f64};
 
-/// What attention needs beside the inputs of its scores.
+/// Inputs of attention: those of its scores, and the rest.
 #[derive(Clone, Debug)]
 pub(super) struct Attention {
     pub(super) case: Case,

@@ -53,10 +53,10 @@ fn whole<E: AttentionReal>(
 ) -> Gradients<E> {
     let mut gradients = Gradients::zeros(attention);
     let to = AdditiveAttentionGradients {
-        queries: &mut gradients.queries,
-        keys: &mut gradients.keys,
-        values: &mut gradients.values,
-        weight: &mut gradients.weight,
+        queries: Some(&mut gradients.queries),
+        keys: Some(&mut gradients.keys),
+        values: Some(&mut gradients.values),
+        weight: Some(&mut gradients.weight),
     };
     attention.backward(level, outputs, to);
     gradients
@@ -71,7 +71,7 @@ fn assert_same_bits<E: AttentionReal>(name: &str, saved: &[E], computed: &[E]) {
     assert_eq!(differs, None, "{name}, first element that differs");
 }
 
-/// The deferred gradients, those of keys and values accumulated with the queries of each group side by side.
+/// The deferred gradients, those of keys and values accumulated with the queries of each group concatenated.
 fn deferred<E: AttentionReal>(
     attention: &AdditiveAttentionInputs<E>,
     level: Level,
@@ -85,10 +85,10 @@ fn deferred<E: AttentionReal>(
     let mut scores = vec![E::ZERO; batch * heads * num_queries * num_keys];
     let mut weights = scores.clone();
     let to = AdditiveDeferredGradients {
-        queries: &mut gradients.queries,
-        weight: &mut gradients.weight,
-        scores: &mut scores,
-        weights: &mut weights,
+        queries: Some(&mut gradients.queries),
+        weight: Some(&mut gradients.weight),
+        scores: Some(&mut scores),
+        weights: Some(&mut weights),
     };
     attention.backward_deferred(level, outputs, to);
     let grouped = [batch, key_heads, heads / key_heads * num_queries];

@@ -10,7 +10,7 @@ use super::random::Random;
 use super::sizes::Sizes;
 use super::tensor::{Storage, Tensor};
 
-/// What to compute.
+/// The kernel that is checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     AdditiveScore,
@@ -26,14 +26,14 @@ pub(super) struct Case {
     pub(super) queries: Tensor,
     pub(super) keys: Tensor,
     pub(super) values: Tensor,
-    /// Of the dot product, `[batch, heads or 1, 1, keys]`.
+    /// That of the dot product, `[batch, heads or 1, 1, keys]`.
     pub(super) bias: Option<Tensor>,
     pub(super) context_gradient: Tensor,
     /// `[batch, heads, queries, keys]`
     pub(super) score_gradient: Tensor,
-    /// Of the additive score, `[units]`.
+    /// That of the additive score, `[units]`.
     pub(super) weight: Vec<f64>,
-    /// Of the dot product.
+    /// That of the dot product.
     pub(super) scale: f64,
     pub(super) mask: OwnedMask,
     pub(super) dropout: Option<Dropout>,

@@ -1,4 +1,4 @@
-//! What must hold of every case.
+//! Checks of every case.
 
 use attention_kernels::AttentionReal;
 use attention_kernels::HeadIndex;

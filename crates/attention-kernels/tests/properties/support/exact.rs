@@ -1,4 +1,4 @@
-//! What a kernel must compute, and how far rounding may take it from there.
+//! The results that a kernel must come near, and how far rounding may take it from there.
 
 use attention_kernels::AttentionReal;
 
@@ -7,7 +7,7 @@ use attention_kernels::AttentionReal;
 pub(super) struct Sum {
     pub(super) value: f64,
     pub(super) size: f64,
-    /// What rounding has cut off `value`: over thousands of terms it would be more than that of a kernel in `f64`.
+    /// The rest that rounding cut off `value`: over thousands of terms it would be more than that of a kernel in `f64`.
     rest: f64,
 }
 

@@ -139,9 +139,9 @@ fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E
     let score = inputs.score();
     score.forward(level, &mut scores);
     let gradients = AdditiveScoreGradients {
-        queries: &mut queries,
-        keys: &mut keys,
-        weight: &mut weight,
+        queries: Some(&mut queries),
+        keys: Some(&mut keys),
+        weight: Some(&mut weight),
     };
     let gradient = inputs.case.score_gradient.view(&inputs.score_gradient);
     score.backward(level, gradient, gradients);
@@ -168,10 +168,10 @@ fn additive_attention<E: AttentionReal>(
         .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
     let sums = sums.collect();
     let gradients = AdditiveAttentionGradients {
-        queries: &mut queries,
-        keys: &mut keys,
-        values: &mut values,
-        weight: &mut weight,
+        queries: Some(&mut queries),
+        keys: Some(&mut keys),
+        values: Some(&mut values),
+        weight: Some(&mut weight),
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
     let outputs = AttentionOutputs {
@@ -208,9 +208,9 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
         .map_or(0, |bias| bias.shape.iter().product());
     let mut bias = vec![E::ZERO; bias_len];
     let gradients = DotProductAttentionGradients {
-        queries: &mut queries,
-        keys: &mut keys,
-        values: &mut values,
+        queries: Some(&mut queries),
+        keys: Some(&mut keys),
+        values: Some(&mut values),
         bias: attention.bias.is_some().then_some(&mut bias),
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);

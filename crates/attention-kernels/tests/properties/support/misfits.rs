@@ -171,9 +171,9 @@ fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
         let gradient = Rows::contiguous(&elements, longer);
         let of = |rows: &Rows<E>| outputs(rows.shape().iter().product());
         let gradients = AdditiveScoreGradients {
-            queries: &mut of(&score.queries),
-            keys: &mut of(&score.keys),
-            weight: &mut outputs(score.weight.len()),
+            queries: Some(&mut of(&score.queries)),
+            keys: Some(&mut of(&score.keys)),
+            weight: Some(&mut outputs(score.weight.len())),
         };
         score.backward(level, gradient, gradients);
     });

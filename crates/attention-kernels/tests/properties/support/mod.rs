@@ -53,7 +53,7 @@ fn check_case<E: AttentionReal>(case: &Case, level: Level) {
     misfits::check::<E>(case, level);
 }
 
-/// What the kernels of a kind compute, on every level and with both types.
+/// Checks the kernels of a kind, on every level and with both types.
 pub(crate) fn check_kind(bytes: &[u8], kind: Kind) {
     let case = Case::from_bytes(bytes, kind);
     for level in Level::available() {

@@ -6,7 +6,7 @@ use super::case::{Case, Kind};
 use super::exact::{Exact, Sum};
 use super::sizes::Sizes;
 
-/// What the kernels must find.
+/// The results that the kernels must find.
 pub(super) fn solve(case: &Case) -> Exact {
     let scores = scores(case);
     if case.kind == Kind::AdditiveScore {
@@ -154,11 +154,11 @@ fn attend(case: &Case, scores: &[Option<Sum>]) -> Attended {
 struct ScoreGradients {
     queries: Vec<Sum>,
     keys: Vec<Sum>,
-    /// Of the weight of the additive score, or of the bias.
+    /// The gradient of the weight of the additive score, or of the bias.
     shared: Vec<Sum>,
 }
 
-/// What the gradient of the scores makes of queries, keys, weight and bias.
+/// Gradients of queries, keys, weight and bias from those of the scores.
 fn score_gradients(case: &Case, gradients_of_scores: &[Sum]) -> ScoreGradients {
     let Sizes {
         batch,

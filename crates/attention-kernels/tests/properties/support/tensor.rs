@@ -182,7 +182,7 @@ impl Tensor {
     }
 }
 
-/// What belongs to each example, in another order.
+/// The elements of each example, in another order.
 pub(super) fn reordered<T: Clone>(elements: &[T], order: &[usize]) -> Vec<T> {
     let len = elements.len() / order.len().max(1);
     let examples = order
