@@ -19,7 +19,7 @@
 //! | inputs struct | tensors and options by name, the mask resolved; every layer passes it on unchanged |
 //! | `composed` | the definition, in Burn's own operations; it runs everywhere, and kernels are tested against it |
 //! | `cpu.rs` | the same by a kernel of `attention-kernels` or `cpu-kernels`: forward, saved state, backward |
-//! | `gpu.rs` | the same by the kernels in `gpu` |
+//! | `gpu.rs` | the same by the kernels of `attention-gpu` |
 //!
 //! A part imports from those before it. Definitions alone reach further: they ask [`AttentionBackend`] how large a
 //! buffer may be, and an attention asks [`AttentionOps`] for its score, softmax and sum, which may have kernels.
@@ -81,6 +81,4 @@ pub use weighted_sum::WeightedSumInputs;
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
 pub(crate) use fill_padding::fill_rows_without_key;
-#[cfg(feature = "cubecl-backend")]
-pub(crate) use gpu::runs_on;
 pub(crate) use masked::{Masked, lowest};

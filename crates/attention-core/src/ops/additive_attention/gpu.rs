@@ -1,5 +1,6 @@
 //! By the kernels of a GPU.
 
+use attention_gpu::{Form, Problem, cast};
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
@@ -7,7 +8,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
+use crate::ops::gpu::device_mask;
 use crate::ops::kernel::Gradient;
 
 impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
@@ -24,7 +25,7 @@ impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
             values: self.values.clone(),
             weight: Some(cast(self.weight.clone(), DType::F32)),
             bias: None,
-            mask: DeviceMask::new(&self.mask, &self.queries, num_keys),
+            mask: device_mask(&self.mask, &self.queries, num_keys),
             scale: 1.0,
             dropout: self.dropout,
             seed,

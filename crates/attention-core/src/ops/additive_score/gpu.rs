@@ -1,12 +1,13 @@
 //! By the kernels of a GPU.
 
+use attention_gpu::{Form, Problem, cast};
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::AdditiveScoreInputs;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
+use crate::ops::gpu::{device_mask, readable};
 use crate::ops::kernel::{Asked, Gradient};
 
 type Inputs = AdditiveScoreInputs<CubeBackend>;
@@ -21,7 +22,7 @@ fn problem(inputs: &Inputs) -> Problem {
         values: inputs.keys.clone(),
         weight: Some(cast(inputs.weight.clone(), DType::F32)),
         bias: None,
-        mask: DeviceMask::new(&inputs.mask, &inputs.queries, num_keys),
+        mask: device_mask(&inputs.mask, &inputs.queries, num_keys),
         scale: 1.0,
         dropout: 0.0,
         seed: None,

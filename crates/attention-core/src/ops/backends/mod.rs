@@ -4,7 +4,7 @@
 //! | backend | runs |
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `attention-kernels` and `cpu-kernels`, in training too |
-//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too; a recurrent |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `attention-gpu`, in training too; a recurrent |
 //! | | layer as its definition, one node in training, with a gradient of its own |
 //!
 //! What has no kernel, or one that a device has not the means for, is composed from Burn's operations: the definition.
@@ -47,7 +47,7 @@ impl AttentionBackend for burn_cubecl::CubeBackend {
     const KERNELS: super::attention_backend::Kernels<Self> = cube::kernels();
 
     fn largest_buffer(device: &BackendDevice<Self>) -> usize {
-        super::gpu::largest_buffer(device)
+        attention_gpu::largest_buffer(device)
     }
 }
 

@@ -1,5 +1,6 @@
 //! By the kernels of a GPU.
 
+use attention_gpu::{Form, Problem, cast};
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::DType;
@@ -8,7 +9,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use super::DotProductAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
+use crate::ops::gpu::device_mask;
 use crate::ops::kernel::Gradient;
 
 impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
@@ -26,7 +27,7 @@ impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
             values: self.values.clone(),
             weight: None,
             bias: bias.map(|bias| cast(bias.clone(), DType::F32)),
-            mask: DeviceMask::new(&self.mask, &self.queries, num_keys),
+            mask: device_mask(&self.mask, &self.queries, num_keys),
             scale: self.scale,
             dropout: self.dropout,
             seed,

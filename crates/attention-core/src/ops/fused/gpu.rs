@@ -1,11 +1,12 @@
 //! The fused attentions by the kernels of a GPU.
 
+use attention_gpu::{Problem, ProblemGradients, cast};
 use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use crate::ops::dropout::draw_seed;
-use crate::ops::gpu::{Problem, ProblemGradients, cast, readable};
+use crate::ops::gpu::readable;
 use crate::ops::kernel::{Asked, Attended, Gradient};
 use crate::ops::tracked::TrackedInputs;
 

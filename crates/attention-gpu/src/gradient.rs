@@ -6,17 +6,17 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::mask::Mask;
-use super::math::exp;
-use super::pairs::{Form, Stage, scores};
-use super::philox::WeightIndex;
-use super::problem::{Dropout, Sizes};
-use super::tile::{KeyTile, MASKED, QueryTile, masked_scores};
-use super::tiling::Tiling;
+use crate::mask::Mask;
+use crate::math::exp;
+use crate::pairs::{Form, Stage, scores};
+use crate::philox::WeightIndex;
+use crate::problem::{Dropout, Sizes};
+use crate::tile::{KeyTile, MASKED, QueryTile, masked_scores};
+use crate::tiling::Tiling;
 
 /// What the gradients of scores are made of.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// The gradient of the context.
     Context,
     /// They are given.
@@ -25,11 +25,11 @@ pub(super) enum Source {
 
 /// Of [`Source::Context`].
 #[derive(CubeType, CubeLaunch)]
-pub(super) struct Noted {
+pub(crate) struct Noted {
     /// Of each query, the greatest score and the reciprocal of the sum of exponentials.
-    pub(super) statistics: ComptimeOption<OwnedTensor<f32>>,
+    pub(crate) statistics: ComptimeOption<OwnedTensor<f32>>,
     /// Of each query, `D`.
-    pub(super) totals: ComptimeOption<OwnedTensor<f32>>,
+    pub(crate) totals: ComptimeOption<OwnedTensor<f32>>,
 }
 
 #[cube]
@@ -62,7 +62,7 @@ impl Noted {
 /// Of the pairs of this unit, the weights after dropout, and the gradients of the scores; [`MASKED`] where masked.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn score_gradients<F: Float>(
+pub(crate) fn score_gradients<F: Float>(
     weights: &mut Array<f32>,
     gradients: &mut Array<f32>,
     stage: &mut Stage,

@@ -3,9 +3,9 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::pairs::{Form, RowsAt, Side, Stage, bring, element, exponential, exponential_of_sum};
-use super::tile::{MASKED, add_column};
-use super::tiling::{Tiling, unrolled};
+use crate::pairs::{Form, RowsAt, Side, Stage, bring, element, exponential, exponential_of_sum};
+use crate::tile::{MASKED, add_column};
+use crate::tiling::{Tiling, unrolled};
 
 /// `e^{2x}` beyond which `tanh` is 1 to rounding, `2^26`.
 const SATURATED: f32 = 67_108_864.0;
@@ -21,7 +21,7 @@ fn derivative(e: f32, r: f32) -> f32 {
 /// queries, `sum_ij ds tanh`. A unit has one column of the stage, and the queries of its group.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_to_additive_queries<F: Float>(
+pub(crate) fn add_to_additive_queries<F: Float>(
     to: &mut [f32],
     to_rows: RowsAt,
     to_weight: &mut [f32],
@@ -93,7 +93,7 @@ pub(super) fn add_to_additive_queries<F: Float>(
 /// group.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_to_additive_keys<F: Float>(
+pub(crate) fn add_to_additive_keys<F: Float>(
     to: &mut [f32],
     to_rows: RowsAt,
     stage: &mut Stage,

@@ -5,32 +5,32 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::mask::Mask;
-use super::pairs::RowsAt;
-use super::problem::Sizes;
-use super::tiling::{Tiling, UNROLLED, unrolled};
+use crate::mask::Mask;
+use crate::pairs::RowsAt;
+use crate::problem::Sizes;
+use crate::tiling::{Tiling, UNROLLED, unrolled};
 
 /// Of a pair that is masked.
-pub(super) const MASKED: f32 = f32::MIN;
+pub(crate) const MASKED: f32 = f32::MIN;
 
 /// The queries of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct QueryTile {
-    pub(super) batch: usize,
-    pub(super) head: usize,
+pub(crate) struct QueryTile {
+    pub(crate) batch: usize,
+    pub(crate) head: usize,
     /// The head of keys and values that they read.
-    pub(super) key_head: usize,
-    pub(super) first: usize,
+    pub(crate) key_head: usize,
+    pub(crate) first: usize,
     /// The first of them among the queries of all examples and heads.
-    pub(super) row: usize,
+    pub(crate) row: usize,
     /// The queries that there are.
-    pub(super) valid: usize,
+    pub(crate) valid: usize,
 }
 
 #[cube]
 impl QueryTile {
-    pub(super) fn new(
+    pub(crate) fn new(
         batch: usize,
         head: usize,
         tile: usize,
@@ -49,7 +49,7 @@ impl QueryTile {
     }
 
     /// Their rows in a tensor with `size` elements for each.
-    pub(super) fn rows(&self, size: usize) -> RowsAt {
+    pub(crate) fn rows(&self, size: usize) -> RowsAt {
         RowsAt {
             first: self.row * size,
             valid: self.valid,
@@ -60,17 +60,17 @@ impl QueryTile {
 /// The keys of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct KeyTile {
-    pub(super) first: usize,
+pub(crate) struct KeyTile {
+    pub(crate) first: usize,
     /// The first of them among the keys of all examples and heads.
-    pub(super) row: usize,
+    pub(crate) row: usize,
     /// The keys that there are.
-    pub(super) valid: usize,
+    pub(crate) valid: usize,
 }
 
 #[cube]
 impl KeyTile {
-    pub(super) fn new(
+    pub(crate) fn new(
         batch: usize,
         key_head: usize,
         first: usize,
@@ -85,7 +85,7 @@ impl KeyTile {
     }
 
     /// Their rows in a tensor with `size` elements for each.
-    pub(super) fn rows(&self, size: usize) -> RowsAt {
+    pub(crate) fn rows(&self, size: usize) -> RowsAt {
         RowsAt {
             first: self.row * size,
             valid: self.valid,
@@ -96,7 +96,7 @@ impl KeyTile {
 /// From the products of this unit's pairs to their scores: scaled, the bias added, [`MASKED`] where masked
 /// or beyond the queries.
 #[cube]
-pub(super) fn masked_scores(
+pub(crate) fn masked_scores(
     sums: &mut Array<f32>,
     query_tile: QueryTile,
     key_tile: KeyTile,
@@ -145,7 +145,7 @@ pub(super) fn masked_scores(
 
 /// Where a pair of this unit lies in a tile in shared memory.
 #[cube]
-pub(super) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) -> usize {
+pub(crate) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) -> usize {
     let unit = UNIT_POS as usize;
     let row = unit / tiling.key_groups * tiling.rows + comptime!(pair / tiling.keys);
     let key = comptime!(pair % tiling.keys * tiling.key_groups) + unit % tiling.key_groups;
@@ -154,7 +154,7 @@ pub(super) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) 
 
 /// The first unit's `x`, for all units of the cube. Has barriers.
 #[cube]
-pub(super) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
+pub(crate) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
     if UNIT_POS == 0 {
         slot[0] = x as u32;
     }
@@ -168,7 +168,7 @@ pub(super) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
 /// if they hold nothing yet. A unit has its queries, and every `key_groups`-th column.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_products<F: Float>(
+pub(crate) fn add_products<F: Float>(
     to: &mut [f32],
     to_rows: RowsAt,
     pairs: &Shared<[f32]>,
@@ -235,7 +235,7 @@ pub(super) fn add_products<F: Float>(
 /// neighbouring keys as go round, and every `key_groups`-th column.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_transposed_products<F: Float>(
+pub(crate) fn add_transposed_products<F: Float>(
     to: &mut [f32],
     to_rows: RowsAt,
     pairs: &Shared<[f32]>,
@@ -284,7 +284,7 @@ pub(super) fn add_transposed_products<F: Float>(
 /// Adds `factor sums` to one column of `count` rows, or puts them there if these hold nothing yet.
 #[cube]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_column(
+pub(crate) fn add_column(
     to: &mut [f32],
     rows: RowsAt,
     first: usize,

@@ -1,8 +1,8 @@
 //! Tensors of a device, as the kernels take and make them.
 
-use burn::backend::TensorMetadata;
-use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use burn::tensor::{DType, FloatDType, IntDType, Shape, bf16, f16};
+use burn_backend::TensorMetadata;
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::{DType, FloatDType, IntDType, Shape, bf16, f16};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
@@ -11,11 +11,8 @@ use cubecl::client::Client;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-use crate::ops::optional::OptionalTensor;
-use crate::ops::tracked::{TensorMap, TrackedInputs};
-
 /// The most bytes that a tensor on a device may have.
-pub(in crate::ops) fn largest_buffer(device: &CubeDevice) -> usize {
+pub fn largest_buffer(device: &CubeDevice) -> usize {
     largest_buffer_of(&device.client())
 }
 
@@ -28,7 +25,7 @@ fn largest_buffer_of(client: &Client) -> usize {
 ///
 /// # Panics
 /// If the device has no buffer that large: what a kernel writes beyond its limit would be lost without a word.
-pub(super) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+pub(crate) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     let shape = shape.into();
     let elements = shape.iter().copied();
     let bytes = elements.fold(dtype.size(), usize::saturating_mul);
@@ -44,44 +41,17 @@ pub(super) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) ->
 }
 
 /// `cubes` cubes, in whatever dimensions the device counts them.
-pub(super) fn cube_count(client: &Client, cubes: usize) -> CubeCount {
+pub(crate) fn cube_count(client: &Client, cubes: usize) -> CubeCount {
     cubecl::calculate_cube_count_elemwise(client, cubes, CubeDim::new_single())
 }
 
-/// Inputs whose tensors the kernels can read.
-pub(in crate::ops) fn readable<I, const N: usize>(inputs: I) -> I::On<CubeBackend>
-where
-    I: TrackedInputs<CubeBackend, N>,
-{
-    inputs.map(&mut Contiguous)
-}
-
-struct Contiguous;
-
-impl TensorMap<CubeBackend, CubeBackend> for Contiguous {
-    fn tracked(&mut self, tensor: CubeTensor) -> CubeTensor {
-        contiguous(tensor)
-    }
-
-    fn tracked_option(
-        &mut self,
-        tensor: OptionalTensor<CubeBackend>,
-    ) -> OptionalTensor<CubeBackend> {
-        tensor.into_option().map(contiguous).into()
-    }
-
-    fn constant(&mut self, tensor: OptionalTensor<CubeBackend>) -> OptionalTensor<CubeBackend> {
-        tensor
-    }
-}
-
 /// The elements one after the other.
-pub(super) fn contiguous(tensor: CubeTensor) -> CubeTensor {
+pub fn contiguous(tensor: CubeTensor) -> CubeTensor {
     into_contiguous(tensor)
 }
 
 /// The tensor in another type, if it is not yet of it, and contiguous then: what is cast may be padded.
-pub(in crate::ops) fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
+pub fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
     if tensor.dtype() == dtype {
         tensor
     } else {
@@ -90,7 +60,7 @@ pub(in crate::ops) fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
 }
 
 /// Integers one after the other, in 32 bits.
-pub(super) fn contiguous_i32(tensor: CubeTensor) -> CubeTensor {
+pub(crate) fn contiguous_i32(tensor: CubeTensor) -> CubeTensor {
     let is_wide = tensor.dtype() != DType::I32;
     contiguous(if is_wide {
         CubeBackend::int_cast(tensor, IntDType::I32)
@@ -100,7 +70,7 @@ pub(super) fn contiguous_i32(tensor: CubeTensor) -> CubeTensor {
 }
 
 /// The type that elements are stored as.
-pub(super) fn element_type(dtype: DType) -> ElemType {
+pub(crate) fn element_type(dtype: DType) -> ElemType {
     match dtype {
         DType::F16 => f16::elem_type_native(),
         DType::BF16 => bf16::elem_type_native(),
@@ -108,7 +78,7 @@ pub(super) fn element_type(dtype: DType) -> ElemType {
     }
 }
 
-#[cfg(all(test, feature = "wgpu"))]
+#[cfg(test)]
 mod tests {
     use cubecl::wgpu::WgpuDevice;
 

@@ -1,21 +1,21 @@
 //! Backward to keys, values and bias. A cube has the keys of one tile, and goes through the queries of all heads that
 //! read them, or a part of each head's.
 
-use burn::backend::TensorMetadata;
-use burn::backend::ops::FloatTensorOps;
+use burn_backend::TensorMetadata;
+use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::additive_gradient::add_to_additive_keys;
-use super::backward::{Backward, KeyGradients, sum_of_rows};
-use super::gradient::{Noted, Source, score_gradients};
-use super::mask::Mask;
-use super::pairs::{Form, RowsAt, Stage, is_far};
-use super::parts::Parts;
-use super::problem::{Dropout, Sizes};
-use super::tensors::{cube_count, element_type};
-use super::tile::{KeyTile, MASKED, QueryTile, add_transposed_products, shared_index, uniform};
-use super::tiling::Tiling;
+use crate::additive_gradient::add_to_additive_keys;
+use crate::backward::{Backward, KeyGradients, sum_of_rows};
+use crate::gradient::{Noted, Source, score_gradients};
+use crate::mask::Mask;
+use crate::pairs::{Form, RowsAt, Stage, is_far};
+use crate::parts::Parts;
+use crate::problem::{Dropout, Sizes};
+use crate::tensors::{cube_count, element_type};
+use crate::tile::{KeyTile, MASKED, QueryTile, add_transposed_products, shared_index, uniform};
+use crate::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
@@ -204,7 +204,7 @@ fn backward_keys<F: Float>(
 
 impl Backward<'_> {
     /// The gradients of keys, values and bias, in f32.
-    pub(super) fn to_keys(&self) -> KeyGradients {
+    pub(crate) fn to_keys(&self) -> KeyGradients {
         let problem = self.problem;
         let [batch, heads, queries, size] = problem.queries.shape().dims();
         let [_, key_heads, keys, value_size] = problem.values.shape().dims();

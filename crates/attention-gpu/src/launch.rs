@@ -2,56 +2,56 @@
 
 use std::sync::Once;
 
-use burn::backend::TensorMetadata;
-use burn::tensor::{DType, Shape};
+use burn_backend::TensorMetadata;
+use burn_backend::{DType, Shape};
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeDevice, cubecl};
 use cubecl::prelude::*;
 
-use super::mask::{DeviceMask, MaskLaunch};
-use super::pairs::Form;
-use super::problem::{DropoutLaunch, SizesLaunch};
-use super::tensors::empty;
-use super::tiling::Tiling;
+use crate::mask::{DeviceMask, MaskLaunch};
+use crate::pairs::Form;
+use crate::problem::{DropoutLaunch, SizesLaunch};
+use crate::tensors::empty;
+use crate::tiling::Tiling;
 
 /// Of the kernel that has most: thirteen tensors, and what CubeCL adds.
 const MAX_BINDINGS: u32 = 14;
 
 /// What goes into the kernels of an attention or a score; all tensors contiguous.
 #[derive(Clone, Debug)]
-pub(in crate::ops) struct Problem {
-    pub(in crate::ops) form: Form,
+pub struct Problem {
+    pub form: Form,
     /// `[batch, heads, queries, size]`
-    pub(in crate::ops) queries: CubeTensor,
+    pub queries: CubeTensor,
     /// `[batch, key_heads, keys, size]`
-    pub(in crate::ops) keys: CubeTensor,
+    pub keys: CubeTensor,
     /// `[batch, key_heads, keys, value_size]`, or the keys again where there are no values.
-    pub(in crate::ops) values: CubeTensor,
+    pub values: CubeTensor,
     /// Of additive scores, `[size]` in f32.
-    pub(in crate::ops) weight: Option<CubeTensor>,
+    pub weight: Option<CubeTensor>,
     /// Of dot products, `[batch, heads or 1, 1, keys]` in f32.
-    pub(in crate::ops) bias: Option<CubeTensor>,
-    pub(in crate::ops) mask: DeviceMask,
+    pub bias: Option<CubeTensor>,
+    pub mask: DeviceMask,
     /// The factor on the products.
-    pub(in crate::ops) scale: f64,
+    pub scale: f64,
     /// The probability to drop a weight.
-    pub(in crate::ops) dropout: f64,
+    pub dropout: f64,
     /// What dropout draws from, if it is active.
-    pub(in crate::ops) seed: Option<CubeTensor>,
+    pub seed: Option<CubeTensor>,
 }
 
 impl Problem {
-    pub(super) fn tiling(&self) -> Tiling {
+    pub(crate) fn tiling(&self) -> Tiling {
         let [_, _, queries, _] = self.queries.shape().dims();
         Tiling::new(queries)
     }
 
     /// An uninitialised tensor of f32.
-    pub(super) fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
+    pub(crate) fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
         empty(&self.queries, shape, DType::F32)
     }
 
-    pub(super) fn sizes(&self) -> SizesLaunch {
+    pub(crate) fn sizes(&self) -> SizesLaunch {
         let [batch, heads, queries, size] = self.queries.shape().dims();
         let [_, key_heads, keys, _] = self.keys.shape().dims();
         let [_, _, _, value_size] = self.values.shape().dims();
@@ -71,19 +71,19 @@ impl Problem {
         )
     }
 
-    pub(super) fn weight_arg(&self) -> ComptimeOptionArgs<OwnedTensor<f32>> {
+    pub(crate) fn weight_arg(&self) -> ComptimeOptionArgs<OwnedTensor<f32>> {
         self.weight.clone().map(CubeTensor::into_tensor_arg).into()
     }
 
-    pub(super) fn bias_arg(&self) -> ComptimeOptionArgs<OwnedTensor<f32>> {
+    pub(crate) fn bias_arg(&self) -> ComptimeOptionArgs<OwnedTensor<f32>> {
         self.bias.clone().map(CubeTensor::into_tensor_arg).into()
     }
 
-    pub(super) fn mask_arg(&self) -> MaskLaunch {
+    pub(crate) fn mask_arg(&self) -> MaskLaunch {
         self.mask.arg()
     }
 
-    pub(super) fn dropout_arg(&self) -> DropoutLaunch {
+    pub(crate) fn dropout_arg(&self) -> DropoutLaunch {
         let probability = self.dropout;
         DropoutLaunch::new(
             self.seed.clone().map(CubeTensor::into_tensor_arg).into(),
@@ -94,7 +94,7 @@ impl Problem {
     }
 
     /// The widest index that any of its tensors, or of `others`, needs.
-    pub(super) fn address_type(&self, others: &[&CubeTensor]) -> AddressType {
+    pub(crate) fn address_type(&self, others: &[&CubeTensor]) -> AddressType {
         let own = [&self.queries, &self.keys, &self.values];
         let tensors = own
             .into_iter()
@@ -106,7 +106,7 @@ impl Problem {
 }
 
 /// Whether the kernels run on a device, with tensors of a type. If the device has not the means, the log says so.
-pub(crate) fn runs_on(device: &CubeDevice, dtype: DType) -> bool {
+pub fn runs_on(device: &CubeDevice, dtype: DType) -> bool {
     let client = device.client();
     let hardware = &client.properties().hardware;
     let tiling = Tiling::new(usize::MAX);

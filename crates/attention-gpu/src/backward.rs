@@ -1,28 +1,28 @@
 //! Backward: what the kernels of queries and of keys have in common.
 
-use burn::backend::TensorMetadata;
-use burn::backend::ops::FloatTensorOps;
+use burn_backend::TensorMetadata;
+use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::gradient::{NotedLaunch, Source};
-use super::launch::Problem;
-use super::math::{corrected, error_of_sum};
-use super::tensors::{contiguous, cube_count, element_type, empty};
+use crate::gradient::{NotedLaunch, Source};
+use crate::launch::Problem;
+use crate::math::{corrected, error_of_sum};
+use crate::tensors::{contiguous, cube_count, element_type, empty};
 
 /// A backward pass.
-pub(super) struct Backward<'a> {
-    pub(super) problem: &'a Problem,
-    pub(super) source: Source,
+pub(crate) struct Backward<'a> {
+    pub(crate) problem: &'a Problem,
+    pub(crate) source: Source,
     /// Of the context, or of the scores; contiguous.
-    pub(super) gradient: &'a CubeTensor,
-    pub(super) statistics: Option<&'a CubeTensor>,
-    pub(super) totals: Option<CubeTensor>,
+    pub(crate) gradient: &'a CubeTensor,
+    pub(crate) statistics: Option<&'a CubeTensor>,
+    pub(crate) totals: Option<CubeTensor>,
 }
 
 impl Backward<'_> {
-    pub(super) fn noted(&self) -> NotedLaunch {
+    pub(crate) fn noted(&self) -> NotedLaunch {
         let statistics = self.statistics.cloned();
         NotedLaunch::new(
             statistics.map(CubeTensor::into_tensor_arg).into(),
@@ -41,25 +41,25 @@ impl Backward<'_> {
 }
 
 /// The gradients of a call, in f32.
-pub(in crate::ops) struct ProblemGradients {
-    pub(in crate::ops) queries: CubeTensor,
-    pub(in crate::ops) keys: KeyGradients,
+pub struct ProblemGradients {
+    pub queries: CubeTensor,
+    pub keys: KeyGradients,
     /// Of additive scores, `[size]`.
-    pub(in crate::ops) weight: Option<CubeTensor>,
+    pub weight: Option<CubeTensor>,
 }
 
 /// The gradients of the keys and of what comes with them, in f32.
-pub(in crate::ops) struct KeyGradients {
-    pub(in crate::ops) keys: CubeTensor,
+pub struct KeyGradients {
+    pub keys: CubeTensor,
     /// From the gradient of a context.
-    pub(in crate::ops) values: Option<CubeTensor>,
+    pub values: Option<CubeTensor>,
     /// `[batch, heads, 1, keys]`, if there is a bias.
-    pub(in crate::ops) bias: Option<CubeTensor>,
+    pub bias: Option<CubeTensor>,
 }
 
 impl Problem {
     /// The gradients, from that of the context, the context and the statistics of [`forward`](Self::forward).
-    pub(in crate::ops) fn backward(
+    pub fn backward(
         &self,
         context: CubeTensor,
         statistics: &CubeTensor,
@@ -77,7 +77,7 @@ impl Problem {
     }
 
     /// The gradients of queries, keys and weight, from those of the scores.
-    pub(in crate::ops) fn backward_of_scores(&self, gradient: CubeTensor) -> ProblemGradients {
+    pub fn backward_of_scores(&self, gradient: CubeTensor) -> ProblemGradients {
         let backward = Backward {
             problem: self,
             source: Source::Given,
@@ -111,7 +111,7 @@ impl Problem {
 }
 
 /// The sum of the rows of `[rows, size]`, `[size]`.
-pub(super) fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
+pub(crate) fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
     const AT_ONCE: usize = 256;
     loop {
         let [count, size] = rows.shape().dims();

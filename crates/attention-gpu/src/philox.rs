@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 
 /// The word of the weight of one query and key.
 #[cube]
-pub(super) fn word(seed_low: u32, seed_high: u32, at: &WeightIndex) -> u32 {
+pub(crate) fn word(seed_low: u32, seed_high: u32, at: &WeightIndex) -> u32 {
     let mut c0 = at.key / 64u32 * 16u32 + at.key % 16u32;
     let mut c1 = at.query;
     let mut c2 = at.head;
@@ -34,9 +34,9 @@ pub(super) fn word(seed_low: u32, seed_high: u32, at: &WeightIndex) -> u32 {
 /// Of which weight.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct WeightIndex {
-    pub(super) batch: u32,
-    pub(super) head: u32,
-    pub(super) query: u32,
-    pub(super) key: u32,
+pub(crate) struct WeightIndex {
+    pub(crate) batch: u32,
+    pub(crate) head: u32,
+    pub(crate) query: u32,
+    pub(crate) key: u32,
 }

@@ -1,21 +1,21 @@
 //! Softmax over the keys that each query attends to. A cube has one query.
 
-use burn::backend::TensorMetadata;
+use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::mask::{DeviceMask, Mask};
-use super::math::{exp, greater};
-use super::tensors::{contiguous, cube_count, element_type, empty};
-use super::tile::MASKED;
+use crate::mask::{DeviceMask, Mask};
+use crate::math::{exp, greater};
+use crate::tensors::{contiguous, cube_count, element_type, empty};
+use crate::tile::MASKED;
 
 /// The units of a cube.
 const UNITS: usize = 64;
 
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-fn masked_softmax<F: Float>(
+fn softmax<F: Float>(
     scores: &[F],
     mask: Mask,
     weights: &mut [F],
@@ -91,7 +91,7 @@ fn exponential_of_score(score: f32, maximum: f32, factor: f32) -> f32 {
 
 /// `w (dw - sum_j w dw)`; where a weight is 0, as of a masked pair, its gradient does not count, whatever it is.
 #[cube(launch, address_type = "dynamic")]
-fn masked_softmax_backward<F: Float>(
+fn softmax_backward<F: Float>(
     weights: &[F],
     gradient: &[F],
     to_scores: &mut [F],
@@ -130,12 +130,12 @@ fn masked_softmax_backward<F: Float>(
 }
 
 /// The weights.
-pub(in crate::ops) fn forward(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
+pub fn masked_softmax(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
     let [batch, heads, queries, keys] = scores.shape().dims();
     let rows = batch * heads * queries;
     let weights = empty(scores, scores.shape(), scores.dtype());
     let client = &scores.client;
-    masked_softmax::launch(
+    softmax::launch(
         client,
         cube_count(client, rows),
         CubeDim::new_1d(UNITS as u32),
@@ -153,12 +153,12 @@ pub(in crate::ops) fn forward(scores: &CubeTensor, mask: &DeviceMask) -> CubeTen
 }
 
 /// The gradient of the scores.
-pub(in crate::ops) fn backward(weights: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
+pub fn masked_softmax_backward(weights: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
     let [batch, heads, queries, keys] = weights.shape().dims();
     let rows = batch * heads * queries;
     let to_scores = empty(weights, weights.shape(), weights.dtype());
     let client = &weights.client;
-    masked_softmax_backward::launch(
+    softmax_backward::launch(
         client,
         cube_count(client, rows),
         CubeDim::new_1d(UNITS as u32),

@@ -2,10 +2,10 @@
 
 /// What one iteration of a loop takes, of rows, keys or elements. Loops are long otherwise: Mesa's software Vulkan ends
 /// them after 65,535 iterations of one unit, without a word.
-pub(super) const UNROLLED: usize = 8;
+pub(crate) const UNROLLED: usize = 8;
 
 /// The same of `count`, of which it is a divisor.
-pub(super) const fn unrolled(count: usize) -> usize {
+pub(crate) const fn unrolled(count: usize) -> usize {
     if count < UNROLLED { count } else { UNROLLED }
 }
 
@@ -14,13 +14,13 @@ pub(super) const fn unrolled(count: usize) -> usize {
 /// The units of a cube stand in `row_groups` rows of `key_groups`. A unit computes `rows` neighbouring queries by
 /// `keys` keys that are `key_groups` apart, so that neighbouring units read neighbouring keys.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(super) struct Tiling {
-    pub(super) row_groups: usize,
-    pub(super) rows: usize,
-    pub(super) key_groups: usize,
-    pub(super) keys: usize,
+pub(crate) struct Tiling {
+    pub(crate) row_groups: usize,
+    pub(crate) rows: usize,
+    pub(crate) key_groups: usize,
+    pub(crate) keys: usize,
     /// The elements of a vector that lie in shared memory at a time.
-    pub(super) chunk: usize,
+    pub(crate) chunk: usize,
 }
 
 impl Tiling {
@@ -47,7 +47,7 @@ impl Tiling {
     };
 
     /// The one for so many queries.
-    pub(super) fn new(queries: usize) -> Self {
+    pub(crate) fn new(queries: usize) -> Self {
         if queries > Self::FEW.query_tile() {
             Self::MANY
         } else if queries > 1 {
@@ -58,52 +58,52 @@ impl Tiling {
     }
 
     /// The units of a cube.
-    pub(super) const fn units(&self) -> usize {
+    pub(crate) const fn units(&self) -> usize {
         self.row_groups * self.key_groups
     }
 
-    pub(super) const fn query_tile(&self) -> usize {
+    pub(crate) const fn query_tile(&self) -> usize {
         self.row_groups * self.rows
     }
 
-    pub(super) const fn key_tile(&self) -> usize {
+    pub(crate) const fn key_tile(&self) -> usize {
         self.key_groups * self.keys
     }
 
     /// The bytes of shared memory that a cube takes.
-    pub(super) const fn shared_memory(&self) -> usize {
+    pub(crate) const fn shared_memory(&self) -> usize {
         let stage = self.chunk * (self.query_tile() + self.key_tile() + 3);
         let pairs = self.query_tile() * self.key_tile();
         4 * (stage + pairs + self.units() + self.query_tile() + 1)
     }
 
     /// The pairs of a unit.
-    pub(super) const fn pairs(&self) -> usize {
+    pub(crate) const fn pairs(&self) -> usize {
         self.rows * self.keys
     }
 
     /// Where one query's keys are shared by several units: how many.
-    pub(super) const fn lanes(&self) -> usize {
+    pub(crate) const fn lanes(&self) -> usize {
         self.units() / self.query_tile()
     }
 
     /// The units that share a column of the stage where gradients of additive scores are added up.
-    pub(super) const fn gradient_groups(&self) -> usize {
+    pub(crate) const fn gradient_groups(&self) -> usize {
         self.units() / self.chunk
     }
 
     /// The queries of each of these; the last ones may have none.
-    pub(super) const fn gradient_rows(&self) -> usize {
+    pub(crate) const fn gradient_rows(&self) -> usize {
         self.query_tile().div_ceil(self.gradient_groups())
     }
 
     /// The keys of each of these.
-    pub(super) const fn gradient_keys(&self) -> usize {
+    pub(crate) const fn gradient_keys(&self) -> usize {
         self.key_tile().div_ceil(self.gradient_groups())
     }
 
     /// The keys of a unit where products with queries are added up.
-    pub(super) const fn keys_of_group(&self) -> usize {
+    pub(crate) const fn keys_of_group(&self) -> usize {
         self.key_tile() / self.row_groups
     }
 }

@@ -1,23 +1,23 @@
 //! Where too few cubes would run, several share the tiles that one goes through, and what each found is put together.
 
-use burn::backend::TensorMetadata;
+use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
-use super::tensors::{cube_count, empty};
-use super::tile::MASKED;
+use crate::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
+use crate::tensors::{cube_count, empty};
+use crate::tile::MASKED;
 
 /// How many parts the tiles that a cube goes through are cut into, a cube for each. By sizes alone, so that a sum has
 /// the same order on every device.
 ///
 /// Dao et al., 2023, "Flash-Decoding for long-context inference".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parts {
-    pub(super) count: usize,
+pub(crate) struct Parts {
+    pub(crate) count: usize,
     /// The tiles of each part.
-    pub(super) tiles: usize,
+    pub(crate) tiles: usize,
 }
 
 impl Parts {
@@ -29,7 +29,7 @@ impl Parts {
     const ELEMENTS: usize = 1 << 23;
 
     /// Of `cubes` cubes that go through `tiles` tiles each and write `elements` elements together, for each part.
-    pub(super) fn new(cubes: usize, tiles: usize, elements: usize) -> Self {
+    pub(crate) fn new(cubes: usize, tiles: usize, elements: usize) -> Self {
         let wanted = Self::CUBES / cubes.max(1);
         let most = (tiles / Self::TILES).min(Self::ELEMENTS / elements.max(1));
         let tiles_of_part = tiles.div_ceil(wanted.min(most).max(1)).max(1);
@@ -42,7 +42,7 @@ impl Parts {
 
 /// The context and the statistics of each query, from those of each part of its keys: `[parts, rows.., size]` and
 /// `[parts, rows.., 2]`.
-pub(super) fn put_together(contexts: CubeTensor, statistics: CubeTensor) -> [CubeTensor; 2] {
+pub(crate) fn put_together(contexts: CubeTensor, statistics: CubeTensor) -> [CubeTensor; 2] {
     let [parts, batch, heads, queries, size] = contexts.shape().dims();
     let rows = batch * heads * queries;
     let context = empty(&contexts, [rows, size], contexts.dtype());

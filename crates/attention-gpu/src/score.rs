@@ -1,17 +1,17 @@
 //! The scores of all pairs, 0 where masked.
 
-use burn::backend::TensorMetadata;
+use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::Problem;
-use super::mask::Mask;
-use super::pairs::{Form, Stage, is_far, scores};
-use super::problem::Sizes;
-use super::tensors::{cube_count, element_type};
-use super::tile::{KeyTile, MASKED, QueryTile, masked_scores};
-use super::tiling::Tiling;
+use crate::launch::Problem;
+use crate::mask::Mask;
+use crate::pairs::{Form, Stage, is_far, scores};
+use crate::problem::Sizes;
+use crate::tensors::{cube_count, element_type};
+use crate::tile::{KeyTile, MASKED, QueryTile, masked_scores};
+use crate::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
@@ -84,7 +84,7 @@ fn all_scores<F: Float>(
 
 impl Problem {
     /// The scores, `[batch, heads, queries, keys]` in f32.
-    pub(in crate::ops) fn scores(&self) -> CubeTensor {
+    pub fn scores(&self) -> CubeTensor {
         let [batch, heads, queries, _] = self.queries.shape().dims();
         let [_, _, keys, _] = self.keys.shape().dims();
         let scores = self.empty([batch, heads, queries, keys]);

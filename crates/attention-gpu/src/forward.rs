@@ -5,26 +5,26 @@
 //! values may have any size. Where there are few queries, several cubes share the keys, and what they found is put
 //! together afterwards.
 
-use burn::backend::TensorMetadata;
-use burn::backend::ops::FloatTensorOps;
+use burn_backend::TensorMetadata;
+use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::launch::Problem;
-use super::mask::Mask;
-use super::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
-use super::pairs::{Form, RowsAt, Stage, is_far, scores};
-use super::parts::{Parts, put_together};
-use super::philox::WeightIndex;
-use super::problem::{Dropout, Sizes};
-use super::tensors::{cube_count, element_type};
-use super::tile::{KeyTile, MASKED, QueryTile, add_products, masked_scores, shared_index, uniform};
-use super::tiling::Tiling;
+use crate::launch::Problem;
+use crate::mask::Mask;
+use crate::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
+use crate::pairs::{Form, RowsAt, Stage, is_far, scores};
+use crate::parts::{Parts, put_together};
+use crate::philox::WeightIndex;
+use crate::problem::{Dropout, Sizes};
+use crate::tensors::{cube_count, element_type};
+use crate::tile::{KeyTile, MASKED, QueryTile, add_products, masked_scores, shared_index, uniform};
+use crate::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn forward<F: Float>(
+pub(crate) fn forward<F: Float>(
     queries: &[F],
     keys: &[F],
     values: &[F],
@@ -238,7 +238,7 @@ pub(super) fn forward<F: Float>(
 
 impl Problem {
     /// The context, `[batch, heads, queries, value_size]` in f32, and the statistics of each query.
-    pub(in crate::ops) fn forward(&self) -> [CubeTensor; 2] {
+    pub fn forward(&self) -> [CubeTensor; 2] {
         let [batch, heads, queries, _] = self.queries.shape().dims();
         let [_, _, keys, value_size] = self.values.shape().dims();
         let tiling = self.tiling();

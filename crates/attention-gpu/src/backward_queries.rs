@@ -1,22 +1,22 @@
 //! Backward to the queries, and to the weight of additive scores. A cube has the queries of one tile, and goes through
 //! their keys or a part of them.
 
-use burn::backend::TensorMetadata;
-use burn::backend::ops::FloatTensorOps;
+use burn_backend::TensorMetadata;
+use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::additive_gradient::add_to_additive_queries;
-use super::backward::{Backward, sum_of_rows};
-use super::gradient::{Noted, Source, score_gradients};
-use super::mask::Mask;
-use super::pairs::{Form, RowsAt, Stage, is_far};
-use super::parts::Parts;
-use super::problem::{Dropout, Sizes};
-use super::tensors::{cube_count, element_type};
-use super::tile::{KeyTile, QueryTile, add_products, shared_index, uniform};
-use super::tiling::Tiling;
+use crate::additive_gradient::add_to_additive_queries;
+use crate::backward::{Backward, sum_of_rows};
+use crate::gradient::{Noted, Source, score_gradients};
+use crate::mask::Mask;
+use crate::pairs::{Form, RowsAt, Stage, is_far};
+use crate::parts::Parts;
+use crate::problem::{Dropout, Sizes};
+use crate::tensors::{cube_count, element_type};
+use crate::tile::{KeyTile, QueryTile, add_products, shared_index, uniform};
+use crate::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
 #[allow(clippy::too_many_arguments, reason = "of a kernel")]
@@ -161,7 +161,7 @@ fn backward_queries<F: Float>(
 
 impl Backward<'_> {
     /// The gradients of the queries and of the weight of additive scores, in f32.
-    pub(super) fn to_queries(&self) -> (CubeTensor, Option<CubeTensor>) {
+    pub(crate) fn to_queries(&self) -> (CubeTensor, Option<CubeTensor>) {
         let problem = self.problem;
         let [batch, heads, queries, size] = problem.queries.shape().dims();
         let [_, _, keys, _] = problem.keys.shape().dims();

@@ -3,42 +3,42 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::philox::{self, WeightIndex};
+use crate::philox::{self, WeightIndex};
 
 /// The sizes of a call.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct Sizes {
-    pub(super) batch: usize,
-    pub(super) heads: usize,
-    pub(super) key_heads: usize,
-    pub(super) queries: usize,
-    pub(super) keys: usize,
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    pub(crate) key_heads: usize,
+    pub(crate) queries: usize,
+    pub(crate) keys: usize,
     /// Of queries and keys.
-    pub(super) size: usize,
-    pub(super) value_size: usize,
+    pub(crate) size: usize,
+    pub(crate) value_size: usize,
     /// How far apart the biases of examples are, and of heads.
-    pub(super) bias_batch: usize,
-    pub(super) bias_head: usize,
+    pub(crate) bias_batch: usize,
+    pub(crate) bias_head: usize,
     /// The factor on the products.
-    pub(super) scale: f32,
+    pub(crate) scale: f32,
 }
 
 /// Dropout of weights, or none.
 #[derive(CubeType, CubeLaunch)]
-pub(super) struct Dropout {
+pub(crate) struct Dropout {
     /// Four elements in `[0, 1)`, sixteen bits each.
-    pub(super) seed: ComptimeOption<OwnedTensor<f32>>,
+    pub(crate) seed: ComptimeOption<OwnedTensor<f32>>,
     /// A weight is kept if its word is not below.
-    pub(super) threshold: u32,
+    pub(crate) threshold: u32,
     /// What a kept weight is multiplied with.
-    pub(super) scale: f32,
+    pub(crate) scale: f32,
 }
 
 #[cube]
 impl Dropout {
     /// What a weight is multiplied with.
-    pub(super) fn factor(&self, at: &WeightIndex) -> f32 {
+    pub(crate) fn factor(&self, at: &WeightIndex) -> f32 {
         #[comptime]
         match &self.seed {
             ComptimeOption::Some(seed) => {
@@ -58,15 +58,15 @@ fn bits(fraction: f32) -> u32 {
     u32::cast_from(fraction * 65536.0f32)
 }
 
-#[cfg(all(test, feature = "wgpu"))]
+#[cfg(test)]
 mod tests {
     use attention_kernels::HeadIndex;
-    use burn::tensor::DType;
+    use burn_backend::DType;
     use burn_cubecl::tensor::CubeTensor;
     use cubecl::wgpu::WgpuDevice;
 
     use super::*;
-    use crate::ops::gpu::tensors::empty;
+    use crate::tensors::empty;
 
     #[cube(launch)]
     fn factors(dropout: Dropout, to: &mut [f32]) {

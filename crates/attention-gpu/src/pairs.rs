@@ -11,17 +11,17 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::math::{bounded, exp};
-use super::tiling::{Tiling, UNROLLED};
+use crate::math::{bounded, exp};
+use crate::tiling::{Tiling, UNROLLED};
 
 /// Up to here an element of the side that is looked at takes the fast path.
-pub(super) const NEAR: f32 = 6.4;
+pub(crate) const NEAR: f32 = 6.4;
 /// Where elements are cut off.
-pub(super) const FAR: f32 = 15.4;
+pub(crate) const FAR: f32 = 15.4;
 
 /// How a pair of elements enters the score.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(in crate::ops) enum Form {
+pub enum Form {
     /// `a b`
     Dot,
     /// `w tanh(a + b)`
@@ -30,21 +30,21 @@ pub(in crate::ops) enum Form {
 
 /// Which rows of a tile.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Queries,
     Keys,
 }
 
 impl Side {
     /// How many.
-    pub(super) const fn tile(self, tiling: Tiling) -> usize {
+    pub(crate) const fn tile(self, tiling: Tiling) -> usize {
         match self {
             Self::Queries => tiling.query_tile(),
             Self::Keys => tiling.key_tile(),
         }
     }
 
-    pub(super) const fn other(self) -> Self {
+    pub(crate) const fn other(self) -> Self {
         match self {
             Self::Queries => Self::Keys,
             Self::Keys => Self::Queries,
@@ -55,25 +55,25 @@ impl Side {
 /// Rows of one matrix, of which a tile is computed.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct RowsAt {
+pub(crate) struct RowsAt {
     /// Where the first row of the tile begins.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// The rows that there are.
-    pub(super) valid: usize,
+    pub(crate) valid: usize,
 }
 
 /// Shared memory for [`scores`]: `[chunk, rows + 1]` of queries and of keys. The one more keeps the elements of a row
 /// in different banks.
 #[derive(CubeType)]
-pub(super) struct Stage {
-    pub(super) queries: Shared<[f32]>,
-    pub(super) keys: Shared<[f32]>,
+pub(crate) struct Stage {
+    pub(crate) queries: Shared<[f32]>,
+    pub(crate) keys: Shared<[f32]>,
     weight: Shared<[f32]>,
 }
 
 #[cube]
 impl Stage {
-    pub(super) fn new(#[comptime] tiling: Tiling) -> Stage {
+    pub(crate) fn new(#[comptime] tiling: Tiling) -> Stage {
         Stage {
             queries: Shared::new_slice(comptime!(tiling.chunk * (tiling.query_tile() + 1))),
             keys: Shared::new_slice(comptime!(tiling.chunk * (tiling.key_tile() + 1))),
@@ -86,7 +86,7 @@ impl Stage {
 ///
 /// Begins with a barrier, so that all units must call it.
 #[cube]
-pub(super) fn scores<F: Float>(
+pub(crate) fn scores<F: Float>(
     sums: &mut Array<f32>,
     stage: &mut Stage,
     queries: &[F],
@@ -228,7 +228,7 @@ pub(super) fn scores<F: Float>(
 /// Brings columns of the rows of a tile to the stage; 0 beyond the rows and the columns. Of the additive form, the
 /// exponentials.
 #[cube]
-pub(super) fn bring<F: Float>(
+pub(crate) fn bring<F: Float>(
     stage: &mut Stage,
     from: &[F],
     at: RowsAt,
@@ -264,7 +264,7 @@ pub(super) fn bring<F: Float>(
 
 /// An element of a row of a tile, 0 beyond its rows.
 #[cube]
-pub(super) fn element<F: Float>(
+pub(crate) fn element<F: Float>(
     from: &[F],
     at: RowsAt,
     row: usize,
@@ -280,20 +280,20 @@ pub(super) fn element<F: Float>(
 
 /// `e^{2x}`, cut off.
 #[cube]
-pub(super) fn exponential(x: f32) -> f32 {
+pub(crate) fn exponential(x: f32) -> f32 {
     exp(2.0f32 * bounded(x, FAR))
 }
 
 /// `e^{2x}` of `a + b`, cut off.
 #[cube]
-pub(super) fn exponential_of_sum(x: f32) -> f32 {
+pub(crate) fn exponential_of_sum(x: f32) -> f32 {
     exp(2.0f32 * bounded(x, 20.0f32))
 }
 
 /// Whether an element of the rows of a tile is beyond [`NEAR`], or NaN: the same for all units. Has barriers. Of dot
 /// products it is all the same, and never so.
 #[cube]
-pub(super) fn is_far<F: Float>(
+pub(crate) fn is_far<F: Float>(
     rows: &[F],
     at: RowsAt,
     size: usize,
