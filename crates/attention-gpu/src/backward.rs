@@ -1,4 +1,4 @@
-//! Backward: what the kernels of queries and of keys have in common.
+//! Backward: the entry points, and what the passes over queries and over keys have in common.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
@@ -6,100 +6,72 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use crate::gradient::{NotedLaunch, Source};
-use crate::launch::Problem;
+use crate::inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs};
 use crate::math::{corrected, error_of_sum};
-use crate::tensors::{contiguous, cube_count, element_type, empty};
+use crate::score_gradients::{GradientOf, UpstreamLaunch};
+use crate::tensors::{cast, contiguous, cube_count, element_type, empty};
 
-/// A backward pass.
-pub(crate) struct Backward<'a> {
-    pub(crate) problem: &'a Problem,
-    pub(crate) source: Source,
-    /// Of the context, or of the scores; contiguous.
-    pub(crate) gradient: &'a CubeTensor,
-    pub(crate) statistics: Option<&'a CubeTensor>,
-    pub(crate) totals: Option<CubeTensor>,
+/// Gradients that a backward pass is asked for. The pass over queries runs for those of the queries and of an additive
+/// score's weight, the pass over keys for those of keys, values and a dot product's bias.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Whether that of the queries.
+    pub queries: bool,
+    /// Whether that of the keys.
+    pub keys: bool,
+    /// Whether that of the values, if there are any.
+    pub values: bool,
+    /// Whether that of the score's weight or bias, if there is one.
+    pub parameter: bool,
 }
 
-impl Backward<'_> {
-    pub(crate) fn noted(&self) -> NotedLaunch {
-        let statistics = self.statistics.cloned();
-        NotedLaunch::new(
-            statistics.map(CubeTensor::into_tensor_arg).into(),
-            self.totals.clone().map(CubeTensor::into_tensor_arg).into(),
-        )
-    }
-
-    fn gradients(&self) -> ProblemGradients {
-        let (queries, weight) = self.to_queries();
-        ProblemGradients {
-            queries,
-            weight,
-            keys: self.to_keys(),
-        }
-    }
-}
-
-/// The gradients of a call, in f32.
-pub struct ProblemGradients {
-    pub queries: CubeTensor,
-    pub keys: KeyGradients,
-    /// Of additive scores, `[size]`.
-    pub weight: Option<CubeTensor>,
-}
-
-/// The gradients of the keys and of what comes with them, in f32.
-pub struct KeyGradients {
-    pub keys: CubeTensor,
-    /// From the gradient of a context.
+/// Gradients, in f32; none where it was not wanted, or the inputs have no such tensor.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionGradients {
+    /// The queries'.
+    pub queries: Option<CubeTensor>,
+    /// The keys'.
+    pub keys: Option<CubeTensor>,
+    /// The values'.
     pub values: Option<CubeTensor>,
-    /// `[batch, heads, 1, keys]`, if there is a bias.
-    pub bias: Option<CubeTensor>,
+    /// The weight's, `[size]`, or the bias's, `[batch, heads, 1, keys]`.
+    pub parameter: Option<CubeTensor>,
 }
 
-impl Problem {
-    /// The gradients, from that of the context, the context and the statistics of [`forward`](Self::forward).
+impl AttentionInputs {
+    /// The gradients, from the outputs of [`forward`](Self::forward) and the gradient of the context in the queries'
+    /// type.
     pub fn backward(
         &self,
-        context: CubeTensor,
-        statistics: &CubeTensor,
+        outputs: &AttentionOutputs,
         gradient: CubeTensor,
-    ) -> ProblemGradients {
-        let gradient = &contiguous(gradient);
+        wanted: Wanted,
+    ) -> AttentionGradients {
+        let gradient = contiguous(gradient);
+        let context = contiguous(cast(outputs.context.clone(), gradient.dtype()));
         let backward = Backward {
-            problem: self,
-            source: Source::Context,
+            inputs: self,
+            of: GradientOf::Context,
+            statistics: Some(outputs.statistics.clone()),
+            deltas: Some(self.deltas(context, &gradient)),
             gradient,
-            statistics: Some(statistics),
-            totals: Some(self.totals(&contiguous(context), gradient)),
+            wanted,
         };
         backward.gradients()
     }
 
-    /// The gradients of queries, keys and weight, from those of the scores.
-    pub fn backward_of_scores(&self, gradient: CubeTensor) -> ProblemGradients {
-        let backward = Backward {
-            problem: self,
-            source: Source::Given,
-            gradient: &contiguous(gradient),
-            statistics: None,
-            totals: None,
-        };
-        backward.gradients()
-    }
-
-    /// Of each query `dC . C`, `[batch, heads, queries]`.
-    fn totals(&self, context: &CubeTensor, gradient: &CubeTensor) -> CubeTensor {
+    /// `D = dC . C` of each query, `[batch, heads, queries]`.
+    fn deltas(&self, context: CubeTensor, gradient: &CubeTensor) -> CubeTensor {
         let [batch, heads, queries, size] = context.shape().dims();
         let rows = batch * heads * queries;
         let result = self.empty([batch, heads, queries]);
-        let client = &context.client;
-        totals::launch(
-            client,
-            cube_count(client, rows.div_ceil(ROWS)),
+        let client = context.client.clone();
+        deltas::launch(
+            &client,
+            cube_count(&client, rows.div_ceil(ROWS)),
             CubeDim::new_1d((ROWS * LANES) as u32),
-            self.address_type(&[context]),
-            context.clone().into_buffer_arg(),
+            self.address_type(&[&context]),
+            context.into_buffer_arg(),
             gradient.clone().into_buffer_arg(),
             result.clone().into_buffer_arg(),
             rows,
@@ -110,7 +82,53 @@ impl Problem {
     }
 }
 
-/// The sum of the rows of `[rows, size]`, `[size]`.
+impl AdditiveScoreInputs {
+    /// The gradients of queries, keys and weight, from that of the scores in the queries' type.
+    pub fn backward(&self, gradient: CubeTensor, wanted: Wanted) -> AttentionGradients {
+        let backward = Backward {
+            inputs: &self.without_values(),
+            of: GradientOf::Scores,
+            statistics: None,
+            deltas: None,
+            gradient: contiguous(gradient),
+            wanted,
+        };
+        backward.gradients()
+    }
+}
+
+/// A backward pass.
+pub(crate) struct Backward<'a> {
+    pub(crate) inputs: &'a AttentionInputs,
+    pub(crate) of: GradientOf,
+    /// Of the context or of the scores; contiguous.
+    pub(crate) gradient: CubeTensor,
+    statistics: Option<CubeTensor>,
+    deltas: Option<CubeTensor>,
+    pub(crate) wanted: Wanted,
+}
+
+impl Backward<'_> {
+    /// The argument of a kernel.
+    pub(crate) fn upstream<F: Float>(&self) -> UpstreamLaunch<F> {
+        let tensor = |tensor: &Option<CubeTensor>| tensor.clone().map(CubeTensor::into_tensor_arg);
+        UpstreamLaunch::new(
+            self.gradient.clone().into_buffer_arg(),
+            tensor(&self.statistics).into(),
+            tensor(&self.deltas).into(),
+            self.of,
+        )
+    }
+
+    fn gradients(&self) -> AttentionGradients {
+        let mut gradients = AttentionGradients::default();
+        self.pass_over_queries(&mut gradients);
+        self.pass_over_keys(&mut gradients);
+        gradients
+    }
+}
+
+/// Sum of the rows of `[rows, size]`, `[size]`.
 pub(crate) fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
     const AT_ONCE: usize = 256;
     loop {
@@ -137,7 +155,7 @@ pub(crate) fn sum_of_rows(mut rows: CubeTensor) -> CubeTensor {
     }
 }
 
-/// Of each part of the rows, every `parts`-th one, the sum, with its rounding errors. A unit has one column of a part.
+/// Sums of parts of the rows, every `parts`-th one, with their rounding errors. A unit has one column of a part.
 #[cube(launch, address_type = "dynamic")]
 fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size: usize) {
     if ABSOLUTE_POS >= parts * size {
@@ -157,17 +175,17 @@ fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size
     sums[ABSOLUTE_POS] = corrected(sum, error);
 }
 
-/// Rows of a cube of [`totals`], and the units of each.
+/// Rows of a cube of [`deltas`], and the units of each.
 const ROWS: usize = 8;
 const LANES: usize = 32;
 
-/// Products of rows, whose rounding errors are added up too: an error of a row's total would not cancel in the sum of
+/// Dot products of rows, whose rounding errors are added up too: an error of a row's delta would not cancel in the sum of
 /// the gradients of its scores.
 #[cube(launch, address_type = "dynamic")]
-fn totals<F: Float>(
+fn deltas<F: Float>(
     context: &[F],
     gradient: &[F],
-    totals: &mut [f32],
+    deltas: &mut [f32],
     rows: usize,
     size: usize,
     #[define(F)] _dtype: ElemType,
@@ -201,6 +219,6 @@ fn totals<F: Float>(
             error += error_of_sum(sum, other, next) + lanes[2 * (unit + n) + 1];
             sum = next;
         }
-        totals[row] = corrected(sum, error);
+        deltas[row] = corrected(sum, error);
     }
 }

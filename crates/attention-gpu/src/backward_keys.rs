@@ -1,52 +1,41 @@
-//! Backward to keys, values and bias. A cube has the keys of one tile, and goes through the queries of all heads that
-//! read them, or a part of each head's.
+//! Backward pass over keys, to the gradients of keys, values and a dot product's bias. A cube has the keys of one tile,
+//! and goes through the queries of all heads that attend to them, or a split of each head's.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use crate::additive_gradient::add_to_additive_keys;
-use crate::backward::{Backward, KeyGradients, sum_of_rows};
-use crate::gradient::{Noted, Source, score_gradients};
-use crate::mask::Mask;
-use crate::pairs::{Form, RowsAt, Stage, is_far};
-use crate::parts::Parts;
-use crate::problem::{Dropout, Sizes};
+use crate::additive_gradient::AdditiveTile;
+use crate::backward::{AttentionGradients, Backward, sum_of_rows};
+use crate::operands::{Operands, ScoreKind};
+use crate::rows::{Rows, RowsAt};
+use crate::score_gradients::{GradientOf, Upstream, score_gradients};
+use crate::score_tile::{Stage, needs_direct_tanh};
+use crate::splits::Splits;
 use crate::tensors::{cube_count, element_type};
 use crate::tile::{KeyTile, MASKED, QueryTile, add_transposed_products, shared_index, uniform};
-use crate::tiling::Tiling;
 
 #[cube(launch, address_type = "dynamic")]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
 fn backward_keys<F: Float>(
-    queries: &[F],
-    keys: &[F],
-    values: &[F],
-    weight: ComptimeOption<OwnedTensor<f32>>,
-    bias: ComptimeOption<OwnedTensor<f32>>,
-    mask: Mask,
-    dropout: Dropout,
-    // Of the context, or of the scores.
-    gradient: &[F],
-    noted: Noted,
-    // Of each part of the queries.
+    operands: &Operands<F>,
+    upstream: &Upstream<F>,
+    // Of each split of the queries.
     to_keys: &mut [f32],
     to_values: &mut [f32],
-    // `[parts, batch, heads, keys]`
+    // `[splits, batch, heads, keys]`
     to_bias: &mut [f32],
-    sizes: Sizes,
-    part_tiles: usize,
-    #[comptime] source: Source,
-    #[comptime] form: Form,
-    #[comptime] has_bias: bool,
-    #[comptime] tiling: Tiling,
+    // The tiles of queries of a split.
+    split_tiles: usize,
     #[define(F)] _dtype: ElemType,
 ) {
+    let tiling = comptime!(operands.tiling);
+    let has_bias = comptime!(operands.bias.is_some());
+    let sizes = operands.sizes;
     let key_tiles = sizes.keys.div_ceil(comptime!(tiling.key_tile()));
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    let part = CUBE_POS / (sizes.batch * sizes.key_heads * key_tiles);
-    if part * part_tiles >= query_tiles {
+    let split = CUBE_POS / (sizes.batch * sizes.key_heads * key_tiles);
+    if split * split_tiles >= query_tiles {
         terminate!();
     }
     let unit = UNIT_POS as usize;
@@ -54,14 +43,16 @@ fn backward_keys<F: Float>(
     let key_head = CUBE_POS / key_tiles % sizes.key_heads;
     let batch = CUBE_POS / key_tiles / sizes.key_heads % sizes.batch;
     let key_tile = KeyTile::new(batch, key_head, first_key, sizes, tiling);
-    let to_row = part * sizes.batch * sizes.key_heads * sizes.keys + key_tile.row;
+    let to_row = split * sizes.batch * sizes.key_heads * sizes.keys + key_tile.row;
     let to_key_rows = RowsAt {
         first: to_row * sizes.size,
         valid: key_tile.valid,
+        size: sizes.size,
     };
     let to_value_rows = RowsAt {
         first: to_row * sizes.value_size,
         valid: key_tile.valid,
+        size: sizes.value_size,
     };
 
     let mut stage = Stage::new(tiling);
@@ -70,45 +61,34 @@ fn backward_keys<F: Float>(
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
     let group = sizes.heads / sizes.key_heads;
-    let end_tile = min(query_tiles, (part + 1) * part_tiles);
+    let end_tile = min(query_tiles, (split + 1) * split_tiles);
     // As in the forward pass, no flag.
     let mut tiles_done = 0u32.runtime();
     for n in 0..group {
         let head = key_head * group + n;
         let mut of_bias = 0.0f32;
-        for tile in part * part_tiles..end_tile {
-            let start = uniform(mask.tile_start(batch, tile), &mut flag);
-            let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
+        for tile in split * split_tiles..end_tile {
+            let start = uniform(operands.mask.tile_start(batch, tile), &mut flag);
+            let end = uniform(operands.mask.tile_end(batch, tile, sizes.keys), &mut flag);
             if start < first_key + key_tile.valid && end > first_key {
                 let is_first = tiles_done == 0u32;
                 let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
-                let query_rows = query_tile.rows(sizes.size);
+                let query_rows = query_tile.queries::<F>(operands);
                 // As the forward pass chose: its statistics are of the same scores.
                 let is_direct =
-                    is_far::<F>(queries, query_rows, sizes.size, &mut flag, form, tiling);
+                    needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
                 score_gradients::<F>(
                     &mut weights,
                     &mut gradients,
                     &mut stage,
-                    queries,
+                    operands,
+                    upstream,
                     query_tile,
-                    keys,
                     key_tile,
-                    values,
-                    &weight,
-                    &bias,
-                    gradient,
-                    &mask,
-                    &dropout,
-                    &noted,
-                    sizes,
                     is_direct,
-                    source,
-                    form,
-                    tiling,
                 );
-                match comptime!(source) {
-                    Source::Context => {
+                match comptime!(upstream.of) {
+                    GradientOf::Context => {
                         sync_cube();
                         #[unroll]
                         for pair in 0..comptime!(tiling.pairs()) {
@@ -119,15 +99,13 @@ fn backward_keys<F: Float>(
                             to_values,
                             to_value_rows,
                             &pairs,
-                            gradient,
-                            query_tile.rows(sizes.value_size),
-                            sizes.value_size,
+                            Rows::<F>::new(&upstream.gradient, query_tile.rows(sizes.value_size)),
                             1.0f32,
                             is_first,
                             tiling,
                         );
                     }
-                    Source::Given => {}
+                    GradientOf::Scores => {}
                 }
                 sync_cube();
                 #[unroll]
@@ -135,33 +113,22 @@ fn backward_keys<F: Float>(
                     pairs[shared_index(pair, tiling)] = gradients[pair];
                 }
                 sync_cube();
-                match comptime!(form) {
-                    Form::Dot => add_transposed_products::<F>(
+                match comptime!(operands.kind) {
+                    ScoreKind::Dot => add_transposed_products::<F>(
                         to_keys,
                         to_key_rows,
                         &pairs,
-                        queries,
                         query_rows,
-                        sizes.size,
                         sizes.scale,
                         is_first,
                         tiling,
                     ),
-                    Form::Additive => add_to_additive_keys::<F>(
-                        to_keys,
-                        to_key_rows,
-                        &mut stage,
-                        &pairs,
-                        queries,
-                        query_rows,
-                        keys,
-                        key_tile.rows(sizes.size),
-                        &weight,
-                        sizes.size,
-                        is_direct,
-                        is_first,
-                        tiling,
-                    ),
+                    ScoreKind::Additive => {
+                        let tile = AdditiveTile::<F>::new(
+                            operands, query_tile, key_tile, &pairs, is_direct, is_first,
+                        );
+                        tile.add_to_keys(to_keys, to_key_rows, &mut stage);
+                    }
                 }
                 if comptime!(has_bias) {
                     if unit < key_tile.valid {
@@ -176,7 +143,7 @@ fn backward_keys<F: Float>(
         }
         if comptime!(has_bias) {
             if unit < key_tile.valid {
-                let row = (part * sizes.batch + batch) * sizes.heads + head;
+                let row = (split * sizes.batch + batch) * sizes.heads + head;
                 to_bias[row * sizes.keys + first_key + unit] = of_bias;
             }
         }
@@ -189,72 +156,70 @@ fn backward_keys<F: Float>(
             to_keys[to_key_rows.first + index] = 0.0f32;
             index += comptime!(tiling.units());
         }
-        match comptime!(source) {
-            Source::Context => {
+        match comptime!(upstream.of) {
+            GradientOf::Context => {
                 let mut index = unit;
                 while index < key_tile.valid * sizes.value_size {
                     to_values[to_value_rows.first + index] = 0.0f32;
                     index += comptime!(tiling.units());
                 }
             }
-            Source::Given => {}
+            GradientOf::Scores => {}
         }
     }
 }
 
 impl Backward<'_> {
-    /// The gradients of keys, values and bias, in f32.
-    pub(crate) fn to_keys(&self) -> KeyGradients {
-        let problem = self.problem;
-        let [batch, heads, queries, size] = problem.queries.shape().dims();
-        let [_, key_heads, keys, value_size] = problem.values.shape().dims();
-        let tiling = problem.tiling();
-        let client = &problem.queries.client;
+    /// Adds the gradients of keys, values and bias, in f32, if one of them is wanted.
+    pub(crate) fn pass_over_keys(&self, gradients: &mut AttentionGradients) {
+        let inputs = self.inputs;
+        let has_values = self.of == GradientOf::Context;
+        let wants_values = self.wanted.values && has_values;
+        let has_bias = inputs.has_bias();
+        let wants_bias = self.wanted.parameter && has_bias;
+        if !(self.wanted.keys || wants_values || wants_bias) {
+            return;
+        }
+        let [batch, heads, queries, size] = inputs.queries.shape().dims();
+        let [_, key_heads, keys, value_size] = inputs.values.shape().dims();
+        let tiling = inputs.tiling();
+        let client = &inputs.queries.client;
         let cubes = batch * key_heads * keys.div_ceil(tiling.key_tile());
         let rows = batch * key_heads * keys;
         let elements = rows * size.max(value_size);
-        let parts = Parts::new(cubes, queries.div_ceil(tiling.query_tile()), elements);
-        let to_keys = problem.empty([parts.count, rows * size]);
-        let to_values = match self.source {
-            Source::Context => problem.empty([parts.count, rows * value_size]),
-            Source::Given => problem.empty([1, 1]),
+        let splits = Splits::new(cubes, queries.div_ceil(tiling.query_tile()), elements);
+        let result = |is_there, elements| {
+            inputs.empty(if is_there {
+                [splits.count, elements]
+            } else {
+                [1, 1]
+            })
         };
-        let has_bias = problem.bias.is_some();
-        let to_bias = match has_bias {
-            true => problem.empty([parts.count, batch * heads * keys]),
-            false => problem.empty([1, 1]),
-        };
+        let to_keys = result(true, rows * size);
+        let to_values = result(has_values, rows * value_size);
+        let to_bias = result(has_bias, batch * heads * keys);
         backward_keys::launch(
             client,
-            cube_count(client, cubes * parts.count),
+            cube_count(client, cubes * splits.count),
             CubeDim::new_1d(tiling.units() as u32),
-            problem.address_type(&[self.gradient, &to_keys, &to_values, &to_bias]),
-            problem.queries.clone().into_buffer_arg(),
-            problem.keys.clone().into_buffer_arg(),
-            problem.values.clone().into_buffer_arg(),
-            problem.weight_arg(),
-            problem.bias_arg(),
-            problem.mask_arg(),
-            problem.dropout_arg(),
-            self.gradient.clone().into_buffer_arg(),
-            self.noted(),
+            inputs.address_type(&[&self.gradient, &to_keys, &to_values, &to_bias]),
+            inputs.operands(),
+            self.upstream(),
             to_keys.clone().into_buffer_arg(),
             to_values.clone().into_buffer_arg(),
             to_bias.clone().into_buffer_arg(),
-            problem.sizes(),
-            parts.tiles,
-            self.source,
-            problem.form,
-            has_bias,
-            tiling,
-            element_type(problem.queries.dtype()),
+            splits.tiles,
+            element_type(inputs.queries.dtype()),
         );
-        let whole = |parts, shape| CubeBackend::float_reshape(sum_of_rows(parts), shape);
-        KeyGradients {
-            keys: whole(to_keys, problem.keys.shape()),
-            values: (self.source == Source::Context)
-                .then(|| whole(to_values, problem.values.shape())),
-            bias: has_bias.then(|| whole(to_bias, [batch, heads, 1, keys].into())),
+        let whole = |splits, shape| CubeBackend::float_reshape(sum_of_rows(splits), shape);
+        if self.wanted.keys {
+            gradients.keys = Some(whole(to_keys, inputs.keys.shape()));
+        }
+        if wants_values {
+            gradients.values = Some(whole(to_values, inputs.values.shape()));
+        }
+        if wants_bias {
+            gradients.parameter = Some(whole(to_bias, [batch, heads, 1, keys].into()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which keys a query attends to, as the kernels read it.
+//! Masks: which keys a query attends to.
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::{BoolTensorOps, IntTensorOps};
@@ -10,23 +10,23 @@ use cubecl::prelude::*;
 use crate::tensors::{contiguous, contiguous_i32, cube_count, empty};
 use crate::tiling::Tiling;
 
-/// Intervals and flags, each of which may be absent.
+/// A mask in a kernel: intervals and flags, each of which may be absent.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Mask {
-    /// First key and one past the last one, of each query, then of each tile of queries: what any of them attends to.
+    /// First key and one past the last one of each query, then of each tile of queries: all that any of them attends to.
     pub(crate) bounds: ComptimeOption<OwnedTensor<i32>>,
     /// Not 0 where a query attends to a key.
     pub(crate) keep: ComptimeOption<OwnedTensor<i32>>,
     pub(crate) strides: Strides,
 }
 
-/// How far apart the entries of a mask are; 0 along an axis that it does not have.
+/// Strides of a mask's entries; 0 along an axis that it does not have.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
 pub(crate) struct Strides {
     pub(crate) bounds_batch: usize,
     pub(crate) bounds_query: usize,
-    /// Where the tiles begin.
+    /// Index of the first tile's entry.
     pub(crate) tiles: usize,
     pub(crate) tiles_batch: usize,
     pub(crate) tiles_query: usize,
@@ -95,7 +95,7 @@ impl Mask {
     }
 }
 
-/// A mask on a device, as the kernels read it.
+/// A mask on a device: every query attends to the keys that lie in its interval and are kept.
 #[derive(Clone, Debug)]
 pub struct DeviceMask {
     /// The queries of a tile.
@@ -191,7 +191,7 @@ impl DeviceMask {
     }
 }
 
-/// Puts the interval of each query beside the other's, and that of each tile of queries after them.
+/// Writes the interval of each query, and after them that of each tile of queries, which holds all of theirs.
 #[cube(launch, address_type = "dynamic")]
 fn bounds_of_tiles(
     start: &[i32],

@@ -10,14 +10,13 @@ use crate::math::{exp, greater};
 use crate::tensors::{contiguous, cube_count, element_type, empty};
 use crate::tile::MASKED;
 
-/// The units of a cube.
+/// Units of a cube.
 const UNITS: usize = 64;
 
 #[cube(launch, address_type = "dynamic")]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
 fn softmax<F: Float>(
     scores: &[F],
-    mask: Mask,
+    mask: &Mask,
     weights: &mut [F],
     rows: usize,
     heads: usize,
@@ -83,7 +82,7 @@ fn softmax<F: Float>(
     }
 }
 
-/// `e^(score - maximum)` times a factor; 0 of a score of minus infinity, which counts as masked.
+/// `e^(score - maximum)` times a factor; 0 for a score of minus infinity, which counts as masked.
 #[cube]
 fn exponential_of_score(score: f32, maximum: f32, factor: f32) -> f32 {
     select(score < MASKED, 0.0f32, exp(score - maximum) * factor)
@@ -129,7 +128,8 @@ fn softmax_backward<F: Float>(
     }
 }
 
-/// The weights.
+/// Softmax of scores `[batch, heads, queries, keys]` over the keys that each query attends to; 0 where masked. The scores
+/// are [contiguous](crate::contiguous).
 pub fn masked_softmax(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
     let [batch, heads, queries, keys] = scores.shape().dims();
     let rows = batch * heads * queries;
@@ -152,7 +152,7 @@ pub fn masked_softmax(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
     weights
 }
 
-/// The gradient of the scores.
+/// Gradient of the scores, from the weights and their gradient.
 pub fn masked_softmax_backward(weights: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
     let [batch, heads, queries, keys] = weights.shape().dims();
     let rows = batch * heads * queries;

@@ -6,25 +6,17 @@ use burn_backend::{DType, FloatDType, IntDType, Shape, bf16, f16};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
-use burn_cubecl::{CubeBackend, CubeDevice, cubecl};
+use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::client::Client;
 use cubecl::ir::ElemType;
 use cubecl::prelude::*;
 
-/// The most bytes that a tensor on a device may have.
-pub fn largest_buffer(device: &CubeDevice) -> usize {
-    largest_buffer_of(&device.client())
-}
-
-fn largest_buffer_of(client: &Client) -> usize {
-    let bytes = client.properties().memory.max_page_size;
-    usize::try_from(bytes).unwrap_or(usize::MAX)
-}
+use crate::device::largest_buffer_of;
 
 /// An uninitialised tensor beside `like`.
 ///
 /// # Panics
-/// If the device has no buffer that large: what a kernel writes beyond its limit would be lost without a word.
+/// If the device has no buffer that large: what a kernel writes beyond it would be lost without a word.
 pub(crate) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     let shape = shape.into();
     let elements = shape.iter().copied();
@@ -40,17 +32,17 @@ pub(crate) fn empty(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) ->
     empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape, dtype)
 }
 
-/// `cubes` cubes, in whatever dimensions the device counts them.
+/// `cubes` cubes, spread over the dimensions that the device counts them in.
 pub(crate) fn cube_count(client: &Client, cubes: usize) -> CubeCount {
     cubecl::calculate_cube_count_elemwise(client, cubes, CubeDim::new_single())
 }
 
-/// The elements one after the other.
+/// The tensor with its elements one after the other, as the kernels read it.
 pub fn contiguous(tensor: CubeTensor) -> CubeTensor {
     into_contiguous(tensor)
 }
 
-/// The tensor in another type, if it is not yet of it, and contiguous then: what is cast may be padded.
+/// The tensor in another type. If it had to be cast it is contiguous: the result of a cast may be padded.
 pub fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
     if tensor.dtype() == dtype {
         tensor
@@ -59,7 +51,7 @@ pub fn cast(tensor: CubeTensor, dtype: DType) -> CubeTensor {
     }
 }
 
-/// Integers one after the other, in 32 bits.
+/// Integers in 32 bits, one after the other.
 pub(crate) fn contiguous_i32(tensor: CubeTensor) -> CubeTensor {
     let is_wide = tensor.dtype() != DType::I32;
     contiguous(if is_wide {
@@ -69,7 +61,7 @@ pub(crate) fn contiguous_i32(tensor: CubeTensor) -> CubeTensor {
     })
 }
 
-/// The type that elements are stored as.
+/// The type of stored elements.
 pub(crate) fn element_type(dtype: DType) -> ElemType {
     match dtype {
         DType::F16 => f16::elem_type_native(),
@@ -88,7 +80,7 @@ mod tests {
     #[should_panic(expected = "bytes expected, which is what a buffer of")]
     fn a_tensor_beyond_the_largest_buffer_is_refused() {
         let device = cubecl::Device::Wgpu(WgpuDevice::default());
-        let bytes = largest_buffer(&device);
+        let bytes = crate::largest_buffer(&device);
         let like = CubeBackend::float_zeros([1].into(), &device, FloatDType::F32);
         empty(&like, [bytes / 4 + 1], DType::F32);
     }

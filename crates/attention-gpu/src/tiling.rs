@@ -1,10 +1,10 @@
 //! How the work on pairs of queries and keys is divided.
 
-/// What one iteration of a loop takes, of rows, keys or elements. Loops are long otherwise: Mesa's software Vulkan ends
-/// them after 65,535 iterations of one unit, without a word.
+/// Rows, keys or elements of one iteration of a loop. Loops would be long otherwise: Mesa's software Vulkan ends them
+/// after 65,535 iterations of one unit, without a word.
 pub(crate) const UNROLLED: usize = 8;
 
-/// The same of `count`, of which it is a divisor.
+/// The same for `count` of them, of which it is a divisor.
 pub(crate) const fn unrolled(count: usize) -> usize {
     if count < UNROLLED { count } else { UNROLLED }
 }
@@ -19,7 +19,7 @@ pub(crate) struct Tiling {
     pub(crate) rows: usize,
     pub(crate) key_groups: usize,
     pub(crate) keys: usize,
-    /// The elements of a vector that lie in shared memory at a time.
+    /// Elements of a query or key that lie in shared memory at a time.
     pub(crate) chunk: usize,
 }
 
@@ -32,12 +32,12 @@ impl Tiling {
         keys: 2,
         chunk: 16,
     };
-    /// For few queries.
+    /// Tiling for few queries.
     const FEW: Self = Self {
         rows: 1,
         ..Self::MANY
     };
-    /// For one query, as a decoder's.
+    /// Tiling for one query, as a decoder's.
     const ONE: Self = Self {
         row_groups: 1,
         rows: 1,
@@ -46,7 +46,7 @@ impl Tiling {
         chunk: 32,
     };
 
-    /// The one for so many queries.
+    /// The tiling for so many queries.
     pub(crate) fn new(queries: usize) -> Self {
         if queries > Self::FEW.query_tile() {
             Self::MANY
@@ -57,7 +57,7 @@ impl Tiling {
         }
     }
 
-    /// The units of a cube.
+    /// Units of a cube.
     pub(crate) const fn units(&self) -> usize {
         self.row_groups * self.key_groups
     }
@@ -70,41 +70,65 @@ impl Tiling {
         self.key_groups * self.keys
     }
 
-    /// The bytes of shared memory that a cube takes.
+    /// Bytes of shared memory that a cube takes.
     pub(crate) const fn shared_memory(&self) -> usize {
         let stage = self.chunk * (self.query_tile() + self.key_tile() + 3);
         let pairs = self.query_tile() * self.key_tile();
         4 * (stage + pairs + self.units() + self.query_tile() + 1)
     }
 
-    /// The pairs of a unit.
+    /// Pairs of a unit.
     pub(crate) const fn pairs(&self) -> usize {
         self.rows * self.keys
     }
 
-    /// Where one query's keys are shared by several units: how many.
+    /// Units that share one query's keys.
     pub(crate) const fn lanes(&self) -> usize {
         self.units() / self.query_tile()
     }
 
-    /// The units that share a column of the stage where gradients of additive scores are added up.
+    /// Units that share a column of the stage where gradients of additive scores are added up.
     pub(crate) const fn gradient_groups(&self) -> usize {
         self.units() / self.chunk
     }
 
-    /// The queries of each of these; the last ones may have none.
+    /// Queries of each of these groups; the last ones may have none.
     pub(crate) const fn gradient_rows(&self) -> usize {
         self.query_tile().div_ceil(self.gradient_groups())
     }
 
-    /// The keys of each of these.
+    /// Keys of each of these groups.
     pub(crate) const fn gradient_keys(&self) -> usize {
         self.key_tile().div_ceil(self.gradient_groups())
     }
 
-    /// The keys of a unit where products with queries are added up.
+    /// Keys of a unit where products with queries are added up.
     pub(crate) const fn keys_of_group(&self) -> usize {
         self.key_tile() / self.row_groups
+    }
+}
+
+/// Rows of a tile: its queries or its keys.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum Side {
+    Queries,
+    Keys,
+}
+
+impl Side {
+    /// Number of them.
+    pub(crate) const fn tile(self, tiling: Tiling) -> usize {
+        match self {
+            Self::Queries => tiling.query_tile(),
+            Self::Keys => tiling.key_tile(),
+        }
+    }
+
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Queries => Self::Keys,
+            Self::Keys => Self::Queries,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! By the kernels of a GPU.
 
-use attention_gpu::{Form, Problem, cast};
+use attention_gpu::{AttentionInputs, Dropout, Score, cast};
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
@@ -16,23 +16,21 @@ impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
         self.dropout
     }
 
-    fn problem(&self, seed: Option<CubeTensor>) -> Problem {
+    fn kernel_inputs(&self, dropout: Option<Dropout>) -> AttentionInputs {
         let [_, _, num_keys, _] = self.keys.shape().dims();
-        Problem {
-            form: Form::Additive,
+        AttentionInputs {
             queries: self.queries.clone(),
             keys: self.keys.clone(),
             values: self.values.clone(),
-            weight: Some(cast(self.weight.clone(), DType::F32)),
-            bias: None,
+            score: Score::Additive {
+                weight: cast(self.weight.clone(), DType::F32),
+            },
             mask: device_mask(&self.mask, &self.queries, num_keys),
-            scale: 1.0,
-            dropout: self.dropout,
-            seed,
+            dropout,
         }
     }
 
-    fn last_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend> {
+    fn parameter_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend> {
         Gradient::Whole(cast(gradient, self.weight.dtype()))
     }
 }

@@ -1,6 +1,6 @@
 //! By the kernels of a GPU.
 
-use attention_gpu::{Form, Problem, cast};
+use attention_gpu::{AttentionInputs, Dropout, Score, cast};
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::DType;
@@ -17,24 +17,23 @@ impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
         self.dropout
     }
 
-    fn problem(&self, seed: Option<CubeTensor>) -> Problem {
+    fn kernel_inputs(&self, dropout: Option<Dropout>) -> AttentionInputs {
         let [_, _, num_keys, _] = self.keys.shape().dims();
         let bias = self.bias.as_option();
-        Problem {
-            form: Form::Dot,
+        AttentionInputs {
             queries: self.queries.clone(),
             keys: self.keys.clone(),
             values: self.values.clone(),
-            weight: None,
-            bias: bias.map(|bias| cast(bias.clone(), DType::F32)),
+            score: Score::DotProduct {
+                scale: self.scale,
+                bias: bias.map(|bias| cast(bias.clone(), DType::F32)),
+            },
             mask: device_mask(&self.mask, &self.queries, num_keys),
-            scale: self.scale,
-            dropout: self.dropout,
-            seed,
+            dropout,
         }
     }
 
-    fn last_gradient(&self, mut gradient: CubeTensor) -> Gradient<CubeBackend> {
+    fn parameter_gradient(&self, mut gradient: CubeTensor) -> Gradient<CubeBackend> {
         let Some(bias) = self.bias.as_option() else {
             return Gradient::Absent;
         };

@@ -1,4 +1,5 @@
-//! Where too few cubes would run, several share the tiles that one goes through, and what each found is put together.
+//! Splits: where too few cubes would run, several share the tiles that one would go through, and their results are
+//! combined.
 
 use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
@@ -9,46 +10,46 @@ use crate::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 use crate::tensors::{cube_count, empty};
 use crate::tile::MASKED;
 
-/// How many parts the tiles that a cube goes through are cut into, a cube for each. By sizes alone, so that a sum has
-/// the same order on every device.
+/// Splits of the tiles that a cube would go through, a cube for each. They depend on sizes alone, so that a sum has the
+/// same order on every device.
 ///
 /// Dao et al., 2023, "Flash-Decoding for long-context inference".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct Splits {
     pub(crate) count: usize,
-    /// The tiles of each part.
+    /// Tiles of each split.
     pub(crate) tiles: usize,
 }
 
-impl Parts {
+impl Splits {
     /// Cubes that keep a large device busy.
     const CUBES: usize = 256;
-    /// The fewest tiles that are worth a cube of their own.
+    /// Fewest tiles that are worth a cube of their own.
     const TILES: usize = 4;
-    /// The elements that a tensor of all parts may have: a quarter of what WebGPU promises of a buffer.
+    /// Elements that a tensor of all splits may have: a quarter of what WebGPU promises of a buffer.
     const ELEMENTS: usize = 1 << 23;
 
-    /// Of `cubes` cubes that go through `tiles` tiles each and write `elements` elements together, for each part.
+    /// Splits for `cubes` cubes that go through `tiles` tiles each, and together write `elements` elements for each split.
     pub(crate) fn new(cubes: usize, tiles: usize, elements: usize) -> Self {
         let wanted = Self::CUBES / cubes.max(1);
         let most = (tiles / Self::TILES).min(Self::ELEMENTS / elements.max(1));
-        let tiles_of_part = tiles.div_ceil(wanted.min(most).max(1)).max(1);
+        let tiles_of_split = tiles.div_ceil(wanted.min(most).max(1)).max(1);
         Self {
-            count: tiles.div_ceil(tiles_of_part).max(1),
-            tiles: tiles_of_part,
+            count: tiles.div_ceil(tiles_of_split).max(1),
+            tiles: tiles_of_split,
         }
     }
 }
 
-/// The context and the statistics of each query, from those of each part of its keys: `[parts, rows.., size]` and
-/// `[parts, rows.., 2]`.
-pub(crate) fn put_together(contexts: CubeTensor, statistics: CubeTensor) -> [CubeTensor; 2] {
-    let [parts, batch, heads, queries, size] = contexts.shape().dims();
+/// Combines the contexts and the statistics of the splits of each query's keys: `[splits, rows.., size]` and
+/// `[splits, rows.., 2]`.
+pub(crate) fn combine_splits(contexts: CubeTensor, statistics: CubeTensor) -> [CubeTensor; 2] {
+    let [splits, batch, heads, queries, size] = contexts.shape().dims();
     let rows = batch * heads * queries;
     let context = empty(&contexts, [rows, size], contexts.dtype());
     let whole = empty(&contexts, [rows, 2], contexts.dtype());
     let client = contexts.client.clone();
-    context_of_parts::launch(
+    combine::launch(
         &client,
         cube_count(&client, rows),
         CubeDim::new_1d(UNITS as u32),
@@ -57,25 +58,24 @@ pub(crate) fn put_together(contexts: CubeTensor, statistics: CubeTensor) -> [Cub
         statistics.into_buffer_arg(),
         context.clone().into_buffer_arg(),
         whole.clone().into_buffer_arg(),
-        parts,
+        splits,
         rows,
         size,
     );
     [context, whole]
 }
 
-/// The units of a cube of [`context_of_parts`].
+/// Units of a cube of [`combine`].
 const UNITS: usize = 64;
 
 /// A cube has a query. Each of its units adds up the sums of exponentials, which are few.
 #[cube(launch, address_type = "dynamic")]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-fn context_of_parts(
+fn combine(
     contexts: &[f32],
     statistics: &[f32],
     context: &mut [f32],
     whole: &mut [f32],
-    parts: usize,
+    splits: usize,
     rows: usize,
     size: usize,
 ) {
@@ -84,21 +84,21 @@ fn context_of_parts(
         terminate!();
     }
     let mut maximum = MASKED.runtime();
-    for part in 0..parts {
-        maximum = greater(statistics[2 * (part * rows + row)], maximum);
+    for split in 0..splits {
+        maximum = greater(statistics[2 * (split * rows + row)], maximum);
     }
     let mut total = 0.0f32;
-    let mut missed = 0.0f32;
-    for part in 0..parts {
-        let at = 2 * (part * rows + row);
+    let mut error = 0.0f32;
+    for split in 0..splits {
+        let at = 2 * (split * rows + row);
         let factor = exp(statistics[at] - maximum);
         let sum = factor * statistics[at + 1];
         let next = total + sum;
-        missed += fma(factor, statistics[at + 1], -sum) + error_of_sum(total, sum, next);
+        error += fma(factor, statistics[at + 1], -sum) + error_of_sum(total, sum, next);
         total = next;
     }
-    // Of a query without any key, 0.
-    let (reciprocal, rest) = reciprocal_in_two_parts(total, missed);
+    // 0 for a query without any key.
+    let (reciprocal, rest) = reciprocal_in_two_parts(total, error);
     if UNIT_POS == 0 {
         whole[2 * row] = maximum;
         whole[2 * row + 1] = reciprocal;
@@ -106,9 +106,9 @@ fn context_of_parts(
     let mut column = UNIT_POS as usize;
     while column < size {
         let mut sum = 0.0f32;
-        for part in 0..parts {
-            let factor = exp(statistics[2 * (part * rows + row)] - maximum);
-            sum = fma(factor, contexts[(part * rows + row) * size + column], sum);
+        for split in 0..splits {
+            let factor = exp(statistics[2 * (split * rows + row)] - maximum);
+            sum = fma(factor, contexts[(split * rows + row) * size + column], sum);
         }
         context[row * size + column] = fma(sum, reciprocal, sum * rest);
         column += UNITS;
@@ -120,18 +120,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_cover_all_tiles() {
+    fn splits_cover_all_tiles() {
         for cubes in [1, 3, 64, 255, 256, 10_000] {
             for tiles in [0, 1, 7, 8, 100, 1001] {
-                let parts = Parts::new(cubes, tiles, 1);
-                assert!(parts.count * parts.tiles >= tiles);
-                assert!((parts.count - 1) * parts.tiles < tiles.max(1), "{parts:?}");
-                assert!(parts.count == 1 || cubes * parts.count <= Parts::CUBES);
-                assert!(parts.count == 1 || parts.tiles >= Parts::TILES);
+                let splits = Splits::new(cubes, tiles, 1);
+                assert!(splits.count * splits.tiles >= tiles);
+                assert!(
+                    (splits.count - 1) * splits.tiles < tiles.max(1),
+                    "{splits:?}"
+                );
+                assert!(splits.count == 1 || cubes * splits.count <= Splits::CUBES);
+                assert!(splits.count == 1 || splits.tiles >= Splits::TILES);
             }
         }
-        assert_eq!(Parts::new(1, 1024, 1).count, 256);
-        assert_eq!(Parts::new(1, 1024, 1 << 20).count, 8);
-        assert_eq!(Parts::new(1, 1024, 1 << 23).count, 1);
+        assert_eq!(Splits::new(1, 1024, 1).count, 256);
+        assert_eq!(Splits::new(1, 1024, 1 << 20).count, 8);
+        assert_eq!(Splits::new(1, 1024, 1 << 23).count, 1);
     }
 }
