@@ -46,7 +46,7 @@ pub fn device_limits(device: &Device) -> Option<DeviceLimits> {
         let cube = cube_device(device)?;
         let client = cube.client();
         let properties = client.properties();
-        let runs = |dtype| device.supports_dtype(dtype) && crate::ops::runs_on(&cube, dtype);
+        let runs = |dtype| device.supports_dtype(dtype) && attention_gpu::runs_on(&cube, dtype);
         Some(DeviceLimits {
             largest_buffer: properties.memory.max_page_size,
             memory: properties.memory.max_memory(),

@@ -17,7 +17,7 @@
 //! | inputs struct | tensors and options by name, the mask resolved; every layer passes it on unchanged |
 //! | `composed` | the definition, in Burn's own operations; it runs everywhere, and kernels are tested against it |
 //! | `cpu.rs` | the same by a kernel of `attention-kernels`: forward, saved state, backward |
-//! | `gpu.rs` | the same by the kernels in `gpu` |
+//! | `gpu.rs` | the same by the kernels of `attention-gpu` |
 //!
 //! Below them is the [harness](burn_fused_layers::harness) of `burn-fused-layers`: the shape of a kernel, inputs that
 //! change backends, tensors as slices, and what makes a kernel differentiable.
@@ -65,6 +65,4 @@ pub use weighted_sum::WeightedSumInputs;
 #[cfg(feature = "cubecl-backend")]
 pub(crate) use backends::cube_device;
 pub(crate) use fill_padding::fill_rows_without_key;
-#[cfg(feature = "cubecl-backend")]
-pub(crate) use gpu::runs_on;
 pub(crate) use masked::{Masked, lowest};

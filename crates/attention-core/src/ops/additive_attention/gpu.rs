@@ -1,5 +1,6 @@
 //! By the kernels of a GPU.
 
+use attention_gpu::{AttentionInputs, Dropout, Score, cast};
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
@@ -8,30 +9,28 @@ use burn_fused_layers::harness::kernel::Gradient;
 
 use super::AdditiveAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
+use crate::ops::gpu::device_mask;
 
 impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {
         self.dropout
     }
 
-    fn problem(&self, seed: Option<CubeTensor>) -> Problem {
+    fn kernel_inputs(&self, dropout: Option<Dropout>) -> AttentionInputs {
         let [_, _, num_keys, _] = self.keys.shape().dims();
-        Problem {
-            form: Form::Additive,
+        AttentionInputs {
             queries: self.queries.clone(),
             keys: self.keys.clone(),
             values: self.values.clone(),
-            weight: Some(cast(self.weight.clone(), DType::F32)),
-            bias: None,
-            mask: DeviceMask::new(&self.mask, &self.queries, num_keys),
-            scale: 1.0,
-            dropout: self.dropout,
-            seed,
+            score: Score::Additive {
+                weight: cast(self.weight.clone(), DType::F32),
+            },
+            mask: device_mask(&self.mask, &self.queries, num_keys),
+            dropout,
         }
     }
 
-    fn last_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend> {
+    fn parameter_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend> {
         Gradient::Whole(cast(gradient, self.weight.dtype()))
     }
 }

@@ -1,5 +1,6 @@
 //! By the kernels of a GPU.
 
+use attention_gpu::{Wanted, cast};
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
@@ -7,31 +8,24 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 use super::AdditiveScoreInputs;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast, readable};
+use crate::ops::gpu::{device_mask, readable};
 
 type Inputs = AdditiveScoreInputs<CubeBackend>;
 
-/// What the kernels read.
-fn problem(inputs: &Inputs) -> Problem {
+fn kernel_inputs(inputs: &Inputs) -> attention_gpu::AdditiveScoreInputs {
     let [_, _, num_keys, _] = inputs.keys.shape().dims();
-    Problem {
-        form: Form::Additive,
+    attention_gpu::AdditiveScoreInputs {
         queries: inputs.queries.clone(),
         keys: inputs.keys.clone(),
-        values: inputs.keys.clone(),
-        weight: Some(cast(inputs.weight.clone(), DType::F32)),
-        bias: None,
-        mask: DeviceMask::new(&inputs.mask, &inputs.queries, num_keys),
-        scale: 1.0,
-        dropout: 0.0,
-        seed: None,
+        weight: cast(inputs.weight.clone(), DType::F32),
+        mask: device_mask(&inputs.mask, &inputs.queries, num_keys),
     }
 }
 
 /// The scores, and the inputs for the backward pass.
 pub(in crate::ops) fn forward(inputs: Inputs) -> (CubeTensor, Inputs) {
     let inputs = readable(inputs);
-    let scores = problem(&inputs).scores();
+    let scores = kernel_inputs(&inputs).forward();
     (cast(scores, inputs.queries.dtype()), inputs)
 }
 
@@ -39,16 +33,22 @@ pub(in crate::ops) fn forward(inputs: Inputs) -> (CubeTensor, Inputs) {
 pub(in crate::ops) fn backward(
     inputs: Inputs,
     gradient: CubeTensor,
-    _asked: Asked<3>,
+    asked: Asked<3>,
 ) -> [Gradient<CubeBackend>; 3] {
     // Behind fusion the inputs are those from before the forward pass.
     let inputs = readable(inputs);
-    let gradients = problem(&inputs).backward_of_scores(gradient);
+    let [queries, keys, parameter] = asked.wanted;
+    let wanted = Wanted {
+        queries,
+        keys,
+        values: false,
+        parameter,
+    };
+    let gradients = kernel_inputs(&inputs).backward(gradient, wanted);
     let dtype = inputs.queries.dtype();
-    let whole = |gradient| Gradient::Whole(cast(gradient, dtype));
-    [
-        whole(gradients.queries),
-        whole(gradients.keys.keys),
-        gradients.weight.map_or(Gradient::Absent, whole),
-    ]
+    [gradients.queries, gradients.keys, gradients.parameter].map(|gradient| {
+        gradient.map_or(Gradient::Absent, |gradient| {
+            Gradient::Whole(cast(gradient, dtype))
+        })
+    })
 }

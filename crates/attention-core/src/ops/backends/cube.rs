@@ -5,12 +5,12 @@ use burn_cubecl::CubeBackend;
 use burn_fused_layers::harness::kernel::Kernel;
 
 use crate::ops::attention_backend::Kernels;
-use crate::ops::{additive_score, fused, gpu, masked_softmax};
+use crate::ops::{additive_score, fused, masked_softmax};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels() -> Kernels<CubeBackend> {
     Kernels {
-        runs_on: gpu::runs_on,
+        runs_on: attention_gpu::runs_on,
         statistics: DType::F32,
         additive_attention: Some(Kernel {
             forward: fused::gpu::forward,

@@ -4,7 +4,7 @@
 //! | backend | runs |
 //! | --- | --- |
 //! | flex, ndarray | the kernels of `attention-kernels`, in training too |
-//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `ops::gpu`, in training too |
+//! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `attention-gpu`, in training too |
 //!
 //! What has no kernel, or one that a device has not the means for, is composed from Burn's operations: the definition.
 
@@ -41,7 +41,7 @@ impl AttentionBackend for burn_cubecl::CubeBackend {
     const KERNELS: super::attention_backend::Kernels<Self> = cube::kernels();
 
     fn largest_buffer(device: &BackendDevice<Self>) -> usize {
-        super::gpu::largest_buffer(device)
+        attention_gpu::largest_buffer(device)
     }
 }
 

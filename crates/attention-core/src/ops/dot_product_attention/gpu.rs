@@ -1,5 +1,6 @@
 //! By the kernels of a GPU.
 
+use attention_gpu::{AttentionInputs, Dropout, Score, cast};
 use burn::backend::TensorMetadata;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::DType;
@@ -9,31 +10,30 @@ use burn_fused_layers::harness::kernel::Gradient;
 
 use super::DotProductAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
-use crate::ops::gpu::{DeviceMask, Form, Problem, cast};
+use crate::ops::gpu::device_mask;
 
 impl GpuAttention for DotProductAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {
         self.dropout
     }
 
-    fn problem(&self, seed: Option<CubeTensor>) -> Problem {
+    fn kernel_inputs(&self, dropout: Option<Dropout>) -> AttentionInputs {
         let [_, _, num_keys, _] = self.keys.shape().dims();
         let bias = self.bias.as_option();
-        Problem {
-            form: Form::Dot,
+        AttentionInputs {
             queries: self.queries.clone(),
             keys: self.keys.clone(),
             values: self.values.clone(),
-            weight: None,
-            bias: bias.map(|bias| cast(bias.clone(), DType::F32)),
-            mask: DeviceMask::new(&self.mask, &self.queries, num_keys),
-            scale: self.scale,
-            dropout: self.dropout,
-            seed,
+            score: Score::DotProduct {
+                scale: self.scale,
+                bias: bias.map(|bias| cast(bias.clone(), DType::F32)),
+            },
+            mask: device_mask(&self.mask, &self.queries, num_keys),
+            dropout,
         }
     }
 
-    fn last_gradient(&self, mut gradient: CubeTensor) -> Gradient<CubeBackend> {
+    fn parameter_gradient(&self, mut gradient: CubeTensor) -> Gradient<CubeBackend> {
         let Some(bias) = self.bias.as_option() else {
             return Gradient::Absent;
         };

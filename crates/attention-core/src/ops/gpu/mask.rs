@@ -1,238 +1,32 @@
-//! Which keys a query attends to, as the kernels read it.
+//! Resolved masks, as the kernels read them.
 
+use attention_gpu::DeviceMask;
 use burn::backend::TensorMetadata;
-use burn::backend::ops::{BoolTensorOps, IntTensorOps};
-use burn::tensor::{DType, IntDType};
+use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
-use burn_cubecl::{CubeBackend, cubecl};
 use burn_fused_layers::harness::upload::upload;
-use cubecl::prelude::*;
 
-use super::tensors::{contiguous, contiguous_i32, cube_count, empty};
-use super::tiling::Tiling;
 use crate::ops::mask::ResolvedMask;
 
-/// Intervals and flags, each of which may be absent.
-#[derive(CubeType, CubeLaunch)]
-pub(super) struct Mask {
-    /// First key and one past the last one, of each query, then of each tile of queries: what any of them attends to.
-    pub(super) bounds: ComptimeOption<OwnedTensor<i32>>,
-    /// Not 0 where a query attends to a key.
-    pub(super) keep: ComptimeOption<OwnedTensor<i32>>,
-    pub(super) strides: Strides,
-}
-
-/// How far apart the entries of a mask are; 0 along an axis that it does not have.
-#[derive(CubeType, CubeLaunch, Clone, Copy)]
-#[expand(derive(Clone, Copy))]
-pub(super) struct Strides {
-    pub(super) bounds_batch: usize,
-    pub(super) bounds_query: usize,
-    /// Where the tiles begin.
-    pub(super) tiles: usize,
-    pub(super) tiles_batch: usize,
-    pub(super) tiles_query: usize,
-    pub(super) keep_batch: usize,
-    pub(super) keep_head: usize,
-    pub(super) keep_query: usize,
-    pub(super) keep_key: usize,
-}
-
-#[cube]
-impl Mask {
-    /// The first key that a query attends to.
-    pub(super) fn start(&self, batch: usize, query: usize) -> usize {
-        let at = batch * self.strides.bounds_batch + query * self.strides.bounds_query;
-        #[comptime]
-        match &self.bounds {
-            ComptimeOption::Some(bounds) => usize::cast_from(bounds[2 * at]),
-            ComptimeOption::None => 0usize.runtime(),
+/// The mask on the device of `queries`, `[batch, heads, queries, size]`.
+pub(in crate::ops) fn device_mask(
+    mask: &ResolvedMask<CubeBackend>,
+    queries: &CubeTensor,
+    num_keys: usize,
+) -> DeviceMask {
+    let [_, _, num_queries, _] = queries.shape().dims();
+    let all = DeviceMask::new(num_queries);
+    match mask.clone() {
+        ResolvedMask::None => all,
+        ResolvedMask::Host { mask } => {
+            let (masked, shape) = mask.masked_pairs(num_keys);
+            let keep = masked.into_iter().map(|masked| !masked).collect();
+            all.with_keep(upload::<CubeBackend>(keep, shape, &queries.device()))
+        }
+        ResolvedMask::Intervals { start, end } => all.with_intervals(start, end),
+        ResolvedMask::Dense { keep } => all.with_keep(keep),
+        ResolvedMask::IntervalsAndDense { start, end, keep } => {
+            all.with_intervals(start, end).with_keep(keep)
         }
     }
-
-    /// One past the last key that a query attends to, of `keys`.
-    pub(super) fn end(&self, batch: usize, query: usize, keys: usize) -> usize {
-        let at = batch * self.strides.bounds_batch + query * self.strides.bounds_query;
-        #[comptime]
-        match &self.bounds {
-            ComptimeOption::Some(bounds) => usize::cast_from(bounds[2 * at + 1]),
-            ComptimeOption::None => keys,
-        }
-    }
-
-    /// The first key that a query of a tile attends to.
-    pub(super) fn tile_start(&self, batch: usize, tile: usize) -> usize {
-        let strides = self.strides;
-        let at = strides.tiles + batch * strides.tiles_batch + tile * strides.tiles_query;
-        #[comptime]
-        match &self.bounds {
-            ComptimeOption::Some(bounds) => usize::cast_from(bounds[2 * at]),
-            ComptimeOption::None => 0usize.runtime(),
-        }
-    }
-
-    /// One past the last key that a query of a tile attends to.
-    pub(super) fn tile_end(&self, batch: usize, tile: usize, keys: usize) -> usize {
-        let strides = self.strides;
-        let at = strides.tiles + batch * strides.tiles_batch + tile * strides.tiles_query;
-        #[comptime]
-        match &self.bounds {
-            ComptimeOption::Some(bounds) => usize::cast_from(bounds[2 * at + 1]),
-            ComptimeOption::None => keys,
-        }
-    }
-
-    /// Whether the flags let a query attend to a key.
-    pub(super) fn keeps(&self, batch: usize, head: usize, query: usize, key: usize) -> bool {
-        let strides = self.strides;
-        let at = batch * strides.keep_batch
-            + head * strides.keep_head
-            + query * strides.keep_query
-            + key * strides.keep_key;
-        #[comptime]
-        match &self.keep {
-            ComptimeOption::Some(keep) => keep[at] != 0,
-            ComptimeOption::None => true.runtime(),
-        }
-    }
-}
-
-/// A mask on a device, as the kernels read it.
-#[derive(Clone, Debug)]
-pub(in crate::ops) struct DeviceMask {
-    bounds: Option<CubeTensor>,
-    keep: Option<CubeTensor>,
-    /// In the order of [`Strides`].
-    strides: [usize; 9],
-}
-
-impl DeviceMask {
-    /// Of a mask for `queries`, `[batch, heads, queries, size]`.
-    pub(in crate::ops) fn new(
-        mask: &ResolvedMask<CubeBackend>,
-        queries: &CubeTensor,
-        num_keys: usize,
-    ) -> Self {
-        let tile = Tiling::new(queries.shape()[2]).query_tile();
-        let mut this = Self {
-            bounds: None,
-            keep: None,
-            strides: [0; 9],
-        };
-        match mask.clone() {
-            ResolvedMask::None => {}
-            ResolvedMask::Host { mask } => {
-                let (masked, shape) = mask.masked_pairs(num_keys);
-                let keep = masked.into_iter().map(|masked| !masked).collect();
-                this.set_keep(upload::<CubeBackend>(keep, shape, &queries.device()));
-            }
-            ResolvedMask::Intervals { start, end } => this.set_intervals(start, end, tile),
-            ResolvedMask::Dense { keep } => this.set_keep(keep),
-            ResolvedMask::IntervalsAndDense { start, end, keep } => {
-                this.set_intervals(start, end, tile);
-                this.set_keep(keep);
-            }
-        }
-        this
-    }
-
-    fn set_intervals(&mut self, start: CubeTensor, end: CubeTensor, tile: usize) {
-        let [start_batch, _, start_queries, _] = start.shape().dims();
-        let [end_batch, _, end_queries, _] = end.shape().dims();
-        let (batch, queries) = (start_batch.max(end_batch), start_queries.max(end_queries));
-        let expanded = |tensor| CubeBackend::int_expand(tensor, [batch, 1, queries, 1].into());
-        let start = contiguous_i32(expanded(start));
-        let end = contiguous_i32(expanded(end));
-        let tiles = queries.div_ceil(tile);
-        let bounds = empty(&start, [batch * (queries + tiles), 2], DType::I32);
-        let client = start.client.clone();
-        let units = CubeDim::new_1d(64);
-        bounds_of_tiles::launch(
-            &client,
-            cube_count(&client, (batch * tiles).div_ceil(64)),
-            units,
-            bounds.required_address_type(),
-            start.into_buffer_arg(),
-            end.into_buffer_arg(),
-            bounds.clone().into_buffer_arg(),
-            batch,
-            queries,
-            tile,
-        );
-        self.bounds = Some(bounds);
-        let along = |count, stride| if count > 1 { stride } else { 0 };
-        self.strides[..5].copy_from_slice(&[
-            along(batch, queries),
-            along(queries, 1),
-            batch * queries,
-            along(batch, tiles),
-            along(tiles, 1),
-        ]);
-    }
-
-    fn set_keep(&mut self, keep: CubeTensor) {
-        let [batch, heads, queries, keys] = keep.shape().dims();
-        self.keep = Some(contiguous(CubeBackend::bool_into_int(keep, IntDType::I32)));
-        let along = |count, stride| if count > 1 { stride } else { 0 };
-        self.strides[5..].copy_from_slice(&[
-            along(batch, heads * queries * keys),
-            along(heads, queries * keys),
-            along(queries, keys),
-            along(keys, 1),
-        ]);
-    }
-
-    pub(super) fn arg(&self) -> MaskLaunch {
-        let tensor = |tensor: &Option<CubeTensor>| tensor.clone().map(CubeTensor::into_tensor_arg);
-        let [bb, bq, t, tb, tq, kb, kh, kq, kk] = self.strides;
-        let strides = StridesLaunch::new(bb, bq, t, tb, tq, kb, kh, kq, kk);
-        MaskLaunch::new(
-            tensor(&self.bounds).into(),
-            tensor(&self.keep).into(),
-            strides,
-        )
-    }
-
-    pub(super) fn address_type(&self) -> AddressType {
-        let tensors = self.bounds.iter().chain(&self.keep);
-        let widest = tensors.map(CubeTensor::required_address_type).max();
-        widest.unwrap_or_default()
-    }
-}
-
-/// Puts the interval of each query beside the other's, and that of each tile of queries after them.
-#[cube(launch, address_type = "dynamic")]
-fn bounds_of_tiles(
-    start: &[i32],
-    end: &[i32],
-    bounds: &mut [i32],
-    batch: usize,
-    queries: usize,
-    tile: usize,
-) {
-    let tiles = queries.div_ceil(tile);
-    if ABSOLUTE_POS >= batch * tiles {
-        terminate!();
-    }
-    let first = ABSOLUTE_POS / tiles * queries + ABSOLUTE_POS % tiles * tile;
-    let count = min(tile, queries - ABSOLUTE_POS % tiles * tile);
-    let mut tile_start = 0;
-    let mut tile_end = 0;
-    for n in 0..count {
-        let from = start[first + n];
-        let to = end[first + n];
-        bounds[2 * (first + n)] = from;
-        bounds[2 * (first + n) + 1] = to;
-        if from < to {
-            if tile_start == tile_end {
-                tile_start = from;
-                tile_end = to;
-            } else {
-                tile_start = min(tile_start, from);
-                tile_end = max(tile_end, to);
-            }
-        }
-    }
-    bounds[2 * (batch * queries + ABSOLUTE_POS)] = tile_start;
-    bounds[2 * (batch * queries + ABSOLUTE_POS) + 1] = tile_end;
 }

@@ -1,37 +1,7 @@
-//! What the kernels of a GPU share; an operation's `gpu.rs` puts it to use.
-//!
-//! Written in CubeCL, for any device that it reaches: no plane operations, no atomics, no literal infinity or NaN, no
-//! function of the platform whose precision is not promised, barriers only where all units come by, shared memory
-//! within what WebGPU promises. What is stored is of the tensors' type, what is computed f32. The order of sums is
-//! fixed, so results are the same every time; but the gradient of a bias that heads share is summed by Burn.
-#![allow(
-    clippy::collapsible_if,
-    clippy::manual_range_contains,
-    reason = "the language of kernels has no ranges, and decides on constants first"
-)]
+//! Between the operations and the kernels of `attention-gpu`: what the `gpu.rs` of each operation shares.
 
-mod additive_gradient;
-mod backward;
-mod backward_keys;
-mod backward_queries;
-mod forward;
-mod gradient;
-mod launch;
+mod inputs;
 mod mask;
-mod math;
-mod pairs;
-mod parts;
-mod philox;
-mod problem;
-mod score;
-pub(super) mod softmax;
-mod tensors;
-mod tile;
-mod tiling;
 
-pub(super) use backward::ProblemGradients;
-pub(super) use launch::Problem;
-pub(crate) use launch::runs_on;
-pub(super) use mask::DeviceMask;
-pub(super) use pairs::Form;
-pub(super) use tensors::{cast, largest_buffer, readable};
+pub(super) use inputs::readable;
+pub(super) use mask::device_mask;

@@ -1,12 +1,13 @@
 //! By the kernels of a GPU.
 
+use attention_gpu::{masked_softmax, masked_softmax_backward};
 use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use burn_fused_layers::harness::kernel::{Asked, Gradient};
 
 use super::MaskedSoftmaxInputs;
-use crate::ops::gpu::{DeviceMask, readable, softmax};
+use crate::ops::gpu::{device_mask, readable};
 
 /// The weights, and the same for the backward pass.
 pub(in crate::ops) fn forward(
@@ -14,8 +15,8 @@ pub(in crate::ops) fn forward(
 ) -> (CubeTensor, CubeTensor) {
     let MaskedSoftmaxInputs { scores, mask } = readable(inputs);
     let [_, _, _, num_keys] = scores.shape().dims();
-    let mask = DeviceMask::new(&mask, &scores, num_keys);
-    let weights = softmax::forward(&scores, &mask);
+    let mask = device_mask(&mask, &scores, num_keys);
+    let weights = masked_softmax(&scores, &mask);
     (weights.clone(), weights)
 }
 
@@ -25,5 +26,5 @@ pub(in crate::ops) fn backward(
     gradient: CubeTensor,
     _asked: Asked<1>,
 ) -> [Gradient<CubeBackend>; 1] {
-    [Gradient::Whole(softmax::backward(&weights, gradient))]
+    [Gradient::Whole(masked_softmax_backward(&weights, gradient))]
 }

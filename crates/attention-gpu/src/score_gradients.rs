@@ -1,39 +1,40 @@
-//! The gradients of the scores of a tile.
+//! Gradients of the scores of a tile.
 //!
 //! With `p` the weight, `f` its dropout factor, `C` the context: `dp = dC . v`, `D = dC . C`, `ds = p (f dp - D)`.
-//! Scores and weights are computed again, from what the forward pass noted of each query.
+//! Scores and weights are computed again, from the statistics that the forward pass saved of each query.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::mask::Mask;
-use super::math::exp;
-use super::pairs::{Form, Stage, scores};
-use super::philox::WeightIndex;
-use super::problem::{Dropout, Sizes};
-use super::tile::{KeyTile, MASKED, QueryTile, masked_scores};
-use super::tiling::Tiling;
+use crate::dropout::WeightIndex;
+use crate::math::exp;
+use crate::operands::{Operands, ScoreKind};
+use crate::rows::Rows;
+use crate::score_tile::{Stage, add_scores};
+use crate::tile::{KeyTile, MASKED, QueryTile, mask_scores};
 
-/// What the gradients of scores are made of.
+/// Result whose gradient a backward pass starts from.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(super) enum Source {
-    /// The gradient of the context.
+pub(crate) enum GradientOf {
     Context,
-    /// They are given.
-    Given,
+    Scores,
 }
 
-/// Of [`Source::Context`].
+/// Gradient that a backward pass starts from; for [`GradientOf::Context`] with the statistics of each query.
 #[derive(CubeType, CubeLaunch)]
-pub(super) struct Noted {
-    /// Of each query, the greatest score and the reciprocal of the sum of exponentials.
-    pub(super) statistics: ComptimeOption<OwnedTensor<f32>>,
-    /// Of each query, `D`.
-    pub(super) totals: ComptimeOption<OwnedTensor<f32>>,
+pub(crate) struct Upstream<F: Float> {
+    /// `[batch, heads, queries, value_size]` or `[batch, heads, queries, keys]`, contiguous.
+    pub(crate) gradient: Box<[F]>,
+    /// The greatest score, and the reciprocal of the sum of exponentials.
+    statistics: ComptimeOption<OwnedTensor<f32>>,
+    /// `D`, flash-attention's delta.
+    deltas: ComptimeOption<OwnedTensor<f32>>,
+    #[cube(comptime)]
+    pub(crate) of: GradientOf,
 }
 
 #[cube]
-impl Noted {
+impl<F: Float> Upstream<F> {
     fn maximum(&self, row: usize) -> f32 {
         #[comptime]
         match &self.statistics {
@@ -50,78 +51,63 @@ impl Noted {
         }
     }
 
-    fn total(&self, row: usize) -> f32 {
+    fn delta(&self, row: usize) -> f32 {
         #[comptime]
-        match &self.totals {
-            ComptimeOption::Some(totals) => totals[row],
+        match &self.deltas {
+            ComptimeOption::Some(deltas) => deltas[row],
             ComptimeOption::None => 0.0f32.runtime(),
         }
     }
 }
 
-/// Of the pairs of this unit, the weights after dropout, and the gradients of the scores; [`MASKED`] where masked.
+/// Computes, for the pairs of this unit, the weights after dropout and the gradients of the scores; [`MASKED`] where
+/// masked.
 #[cube]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn score_gradients<F: Float>(
+pub(crate) fn score_gradients<F: Float>(
     weights: &mut Array<f32>,
     gradients: &mut Array<f32>,
     stage: &mut Stage,
-    queries: &[F],
+    operands: &Operands<F>,
+    upstream: &Upstream<F>,
     query_tile: QueryTile,
-    keys: &[F],
     key_tile: KeyTile,
-    values: &[F],
-    weight: &ComptimeOption<OwnedTensor<f32>>,
-    bias: &ComptimeOption<OwnedTensor<f32>>,
-    gradient: &[F],
-    mask: &Mask,
-    dropout: &Dropout,
-    noted: &Noted,
-    sizes: Sizes,
     is_direct: bool,
-    #[comptime] source: Source,
-    #[comptime] form: Form,
-    #[comptime] tiling: Tiling,
 ) {
+    let tiling = comptime!(operands.tiling);
+    let sizes = operands.sizes;
     let unit = UNIT_POS as usize;
     #[unroll]
     for pair in 0..comptime!(tiling.pairs()) {
         weights[pair] = 0.0f32;
         gradients[pair] = 0.0f32;
     }
-    match comptime!(source) {
-        Source::Context => {
-            scores::<F>(
+    match comptime!(upstream.of) {
+        GradientOf::Context => {
+            add_scores::<F>(
                 weights,
                 stage,
-                queries,
-                query_tile.rows(sizes.size),
-                keys,
-                key_tile.rows(sizes.size),
-                weight,
-                sizes.size,
+                query_tile.queries::<F>(operands),
+                key_tile.keys::<F>(operands),
+                &operands.weight,
                 is_direct,
-                form,
+                operands.kind,
                 tiling,
             );
-            let none = ComptimeOption::new_None();
-            scores::<F>(
+            let no_weight = ComptimeOption::new_None();
+            add_scores::<F>(
                 gradients,
                 stage,
-                gradient,
-                query_tile.rows(sizes.value_size),
-                values,
-                key_tile.rows(sizes.value_size),
-                &none,
-                sizes.value_size,
+                Rows::<F>::new(&upstream.gradient, query_tile.rows(sizes.value_size)),
+                key_tile.values::<F>(operands),
+                &no_weight,
                 false,
-                Form::Dot,
+                ScoreKind::Dot,
                 tiling,
             );
         }
-        Source::Given => {}
+        GradientOf::Scores => {}
     }
-    masked_scores(weights, query_tile, key_tile, mask, bias, sizes, tiling);
+    mask_scores::<F>(weights, query_tile, key_tile, operands);
     #[unroll]
     for row in 0..tiling.rows {
         let tile_row = unit / tiling.key_groups * tiling.rows + row;
@@ -136,25 +122,25 @@ pub(super) fn score_gradients<F: Float>(
                 weights[pair] = MASKED;
                 gradients[pair] = MASKED;
             } else {
-                match comptime!(source) {
-                    Source::Context => {
+                match comptime!(upstream.of) {
+                    GradientOf::Context => {
                         let row = query_tile.row + tile_row;
                         let weight =
-                            exp(weights[pair] - noted.maximum(row)) * noted.reciprocal(row);
+                            exp(weights[pair] - upstream.maximum(row)) * upstream.reciprocal(row);
                         let at = WeightIndex {
                             batch: query_tile.batch as u32,
                             head: query_tile.head as u32,
                             query: (query_tile.first + tile_row) as u32,
                             key: column as u32,
                         };
-                        let factor = dropout.factor(&at);
-                        let difference = fma(factor, gradients[pair], -noted.total(row));
+                        let factor = operands.dropout.factor(&at);
+                        let difference = fma(factor, gradients[pair], -upstream.delta(row));
                         gradients[pair] = weight * difference;
                         weights[pair] = weight * factor;
                     }
-                    Source::Given => {
+                    GradientOf::Scores => {
                         let index = (query_tile.row + tile_row) * sizes.keys + column;
-                        gradients[pair] = f32::cast_from(gradient[index]);
+                        gradients[pair] = f32::cast_from(upstream.gradient[index]);
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Functions of one number, the same on every device: what a platform's own promise differs from one to the next.
+//! Elementary functions with the same results on every device: the precision that platforms promise differs.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -12,7 +12,7 @@ use cubecl::prelude::*;
     clippy::excessive_precision,
     reason = "as published"
 )]
-pub(super) fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     let n = (x * 1.442_695f32 + 0.5f32).floor();
     // `ln 2` in two parts, so that `r` is exact to rounding.
     let r = fma(n, -0.693_359_4f32, x);
@@ -31,34 +31,34 @@ pub(super) fn exp(x: f32) -> f32 {
 
 /// `x` within `-bound..bound`; NaN stays NaN.
 #[cube]
-pub(super) fn bounded(x: f32, bound: f32) -> f32 {
+pub(crate) fn bounded(x: f32, bound: f32) -> f32 {
     select(x > bound, bound, select(x < -bound, -bound, x))
 }
 
 /// The greater one. Of a NaN and a number it is either.
 #[cube]
-pub(super) fn greater(a: f32, b: f32) -> f32 {
+pub(crate) fn greater(a: f32, b: f32) -> f32 {
     select(a > b, a, b)
 }
 
-/// What `sum`, `a + b` rounded, misses (Knuth, TwoSum).
+/// The rounding error of `sum`, which is `a + b` rounded (Knuth, TwoSum).
 #[cube]
-pub(super) fn error_of_sum(a: f32, b: f32, sum: f32) -> f32 {
+pub(crate) fn error_of_sum(a: f32, b: f32, sum: f32) -> f32 {
     let part = sum - a;
     (a - (sum - part)) + (b - part)
 }
 
 /// A sum and its rounding errors; those of one that is not finite are NaN.
 #[cube]
-pub(super) fn corrected(sum: f32, error: f32) -> f32 {
+pub(crate) fn corrected(sum: f32, error: f32) -> f32 {
     let is_finite = sum <= f32::MAX && sum >= f32::MIN;
     select(is_finite, sum + error, sum)
 }
 
-/// `1 / (total + missed)` as a sum of two: `1 / total` rounded, and what that misses; 0 and 0 of 0.
+/// `1 / (total + error)` as a sum of two: `1 / total` rounded, and the rest; 0 and 0 of 0.
 #[cube]
-pub(super) fn reciprocal_in_two_parts(total: f32, missed: f32) -> (f32, f32) {
+pub(crate) fn reciprocal_in_two_parts(total: f32, error: f32) -> (f32, f32) {
     let reciprocal = select(total == 0.0f32, 0.0f32, 1.0f32 / total);
-    let rest = fma(-total, reciprocal, 1.0f32) - missed * reciprocal;
+    let rest = fma(-total, reciprocal, 1.0f32) - error * reciprocal;
     (reciprocal, rest * reciprocal)
 }

@@ -1,11 +1,11 @@
 //! How the work on pairs of queries and keys is divided.
 
-/// What one iteration of a loop takes, of rows, keys or elements. Loops are long otherwise: Mesa's software Vulkan ends
-/// them after 65,535 iterations of one unit, without a word.
-pub(super) const UNROLLED: usize = 8;
+/// Rows, keys or elements of one iteration of a loop. Loops would be long otherwise: Mesa's software Vulkan ends them
+/// after 65,535 iterations of one unit, without a word.
+pub(crate) const UNROLLED: usize = 8;
 
-/// The same of `count`, of which it is a divisor.
-pub(super) const fn unrolled(count: usize) -> usize {
+/// The same for `count` of them, of which it is a divisor.
+pub(crate) const fn unrolled(count: usize) -> usize {
     if count < UNROLLED { count } else { UNROLLED }
 }
 
@@ -14,13 +14,13 @@ pub(super) const fn unrolled(count: usize) -> usize {
 /// The units of a cube stand in `row_groups` rows of `key_groups`. A unit computes `rows` neighbouring queries by
 /// `keys` keys that are `key_groups` apart, so that neighbouring units read neighbouring keys.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(super) struct Tiling {
-    pub(super) row_groups: usize,
-    pub(super) rows: usize,
-    pub(super) key_groups: usize,
-    pub(super) keys: usize,
-    /// The elements of a vector that lie in shared memory at a time.
-    pub(super) chunk: usize,
+pub(crate) struct Tiling {
+    pub(crate) row_groups: usize,
+    pub(crate) rows: usize,
+    pub(crate) key_groups: usize,
+    pub(crate) keys: usize,
+    /// Elements of a query or key that lie in shared memory at a time.
+    pub(crate) chunk: usize,
 }
 
 impl Tiling {
@@ -32,12 +32,12 @@ impl Tiling {
         keys: 2,
         chunk: 16,
     };
-    /// For few queries.
+    /// Tiling for few queries.
     const FEW: Self = Self {
         rows: 1,
         ..Self::MANY
     };
-    /// For one query, as a decoder's.
+    /// Tiling for one query, as a decoder's.
     const ONE: Self = Self {
         row_groups: 1,
         rows: 1,
@@ -46,8 +46,8 @@ impl Tiling {
         chunk: 32,
     };
 
-    /// The one for so many queries.
-    pub(super) fn new(queries: usize) -> Self {
+    /// The tiling for so many queries.
+    pub(crate) fn new(queries: usize) -> Self {
         if queries > Self::FEW.query_tile() {
             Self::MANY
         } else if queries > 1 {
@@ -57,54 +57,78 @@ impl Tiling {
         }
     }
 
-    /// The units of a cube.
-    pub(super) const fn units(&self) -> usize {
+    /// Units of a cube.
+    pub(crate) const fn units(&self) -> usize {
         self.row_groups * self.key_groups
     }
 
-    pub(super) const fn query_tile(&self) -> usize {
+    pub(crate) const fn query_tile(&self) -> usize {
         self.row_groups * self.rows
     }
 
-    pub(super) const fn key_tile(&self) -> usize {
+    pub(crate) const fn key_tile(&self) -> usize {
         self.key_groups * self.keys
     }
 
-    /// The bytes of shared memory that a cube takes.
-    pub(super) const fn shared_memory(&self) -> usize {
+    /// Bytes of shared memory that a cube takes.
+    pub(crate) const fn shared_memory(&self) -> usize {
         let stage = self.chunk * (self.query_tile() + self.key_tile() + 3);
         let pairs = self.query_tile() * self.key_tile();
         4 * (stage + pairs + self.units() + self.query_tile() + 1)
     }
 
-    /// The pairs of a unit.
-    pub(super) const fn pairs(&self) -> usize {
+    /// Pairs of a unit.
+    pub(crate) const fn pairs(&self) -> usize {
         self.rows * self.keys
     }
 
-    /// Where one query's keys are shared by several units: how many.
-    pub(super) const fn lanes(&self) -> usize {
+    /// Units that share one query's keys.
+    pub(crate) const fn lanes(&self) -> usize {
         self.units() / self.query_tile()
     }
 
-    /// The units that share a column of the stage where gradients of additive scores are added up.
-    pub(super) const fn gradient_groups(&self) -> usize {
+    /// Units that share a column of the stage where gradients of additive scores are added up.
+    pub(crate) const fn gradient_groups(&self) -> usize {
         self.units() / self.chunk
     }
 
-    /// The queries of each of these; the last ones may have none.
-    pub(super) const fn gradient_rows(&self) -> usize {
+    /// Queries of each of these groups; the last ones may have none.
+    pub(crate) const fn gradient_rows(&self) -> usize {
         self.query_tile().div_ceil(self.gradient_groups())
     }
 
-    /// The keys of each of these.
-    pub(super) const fn gradient_keys(&self) -> usize {
+    /// Keys of each of these groups.
+    pub(crate) const fn gradient_keys(&self) -> usize {
         self.key_tile().div_ceil(self.gradient_groups())
     }
 
-    /// The keys of a unit where products with queries are added up.
-    pub(super) const fn keys_of_group(&self) -> usize {
+    /// Keys of a unit where products with queries are added up.
+    pub(crate) const fn keys_of_group(&self) -> usize {
         self.key_tile() / self.row_groups
+    }
+}
+
+/// Rows of a tile: its queries or its keys.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum Side {
+    Queries,
+    Keys,
+}
+
+impl Side {
+    /// Number of them.
+    pub(crate) const fn tile(self, tiling: Tiling) -> usize {
+        match self {
+            Self::Queries => tiling.query_tile(),
+            Self::Keys => tiling.key_tile(),
+        }
+    }
+
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Queries => Self::Keys,
+            Self::Keys => Self::Queries,
+        }
     }
 }
 

@@ -5,32 +5,32 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::mask::Mask;
-use super::pairs::RowsAt;
-use super::problem::Sizes;
-use super::tiling::{Tiling, UNROLLED, unrolled};
+use crate::operands::{Operands, Sizes};
+use crate::rows::{Rows, RowsAt};
+use crate::tiling::{Tiling, UNROLLED, unrolled};
 
-/// Of a pair that is masked.
-pub(super) const MASKED: f32 = f32::MIN;
+/// Score, and gradient of a score, of a pair that is masked.
+pub(crate) const MASKED: f32 = f32::MIN;
 
-/// The queries of a tile.
+/// Queries of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct QueryTile {
-    pub(super) batch: usize,
-    pub(super) head: usize,
-    /// The head of keys and values that they read.
-    pub(super) key_head: usize,
-    pub(super) first: usize,
-    /// The first of them among the queries of all examples and heads.
-    pub(super) row: usize,
-    /// The queries that there are.
-    pub(super) valid: usize,
+pub(crate) struct QueryTile {
+    pub(crate) batch: usize,
+    pub(crate) head: usize,
+    /// Head of keys and values that they attend to.
+    pub(crate) key_head: usize,
+    /// Index of the first one.
+    pub(crate) first: usize,
+    /// Its index among the queries of all examples and heads.
+    pub(crate) row: usize,
+    /// Number of queries: the last tile may have fewer than others.
+    pub(crate) valid: usize,
 }
 
 #[cube]
 impl QueryTile {
-    pub(super) fn new(
+    pub(crate) fn new(
         batch: usize,
         head: usize,
         tile: usize,
@@ -49,28 +49,34 @@ impl QueryTile {
     }
 
     /// Their rows in a tensor with `size` elements for each.
-    pub(super) fn rows(&self, size: usize) -> RowsAt {
+    pub(crate) fn rows(&self, size: usize) -> RowsAt {
         RowsAt {
             first: self.row * size,
             valid: self.valid,
+            size,
         }
+    }
+
+    pub(crate) fn queries<'a, F: Float>(&self, operands: &'a Operands<F>) -> Rows<'a, F> {
+        Rows::<F>::new(&operands.queries, self.rows(operands.sizes.size))
     }
 }
 
-/// The keys of a tile.
+/// Keys of a tile.
 #[derive(CubeType, Clone, Copy)]
 #[expand(derive(Clone, Copy))]
-pub(super) struct KeyTile {
-    pub(super) first: usize,
-    /// The first of them among the keys of all examples and heads.
-    pub(super) row: usize,
-    /// The keys that there are.
-    pub(super) valid: usize,
+pub(crate) struct KeyTile {
+    /// Index of the first one.
+    pub(crate) first: usize,
+    /// Its index among the keys of all examples and heads.
+    pub(crate) row: usize,
+    /// Number of keys: the last tile may have fewer than others.
+    pub(crate) valid: usize,
 }
 
 #[cube]
 impl KeyTile {
-    pub(super) fn new(
+    pub(crate) fn new(
         batch: usize,
         key_head: usize,
         first: usize,
@@ -85,45 +91,54 @@ impl KeyTile {
     }
 
     /// Their rows in a tensor with `size` elements for each.
-    pub(super) fn rows(&self, size: usize) -> RowsAt {
+    pub(crate) fn rows(&self, size: usize) -> RowsAt {
         RowsAt {
             first: self.row * size,
             valid: self.valid,
+            size,
         }
+    }
+
+    pub(crate) fn keys<'a, F: Float>(&self, operands: &'a Operands<F>) -> Rows<'a, F> {
+        Rows::<F>::new(&operands.keys, self.rows(operands.sizes.size))
+    }
+
+    pub(crate) fn values<'a, F: Float>(&self, operands: &'a Operands<F>) -> Rows<'a, F> {
+        Rows::<F>::new(&operands.values, self.rows(operands.sizes.value_size))
     }
 }
 
-/// From the products of this unit's pairs to their scores: scaled, the bias added, [`MASKED`] where masked
+/// From sums over queries and keys to the scores of this unit's pairs: scaled, the bias added, [`MASKED`] where masked
 /// or beyond the queries.
 #[cube]
-pub(super) fn masked_scores(
+pub(crate) fn mask_scores<F: Float>(
     sums: &mut Array<f32>,
     query_tile: QueryTile,
     key_tile: KeyTile,
-    mask: &Mask,
-    bias: &ComptimeOption<OwnedTensor<f32>>,
-    sizes: Sizes,
-    #[comptime] tiling: Tiling,
+    operands: &Operands<F>,
 ) {
+    let tiling = comptime!(operands.tiling);
+    let sizes = operands.sizes;
     let unit = UNIT_POS as usize;
     #[unroll]
     for row in 0..tiling.rows {
         let query = query_tile.first + unit / tiling.key_groups * tiling.rows + row;
         let is_query = query < sizes.queries;
         let query = min(query, sizes.queries - 1);
-        let start = mask.start(query_tile.batch, query);
-        let end = mask.end(query_tile.batch, query, sizes.keys);
+        let start = operands.mask.start(query_tile.batch, query);
+        let end = operands.mask.end(query_tile.batch, query, sizes.keys);
         #[unroll]
         for key in 0..tiling.keys {
             let column = key_tile.first + key * tiling.key_groups + unit % tiling.key_groups;
             let pair = comptime!(row * tiling.keys + key);
             let mut is_attended = is_query && column >= start && column < end;
             if is_attended {
+                let mask = &operands.mask;
                 is_attended = mask.keeps(query_tile.batch, query_tile.head, query, column);
             }
             if is_attended {
                 #[comptime]
-                match bias {
+                match &operands.bias {
                     ComptimeOption::Some(bias) => {
                         let of_head = query_tile.head * sizes.bias_head;
                         let index = query_tile.batch * sizes.bias_batch + of_head;
@@ -143,9 +158,9 @@ pub(super) fn masked_scores(
     }
 }
 
-/// Where a pair of this unit lies in a tile in shared memory.
+/// Index of a pair of this unit in a tile in shared memory.
 #[cube]
-pub(super) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) -> usize {
+pub(crate) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) -> usize {
     let unit = UNIT_POS as usize;
     let row = unit / tiling.key_groups * tiling.rows + comptime!(pair / tiling.keys);
     let key = comptime!(pair % tiling.keys * tiling.key_groups) + unit % tiling.key_groups;
@@ -154,7 +169,7 @@ pub(super) fn shared_index(#[comptime] pair: usize, #[comptime] tiling: Tiling) 
 
 /// The first unit's `x`, for all units of the cube. Has barriers.
 #[cube]
-pub(super) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
+pub(crate) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
     if UNIT_POS == 0 {
         slot[0] = x as u32;
     }
@@ -164,27 +179,25 @@ pub(super) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
     x as usize
 }
 
-/// `pairs rows`, added to the rows of the tile's queries after these were multiplied by `factors`: or in their place,
-/// if they hold nothing yet. A unit has its queries, and every `key_groups`-th column.
+/// Multiplies the rows of the tile's queries by `factors` and adds `scale pairs from`; the first time, writes it. A unit
+/// has its queries, and every `key_groups`-th column.
 #[cube]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_products<F: Float>(
+pub(crate) fn add_products<F: Float>(
     to: &mut [f32],
     to_rows: RowsAt,
     pairs: &Shared<[f32]>,
-    from: &[F],
-    from_rows: RowsAt,
-    size: usize,
+    from: Rows<F>,
     scale: f32,
     factors: &Shared<[f32]>,
     is_first: bool,
     #[comptime] tiling: Tiling,
 ) {
     let unit = UNIT_POS as usize;
+    let size = to_rows.size;
     let first_row = unit / tiling.key_groups * tiling.rows;
     let mut column = unit % tiling.key_groups;
     let mut sums = Array::<f32>::new(tiling.rows);
-    // Of a block of keys: a sum of short sums rounds less than a long one.
+    // Sums over a block of keys: a sum of short sums rounds less than a long one.
     let mut partial = Array::<f32>::new(tiling.rows);
     while column < size {
         #[unroll]
@@ -200,12 +213,12 @@ pub(super) fn add_products<F: Float>(
             for key in 0..UNROLLED {
                 let key = block * UNROLLED + key;
                 // Beyond the keys all is masked.
-                let from_row = min(key, from_rows.valid - 1);
-                let x = f32::cast_from(from[from_rows.first + from_row * size + column]);
+                let from_row = min(key, from.at.valid - 1);
+                let x = f32::cast_from(from.elements[from.at.first + from_row * size + column]);
                 #[unroll]
                 for n in 0..tiling.rows {
                     let pair = pairs[(first_row + n) * comptime!(tiling.key_tile()) + key];
-                    // What a masked pair would be multiplied with does not count, whatever it is.
+                    // A masked pair does not count, whatever it would be multiplied with.
                     let sum = fma(pair, x, partial[n]);
                     partial[n] = select(pair == MASKED, partial[n], sum);
                 }
@@ -231,22 +244,20 @@ pub(super) fn add_products<F: Float>(
     }
 }
 
-/// `pairs^T rows`, added to the rows of the tile's keys, or put there if they hold nothing yet. A unit has as many
-/// neighbouring keys as go round, and every `key_groups`-th column.
+/// Adds `scale pairs^T from` to the rows of the tile's keys; the first time, writes it. A unit has its share of
+/// neighbouring keys, and every `key_groups`-th column.
 #[cube]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_transposed_products<F: Float>(
+pub(crate) fn add_transposed_products<F: Float>(
     to: &mut [f32],
     to_rows: RowsAt,
     pairs: &Shared<[f32]>,
-    from: &[F],
-    from_rows: RowsAt,
-    size: usize,
+    from: Rows<F>,
     scale: f32,
     is_first: bool,
     #[comptime] tiling: Tiling,
 ) {
     let unit = UNIT_POS as usize;
+    let size = to_rows.size;
     let keys = comptime!(tiling.keys_of_group());
     let at_once = comptime!(unrolled(keys));
     let rows_at_once = comptime!(unrolled(tiling.query_tile()));
@@ -264,8 +275,8 @@ pub(super) fn add_transposed_products<F: Float>(
                 for row in 0..rows_at_once {
                     let row = block * rows_at_once + row;
                     // Beyond the queries all is masked.
-                    let from_row = min(row, from_rows.valid - 1);
-                    let x = f32::cast_from(from[from_rows.first + from_row * size + column]);
+                    let from_row = min(row, from.at.valid - 1);
+                    let x = f32::cast_from(from.elements[from.at.first + from_row * size + column]);
                     #[unroll]
                     for n in 0..at_once {
                         let pair = pairs[row * comptime!(tiling.key_tile()) + first_key + n];
@@ -274,22 +285,20 @@ pub(super) fn add_transposed_products<F: Float>(
                 }
             }
             add_column(
-                to, to_rows, first_key, column, size, &sums, scale, is_first, at_once,
+                to, to_rows, first_key, column, &sums, scale, is_first, at_once,
             );
             column += tiling.key_groups;
         }
     }
 }
 
-/// Adds `factor sums` to one column of `count` rows, or puts them there if these hold nothing yet.
+/// Adds `factor sums` to one column of `count` rows; the first time, writes it.
 #[cube]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn add_column(
+pub(crate) fn add_column(
     to: &mut [f32],
     rows: RowsAt,
     first: usize,
     column: usize,
-    size: usize,
     sums: &Array<f32>,
     factor: f32,
     is_first: bool,
@@ -298,7 +307,7 @@ pub(super) fn add_column(
     #[unroll]
     for n in 0..count {
         if first + n < rows.valid {
-            let index = rows.first + (first + n) * size + column;
+            let index = rows.first + (first + n) * rows.size + column;
             let sum = factor * sums[n];
             if is_first {
                 to[index] = sum;

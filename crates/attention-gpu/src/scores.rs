@@ -1,31 +1,20 @@
-//! The scores of all pairs, 0 where masked.
+//! Scores of all pairs, 0 where masked.
 
-use burn::backend::TensorMetadata;
+use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::Problem;
-use super::mask::Mask;
-use super::pairs::{Form, Stage, is_far, scores};
-use super::problem::Sizes;
-use super::tensors::{cube_count, element_type};
-use super::tile::{KeyTile, MASKED, QueryTile, masked_scores};
-use super::tiling::Tiling;
+use crate::inputs::AdditiveScoreInputs;
+use crate::operands::Operands;
+use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
+use crate::tensors::{cube_count, element_type};
+use crate::tile::{KeyTile, MASKED, QueryTile, mask_scores};
 
 #[cube(launch, address_type = "dynamic")]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-fn all_scores<F: Float>(
-    queries: &[F],
-    keys: &[F],
-    weight: ComptimeOption<OwnedTensor<f32>>,
-    mask: Mask,
-    to: &mut [f32],
-    sizes: Sizes,
-    #[comptime] form: Form,
-    #[comptime] tiling: Tiling,
-    #[define(F)] _dtype: ElemType,
-) {
+fn all_scores<F: Float>(operands: &Operands<F>, to: &mut [f32], #[define(F)] _dtype: ElemType) {
+    let tiling = comptime!(operands.tiling);
+    let sizes = operands.sizes;
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
     let key_tiles = sizes.keys.div_ceil(comptime!(tiling.key_tile()));
     if CUBE_POS >= sizes.batch * sizes.heads * query_tiles * key_tiles {
@@ -41,32 +30,20 @@ fn all_scores<F: Float>(
 
     let mut stage = Stage::new(tiling);
     let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let is_direct = is_far::<F>(
-        queries,
-        query_tile.rows(sizes.size),
-        sizes.size,
-        &mut flag,
-        form,
-        tiling,
-    );
+    let query_rows = query_tile.queries::<F>(operands);
+    let is_direct = needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
     let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
-    scores::<F>(
+    add_scores::<F>(
         &mut sums,
         &mut stage,
-        queries,
-        query_tile.rows(sizes.size),
-        keys,
-        key_tile.rows(sizes.size),
-        &weight,
-        sizes.size,
+        query_rows,
+        key_tile.keys::<F>(operands),
+        &operands.weight,
         is_direct,
-        form,
+        operands.kind,
         tiling,
     );
-    let no_bias = ComptimeOption::new_None();
-    masked_scores(
-        &mut sums, query_tile, key_tile, &mask, &no_bias, sizes, tiling,
-    );
+    mask_scores::<F>(&mut sums, query_tile, key_tile, operands);
     #[unroll]
     for row in 0..tiling.rows {
         let at_row = unit / tiling.key_groups * tiling.rows + row;
@@ -82,29 +59,24 @@ fn all_scores<F: Float>(
     }
 }
 
-impl Problem {
+impl AdditiveScoreInputs {
     /// The scores, `[batch, heads, queries, keys]` in f32.
-    pub(in crate::ops) fn scores(&self) -> CubeTensor {
-        let [batch, heads, queries, _] = self.queries.shape().dims();
-        let [_, _, keys, _] = self.keys.shape().dims();
-        let scores = self.empty([batch, heads, queries, keys]);
-        let tiling = self.tiling();
-        let client = &self.queries.client;
+    pub fn forward(&self) -> CubeTensor {
+        let inputs = self.without_values();
+        let [batch, heads, queries, _] = inputs.queries.shape().dims();
+        let [_, _, keys, _] = inputs.keys.shape().dims();
+        let scores = inputs.empty([batch, heads, queries, keys]);
+        let tiling = inputs.tiling();
+        let client = &inputs.queries.client;
         let tiles = queries.div_ceil(tiling.query_tile()) * keys.div_ceil(tiling.key_tile());
         all_scores::launch(
             client,
             cube_count(client, batch * heads * tiles),
             CubeDim::new_1d(tiling.units() as u32),
-            self.address_type(&[&scores]),
-            self.queries.clone().into_buffer_arg(),
-            self.keys.clone().into_buffer_arg(),
-            self.weight_arg(),
-            self.mask_arg(),
+            inputs.address_type(&[&scores]),
+            inputs.operands(),
             scores.clone().into_buffer_arg(),
-            self.sizes(),
-            self.form,
-            tiling,
-            element_type(self.queries.dtype()),
+            element_type(inputs.queries.dtype()),
         );
         scores
     }

@@ -1,52 +1,42 @@
-//! Attention to the context, forward: tiles of keys, and of each query a running maximum, sum and context.
+//! Attention to the context, forward: tiles of keys, and for each query a running maximum, sum and context.
 //!
 //! Milakov & Gimelshein 2018; Dao et al. 2022, 2023. A cube has the queries of one tile, and goes through the keys that
 //! any of them attends to. Only it reads and writes their rows of the context, which therefore lie in global memory:
-//! values may have any size. Where there are few queries, several cubes share the keys, and what they found is put
-//! together afterwards.
+//! values may have any size. Where there are few queries, the keys are split among several cubes, whose results are
+//! combined afterwards.
 
-use burn::backend::TensorMetadata;
-use burn::backend::ops::FloatTensorOps;
-use burn_cubecl::tensor::CubeTensor;
+use burn_backend::TensorMetadata;
+use burn_backend::ops::FloatTensorOps;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
-use super::launch::Problem;
-use super::mask::Mask;
-use super::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
-use super::pairs::{Form, RowsAt, Stage, is_far, scores};
-use super::parts::{Parts, put_together};
-use super::philox::WeightIndex;
-use super::problem::{Dropout, Sizes};
-use super::tensors::{cube_count, element_type};
-use super::tile::{KeyTile, MASKED, QueryTile, add_products, masked_scores, shared_index, uniform};
-use super::tiling::Tiling;
+use crate::dropout::WeightIndex;
+use crate::inputs::{AttentionInputs, AttentionOutputs};
+use crate::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
+use crate::operands::Operands;
+use crate::rows::RowsAt;
+use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
+use crate::splits::{Splits, combine_splits};
+use crate::tensors::{cube_count, element_type};
+use crate::tile::{KeyTile, MASKED, QueryTile, add_products, mask_scores, shared_index, uniform};
 
 #[cube(launch, address_type = "dynamic")]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-pub(super) fn forward<F: Float>(
-    queries: &[F],
-    keys: &[F],
-    values: &[F],
-    weight: ComptimeOption<OwnedTensor<f32>>,
-    bias: ComptimeOption<OwnedTensor<f32>>,
-    mask: Mask,
-    dropout: Dropout,
-    // Of each part of the keys.
+pub(crate) fn forward<F: Float>(
+    operands: &Operands<F>,
+    // Of each split of the keys.
     context: &mut [f32],
-    // Of each part and query, the greatest score, and the sum of exponentials, or if there is one part its reciprocal.
+    // Of each split and query, the greatest score, and the sum of exponentials, or without splits its reciprocal.
     statistics: &mut [f32],
-    sizes: Sizes,
-    // The keys of a part, whole tiles.
-    part_keys: usize,
+    // The keys of a split, whole tiles.
+    split_keys: usize,
     #[comptime] is_whole: bool,
-    #[comptime] form: Form,
-    #[comptime] tiling: Tiling,
     #[define(F)] _dtype: ElemType,
 ) {
+    let tiling = comptime!(operands.tiling);
+    let sizes = operands.sizes;
     let tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
-    let part = CUBE_POS / (sizes.batch * sizes.heads * tiles);
-    if part * part_keys >= sizes.keys {
+    let split = CUBE_POS / (sizes.batch * sizes.heads * tiles);
+    if split * split_keys >= sizes.keys {
         terminate!();
     }
     let unit = UNIT_POS as usize;
@@ -54,63 +44,55 @@ pub(super) fn forward<F: Float>(
     let head = CUBE_POS / tiles % sizes.heads;
     let batch = CUBE_POS / tiles / sizes.heads % sizes.batch;
     let query_tile = QueryTile::new(batch, head, tile, sizes, tiling);
-    let to_row = part * sizes.batch * sizes.heads * sizes.queries + query_tile.row;
+    let to_row = split * sizes.batch * sizes.heads * sizes.queries + query_tile.row;
     let context_rows = RowsAt {
         first: to_row * sizes.value_size,
         valid: query_tile.valid,
+        size: sizes.value_size,
     };
+    let query_rows = query_tile.queries::<F>(operands);
 
     let mut stage = Stage::new(tiling);
-    // Scores, then weights; of pairs that are masked, `MASKED`.
+    // Scores, then weights; `MASKED` where masked.
     let mut weights =
         Shared::<[f32]>::new_slice(comptime!(tiling.query_tile() * tiling.key_tile()));
     let mut lanes = Shared::<[f32]>::new_slice(comptime!(tiling.units()));
     let mut factors = Shared::<[f32]>::new_slice(comptime!(tiling.query_tile()));
     let mut flag = Shared::<[u32]>::new_slice(1usize);
-    let is_direct = is_far::<F>(
-        queries,
-        query_tile.rows(sizes.size),
-        sizes.size,
-        &mut flag,
-        form,
-        tiling,
-    );
+    let is_direct = needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
 
-    // As one of `lanes` units of a query.
+    // This unit is one of `lanes` of a query.
     let row = unit / comptime!(tiling.lanes());
     let lane = unit % comptime!(tiling.lanes());
     let mut maximum = MASKED.runtime();
     let mut sum = 0.0f32;
-    // What `sum` misses. An error of the sum would be one of the whole context, which the weights of the backward pass
-    // would not have: the gradients of a query's scores would not add up to 0.
-    let mut missed = 0.0f32;
+    // The rounding error of `sum`. It would be one of the whole context, which the weights of the backward pass would not
+    // have: the gradients of a query's scores would not add up to 0.
+    let mut error = 0.0f32;
 
-    let end = uniform(mask.tile_end(batch, tile, sizes.keys), &mut flag);
-    let end = min(end, (part + 1) * part_keys);
-    let mut first_key = uniform(mask.tile_start(batch, tile), &mut flag);
+    let end = uniform(operands.mask.tile_end(batch, tile, sizes.keys), &mut flag);
+    let end = min(end, (split + 1) * split_keys);
+    let mut first_key = uniform(operands.mask.tile_start(batch, tile), &mut flag);
     first_key = max(
         first_key - first_key % comptime!(tiling.key_tile()),
-        part * part_keys,
+        split * split_keys,
     );
     // Not a flag that the loop sets: pliron-spirv 0.16 loses a constant that one iteration hands to the next.
     let start = first_key;
     while first_key < end {
         let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
         let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
-        scores::<F>(
+        add_scores::<F>(
             &mut sums,
             &mut stage,
-            queries,
-            query_tile.rows(sizes.size),
-            keys,
-            key_tile.rows(sizes.size),
-            &weight,
-            sizes.size,
+            query_rows,
+            key_tile.keys::<F>(operands),
+            &operands.weight,
             is_direct,
-            form,
+            operands.kind,
             tiling,
         );
-        masked_scores(&mut sums, query_tile, key_tile, &mask, &bias, sizes, tiling);
+        mask_scores::<F>(&mut sums, query_tile, key_tile, operands);
         #[unroll]
         for pair in 0..comptime!(tiling.pairs()) {
             weights[shared_index(pair, tiling)] = sums[pair];
@@ -135,7 +117,7 @@ pub(super) fn forward<F: Float>(
         }
         let factor = exp(before - maximum);
         let scaled = sum * factor;
-        missed = fma(missed, factor, fma(sum, factor, -scaled));
+        error = fma(error, factor, fma(sum, factor, -scaled));
         sum = scaled;
         if lane == 0 {
             factors[row] = factor;
@@ -150,7 +132,7 @@ pub(super) fn forward<F: Float>(
             } else {
                 let weight = exp(score - maximum);
                 let next = sum + weight;
-                missed += error_of_sum(sum, weight, next);
+                error += error_of_sum(sum, weight, next);
                 sum = next;
                 let at = WeightIndex {
                     batch: batch as u32,
@@ -158,7 +140,7 @@ pub(super) fn forward<F: Float>(
                     query: (query_tile.first + row) as u32,
                     key: (first_key + key) as u32,
                 };
-                weights[index] = weight * dropout.factor(&at);
+                weights[index] = weight * operands.dropout.factor(&at);
             }
         }
         sync_cube();
@@ -167,9 +149,7 @@ pub(super) fn forward<F: Float>(
             context,
             context_rows,
             &weights,
-            values,
-            key_tile.rows(sizes.value_size),
-            sizes.value_size,
+            key_tile.values::<F>(operands),
             1.0f32,
             &factors,
             first_key == start,
@@ -179,7 +159,7 @@ pub(super) fn forward<F: Float>(
     }
 
     let mut total = 0.0f32;
-    let mut missed_by_total = 0.0f32;
+    let mut total_error = 0.0f32;
     lanes[unit] = sum;
     sync_cube();
     if lane == 0 {
@@ -187,20 +167,20 @@ pub(super) fn forward<F: Float>(
         for n in 0..comptime!(tiling.lanes()) {
             let other = lanes[row * comptime!(tiling.lanes()) + n];
             let next = total + other;
-            missed_by_total += error_of_sum(total, other, next);
+            total_error += error_of_sum(total, other, next);
             total = next;
         }
     }
     sync_cube();
-    lanes[unit] = missed;
+    lanes[unit] = error;
     sync_cube();
     if lane == 0 {
         #[unroll]
         for n in 0..comptime!(tiling.lanes()) {
-            missed_by_total += lanes[row * comptime!(tiling.lanes()) + n];
+            total_error += lanes[row * comptime!(tiling.lanes()) + n];
         }
-        // Of a query without any key, 0.
-        let (reciprocal, rest) = reciprocal_in_two_parts(total, missed_by_total);
+        // 0 for a query without any key.
+        let (reciprocal, rest) = reciprocal_in_two_parts(total, total_error);
         factors[row] = reciprocal;
         lanes[unit] = rest;
         if row < query_tile.valid {
@@ -210,7 +190,7 @@ pub(super) fn forward<F: Float>(
                 // Without the rest, which all weights of the query have in common.
                 statistics[second] = reciprocal;
             } else {
-                statistics[second] = total + missed_by_total;
+                statistics[second] = total + total_error;
             }
         }
     }
@@ -236,47 +216,41 @@ pub(super) fn forward<F: Float>(
     }
 }
 
-impl Problem {
-    /// The context, `[batch, heads, queries, value_size]` in f32, and the statistics of each query.
-    pub(in crate::ops) fn forward(&self) -> [CubeTensor; 2] {
+impl AttentionInputs {
+    /// Attention, with what its backward pass needs.
+    pub fn forward(&self) -> AttentionOutputs {
         let [batch, heads, queries, _] = self.queries.shape().dims();
         let [_, _, keys, value_size] = self.values.shape().dims();
         let tiling = self.tiling();
         let client = &self.queries.client;
         let cubes = batch * heads * queries.div_ceil(tiling.query_tile());
         let elements = batch * heads * queries * value_size;
-        let parts = Parts::new(cubes, keys.div_ceil(tiling.key_tile()), elements);
-        let context = self.empty([parts.count, batch, heads, queries, value_size]);
-        let statistics = self.empty([parts.count, batch, heads, queries, 2]);
+        let splits = Splits::new(cubes, keys.div_ceil(tiling.key_tile()), elements);
+        let context = self.empty([splits.count, batch, heads, queries, value_size]);
+        let statistics = self.empty([splits.count, batch, heads, queries, 2]);
         forward::launch(
             client,
-            cube_count(client, cubes * parts.count),
+            cube_count(client, cubes * splits.count),
             CubeDim::new_1d(tiling.units() as u32),
             self.address_type(&[&context]),
-            self.queries.clone().into_buffer_arg(),
-            self.keys.clone().into_buffer_arg(),
-            self.values.clone().into_buffer_arg(),
-            self.weight_arg(),
-            self.bias_arg(),
-            self.mask_arg(),
-            self.dropout_arg(),
+            self.operands(),
             context.clone().into_buffer_arg(),
             statistics.clone().into_buffer_arg(),
-            self.sizes(),
-            parts.tiles * tiling.key_tile(),
-            parts.count == 1,
-            self.form,
-            tiling,
+            splits.tiles * tiling.key_tile(),
+            splits.count == 1,
             element_type(self.queries.dtype()),
         );
-        let [context, statistics] = if parts.count == 1 {
+        let [context, statistics] = if splits.count == 1 {
             [context, statistics]
         } else {
-            put_together(context, statistics)
+            combine_splits(context, statistics)
         };
-        [
-            CubeBackend::float_reshape(context, [batch, heads, queries, value_size].into()),
-            CubeBackend::float_reshape(statistics, [batch, heads, queries, 2].into()),
-        ]
+        AttentionOutputs {
+            context: CubeBackend::float_reshape(
+                context,
+                [batch, heads, queries, value_size].into(),
+            ),
+            statistics: CubeBackend::float_reshape(statistics, [batch, heads, queries, 2].into()),
+        }
     }
 }

@@ -1,23 +1,22 @@
 //! Softmax over the keys that each query attends to. A cube has one query.
 
-use burn::backend::TensorMetadata;
+use burn_backend::TensorMetadata;
 use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::mask::{DeviceMask, Mask};
-use super::math::{exp, greater};
-use super::tensors::{contiguous, cube_count, element_type, empty};
-use super::tile::MASKED;
+use crate::mask::{DeviceMask, Mask};
+use crate::math::{exp, greater};
+use crate::tensors::{contiguous, cube_count, element_type, empty};
+use crate::tile::MASKED;
 
-/// The units of a cube.
+/// Units of a cube.
 const UNITS: usize = 64;
 
 #[cube(launch, address_type = "dynamic")]
-#[allow(clippy::too_many_arguments, reason = "of a kernel")]
-fn masked_softmax<F: Float>(
+fn softmax<F: Float>(
     scores: &[F],
-    mask: Mask,
+    mask: &Mask,
     weights: &mut [F],
     rows: usize,
     heads: usize,
@@ -83,7 +82,7 @@ fn masked_softmax<F: Float>(
     }
 }
 
-/// `e^(score - maximum)` times a factor; 0 of a score of minus infinity, which counts as masked.
+/// `e^(score - maximum)` times a factor; 0 for a score of minus infinity, which counts as masked.
 #[cube]
 fn exponential_of_score(score: f32, maximum: f32, factor: f32) -> f32 {
     select(score < MASKED, 0.0f32, exp(score - maximum) * factor)
@@ -91,7 +90,7 @@ fn exponential_of_score(score: f32, maximum: f32, factor: f32) -> f32 {
 
 /// `w (dw - sum_j w dw)`; where a weight is 0, as of a masked pair, its gradient does not count, whatever it is.
 #[cube(launch, address_type = "dynamic")]
-fn masked_softmax_backward<F: Float>(
+fn softmax_backward<F: Float>(
     weights: &[F],
     gradient: &[F],
     to_scores: &mut [F],
@@ -129,13 +128,14 @@ fn masked_softmax_backward<F: Float>(
     }
 }
 
-/// The weights.
-pub(in crate::ops) fn forward(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
+/// Softmax of scores `[batch, heads, queries, keys]` over the keys that each query attends to; 0 where masked. The scores
+/// are [contiguous](crate::contiguous).
+pub fn masked_softmax(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
     let [batch, heads, queries, keys] = scores.shape().dims();
     let rows = batch * heads * queries;
     let weights = empty(scores, scores.shape(), scores.dtype());
     let client = &scores.client;
-    masked_softmax::launch(
+    softmax::launch(
         client,
         cube_count(client, rows),
         CubeDim::new_1d(UNITS as u32),
@@ -152,13 +152,13 @@ pub(in crate::ops) fn forward(scores: &CubeTensor, mask: &DeviceMask) -> CubeTen
     weights
 }
 
-/// The gradient of the scores.
-pub(in crate::ops) fn backward(weights: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
+/// Gradient of the scores, from the weights and their gradient.
+pub fn masked_softmax_backward(weights: &CubeTensor, gradient: CubeTensor) -> CubeTensor {
     let [batch, heads, queries, keys] = weights.shape().dims();
     let rows = batch * heads * queries;
     let to_scores = empty(weights, weights.shape(), weights.dtype());
     let client = &weights.client;
-    masked_softmax_backward::launch(
+    softmax_backward::launch(
         client,
         cube_count(client, rows),
         CubeDim::new_1d(UNITS as u32),

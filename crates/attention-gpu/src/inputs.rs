@@ -1,0 +1,174 @@
+//! Inputs and outputs of the kernels over pairs, and their arguments for a launch.
+
+use burn_backend::{DType, Shape, TensorMetadata};
+use burn_cubecl::cubecl;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::dropout::Dropout;
+use crate::mask::DeviceMask;
+use crate::operands::{OperandsLaunch, ScoreKind, SizesLaunch};
+use crate::tensors::empty;
+use crate::tiling::Tiling;
+
+/// Attention: `softmax(scores) values` over the keys that each query attends to.
+///
+/// # Shapes
+/// - `queries`: `[batch, heads, queries, size]`
+/// - `keys`: `[batch, key_heads, keys, size]`, where `key_heads` divides `heads`
+/// - `values`: `[batch, key_heads, keys, value_size]`
+///
+/// Tensors are [contiguous](crate::contiguous), and queries, keys and values of one type.
+#[derive(Clone, Debug)]
+pub struct AttentionInputs {
+    /// In f32, f16 or bf16.
+    pub queries: CubeTensor,
+    /// In the queries' type.
+    pub keys: CubeTensor,
+    /// In the queries' type.
+    pub values: CubeTensor,
+    /// Formula of the scores.
+    pub score: Score,
+    /// Keys that each query attends to.
+    pub mask: DeviceMask,
+    /// Dropout of the weights, or none.
+    pub dropout: Option<Dropout>,
+}
+
+/// Formula of the score of a query and a key, with its parameters in f32.
+#[derive(Clone, Debug)]
+pub enum Score {
+    /// `scale sum_h q_h k_h + bias`
+    DotProduct {
+        /// The factor on the products.
+        scale: f64,
+        /// `[batch, heads or 1, 1, keys]`; minus infinity masks a key.
+        bias: Option<CubeTensor>,
+    },
+    /// `sum_h w_h tanh(q_h + k_h)`
+    Additive {
+        /// `[size]`
+        weight: CubeTensor,
+    },
+}
+
+/// Result of [`AttentionInputs::forward`], in f32.
+#[derive(Clone, Debug)]
+pub struct AttentionOutputs {
+    /// `[batch, heads, queries, value_size]`; 0 for a query without any key.
+    pub context: CubeTensor,
+    /// The greatest score and the reciprocal of the sum of exponentials, `[batch, heads, queries, 2]`: the backward pass
+    /// computes the weights of them again.
+    pub statistics: CubeTensor,
+}
+
+/// Additive scores of all pairs, `weight . tanh(query + key)`, 0 where masked.
+///
+/// # Shapes
+/// - `queries`: `[batch, heads, queries, size]`
+/// - `keys`: `[batch, key_heads, keys, size]`, where `key_heads` divides `heads`
+/// - `weight`: `[size]`, in f32
+///
+/// Tensors are [contiguous](crate::contiguous), and queries and keys of one type.
+#[derive(Clone, Debug)]
+pub struct AdditiveScoreInputs {
+    /// In f32, f16 or bf16.
+    pub queries: CubeTensor,
+    /// In the queries' type.
+    pub keys: CubeTensor,
+    /// The factors on the hyperbolic tangents.
+    pub weight: CubeTensor,
+    /// Keys that each query attends to.
+    pub mask: DeviceMask,
+}
+
+impl AdditiveScoreInputs {
+    /// The same as inputs of an attention, whose values no kernel of scores reads.
+    pub(crate) fn without_values(&self) -> AttentionInputs {
+        AttentionInputs {
+            queries: self.queries.clone(),
+            keys: self.keys.clone(),
+            values: self.keys.clone(),
+            score: Score::Additive {
+                weight: self.weight.clone(),
+            },
+            mask: self.mask.clone(),
+            dropout: None,
+        }
+    }
+}
+
+impl AttentionInputs {
+    pub(crate) fn tiling(&self) -> Tiling {
+        let [_, _, queries, _] = self.queries.shape().dims();
+        Tiling::new(queries)
+    }
+
+    pub(crate) fn kind(&self) -> ScoreKind {
+        match self.score {
+            Score::DotProduct { .. } => ScoreKind::Dot,
+            Score::Additive { .. } => ScoreKind::Additive,
+        }
+    }
+
+    pub(crate) fn has_bias(&self) -> bool {
+        matches!(self.score, Score::DotProduct { bias: Some(_), .. })
+    }
+
+    /// An uninitialised tensor of f32.
+    pub(crate) fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
+        empty(&self.queries, shape, DType::F32)
+    }
+
+    /// The argument of a kernel.
+    pub(crate) fn operands<F: Float>(&self) -> OperandsLaunch<F> {
+        let (weight, bias, scale) = match &self.score {
+            Score::DotProduct { scale, bias } => (None, bias.clone(), *scale),
+            Score::Additive { weight } => (Some(weight.clone()), None, 1.0),
+        };
+        let bias_heads = bias.as_ref().map_or(0, |bias| bias.shape()[1]);
+        OperandsLaunch::new(
+            self.queries.clone().into_buffer_arg(),
+            self.keys.clone().into_buffer_arg(),
+            self.values.clone().into_buffer_arg(),
+            weight.map(CubeTensor::into_tensor_arg).into(),
+            bias.map(CubeTensor::into_tensor_arg).into(),
+            self.mask.arg(),
+            Dropout::arg(self.dropout.as_ref()),
+            self.sizes(bias_heads, scale),
+            self.kind(),
+            self.tiling(),
+        )
+    }
+
+    fn sizes(&self, bias_heads: usize, scale: f64) -> SizesLaunch {
+        let [batch, heads, queries, size] = self.queries.shape().dims();
+        let [_, key_heads, keys, _] = self.keys.shape().dims();
+        let [_, _, _, value_size] = self.values.shape().dims();
+        let bias_head = if bias_heads > 1 { keys } else { 0 };
+        SizesLaunch::new(
+            batch,
+            heads,
+            key_heads,
+            queries,
+            keys,
+            size,
+            value_size,
+            bias_heads * keys,
+            bias_head,
+            scale as f32,
+        )
+    }
+
+    /// The widest index that any of its tensors, or of `others`, needs.
+    pub(crate) fn address_type(&self, others: &[&CubeTensor]) -> AddressType {
+        let bias = match &self.score {
+            Score::DotProduct { bias, .. } => bias.as_ref(),
+            Score::Additive { .. } => None,
+        };
+        let own = [&self.queries, &self.keys, &self.values];
+        let tensors = own.into_iter().chain(bias).chain(others.iter().copied());
+        let widest = tensors.map(CubeTensor::required_address_type).max();
+        widest.unwrap_or_default().max(self.mask.address_type())
+    }
+}

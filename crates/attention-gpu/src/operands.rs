@@ -1,0 +1,59 @@
+//! Arguments that all kernels over pairs of queries and keys share.
+
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+use crate::dropout::WeightDropout;
+use crate::mask::Mask;
+use crate::tiling::Tiling;
+
+/// Tensors and options of a call, as the kernels read them; all tensors contiguous.
+#[derive(CubeType, CubeLaunch)]
+pub(crate) struct Operands<F: Float> {
+    /// `[batch, heads, queries, size]`
+    pub(crate) queries: Box<[F]>,
+    /// `[batch, key_heads, keys, size]`
+    pub(crate) keys: Box<[F]>,
+    /// `[batch, key_heads, keys, value_size]`
+    pub(crate) values: Box<[F]>,
+    /// The weight of additive scores, `[size]`.
+    pub(crate) weight: ComptimeOption<OwnedTensor<f32>>,
+    /// The bias of dot products, `[batch, heads or 1, 1, keys]`.
+    pub(crate) bias: ComptimeOption<OwnedTensor<f32>>,
+    pub(crate) mask: Mask,
+    pub(crate) dropout: WeightDropout,
+    pub(crate) sizes: Sizes,
+    #[cube(comptime)]
+    pub(crate) kind: ScoreKind,
+    #[cube(comptime)]
+    pub(crate) tiling: Tiling,
+}
+
+/// Sizes of a call.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    pub(crate) key_heads: usize,
+    pub(crate) queries: usize,
+    pub(crate) keys: usize,
+    /// Elements of a query or key.
+    pub(crate) size: usize,
+    pub(crate) value_size: usize,
+    /// Stride of the bias from one example to the next.
+    pub(crate) bias_batch: usize,
+    /// Stride of the bias from one head to the next; 0 if they share it.
+    pub(crate) bias_head: usize,
+    /// Factor on the sums over a query and a key.
+    pub(crate) scale: f32,
+}
+
+/// Formula of a score, before its scale and bias.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(crate) enum ScoreKind {
+    /// `sum_h q_h k_h`
+    Dot,
+    /// `sum_h w_h tanh(q_h + k_h)`
+    Additive,
+}

@@ -1,0 +1,40 @@
+//! Rows of a matrix that belong to a tile.
+
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+/// Place of a tile's rows in a matrix.
+#[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+pub(crate) struct RowsAt {
+    /// Index of the first row's first element.
+    pub(crate) first: usize,
+    /// Number of rows that the matrix has; a tile at its end has fewer than others.
+    pub(crate) valid: usize,
+    /// Elements of a row.
+    pub(crate) size: usize,
+}
+
+/// Rows of a tile, to read.
+#[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+pub(crate) struct Rows<'a, F: Float> {
+    pub(crate) elements: &'a [F],
+    pub(crate) at: RowsAt,
+}
+
+#[cube]
+impl<'a, F: Float> Rows<'a, F> {
+    pub(crate) fn new(elements: &'a [F], at: RowsAt) -> Rows<'a, F> {
+        Rows::<'a, F> { elements, at }
+    }
+
+    /// One element; 0 beyond the rows.
+    pub(crate) fn element(&self, row: usize, column: usize) -> f32 {
+        let mut x = 0.0f32;
+        if row < self.at.valid {
+            x = f32::cast_from(self.elements[self.at.first + row * self.at.size + column]);
+        }
+        x
+    }
+}
