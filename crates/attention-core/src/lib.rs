@@ -83,7 +83,7 @@ pub use device_limits::{DeviceLimits, device_limits};
 /// to this crate's own backends only.
 pub mod backend {
     pub use crate::ops::{
-        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps,
+        AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, DeviceMask,
         DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals,
         Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, SharedGradients,
         WeightedSumInputs,

@@ -123,19 +123,9 @@ impl Mask {
         device: &Device,
     ) -> ResolvedMask<Dispatch> {
         let keep = self.flags.clone().map(|flags| flags.keep.into_dispatch());
-        match (self.bounds_on_device(num_queries, num_keys, device), keep) {
-            (None, None) => ResolvedMask::None,
-            (Some([start, end]), None) => ResolvedMask::Intervals {
-                start: start.into_dispatch(),
-                end: end.into_dispatch(),
-            },
-            (None, Some(keep)) => ResolvedMask::Dense { keep },
-            (Some([start, end]), Some(keep)) => ResolvedMask::IntervalsAndDense {
-                start: start.into_dispatch(),
-                end: end.into_dispatch(),
-                keep,
-            },
-        }
+        let bounds = self.bounds_on_device(num_queries, num_keys, device);
+        let bounds = bounds.map(|bounds| bounds.map(Tensor::into_dispatch));
+        ResolvedMask::on_device(bounds, keep)
     }
 
     /// `start_i` and `end_i`, each `[batch or 1, 1, queries or 1, 1]`.

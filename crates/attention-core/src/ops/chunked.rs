@@ -4,11 +4,10 @@
 use std::ops::Range;
 use std::sync::Once;
 
-use burn::backend::tensor::FloatTensor;
+use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Shape, Slice};
 use burn_fused_layers::harness::optional::OptionalTensor;
-use burn_fused_layers::harness::upload::upload;
 
 use super::attention_backend::AttentionBackend;
 use super::mask::ResolvedMask;
@@ -127,36 +126,16 @@ impl Chunk {
         num_keys: usize,
         like: &FloatTensor<B>,
     ) -> ResolvedMask<B> {
-        let ints = |tensor: &_| {
-            let shape = TensorMetadata::shape(tensor);
-            B::int_slice(Clone::clone(tensor), &self.slices(&shape))
+        let (intervals, keep) = mask.clone().to_device(num_keys, &like.device());
+        let ints = |tensor: IntTensor<B>| {
+            let slices = self.slices(&tensor.shape());
+            B::int_slice(tensor, &slices)
         };
-        let bools = |tensor: &_| {
-            let shape = TensorMetadata::shape(tensor);
-            B::bool_slice(Clone::clone(tensor), &self.slices(&shape))
-        };
-        match mask {
-            ResolvedMask::None => ResolvedMask::None,
-            ResolvedMask::Host { mask } => {
-                let (masked, shape) = mask.masked_pairs(num_keys);
-                let keep = masked.into_iter().map(|masked| !masked).collect();
-                ResolvedMask::Dense {
-                    keep: bools(&upload::<B>(keep, shape, &like.device())),
-                }
-            }
-            ResolvedMask::Intervals { start, end } => ResolvedMask::Intervals {
-                start: ints(start),
-                end: ints(end),
-            },
-            ResolvedMask::Dense { keep } => ResolvedMask::Dense { keep: bools(keep) },
-            ResolvedMask::IntervalsAndDense { start, end, keep } => {
-                ResolvedMask::IntervalsAndDense {
-                    start: ints(start),
-                    end: ints(end),
-                    keep: bools(keep),
-                }
-            }
-        }
+        let keep = keep.map(|keep| {
+            let slices = self.slices(&keep.shape());
+            B::bool_slice(keep, &slices)
+        });
+        ResolvedMask::on_device(intervals.map(|bounds| bounds.map(ints)), keep)
     }
 }
 
@@ -210,18 +189,15 @@ mod tests {
         let per_query: Vec<i32> = (0..BATCH * QUERIES).map(|n| n as i32 % 8).collect();
         vec![
             ResolvedMask::None,
-            ResolvedMask::Intervals {
-                start: ints(vec![0, 2, 1], 1),
-                end: ints(vec![7, 5, 1], 1),
-            },
-            ResolvedMask::Dense {
-                keep: bools([1, HEADS, QUERIES, KEYS]),
-            },
-            ResolvedMask::IntervalsAndDense {
-                start: ints(vec![0; BATCH * QUERIES], QUERIES),
-                end: ints(per_query, QUERIES),
-                keep: bools([BATCH, 1, 1, KEYS]),
-            },
+            ResolvedMask::on_device(Some([ints(vec![0, 2, 1], 1), ints(vec![7, 5, 1], 1)]), None),
+            ResolvedMask::on_device(None, Some(bools([1, HEADS, QUERIES, KEYS]))),
+            ResolvedMask::on_device(
+                Some([
+                    ints(vec![0; BATCH * QUERIES], QUERIES),
+                    ints(per_query, QUERIES),
+                ]),
+                Some(bools([BATCH, 1, 1, KEYS])),
+            ),
         ]
     }
 

@@ -4,7 +4,7 @@ use burn::backend::tensor::{BoolTensor, FloatTensor};
 use burn::backend::{Backend, ExtensionType, TensorMetadata};
 use burn_fused_layers::harness::upload::upload;
 
-use super::mask::ResolvedMask;
+use super::mask::{DeviceMask, ResolvedMask};
 use super::masked::{Masked, bool_dtype};
 
 /// Inputs of [`AttentionOps::fill_padding`](super::AttentionOps::fill_padding).
@@ -50,7 +50,9 @@ fn without_key<B: Backend>(
             let (keyless, shape) = mask.keyless(num_keys)?;
             Some(upload::<B>(keyless, shape, &like.device()))
         }
-        ResolvedMask::Intervals { start, end } => {
+        ResolvedMask::Device {
+            mask: DeviceMask::Intervals { start, end },
+        } => {
             let bool_dtype = bool_dtype::<B>(like);
             Some(B::int_lower_equal(end.clone(), start.clone(), bool_dtype))
         }

@@ -3,16 +3,12 @@
 use std::sync::Arc;
 
 use attention_kernels as kernels;
-use burn::backend::tensor::{BoolTensor, IntTensor};
+use burn::backend::tensor::{BoolTensor, Device, IntTensor};
 use burn::backend::{Backend, ExtensionType};
 use burn_fused_layers::harness::tracked::WithIndicesOf;
+use burn_fused_layers::harness::upload::upload;
 
-/// Which keys each query attends to. Intervals stay intervals: two integers per query.
-///
-/// # Shapes
-/// - `start` and `end`: `[batch or 1, 1, queries or 1, 1]`; query `i` attends to the keys `start_i .. end_i`, with
-///   `0 <= start_i` and `end_i <= keys`; the interval is empty where `end_i <= start_i`
-/// - `keep`: `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key
+/// The keys that each query attends to.
 #[derive(Clone, Debug, ExtensionType)]
 #[extension_type(fusion: cfg(feature = "fusion"))]
 pub enum ResolvedMask<B: Backend> {
@@ -23,41 +19,90 @@ pub enum ResolvedMask<B: Backend> {
         /// Read once for all operations of a call.
         mask: Arc<HostMask>,
     },
-    /// On the device: one interval of keys per query.
+    /// On the device.
+    Device {
+        /// Its intervals or flags.
+        #[extension_type]
+        mask: DeviceMask<B>,
+    },
+}
+
+/// Intervals, flags or both (a key must be in both) on a device. Intervals stay intervals: two integers per query.
+///
+/// # Shapes
+/// - `start` and `end`: `[batch or 1, 1, queries or 1, 1]`; query `i` attends to the keys `start_i .. end_i`, with
+///   `0 <= start_i` and `end_i <= keys`; the interval is empty where `end_i <= start_i`
+/// - `keep`: `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+#[allow(missing_docs, reason = "fields as above")]
+pub enum DeviceMask<B: Backend> {
+    /// One interval of keys per query.
     Intervals {
-        /// The first key.
         start: IntTensor<B>,
-        /// One past the last key.
         end: IntTensor<B>,
     },
-    /// On the device: an arbitrary boolean mask.
-    Dense {
-        /// True where the query attends to the key.
-        keep: BoolTensor<B>,
-    },
-    /// On the device: both; a key must lie in the interval and be kept.
-    IntervalsAndDense {
-        /// The first key.
+    /// A flag for each pair.
+    Keep { keep: BoolTensor<B> },
+    /// Both.
+    IntervalsAndKeep {
         start: IntTensor<B>,
-        /// One past the last key.
         end: IntTensor<B>,
-        /// True where the query attends to the key.
         keep: BoolTensor<B>,
     },
 }
 
 impl<B: Backend> ResolvedMask<B> {
+    /// A mask of what there is, `[start, end]` and flags, on a device.
+    pub fn on_device(intervals: Option<[IntTensor<B>; 2]>, keep: Option<BoolTensor<B>>) -> Self {
+        let mask = match (intervals, keep) {
+            (None, None) => return Self::None,
+            (Some([start, end]), None) => DeviceMask::Intervals { start, end },
+            (None, Some(keep)) => DeviceMask::Keep { keep },
+            (Some([start, end]), Some(keep)) => DeviceMask::IntervalsAndKeep { start, end, keep },
+        };
+        Self::Device { mask }
+    }
+
+    /// The intervals `[start, end]` and the flags for `num_keys` keys that there are; those on the host go to `device`,
+    /// all as flags.
+    pub fn to_device(
+        self,
+        num_keys: usize,
+        device: &Device<B>,
+    ) -> (Option<[IntTensor<B>; 2]>, Option<BoolTensor<B>>) {
+        match self {
+            Self::None => (None, None),
+            Self::Host { mask } => {
+                let (masked, shape) = mask.masked_pairs(num_keys);
+                let keep = masked.into_iter().map(|masked| !masked).collect();
+                (None, Some(upload::<B>(keep, shape, device)))
+            }
+            Self::Device { mask } => match mask {
+                DeviceMask::Intervals { start, end } => (Some([start, end]), None),
+                DeviceMask::Keep { keep } => (None, Some(keep)),
+                DeviceMask::IntervalsAndKeep { start, end, keep } => {
+                    (Some([start, end]), Some(keep))
+                }
+            },
+        }
+    }
+
     /// The same mask on a backend with the same integers and flags.
     pub(super) fn on<A: WithIndicesOf<B>>(self) -> ResolvedMask<A> {
-        match self {
-            Self::None => ResolvedMask::None,
-            Self::Host { mask } => ResolvedMask::Host { mask },
-            Self::Intervals { start, end } => ResolvedMask::Intervals { start, end },
-            Self::Dense { keep } => ResolvedMask::Dense { keep },
-            Self::IntervalsAndDense { start, end, keep } => {
-                ResolvedMask::IntervalsAndDense { start, end, keep }
+        let mask = match self {
+            Self::None => return ResolvedMask::None,
+            Self::Host { mask } => return ResolvedMask::Host { mask },
+            Self::Device { mask } => mask,
+        };
+        let mask = match mask {
+            DeviceMask::Intervals { start, end } => DeviceMask::Intervals { start, end },
+            DeviceMask::Keep { keep } => DeviceMask::Keep { keep },
+            DeviceMask::IntervalsAndKeep { start, end, keep } => {
+                DeviceMask::IntervalsAndKeep { start, end, keep }
             }
-        }
+        };
+        ResolvedMask::Device { mask }
     }
 }
 

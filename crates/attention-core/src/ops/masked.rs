@@ -21,25 +21,20 @@ impl<B: Backend> Masked<B> {
     /// Of a mask for `num_keys` keys, on the device of `like`.
     pub(crate) fn new(mask: ResolvedMask<B>, num_keys: usize, like: &FloatTensor<B>) -> Self {
         let device = like.device();
-        let outside = |start, end| outside::<B>(start, end, num_keys, &device);
-        let dropped = |keep: BoolTensor<B>| {
+        if let ResolvedMask::Host { mask } = mask {
+            let (masked, shape) = mask.masked_pairs(num_keys);
+            return Self(Some(upload::<B>(masked, shape, &device)));
+        }
+        let (intervals, keep) = mask.to_device(num_keys, &device);
+        let outside = intervals.map(|[start, end]| outside::<B>(start, end, num_keys, &device));
+        let dropped = keep.map(|keep| {
             let [batch, heads, queries, _] = keep.shape().dims();
-            B::bool_not(B::bool_expand(
-                keep,
-                [batch, heads, queries, num_keys].into(),
-            ))
-        };
-        Self(match mask {
-            ResolvedMask::None => None,
-            ResolvedMask::Host { mask } => {
-                let (masked, shape) = mask.masked_pairs(num_keys);
-                Some(upload::<B>(masked, shape, &device))
-            }
-            ResolvedMask::Intervals { start, end } => Some(outside(start, end)),
-            ResolvedMask::Dense { keep } => Some(dropped(keep)),
-            ResolvedMask::IntervalsAndDense { start, end, keep } => {
-                Some(broadcast_or::<B>(outside(start, end), dropped(keep)))
-            }
+            let shape = [batch, heads, queries, num_keys];
+            B::bool_not(B::bool_expand(keep, shape.into()))
+        });
+        Self(match (outside, dropped) {
+            (Some(outside), Some(dropped)) => Some(broadcast_or::<B>(outside, dropped)),
+            (outside, dropped) => outside.or(dropped),
         })
     }
 

@@ -57,7 +57,7 @@ pub use deferred_pairs::SharedGradients;
 pub use dot_product_attention::DotProductAttentionInputs;
 pub use dot_product_score::DotProductScoreInputs;
 pub use fill_padding::FillPaddingInputs;
-pub use mask::{HostMask, Intervals, Keep, ResolvedMask};
+pub use mask::{DeviceMask, HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
 pub use weighted_sum::WeightedSumInputs;
