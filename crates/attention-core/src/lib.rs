@@ -35,11 +35,11 @@ mod stateful;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{
-    AdditiveScore, AdditiveScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore,
-    ConcatScoreConfig, CosineScore, CosineScoreConfig, DotProductScore, DotProductScoreConfig,
-    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, PositionTerm,
-    ProjectedScore, ProjectedScoreConfig, QkNormScore, QkNormScoreConfig, ScoreKernel,
-    ScoringFunction,
+    AdditiveScore, AdditiveScoreConfig, BiaffineScore, BiaffineScoreConfig, BilinearScore,
+    BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
+    DotProductScore, DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel,
+    KernelScore, KernelScoreConfig, PositionTerm, ProjectedScore, ProjectedScoreConfig,
+    QkNormScore, QkNormScoreConfig, ScoreKernel, ScoringFunction,
 };
 
 pub use position::{
