@@ -89,8 +89,8 @@ pub mod backend {
     pub use crate::ops::{
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps,
         DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals,
-        Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, SharedGradients,
-        WeightedSumInputs,
+        Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, RotateInputs,
+        SharedGradients, WeightedSumInputs,
     };
     pub use burn_fused_layers::backend::{GradientSlot, LayerBackend, LayerOps, OptionalTensor};
 }

@@ -8,6 +8,7 @@ mod dropout;
 mod layers;
 mod plain;
 mod recurrent;
+mod rotation;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +25,8 @@ use check::Check;
 ///
 /// Scores, softmax, weighted sums and fused attention: with padding, queries without a key, causal and dense masks,
 /// shared heads, one query, prepared keys, saturated hidden units, NaN in the padding, biases and dropout. Linear
-/// layers, embeddings, cross-entropy, and recurrent layers in either direction. All in f32, and each operation once in
-/// f16 and in bf16 where the device has these types.
+/// layers, embeddings, cross-entropy, recurrent layers in either direction, and rows turned by angles. All in f32, and
+/// each operation once in f16 and in bf16 where the device has these types.
 ///
 /// Mistakes of a driver or a compiler of shaders show here before a training run meets them. It takes some seconds, and
 /// more on a device that compiles its kernels first. Matrix products that Burn runs in TF32, as it may on `cuda`, do
@@ -66,6 +67,7 @@ fn checks_in_f32(sizes: Sizes) -> Vec<Check> {
     checks.extend(decoding::checks(sizes));
     checks.extend(layers::checks(sizes));
     checks.extend(recurrent::checks(sizes));
+    checks.extend(rotation::checks(sizes));
     checks
 }
 

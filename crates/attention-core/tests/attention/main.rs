@@ -42,6 +42,7 @@ mod quantized;
 mod records;
 mod recurrent_references;
 mod references;
+mod rotate;
 mod segments;
 mod self_check;
 mod shapes;

@@ -141,8 +141,10 @@ fn each_segment_is_attended_to_alone() {
                         let gradient = problem.grad_context.as_ref().unwrap();
                         alone.grad_context = Some(part(gradient, *b, queries.clone()));
                         let alone = alone.run(device, DType::F32, path);
+                        // To rounding: sums over keys are cut where these lie in their row.
                         for (name, result) in &together {
-                            assert_same(&format!("{what}: alone: {name}"), result, &alone[name]);
+                            let what = format!("{what}: alone: {name}");
+                            assert_close(&what, result, &alone[name], 2e-6);
                         }
                     }
                 }

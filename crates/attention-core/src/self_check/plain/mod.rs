@@ -10,3 +10,4 @@
 pub(super) mod attention;
 pub(super) mod layers;
 pub(super) mod recurrent;
+pub(super) mod rotation;
