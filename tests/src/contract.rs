@@ -51,6 +51,7 @@ pub(crate) fn some_masks(sizes: Sizes) -> Vec<(&'static str, MaskSpec)> {
         "lens per query",
         "causal",
         "lens and dense",
+        "segments",
     ];
     let mut masks = masks(shape(sizes));
     masks.retain(|(name, _)| chosen.contains(name));

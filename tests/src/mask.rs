@@ -21,6 +21,14 @@ pub enum MaskSpec {
         /// How far after.
         after: usize,
     },
+    /// The keys of the query's own segment.
+    #[serde(skip)]
+    Segments {
+        /// The lengths of the segments of queries, of each row.
+        queries: Vec<Vec<usize>>,
+        /// The lengths of those of keys.
+        keys: Vec<Vec<usize>>,
+    },
     /// The first keys: `[batch]` or `[batch, queries]`.
     ValidLens(Array),
     /// Where not 0: two, three or four axes.
@@ -44,6 +52,15 @@ impl MaskSpec {
         }))
     }
 
+    /// The same segments of queries and of keys.
+    pub fn segments(lens: &[&[usize]]) -> Self {
+        let lens: Vec<Vec<usize>> = lens.iter().map(|row| row.to_vec()).collect();
+        Self::Segments {
+            queries: lens.clone(),
+            keys: lens,
+        }
+    }
+
     /// A dense mask that keeps about `share` of the pairs.
     pub fn drawn(seed: u64, shape: &[usize], share: f64) -> Self {
         Self::Keep(Array::draw(seed, shape).map(|number| f64::from(number < 4.0 * share - 2.0)))
@@ -60,6 +77,8 @@ impl MaskSpec {
             Self::None => Mask::none(),
             Self::Causal => Mask::causal(),
             Self::Window { before, after } => Mask::window(*before, *after),
+            Self::Segments { queries, keys } if queries == keys => Mask::segments(keys),
+            Self::Segments { queries, keys } => Mask::segments_across(queries, keys),
             Self::ValidLens(lens) if lens.shape.len() == 1 => Mask::valid_lens(lens.int(device)),
             Self::ValidLens(lens) => Mask::valid_lens_per_query(lens.int(device)),
             Self::Keep(keep) => match keep.shape.len() {
@@ -85,6 +104,11 @@ impl MaskSpec {
             Self::Causal => key <= position,
             Self::Window { before, after } => {
                 position - key <= limit(*before) && key - position <= limit(*after)
+            }
+            Self::Segments { queries, keys } => {
+                let row = b.min(queries.len() - 1);
+                let of_query = segment(&queries[row], i);
+                of_query.is_some() && of_query == segment(&keys[row], j)
             }
             Self::ValidLens(lens) => match lens.shape[..] {
                 [batch] => (j as f64) < lens.at(&[b.min(batch - 1)]),
@@ -125,6 +149,15 @@ impl MaskSpec {
     }
 }
 
+/// In which of the segments of these lengths a position lies; `None` if it is after the last.
+fn segment(lens: &[usize], position: usize) -> Option<usize> {
+    let ends = lens.iter().scan(0, |end, len| {
+        *end += len;
+        Some(*end)
+    });
+    ends.into_iter().position(|end| position < end)
+}
+
 /// Every kind of mask and some combinations, for scores of `shape` (at least two examples and three keys).
 pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
     let [batch, heads, queries, keys] = shape;
@@ -147,6 +180,16 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
     {
         *dense.at_mut(&[b, h, i, (b + h) % keys]) = 0.0;
     }
+    // Cut elsewhere in odd examples, and the last key or the last query padding.
+    let cut = |len: usize, at: usize, is_whole: bool| vec![at, len - at - usize::from(!is_whole)];
+    let segments = MaskSpec::Segments {
+        queries: (0..batch)
+            .map(|b| cut(queries, queries / 2, b % 2 == 0))
+            .collect(),
+        keys: (0..batch)
+            .map(|b| cut(keys, [keys / 2, 1][b % 2], b % 2 == 1))
+            .collect(),
+    };
     let mut extremes = vec![max; batch];
     extremes[0] = 0;
     vec![
@@ -218,7 +261,18 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
         ),
         (
             "dense and dense",
-            MaskSpec::drawn(9, &[batch, 1, 1, keys], 0.7).and(MaskSpec::Keep(dense)),
+            MaskSpec::drawn(9, &[batch, 1, 1, keys], 0.7).and(MaskSpec::Keep(dense.clone())),
+        ),
+        ("segments", segments.clone()),
+        (
+            "segments and causal",
+            segments.clone().and(MaskSpec::Causal),
+        ),
+        (
+            "segments and lens and dense",
+            segments
+                .and(MaskSpec::lens(&per_example))
+                .and(MaskSpec::Keep(dense)),
         ),
     ]
 }

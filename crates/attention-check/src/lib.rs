@@ -9,6 +9,7 @@ mod layers;
 mod plain;
 mod recurrent;
 mod report;
+mod rotation;
 mod self_check;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use attention_tests::device;
 use burn::tensor::DType;
 
 /// The operations, and how many cases each has in f32.
-const OPERATIONS: [(&str, usize); 11] = [
+const OPERATIONS: [(&str, usize); 12] = [
     ("additive attention", 9 + 2 + 1),
     ("dot-product attention", 9 + 2 + 2 + 1),
     ("additive score", 9),
@@ -19,6 +19,7 @@ const OPERATIONS: [(&str, usize); 11] = [
     ("cross-entropy", 4),
     ("recurrent layer, GRU", 4),
     ("recurrent layer, LSTM", 4),
+    ("rotation", 1),
 ];
 
 #[test]

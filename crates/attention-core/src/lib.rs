@@ -33,11 +33,11 @@ mod stateful;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{
-    AdditiveScore, AdditiveScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore,
-    ConcatScoreConfig, CosineScore, CosineScoreConfig, DotProductScore, DotProductScoreConfig,
-    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, PositionTerm,
-    ProjectedScore, ProjectedScoreConfig, QkNormScore, QkNormScoreConfig, ScoreKernel,
-    ScoringFunction,
+    AdditiveScore, AdditiveScoreConfig, BiaffineScore, BiaffineScoreConfig, BilinearScore,
+    BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
+    DotProductScore, DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel,
+    KernelScore, KernelScoreConfig, PositionTerm, ProjectedScore, ProjectedScoreConfig,
+    QkNormScore, QkNormScoreConfig, ScoreKernel, ScoringFunction,
 };
 
 pub use position::{
@@ -85,8 +85,8 @@ pub mod backend {
     pub use crate::ops::{
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, DeviceMask,
         DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals,
-        Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, SharedGradients,
-        WeightedSumInputs,
+        Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, RotateInputs,
+        SharedGradients, WeightedSumInputs,
     };
     pub use burn_fused_layers::backend::{GradientSlot, LayerBackend, LayerOps, OptionalTensor};
 }

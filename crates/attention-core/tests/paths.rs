@@ -4,7 +4,9 @@
 
 #![cfg(feature = "flex")]
 
-use attention_core::{AdditiveAttentionConfig, DotProductAttentionConfig, Mask};
+use attention_core::{
+    AdditiveAttentionConfig, Attention, DotProductScore, DotProductScoreConfig, Mask, Rotary,
+};
 use attention_tests::{Outcome, parameters};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -16,17 +18,19 @@ use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
 struct Model {
     recurrent: burn_fused_layers::recurrent::Recurrent,
     additive: attention_core::AdditiveAttention,
-    dot: attention_core::DotProductAttention,
+    dot: Attention<Rotary<DotProductScore>>,
     output: burn::nn::Linear,
 }
 
 const SIZE: usize = 6;
 
 fn model(device: &Device) -> Model {
+    let dot = DotProductScoreConfig::new().init();
+    let encoding = burn::nn::RotaryEncodingConfig::new(4, SIZE);
     Model {
         recurrent: RecurrentConfig::new(CellKind::Lstm, SIZE, SIZE).init(device),
         additive: AdditiveAttentionConfig::new(SIZE, SIZE, 5).init(device),
-        dot: DotProductAttentionConfig::new().init(),
+        dot: Attention::new(Rotary::new(dot, &encoding, device), 0.0),
         output: burn::nn::LinearConfig::new(SIZE, 7).init(device),
     }
 }

@@ -6,7 +6,7 @@ use crate::additive::score::{self, AdditiveScoreGradients, AdditiveScoreInputs};
 use crate::additive::{AdditiveScore, decode};
 use crate::dot::DotProductScore;
 use crate::stream::{self, Attention, AttentionOutputs, Gradients, LogSumExp};
-use crate::{Mask, Rows, deferred, softmax};
+use crate::{Mask, Rotation, Rows, deferred, rotate, softmax};
 
 /// `f32` or `f64`, with the kernels of attention compiled for it.
 #[allow(
@@ -65,6 +65,7 @@ cpu_kernels::compiled! {
         rows: Rows<Self>,
         to: &mut [Self],
     ) = deferred::accumulate;
+    fn rotate(level: Level, rotation: &Rotation<Self>, direction: Self, rows: Rows<Self>, to: &mut [Self]) = rotate::rotate;
     fn masked_softmax(level: Level, mask: &Mask, scores: Rows<Self>, weights: &mut [Self]) = softmax::forward;
     fn masked_softmax_backward(
         level: Level,

@@ -7,6 +7,7 @@ mod rows;
 
 mod additive;
 mod dot;
+mod rotate;
 mod softmax;
 
 mod compiled;
@@ -29,6 +30,7 @@ pub use deferred::accumulate_deferred;
 pub use dot::{
     DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
 };
+pub use rotate::Rotation;
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::{AttentionOutputs, LogSumExp};
 

@@ -6,13 +6,14 @@
 //! case.
 
 use attention_core::{
-    AdditiveScoreConfig, Attention, AttentionOutput, AttentionState, BilinearScore,
-    BilinearScoreConfig, ConcatScore, ConcatScoreConfig, CosineScore, CosineScoreConfig,
-    CoverageAttention, CoverageAttentionConfig, DotProductScore, DotProductScoreConfig,
-    GaussianScore, GaussianScoreConfig, Kernel, KernelScore, KernelScoreConfig, LocationAttention,
-    LocationAttentionConfig, Mask, Memory, MonotonicAttention, MonotonicAttentionConfig,
-    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ProjectedScore, ProjectedScoreConfig,
-    QkNormScore, QkNormScoreConfig, ScoringFunction, StatefulAttention,
+    AdditiveScoreConfig, Attention, AttentionOutput, AttentionState, BiaffineScore,
+    BiaffineScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore, ConcatScoreConfig,
+    CosineScore, CosineScoreConfig, CoverageAttention, CoverageAttentionConfig, DotProductScore,
+    DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
+    KernelScoreConfig, LocationAttention, LocationAttentionConfig, Mask, Memory,
+    MonotonicAttention, MonotonicAttentionConfig, MultiHeadAttention, MultiHeadAttentionConfig,
+    Normalizer, ProjectedScore, ProjectedScoreConfig, QkNormScore, QkNormScoreConfig,
+    ScoringFunction, StatefulAttention,
 };
 use burn::module::{
     Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
@@ -245,6 +246,11 @@ attentions! {
     Bilinear(Attention<BilinearScore>) = |model, device| {
         let size = model.hidden_size;
         pooling(BilinearScoreConfig::new(size, size).init(device), model)
+    };
+    /// `q^T M k + u . q + v . k + b`
+    Biaffine(Attention<BiaffineScore>) = |model, device| {
+        let size = model.hidden_size;
+        pooling(BiaffineScoreConfig::new(size, size).init(device), model)
     };
     /// `W_q q . W_k k / sqrt(size)`
     Projected(Attention<ProjectedScore>) = |model, device| {

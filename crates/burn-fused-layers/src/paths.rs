@@ -26,6 +26,7 @@ pub enum Operation {
     DotProductAttention,
     AdditiveScore,
     MaskedSoftmax,
+    Rotate,
     Linear,
     SelectRows,
     LinearCrossEntropy,
@@ -34,11 +35,12 @@ pub enum Operation {
 
 impl Operation {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::AdditiveAttention,
         Self::DotProductAttention,
         Self::AdditiveScore,
         Self::MaskedSoftmax,
+        Self::Rotate,
         Self::Linear,
         Self::SelectRows,
         Self::LinearCrossEntropy,
@@ -52,6 +54,7 @@ impl Operation {
             Self::DotProductAttention => "dot_product_attention",
             Self::AdditiveScore => "additive_score",
             Self::MaskedSoftmax => "masked_softmax",
+            Self::Rotate => "rotate",
             Self::Linear => "linear",
             Self::SelectRows => "select_rows",
             Self::LinearCrossEntropy => "linear_cross_entropy",

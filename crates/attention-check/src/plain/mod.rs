@@ -10,3 +10,4 @@
 pub(crate) mod attention;
 pub(crate) mod layers;
 pub(crate) mod recurrent;
+pub(crate) mod rotation;

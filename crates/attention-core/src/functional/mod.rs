@@ -19,11 +19,13 @@ mod attention;
 mod key_heads;
 mod padding;
 mod project;
+mod rotate;
 mod score;
 mod shared;
 mod weights;
 
 pub use attention::{additive_attention, dot_product_attention};
+pub use rotate::rotate;
 pub use score::{additive_score, dot_product_score};
 pub use weights::{masked_softmax, weighted_sum};
 // Public for the tests of this repository alone.

@@ -1,6 +1,7 @@
 //! Which keys a query attends to.
 
 mod resolve;
+mod segments;
 
 use std::ops::BitAnd;
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::rank::reshape;
 use resolve::Resolved;
+use segments::Segments;
 
 /// Which keys each query attends to.
 ///
-/// Valid lengths, causal and window masks say that query `i` attends to the keys `start_i .. end_i`. They stay two
-/// integers per query until a kernel walks them; masks of flags are dense: [`padding`](Self::padding) and
+/// Valid lengths, causal and window masks and segments say that query `i` attends to the keys `start_i .. end_i`. They
+/// stay two integers per query until a kernel walks them; masks of flags are dense: [`padding`](Self::padding) and
 /// [`not_padding`](Self::not_padding) of keys, [`keep`](Self::keep) and [`drop`](Self::drop) of pairs. `&` combines
 /// masks: a query attends to a key where both say so.
 ///
@@ -38,6 +40,8 @@ pub struct Mask {
     /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
     lens: Option<Tensor<2, Int>>,
     window: Option<Window>,
+    /// A query attends to a key where all of them say so.
+    segments: Vec<Segments>,
     flags: Option<Flags>,
     /// The result of [`resolve`](Self::resolve) for scores of one size.
     resolved: Option<Arc<Resolved>>,
@@ -200,6 +204,11 @@ impl Mask {
                 _ => lens.select(0, indices.clone()),
             }),
             window: self.window,
+            segments: self
+                .segments
+                .iter()
+                .map(|of| of.select(indices.clone()))
+                .collect(),
             // By way of integers: burn-flex 0.22.1 selects booleans into a tensor of another type.
             flags: self
                 .flags
@@ -220,6 +229,7 @@ impl Mask {
                 }
             }),
             window: self.window,
+            segments: self.segments.iter().map(|of| of.expand(times)).collect(),
             flags: self.flags.as_ref().map(|flags| {
                 flags.map(|keep| {
                     let [batch, heads, queries, keys] = keep.dims();
@@ -231,21 +241,24 @@ impl Mask {
         }
     }
 
-    /// The part that is known before the number of queries is: the mask without its window, and the number of queries
-    /// it speaks of.
+    /// The part that is known of padding before the number of queries is: the mask without its window and what tells its
+    /// segments apart, and the number of queries it speaks of.
     pub(crate) fn without_positions(&self) -> (Self, usize) {
         let lens = self.lens.as_ref().map_or(1, |lens| lens.dims()[1]);
         let flags = self.flags.as_ref().map_or(1, |flags| flags.keep.dims()[2]);
+        let num_queries = if lens == 1 { flags } else { lens };
         let mask = if self.depends_on_positions() {
+            let of_any = |segments: &Segments| segments.of_any_queries(num_queries);
             Self {
                 window: None,
+                segments: self.segments.iter().map(of_any).collect(),
                 resolved: None,
                 ..self.clone()
             }
         } else {
             self.clone()
         };
-        (mask, if lens == 1 { flags } else { lens })
+        (mask, num_queries)
     }
 
     /// The number of heads of queries that read `key_heads` heads of keys, as far as the mask tells: those of its own
@@ -257,7 +270,7 @@ impl Mask {
 
     /// Whether it says something else for other positions of the queries.
     pub(crate) fn depends_on_positions(&self) -> bool {
-        self.window.is_some()
+        self.window.is_some() || !self.segments.is_empty()
     }
 
     /// The same, after it was found to fit: what other examples a beam search selects says nothing of its axes.
@@ -309,6 +322,7 @@ impl BitAnd for Mask {
         Self {
             lens: both(self.lens, other.lens, minimum),
             window: both(self.window, other.window, Window::intersect),
+            segments: [self.segments, other.segments].concat(),
             flags: both(self.flags, other.flags, |a, b| {
                 let (keep, other) = expand_to_common(&b.makers, a.keep, b.keep);
                 Flags {

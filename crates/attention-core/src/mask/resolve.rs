@@ -7,7 +7,7 @@ use burn::tensor::{Device, Int, Tensor, TensorCreationOptions, TensorData};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::is_in_host_memory;
 
-use super::{Flags, Mask, Window, minimum};
+use super::{Flags, Mask, Window, both, minimum};
 use crate::ops::{HostMask, Intervals, Keep, ResolvedMask};
 use crate::rank::reshape;
 
@@ -56,6 +56,10 @@ impl Mask {
             assert_device("valid lengths", Argument::on_device("mask", lens));
         }
         let [_, _, queries, keys] = shape;
+        for segments in &self.segments {
+            check_axes("segments", [segments.batch(), 1, 1, 1], shape);
+            segments.check_lengths(queries, keys);
+        }
         match &self.resolved {
             Some(resolved) if resolved.pairs == [queries, keys] => resolved.mask.clone(),
             _ if self.is_none() => ResolvedMask::None,
@@ -73,47 +77,37 @@ impl Mask {
     }
 
     fn is_none(&self) -> bool {
-        self.lens.is_none() && self.window.is_none() && self.flags.is_none()
+        let has_intervals = self.lens.is_some() || self.depends_on_positions();
+        !has_intervals && self.flags.is_none()
     }
 
     fn on_host(&self, num_queries: usize, num_keys: usize) -> HostMask {
         let lens = self.lens.as_ref().map(|lens| {
             let clamped = |len: i64| usize::try_from(len).unwrap_or(0).min(num_keys);
             let data = lens.clone().into_data();
-            let clamped: Vec<usize> = data.iter::<i64>().map(clamped).collect();
-            (clamped, lens.dims())
-        });
-        let window = self
-            .window
-            .map(|window| window.bounds(num_queries, num_keys));
-        let intervals = match (lens, window) {
-            (None, None) => None,
-            (Some((lens, shape)), None) => Some(Intervals {
-                bounds: lens.into_iter().map(|end| [0, end]).collect(),
-                shape,
-            }),
-            (None, Some(bounds)) => Some(Intervals {
-                bounds,
-                shape: [1, num_queries],
-            }),
-            (Some((lens, [batch, queries])), Some(bounds)) => {
-                let len =
-                    |batch, query| lens[batch * queries + if queries == 1 { 0 } else { query }];
-                let within = |batch, (query, &[start, end]): (usize, &[usize; 2])| {
-                    [start, end.min(len(batch, query))]
-                };
-                let of_example = |batch| bounds.iter().enumerate().map(move |at| within(batch, at));
-                Some(Intervals {
-                    bounds: (0..batch).flat_map(of_example).collect(),
-                    shape: [batch, num_queries],
-                })
+            Intervals {
+                bounds: data.iter::<i64>().map(|len| [0, clamped(len)]).collect(),
+                shape: lens.dims(),
             }
-        };
+        });
+        let of_positions = self.intervals_of_positions(num_queries, num_keys);
+        let intervals = both(lens, of_positions, |a, b| a.intersect(&b));
         let keep = self.flags.as_ref().map(|Flags { keep, .. }| Keep {
             flags: keep.clone().into_data().iter::<bool>().collect(),
             shape: keep.dims(),
         });
         HostMask { intervals, keep }
+    }
+
+    /// Those of window and segments, which no tensor holds.
+    fn intervals_of_positions(&self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
+        let of_window = self.window.map(|window| Intervals {
+            bounds: window.bounds(num_queries, num_keys),
+            shape: [1, num_queries],
+        });
+        let of_segments = self.segments.iter().map(|of| of.intervals(num_queries));
+        let all = of_window.into_iter().chain(of_segments);
+        all.reduce(|a, b| a.intersect(&b))
     }
 
     fn on_device(
@@ -139,17 +133,18 @@ impl Mask {
             let [batch, queries] = lens.dims();
             reshape(lens.clamp(0, num_keys as i64), [batch, 1, queries, 1])
         });
-        let Some(window) = self.window else {
+        let Some(Intervals { bounds, shape }) = self.intervals_of_positions(num_queries, num_keys)
+        else {
             return lens.map(|end| [end.zeros_like(), end]);
         };
-        let bounds = window.bounds(num_queries, num_keys);
         let options = match &lens {
             Some(lens) => (device, lens.dtype()).into(),
             None => TensorCreationOptions::new(device.clone()),
         };
+        let [batch, queries] = shape;
         let [start, end] = [0, 1].map(|side| {
             let bounds: Vec<i64> = bounds.iter().map(|bounds| bounds[side] as i64).collect();
-            let data = TensorData::new(bounds, [1, 1, num_queries, 1]);
+            let data = TensorData::new(bounds, [batch, 1, queries, 1]);
             Tensor::<4, Int>::from_data(data, options.clone())
         });
         Some(match lens {

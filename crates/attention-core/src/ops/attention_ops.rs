@@ -7,9 +7,9 @@ use burn_fused_layers::paths::Operation;
 use super::attention_backend::AttentionBackend;
 use super::{
     AdditiveAttentionInputs, AdditiveScoreInputs, DotProductAttentionInputs, DotProductScoreInputs,
-    FillPaddingInputs, MaskedSoftmaxInputs, PackAdditiveKeysInputs, WeightedSumInputs,
-    additive_attention, additive_score, dot_product_attention, dot_product_score, fill_padding,
-    masked_softmax, weighted_sum,
+    FillPaddingInputs, MaskedSoftmaxInputs, PackAdditiveKeysInputs, RotateInputs,
+    WeightedSumInputs, additive_attention, additive_score, dot_product_attention,
+    dot_product_score, fill_padding, masked_softmax, rotate, weighted_sum,
 };
 
 /// The operations of attention pooling. Each default body runs the backend's kernel, or else the definition.
@@ -26,6 +26,16 @@ use super::{
     Fusion: cfg(feature = "fusion"),
 )]
 pub trait AttentionOps: AttentionBackend {
+    /// Each pair of features, turned by its angle: `(x cos - y sin, y cos + x sin)`.
+    #[fusion(default)]
+    fn rotate(#[extension_type] inputs: RotateInputs<Self>) -> FloatTensor<Self> {
+        match Self::KERNELS.which::<Self, _>(Operation::Rotate, Self::KERNELS.rotate, &inputs.rows)
+        {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => rotate::composed::forward(inputs),
+        }
+    }
+
     /// Zeros for the padding among keys or values, those that no query attends to.
     #[fusion(default)]
     fn fill_padding(#[extension_type] inputs: FillPaddingInputs<Self>) -> FloatTensor<Self> {

@@ -124,6 +124,31 @@ pub struct Intervals {
     pub shape: [usize; 2],
 }
 
+impl Intervals {
+    /// The keys in the intervals of both; along an axis of size 1, one interval serves all.
+    pub(crate) fn intersect(&self, other: &Self) -> Self {
+        let common = |axis: usize| match self.shape[axis] {
+            1 => other.shape[axis],
+            size => size,
+        };
+        let shape @ [batch, queries] = [common(0), common(1)];
+        let pairs = (0..batch).flat_map(|batch| (0..queries).map(move |query| [batch, query]));
+        let within = |at| {
+            let [[start, end], [other_start, other_end]] = [self.at(at), other.at(at)];
+            [start.max(other_start), end.min(other_end)]
+        };
+        Self {
+            bounds: pairs.map(within).collect(),
+            shape,
+        }
+    }
+
+    fn at(&self, [batch, query]: [usize; 2]) -> [usize; 2] {
+        let [batches, queries] = self.shape;
+        self.bounds[batch.min(batches - 1) * queries + query.min(queries - 1)]
+    }
+}
+
 /// A flag for each pair.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keep {

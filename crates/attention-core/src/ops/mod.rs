@@ -47,6 +47,7 @@ mod mask;
 mod masked;
 mod masked_softmax;
 mod pack_additive_keys;
+mod rotate;
 mod weighted_sum;
 
 pub use additive_attention::AdditiveAttentionInputs;
@@ -60,6 +61,7 @@ pub use fill_padding::FillPaddingInputs;
 pub use mask::{DeviceMask, HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
+pub use rotate::RotateInputs;
 pub use weighted_sum::WeightedSumInputs;
 
 #[cfg(feature = "cubecl-backend")]

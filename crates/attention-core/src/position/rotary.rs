@@ -8,7 +8,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 
 use crate::score::wide;
-use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
+use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction, functional};
 
 /// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of neighbouring elements of a row,
 /// `2 n` and `2 n + 1`, by the angle `p theta^(-2 n / size)`: a dot product then depends on the distance of the two
@@ -42,9 +42,9 @@ use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
 pub struct Rotary<S: ScoringFunction> {
     /// The scoring function, with its parameters.
     pub score: S,
-    /// The cosine of each position's angles, once for each element of a pair, `[positions, size]`.
+    /// The cosine of each position's angles, `[positions, size / 2]`.
     cosines: Tensor<2>,
-    /// The sine, with the sign that it has for the element, `[positions, size]`.
+    /// The sine, `[positions, size / 2]`.
     sines: Tensor<2>,
 }
 
@@ -89,35 +89,36 @@ impl<S: ScoringFunction> Rotary<S> {
             DType::F64 => DType::F64,
             _ => DType::F32,
         };
-        let table = |of_angle: fn(f64) -> [f64; 2]| {
+        let table = |of_angle: fn(f64) -> f64| {
             let of_position = |position| {
                 let angles = frequencies
                     .iter()
                     .map(move |frequency| position as f64 * frequency);
-                angles.flat_map(of_angle)
+                angles.map(of_angle)
             };
             let elements: Vec<f64> = (0..positions).flat_map(of_position).collect();
             Tensor::from_data(
-                TensorData::new(elements, [positions, size]),
+                TensorData::new(elements, [positions, size / 2]),
                 (device, dtype),
             )
         };
         Self {
             score,
-            cosines: table(|angle| [angle.cos(); 2]),
-            sines: table(|angle| [-angle.sin(), angle.sin()]),
+            cosines: table(f64::cos),
+            sines: table(f64::sin),
         }
     }
 
     fn turn(&self, rows: Tensor<4>, range: &Range<i64>) -> Tensor<4> {
-        let [positions, expected] = self.cosines.dims();
-        let dims @ [batch, heads, num_rows, size] = rows.dims();
+        let [positions, pairs] = self.cosines.dims();
+        let [_, _, num_rows, size] = rows.dims();
         let others = [Argument::on_device("rows", &rows)];
         assert_together(
             "Rotary",
             Argument::on_device("encoding", &self.cosines),
             others,
         );
+        let expected = 2 * pairs;
         assert!(
             size == expected,
             "Rotary: rows of {expected} elements expected, as the encoding was made for, got {size}"
@@ -131,17 +132,9 @@ impl<S: ScoringFunction> Rotary<S> {
             let (keys, queries) = (range.end, range.end - range.start);
             panic!("Rotary: at most as many queries as keys expected, {keys}, got {queries}")
         });
-        let given = rows.dtype();
-        let turning = wide(given);
-        let of_rows = |table: &Tensor<2>| {
-            let table = table.clone().narrow(0, start, num_rows);
-            table.reshape([1, 1, num_rows, size]).cast(turning)
-        };
-        let rows = rows.cast(turning);
-        let pairs = rows.clone().reshape([batch, heads, num_rows, size / 2, 2]);
-        let swapped = pairs.flip([4]).reshape(dims);
-        let turned = rows * of_rows(&self.cosines) + swapped * of_rows(&self.sines);
-        turned.cast(given)
+        let dtype = wide(rows.dtype());
+        let of_rows = |table: &Tensor<2>| table.clone().narrow(0, start, num_rows).cast(dtype);
+        functional::rotate(rows, of_rows(&self.cosines), of_rows(&self.sines))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Scoring functions: how well a key answers a query. One file each.
 
 mod additive;
+mod biaffine;
 mod bilinear;
 mod concat;
 mod cosine;
@@ -12,6 +13,7 @@ mod projected;
 mod qk_norm;
 
 pub use additive::{AdditiveScore, AdditiveScoreConfig};
+pub use biaffine::{BiaffineScore, BiaffineScoreConfig};
 pub use bilinear::{BilinearScore, BilinearScoreConfig};
 pub use concat::{ConcatScore, ConcatScoreConfig};
 pub use cosine::{CosineScore, CosineScoreConfig};

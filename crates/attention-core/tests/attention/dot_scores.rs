@@ -1,8 +1,9 @@
-//! Bilinear, projected, cosine and Gaussian scores, and the one with query-key normalization.
+//! Bilinear, biaffine, projected, cosine and Gaussian scores, and the one with query-key normalization.
 
 use attention_core::{
-    Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
-    Mask, Normalizer, ProjectedScoreConfig, QkNormScoreConfig, ScoringFunction,
+    Attention, BiaffineScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
+    GaussianScoreConfig, Mask, Normalizer, ProjectedScoreConfig, QkNormScoreConfig,
+    ScoringFunction,
 };
 use attention_tests::{
     Array, MaskSpec, Path, Problem, Sizes, assert_close, assert_outcomes_close, contract, device,
@@ -45,6 +46,45 @@ fn bilinear_attention_keeps_the_contract() {
     device::each_training(|device| {
         let bilinear = BilinearScoreConfig::new(3, 5).with_scale(0.7).init(device);
         contract::check("bilinear", &attention(bilinear), UNEQUAL, device);
+    });
+}
+
+#[test]
+fn biaffine_attention_keeps_the_contract() {
+    device::each_training(|device| {
+        let biaffine = || attention(BiaffineScoreConfig::new(3, 5).init(device));
+        contract::check("biaffine", &biaffine(), UNEQUAL, device);
+        let sigmoid = biaffine().with_normalizer(Normalizer::Sigmoid);
+        let three_axes = Sizes {
+            heads: 0,
+            ..UNEQUAL
+        };
+        contract::check("biaffine, sigmoid", &sigmoid, three_axes, device);
+    });
+}
+
+#[test]
+fn biaffine_scores_are_the_formula() {
+    device::each(|device| {
+        let score = BiaffineScoreConfig::new(3, 5).init(device);
+        let parameters = parameters::values(&score);
+        let [m, v, u, b] = ["query.weight", "query.bias", "offset.weight", "offset.bias"]
+            .map(|name| &parameters[name]);
+        let problem = Problem::drawn(UNEQUAL, UNEQUAL.key_size, MaskSpec::None);
+        let [q, k] = ["queries", "keys"].map(|name| &problem.inputs[name]);
+        let queries = score.project_queries(q.f32::<4>(device), 2..5);
+        let keys = score.project_keys(k.f32::<4>(device), 0..5);
+        let scores = Array::read(score.score(queries, keys, &Mask::none()));
+        let expected = Array::from_fn(&[2, 2, 3, 5], |at| {
+            let query = |x: usize| q.at(&[at[0], at[1], at[2], x]);
+            let key = |y: usize| k.at(&[at[0], at[1], at[3], y]);
+            let pairs = (0..3).flat_map(|x| (0..5).map(move |y| [x, y]));
+            let of_pairs: f64 = pairs.map(|[x, y]| query(x) * m.at(&[x, y]) * key(y)).sum();
+            let of_query: f64 = (0..3).map(|x| u.at(&[x, 0]) * query(x)).sum();
+            let of_key: f64 = (0..5).map(|y| v.at(&[y]) * key(y)).sum();
+            of_pairs + of_query + of_key + b.at(&[0])
+        });
+        assert_close("scores", &scores, &expected, 1e-6);
     });
 }
 
@@ -111,6 +151,8 @@ fn records_restore_parameters() {
     device::each_training(|device| {
         let bilinear = || attention(BilinearScoreConfig::new(3, 5).init(device));
         contract::records_restore("bilinear", &bilinear(), bilinear(), UNEQUAL, device);
+        let biaffine = || attention(BiaffineScoreConfig::new(3, 5).init(device));
+        contract::records_restore("biaffine", &biaffine(), biaffine(), UNEQUAL, device);
         let cosine = |temperature| {
             let config = CosineScoreConfig::new().with_temperature(temperature);
             attention(config.init(device))
@@ -288,6 +330,7 @@ fn bad_input_says_what_was_expected() {
                     .with_scale(f64::NAN)
                     .init(device)
             }),
+            panic_message(|| BiaffineScoreConfig::new(3, 0).init(device)),
             panic_message(|| CosineScoreConfig::new().with_temperature(-1.0).init(device)),
             panic_message(|| {
                 CosineScoreConfig::new()
@@ -303,6 +346,7 @@ fn bad_input_says_what_was_expected() {
             "query_size",
             "key_size",
             "scale",
+            "key_size",
             "temperature",
             "temperature",
             "size",

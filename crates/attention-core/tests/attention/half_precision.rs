@@ -3,8 +3,8 @@
 //! rounding before.
 
 use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Attention, Biased, BilinearScoreConfig, ConcatScoreConfig,
-    CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, Normalizer,
+    AdditiveScoreConfig, AlibiConfig, Attention, BiaffineScoreConfig, Biased, BilinearScoreConfig,
+    ConcatScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, Normalizer,
     ProjectedScoreConfig, QkNormScoreConfig, RelativePositionBiasConfig, Rotary, ScoringFunction,
 };
 use attention_tests::{Array, MaskSpec, Path, Problem, Sizes, device, parameters};
@@ -124,6 +124,9 @@ fn results_are_within_a_few_half_ulps_of_those_of_f32() {
                 gaussian.with_learned(true).init(device),
             );
             bounds.check("bilinear", BilinearScoreConfig::new(6, 6).init(device));
+            let biaffine = BiaffineScoreConfig::new(6, 6).init(device);
+            // The other two ignore its offset: the gradients of `u` and `b` are 0 but for rounding.
+            bounds.check_under(Normalizer::Sigmoid, "biaffine", biaffine);
             bounds.check("additive", AdditiveScoreConfig::new(6, 6, 9).init(device));
             bounds.check("concat", ConcatScoreConfig::new(6, 6, 9).init(device));
             let dot = || DotProductScoreConfig::new().init();

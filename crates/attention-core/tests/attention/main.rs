@@ -42,6 +42,8 @@ mod quantized;
 mod records;
 mod recurrent_references;
 mod references;
+mod rotate;
+mod segments;
 mod shapes;
 mod shared_gradients;
 mod sizes;

@@ -2,11 +2,11 @@
 
 use attention_core::import::load_additive_attention;
 use attention_core::{
-    AdditiveAttentionConfig, AdditiveScoreConfig, Attention, Biased, BilinearScoreConfig,
-    ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig, DotProductScoreConfig,
-    GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask, MonotonicAttentionConfig,
-    MultiHeadAttentionConfig, ProjectedScoreConfig, QkNormScoreConfig, RelativePositionBiasConfig,
-    ScoringFunction, StatefulAttention,
+    AdditiveAttentionConfig, AdditiveScoreConfig, Attention, BiaffineScoreConfig, Biased,
+    BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig,
+    DotProductScoreConfig, GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask,
+    MonotonicAttentionConfig, MultiHeadAttentionConfig, ProjectedScoreConfig, QkNormScoreConfig,
+    RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
 };
 use attention_tests::{Array, assert_same, device, reference_path};
 use burn::module::{Module, ModuleMapper, Param, Quantizer};
@@ -94,6 +94,11 @@ fn scores() {
         score(
             "bilinear",
             BilinearScoreConfig::new(4, 4).init(device),
+            device,
+        );
+        score(
+            "biaffine",
+            BiaffineScoreConfig::new(4, 4).init(device),
             device,
         );
         score(

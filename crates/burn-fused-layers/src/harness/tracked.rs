@@ -33,6 +33,12 @@ pub trait TensorMap<B: Backend, A: Backend> {
 
     /// A tensor without a gradient.
     fn constant(&mut self, tensor: OptionalTensor<B>) -> OptionalTensor<A>;
+
+    /// A tensor without a gradient that is always there.
+    fn fixed(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A> {
+        let tensor = self.constant(OptionalTensor::Present { tensor });
+        tensor.into_option().expect("a tensor that is there stays")
+    }
 }
 
 /// A backend with the integers and flags of `B`: `B` itself, or the one that its autodiff wraps.
@@ -61,7 +67,7 @@ where
 ///
 /// | way | field |
 /// | --- | --- |
-/// | `tracked`, `tracked_option`, `constant` | by the method of [`TensorMap`] of this name |
+/// | `tracked`, `tracked_option`, `constant`, `fixed` | by the method of [`TensorMap`] of this name |
 /// | `on` | by a method `on` of its own |
 /// | `same` | as it is |
 #[macro_export]

@@ -9,8 +9,8 @@ use burn_fused_layers::paths::Operation;
 
 use crate::ops::{
     AdditiveAttentionInputs, AdditiveScoreInputs, AttentionOps, DotProductAttentionInputs,
-    MaskedSoftmaxInputs, PackAdditiveKeysInputs, additive_attention, additive_score,
-    dot_product_attention, masked_softmax,
+    MaskedSoftmaxInputs, PackAdditiveKeysInputs, RotateInputs, additive_attention, additive_score,
+    dot_product_attention, masked_softmax, rotate,
 };
 
 impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
@@ -43,6 +43,13 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
         match B::KERNELS.which::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries) {
             Some(kernel) => differentiate(kernel, inputs),
             None => additive_attention::composed::forward(inputs),
+        }
+    }
+
+    fn rotate(inputs: RotateInputs<Self>) -> FloatTensor<Self> {
+        match B::KERNELS.which::<Self, _>(Operation::Rotate, B::KERNELS.rotate, &inputs.rows) {
+            Some(kernel) => differentiate(kernel, inputs),
+            None => rotate::composed::forward(inputs),
         }
     }
 

@@ -7,6 +7,7 @@ use burn_fused_layers::harness::kernel::Kernel;
 use crate::ops::attention_backend::Kernels;
 use crate::ops::{
     additive_attention, additive_score, dot_product_attention, masked_softmax, pack_additive_keys,
+    rotate,
 };
 
 /// The kernels, a line for each operation.
@@ -29,6 +30,10 @@ pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
         masked_softmax: Some(Kernel {
             forward: masked_softmax::cpu::forward,
             backward: masked_softmax::cpu::backward,
+        }),
+        rotate: Some(Kernel {
+            forward: rotate::cpu::forward,
+            backward: rotate::cpu::backward,
         }),
         pack_additive_keys: Some(pack_additive_keys::cpu),
     }

@@ -1,0 +1,181 @@
+//! Masks of examples that are packed into one row.
+
+use burn::tensor::{Int, Tensor};
+
+use super::Mask;
+use crate::ops::Intervals;
+
+/// The lengths of the segments of each row, of queries and of keys; one row stands for all.
+#[derive(Clone, Debug)]
+pub(super) struct Segments {
+    /// Which function made it.
+    maker: &'static str,
+    queries: Vec<Vec<usize>>,
+    keys: Vec<Vec<usize>>,
+}
+
+impl Mask {
+    /// Query `i` attends to the keys of its own segment: several examples are packed into one row, one after the other,
+    /// `lens[b]` the lengths of those in row `b`. What comes after the last one is padding: it attends to nothing, and
+    /// nothing attends to it. The lengths of one row stand for all rows; a segment may have length 0.
+    ///
+    /// With [`causal`](Self::causal) each query attends to the keys of its own segment up to itself. What the two mask
+    /// together, or keys whose segment has no query, is known as late as [`window`](Self::window) says.
+    ///
+    /// PyTorch equivalent: the `cu_seqlens` of FlashAttention's `flash_attn_varlen_func`, which are `lens`, summed up.
+    ///
+    /// ```
+    /// use attention_core::{DotProductAttentionConfig, Mask};
+    /// use burn::prelude::*;
+    ///
+    /// let device = Device::flex();
+    /// // Two rows of seven: examples of 3 and 4 tokens, and of 5 tokens with two of padding.
+    /// let rows = Tensor::<3>::ones([2, 7, 4], &device);
+    /// let mask = Mask::segments(&[vec![3, 4], vec![5]]) & Mask::causal();
+    /// let attention = DotProductAttentionConfig::new().init();
+    /// let context = attention.forward(rows.clone(), rows.clone(), rows, &mask);
+    /// assert_eq!(context.dims(), [2, 7, 4]);
+    /// ```
+    ///
+    /// # Panics
+    /// Where the mask is used, if the segments of a row are together longer than the queries or the keys, or there are
+    /// neither 1 nor as many rows as examples.
+    pub fn segments(lens: &[impl AsRef<[usize]>]) -> Self {
+        Self::of_segments(Segments::new("Mask::segments", lens, lens))
+    }
+
+    /// [`segments`](Self::segments) of cross-attention: the queries of the `n`-th segment of a row, of `query_lens`,
+    /// attend to the keys of the `n`-th one, of `key_lens`.
+    ///
+    /// # Panics
+    /// If the two differ in the number of rows, or a row in that of its segments; and as
+    /// [`segments`](Self::segments).
+    pub fn segments_across(
+        query_lens: &[impl AsRef<[usize]>],
+        key_lens: &[impl AsRef<[usize]>],
+    ) -> Self {
+        Self::of_segments(Segments::new("Mask::segments_across", query_lens, key_lens))
+    }
+
+    fn of_segments(segments: Segments) -> Self {
+        Self {
+            segments: vec![segments],
+            ..Self::default()
+        }
+    }
+}
+
+impl Segments {
+    /// # Panics
+    /// If queries and keys differ in the number of rows, or a row in that of its segments.
+    pub(super) fn new(
+        maker: &'static str,
+        queries: &[impl AsRef<[usize]>],
+        keys: &[impl AsRef<[usize]>],
+    ) -> Self {
+        assert!(
+            queries.len() == keys.len(),
+            "{maker}: expected as many rows of keys as of queries, {}, got {}",
+            queries.len(),
+            keys.len()
+        );
+        for (row, (queries, keys)) in queries.iter().zip(keys).enumerate() {
+            let [queries, keys] = [queries.as_ref().len(), keys.as_ref().len()];
+            assert!(
+                queries == keys,
+                "{maker}: row {row} expected as many segments of keys as of queries, {queries}, got {keys}"
+            );
+        }
+        Self {
+            maker,
+            queries: queries.iter().map(|row| row.as_ref().to_vec()).collect(),
+            keys: keys.iter().map(|row| row.as_ref().to_vec()).collect(),
+        }
+    }
+
+    /// The number of rows.
+    pub(super) fn batch(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// # Panics
+    /// If the segments of a row are longer than the axis on which they lie.
+    pub(super) fn check_lengths(&self, num_queries: usize, num_keys: usize) {
+        let axes = [
+            ("queries", &self.queries, num_queries),
+            ("keys", &self.keys, num_keys),
+        ];
+        for (axis, rows, size) in axes {
+            for (row, lens) in rows.iter().enumerate() {
+                assert!(
+                    total(lens) <= size,
+                    "{}: row {row} expected segments of at most {size} {axis} together, got {lens:?}",
+                    self.maker
+                );
+            }
+        }
+    }
+
+    /// The keys of each query's own segment; none for a query after the last.
+    pub(super) fn intervals(&self, num_queries: usize) -> Intervals {
+        let mut bounds = vec![[0, 0]; self.batch() * num_queries];
+        let rows = self.queries.iter().zip(&self.keys);
+        for ((queries, keys), bounds) in rows.zip(bounds.chunks_exact_mut(num_queries.max(1))) {
+            let (mut query, mut key) = (0, 0);
+            for (&queries, &keys) in queries.iter().zip(keys) {
+                bounds[query..query + queries].fill([key, key + keys]);
+                query += queries;
+                key += keys;
+            }
+        }
+        Intervals {
+            bounds,
+            shape: [self.batch(), num_queries],
+        }
+    }
+
+    /// What they say of padding, whatever the queries are: each of `num_queries` attends to the keys of all segments.
+    pub(super) fn of_any_queries(&self, num_queries: usize) -> Self {
+        let total = |lens: &Vec<usize>| vec![total(lens)];
+        Self {
+            maker: self.maker,
+            queries: vec![vec![num_queries]; self.batch()],
+            keys: self.keys.iter().map(total).collect(),
+        }
+    }
+
+    /// Those of the rows `indices`, in that order, which are read to the host.
+    ///
+    /// # Panics
+    /// If one is no row.
+    pub(super) fn select(&self, indices: Tensor<1, Int>) -> Self {
+        if self.batch() == 1 {
+            return self.clone();
+        }
+        self.rows(indices.into_data().iter::<i64>().map(|row| row as usize))
+    }
+
+    /// Those with every row repeated `times` times, the copies next to each other.
+    pub(super) fn expand(&self, times: usize) -> Self {
+        if self.batch() == 1 {
+            return self.clone();
+        }
+        self.rows((0..self.batch() * times).map(|row| row / times))
+    }
+
+    fn rows(&self, rows: impl Iterator<Item = usize>) -> Self {
+        let (queries, keys) = rows
+            .map(|row| (self.queries[row].clone(), self.keys[row].clone()))
+            .unzip();
+        Self {
+            maker: self.maker,
+            queries,
+            keys,
+        }
+    }
+}
+
+/// The sum; the largest number where it would wrap around and seem to fit.
+fn total(lens: &[usize]) -> usize {
+    lens.iter().copied().fold(0, usize::saturating_add)
+}

@@ -1,0 +1,214 @@
+//! Examples packed into one row: each is attended to as if it were alone.
+
+use std::ops::Range;
+
+use attention_core::{Attention, DotProductScoreConfig, Mask, MultiHeadAttentionConfig};
+use attention_tests::heads::{HEADS, HIDDENS, Inputs};
+use attention_tests::{
+    Array, MaskSpec, Outcome, Path, Problem, SIZES, Sizes, assert_close, assert_same, device,
+    heads, panic_message, parameters,
+};
+use burn::tensor::DType;
+
+/// Where the `n`-th segment of these lengths lies.
+fn segment(lens: &[usize], n: usize) -> Range<usize> {
+    let start = lens[..n].iter().sum();
+    start..start + lens[n]
+}
+
+/// The rows `range` of example `b`.
+fn part(array: &Array, b: usize, range: Range<usize>) -> Array {
+    let rank = array.shape.len();
+    let mut shape = array.shape.clone();
+    (shape[0], shape[rank - 2]) = (1, range.len());
+    Array::from_fn(&shape, |at| {
+        let mut at = at.to_vec();
+        at[0] = b;
+        at[rank - 2] += range.start;
+        array.at(&at)
+    })
+}
+
+/// A mask of segments, and what lies where.
+struct Packed {
+    queries: Vec<Vec<usize>>,
+    keys: Vec<Vec<usize>>,
+    /// What each segment has besides.
+    mask: MaskSpec,
+}
+
+impl Packed {
+    fn mask(&self) -> MaskSpec {
+        let segments = MaskSpec::Segments {
+            queries: self.queries.clone(),
+            keys: self.keys.clone(),
+        };
+        segments.and(self.mask.clone())
+    }
+
+    /// The rows of queries and of keys of each segment, with the example.
+    fn parts(&self) -> Vec<(usize, Range<usize>, Range<usize>)> {
+        let rows = self.queries.iter().zip(&self.keys).enumerate();
+        let of_row = |(b, (queries, keys)): (usize, (&Vec<usize>, &Vec<usize>))| {
+            let part = |n| (b, segment(queries, n), segment(keys, n));
+            (0..keys.len()).map(part).collect::<Vec<_>>()
+        };
+        rows.flat_map(of_row).collect()
+    }
+}
+
+fn each(check: impl Fn(&Packed, Sizes)) {
+    let cross = Packed {
+        queries: vec![vec![2, 0, 3], vec![4, 3, 1]],
+        keys: vec![vec![5, 1, 4], vec![1, 0, 7]],
+        mask: MaskSpec::None,
+    };
+    let sizes = Sizes {
+        queries: 8,
+        keys: 11,
+        ..SIZES
+    };
+    check(&cross, sizes);
+    let lens = || vec![vec![4, 5], vec![3, 8]];
+    for mask in [MaskSpec::None, MaskSpec::Causal] {
+        let packed = Packed {
+            queries: lens(),
+            keys: lens(),
+            mask,
+        };
+        check(
+            &packed,
+            Sizes {
+                queries: 11,
+                ..sizes
+            },
+        );
+    }
+}
+
+/// The results of one segment, of those of all.
+fn part_of_outcome(outcome: &Outcome, part_at: &(usize, Range<usize>, Range<usize>)) -> Outcome {
+    let (b, queries, keys) = part_at;
+    let of = |name: &str, rows: &Range<usize>| {
+        let name = name.to_string();
+        let array = part(&outcome[&name], *b, rows.clone());
+        (name, array)
+    };
+    Outcome::from([
+        of("context", queries),
+        of("grad queries", queries),
+        of("grad keys", keys),
+        of("grad values", keys),
+    ])
+}
+
+/// NaN in all rows of example `b` but `range`, and in all other examples.
+fn poisoned(problem: &Problem, name: &str, b: usize, range: &Range<usize>) -> Problem {
+    let [batch, heads, rows] = [0, 1, 2].map(|axis| problem.inputs[name].shape[axis]);
+    let others = Array::from_fn(&[batch, heads, rows], |at| {
+        f64::from(at[0] != b || !range.contains(&at[2]))
+    });
+    problem.with_rows(name, &others, f64::NAN)
+}
+
+#[test]
+fn each_segment_is_attended_to_alone() {
+    device::each_training(|device| {
+        each(|packed, sizes| {
+            for (kind, problem) in Problem::both(sizes, &packed.mask()) {
+                for path in Path::DIRECT {
+                    let together = problem.run(device, DType::F32, path);
+                    for at @ (b, queries, keys) in &packed.parts() {
+                        let what = format!("{kind}: {path:?}: {at:?}");
+                        let together = part_of_outcome(&together, at);
+                        // Neither padding nor other segments change a bit.
+                        let rest = poisoned(&problem, "queries", *b, queries);
+                        let rest = poisoned(&rest, "keys", *b, keys);
+                        let rest = poisoned(&rest, "values", *b, keys);
+                        let rest = part_of_outcome(&rest.run(device, DType::F32, path), at);
+                        for (name, result) in &together {
+                            assert_same(&format!("{what}: {name}"), &rest[name], result);
+                        }
+                        if queries.is_empty() || keys.is_empty() {
+                            continue;
+                        }
+                        let mut alone = problem.clone();
+                        alone.mask = packed.mask.clone();
+                        for (name, rows) in [("queries", queries), ("keys", keys), ("values", keys)]
+                        {
+                            alone.set(name, part(&problem.inputs[name], *b, rows.clone()));
+                        }
+                        let gradient = problem.grad_context.as_ref().unwrap();
+                        alone.grad_context = Some(part(gradient, *b, queries.clone()));
+                        let alone = alone.run(device, DType::F32, path);
+                        // To rounding: sums over keys are cut where these lie in their row.
+                        for (name, result) in &together {
+                            let what = format!("{what}: alone: {name}");
+                            assert_close(&what, result, &alone[name], 2e-6);
+                        }
+                    }
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn heads_attend_to_each_segment_alone() {
+    device::each_training(heads::in_each_type(|on| {
+        let config = MultiHeadAttentionConfig::new(HIDDENS, HEADS);
+        let module = parameters::cast(config.init(on.0), on.1);
+        let packed = Packed {
+            queries: vec![vec![2, 3], vec![1, 3]],
+            keys: vec![vec![3, 4], vec![4, 2]],
+            mask: MaskSpec::None,
+        };
+        let inputs = heads::inputs([HIDDENS; 3], HIDDENS);
+        let run =
+            |inputs: &Inputs, mask: &MaskSpec| heads::run(&module, inputs, mask, Path::Forward, on);
+        let together = run(&inputs, &packed.mask());
+        for at @ (b, queries, keys) in &packed.parts() {
+            let together = part_of_outcome(&together, at);
+            let rows = |(name, array): (&String, &Array)| {
+                let is_of_keys = matches!(name.as_str(), "keys" | "values");
+                let rows = if is_of_keys { keys } else { queries };
+                (name.clone(), part(array, *b, rows.clone()))
+            };
+            let alone: Inputs = inputs.iter().map(rows).collect();
+            let alone = run(&alone, &packed.mask);
+            for (name, result) in &together {
+                let what = format!("{at:?}: {name}");
+                assert_close(&what, result, &alone[name], heads::roundings(16.0, on));
+            }
+        }
+    }));
+}
+
+#[test]
+fn bad_lengths_say_what_was_expected() {
+    device::each(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let rows = |len| Array::draw(1, &[2, len, 3]).f32::<3>(device);
+        let run = |mask: Mask| attention.forward(rows(5), rows(7), rows(7), &mask);
+        let messages = [
+            // 6 queries and 6 keys, where there are 5 and 7.
+            panic_message(|| run(Mask::segments(&[[2, 3], [2, 4]]))),
+            panic_message(|| run(Mask::segments_across(&[[2, 3]], &[[4, 4]]))),
+            panic_message(|| run(Mask::segments(&[[usize::MAX, 2], [1, 1]]))),
+            panic_message(|| run(Mask::segments(&[[1, 2], [1, 2], [1, 2]]))),
+            panic_message(|| Mask::segments_across(&[[2, 3]], &[[4, 4], [1, 1]])),
+            panic_message(|| Mask::segments_across(&[vec![2, 3]], &[vec![7]])),
+        ];
+        let parts = [
+            "row 1 expected segments of at most 5 queries together, got [2, 4]",
+            "row 0 expected segments of at most 7 keys together, got [4, 4]",
+            "row 0 expected segments of at most 5 queries",
+            "axis `batch` expected 2 or 1, got 3",
+            "expected as many rows of keys as of queries, 1, got 2",
+            "row 0 expected as many segments of keys as of queries, 2, got 1",
+        ];
+        for (message, part) in messages.iter().zip(parts) {
+            assert!(message.contains(part), "{message}");
+        }
+    });
+}
