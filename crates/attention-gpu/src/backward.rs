@@ -179,8 +179,8 @@ fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size
 const ROWS: usize = 8;
 const LANES: usize = 32;
 
-/// Dot products of rows, whose rounding errors are added up too: an error of a row's delta would not cancel in the sum of
-/// the gradients of its scores.
+/// Dot products of rows, whose rounding errors are added up too: an error of a row's delta would not cancel in the sum
+/// of the gradients of its scores.
 #[cube(launch, address_type = "dynamic")]
 fn deltas<F: Float>(
     context: &[F],
@@ -220,5 +220,78 @@ fn deltas<F: Float>(
             sum = next;
         }
         deltas[row] = corrected(sum, error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_backend::{DType, Shape};
+    use cubecl::wgpu::WgpuDevice;
+
+    use super::*;
+    use crate::{DeviceMask, Score};
+
+    fn tensor(shape: impl Into<Shape>, phase: f32) -> CubeTensor {
+        let device = cubecl::Device::Wgpu(WgpuDevice::default());
+        let client = device.client();
+        let shape = shape.into();
+        let elements: Vec<f32> = (0..shape.num_elements())
+            .map(|n| (n as f32 + phase).sin())
+            .collect();
+        let buffer = client.create_from_slice(f32::as_bytes(&elements));
+        CubeTensor::new_contiguous(client, device, shape, buffer, DType::F32)
+    }
+
+    fn elements(tensor: CubeTensor) -> Vec<f32> {
+        let bytes = tensor.client.clone().read_one_unchecked(tensor.handle);
+        f32::from_bytes(&bytes).to_vec()
+    }
+
+    #[test]
+    fn gradients_that_nobody_wants_are_left_out() {
+        let dot_product = Score::DotProduct {
+            scale: 0.5,
+            bias: Some(tensor([1, 2, 1, 7], 0.1)),
+        };
+        let additive = Score::Additive {
+            weight: tensor([5], 0.2),
+        };
+        for score in [dot_product, additive] {
+            let inputs = AttentionInputs {
+                queries: tensor([1, 2, 3, 5], 0.3),
+                keys: tensor([1, 1, 7, 5], 0.4),
+                values: tensor([1, 1, 7, 2], 0.5),
+                score,
+                mask: DeviceMask::new(3),
+                dropout: None,
+            };
+            let outputs = inputs.forward();
+            let gradients = |which: [bool; 4]| {
+                let [queries, keys, values, parameter] = which;
+                let wanted = Wanted {
+                    queries,
+                    keys,
+                    values,
+                    parameter,
+                };
+                let gradients = inputs.backward(&outputs, tensor([1, 2, 3, 2], 0.6), wanted);
+                [
+                    gradients.queries,
+                    gradients.keys,
+                    gradients.values,
+                    gradients.parameter,
+                ]
+                .map(|gradient| gradient.map(elements))
+            };
+            let all = gradients([true; 4]);
+            assert!(all.iter().flatten().flatten().any(|x| *x != 0.0));
+            for only in 0..4 {
+                let found = gradients([0, 1, 2, 3].map(|n| n == only));
+                for (n, (found, expected)) in found.into_iter().zip(all.clone()).enumerate() {
+                    assert!(expected.is_some());
+                    assert_eq!(found, expected.filter(|_| n == only), "{only}, {n}");
+                }
+            }
+        }
     }
 }

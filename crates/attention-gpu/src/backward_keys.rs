@@ -20,12 +20,13 @@ use crate::tile::{KeyTile, MASKED, QueryTile, add_transposed_products, shared_in
 fn backward_keys<F: Float>(
     operands: &Operands<F>,
     upstream: &Upstream<F>,
-    // Of each split of the queries.
+    // `[splits, batch, key_heads, keys, size]`
     to_keys: &mut [f32],
+    // `[splits, batch, key_heads, keys, value_size]`
     to_values: &mut [f32],
     // `[splits, batch, heads, keys]`
     to_bias: &mut [f32],
-    // The tiles of queries of a split.
+    // Tiles of queries of a split.
     split_tiles: usize,
     #[define(F)] _dtype: ElemType,
 ) {

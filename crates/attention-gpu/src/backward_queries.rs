@@ -14,17 +14,17 @@ use crate::score_gradients::{Upstream, score_gradients};
 use crate::score_tile::{Stage, needs_direct_tanh};
 use crate::splits::Splits;
 use crate::tensors::{cube_count, element_type};
-use crate::tile::{KeyTile, QueryTile, add_products, shared_index, uniform};
+use crate::tile::{KeyRange, KeyTile, QueryTile, add_products, shared_index};
 
 #[cube(launch, address_type = "dynamic")]
 fn backward_queries<F: Float>(
     operands: &Operands<F>,
     upstream: &Upstream<F>,
-    // Of each split of the keys.
+    // `[splits, batch, heads, queries, size]`
     to_queries: &mut [f32],
-    // Of additive scores, a row for each group of queries of each tile and split.
+    // For additive scores, a row for each group of queries of each tile and split.
     to_weight: &mut [f32],
-    // The keys of a split, whole tiles.
+    // Keys of a split, whole tiles.
     split_keys: usize,
     #[define(F)] _dtype: ElemType,
 ) {
@@ -58,19 +58,13 @@ fn backward_queries<F: Float>(
     }
     let is_direct = needs_direct_tanh::<F>(query_rows, &mut flag, operands.kind, tiling);
 
-    let end = uniform(operands.mask.tile_end(batch, tile, sizes.keys), &mut flag);
-    let end = min(end, (split + 1) * split_keys);
-    let mut first_key = uniform(operands.mask.tile_start(batch, tile), &mut flag);
-    first_key = max(
-        first_key - first_key % comptime!(tiling.key_tile()),
-        split * split_keys,
-    );
-    // As in the forward pass, no flag.
-    let start = first_key;
+    let range = KeyRange::new::<F>(operands, batch, tile, split, split_keys, &mut flag);
+    let mut first_key = range.start;
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
-    while first_key < end {
-        let is_first = first_key == start;
+    while first_key < range.end {
+        // As in the forward pass, no flag.
+        let is_first = first_key == range.start;
         let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
         let key_rows = key_tile.keys::<F>(operands);
         score_gradients::<F>(
@@ -110,7 +104,7 @@ fn backward_queries<F: Float>(
         first_key += comptime!(tiling.key_tile());
     }
 
-    if first_key == start {
+    if first_key == range.start {
         // No key.
         let mut index = unit;
         while index < query_tile.valid * sizes.size {
@@ -122,7 +116,7 @@ fn backward_queries<F: Float>(
         ScoreKind::Dot => {}
         ScoreKind::Additive => {
             // Groups without a query.
-            let groups = if first_key == start {
+            let groups = if first_key == range.start {
                 0usize.runtime()
             } else {
                 query_tile.valid.div_ceil(comptime!(tiling.gradient_rows()))

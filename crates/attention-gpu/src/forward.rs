@@ -18,16 +18,17 @@ use crate::rows::RowsAt;
 use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
 use crate::splits::{Splits, combine_splits};
 use crate::tensors::{cube_count, element_type};
-use crate::tile::{KeyTile, MASKED, QueryTile, add_products, mask_scores, shared_index, uniform};
+use crate::tile::{KeyRange, KeyTile, MASKED, QueryTile, add_products, mask_scores, shared_index};
 
 #[cube(launch, address_type = "dynamic")]
 pub(crate) fn forward<F: Float>(
     operands: &Operands<F>,
-    // Of each split of the keys.
+    // `[splits, batch, heads, queries, value_size]`
     context: &mut [f32],
-    // Of each split and query, the greatest score, and the sum of exponentials, or without splits its reciprocal.
+    // `[splits, batch, heads, queries, 2]`: the greatest score, and the sum of exponentials, or without splits its
+    // reciprocal.
     statistics: &mut [f32],
-    // The keys of a split, whole tiles.
+    // Keys of a split, whole tiles.
     split_keys: usize,
     #[comptime] is_whole: bool,
     #[define(F)] _dtype: ElemType,
@@ -66,20 +67,15 @@ pub(crate) fn forward<F: Float>(
     let lane = unit % comptime!(tiling.lanes());
     let mut maximum = MASKED.runtime();
     let mut sum = 0.0f32;
-    // The rounding error of `sum`. It would be one of the whole context, which the weights of the backward pass would not
-    // have: the gradients of a query's scores would not add up to 0.
+    // The rounding error of `sum`. It would be one of the whole context, which the weights of the backward pass would
+    // not have: the gradients of a query's scores would not add up to 0.
     let mut error = 0.0f32;
 
-    let end = uniform(operands.mask.tile_end(batch, tile, sizes.keys), &mut flag);
-    let end = min(end, (split + 1) * split_keys);
-    let mut first_key = uniform(operands.mask.tile_start(batch, tile), &mut flag);
-    first_key = max(
-        first_key - first_key % comptime!(tiling.key_tile()),
-        split * split_keys,
-    );
-    // Not a flag that the loop sets: pliron-spirv 0.16 loses a constant that one iteration hands to the next.
-    let start = first_key;
-    while first_key < end {
+    let range = KeyRange::new::<F>(operands, batch, tile, split, split_keys, &mut flag);
+    let mut first_key = range.start;
+    while first_key < range.end {
+        // Not a flag that the loop sets: pliron-spirv 0.16 loses a constant that one iteration hands to the next.
+        let is_first = first_key == range.start;
         let key_tile = KeyTile::new(batch, query_tile.key_head, first_key, sizes, tiling);
         let mut sums = Array::<f32>::new(comptime!(tiling.pairs()));
         add_scores::<F>(
@@ -152,7 +148,7 @@ pub(crate) fn forward<F: Float>(
             key_tile.values::<F>(operands),
             1.0f32,
             &factors,
-            first_key == start,
+            is_first,
             tiling,
         );
         first_key += comptime!(tiling.key_tile());
@@ -203,7 +199,7 @@ pub(crate) fn forward<F: Float>(
             let mut column = unit % tiling.key_groups;
             while column < sizes.value_size {
                 let index = (to_row + row) * sizes.value_size + column;
-                if first_key == start || factors[row] == 0.0f32 {
+                if first_key == range.start || factors[row] == 0.0f32 {
                     context[index] = 0.0f32;
                 } else if comptime!(is_whole) {
                     let rest = lanes[row * comptime!(tiling.lanes())];

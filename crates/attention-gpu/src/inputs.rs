@@ -57,8 +57,8 @@ pub enum Score {
 pub struct AttentionOutputs {
     /// `[batch, heads, queries, value_size]`; 0 for a query without any key.
     pub context: CubeTensor,
-    /// The greatest score and the reciprocal of the sum of exponentials, `[batch, heads, queries, 2]`: the backward pass
-    /// computes the weights of them again.
+    /// The greatest score and the reciprocal of the sum of exponentials, `[batch, heads, queries, 2]`: the backward
+    /// pass computes the weights again from them.
     pub statistics: CubeTensor,
 }
 

@@ -13,7 +13,8 @@ use crate::tiling::Tiling;
 /// A mask in a kernel: intervals and flags, each of which may be absent.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Mask {
-    /// First key and one past the last one of each query, then of each tile of queries: all that any of them attends to.
+    /// First key and one past the last one of each query, then of each tile of queries: all that any of these attends
+    /// to.
     pub(crate) bounds: ComptimeOption<OwnedTensor<i32>>,
     /// Not 0 where a query attends to a key.
     pub(crate) keep: ComptimeOption<OwnedTensor<i32>>,
@@ -98,11 +99,11 @@ impl Mask {
 /// A mask on a device: every query attends to the keys that lie in its interval and are kept.
 #[derive(Clone, Debug)]
 pub struct DeviceMask {
-    /// The queries of a tile.
+    /// Queries of a tile.
     tile: usize,
     bounds: Option<CubeTensor>,
     keep: Option<CubeTensor>,
-    /// In the order of [`Strides`].
+    /// Fields of [`Strides`], in their order.
     strides: [usize; 9],
 }
 

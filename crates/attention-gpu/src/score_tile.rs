@@ -75,7 +75,7 @@ impl Stage {
         }
     }
 
-    /// Adds `sum_h q_h k_h` over the columns in the self.
+    /// Adds `sum_h q_h k_h` over the columns in the stage.
     fn add_products(&self, sums: &mut Array<f32>, #[comptime] tiling: Tiling) {
         let unit = UNIT_POS as usize;
         let row_group = unit / tiling.key_groups;

@@ -128,8 +128,8 @@ fn softmax_backward<F: Float>(
     }
 }
 
-/// Softmax of scores `[batch, heads, queries, keys]` over the keys that each query attends to; 0 where masked. The scores
-/// are [contiguous](crate::contiguous).
+/// Softmax of scores `[batch, heads, queries, keys]` over the keys that each query attends to; 0 where masked. The
+/// scores are [contiguous](crate::contiguous).
 pub fn masked_softmax(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
     let [batch, heads, queries, keys] = scores.shape().dims();
     let rows = batch * heads * queries;

@@ -29,7 +29,8 @@ impl Splits {
     /// Elements that a tensor of all splits may have: a quarter of what WebGPU promises of a buffer.
     const ELEMENTS: usize = 1 << 23;
 
-    /// Splits for `cubes` cubes that go through `tiles` tiles each, and together write `elements` elements for each split.
+    /// Splits for `cubes` cubes that go through `tiles` tiles each, and together write `elements` elements for each
+    /// split.
     pub(crate) fn new(cubes: usize, tiles: usize, elements: usize) -> Self {
         let wanted = Self::CUBES / cubes.max(1);
         let most = (tiles / Self::TILES).min(Self::ELEMENTS / elements.max(1));

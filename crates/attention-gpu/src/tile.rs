@@ -108,6 +108,37 @@ impl KeyTile {
     }
 }
 
+/// Keys that a cube with one tile of queries goes through.
+#[derive(CubeType, Clone, Copy)]
+#[expand(derive(Clone, Copy))]
+pub(crate) struct KeyRange {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+#[cube]
+impl KeyRange {
+    /// Keys of a split from the first to the last one that a query of a tile attends to, beginning with a whole tile of
+    /// keys. Has barriers.
+    pub(crate) fn new<F: Float>(
+        operands: &Operands<F>,
+        batch: usize,
+        tile: usize,
+        split: usize,
+        split_keys: usize,
+        slot: &mut Shared<[u32]>,
+    ) -> KeyRange {
+        let key_tile = comptime!(operands.tiling.key_tile());
+        let mask = &operands.mask;
+        let end = uniform(mask.tile_end(batch, tile, operands.sizes.keys), slot);
+        let start = uniform(mask.tile_start(batch, tile), slot);
+        KeyRange {
+            start: max(start - start % key_tile, split * split_keys),
+            end: min(end, (split + 1) * split_keys),
+        }
+    }
+}
+
 /// From sums over queries and keys to the scores of this unit's pairs: scaled, the bias added, [`MASKED`] where masked
 /// or beyond the queries.
 #[cube]
@@ -179,8 +210,8 @@ pub(crate) fn uniform(x: usize, slot: &mut Shared<[u32]>) -> usize {
     x as usize
 }
 
-/// Multiplies the rows of the tile's queries by `factors` and adds `scale pairs from`; the first time, writes it. A unit
-/// has its queries, and every `key_groups`-th column.
+/// Multiplies the rows of the tile's queries by `factors` and adds `scale pairs from`; the first time, writes it. A
+/// unit has its queries, and every `key_groups`-th column.
 #[cube]
 pub(crate) fn add_products<F: Float>(
     to: &mut [f32],
