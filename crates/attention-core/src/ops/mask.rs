@@ -1,4 +1,8 @@
 //! A mask, resolved for the scores of one call.
+#![allow(
+    clippy::large_enum_variant,
+    reason = "there is one for a call; also in what the derive makes"
+)]
 
 use std::sync::Arc;
 
