@@ -10,7 +10,7 @@ use crate::harness::shared_weight::SharedWeight;
 use crate::ops::{LayerOps, LinearInputs};
 use crate::read_shared::read_weight;
 
-/// `input weight + bias` along the last axis, all rows in one product: what [`Linear::forward`] computes. In `f32` and
+/// `input weight + bias` along the last axis, all rows in one product: as by [`Linear`](burn::nn::Linear). In `f32` and
 /// `f64` on the CPU it is multiplied by this crate's products, forward and backward.
 ///
 /// ```
