@@ -65,7 +65,13 @@ cpu_kernels::compiled! {
         rows: Rows<Self>,
         to: &mut [Self],
     ) = deferred::accumulate;
-    fn rotate(level: Level, rotation: &Rotation<Self>, direction: Self, rows: Rows<Self>, to: &mut [Self]) = rotate::rotate;
+    fn rotate(
+        level: Level,
+        rotation: &Rotation<Self>,
+        direction: Self,
+        rows: Rows<Self>,
+        to: &mut [Self],
+    ) = rotate::rotate;
     fn masked_softmax(level: Level, mask: &Mask, scores: Rows<Self>, weights: &mut [Self]) = softmax::forward;
     fn masked_softmax_backward(
         level: Level,

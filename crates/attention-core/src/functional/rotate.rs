@@ -10,8 +10,8 @@ use crate::score::wide;
 /// Each pair of neighbouring elements of a row, `2 n` and `2 n + 1`, turned by an angle: `(x cos - y sin, y cos + x
 /// sin)`. The angles have no gradient; half precision is turned in f32.
 ///
-/// [`Rotary`](crate::Rotary) calls it with the angles of positions (Su et al. 2021, "RoFormer: Enhanced Transformer with
-/// Rotary Position Embedding", section 3.2).
+/// [`Rotary`](crate::Rotary) calls it with the angles of positions. Su et al. 2021, "RoFormer: Enhanced Transformer
+/// with Rotary Position Embedding", section 3.2.
 ///
 /// # Shapes
 /// - rows and result `[batch, heads, rows, size]`; cosines, sines `[rows, size / 2]`
