@@ -1,8 +1,9 @@
 //! Keys and values that are shared by several heads of queries.
 
+use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 
-use crate::rank::reshape;
+use crate::ops::repeated;
 
 /// # Panics
 /// If `key_heads` does not divide `heads`.
@@ -13,17 +14,13 @@ pub(super) fn assert_divides(operation: &str, key_heads: usize, heads: usize) {
     );
 }
 
-/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, side by side: for scores that know
+/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, concatenated: for scores that know
 /// nothing of shared keys.
 pub(crate) fn repeat_key_heads(tensor: Tensor<4>, heads: usize) -> Tensor<4> {
     let [batch, key_heads, keys, size] = tensor.dims();
-    if key_heads == heads {
-        return tensor;
+    if key_heads != heads && tensor.dims().contains(&0) {
+        let options = (&tensor.device(), tensor.dtype());
+        return Tensor::empty([batch, heads, keys, size], options);
     }
-    if key_heads == 1 {
-        return tensor.expand([batch, heads, keys, size]);
-    }
-    let tensor = reshape(tensor, [batch, key_heads, 1, keys, size]);
-    let tensor = tensor.expand([batch, key_heads, heads / key_heads, keys, size]);
-    reshape(tensor, [batch, heads, keys, size])
+    Tensor::from_dispatch(repeated::<Dispatch>(tensor.into_dispatch(), heads))
 }

@@ -3,9 +3,8 @@
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 
-/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, side by side: what the definitions
-/// compute with.
-pub(super) fn repeated<B: Backend>(tensor: FloatTensor<B>, heads: usize) -> FloatTensor<B> {
+/// Each of `[batch, key_heads, keys, size]` as often as heads of queries read it, concatenated: for the definitions.
+pub(crate) fn repeated<B: Backend>(tensor: FloatTensor<B>, heads: usize) -> FloatTensor<B> {
     let [batch, key_heads, keys, size] = tensor.shape().dims();
     if key_heads == heads {
         return tensor;
