@@ -41,12 +41,17 @@ pub struct AttentionGradients {
 impl AttentionInputs {
     /// The gradients, from the outputs of [`forward`](Self::forward) and the gradient of the context in the queries'
     /// type.
+    ///
+    /// # Panics
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
+    /// of queries.
     pub fn backward(
         &self,
         outputs: &AttentionOutputs,
         gradient: CubeTensor,
         wanted: Wanted,
     ) -> AttentionGradients {
+        self.check();
         let gradient = contiguous(gradient);
         let context = contiguous(cast(outputs.context.clone(), gradient.dtype()));
         let backward = Backward {
@@ -84,9 +89,15 @@ impl AttentionInputs {
 
 impl AdditiveScoreInputs {
     /// The gradients of queries, keys and weight, from that of the scores in the queries' type.
+    ///
+    /// # Panics
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
+    /// of queries.
     pub fn backward(&self, gradient: CubeTensor, wanted: Wanted) -> AttentionGradients {
+        let inputs = self.without_values();
+        inputs.check();
         let backward = Backward {
-            inputs: &self.without_values(),
+            inputs: &inputs,
             of: GradientOf::Scores,
             statistics: None,
             deltas: None,

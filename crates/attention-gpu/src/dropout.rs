@@ -25,7 +25,11 @@ impl Dropout {
             seed.into(),
             // As on the CPU.
             (probability * 4_294_967_296.0).min(4_294_967_295.0) as u32,
-            (1.0 / (1.0 - probability)) as f32,
+            if probability < 1.0 {
+                (1.0 / (1.0 - probability)) as f32
+            } else {
+                0.0
+            },
         )
     }
 }

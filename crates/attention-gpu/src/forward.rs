@@ -214,7 +214,12 @@ pub(crate) fn forward<F: Float>(
 
 impl AttentionInputs {
     /// Attention, with what its backward pass needs.
+    ///
+    /// # Panics
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
+    /// of queries.
     pub fn forward(&self) -> AttentionOutputs {
+        self.check();
         let [batch, heads, queries, _] = self.queries.shape().dims();
         let [_, _, keys, value_size] = self.values.shape().dims();
         let tiling = self.tiling();

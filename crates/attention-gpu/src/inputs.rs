@@ -99,6 +99,37 @@ impl AdditiveScoreInputs {
 }
 
 impl AttentionInputs {
+    /// The first step of every pass.
+    ///
+    /// # Panics
+    /// If shapes or types of the tensors do not fit together, a size is 0, a tensor is not contiguous, or the mask is for
+    /// another number of queries.
+    pub(crate) fn check(&self) {
+        let [batch, heads, queries, size] = self.queries.shape().dims();
+        let [_, key_heads, keys, _] = self.keys.shape().dims();
+        let [.., value_size] = self.values.shape().dims::<4>();
+        let expected = [
+            ("queries", &self.queries, [batch, heads, queries, size]),
+            ("keys", &self.keys, [batch, key_heads, keys, size]),
+            ("values", &self.values, [batch, key_heads, keys, value_size]),
+        ];
+        let dtype = self.queries.dtype();
+        for (name, tensor, shape) in expected {
+            let got = (tensor.shape().dims::<4>(), tensor.dtype());
+            assert!(
+                got == (shape, dtype) && !shape.contains(&0) && tensor.is_contiguous(),
+                "attention: {name} expected contiguous, {shape:?} of {dtype:?} without a size of 0, got {:?} of {:?}",
+                got.0,
+                got.1
+            );
+        }
+        assert!(
+            heads.is_multiple_of(key_heads),
+            "attention: heads of keys expected to divide those of queries, {heads}, got {key_heads}"
+        );
+        self.mask.check(queries);
+    }
+
     pub(crate) fn tiling(&self) -> Tiling {
         let [_, _, queries, _] = self.queries.shape().dims();
         Tiling::new(queries)

@@ -118,10 +118,20 @@ impl DeviceMask {
         }
     }
 
+    /// # Panics
+    /// If it was made for another number of queries, whose tiles are others.
+    pub(crate) fn check(&self, num_queries: usize) {
+        let (expected, got) = (Tiling::new(num_queries).query_tile(), self.tile);
+        assert!(
+            expected == got,
+            "attention: mask expected for {num_queries} queries, in tiles of {expected}, got tiles of {got}"
+        );
+    }
+
     /// Query `i` attends to no key outside `start_i .. end_i`.
     ///
     /// # Shapes
-    /// - `start` and `end`: `[batch or 1, 1, queries or 1, 1]`, integers
+    /// - `start` and `end`: `[batch or 1, 1, queries or 1, 1]`, integers with `0 <= start` and `end <= keys`
     pub fn with_intervals(mut self, start: CubeTensor, end: CubeTensor) -> Self {
         let [start_batch, _, start_queries, _] = start.shape().dims();
         let [end_batch, _, end_queries, _] = end.shape().dims();

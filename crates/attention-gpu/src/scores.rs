@@ -61,8 +61,13 @@ fn all_scores<F: Float>(operands: &Operands<F>, to: &mut [f32], #[define(F)] _dt
 
 impl AdditiveScoreInputs {
     /// The scores, `[batch, heads, queries, keys]` in f32.
+    ///
+    /// # Panics
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
+    /// of queries.
     pub fn forward(&self) -> CubeTensor {
         let inputs = self.without_values();
+        inputs.check();
         let [batch, heads, queries, _] = inputs.queries.shape().dims();
         let [_, _, keys, _] = inputs.keys.shape().dims();
         let scores = inputs.empty([batch, heads, queries, keys]);

@@ -130,8 +130,12 @@ fn softmax_backward<F: Float>(
 
 /// Softmax of scores `[batch, heads, queries, keys]` over the keys that each query attends to; 0 where masked. The
 /// scores are [contiguous](crate::contiguous).
+///
+/// # Panics
+/// If the mask is for another number of queries.
 pub fn masked_softmax(scores: &CubeTensor, mask: &DeviceMask) -> CubeTensor {
     let [batch, heads, queries, keys] = scores.shape().dims();
+    mask.check(queries);
     let rows = batch * heads * queries;
     let weights = empty(scores, scores.shape(), scores.dtype());
     let client = &scores.client;

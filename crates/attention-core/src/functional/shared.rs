@@ -1,4 +1,5 @@
-//! Tensors that many calls of one pass read; see [`deferred_gradients`](burn_fused_layers::harness::deferred_gradients).
+//! Tensors that many calls of one pass read; see
+//! [`deferred_gradients`](burn_fused_layers::harness::deferred_gradients).
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;

@@ -241,8 +241,8 @@ impl Mask {
         }
     }
 
-    /// The part that is known of padding before the number of queries is: the mask without its window and what tells its
-    /// segments apart, and the number of queries it speaks of.
+    /// The part that is known of padding before the number of queries is: the mask without its window and what tells
+    /// its segments apart, and the number of queries it speaks of.
     pub(crate) fn without_positions(&self) -> (Self, usize) {
         let lens = self.lens.as_ref().map_or(1, |lens| lens.dims()[1]);
         let flags = self.flags.as_ref().map_or(1, |flags| flags.keep.dims()[2]);

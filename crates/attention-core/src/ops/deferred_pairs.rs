@@ -20,8 +20,8 @@ pub struct SharedGradients {
 
 impl SharedGradients {
     /// Those of a fused attention's queries, keys, values, and weight or bias.
-    pub(super) fn slots(shared: Option<&Self>) -> [Option<GradientSlot>; 4] {
-        let slot = |of: fn(&Self) -> &GradientSlot| shared.map(|shared| of(shared).clone());
+    pub(super) fn slots(shared: &Option<Self>) -> [Option<GradientSlot>; 4] {
+        let slot = |of: fn(&Self) -> &GradientSlot| Some(of(shared.as_ref()?).clone());
         [
             None,
             slot(|shared| &shared.keys),

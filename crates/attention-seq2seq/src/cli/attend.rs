@@ -95,7 +95,7 @@ impl Drawn {
             .unwrap_or(0);
         match terminal_size_of(std::io::stdout()) {
             Some((Width(width), _)) if needed > usize::from(width) => say(format_args!(
-                "(the heatmap has {needed} columns, this terminal {width}: {})",
+                "(the first tokens of the heatmap take {needed} columns, this terminal has {width}: {})",
                 self.where_whole(picture)
             )),
             _ => say(shown.to_terminal(colors()) + &self.left_out(picture)),

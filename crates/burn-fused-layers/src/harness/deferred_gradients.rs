@@ -196,7 +196,8 @@ impl Deferral {
     }
 }
 
-/// What one step leaves for the gradient of a tensor that it shares with others. All deposits of a slot are of one type.
+/// The part that one step leaves for the gradient of a tensor that it shares with others. All deposits of a slot are of
+/// one type.
 pub trait Deposit<B: Backend>: Any + Debug + Send {
     /// What is registered in the place of the gradient: a single 0, of as many axes.
     fn marker(&self) -> FloatTensor<B>;

@@ -79,8 +79,8 @@ where
     (output, beside)
 }
 
-/// The pass that hands `gradients` on. Its number is kept among them, as the shape `[0, number]` of a gradient that is no
-/// tensor's: Burn 0.22.1 gives a pass no name, and an address may be another's later.
+/// The pass that hands `gradients` on. Its number is kept among them, as the shape `[0, number]` of a gradient that is
+/// no tensor's: Burn 0.22.1 gives a pass no name, and an address may be another's later.
 pub fn pass_of<B: Backend>(gradients: &mut Gradients, like: &FloatTensor<B>) -> Pass {
     let (device, dtype) = (like.device(), like.dtype().into());
     let key = key_of_pass(|| B::float_empty([0].into(), &device, dtype));

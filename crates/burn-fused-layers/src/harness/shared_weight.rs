@@ -26,6 +26,11 @@ impl SharedWeight {
         self.slot.clone()
     }
 
+    /// The slot, if calls share something.
+    pub fn slot_of(shared: &Option<Self>) -> Option<GradientSlot> {
+        shared.as_ref().map(Self::slot)
+    }
+
     /// The packings of the weight and of its transpose.
     ///
     /// # Panics

@@ -72,7 +72,10 @@ where
 /// | `same` | as it is |
 #[macro_export]
 macro_rules! tracked_inputs {
-    ($inputs:ident[$count:literal], first: $first:ident $(, slots: $slots:expr)?, { $($field:ident: $way:ident),+ $(,)? }) => {
+    (
+        $inputs:ident[$count:literal], first: $first:ident $(, slots: $slots:expr)?,
+        { $($field:ident: $way:ident),+ $(,)? }
+    ) => {
         impl<B: ::burn::backend::Backend> $crate::harness::tracked::TrackedInputs<B, $count> for $inputs<B> {
             type On<A: $crate::harness::tracked::WithIndicesOf<B>> = $inputs<A>;
 

@@ -33,11 +33,12 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     pub mask: ResolvedMask<B>,
     /// The probability to drop a weight, after softmax; `0.0` when not training.
     pub dropout: f64,
-    /// Slots of keys and values that went through [`AttentionOps::read_shared`](burn_fused_layers::backend::LayerOps::read_shared).
+    /// Slots of keys and values that went through
+    /// [`LayerOps::read_shared`](burn_fused_layers::backend::LayerOps::read_shared).
     pub shared: Option<SharedGradients>,
 }
 
-tracked_inputs!(AdditiveAttentionInputs[4], first: queries, slots: |inputs| SharedGradients::slots(inputs.shared.as_ref()), {
+tracked_inputs!(AdditiveAttentionInputs[4], first: queries, slots: |inputs| SharedGradients::slots(&inputs.shared), {
     queries: tracked,
     keys: tracked,
     values: tracked,

@@ -25,7 +25,7 @@ pub struct LinearInputs<B: Backend> {
     pub shared: Option<SharedWeight>,
 }
 
-tracked_inputs!(LinearInputs[3], first: input, slots: |inputs| [None, inputs.shared.as_ref().map(SharedWeight::slot), None], {
+tracked_inputs!(LinearInputs[3], first: input, slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None], {
     input: tracked,
     weight: tracked,
     bias: tracked_option,

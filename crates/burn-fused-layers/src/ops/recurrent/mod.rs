@@ -123,7 +123,7 @@ pub struct RecurrentInputs<B: Backend> {
     pub reads: GradientSlot,
 }
 
-tracked_inputs!(RecurrentInputs[4], first: gates, slots: |inputs| [None, inputs.shared.as_ref().map(SharedWeight::slot), None, None], {
+tracked_inputs!(RecurrentInputs[4], first: gates, slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None, None], {
     gates: tracked,
     hidden_weight: tracked,
     hidden_bias: tracked,
