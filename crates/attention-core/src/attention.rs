@@ -105,7 +105,8 @@ impl<S: ScoringFunction> Attention<S> {
     /// Projects keys once, for many calls of [`attend`](Self::attend).
     ///
     /// In training, what is projected takes one backward pass, as any tensor that was computed. Leaves of the graph
-    /// that are read as they are (values; keys of a dot product) take any number.
+    /// that are read as they are (values; keys of a score that does not [project](ScoringFunction::projects_keys) them)
+    /// take any number.
     ///
     /// # Shapes
     /// - keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`, or with heads

@@ -56,8 +56,8 @@ pub fn rotate(rows: Tensor<4>, cosines: Tensor<2>, sines: Tensor<2>) -> Tensor<4
     }
     let inputs = RotateInputs {
         rows: rows.into_dispatch(),
-        cosines: cosines.into_dispatch(),
-        sines: sines.into_dispatch(),
+        cosines: cosines.without_autodiff().into_dispatch(),
+        sines: sines.without_autodiff().into_dispatch(),
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::rotate(inputs))
 }

@@ -110,6 +110,10 @@ impl PositionTerm {
 /// struct ProductScore {}
 ///
 /// impl ScoringFunction for ProductScore {
+///     fn projects_keys(&self) -> bool {
+///         false
+///     }
+///
 ///     fn kernel(&self) -> ScoreKernel {
 ///         ScoreKernel::Dot { scale: Some(1.0) }
 ///     }
