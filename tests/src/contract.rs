@@ -292,7 +292,9 @@ pub fn half_precision_is_close_to_f32<S: ScoringFunction>(
             let problem = problem(sizes, &mask);
             for path in Path::DIRECT {
                 let actual = problem.run_with(&half, device, dtype, path);
-                let expected = problem.run_with(&wide, device, DType::F32, path);
+                let mut expected = problem.run_with(&wide, device, DType::F32, path);
+                // Softmax ignores a biaffine score's offset: its gradient is rounding alone.
+                expected.retain(|name, _| !name.contains(".offset."));
                 let what = format!("{name}: {mask_name}: {path:?}: {dtype:?}");
                 assert_all_close(&what, &actual, &expected, HALF_ULPS * epsilon(dtype) / 2.0);
             }
