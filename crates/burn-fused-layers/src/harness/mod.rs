@@ -9,9 +9,9 @@
 //! | [`kernel`] | the shape of a kernel: forward, saved state, backward |
 //! | [`tracked`], [`optional`] | inputs that change backends, and tensors that may be absent |
 //! | [`host`] | tensors in this process's memory as slices, on flex and ndarray |
-//! | [`differentiate`] | a kernel as one node of the graph |
+//! | `differentiate` | a kernel as one node of the graph |
 //! | [`deferred_gradients`], [`shared_weight`] | gradients of what many calls read, made at once |
-//! | [`fusion`] | a kernel behind Burn's fusion |
+//! | `fusion` | a kernel behind Burn's fusion |
 //! | [`checks`], [`parameter`] | messages that name arguments; quantised parameters |
 
 pub mod checks;
