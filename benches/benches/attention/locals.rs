@@ -120,9 +120,10 @@ fn with_heads(tensor: Tensor<3>) -> Tensor<4> {
     tensor.unsqueeze_dim(1)
 }
 
-/// Queries as they are, keys and values without a gradient.
+/// Queries as they are, keys and values without a gradient. (Burn's `detach` of a leaf is a leaf again.)
 fn freeze([queries, keys, values]: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
-    [queries, keys.detach(), values.detach()]
+    let [keys, values] = [keys, values].map(|rows| rows.set_require_grad(false));
+    [queries, keys, values]
 }
 
 fn dot_product(work: &Work, device: &Device) -> Vec<Attention> {
