@@ -43,8 +43,8 @@ impl AttentionInputs {
     /// type.
     ///
     /// # Panics
-    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
-    /// of queries.
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another
+    /// number of queries.
     pub fn backward(
         &self,
         outputs: &AttentionOutputs,
@@ -91,8 +91,8 @@ impl AdditiveScoreInputs {
     /// The gradients of queries, keys and weight, from that of the scores in the queries' type.
     ///
     /// # Panics
-    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
-    /// of queries.
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another
+    /// number of queries.
     pub fn backward(&self, gradient: CubeTensor, wanted: Wanted) -> AttentionGradients {
         let inputs = self.without_values();
         inputs.check();
@@ -112,7 +112,7 @@ impl AdditiveScoreInputs {
 pub(crate) struct Backward<'a> {
     pub(crate) inputs: &'a AttentionInputs,
     pub(crate) of: GradientOf,
-    /// Of the context or of the scores; contiguous.
+    /// Gradient of the context or of the scores; contiguous.
     pub(crate) gradient: CubeTensor,
     statistics: Option<CubeTensor>,
     deltas: Option<CubeTensor>,

@@ -216,8 +216,8 @@ impl AttentionInputs {
     /// Attention, with what its backward pass needs.
     ///
     /// # Panics
-    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
-    /// of queries.
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another
+    /// number of queries.
     pub fn forward(&self) -> AttentionOutputs {
         self.check();
         let [batch, heads, queries, _] = self.queries.shape().dims();

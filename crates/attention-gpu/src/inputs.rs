@@ -102,8 +102,8 @@ impl AttentionInputs {
     /// The first step of every pass.
     ///
     /// # Panics
-    /// If shapes or types of the tensors do not fit together, a size is 0, a tensor is not contiguous, or the mask is for
-    /// another number of queries.
+    /// If shapes or types of the tensors do not fit together, a size is 0, a tensor is not contiguous, or the mask is
+    /// for another number of queries.
     pub(crate) fn check(&self) {
         let [batch, heads, queries, size] = self.queries.shape().dims();
         let [_, key_heads, keys, _] = self.keys.shape().dims();

@@ -63,8 +63,8 @@ impl AdditiveScoreInputs {
     /// The scores, `[batch, heads, queries, keys]` in f32.
     ///
     /// # Panics
-    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another number
-    /// of queries.
+    /// If shapes or types do not fit together, a size is 0, a tensor is not contiguous, or the mask is for another
+    /// number of queries.
     pub fn forward(&self) -> CubeTensor {
         let inputs = self.without_values();
         inputs.check();

@@ -30,7 +30,7 @@ pub struct EmbeddingTable {
 }
 
 impl EmbeddingTable {
-    /// Of `table`, `[tokens, size]`: the weight of an embedding, or what was computed from it.
+    /// The rows of `table`, `[tokens, size]`: the weight of an embedding, or what was computed from it.
     pub fn new(table: Tensor<2>) -> Self {
         Self {
             table: dequantized(table),

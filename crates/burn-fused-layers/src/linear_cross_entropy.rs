@@ -55,8 +55,8 @@ pub fn linear_cross_entropy(
     of_rows(input, rows, weight, bias, targets, factors)
 }
 
-/// [`linear_cross_entropy`] of features that come in parts, as the states and the contexts of a decoder: as if the parts
-/// were concatenated, which on the CPU those of some rows are at a time.
+/// [`linear_cross_entropy`] of features that come in parts, as the states and the contexts of a decoder: as if the
+/// parts were concatenated, which on the CPU those of some rows are at a time.
 ///
 /// ```
 /// use burn_fused_layers::linear_cross_entropy_of_parts;

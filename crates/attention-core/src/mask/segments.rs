@@ -19,9 +19,9 @@ impl Mask {
     /// `lens[b]` the lengths of those in row `b`. What comes after the last one is padding: it attends to nothing, and
     /// nothing attends to it. The lengths of one row stand for all rows; a segment may have length 0.
     ///
-    /// With [`causal`](Self::causal) each query attends to the keys of its own segment up to itself, if a row has as many
-    /// queries as keys: causal masks and windows count the positions of whole rows. What the two mask together, or keys
-    /// whose segment has no query, is known as late as [`window`](Self::window) says.
+    /// With [`causal`](Self::causal) each query attends to the keys of its own segment up to itself, if a row has as
+    /// many queries as keys: causal masks and windows count the positions of whole rows. What the two mask together, or
+    /// keys whose segment has no query, is known as late as [`window`](Self::window) says.
     ///
     /// PyTorch equivalent: the `cu_seqlens` of FlashAttention's `flash_attn_varlen_func`, which are `lens`, summed up.
     ///
@@ -135,7 +135,7 @@ impl Segments {
         }
     }
 
-    /// What they say of padding, whatever the queries are: each of `num_queries` attends to the keys of all segments.
+    /// The padding that is known whatever the queries are: each of `num_queries` attends to the keys of all segments.
     pub(super) fn of_any_queries(&self, num_queries: usize) -> Self {
         let total = |lens: &Vec<usize>| vec![total(lens)];
         Self {

@@ -101,25 +101,25 @@ impl Chunk {
         ]
     }
 
-    /// Of `[batch, heads, queries, size]`.
+    /// The chunk of `[batch, heads, queries, size]`.
     pub(super) fn of_queries<B: Backend>(&self, tensor: &FloatTensor<B>) -> FloatTensor<B> {
         B::float_slice(tensor.clone(), &self.slices(&tensor.shape()))
     }
 
-    /// Of a tensor of keys, `[batch or 1, heads, _, _]`.
+    /// The chunk of a tensor of keys, `[batch or 1, heads, _, _]`.
     pub(super) fn of_keys<B: Backend>(&self, tensor: &FloatTensor<B>) -> FloatTensor<B> {
         let mut slices = self.slices(&tensor.shape());
         slices[2] = Slice::from(0..tensor.shape()[2]);
         B::float_slice(tensor.clone(), &slices)
     }
 
-    /// Of a bias of keys.
+    /// The chunk of a bias of keys.
     pub(super) fn of_bias<B: Backend>(&self, bias: &OptionalTensor<B>) -> OptionalTensor<B> {
         let bias = bias.as_option();
         bias.map(|bias| self.of_keys::<B>(bias)).into()
     }
 
-    /// Of a mask for scores of `num_keys` keys, on the device of `like`.
+    /// The chunk of a mask for scores of `num_keys` keys, on the device of `like`.
     pub(super) fn of_mask<B: Backend>(
         &self,
         mask: &ResolvedMask<B>,

@@ -12,9 +12,9 @@ use super::host::{AttentionElement, CpuBackend, elements, rows, tensor, with_rea
 /// The slots of a memory's keys and values.
 #[derive(Clone, Debug, Default)]
 pub struct SharedGradients {
-    /// Of the keys.
+    /// Keys' slot.
     pub keys: GradientSlot,
-    /// Of the values.
+    /// Values' slot.
     pub values: GradientSlot,
 }
 
@@ -31,8 +31,8 @@ impl SharedGradients {
     }
 }
 
-/// What one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where masked,
-/// and not in half precision.
+/// The part that one step leaves for the gradient of keys or values. Pairs are `[batch, heads, queries, keys]`, 0 where
+/// masked, and not in half precision.
 #[derive(Clone, Debug)]
 pub(super) enum DeferredPairs<B: Backend> {
     /// `gradient[j] = factor sum_i pairs[i, j] queries[i]`: of values, from weights and the gradient of the context in
@@ -45,7 +45,7 @@ pub(super) enum DeferredPairs<B: Backend> {
         /// `[batch, heads, queries, size]`
         queries: FloatTensor<B>,
     },
-    /// What the gradients of additive scores give the keys.
+    /// The keys' share of the gradients of additive scores.
     Additive {
         /// The gradients of the scores.
         pairs: FloatTensor<B>,

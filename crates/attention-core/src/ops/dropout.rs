@@ -19,7 +19,7 @@ pub(super) fn composed<B: Backend>(weights: FloatTensor<B>, probability: f64) ->
     B::float_mul_scalar(B::float_mul(weights, mask), (1.0 / keep).into())
 }
 
-/// What a kernel's generator is seeded with, from the backend's own; `None` if nothing is dropped. It stays on the
+/// The seed of a kernel's generator, from the backend's own; `None` if nothing is dropped. It stays on the
 /// device of `like`.
 pub(super) fn draw_seed<B: Backend>(
     probability: f64,

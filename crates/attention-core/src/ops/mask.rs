@@ -163,7 +163,7 @@ pub struct Keep {
 }
 
 impl HostMask {
-    /// What the kernels read.
+    /// The mask as the kernels read it.
     pub(super) fn view(&self) -> kernels::Mask<'_> {
         let mut mask = kernels::Mask::none();
         if let Some(Intervals { bounds, shape }) = &self.intervals {

@@ -18,7 +18,7 @@ use super::mask::ResolvedMask;
 pub(crate) struct Masked<B: Backend>(Option<BoolTensor<B>>);
 
 impl<B: Backend> Masked<B> {
-    /// Of a mask for `num_keys` keys, on the device of `like`.
+    /// The pairs of a mask for `num_keys` keys, on the device of `like`.
     pub(crate) fn new(mask: ResolvedMask<B>, num_keys: usize, like: &FloatTensor<B>) -> Self {
         let device = like.device();
         if let ResolvedMask::Host { mask } = mask {

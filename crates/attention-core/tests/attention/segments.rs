@@ -33,7 +33,7 @@ fn part(array: &Array, b: usize, range: Range<usize>) -> Array {
 struct Packed {
     queries: Vec<Vec<usize>>,
     keys: Vec<Vec<usize>>,
-    /// What each segment has besides.
+    /// The other settings of each segment.
     mask: MaskSpec,
 }
 

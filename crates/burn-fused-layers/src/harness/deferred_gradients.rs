@@ -59,7 +59,7 @@ pub struct GradientSlot(Arc<Mutex<Option<Deposits>>>);
 struct Deposits {
     /// The ids of the nodes that it is open for, which have not yet taken.
     nodes: HashSet<u64>,
-    /// What each pass has deposited, an [`Entries`] whose type depends on the backend.
+    /// The deposits of each pass, an [`Entries`] whose type depends on the backend.
     entries: Box<dyn Any + Send>,
     /// The name of that type.
     entry: &'static str,
@@ -199,7 +199,7 @@ impl Deferral {
 /// The part that one step leaves for the gradient of a tensor that it shares with others. All deposits of a slot are of
 /// one type.
 pub trait Deposit<B: Backend>: Any + Debug + Send {
-    /// What is registered in the place of the gradient: a single 0, of as many axes.
+    /// The tensor that is registered in the place of the gradient: a single 0, of as many axes.
     fn marker(&self) -> FloatTensor<B>;
 
     /// The gradient of `shared` from this deposit and `others`, those before it.

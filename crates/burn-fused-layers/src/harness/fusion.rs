@@ -90,7 +90,7 @@ pub fn gradients<B: Backend, const N: usize>(
     })
 }
 
-/// Of what shape and type the gradients are.
+/// Shapes and types of the gradients.
 pub fn gradients_of<B, F, const N: usize>(inputs: &F) -> [Option<TensorSpec>; N]
 where
     B: FusionBackend,

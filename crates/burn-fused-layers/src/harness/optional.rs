@@ -11,7 +11,7 @@ pub enum OptionalTensor<B: Backend> {
     Absent,
     /// One.
     Present {
-        /// Of the shape that the operation says.
+        /// The tensor, of the shape that the operation says.
         tensor: FloatTensor<B>,
     },
 }

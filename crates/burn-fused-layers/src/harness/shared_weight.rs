@@ -12,7 +12,7 @@ use cpu_kernels::Packing;
 use super::deferred_gradients::GradientSlot;
 use super::host::CpuReal;
 
-/// What the calls that read a weight share beside it.
+/// The part that calls which read a weight share beside it.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWeight {
     slot: GradientSlot,

@@ -23,7 +23,7 @@ pub trait TrackedInputs<B: Backend, const N: usize>: Sized {
     }
 }
 
-/// What replaces tensors.
+/// A replacement of tensors.
 pub trait TensorMap<B: Backend, A: Backend> {
     /// A tensor that may have a gradient; called once for each, in their order.
     fn tracked(&mut self, tensor: FloatTensor<B>) -> FloatTensor<A>;

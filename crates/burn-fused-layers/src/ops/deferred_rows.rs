@@ -9,17 +9,17 @@ use super::select_rows;
 use crate::harness::deferred_gradients::{Deposit, downcast, marker};
 use crate::harness::host::{CpuBackend, CpuReal, matrix, tensor, with_real, zeros};
 
-/// What one call leaves for the gradient of a weight that it shares with others.
+/// The part that one call leaves for the gradient of a weight that it shares with others.
 #[derive(Clone, Debug)]
 pub(super) enum DeferredRows<B: Backend> {
-    /// Of a weight: `input^T gradient`.
+    /// A weight's: `input^T gradient`.
     Product {
-        /// What the weight was multiplied with, `[rows, in]`.
+        /// The left operand of the weight, `[rows, in]`.
         input: FloatTensor<B>,
-        /// Of the result, `[rows, out]`.
+        /// Gradient of the result, `[rows, out]`.
         gradient: FloatTensor<B>,
     },
-    /// Of a table: to the row of each index is added one of the gradient.
+    /// A table's: to the row of each index is added one of the gradient.
     Selected {
         /// `[selected]`
         indices: IntTensor<B>,

@@ -19,7 +19,7 @@ pub struct UnsupportedLayer {
     expected: &'static str,
 }
 
-/// What has to hold of a layer, each with its words.
+/// The conditions on a layer, each with its words.
 fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(), UnsupportedLayer> {
     match conditions.iter().find(|(holds, _)| !holds) {
         Some(&(_, expected)) => Err(UnsupportedLayer { layer, expected }),

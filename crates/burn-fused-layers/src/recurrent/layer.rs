@@ -20,7 +20,7 @@ pub struct RecurrentLayer {
     pub input: Linear,
     /// `W_h`, `[hidden_size, gates * hidden_size]`, with bias.
     pub hidden: Linear,
-    /// What is computed in a step.
+    /// The computation of a step.
     #[module(skip)]
     pub kind: CellKind,
 }

@@ -16,7 +16,7 @@ pub(super) struct Hidden {
     weight: Tensor<2>,
     /// `[gates * hidden_size]`
     bias: Option<Tensor<1>>,
-    /// Of many calls.
+    /// The part that many calls share.
     shared: Option<SharedWeight>,
 }
 

@@ -23,7 +23,7 @@ use crate::harness::checks::assert_positive;
 /// ```
 #[derive(Config, Debug)]
 pub struct RecurrentConfig {
-    /// What is computed in a step.
+    /// The computation of a step.
     pub cell: CellKind,
     /// The feature dimension of an input.
     pub input_size: usize,

@@ -6,7 +6,8 @@
 //! | flex, ndarray | the kernels of `attention-kernels`, in training too |
 //! | CubeCL's (wgpu, cuda, ...), with fusion or without | the kernels of `attention-gpu`, in training too |
 //!
-//! What has no kernel, or one that a device has not the means for, is composed from Burn's operations: the definition.
+//! An operation without a kernel, or with one that a device has not the means for, is composed from Burn's operations:
+//! the definition.
 
 #[cfg(feature = "autodiff")]
 mod autodiff;

@@ -1,4 +1,4 @@
-//! What the fused attentions have in common.
+//! Parts that the fused attentions have in common.
 
 pub(super) mod cpu;
 #[cfg(feature = "cubecl-backend")]

@@ -14,7 +14,7 @@ use crate::ops::host::{
 /// Cosines and sines.
 type Angles<B> = [FloatTensor<B>; 2];
 
-/// What the kernel reads.
+/// The inputs of the kernel.
 fn rotation<B: CpuBackend, E: AttentionElement>([cosines, sines]: &Angles<B>) -> Rotation<'_, E> {
     Rotation {
         cosines: elements::<B, E>(cosines),

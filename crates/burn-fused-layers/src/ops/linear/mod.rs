@@ -21,7 +21,7 @@ pub struct LinearInputs<B: Backend> {
     /// `[out]`
     #[extension_type]
     pub bias: OptionalTensor<B>,
-    /// What calls with the same weight share.
+    /// The part that calls with the same weight share.
     pub shared: Option<SharedWeight>,
 }
 

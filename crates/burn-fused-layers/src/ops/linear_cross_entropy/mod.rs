@@ -22,7 +22,7 @@ pub struct LinearCrossEntropyInputs<B: Backend> {
     pub bias: OptionalTensor<B>,
     /// The class of each row, `[rows]`.
     pub targets: IntTensor<B>,
-    /// What the loss of each row is multiplied with, `[rows]`, or else 1; it has no gradient.
+    /// The factor on the loss of each row, `[rows]`, or else 1; it has no gradient.
     #[extension_type]
     pub factors: OptionalTensor<B>,
 }

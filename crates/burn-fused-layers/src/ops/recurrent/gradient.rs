@@ -136,11 +136,11 @@ fn backward<B: Backend>(
 
 /// The gradients of a step, `[batch, hidden_size]` each.
 struct StepGradients<B: Backend> {
-    /// Of the input's share of the gates.
+    /// Those of the input's projection of the gates.
     inputs_share: Vec<FloatTensor<B>>,
-    /// Of the previous output's share of the gates.
+    /// Those of the previous output's projection of the gates.
     hidden_share: Vec<FloatTensor<B>>,
-    /// Of the state before, but for what goes through the gates.
+    /// Those of the state before, but for what goes through the gates.
     state: Vec<FloatTensor<B>>,
 }
 

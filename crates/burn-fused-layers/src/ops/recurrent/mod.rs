@@ -16,7 +16,7 @@ use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::shared_weight::SharedWeight;
 use crate::harness::tracked::tracked_inputs;
 
-/// What is computed in a step.
+/// The computation of a step.
 #[derive(Config, Copy, Debug, PartialEq, Eq)]
 pub enum CellKind {
     /// A gated recurrent unit (Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"), as in
@@ -113,17 +113,19 @@ pub struct RecurrentInputs<B: Backend> {
     pub hidden_bias: FloatTensor<B>,
     /// `[states, batch, hidden_size]`
     pub initial: FloatTensor<B>,
-    /// What is computed in a step.
+    /// The computation of a step.
     pub cell: CellKind,
     /// Which steps there are.
     pub steps: Arc<Steps>,
-    /// What calls with the same weight share.
+    /// The part that calls with the same weight share.
     pub shared: Option<SharedWeight>,
     /// Where readers of the states deposit their gradients; of one call alone.
     pub reads: GradientSlot,
 }
 
-tracked_inputs!(RecurrentInputs[4], first: gates, slots: |inputs| [None, SharedWeight::slot_of(&inputs.shared), None, None], {
+tracked_inputs!(RecurrentInputs[4], first: gates, slots: |inputs| {
+    [None, SharedWeight::slot_of(&inputs.shared), None, None]
+}, {
     gates: tracked,
     hidden_weight: tracked,
     hidden_bias: tracked,
@@ -134,7 +136,7 @@ tracked_inputs!(RecurrentInputs[4], first: gates, slots: |inputs| [None, SharedW
     reads: same,
 });
 
-/// What the backward pass needs.
+/// The saved state of the backward pass.
 #[derive(Clone, Debug)]
 pub(super) struct Recurred<B: Backend> {
     /// The kernels have the gates' values in the place of the input's share of them.

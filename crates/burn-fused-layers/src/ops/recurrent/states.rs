@@ -8,19 +8,19 @@ use burn::tensor::{Shape, Slice};
 use super::RecurrentInputs;
 use crate::harness::kernel::Asked;
 
-/// Of which steps a state is read.
+/// The steps of which a state is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepsRead {
-    /// Of all.
+    /// Every step.
     All,
-    /// Of the last.
+    /// The last step.
     Last {
         /// Which that is.
         step: usize,
     },
 }
 
-/// What is read, `[1, batch, steps, hidden_size]`.
+/// The part that is read, `[1, batch, steps, hidden_size]`.
 pub(crate) fn read<B: Backend>(
     states: FloatTensor<B>,
     index: usize,

@@ -31,7 +31,7 @@ pub(crate) fn forward<B: CpuBackend>(inputs: SelectRowsInputs<B>) -> (FloatTenso
     (rows, saved)
 }
 
-/// What was selected.
+/// The selection.
 #[derive(Clone, Debug)]
 pub(crate) struct Selected<B: Backend> {
     indices: IntTensor<B>,
