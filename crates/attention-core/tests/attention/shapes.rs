@@ -2,7 +2,7 @@
 
 use attention_core::functional::AttentionOptions;
 use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, MultiHeadAttentionConfig,
+    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
     functional, masked_softmax,
 };
 use attention_tests::{MaskSpec, device, panic_message};
