@@ -32,6 +32,7 @@ mod multi_head;
 mod multi_head_references;
 mod normalized_attention;
 mod normalizers;
+mod options;
 mod padding;
 mod parity;
 mod position_errors;
