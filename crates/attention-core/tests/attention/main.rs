@@ -10,6 +10,7 @@ mod determinism;
 mod dot_product;
 mod dot_score_references;
 mod dot_scores;
+mod drop_in;
 mod expanded;
 mod extremes;
 mod fully_masked_queries;
