@@ -174,7 +174,10 @@ def rows(heads, queries, keys, key_heads=None, value_size=SIZE):
 def mask(kind, *shape):
     if kind == "float":
         return {"attn_mask": draw("mask", *shape)}
-    return {"attn_mask": draw_bool("mask", *shape, share=0.6)}
+    keep = draw_bool("mask", *shape, share=0.6)
+    # Some of each, if there are two.
+    keep.view(-1)[-1], keep.view(-1)[0] = False, True
+    return {"attn_mask": keep}
 
 
 def torch_attention():

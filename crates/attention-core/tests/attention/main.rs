@@ -4,6 +4,7 @@
 mod additive;
 mod additive_family;
 mod additive_options;
+mod conformance;
 mod custom_score;
 mod decoding;
 mod determinism;
