@@ -1,6 +1,7 @@
 //! Scores, softmax, weighted sums, and attention fused of them.
 
-use attention_core::{Memory, functional, masked_softmax};
+use attention_core::functional::{self, AttentionOptions};
+use attention_core::masked_softmax;
 use burn::tensor::Tensor;
 
 use crate::case::{Case, Sizes};
@@ -57,9 +58,13 @@ fn additive_attention(case: Case) -> Check {
             )
         },
         move |[queries, keys, values, weight]| {
-            let memory = Memory::of_projected(keys, values, case.mask(&queries.device()));
             let weight = weight.reshape([case.sizes.size]);
-            functional::additive_attention(queries, &memory, weight, case.dropout)
+            let options = AttentionOptions {
+                mask: case.mask(&queries.device()),
+                dropout: Some(case.dropout),
+                ..Default::default()
+            };
+            functional::additive_attention(queries, keys, values, weight, &options)
         },
     )
 }
@@ -68,9 +73,14 @@ fn additive_attention(case: Case) -> Check {
 fn dot_product_attention<const N: usize>(case: Case, inputs: [Input; N]) -> Check {
     dot_product_attention_by(case, inputs, move |inputs| {
         let [queries, keys, values] = [0, 1, 2].map(|index| inputs[index].clone());
-        let memory = Memory::of_projected(keys, values, case.mask(&queries.device()));
-        let bias = inputs.get(3).cloned();
-        functional::dot_product_attention(queries, &memory, SCALE, bias, case.dropout)
+        let options = AttentionOptions {
+            mask: case.mask(&queries.device()),
+            scale: Some(SCALE),
+            bias: inputs.get(3).cloned(),
+            dropout: Some(case.dropout),
+            ..Default::default()
+        };
+        functional::dot_product_attention(queries, keys, values, &options)
     })
 }
 

@@ -5,14 +5,12 @@ use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::checks::assert_batch;
-use crate::functional::{self, SharedTensor, drop_weights, repeat_key_heads};
+use crate::functional::{self, AttentionOptions, SharedTensor};
 use crate::memory::{PreparedKeys, SharedMemory};
+use crate::pooling::Changes;
 use crate::rank::{from_four_axes, to_four_axes};
-use crate::score::{checked_heads, default_scale, per_head, sum_of_biases, widened};
 use crate::{
-    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, PositionTerm, ScoreKernel,
-    ScoringFunction,
+    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, ScoreKernel, ScoringFunction,
 };
 
 /// Attention pooling with any scoring function:
@@ -51,6 +49,15 @@ pub struct AttentionOutput<const D: usize> {
     pub weights: Tensor<D>,
 }
 
+impl<const D: usize> AttentionOutput<D> {
+    fn map<const E: usize>(self, change: impl Fn(Tensor<D>) -> Tensor<E>) -> AttentionOutput<E> {
+        AttentionOutput {
+            context: change(self.context),
+            weights: change(self.weights),
+        }
+    }
+}
+
 impl<S: ScoringFunction> Attention<S> {
     /// Attention with the scoring function `score` and dropout on its weights.
     ///
@@ -69,25 +76,27 @@ impl<S: ScoringFunction> Attention<S> {
         Self { normalizer, ..self }
     }
 
-    /// The context of each query.
+    /// The context of each query, with a mask, or with [`AttentionOptions`]: a bias, a soft-cap, sinks, ..
     ///
     /// # Shapes
     /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`,
-    ///   values `[batch, keys, value_size]`, or all with a heads axis after the batch
+    ///   values `[batch, keys, value_size]`, or all with a heads axis after the batch, and then with as many heads of
+    ///   keys and values as queries have, or a divisor of that
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the shapes, the types of the elements or the mask do not fit together.
+    /// If the shapes, the types of the elements or an option do not fit together, there is a `scale` and the score is no
+    /// dot product, or there are sinks and the normalizer is not softmax.
     pub fn forward<const D: usize>(
         &self,
         queries: Tensor<D>,
         keys: Tensor<D>,
         values: Tensor<D>,
-        mask: &Mask,
+        options: impl Into<AttentionOptions>,
     ) -> Tensor<D> {
-        let memory = self.memory(keys, values, mask, queries.dims()[D - 2]);
-        let [_, heads, _, _] = memory.keys.dims();
-        from_four_axes(self.attend_heads(to_four_axes(queries), heads, &memory))
+        let (queries, options) = (to_four_axes(queries), options.into());
+        let memory = self.memory_of(&queries, keys, values, &options.mask);
+        from_four_axes(self.attend_heads(queries, &memory, &options.into()))
     }
 
     /// [`forward`](Self::forward), and the weights that led to the context.
@@ -96,10 +105,12 @@ impl<S: ScoringFunction> Attention<S> {
         queries: Tensor<D>,
         keys: Tensor<D>,
         values: Tensor<D>,
-        mask: &Mask,
+        options: impl Into<AttentionOptions>,
     ) -> AttentionOutput<D> {
-        let memory = self.memory(keys, values, mask, queries.dims()[D - 2]);
-        self.attend_with_weights(queries, &memory)
+        let (queries, options) = (to_four_axes(queries), options.into());
+        let memory = self.memory_of(&queries, keys, values, &options.mask);
+        self.attend_heads_with_weights(queries, &memory, &options.into())
+            .map(from_four_axes)
     }
 
     /// Projects keys once, for many calls of [`attend`](Self::attend).
@@ -120,8 +131,9 @@ impl<S: ScoringFunction> Attention<S> {
         mask: Mask,
     ) -> Memory {
         let (known, num_queries) = mask.without_positions();
-        let memory = self.memory(keys.clone(), values.clone(), &known, num_queries);
-        let [_, heads, _, _] = memory.keys.dims();
+        let [_, key_heads, _, _] = to_four_axes(keys.clone()).dims();
+        let heads = known.heads_over(key_heads);
+        let memory = self.memory(keys.clone(), values.clone(), &known, [heads, num_queries]);
         let mut shared = SharedMemory::of(&memory);
         if keys.is_require_grad() && self.reads_as_given() {
             shared.keys = SharedTensor::new(keys);
@@ -144,9 +156,10 @@ impl<S: ScoringFunction> Attention<S> {
     /// If the queries, the type of their elements or the mask do not fit the memory, or it was prepared for a score of
     /// another type.
     pub fn attend<const D: usize>(&self, queries: Tensor<D>, memory: &Memory) -> Tensor<D> {
-        let [_, heads, _, _] = memory.keys.dims();
-        let memory = memory.for_queries([heads, queries.dims()[D - 2]]);
-        from_four_axes(self.attend_heads(to_four_axes(queries), heads, &memory))
+        let queries = to_four_axes(queries);
+        let [_, heads, num_queries, _] = queries.dims();
+        let memory = memory.for_queries([heads, num_queries]);
+        from_four_axes(self.attend_heads(queries, &memory, &Changes::default()))
     }
 
     /// [`attend`](Self::attend), and the weights that led to the context.
@@ -158,13 +171,23 @@ impl<S: ScoringFunction> Attention<S> {
         queries: Tensor<D>,
         memory: &Memory,
     ) -> AttentionOutput<D> {
-        let [_, heads, _, _] = memory.keys.dims();
-        let memory = memory.for_queries([heads, queries.dims()[D - 2]]);
-        let output = self.attend_heads_with_weights(to_four_axes(queries), heads, &memory);
-        AttentionOutput {
-            context: from_four_axes(output.context),
-            weights: from_four_axes(output.weights),
-        }
+        let queries = to_four_axes(queries);
+        let [_, heads, num_queries, _] = queries.dims();
+        let memory = memory.for_queries([heads, num_queries]);
+        self.attend_heads_with_weights(queries, &memory, &Changes::default())
+            .map(from_four_axes)
+    }
+
+    /// [`memory`](Self::memory), for these queries.
+    fn memory_of<const D: usize>(
+        &self,
+        queries: &Tensor<4>,
+        keys: Tensor<D>,
+        values: Tensor<D>,
+        mask: &Mask,
+    ) -> Memory {
+        let [_, heads, num_queries, _] = queries.dims();
+        self.memory(keys, values, mask, [heads, num_queries])
     }
 
     /// Keys, projected after padding is cleared: the gradient of a projection multiplies by its input, and padding may
@@ -174,11 +197,11 @@ impl<S: ScoringFunction> Attention<S> {
         keys: Tensor<D>,
         values: Tensor<D>,
         mask: &Mask,
-        num_queries: usize,
+        [heads, num_queries]: [usize; 2],
     ) -> Memory {
         let [keys, values] = [to_four_axes(keys), to_four_axes(values)];
-        let [batch, heads, num_keys, _] = keys.dims();
-        assert_shape!(values, [batch, heads, num_keys, _]);
+        let [batch, key_heads, num_keys, _] = keys.dims();
+        assert_shape!(values, [batch, key_heads, num_keys, _]);
         let scores = [batch, heads, num_queries, num_keys];
         let mask = mask.resolved_for(scores, &keys.device());
         let keys = functional::fill_padding(keys, &mask, [heads, num_queries]);
@@ -239,143 +262,5 @@ impl<S: ScoringFunction> Attention<S> {
     /// Whether a kernel reads keys as they are, and nothing is computed of them before.
     fn reads_as_given(&self) -> bool {
         !self.score.projects_keys() && !matches!(self.score.kernel(), ScoreKernel::Custom)
-    }
-
-    /// The context of `heads` heads of queries.
-    pub(crate) fn attend_heads(
-        &self,
-        queries: Tensor<4>,
-        heads: usize,
-        memory: &Memory,
-    ) -> Tensor<4> {
-        let dropout = self.active_dropout(&queries);
-        let [_, _, num_queries, _] = queries.dims();
-        let Some(queries) = self.project_queries(queries, heads, memory) else {
-            return zeros(heads, num_queries, memory).context;
-        };
-        let [_, _, _, size] = queries.dims();
-        let (device, dtype) = (queries.device(), queries.dtype());
-        let kernel = self.score.kernel();
-        if self.normalizer != Normalizer::Softmax || matches!(kernel, ScoreKernel::Custom) {
-            return self.pool(queries, memory, kernel, dropout).context;
-        }
-        let of_positions = self
-            .score
-            .position_term(num_queries, memory.num_keys(), &device, dtype);
-        match (kernel, of_positions) {
-            (ScoreKernel::Dot { scale }, term @ (PositionTerm::None | PositionTerm::PerKey(_))) => {
-                let of_keys = memory
-                    .key_bias()
-                    .or_else(|| self.score.key_bias(&memory.keys_without_bias()?))
-                    .map(|bias| per_head(bias, heads));
-                let of_positions = match term {
-                    PositionTerm::PerKey(bias) => Some(checked_heads(bias, heads)),
-                    _ => None,
-                };
-                let biases = of_keys.into_iter().chain(of_positions);
-                let bias = biases.reduce(sum_of_biases);
-                let scale = scale.unwrap_or_else(|| default_scale(size));
-                functional::dot_product_attention(queries, memory, scale, bias, dropout)
-            }
-            (ScoreKernel::Additive { weight }, PositionTerm::None) => {
-                functional::additive_attention(queries, memory, weight, dropout)
-            }
-            (kernel, _) => self.pool(queries, memory, kernel, dropout).context,
-        }
-    }
-
-    /// [`attend_heads`](Self::attend_heads), and the weights.
-    pub(crate) fn attend_heads_with_weights(
-        &self,
-        queries: Tensor<4>,
-        heads: usize,
-        memory: &Memory,
-    ) -> AttentionOutput<4> {
-        let dropout = self.active_dropout(&queries);
-        let [_, _, num_queries, _] = queries.dims();
-        match self.project_queries(queries, heads, memory) {
-            Some(queries) => self.pool(queries, memory, self.score.kernel(), dropout),
-            None => zeros(heads, num_queries, memory),
-        }
-    }
-
-    /// Score, normalizer, dropout, weighted sum: each a step of its own.
-    fn pool(
-        &self,
-        queries: Tensor<4>,
-        memory: &Memory,
-        kernel: ScoreKernel,
-        dropout: f64,
-    ) -> AttentionOutput<4> {
-        let mask = &memory.mask;
-        let [_, heads, _, _] = queries.dims();
-        let keys = match kernel {
-            // Its author need not think of shared heads.
-            ScoreKernel::Custom => repeat_key_heads(memory.read_cleared_keys(), heads),
-            _ => memory.read_cleared_keys(),
-        };
-        let dtype = queries.dtype();
-        // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and what tells
-        // neighbouring positions apart would be rounded away.
-        let (queries, keys) = match kernel {
-            ScoreKernel::Dot { .. } => (widened(queries), widened(keys)),
-            ScoreKernel::Additive { .. } | ScoreKernel::Custom => (queries, keys),
-        };
-        let scores = self.score.score(queries, keys, mask);
-        let weights = self.normalizer.weights(scores, mask).cast(dtype);
-        let dropped = drop_weights(weights.clone(), dropout);
-        AttentionOutput {
-            context: functional::weighted_sum(dropped, memory.read_values(), mask),
-            weights,
-        }
-    }
-
-    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to.
-    ///
-    /// # Panics
-    /// If the memory is not for this score, or for `heads` heads of queries like these.
-    fn project_queries(
-        &self,
-        queries: Tensor<4>,
-        heads: usize,
-        memory: &Memory,
-    ) -> Option<Tensor<4>> {
-        memory.expect_owner::<S>();
-        let [batch, _, num_keys, _] = memory.values.dims();
-        let [_, _, num_queries, _] = queries.dims();
-        assert_batch(&queries, &memory.values);
-        assert_shape!(queries, [batch, heads, num_queries, _]);
-        let others = [Argument::floats("queries", &queries)];
-        assert_together(
-            "attention",
-            Argument::floats("values", &memory.values),
-            others,
-        );
-        let last = num_keys as i64;
-        let positions = last - num_queries as i64..last;
-        let is_empty = batch * heads * num_queries * num_keys == 0;
-        (!is_empty).then(|| {
-            let queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
-            self.score.project_queries(queries, positions)
-        })
-    }
-
-    /// The dropout probability in force: 0 unless the module trains, on a training device.
-    fn active_dropout(&self, queries: &Tensor<4>) -> f64 {
-        if self.dropout.training.is_enabled() && queries.device().is_autodiff() {
-            self.dropout.prob
-        } else {
-            0.0
-        }
-    }
-}
-
-/// The output where there is nothing to attend to.
-fn zeros(heads: usize, num_queries: usize, memory: &Memory) -> AttentionOutput<4> {
-    let [batch, _, num_keys, value_size] = memory.values.dims();
-    let options = (&memory.values.device(), memory.values.dtype());
-    AttentionOutput {
-        context: Tensor::zeros([batch, heads, num_queries, value_size], options),
-        weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
     }
 }

@@ -25,6 +25,7 @@ mod multi_head_attention;
 mod normalizer;
 mod ops;
 mod parameter;
+mod pooling;
 mod position;
 mod rank;
 mod score;
@@ -86,7 +87,7 @@ pub mod backend {
         AdditiveAttentionInputs, AdditiveScoreInputs, AttentionBackend, AttentionOps, DeviceMask,
         DotProductAttentionInputs, DotProductScoreInputs, FillPaddingInputs, HostMask, Intervals,
         Keep, MaskedSoftmaxInputs, PackAdditiveKeysInputs, ResolvedMask, RotateInputs,
-        SharedGradients, WeightedSumInputs,
+        ScoreModifiers, SharedGradients, WeightedSumInputs,
     };
     pub use burn_fused_layers::backend::{GradientSlot, LayerBackend, LayerOps, OptionalTensor};
 }

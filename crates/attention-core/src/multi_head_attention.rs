@@ -7,8 +7,9 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 
 use crate::checks::assert_batch;
-use crate::functional::project;
+use crate::functional::{AttentionOptions, project};
 use crate::memory::SharedMemory;
+use crate::pooling::Changes;
 use crate::rank::{reshape, to_four_axes};
 use crate::{
     Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, functional,
@@ -179,9 +180,8 @@ pub struct MultiHeadAttentionOutput {
 }
 
 impl<S: ScoringFunction> MultiHeadAttention<S> {
-    /// The context of each query.
-    ///
-    /// A mask with a heads axis has `num_heads` or 1 there.
+    /// The context of each query, with a mask, or with [`AttentionOptions`], whose tensors are those of the heads: a
+    /// heads axis is `num_heads` or 1, extra keys are projected already.
     ///
     /// # Shapes
     /// - queries `[batch, queries, query_size]`, keys `[batch, keys, key_size]`, values `[batch, keys, value_size]`
@@ -194,11 +194,15 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         queries: Tensor<3>,
         keys: Tensor<3>,
         values: Tensor<3>,
-        mask: &Mask,
+        options: impl Into<AttentionOptions>,
     ) -> Tensor<3> {
-        let [_, num_queries, _] = queries.dims();
-        let memory = self.memory(keys, values, mask, num_queries);
-        self.attend(queries, &memory)
+        let ([_, num_queries, _], options) = (queries.dims(), options.into());
+        let memory = self.memory(keys, values, &options.mask, num_queries);
+        let queries = self.project_queries(queries, &memory);
+        self.join(
+            self.attention
+                .attend_heads(queries, &memory, &options.into()),
+        )
     }
 
     /// [`forward`](Self::forward), and the weights of each head that led to the context.
@@ -207,11 +211,12 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         queries: Tensor<3>,
         keys: Tensor<3>,
         values: Tensor<3>,
-        mask: &Mask,
+        options: impl Into<AttentionOptions>,
     ) -> MultiHeadAttentionOutput {
-        let [_, num_queries, _] = queries.dims();
-        let memory = self.memory(keys, values, mask, num_queries);
-        self.attend_with_weights(queries, &memory)
+        let ([_, num_queries, _], options) = (queries.dims(), options.into());
+        let memory = self.memory(keys, values, &options.mask, num_queries);
+        let queries = self.project_queries(queries, &memory);
+        self.output_of(queries, &memory, &options.into())
     }
 
     /// Projects keys and values once, for many calls of [`attend`](Self::attend).
@@ -241,7 +246,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let queries = self.project_queries(queries, &memory);
         self.join(
             self.attention
-                .attend_heads(queries, self.num_heads, &memory),
+                .attend_heads(queries, &memory, &Changes::default()),
         )
     }
 
@@ -256,8 +261,18 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> MultiHeadAttentionOutput {
         let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
         let queries = self.project_queries(queries, &memory);
-        let attention = &self.attention;
-        let output = attention.attend_heads_with_weights(queries, self.num_heads, &memory);
+        self.output_of(queries, &memory, &Changes::default())
+    }
+
+    fn output_of(
+        &self,
+        queries: Tensor<4>,
+        memory: &Memory,
+        changes: &Changes,
+    ) -> MultiHeadAttentionOutput {
+        let output = self
+            .attention
+            .attend_heads_with_weights(queries, memory, changes);
         MultiHeadAttentionOutput {
             context: self.join(output.context),
             weights: output.weights,

@@ -13,6 +13,7 @@ mod softmax;
 mod compiled;
 mod deferred;
 mod gather;
+mod modifiers;
 mod slices;
 mod stream;
 mod tiles;
@@ -30,6 +31,7 @@ pub use deferred::accumulate_deferred;
 pub use dot::{
     DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
 };
+pub use modifiers::{ModifierGradients, ScoreModifiers};
 pub use rotate::Rotation;
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::{AttentionOutputs, LogSumExp};

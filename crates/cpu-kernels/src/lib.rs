@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod activation;
 pub mod checks;
 pub mod simd;
 pub mod slices;

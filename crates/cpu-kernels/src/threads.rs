@@ -26,6 +26,11 @@ const AWAKE: Duration = Duration::from_millis(1);
 /// above what handing it out costs.
 pub const TASK_ELEMENTS: usize = 1 << 15;
 
+/// How many threads there are.
+pub fn count() -> usize {
+    rayon::current_num_threads()
+}
+
 /// Runs all tasks, on as many threads as there are. Which one is on which thread is left to chance.
 ///
 /// # Panics

@@ -1,194 +1,202 @@
-//! Attention, fused: from queries and a memory to the context.
+//! Attention on queries, keys and values.
 
-use burn::backend::Dispatch;
-use burn::tensor::{DType, Tensor, assert_shape};
-use burn_fused_layers::backend::OptionalTensor;
-use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn::tensor::Tensor;
 
-use super::key_heads::assert_divides;
-use crate::ops::{
-    AdditiveAttentionInputs, AttentionOps, DotProductAttentionInputs, PackAdditiveKeysInputs,
-};
+use super::drop_weights;
+use super::extra_keys::with_extra_keys;
+use super::fused::{attend_additive, attend_dot_product};
+use super::modifiers::{Modifiers, modify, softmax_with_sinks};
+use super::{additive_score, dot_product_score, fill_masked, weighted_sum};
+use crate::functional::AttentionOptions;
+use crate::rank::{from_four_axes, to_four_axes};
+use crate::score::{default_scale, widened};
 use crate::{Mask, Memory};
 
-/// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, and dropout on the weights.
-///
-/// # Shapes
-/// - queries `[batch, heads, queries, num_hiddens]`, keys of the memory `[batch, key_heads, keys, num_hiddens]`,
-///   weight `[num_hiddens]`
-/// - result `[batch, heads, queries, value_size]`
-///
-/// # Panics
-/// If shapes, types, devices or the mask do not fit together, or the dropout is not in `[0, 1)`.
-pub fn additive_attention(
-    queries: Tensor<4>,
-    memory: &Memory,
-    weight: Tensor<1>,
-    dropout: f64,
-) -> Tensor<4> {
-    const NAME: &str = "additive_attention";
-    let [_, _, _, num_hiddens] = queries.dims();
-    assert_shape!(weight, [num_hiddens]);
-    let others = [Argument::floats("weight", &weight)];
-    assert_together(NAME, Argument::floats("queries", &queries), others);
-    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
-        return context;
-    }
-    if num_hiddens == 0 {
-        // All scores are 0, as those of dot products are.
-        return dot_product_attention(queries, memory, 1.0, None, dropout);
-    }
-    let shape = scores_shape(&queries, memory);
-    let inputs = AdditiveAttentionInputs {
-        mask: memory.mask.resolve(shape, &queries.device()),
-        queries: queries.into_dispatch(),
-        keys: memory.read_keys().into_dispatch(),
-        values: memory.read_values().into_dispatch(),
-        weight: weight.into_dispatch(),
-        packed_keys: OptionalTensor::of(memory.packed_keys()),
-        dropout,
-        shared: memory.shared_gradients(),
-    };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_attention(inputs))
+/// Every step from scores to the context.
+#[derive(Clone, Debug)]
+pub struct AttentionSteps<const D: usize> {
+    /// The scores themselves, masked pairs included, `[batch, queries, keys]` or `[batch, heads, queries, keys]`.
+    pub scores: Tensor<D>,
+    /// After the soft-cap.
+    pub capped: Tensor<D>,
+    /// After biases and mask: minus infinity where masked.
+    pub masked: Tensor<D>,
+    /// The weights before dropout; a row sums to 1, less what sinks take, or is 0 where a query attends to no key.
+    pub weights: Tensor<D>,
+    /// `[batch, queries, value_size]` or `[batch, heads, queries, value_size]`.
+    pub context: Tensor<D>,
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:] + bias[b,n,0,j]`, and dropout on the weights.
+/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]` and what `options` change of it. No score is stored where
+/// the device has a kernel.
 ///
 /// PyTorch equivalent: `torch.nn.functional.scaled_dot_product_attention`, except that a query without any key has the
-/// context 0 and that causal masks are aligned bottom-right.
+/// context 0; its `is_causal` is [`Mask::causal_top_left`].
 ///
 /// # Shapes
-/// - queries `[batch, heads, queries, size]`, keys of the memory `[batch, key_heads, keys, size]`
-/// - bias `[batch or 1, heads or 1, 1, keys]`, of the type of the queries or a more precise one
-/// - result `[batch, heads, queries, value_size]`
+/// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`, values `[batch, key_heads, keys,
+///   value_size]`, where `key_heads` divides `heads`; or all three without heads
+/// - result `[batch, heads, queries, value_size]`, or without heads
 ///
 /// # Panics
-/// If shapes, types, devices or the mask do not fit together, the scale is not finite, or the dropout is not in
-/// `[0, 1)`.
-pub fn dot_product_attention(
-    queries: Tensor<4>,
-    memory: &Memory,
-    scale: f64,
-    bias: Option<Tensor<4>>,
-    dropout: f64,
-) -> Tensor<4> {
-    const NAME: &str = "dot_product_attention";
+/// If shapes, types, devices or an option do not fit together.
+///
+/// ```
+/// use attention_core::Mask;
+/// use attention_core::functional::{AttentionOptions, dot_product_attention};
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let queries = Tensor::<4>::ones([2, 6, 5, 4], &device);
+/// // Two heads of keys and values, each for three of queries.
+/// let [keys, values] = [(); 2].map(|()| Tensor::<4>::ones([2, 2, 7, 4], &device));
+/// let options = AttentionOptions {
+///     mask: Mask::causal(),
+///     bias: Some(Tensor::zeros([1, 6, 5, 7], &device)),
+///     soft_cap: Some(50.0),
+///     ..Default::default()
+/// };
+/// let context = dot_product_attention(queries, keys, values, &options);
+/// assert_eq!(context.dims(), [2, 6, 5, 4]);
+/// ```
+pub fn dot_product_attention<const D: usize>(
+    queries: Tensor<D>,
+    keys: Tensor<D>,
+    values: Tensor<D>,
+    options: &AttentionOptions,
+) -> Tensor<D> {
+    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    let [_, _, _, size] = queries.dims();
+    let scale = options.scale.unwrap_or_else(|| default_scale(size));
+    let dropout = options.dropout.unwrap_or(0.0);
+    from_four_axes(attend_dot_product(
+        queries, &memory, scale, modifiers, dropout,
+    ))
+}
+
+/// [`dot_product_attention`], with all that it does not store: scores and weights.
+///
+/// # Panics
+/// As [`dot_product_attention`].
+pub fn dot_product_attention_steps<const D: usize>(
+    queries: Tensor<D>,
+    keys: Tensor<D>,
+    values: Tensor<D>,
+    options: &AttentionOptions,
+) -> AttentionSteps<D> {
+    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    let [_, _, _, size] = queries.dims();
+    let scale = options.scale.unwrap_or_else(|| default_scale(size));
+    // Scores of half precision are f32, as in the fused kernel.
+    let (queries, keys) = (widened(queries), widened(memory.keys()));
+    let score = |mask: &Mask| dot_product_score(queries.clone(), keys.clone(), mask, scale);
+    steps("dot_product_attention", score, &memory, &modifiers, options)
+}
+
+/// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
+/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])` and what `options` change of it. Queries and
+/// keys are projected already; neither scores nor hidden units of a pair are stored where the device has a kernel.
+///
+/// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate". Keras equivalent:
+/// `AdditiveAttention`, whose `scale` is the weight.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, values `[batch,
+///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads
+/// - weight `[num_hiddens]`
+/// - result `[batch, heads, queries, value_size]`, or without heads
+///
+/// # Panics
+/// If shapes, types, devices or an option do not fit together, or there is a `scale`.
+pub fn additive_attention<const D: usize>(
+    queries: Tensor<D>,
+    keys: Tensor<D>,
+    values: Tensor<D>,
+    weight: Tensor<1>,
+    options: &AttentionOptions,
+) -> Tensor<D> {
+    assert_no_scale(options);
+    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    let dropout = options.dropout.unwrap_or(0.0);
+    from_four_axes(attend_additive(
+        queries, &memory, weight, modifiers, dropout,
+    ))
+}
+
+/// [`additive_attention`], with all that it does not store: scores and weights.
+///
+/// # Panics
+/// As [`additive_attention`].
+pub fn additive_attention_steps<const D: usize>(
+    queries: Tensor<D>,
+    keys: Tensor<D>,
+    values: Tensor<D>,
+    weight: Tensor<1>,
+    options: &AttentionOptions,
+) -> AttentionSteps<D> {
+    assert_no_scale(options);
+    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    let keys = memory.keys();
+    let score = |mask: &Mask| additive_score(queries.clone(), keys.clone(), weight.clone(), mask);
+    steps("additive_attention", score, &memory, &modifiers, options)
+}
+
+fn assert_no_scale(options: &AttentionOptions) {
     assert!(
-        scale.is_finite(),
-        "{NAME}: scale expected to be finite, got {scale}"
+        options.scale.is_none(),
+        "additive_attention: scale expected none, as the weight has it, got {:?}",
+        options.scale
     );
-    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
-        return context;
-    }
-    let shape = scores_shape(&queries, memory);
-    if let Some(bias) = &bias {
-        let others = [Argument::on_device("bias", bias)];
-        assert_together(NAME, Argument::on_device("queries", &queries), others);
-    }
-    let bias = bias.map(|bias| fit_bias(bias, shape, queries.dtype()));
-    let mask = memory.mask.resolve(shape, &queries.device());
-    // Products of vectors without elements are 0, as those of one element 0 are.
-    let with_elements = |tensor: Tensor<4>| match tensor.dims() {
-        [batch, heads, rows, 0] => {
-            Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype()))
+}
+
+/// The parts of a call with four axes.
+fn call<const D: usize>(
+    queries: Tensor<D>,
+    keys: Tensor<D>,
+    values: Tensor<D>,
+    options: &AttentionOptions,
+) -> (Tensor<4>, Memory, Modifiers) {
+    let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
+    let [_, heads, num_queries, _] = queries.dims();
+    let modifiers = options.modifiers();
+    let memory = Memory::of_cleared(keys, values, options.mask.clone());
+    match &options.extra_keys {
+        Some(extra) => {
+            let (memory, modifiers) =
+                with_extra_keys(&memory, modifiers, extra.clone(), [heads, num_queries]);
+            (queries, memory, modifiers)
         }
-        _ => tensor,
-    };
-    let inputs = DotProductAttentionInputs {
-        queries: with_elements(queries).into_dispatch(),
-        keys: with_elements(memory.read_keys()).into_dispatch(),
-        values: memory.read_values().into_dispatch(),
-        bias: OptionalTensor::of(bias),
-        mask,
-        scale,
-        dropout,
-        shared: memory.shared_gradients(),
-    };
-    Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_attention(inputs))
-}
-
-/// The keys as the kernel of [`additive_attention`] reads them: made once for many calls, for keys of which `mask`
-/// tells what it can without the queries' positions. `None` if there are no elements.
-///
-/// # Shapes
-/// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`
-pub(crate) fn pack_additive_keys(
-    keys: Tensor<4>,
-    mask: &Mask,
-    [heads, num_queries]: [usize; 2],
-) -> Option<Tensor<4>> {
-    let [batch, _, num_keys, _] = keys.dims();
-    if keys.dims().contains(&0) || heads * num_queries == 0 {
-        return None;
+        None => (queries, memory, modifiers),
     }
-    let inputs = PackAdditiveKeysInputs {
-        mask: mask.resolve([batch, heads, num_queries, num_keys], &keys.device()),
-        keys: keys.into_dispatch(),
-        num_queries,
-    };
-    let packed = <Dispatch as AttentionOps>::pack_additive_keys(inputs);
-    Some(Tensor::from_dispatch(packed))
 }
 
-/// The shape of the scores of `queries` with the keys of a memory.
-fn scores_shape(queries: &Tensor<4>, memory: &Memory) -> [usize; 4] {
-    let [batch, heads, num_queries, _] = queries.dims();
-    [batch, heads, num_queries, memory.num_keys()]
-}
-
-/// The context where there is no pair of query and key, or no element of a value: 0 or empty.
-///
-/// # Panics
-/// If shapes, types or devices do not fit together or the dropout is not in `[0, 1)`.
-fn context_without_pairs(
+/// The steps from `score`, which computes the pairs that a mask leaves.
+fn steps<const D: usize>(
     operation: &str,
-    queries: &Tensor<4>,
+    score: impl Fn(&Mask) -> Tensor<4>,
     memory: &Memory,
-    dropout: f64,
-) -> Option<Tensor<4>> {
-    let (keys, values) = (&memory.keys, &memory.values);
-    let [batch, heads, num_queries, size] = queries.dims();
-    let [_, key_heads, num_keys, _] = keys.dims();
-    let [_, _, _, value_size] = values.dims();
-    assert_shape!(keys, [batch, key_heads, num_keys, size]);
-    assert_shape!(values, [batch, key_heads, num_keys, value_size]);
-    assert_divides(operation, key_heads, heads);
-    let others = [
-        Argument::floats("keys", keys),
-        Argument::floats("values", values),
-    ];
-    assert_together(operation, Argument::floats("queries", queries), others);
-    assert!(
-        (0.0..1.0).contains(&dropout),
-        "{operation}: dropout expected in [0, 1), got {dropout}"
-    );
-    let is_empty = batch * heads * num_queries * num_keys * value_size == 0;
-    is_empty.then(|| {
-        let shape = [batch, heads, num_queries, value_size];
-        Tensor::zeros(shape, (&values.device(), values.dtype()))
-    })
-}
-
-/// The bias of each key, `[batch, heads or 1, 1, keys]`, of a type that goes with queries of type `dtype`.
-fn fit_bias(bias: Tensor<4>, shape: [usize; 4], dtype: DType) -> Tensor<4> {
-    let [batch, heads, _, num_keys] = shape;
-    let [bias_batch, bias_heads, ..] = bias.dims();
-    assert_shape!(bias, [bias_batch, bias_heads, 1, num_keys]);
-    assert!(
-        [1, batch].contains(&bias_batch),
-        "dot_product_attention: a bias of {batch} examples or 1 expected, got one of {bias_batch}"
-    );
-    assert!(
-        [1, heads].contains(&bias_heads),
-        "dot_product_attention: a bias of {heads} heads expected for as many heads of scores, got one of {bias_heads}"
-    );
-    let wanted = match (dtype, bias.dtype()) {
-        (DType::F64, _) => DType::F64,
-        (DType::F32, _) | (_, DType::F64) => DType::F32,
-        // Half precision may have a bias of its own type or in f32.
-        (_, own) => own,
+    modifiers: &Modifiers,
+    options: &AttentionOptions,
+) -> AttentionSteps<D> {
+    let mask = memory.mask();
+    let values = memory.values();
+    let dtype = values.dtype();
+    let scores = score(&Mask::none());
+    let cap = Modifiers {
+        soft_cap: modifiers.soft_cap,
+        ..Modifiers::default()
     };
-    bias.cast(wanted).expand([batch, bias_heads, 1, num_keys])
+    let capped = modify(operation, scores.clone(), &cap);
+    // Computed once more without masked pairs: what these hold is in `scores`, and reaches nothing else.
+    let modified = modify(operation, score(mask), modifiers);
+    let weights = softmax_with_sinks(operation, modified.clone(), mask, modifiers).cast(dtype);
+    let dropped = drop_weights(weights.clone(), options.dropout.unwrap_or(0.0));
+    AttentionSteps {
+        scores: from_four_axes(scores),
+        capped: from_four_axes(capped),
+        masked: from_four_axes(fill_masked(modified, mask, f64::NEG_INFINITY)),
+        weights: from_four_axes(weights),
+        context: from_four_axes(weighted_sum(dropped, values, mask)),
+    }
 }

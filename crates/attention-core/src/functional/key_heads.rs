@@ -7,7 +7,7 @@ use crate::ops::repeated;
 
 /// # Panics
 /// If `key_heads` does not divide `heads`.
-pub(super) fn assert_divides(operation: &str, key_heads: usize, heads: usize) {
+pub(crate) fn assert_divides(operation: &str, key_heads: usize, heads: usize) {
     assert!(
         key_heads == heads || key_heads > 0 && heads.is_multiple_of(key_heads),
         "{operation}: heads of keys expected to divide those of queries, {heads}, got {key_heads}"

@@ -4,19 +4,22 @@
 //! the definition. Axes are `[batch, heads, queries, keys]`.
 //!
 //! ```
-//! use attention_core::functional::dot_product_attention;
-//! use attention_core::{Mask, Memory};
+//! use attention_core::functional::{AttentionOptions, dot_product_attention};
 //! use burn::tensor::{Device, Tensor};
 //!
 //! let device = Device::flex();
 //! let rows = |number| Tensor::<4>::ones([2, 3, number, 4], &device);
-//! let memory = Memory::of_projected(rows(7), rows(7), Mask::none());
-//! let context = dot_product_attention(rows(5), &memory, 0.5, None, 0.0);
+//! let options = AttentionOptions { scale: Some(0.5), ..Default::default() };
+//! let context = dot_product_attention(rows(5), rows(7), rows(7), &options);
 //! assert_eq!(context.dims(), [2, 3, 5, 4]);
 //! ```
 
 mod attention;
+mod extra_keys;
+mod fused;
 mod key_heads;
+mod modifiers;
+mod options;
 mod padding;
 mod project;
 mod rotate;
@@ -24,7 +27,11 @@ mod score;
 mod shared;
 mod weights;
 
-pub use attention::{additive_attention, dot_product_attention};
+pub use attention::{
+    AttentionSteps, additive_attention, additive_attention_steps, dot_product_attention,
+    dot_product_attention_steps,
+};
+pub use options::AttentionOptions;
 pub use rotate::rotate;
 pub use score::{additive_score, dot_product_score};
 pub use weights::{masked_softmax, weighted_sum};
@@ -32,8 +39,10 @@ pub use weights::{masked_softmax, weighted_sum};
 #[doc(hidden)]
 pub use padding::fill_padding;
 
-pub(crate) use attention::pack_additive_keys;
-pub(crate) use key_heads::repeat_key_heads;
+pub(crate) use extra_keys::with_extra_keys;
+pub(crate) use fused::{attend_additive, attend_dot_product, pack_additive_keys};
+pub(crate) use key_heads::{assert_divides, repeat_key_heads};
+pub(crate) use modifiers::{Modifiers, along_diagonals, modify, softmax_with_sinks};
 pub(crate) use padding::{fill_keyless, fill_masked};
 pub(crate) use project::project;
 pub(crate) use shared::SharedTensor;

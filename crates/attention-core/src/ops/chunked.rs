@@ -7,7 +7,6 @@ use std::sync::Once;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::{Shape, Slice};
-use burn_fused_layers::harness::optional::OptionalTensor;
 
 use super::attention_backend::AttentionBackend;
 use super::mask::ResolvedMask;
@@ -101,7 +100,12 @@ impl Chunk {
         ]
     }
 
-    /// The chunk of `[batch, heads, queries, size]`.
+    /// The queries.
+    pub(super) fn queries(&self) -> Range<usize> {
+        self.queries.clone()
+    }
+
+    /// The chunk of `[batch or 1, heads, queries or 1, size]`.
     pub(super) fn of_queries<B: Backend>(&self, tensor: &FloatTensor<B>) -> FloatTensor<B> {
         B::float_slice(tensor.clone(), &self.slices(&tensor.shape()))
     }
@@ -111,12 +115,6 @@ impl Chunk {
         let mut slices = self.slices(&tensor.shape());
         slices[2] = Slice::from(0..tensor.shape()[2]);
         B::float_slice(tensor.clone(), &slices)
-    }
-
-    /// The chunk of a bias of keys.
-    pub(super) fn of_bias<B: Backend>(&self, bias: &OptionalTensor<B>) -> OptionalTensor<B> {
-        let bias = bias.as_option();
-        bias.map(|bias| self.of_keys::<B>(bias)).into()
     }
 
     /// The chunk of a mask for scores of `num_keys` keys, on the device of `like`.

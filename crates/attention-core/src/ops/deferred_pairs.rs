@@ -19,15 +19,13 @@ pub struct SharedGradients {
 }
 
 impl SharedGradients {
-    /// Those of a fused attention's queries, keys, values, and weight or bias.
-    pub(super) fn slots(shared: &Option<Self>) -> [Option<GradientSlot>; 4] {
-        let slot = |of: fn(&Self) -> &GradientSlot| Some(of(shared.as_ref()?).clone());
-        [
-            None,
-            slot(|shared| &shared.keys),
-            slot(|shared| &shared.values),
-            None,
-        ]
+    /// Those of a fused attention's queries, keys, values, and what else there is.
+    pub(super) fn slots<const N: usize>(shared: &Option<Self>) -> [Option<GradientSlot>; N] {
+        std::array::from_fn(|input| match (input, shared) {
+            (1, Some(shared)) => Some(shared.keys.clone()),
+            (2, Some(shared)) => Some(shared.values.clone()),
+            _ => None,
+        })
     }
 }
 

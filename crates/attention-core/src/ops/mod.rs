@@ -5,7 +5,7 @@
 //!
 //! | part | what it is |
 //! | --- | --- |
-//! | `mask`, `deferred_pairs` | the parts of inputs |
+//! | `mask`, `score_modifiers`, `deferred_pairs` | the parts of inputs |
 //! | `host`, `gpu`, `masked`, `chunked`, .. | tools of kernels and definitions |
 //! | a folder for each operation, or a file where there is little of it | see the table below |
 //! | `attention_backend` | [`AttentionBackend`]: a backend, and its table of kernels |
@@ -48,6 +48,7 @@ mod masked;
 mod masked_softmax;
 mod pack_additive_keys;
 mod rotate;
+mod score_modifiers;
 mod weighted_sum;
 
 pub use additive_attention::AdditiveAttentionInputs;
@@ -62,6 +63,7 @@ pub use mask::{DeviceMask, HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
 pub use rotate::RotateInputs;
+pub use score_modifiers::ScoreModifiers;
 pub use weighted_sum::WeightedSumInputs;
 
 #[cfg(feature = "cubecl-backend")]
@@ -69,3 +71,4 @@ pub(crate) use backends::cube_device;
 pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;
 pub(crate) use masked::{Masked, lowest};
+pub(crate) use score_modifiers::along_diagonals;

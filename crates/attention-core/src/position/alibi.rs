@@ -2,11 +2,11 @@
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_fused_layers::harness::checks::assert_positive;
 
 use super::PositionBias;
-use crate::score::wide;
+use crate::functional::along_diagonals;
 
 /// Configuration of [`Alibi`].
 #[derive(Config, Debug)]
@@ -39,9 +39,7 @@ impl AlibiConfig {
 /// Head `h` of `n`, counted from 1, has the slope `2^(-8 h / n)` where `n` is a power of two. Otherwise the heads up to
 /// the next lower power of two have its slopes, and the rest every other slope of the next higher one.
 ///
-/// For one query the bias is `slope_h j` plus a constant, so that around a dot product, with softmax, it goes through
-/// the fused kernel as a bias per key; the bidirectional one does for one query at a time. There a score is rounded as
-/// a number of the size of `slope_h keys` is.
+/// It depends on the distance alone: the fused kernels take it as one number for each.
 ///
 /// Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation",
 /// section 3.
@@ -62,22 +60,32 @@ impl Alibi {
             .collect()
     }
 
-    /// The slopes, `[1, heads, 1, 1]`, times distances.
-    fn times_slopes(&self, distances: Tensor<4>) -> Tensor<4> {
-        let data = TensorData::new(self.slopes(), [1, self.num_heads, 1, 1]);
-        let slopes = Tensor::<4>::from_data(data, (&distances.device(), distances.dtype()));
-        distances * slopes
+    /// The bias of each distance, `[1, heads, 1, queries + keys - 1]`.
+    fn distances(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> Tensor<4> {
+        let ahead = 1 - num_keys as i64..num_queries as i64;
+        let distance = |ahead: i64| match self.bidirectional {
+            true => -ahead.abs() as f64,
+            false => ahead as f64,
+        };
+        let slopes = self.slopes();
+        let biases = slopes.iter().flat_map(|slope| {
+            let of_distance = move |ahead| slope * distance(ahead);
+            ahead.clone().map(of_distance)
+        });
+        let shape = [1, self.num_heads, 1, num_queries + num_keys - 1];
+        let data = TensorData::new(biases.collect::<Vec<f64>>(), shape);
+        Tensor::from_data(data, (device, dtype))
     }
 }
 
 fn slope(head: usize, heads: usize) -> f64 {
     (-8.0 * head as f64 / heads as f64).exp2()
-}
-
-/// `from .. from + number`, in a type that holds them all: the float type of the device may not.
-fn positions(from: i64, number: usize, device: &Device, dtype: DType) -> Tensor<1> {
-    let positions = Tensor::<1, Int>::arange(from..from + number as i64, device);
-    positions.cast(FloatDType::from(wide(dtype)))
 }
 
 impl PositionBias for Alibi {
@@ -88,25 +96,19 @@ impl PositionBias for Alibi {
         device: &Device,
         dtype: DType,
     ) -> Tensor<4> {
-        let first = num_keys as i64 - num_queries as i64;
-        let queries = positions(first, num_queries, device, dtype).reshape([1, 1, num_queries, 1]);
-        let keys = positions(0, num_keys, device, dtype).reshape([1, 1, 1, num_keys]);
-        let ahead = keys - queries;
-        let ahead = if self.bidirectional {
-            -ahead.abs()
-        } else {
-            ahead
-        };
-        self.times_slopes(ahead).cast(dtype)
+        along_diagonals(
+            self.distances(num_queries, num_keys, device, dtype),
+            num_queries,
+        )
     }
 
-    /// In f32 for half precision, which could not tell neighbouring keys apart.
-    fn key_bias(&self, num_keys: usize, device: &Device, dtype: DType) -> Option<Tensor<4>> {
-        if self.bidirectional {
-            return None;
-        }
-        // Counted from the last key: the biases that matter most are the smallest, and exact.
-        let from_last = positions(1 - num_keys as i64, num_keys, device, dtype);
-        Some(self.times_slopes(from_last.reshape([1, 1, 1, num_keys])))
+    fn relative_bias(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> Option<Tensor<4>> {
+        Some(self.distances(num_queries, num_keys, device, dtype))
     }
 }

@@ -19,13 +19,18 @@ pub trait PositionBias: Module + ModuleDisplay + 'static {
     fn bias(&self, num_queries: usize, num_keys: usize, device: &Device, dtype: DType)
     -> Tensor<4>;
 
-    /// A bias per key that differs from [`bias`](Self::bias) by a constant per query and head, where there is one:
-    /// softmax cannot tell the two apart, and a score with [`ScoreKernel::Dot`] keeps its fused kernel for many queries
-    /// too. `dtype` is f32 for queries and keys of half precision.
+    /// The bias of each distance, where it depends on that alone: element `j - i + num_queries - 1` is the
+    /// [`bias`](Self::bias) of query `i` and key `j`. The fused kernels take it for many queries, too.
     ///
     /// # Shapes
-    /// - result `[1, heads or 1, 1, num_keys]`, on `device`
-    fn key_bias(&self, _num_keys: usize, _device: &Device, _dtype: DType) -> Option<Tensor<4>> {
+    /// - result `[1, heads or 1, 1, num_queries + num_keys - 1]`, on `device` and of type `dtype`
+    fn relative_bias(
+        &self,
+        _num_queries: usize,
+        _num_keys: usize,
+        _device: &Device,
+        _dtype: DType,
+    ) -> Option<Tensor<4>> {
         None
     }
 }
@@ -72,10 +77,7 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
     }
 
     fn kernel(&self) -> ScoreKernel {
-        match self.score.kernel() {
-            dot @ ScoreKernel::Dot { .. } => dot,
-            _ => ScoreKernel::Custom,
-        }
+        self.score.kernel()
     }
 
     fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
@@ -89,12 +91,15 @@ impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
         device: &Device,
         dtype: DType,
     ) -> PositionTerm {
-        let own = match self.position.key_bias(num_keys, device, wide(dtype)) {
-            Some(bias) => PositionTerm::PerKey(bias),
-            None if num_queries == 1 => {
-                PositionTerm::PerKey(self.position.bias(1, num_keys, device, wide(dtype)))
-            }
-            None => PositionTerm::PerPair,
+        let dtype_of_bias = wide(dtype);
+        let relative = || {
+            self.position
+                .relative_bias(num_queries, num_keys, device, dtype_of_bias)
+        };
+        let own = if num_queries == 1 {
+            PositionTerm::PerKey(self.position.bias(1, num_keys, device, dtype_of_bias))
+        } else {
+            relative().map_or(PositionTerm::PerPair, PositionTerm::PerDistance)
         };
         let of_score = self
             .score

@@ -8,6 +8,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
 
 use super::PositionBias;
+use crate::functional::along_diagonals;
 
 /// Configuration of [`RelativePositionBias`].
 #[derive(Config, Debug)]
@@ -115,10 +116,9 @@ impl RelativePositionBias {
     fn exact(&self) -> usize {
         self.directed() / 2
     }
-}
 
-impl PositionBias for RelativePositionBias {
-    fn bias(
+    /// The bias of each distance, `[1, heads, 1, queries + keys - 1]`.
+    fn distances(
         &self,
         num_queries: usize,
         num_keys: usize,
@@ -137,28 +137,31 @@ impl PositionBias for RelativePositionBias {
         let distances = buckets.len();
         let buckets = TensorData::new(buckets, [distances]);
         let buckets = Tensor::<1, Int>::from_data(buckets, device);
-        let diagonals = embedding.select(0, buckets);
-        along_diagonals(diagonals.transpose(), num_queries, num_keys).cast(dtype)
+        let of_heads = embedding.select(0, buckets).transpose();
+        let [heads, _] = of_heads.dims();
+        of_heads.reshape([1, heads, 1, distances]).cast(dtype)
     }
 }
 
-/// The matrices whose diagonals are constant: `matrix[h, i, j] = diagonals[h, j - i + queries - 1]`.
-///
-/// A row of `n` elements is copied `queries` times, end to end, and cut anew into rows of `n - 1`: each starts one
-/// element earlier in its copy than the one above. No index per pair is made, and gradients are sums.
-///
-/// # Shapes
-/// - diagonals `[heads, queries + keys - 1]`, result `[1, heads, queries, keys]`
-fn along_diagonals(diagonals: Tensor<2>, num_queries: usize, num_keys: usize) -> Tensor<4> {
-    let [heads, n] = diagonals.dims();
-    if num_queries == 1 {
-        return diagonals.reshape([1, heads, 1, num_keys]);
+impl PositionBias for RelativePositionBias {
+    fn bias(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> Tensor<4> {
+        let distances = self.distances(num_queries, num_keys, device, dtype);
+        along_diagonals(distances, num_queries)
     }
-    diagonals
-        .reshape([heads, 1, n])
-        .repeat_dim(1, num_queries)
-        .reshape([heads, num_queries * n])
-        .narrow(1, num_queries - 1, num_queries * (n - 1))
-        .reshape([1, heads, num_queries, n - 1])
-        .narrow(3, 0, num_keys)
+
+    fn relative_bias(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> Option<Tensor<4>> {
+        Some(self.distances(num_queries, num_keys, device, dtype))
+    }
 }

@@ -31,20 +31,20 @@ use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
 use crate::Mask;
-use crate::functional::{additive_score, dot_product_score, repeat_key_heads};
+use crate::functional::{self, additive_score, dot_product_score, repeat_key_heads};
 
 /// How scores are computed of projected queries and keys. It decides, on every device, what runs them.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 pub enum ScoreKernel {
-    /// `scale q . k + key_bias(k)` and a [`PositionTerm`] per key, by the fused dot-product attention: neither scores
+    /// `scale q . k + key_bias(k)` and a [`PositionTerm`], by the fused dot-product attention: neither scores
     /// nor weights are stored, in training either. (The steps of a decoder keep a row of each until their backward pass
     /// adds up all gradients at once.)
     Dot {
         /// The factor on the products; `1 / sqrt(size)` if `None`.
         scale: Option<f64>,
     },
-    /// `weight . tanh(q + k)`, by the fused additive attention: no hidden unit of a pair is stored.
+    /// `weight . tanh(q + k)` and a [`PositionTerm`], by the additive attention: no hidden unit of a pair is stored.
     Additive {
         /// The weight of each hidden unit, `[num_hiddens]`.
         weight: Tensor<1>,
@@ -59,9 +59,12 @@ pub enum ScoreKernel {
 pub enum PositionTerm {
     /// Nothing.
     None,
-    /// The same for all queries, up to a constant per query and head, which softmax ignores: a bias per key, `[1, heads
-    /// or 1, 1, keys]`, of the type of the queries or a more precise one. The kernels of scores add it.
+    /// The same for all queries: a bias per key, `[1, heads or 1, 1, keys]`, of the type of the queries or a more
+    /// precise one. The kernels of scores add it.
     PerKey(Tensor<4>),
+    /// One for each distance, `[1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` for query `i` and
+    /// key `j`. The kernels of scores add it.
+    PerDistance(Tensor<4>),
     /// Something else for each pair, which [`ScoringFunction::score`] adds.
     PerPair,
 }
@@ -72,6 +75,7 @@ impl PositionTerm {
         match (self, other) {
             (Self::None, term) | (term, Self::None) => term,
             (Self::PerKey(a), Self::PerKey(b)) => Self::PerKey(sum_of_biases(a, b)),
+            (Self::PerDistance(a), Self::PerDistance(b)) => Self::PerDistance(sum_of_biases(a, b)),
             _ => Self::PerPair,
         }
     }
@@ -171,7 +175,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     }
 
     /// The term that positions add to the scores of `num_queries` queries of type `dtype`, the last of which stands at
-    /// the last key. [`PerKey`](PositionTerm::PerKey) stays in the fused kernel of [`ScoreKernel::Dot`].
+    /// the last key. All but [`PerPair`](PositionTerm::PerPair) stay in the fused kernels.
     fn position_term(
         &self,
         _num_queries: usize,
@@ -214,6 +218,10 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
         let of_positions = match self.position_term(num_queries, num_keys, &device, dtype) {
             PositionTerm::None => None,
             PositionTerm::PerKey(bias) => Some(checked_heads(bias, heads)),
+            PositionTerm::PerDistance(bias) => {
+                let bias = checked_heads(bias, heads);
+                Some(functional::along_diagonals(bias, num_queries))
+            }
             PositionTerm::PerPair => panic!(
                 "{}: expected a ScoringFunction with `score`, which adds the term of positions per pair",
                 type_name::<Self>()

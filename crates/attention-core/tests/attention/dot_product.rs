@@ -1,7 +1,7 @@
 //! Dot-product attention against plain loops.
 
 use attention_core::functional;
-use attention_core::{DotProductAttentionConfig, Mask, Memory};
+use attention_core::{DotProductAttentionConfig, Mask};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
     masks, oracle,
@@ -116,8 +116,9 @@ fn queries_and_keys_without_components_weigh_all_unmasked_keys_alike() {
         let queries = Tensor::<4>::zeros([2, 3, 5, 0], device);
         let keys = Tensor::<4>::zeros([2, 3, 7, 0], device);
         let values = Array::draw(3, &[2, 3, 7, 13]);
-        let memory = Memory::of_projected(keys, values.f32(device), Mask::causal());
-        let context = functional::dot_product_attention(queries, &memory, 1.0, None, 0.0);
+        let options = Mask::causal().into();
+        let context =
+            functional::dot_product_attention(queries, keys, values.f32(device), &options);
         let weights = oracle::masked_softmax(&Array::full(&[2, 3, 5, 7], 0.0), &MaskSpec::Causal);
         let expected = oracle::weighted_sum(&weights, &values);
         assert_close("context", &Array::read(context), &expected, 1e-6);

@@ -2,7 +2,7 @@
 //! and put together.
 #![cfg(feature = "flex")]
 
-use attention_core::{Mask, Memory, functional};
+use attention_core::functional::{self, AttentionOptions};
 use attention_tests::{
     Array, MaskSpec, Path, Problem, SIZES, Sizes, assert_close, assert_outcomes_close, device,
 };
@@ -77,15 +77,14 @@ fn a_bias_of_the_keys() {
             let bias = bias.map(|x| if x > 1.9 { f64::NEG_INFINITY } else { x });
             let bias: Tensor<4> = bias.f32(device).require_grad();
             let values = input("values").require_grad();
-            let memory = Memory::of_projected(input("keys"), values.clone(), Mask::none());
-            let scale = 0.3;
-            let context = functional::dot_product_attention(
-                input("queries"),
-                &memory,
-                scale,
-                Some(bias.clone()),
-                0.0,
-            );
+            let options = AttentionOptions {
+                scale: Some(0.3),
+                bias: Some(bias.clone()),
+                ..Default::default()
+            };
+            let (queries, keys) = (input("queries"), input("keys"));
+            let context =
+                functional::dot_product_attention(queries, keys, values.clone(), &options);
             let gradient = Array::draw(8, &context.dims()).f32(device);
             let mut gradients = (context.clone() * gradient).sum().backward();
             let mut of_leaf = |leaf: Tensor<4>| leaf.grad_remove(&mut gradients).expect("a leaf");

@@ -1,5 +1,6 @@
 //! Arguments of different types or devices are refused in a sentence that names both.
 
+use attention_core::functional::AttentionOptions;
 use attention_core::{
     AdditiveAttentionConfig, Attention, CosineScoreConfig, CoverageAttentionConfig,
     GaussianScoreConfig, Mask, Memory, MultiHeadAttentionConfig, QkNormScoreConfig,
@@ -66,12 +67,12 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
     refused("values", "keys", &|| {
         memory(rows(7, 3), four(7, 3));
     });
-    let whole = memory(rows(7, 3), rows(7, 3));
+    let options = AttentionOptions::default();
     refused("keys", "queries", &|| {
-        functional::dot_product_attention(four(5, 3), &whole, 1.0, None, 0.0);
+        functional::dot_product_attention(four(5, 3), rows(7, 3), rows(7, 3), &options);
     });
     refused("weight", "queries", &|| {
-        functional::additive_attention(rows(5, 3), &whole, vector(3), 0.0);
+        functional::additive_attention(rows(5, 3), rows(7, 3), rows(7, 3), vector(3), &options);
     });
     refused("keys", "queries", &|| {
         functional::dot_product_score(rows(5, 3), four(7, 3), &none, 1.0);

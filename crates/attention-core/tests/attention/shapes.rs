@@ -1,7 +1,8 @@
 //! Every mismatch panics at the call, and says which axis, what was expected and what came.
 
+use attention_core::functional::AttentionOptions;
 use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, Memory, MultiHeadAttentionConfig,
+    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
     functional, masked_softmax,
 };
 use attention_tests::{MaskSpec, device, panic_message};
@@ -77,7 +78,10 @@ fn queries_must_fit_keys() {
         let memory = attention.prepare(keys.clone(), values.clone(), Mask::none());
         let cases = [
             ([4, 3, 5, 11], "queries of 4 examples and keys of 2"),
-            ([2, 1, 5, 11], "axis 1 expected 3, got 1"),
+            (
+                [2, 1, 5, 11],
+                "heads of keys expected to divide those of queries, 1, got 3",
+            ),
         ];
         for (shape, expected) in cases {
             let queries = zeros(shape, device);
@@ -319,8 +323,12 @@ fn operations_check_their_operands() {
             functional::weighted_sum(keys([2, 3, 5, 7]), keys([2, 3, 6, 13]), &none)
         });
         let attend = |key_shape, value_shape, scale| {
-            let memory = Memory::of_projected(keys(key_shape), keys(value_shape), none.clone());
-            functional::dot_product_attention(queries(), &memory, scale, None, 0.0)
+            let options = AttentionOptions {
+                scale: Some(scale),
+                ..Default::default()
+            };
+            let (keys, values) = (keys(key_shape), keys(value_shape));
+            functional::dot_product_attention(queries(), keys, values, &options)
         };
         refuses(&["axis 3 expected 11, got 12"], || {
             attend([2, 3, 7, 12], [2, 3, 7, 13], 1.0)

@@ -1,7 +1,9 @@
 //! A gradient has the same bits, whichever of the others are wanted: tensors that require none change nothing.
 
-use attention_core::functional::{additive_attention, additive_score, dot_product_attention};
-use attention_core::{Mask, Memory};
+use attention_core::Mask;
+use attention_core::functional::{
+    AttentionOptions, additive_attention, additive_score, dot_product_attention,
+};
 use attention_tests::{Array, assert_same, device};
 use burn::tensor::{Device, Tensor};
 
@@ -70,14 +72,6 @@ fn mask(device: &Device) -> Mask {
     Mask::valid_lens(Tensor::from_ints([29, KEYS as i64], device))
 }
 
-fn memory(keys: Tensor<1>, values: Tensor<1>, device: &Device) -> Memory {
-    Memory::of_projected(
-        of_keys(keys, SIZE),
-        of_keys(values, VALUE_SIZE),
-        mask(device),
-    )
-}
-
 /// Each query as a step of a decoder, whose gradients of keys and values are deferred, or all at once.
 fn each_way(
     queries: Tensor<4>,
@@ -99,9 +93,11 @@ fn of_additive_attention() {
             let lens = [queries_len(num_queries), keys, values, weight];
             let what = format!("{num_queries} queries, stepwise: {is_stepwise}");
             check(&what, lens, device, |[queries, keys, values, weight]| {
-                let memory = memory(keys, values, device);
+                let (keys, values) = (of_keys(keys, SIZE), of_keys(values, VALUE_SIZE));
                 each_way(of_queries(queries, num_queries), is_stepwise, |queries| {
-                    additive_attention(queries, &memory, weight.clone(), 0.0)
+                    let options = mask(device).into();
+                    let (keys, values) = (keys.clone(), values.clone());
+                    additive_attention(queries, keys, values, weight.clone(), &options)
                 })
             });
         }
@@ -116,10 +112,16 @@ fn of_dot_product_attention() {
             let lens = [queries_len(num_queries), keys, values, BIAS];
             let what = format!("{num_queries} queries, stepwise: {is_stepwise}");
             check(&what, lens, device, |[queries, keys, values, bias]| {
-                let memory = memory(keys, values, device);
+                let (keys, values) = (of_keys(keys, SIZE), of_keys(values, VALUE_SIZE));
                 let bias = bias.reshape([BATCH, HEADS, 1, KEYS]);
                 each_way(of_queries(queries, num_queries), is_stepwise, |queries| {
-                    dot_product_attention(queries, &memory, 0.3, Some(bias.clone()), 0.0)
+                    let options = AttentionOptions {
+                        mask: mask(device),
+                        scale: Some(0.3),
+                        bias: Some(bias.clone()),
+                        ..Default::default()
+                    };
+                    dot_product_attention(queries, keys.clone(), values.clone(), &options)
                 })
             });
         }

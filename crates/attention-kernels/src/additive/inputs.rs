@@ -5,7 +5,7 @@ use cpu_kernels::Real;
 use super::score::AdditiveScoreInputs;
 use crate::stream::is_decode;
 use crate::tiles::ADDITIVE_DECODE_QUERIES;
-use crate::{Dropout, Rows};
+use crate::{Dropout, ModifierGradients, Rows, ScoreModifiers};
 
 /// Additive attention: `softmax(score) V` over the keys that each query attends to, with the scores of
 /// [`AdditiveScoreInputs`]; fused, without `[queries, keys]` in memory.
@@ -22,6 +22,8 @@ pub struct AdditiveAttentionInputs<'a, E> {
     pub values: Rows<'a, E>,
     /// The keys as [`AdditiveScoreInputs::packed_keys`] returned them, if they were packed before.
     pub packed_keys: Option<&'a [E]>,
+    /// Changes to the scores.
+    pub modifiers: ScoreModifiers<'a, E>,
     /// Dropout of the weights.
     pub dropout: Option<Dropout>,
 }
@@ -37,6 +39,8 @@ pub struct AdditiveAttentionGradients<'a, E> {
     pub values: Option<&'a mut [E]>,
     /// `[units]`
     pub weight: Option<&'a mut [E]>,
+    /// Those of what changes the scores.
+    pub modifiers: ModifierGradients<'a, E>,
 }
 
 /// Where [`AdditiveAttentionInputs::backward_deferred`] puts the gradients that are wanted; contiguous.
@@ -59,9 +63,9 @@ impl<E: Real> AdditiveAttentionInputs<'_, E> {
     pub const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
 
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
-    /// it, and no size is 0.
+    /// it, no size is 0, and the scores stay as they are.
     pub fn is_decode(&self) -> bool {
         let AdditiveScoreInputs { queries, keys, .. } = self.score;
-        is_decode(Self::DECODE_QUERIES, [queries, keys, self.values])
+        self.modifiers.is_none() && is_decode(Self::DECODE_QUERIES, [queries, keys, self.values])
     }
 }

@@ -33,8 +33,8 @@ mod tile;
 
 use cpu_kernels::simd::Level;
 
-use crate::AttentionReal;
 use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, LogSumExp};
+use crate::{AttentionReal, ModifierGradients};
 pub(crate) use stream::AdditiveScore;
 
 pub use inputs::{AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients};
@@ -94,7 +94,7 @@ impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
         let gradients = Gradients {
             queries: gradients.queries,
             keys_and_values: KeyValueGradients::Added { keys, values },
-            bias: None,
+            modifiers: gradients.modifiers,
             shared: gradients.weight,
         };
         let score = AdditiveScore::new(self);
@@ -121,7 +121,7 @@ impl<'a, E: AttentionReal> AdditiveAttentionInputs<'a, E> {
         let gradients = Gradients {
             queries: gradients.queries,
             keys_and_values: KeyValueGradients::Deferred { scores, weights },
-            bias: None,
+            modifiers: ModifierGradients::NONE,
             shared: gradients.weight,
         };
         let score = AdditiveScore::new(self);

@@ -45,7 +45,7 @@ impl<'a, E: Real> AdditiveAttentionInputs<'a, E> {
         Attention {
             score,
             values: self.values,
-            bias: None,
+            modifiers: self.modifiers,
             mask: &self.score.mask,
             dropout: self.dropout,
             is_decode: self.is_decode(),

@@ -4,9 +4,9 @@ use cpu_kernels::Real;
 
 use crate::stream::is_decode;
 use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
-use crate::{Dropout, Mask, Rows};
+use crate::{Dropout, Mask, ModifierGradients, Rows, ScoreModifiers};
 
-/// Attention with scaled dot products: `softmax(scale * Q K^T + bias) V` over the keys that each query attends to.
+/// Attention with scaled dot products: `softmax(scale * Q K^T) V`, with the scores modified, over the keys that each query attends to.
 ///
 /// Fewer key heads than heads are grouped: head `h` attends to the key head `h * key_heads / heads`.
 ///
@@ -17,7 +17,6 @@ use crate::{Dropout, Mask, Rows};
 /// - queries `[batch, heads, queries, key_size]`
 /// - keys `[batch, key_heads, keys, key_size]`
 /// - values `[batch, key_heads, keys, value_size]`
-/// - bias `[batch, heads or 1, 1, keys]`
 #[derive(Clone, Copy, Debug)]
 pub struct DotProductAttentionInputs<'a, E> {
     /// The queries.
@@ -26,8 +25,8 @@ pub struct DotProductAttentionInputs<'a, E> {
     pub keys: Rows<'a, E>,
     /// The values, which the weights are applied to.
     pub values: Rows<'a, E>,
-    /// Added to the scores of each key; minus infinity masks the key.
-    pub bias: Option<Rows<'a, E>>,
+    /// Changes to the scores.
+    pub modifiers: ScoreModifiers<'a, E>,
     /// Which keys each query attends to.
     pub mask: Mask<'a>,
     /// Usually `1 / sqrt(key_size)`.
@@ -45,8 +44,8 @@ pub struct DotProductAttentionGradients<'a, E> {
     pub keys: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, value_size]`
     pub values: Option<&'a mut [E]>,
-    /// `[batch, heads or 1, keys]`, as the bias.
-    pub bias: Option<&'a mut [E]>,
+    /// Those of what changes the scores.
+    pub modifiers: ModifierGradients<'a, E>,
 }
 
 /// Where [`DotProductAttentionInputs::backward_deferred`] puts the gradients that are wanted; contiguous.
@@ -60,8 +59,8 @@ pub struct DotProductDeferredGradients<'a, E> {
     /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
     /// `[batch, heads, queries, keys]`.
     pub weights: Option<&'a mut [E]>,
-    /// Added to, `[batch, heads or 1, keys]`, as the bias.
-    pub bias: Option<&'a mut [E]>,
+    /// Those of what changes the scores, added to.
+    pub modifiers: ModifierGradients<'a, E>,
 }
 
 impl<E: Real> DotProductAttentionInputs<'_, E> {

@@ -1,4 +1,4 @@
-//! Scaled dot products: `score[i, j] = scale * (q[i] . k[j]) + bias[j]`.
+//! Scaled dot products: `score[i, j] = scale * (q[i] . k[j])`.
 
 mod decode;
 mod inputs;
@@ -49,7 +49,7 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
         let gradients = Gradients {
             queries: gradients.queries,
             keys_and_values: KeyValueGradients::Added { keys, values },
-            bias: gradients.bias,
+            modifiers: gradients.modifiers,
             shared: None,
         };
         let score = DotProductScore::new(self);
@@ -75,7 +75,7 @@ impl<E: AttentionReal> DotProductAttentionInputs<'_, E> {
         let gradients = Gradients {
             queries: gradients.queries,
             keys_and_values: KeyValueGradients::Deferred { scores, weights },
-            bias: gradients.bias,
+            modifiers: gradients.modifiers,
             shared: None,
         };
         let score = DotProductScore::new(self);

@@ -75,7 +75,7 @@ impl<E: Real> DotProductAttentionInputs<'_, E> {
         Attention {
             score,
             values: self.values,
-            bias: self.bias,
+            modifiers: self.modifiers,
             mask: &self.mask,
             dropout: self.dropout,
             is_decode: self.is_decode(),

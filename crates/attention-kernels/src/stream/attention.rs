@@ -4,9 +4,8 @@ use cpu_kernels::Real;
 use cpu_kernels::checks::{check_len, check_shape};
 
 use super::score::{Sizes, TileScore, Wanted};
-use crate::rows::Row;
 use crate::slices::parts_of_wanted;
-use crate::{Dropout, HeadIndex, Mask, Rows};
+use crate::{Dropout, HeadIndex, Mask, ModifierGradients, Rows, ScoreModifiers};
 
 /// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel
 /// computes scores, and the second term, in natural logarithms. Their sum would round the second away where scores are
@@ -40,8 +39,8 @@ pub(crate) struct Gradients<'a, E> {
     pub queries: Option<&'a mut [E]>,
     /// Those of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
     pub keys_and_values: KeyValueGradients<'a, E>,
-    /// `[batch, heads or 1, keys]`, as the bias.
-    pub bias: Option<&'a mut [E]>,
+    /// Those of what changes the scores.
+    pub modifiers: ModifierGradients<'a, E>,
     /// `[shared]`
     pub shared: Option<&'a mut [E]>,
 }
@@ -56,7 +55,8 @@ impl<E> Gradients<'_, E> {
             queries: self.queries.is_some(),
             keys: keys.is_some(),
             values: values.is_some(),
-            bias: self.bias.is_some(),
+            bias: self.modifiers.bias.is_some(),
+            relative_bias: self.modifiers.relative_bias.is_some(),
             shared: self.shared.is_some(),
         }
     }
@@ -101,8 +101,7 @@ pub(crate) struct Attention<'a, E, T> {
     pub score: &'a T,
     /// `[batch, key_heads, keys, value_size]`
     pub values: Rows<'a, E>,
-    /// Added to the scores of each key, `[batch, heads or 1, 1, keys]`. Minus infinity masks a key.
-    pub bias: Option<Rows<'a, E>>,
+    pub modifiers: ScoreModifiers<'a, E>,
     pub mask: &'a Mask<'a>,
     pub dropout: Option<Dropout>,
     /// Whether the score's kernels for decoding take it.
@@ -110,22 +109,33 @@ pub(crate) struct Attention<'a, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
-    /// The factor that makes base-2 logits of completed scores: they are natural ones if a bias was added.
+    /// The factor that makes base-2 logits of completed scores: they are natural ones if they were changed.
     pub(super) fn unit(&self) -> E {
-        match self.bias {
-            Some(_) => E::from_f64(std::f64::consts::LOG2_E),
-            None => self.score.unit(),
+        if self.modifiers.keeps_scores() {
+            self.score.unit()
+        } else {
+            E::from_f64(std::f64::consts::LOG2_E)
         }
+    }
+
+    /// The factor that makes natural logits of completed scores.
+    pub(crate) fn natural(&self) -> f64 {
+        if self.is_decode {
+            1.0 // The kernels for decoding make natural logits of scores at once.
+        } else {
+            self.unit().to_f64() * std::f64::consts::LN_2
+        }
+    }
+
+    /// The sink of a head, in the unit of completed scores; none if it is minus infinity.
+    pub(crate) fn sink(&self, at: HeadIndex) -> Option<E> {
+        let sink = self.modifiers.sink(at)?;
+        Some(E::from_f64(sink.to_f64() / self.natural()))
     }
 
     /// The sum of the two terms.
     pub(crate) fn log_sum_exp(&self, [largest, log_sum]: LogSumExp) -> f64 {
-        let natural = if self.is_decode {
-            1.0 // The kernels for decoding make natural logits of scores at once.
-        } else {
-            self.unit().to_f64() * std::f64::consts::LN_2
-        };
-        largest * natural + log_sum
+        largest * self.natural() + log_sum
     }
 
     /// The factor of the weights that dropout keeps.
@@ -134,7 +144,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
     }
 
     /// # Panics
-    /// If values, bias or mask do not fit the score.
+    /// If values, modifiers or mask do not fit the score.
     fn check(&self) {
         let sizes = self.score.sizes();
         let Sizes { heads, keys, .. } = sizes;
@@ -142,12 +152,7 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
         let [.., value_size] = self.values.shape();
         let expected = [heads.batch, heads.key_heads, keys, value_size];
         check_shape(T::OPERATION, "values", expected, self.values.shape());
-        if let Some(bias) = self.bias {
-            let [_, bias_heads, ..] = bias.shape();
-            let bias_heads = if bias_heads == 1 { 1 } else { heads.heads };
-            let expected = [heads.batch, bias_heads, 1, keys];
-            check_shape(T::OPERATION, "bias", expected, bias.shape());
-        }
+        self.modifiers.check(T::OPERATION, sizes);
     }
 
     /// # Panics
@@ -207,17 +212,8 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
                 shared.len(),
             );
         }
-        if let Some(gradient) = &gradients.bias {
-            // Without a bias there is nothing that its gradient could have the shape of.
-            let bias_heads = self.bias.map(|bias| bias.shape()[1]);
-            assert!(
-                bias_heads.is_some(),
-                "{}: bias gradient expected a bias, got none",
-                T::OPERATION
-            );
-            let expected = [batch, bias_heads.unwrap_or(0), keys];
-            check_len(T::OPERATION, "bias gradient", expected, gradient.len());
-        }
+        self.modifiers
+            .check_gradients(T::OPERATION, &gradients.modifiers);
     }
 }
 
@@ -225,12 +221,4 @@ impl<E: Real, T: TileScore<E>> Attention<'_, E, T> {
 pub(crate) fn is_decode<E>(most: usize, inputs: [Rows<E>; 3]) -> bool {
     let shapes = inputs.map(|rows| rows.shape());
     shapes[0][2] <= most && !shapes.as_flattened().contains(&0)
-}
-
-/// The bias of the keys for one head, `[keys]`.
-#[inline(always)]
-pub(crate) fn bias_row<'a, E: Real>(bias: &Rows<'a, E>, at: HeadIndex) -> Row<'a, E> {
-    let [_, bias_heads, ..] = bias.shape();
-    let head = if bias_heads == 1 { 0 } else { at.head };
-    bias.row(HeadIndex { head, ..at }, 0)
 }

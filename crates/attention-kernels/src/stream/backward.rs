@@ -17,11 +17,12 @@ use std::ops::Range;
 use cpu_kernels::Real;
 use cpu_kernels::simd::Level;
 use cpu_kernels::slices::{PartialSums, add, take};
-use cpu_kernels::threads::for_each;
+use cpu_kernels::threads::{self, for_each};
 
 use super::attention::{Attention, AttentionOutputs, Gradients, KeyValueGradients};
 use super::pool::Pool;
 use super::score::{Sizes, TileScore};
+use super::sinks::add_sink_gradients;
 use super::task::{GradOutputs, Partial, Task};
 use crate::heads::HeadIndex;
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
@@ -36,6 +37,10 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
 ) {
     attention.check_backward(outputs, &gradients);
     let wanted = gradients.wanted();
+    let mut gradients = gradients;
+    if let Some(sinks) = gradients.modifiers.sinks.take() {
+        add_sink_gradients(attention, outputs, sinks);
+    }
     if attention.is_decode {
         return T::decode_backward(level, attention, outputs, gradients);
     }
@@ -49,9 +54,9 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
         );
     };
     let (mut key_gradient, mut value_gradient) = (keys, values);
-    let (mut shared, mut bias) = (gradients.shared, gradients.bias);
+    let (mut shared, mut modifiers) = (gradients.shared, gradients.modifiers);
     let sizes = attention.score.sizes();
-    let (heads, keys) = (sizes.heads, sizes.keys);
+    let heads = sizes.heads;
     if sizes.pairs().contains(&0) {
         return;
     }
@@ -80,28 +85,38 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
             chunk,
         });
     }
-    let mut partials: Vec<_> = tasks.iter().map(|_| Partial::default()).collect();
-    for_each(tasks.into_iter().zip(&mut partials), |(task, partial)| {
-        *partial = E::dispatch(level, task);
-    });
+    // The share of a task in the gradient of a bias for each pair is as large as the scores of its heads: of so many
+    // only as there are threads at a time, and added up in the order of all tasks.
+    let is_large = wanted.bias
+        && attention
+            .modifiers
+            .bias
+            .is_some_and(|bias| bias.shape()[2] > 1);
+    let at_once = if is_large { threads::count() } else { count };
+    let mut tasks = tasks.into_iter();
+    while tasks.len() > 0 {
+        let these: Vec<_> = tasks.by_ref().take(at_once).collect();
+        let mut partials: Vec<_> = these
+            .iter()
+            .map(|task| (task.key, Partial::default()))
+            .collect();
+        for_each(
+            these.into_iter().zip(&mut partials),
+            |(task, (_, partial))| {
+                *partial = E::dispatch(level, task);
+            },
+        );
+        for (key, partial) in partials {
+            if let Some(shared) = &mut shared {
+                add(&partial.shared, shared);
+            }
+            partial
+                .biases
+                .add_to(key, sizes, &attention.modifiers, &mut modifiers);
+        }
+    }
     if let Some(sums) = query_gradient {
         sums.add_up(heads.key_count());
-    }
-    let bias_heads = attention.bias.map_or(0, |bias| bias.shape()[1]);
-    for (index, partial) in partials.iter().enumerate() {
-        if let Some(shared) = &mut shared {
-            add(&partial.shared, shared);
-        }
-        if let Some(bias) = &mut bias {
-            let key = HeadIndex::nth(index / chunks.len(), heads.key_heads);
-            let chunk = &chunks[index % chunks.len()];
-            for (member, sums) in partial.bias.chunks(chunk.len()).enumerate() {
-                let at = heads.member(key, member);
-                let head = if bias_heads == 1 { 0 } else { at.head };
-                let row = &mut bias[(at.batch * bias_heads + head) * keys..][..keys];
-                add(sums, &mut row[chunk.clone()]);
-            }
-        }
     }
 }
 

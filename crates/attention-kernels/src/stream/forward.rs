@@ -144,7 +144,8 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
         let blocks = self.queries.clone().step_by(QUERY_BLOCK);
         for (start, lse) in blocks.zip(self.lse.chunks_mut(QUERY_BLOCK)) {
             let block = start..start + lse.len();
-            softmax.start(attention.unit(), block.len(), value_stride);
+            let sink = attention.sink(head.query);
+            softmax.start(simd, attention.unit(), sink, block.len(), value_stride);
             let span = attention
                 .mask
                 .span(head.query.batch, block.clone(), num_keys);
@@ -163,7 +164,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
                 }
                 let keys = tile.keys.clone();
                 score.scores(simd, queries, &packed.keys, keys.clone(), &mut softmax.tile);
-                tile.complete(simd, attention, coverage, &mut softmax.tile);
+                tile.complete(simd, attention, coverage, &mut softmax.tile, &mut []);
                 let non_finite = tile.non_finite_columns(&packed.values);
                 let attended = tile.attended_columns(&non_finite, &softmax.tile);
                 softmax.weights(simd, block.len(), keys.len());

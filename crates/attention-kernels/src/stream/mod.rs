@@ -7,18 +7,21 @@
 
 mod attention;
 mod backward;
+mod bias_sums;
 mod context_gradient;
 mod forward;
 mod pack;
 mod pool;
 mod running;
 mod score;
+mod sinks;
 mod task;
 mod tile;
 
-pub(crate) use attention::{Attention, Gradients, KeyValueGradients, NO_KEY, bias_row, is_decode};
+pub(crate) use attention::{Attention, Gradients, KeyValueGradients, NO_KEY, is_decode};
 pub use attention::{AttentionOutputs, LogSumExp};
 pub(crate) use backward::backward;
+pub(crate) use bias_sums::BiasSums;
 pub(crate) use forward::forward;
 pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
 pub(crate) use score::{Phase, Sizes, TileScore, Wanted};

@@ -45,11 +45,23 @@ impl<E: Real> Default for RunningSoftmax<E> {
 }
 
 impl<E: Real> RunningSoftmax<E> {
-    /// Before the first tile: no key was attended to.
-    pub(super) fn start(&mut self, unit: E, rows: usize, value_stride: usize) {
+    /// Before the first tile: no key was attended to, but a sink may be there, in the unit of the scores.
+    #[inline(always)]
+    pub(super) fn start<S: Simd<E>>(
+        &mut self,
+        _simd: S,
+        unit: E,
+        sink: Option<E>,
+        rows: usize,
+        value_stride: usize,
+    ) {
         self.unit = unit;
-        self.maxima.fill(-E::INFINITY);
+        self.maxima.fill(sink.unwrap_or(-E::INFINITY));
         self.sums.fill(E::ZERO);
+        if sink.is_some() {
+            let sums = self.sums.iter_mut().step_by(S::LANES).take(rows);
+            sums.for_each(|sum| *sum = E::ONE);
+        }
         self.context.of_len(rows * value_stride).fill(E::ZERO);
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct Wanted {
     pub keys: bool,
     pub values: bool,
     pub bias: bool,
+    pub relative_bias: bool,
     pub shared: bool,
 }
 
@@ -33,7 +34,7 @@ impl Wanted {
     /// Whether any but that of the values is wanted: they are made from the gradients of the scores.
     #[inline(always)]
     pub(crate) fn through_scores(self) -> bool {
-        self.queries || self.keys || self.bias || self.shared
+        self.queries || self.keys || self.bias || self.relative_bias || self.shared
     }
 }
 

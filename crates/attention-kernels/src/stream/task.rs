@@ -8,6 +8,7 @@ use cpu_kernels::slices::add;
 use cpu_kernels::{Buffer, Real};
 
 use super::attention::{Attention, AttentionOutputs};
+use super::bias_sums::BiasSums;
 use super::context_gradient::ContextGradient;
 use super::pack::{Panels, padded};
 use super::pool::Pool;
@@ -30,8 +31,7 @@ pub(super) struct GradOutputs<'a, E> {
 /// A task's share of the gradients that several tasks add to; empty if they are not wanted.
 #[derive(Default)]
 pub(super) struct Partial<E> {
-    /// `[group, keys of the chunk]`
-    pub bias: Buffer<E>,
+    pub biases: BiasSums<E>,
     /// `[shared]`
     pub shared: Buffer<E>,
 }
@@ -60,6 +60,8 @@ pub(super) struct Scratch<E: Real, T: TileScore<E>> {
     weights: Buffer<E>,
     /// `[QUERY_BLOCK, KEY_STRIDE]`: gradients of the weights, then of the scores.
     gradient: Buffer<E>,
+    /// `[QUERY_BLOCK, KEY_STRIDE]`: the derivatives of the soft-cap, if there is one.
+    slopes: Buffer<E>,
     /// Dropout factors of a row.
     kept: Vec<E>,
 }
@@ -74,6 +76,7 @@ impl<E: Real, T: TileScore<E>> Default for Scratch<E, T> {
             value_gradient: Buffer::default(),
             weights: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
             gradient: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
+            slopes: Buffer::default(),
             kept: vec![E::ONE; KEY_TILE + MAX_LANES],
         }
     }
@@ -94,7 +97,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
         let sizes = score.sizes();
         let zeros = |is_wanted, len| Buffer::zeroed(if is_wanted { len } else { 0 });
         let mut partial = Partial {
-            bias: zeros(wanted.bias, sizes.heads.group() * self.chunk.len()),
+            biases: BiasSums::new(&attention.modifiers, wanted, sizes, self.chunk.clone()),
             shared: zeros(wanted.shared, sizes.shared),
         };
         let span = attention.mask.span(key.batch, 0..sizes.queries, sizes.keys);
@@ -119,7 +122,14 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
         for member in 0..sizes.heads.group() {
             for start in (0..sizes.queries).step_by(QUERY_BLOCK) {
                 let block = start..sizes.queries.min(start + QUERY_BLOCK);
-                self.block(simd, member, block, &range, &mut scratch, &mut partial.bias);
+                self.block(
+                    simd,
+                    member,
+                    block,
+                    &range,
+                    &mut scratch,
+                    &mut partial.biases,
+                );
             }
         }
         let first = range.start - self.chunk.start;
@@ -153,7 +163,7 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
         queries: Range<usize>,
         range: &Range<usize>,
         scratch: &mut Scratch<E, T>,
-        bias: &mut [E],
+        biases: &mut BiasSums<E>,
     ) {
         let Self {
             attention,
@@ -191,18 +201,20 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             if coverage == Coverage::None {
                 continue;
             }
-            scratch.tile(simd, attention, wanted, &tile, coverage, range);
-            if wanted.bias {
-                let start = member * self.chunk.len() + tile.keys.start - self.chunk.start;
-                let bias = &mut bias[start..][..tile.keys.len()];
-                for row in scratch
-                    .gradient
-                    .chunks_exact(KEY_STRIDE)
-                    .take(queries.len())
-                {
-                    add(row, bias);
-                }
-            }
+            let first = tile.keys.start - self.chunk.start;
+            scratch.tile(
+                simd,
+                attention,
+                wanted,
+                &tile,
+                coverage,
+                range,
+                |row, query| {
+                    for sums in biases.rows(member, query).into_iter().flatten() {
+                        add(row, &mut sums[first..]);
+                    }
+                },
+            );
         }
         if let Some(gradient) = &mut self.gradients.queries {
             let rows = member * sizes.queries + queries.start..member * sizes.queries + queries.end;
@@ -213,8 +225,9 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Scratch<E, T> {
-    /// One tile of one block.
+    /// One tile of one block. `sum_biases` takes the gradients of the scores of each query, with the biases added.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "each of another kind")]
     fn tile<S: Simd<E>>(
         &mut self,
         simd: S,
@@ -223,6 +236,7 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         tile: &Tile,
         coverage: Coverage,
         range: &Range<usize>,
+        mut sum_biases: impl FnMut(&[E], usize),
     ) {
         let score = attention.score;
         let keys = tile.keys.clone();
@@ -233,7 +247,14 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             keys.clone(),
             &mut self.weights,
         );
-        tile.complete(simd, attention, coverage, &mut self.weights);
+        let is_capped = attention.modifiers.soft_cap.is_some();
+        let slopes = if is_capped {
+            QUERY_BLOCK * KEY_STRIDE
+        } else {
+            0
+        };
+        let slopes = self.slopes.of_len(slopes);
+        tile.complete(simd, attention, coverage, &mut self.weights, slopes);
         let from_above = &self.context_gradient.rows;
         let attended = tile.attended_rows(&from_above.non_finite, &self.weights);
         let first = keys.start - range.start;
@@ -246,6 +267,19 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         if wanted.values {
             let [.., value_size] = attention.values.shape();
             self.sum_value_gradient(simd, tile, first, value_size, &attended);
+        }
+        if wanted.bias || wanted.relative_bias {
+            let rows = self.gradient.chunks_exact(KEY_STRIDE);
+            for (row, query) in rows.zip(tile.queries.clone()) {
+                sum_biases(&row[..keys.len()], query);
+            }
+        }
+        if is_capped {
+            let whole = tile.queries.len() * KEY_STRIDE;
+            let gradients = self.gradient[..whole].chunks_exact_mut(S::LANES);
+            for (gradient, slope) in gradients.zip(self.slopes.chunks_exact(S::LANES)) {
+                simd.store(simd.mul(simd.load(gradient), simd.load(slope)), gradient);
+            }
         }
         let gradient = &self.gradient;
         score.backward(

@@ -5,7 +5,7 @@ use std::ops::Range;
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
-use super::attention::{Attention, bias_row};
+use super::attention::Attention;
 use super::pack::FiniteRows;
 use super::score::TileScore;
 use crate::heads::HeadPair;
@@ -50,23 +50,28 @@ impl Tile {
         }
     }
 
-    /// Completes the scores: adds the bias, and sets masked keys, and what fills the last vector, to minus infinity.
+    /// Completes the scores: modifies them, and sets masked keys, and what fills the last vector, to minus infinity. The
+    /// derivatives of a soft-cap go to `slopes`, unless that is empty.
     #[inline(always)]
     pub(super) fn complete<E: Real, S: Simd<E>, T: TileScore<E>>(
         &self,
-        _simd: S,
+        simd: S,
         attention: &Attention<E, T>,
         coverage: Coverage,
         scores: &mut [E],
+        slopes: &mut [E],
     ) {
         let count = self.keys.len();
         let whole = count.next_multiple_of(S::LANES);
         let at = self.head.query;
-        if let Some(bias) = attention.bias {
-            let mut scratch = Vec::new();
-            let bias = bias_row(&bias, at).part(self.keys.clone());
-            let bias = bias.read(&mut scratch);
-            add_bias(attention.score.unit(), bias, scores, self.queries.len());
+        if !attention.modifiers.keeps_scores() {
+            let natural = attention.score.unit().to_f64() * std::f64::consts::LN_2;
+            let queries = (at, self.queries.clone(), attention.score.sizes().queries);
+            let keys = self.keys.clone();
+            let natural = E::from_f64(natural);
+            attention
+                .modifiers
+                .apply(simd, natural, queries, keys, scores, slopes);
         }
         if count < whole {
             for row in scores.chunks_mut(KEY_STRIDE).take(self.queries.len()) {
@@ -114,16 +119,4 @@ pub(super) fn tiles(keys: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let start = keys.start - keys.start % KEY_PANEL;
     let firsts = (start - start % KEY_TILE..keys.end).step_by(KEY_TILE);
     firsts.map(move |first| first.max(start)..keys.end.min(first + KEY_TILE))
-}
-
-/// Turns scores into natural logits and adds the bias of each key; minus infinity masks a key whatever its score is.
-#[inline(always)]
-fn add_bias<E: Real>(unit: E, bias: &[E], scores: &mut [E], rows: usize) {
-    let natural = E::from_f64(unit.to_f64() * std::f64::consts::LN_2);
-    for row in scores.chunks_mut(KEY_STRIDE).take(rows) {
-        for (score, &bias) in row.iter_mut().zip(bias) {
-            let sum = *score * natural + bias;
-            *score = if bias == -E::INFINITY { bias } else { sum };
-        }
-    }
 }

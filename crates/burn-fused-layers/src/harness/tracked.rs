@@ -69,6 +69,7 @@ where
 /// | --- | --- |
 /// | `tracked`, `tracked_option`, `constant`, `fixed` | by the method of [`TensorMap`] of this name |
 /// | `on` | by a method `on` of its own |
+/// | `map` | by a method `map` of its own, which takes the [`TensorMap`] to its tensors |
 /// | `same` | as it is |
 #[macro_export]
 macro_rules! tracked_inputs {
@@ -98,6 +99,7 @@ macro_rules! tracked_inputs {
             })?
         }
     };
+    (@map $tensors:ident, $field:expr) => { $field.map($tensors) };
     (@on $tensors:ident, $field:expr) => { $field.on() };
     (@same $tensors:ident, $field:expr) => { $field };
     (@$method:ident $tensors:ident, $field:expr) => { $tensors.$method($field) };

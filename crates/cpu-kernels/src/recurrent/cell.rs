@@ -1,7 +1,7 @@
 //! A step, for a vector of hidden units: all that differs between recurrent layers.
 
-use super::activation::{Sigmoid, sigmoid, tanh};
 use crate::Real;
+use crate::activation::{Sigmoid, sigmoid, tanh};
 use crate::simd::Simd;
 
 /// The values of a step that its backward pass needs, for each unit: r, z, n and the hidden projection of n in a GRU,

@@ -7,7 +7,6 @@
 //! In names, `gates` are the input projection of the gates, `W_i x + b_i`, and `hidden` is the hidden projection,
 //! `W_h h + b_h`.
 
-mod activation;
 mod backward;
 mod cell;
 mod forward;

@@ -9,7 +9,6 @@ use crate::ops::additive_score::AdditiveScoreInputs;
 use crate::ops::attention_ops::AttentionOps;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::dropout;
-use crate::ops::masked_softmax::MaskedSoftmaxInputs;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
 impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
@@ -33,6 +32,9 @@ impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
             values: at.of_keys::<B>(&self.values),
             weight: self.weight.clone(),
             packed_keys: OptionalTensor::Absent,
+            modifiers: self
+                .modifiers
+                .chunk(at, [self.queries.shape()[2], self.keys.shape()[2]]),
             mask: at.of_mask(&self.mask, self.keys.shape()[2], &self.queries),
             shared: None,
             dropout: self.dropout,
@@ -56,10 +58,7 @@ fn definition<B: AttentionOps>(inputs: AdditiveAttentionInputs<B>) -> FloatTenso
         weight: inputs.weight,
         mask: mask.clone(),
     });
-    let weights = B::masked_softmax(MaskedSoftmaxInputs {
-        scores,
-        mask: mask.clone(),
-    });
+    let weights = inputs.modifiers.weights(scores, mask.clone());
     B::weighted_sum(WeightedSumInputs {
         weights: dropout::composed::<B>(weights, inputs.dropout),
         values: inputs.values,

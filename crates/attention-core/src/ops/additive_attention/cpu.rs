@@ -13,7 +13,9 @@ use super::AdditiveAttentionInputs;
 use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::Attended;
-use crate::ops::fused::cpu::{dropout, gradient, gradient_buffers, outputs, pairs_gradient};
+use crate::ops::fused::cpu::{
+    ModifierBuffers, dropout, gradient, gradient_buffers, modifiers, outputs, pairs_gradient,
+};
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
     AttentionElement, CpuBackend, CpuReal, elements, on_host, readable, rows, tensor, unwritten,
@@ -36,6 +38,7 @@ fn kernel<'a, B: CpuBackend, E: AttentionElement>(
         },
         values: rows::<B, E>(&inputs.values),
         packed_keys: inputs.packed_keys.as_option().map(elements::<B, E>),
+        modifiers: modifiers::<B, E>(&inputs.modifiers),
         dropout: dropout::<B>(inputs.dropout, seed),
     }
 }
@@ -79,12 +82,12 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (context, saved)
 }
 
-/// The gradients of queries, keys, values and weight that are wanted.
+/// The gradients of queries, keys, values, weight and modifiers that are wanted.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Saved<B>,
     context_gradient: FloatTensor<B>,
-    asked: Asked<4>,
-) -> [Gradient<B>; 4] {
+    asked: Asked<7>,
+) -> [Gradient<B>; 7] {
     let context_gradient = B::readable(context_gradient);
     let dtype = context_gradient.dtype();
     with_real!(dtype, E => {
@@ -93,22 +96,30 @@ pub(in crate::ops) fn backward<B: CpuBackend>(
         if asked.deferral == Deferral::Allowed && kernel.is_decode() {
             return deferred(&saved.inputs, &kernel, &outputs, &context_gradient, asked.wanted);
         }
-        let AdditiveAttentionInputs { queries, keys, values, weight, .. } = &saved.inputs;
+        let AdditiveAttentionInputs { queries, keys, values, weight, modifiers, .. } = &saved.inputs;
         let inputs = [queries, keys, values, weight];
+        let [of_queries, of_keys, of_values, of_weight, of_modifiers @ ..] = asked.wanted;
+        let wanted = [of_queries, of_keys, of_values, of_weight];
         let [mut to_queries, mut to_keys, mut to_values, mut to_weight] =
-            gradient_buffers::<B, E, 4>(inputs, asked.wanted);
+            gradient_buffers::<B, E, 4>(inputs, wanted);
+        let mut to_modifiers = ModifierBuffers::new(modifiers, of_modifiers);
         let gradients = AdditiveAttentionGradients {
             queries: to_queries.as_deref_mut(),
             keys: to_keys.as_deref_mut(),
             values: to_values.as_deref_mut(),
             weight: to_weight.as_deref_mut(),
+            modifiers: to_modifiers.gradients(),
         };
         kernel.backward(Level::current(), &outputs, gradients);
+        let [of_bias, of_relative_bias, of_sinks] = to_modifiers.into_gradients();
         [
             gradient::<B, E>(to_queries, dtype, queries),
             gradient::<B, E>(to_keys, dtype, keys),
             gradient::<B, E>(to_values, dtype, values),
             gradient::<B, E>(to_weight, dtype, weight),
+            of_bias,
+            of_relative_bias,
+            of_sinks,
         ]
     })
 }
@@ -119,8 +130,9 @@ fn deferred<B: CpuBackend, E: AttentionElement>(
     kernel: &kernels::AdditiveAttentionInputs<E>,
     outputs: &AttentionOutputs<E>,
     context_gradient: &FloatTensor<B>,
-    [of_queries, of_keys, of_values, of_weight]: [bool; 4],
-) -> [Gradient<B>; 4] {
+    // The kernels of decoding take no modifiers.
+    [of_queries, of_keys, of_values, of_weight, ..]: [bool; 7],
+) -> [Gradient<B>; 7] {
     let (queries, weight) = (&inputs.queries, &inputs.weight);
     let pairs = pairs_shape::<B>(queries, &inputs.keys);
     let [mut to_queries, mut to_weight] =
@@ -150,5 +162,8 @@ fn deferred<B: CpuBackend, E: AttentionElement>(
         pairs_gradient(scores),
         pairs_gradient(weights),
         gradient::<B, E>(to_weight, dtype, weight),
+        Gradient::Absent,
+        Gradient::Absent,
+        Gradient::Absent,
     ]
 }

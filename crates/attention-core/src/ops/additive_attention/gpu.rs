@@ -11,7 +11,7 @@ use super::AdditiveAttentionInputs;
 use crate::ops::fused::gpu::GpuAttention;
 use crate::ops::gpu::device_mask;
 
-impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
+impl GpuAttention<7> for AdditiveAttentionInputs<CubeBackend> {
     fn dropout(&self) -> f64 {
         self.dropout
     }
@@ -30,7 +30,10 @@ impl GpuAttention for AdditiveAttentionInputs<CubeBackend> {
         }
     }
 
-    fn parameter_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend> {
-        Gradient::Whole(cast(gradient, self.weight.dtype()))
+    fn parameter_gradients(
+        &self,
+        gradient: Option<CubeTensor>,
+    ) -> impl IntoIterator<Item = Gradient<CubeBackend>> {
+        gradient.map(|gradient| Gradient::Whole(cast(gradient, self.weight.dtype())))
     }
 }

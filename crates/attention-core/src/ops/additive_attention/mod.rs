@@ -12,6 +12,7 @@ use burn_fused_layers::harness::tracked::tracked_inputs;
 
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
+use super::score_modifiers::ScoreModifiers;
 
 /// Inputs of [`AttentionOps::additive_attention`](super::AttentionOps::additive_attention).
 #[derive(Clone, Debug, ExtensionType)]
@@ -28,6 +29,9 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     /// The keys as [`AttentionOps::pack_additive_keys`](super::AttentionOps::pack_additive_keys) returned them.
     #[extension_type]
     pub packed_keys: OptionalTensor<B>,
+    /// Changes to the scores.
+    #[extension_type]
+    pub modifiers: ScoreModifiers<B>,
     /// Which keys each query attends to.
     #[extension_type]
     pub mask: ResolvedMask<B>,
@@ -38,12 +42,13 @@ pub struct AdditiveAttentionInputs<B: Backend> {
     pub shared: Option<SharedGradients>,
 }
 
-tracked_inputs!(AdditiveAttentionInputs[4], first: queries, slots: |inputs| SharedGradients::slots(&inputs.shared), {
+tracked_inputs!(AdditiveAttentionInputs[7], first: queries, slots: |inputs| SharedGradients::slots(&inputs.shared), {
     queries: tracked,
     keys: tracked,
     values: tracked,
     weight: tracked,
     packed_keys: constant,
+    modifiers: map,
     mask: on,
     dropout: same,
     shared: same,

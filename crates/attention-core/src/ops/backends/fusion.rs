@@ -20,17 +20,18 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
     Kernels {
         runs_on: B::KERNELS.runs_on,
         statistics: B::KERNELS.statistics,
+        takes_modifiers: B::KERNELS.takes_modifiers,
         additive_attention: match B::KERNELS.additive_attention {
             Some(_) => Some(Kernel {
-                forward: forward::<B, AdditiveAttentionInputs<B>, _>,
-                backward: backward::<B, AdditiveAttentionInputs<B>, _>,
+                forward: forward::<B, AdditiveAttentionInputs<B>, _, 7>,
+                backward: backward::<B, AdditiveAttentionInputs<B>, _, 7>,
             }),
             None => None,
         },
         dot_product_attention: match B::KERNELS.dot_product_attention {
             Some(_) => Some(Kernel {
-                forward: forward::<B, DotProductAttentionInputs<B>, _>,
-                backward: backward::<B, DotProductAttentionInputs<B>, _>,
+                forward: forward::<B, DotProductAttentionInputs<B>, _, 6>,
+                backward: backward::<B, DotProductAttentionInputs<B>, _, 6>,
             }),
             None => None,
         },
@@ -53,10 +54,10 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
 }
 
 /// A fused attention.
-trait AttentionOperation<B: Backend>: TrackedInputs<B, 4> {
+trait AttentionOperation<B: Backend, const N: usize>: TrackedInputs<B, N> {
     const NAME: &'static str;
 
-    fn kernel() -> Option<AttentionKernel<B, Self>>;
+    fn kernel() -> Option<AttentionKernel<B, Self, N>>;
 
     fn values(&self) -> &FloatTensor<B>;
 
@@ -64,11 +65,11 @@ trait AttentionOperation<B: Backend>: TrackedInputs<B, 4> {
 }
 
 macro_rules! attention_operation {
-    ($inputs:ident, $kernel:ident) => {
-        impl<B: AttentionBackend> AttentionOperation<B> for $inputs<B> {
+    ($inputs:ident[$count:literal], $kernel:ident) => {
+        impl<B: AttentionBackend> AttentionOperation<B, $count> for $inputs<B> {
             const NAME: &'static str = stringify!($kernel);
 
-            fn kernel() -> Option<AttentionKernel<B, Self>> {
+            fn kernel() -> Option<AttentionKernel<B, Self, $count>> {
                 B::KERNELS.$kernel
             }
 
@@ -83,15 +84,15 @@ macro_rules! attention_operation {
     };
 }
 
-attention_operation!(AdditiveAttentionInputs, additive_attention);
-attention_operation!(DotProductAttentionInputs, dot_product_attention);
+attention_operation!(AdditiveAttentionInputs[7], additive_attention);
+attention_operation!(DotProductAttentionInputs[6], dot_product_attention);
 
-fn forward<B, I, F>(inputs: F) -> (FloatTensor<Fusion<B>>, Attended<Fusion<B>, F>)
+fn forward<B, I, F, const N: usize>(inputs: F) -> (FloatTensor<Fusion<B>>, Attended<Fusion<B>, F>)
 where
     B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B>,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B, N>,
     I::Input: Send + Sync + 'static,
-    F: AttentionOperation<Fusion<B>> + Clone,
+    F: AttentionOperation<Fusion<B>, N> + Clone,
 {
     let [context, statistics] = fused::output_shapes::<Fusion<B>>(inputs.first(), inputs.values());
     let mut specs = vec![
@@ -122,18 +123,18 @@ where
     (context, saved)
 }
 
-fn backward<B, I, F>(
+fn backward<B, I, F, const N: usize>(
     saved: Attended<Fusion<B>, F>,
     gradient: FloatTensor<Fusion<B>>,
-    _asked: Asked<4>,
-) -> [Gradient<Fusion<B>>; 4]
+    _asked: Asked<N>,
+) -> [Gradient<Fusion<B>>; N]
 where
     B: FusionBackend + AttentionBackend,
-    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B>,
+    I: FusionValueAdapter<B, Inner = I, Fused = F> + AttentionOperation<B, N>,
     I::Input: Send + Sync + 'static,
-    F: AttentionOperation<Fusion<B>> + Clone,
+    F: AttentionOperation<Fusion<B>, N> + Clone,
 {
-    let specs = gradients_of::<B, F, 4>(&saved.inputs);
+    let specs = gradients_of::<B, F, N>(&saved.inputs);
     let mut tensors = vec![gradient, saved.context, saved.statistics];
     tensors.extend(saved.seed);
     let run = |inputs, tensors: Vec<_>| {

@@ -8,7 +8,6 @@ use crate::ops::attention_ops::AttentionOps;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::dot_product_score::DotProductScoreInputs;
 use crate::ops::dropout;
-use crate::ops::masked_softmax::MaskedSoftmaxInputs;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
 impl<B: Backend> Chunks<B> for DotProductAttentionInputs<B> {
@@ -30,7 +29,9 @@ impl<B: Backend> Chunks<B> for DotProductAttentionInputs<B> {
             queries: at.of_queries::<B>(&self.queries),
             keys: at.of_keys::<B>(&self.keys),
             values: at.of_keys::<B>(&self.values),
-            bias: at.of_bias::<B>(&self.bias),
+            modifiers: self
+                .modifiers
+                .chunk(at, [self.queries.shape()[2], self.keys.shape()[2]]),
             mask: at.of_mask(&self.mask, self.keys.shape()[2], &self.queries),
             shared: None,
             dropout: self.dropout,
@@ -46,30 +47,16 @@ pub(in crate::ops) fn forward<B: AttentionOps>(
     in_chunks(inputs, definition)
 }
 
-/// Score and bias, softmax, dropout, weighted sum.
+/// Score, softmax, dropout, weighted sum.
 fn definition<B: AttentionOps>(inputs: DotProductAttentionInputs<B>) -> FloatTensor<B> {
     let mask = inputs.mask;
-    let dtype = inputs.queries.dtype();
-    let mut scores = B::dot_product_score(DotProductScoreInputs {
+    let scores = B::dot_product_score(DotProductScoreInputs {
         queries: inputs.queries,
         keys: inputs.keys,
         mask: mask.clone(),
         scale: inputs.scale,
     });
-    if let Some(bias) = inputs.bias.into_option() {
-        // A bias may be more precise than the scores.
-        if bias.dtype() != dtype {
-            scores = B::float_cast(scores, bias.dtype().into());
-        }
-        scores = B::float_add(scores, bias);
-    }
-    let mut weights = B::masked_softmax(MaskedSoftmaxInputs {
-        scores,
-        mask: mask.clone(),
-    });
-    if weights.dtype() != dtype {
-        weights = B::float_cast(weights, dtype.into());
-    }
+    let weights = inputs.modifiers.weights(scores, mask.clone());
     B::weighted_sum(WeightedSumInputs {
         weights: dropout::composed::<B>(weights, inputs.dropout),
         values: inputs.values,

@@ -7,13 +7,15 @@ use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 use burn_fused_layers::harness::deferred_gradients::Deferral;
 use burn_fused_layers::harness::kernel::{Asked, Gradient};
-use cpu_kernels::{Buffer, Level};
+use cpu_kernels::Level;
 
 use super::DotProductAttentionInputs;
 use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::Attended;
-use crate::ops::fused::cpu::{dropout, gradient, gradient_buffers, outputs, pairs_gradient};
+use crate::ops::fused::cpu::{
+    ModifierBuffers, dropout, gradient, gradient_buffers, modifiers, outputs, pairs_gradient,
+};
 use crate::ops::fused::{output_shapes, pairs_shape};
 use crate::ops::host::{
     AttentionElement, CpuBackend, CpuReal, on_host, readable, rows, tensor, unwritten, with_real,
@@ -31,7 +33,7 @@ fn kernel<'a, B: CpuBackend, E: AttentionElement>(
         queries: rows::<B, E>(&inputs.queries),
         keys: rows::<B, E>(&inputs.keys),
         values: rows::<B, E>(&inputs.values),
-        bias: inputs.bias.as_option().map(rows::<B, E>),
+        modifiers: modifiers::<B, E>(&inputs.modifiers),
         mask: on_host(&inputs.mask),
         scale: E::from_f64(inputs.scale),
         dropout: dropout::<B>(inputs.dropout, seed),
@@ -66,63 +68,64 @@ pub(in crate::ops) fn forward<B: CpuBackend>(
     (context, saved)
 }
 
-/// The gradients of queries, keys, values and bias that are wanted.
+/// The gradients of queries, keys, values and modifiers that are wanted.
 pub(in crate::ops) fn backward<B: CpuBackend>(
     saved: Saved<B>,
     context_gradient: FloatTensor<B>,
-    asked: Asked<4>,
-) -> [Gradient<B>; 4] {
+    asked: Asked<6>,
+) -> [Gradient<B>; 6] {
     let context_gradient = B::readable(context_gradient);
     let dtype = context_gradient.dtype();
-    let [of_queries, of_keys, of_values, of_bias] = asked.wanted;
+    let [of_queries, of_keys, of_values, of_modifiers @ ..] = asked.wanted;
     with_real!(dtype, E => {
         let kernel = kernel::<B, E>(&saved.inputs, &saved.seed);
         let outputs = outputs::<B, E, _>(&saved, &context_gradient);
         if asked.deferral == Deferral::Allowed && kernel.is_decode() {
             return deferred(&saved.inputs, &kernel, &outputs, &context_gradient, asked.wanted);
         }
-        let DotProductAttentionInputs { queries, keys, values, bias, .. } = &saved.inputs;
+        let DotProductAttentionInputs { queries, keys, values, modifiers, .. } = &saved.inputs;
         let wanted = [of_queries, of_keys, of_values];
         let [mut to_queries, mut to_keys, mut to_values] =
             gradient_buffers::<B, E, 3>([queries, keys, values], wanted);
-        let bias = bias.as_option().filter(|_| of_bias);
-        let mut to_bias = bias.map(|bias| zeros::<E>(&bias.shape()));
+        let mut to_modifiers = ModifierBuffers::new(modifiers, of_modifiers);
         let gradients = DotProductAttentionGradients {
             queries: to_queries.as_deref_mut(),
             keys: to_keys.as_deref_mut(),
             values: to_values.as_deref_mut(),
-            bias: to_bias.as_deref_mut(),
+            modifiers: to_modifiers.gradients(),
         };
         kernel.backward(Level::current(), &outputs, gradients);
+        let [of_bias, of_relative_bias, of_sinks] = to_modifiers.into_gradients();
         [
             gradient::<B, E>(to_queries, dtype, queries),
             gradient::<B, E>(to_keys, dtype, keys),
             gradient::<B, E>(to_values, dtype, values),
-            bias_gradient::<B, E>(to_bias, bias),
+            of_bias,
+            of_relative_bias,
+            of_sinks,
         ]
     })
 }
 
-/// The gradients of queries and bias, and what is deposited for those of keys and values; those that are wanted.
+/// The gradients of queries and modifiers, and what is deposited for those of keys and values; those that are wanted.
 fn deferred<B: CpuBackend, E: AttentionElement>(
     inputs: &DotProductAttentionInputs<B>,
     kernel: &kernels::DotProductAttentionInputs<E>,
     outputs: &AttentionOutputs<E>,
     context_gradient: &FloatTensor<B>,
-    [of_queries, of_keys, of_values, of_bias]: [bool; 4],
-) -> [Gradient<B>; 4] {
+    [of_queries, of_keys, of_values, of_modifiers @ ..]: [bool; 6],
+) -> [Gradient<B>; 6] {
     let queries = &inputs.queries;
     let pairs = pairs_shape::<B>(queries, &inputs.keys);
     let mut to_queries = of_queries.then(|| zeros::<E>(&queries.shape()));
-    let bias = inputs.bias.as_option().filter(|_| of_bias);
-    let mut to_bias = bias.map(|bias| zeros::<E>(&bias.shape()));
+    let mut to_modifiers = ModifierBuffers::new(&inputs.modifiers, of_modifiers);
     let [mut scores, mut weights] =
         [of_keys, of_values].map(|is_wanted| is_wanted.then(|| zeros::<E>(&pairs)));
     let gradients = DotProductDeferredGradients {
         queries: to_queries.as_deref_mut(),
         scores: scores.as_deref_mut(),
         weights: weights.as_deref_mut(),
-        bias: to_bias.as_deref_mut(),
+        modifiers: to_modifiers.gradients(),
     };
     kernel.backward_deferred(Level::current(), outputs, gradients);
     let products = |factor, elements, queries: &FloatTensor<B>| DeferredPairs::Products {
@@ -130,20 +133,13 @@ fn deferred<B: CpuBackend, E: AttentionElement>(
         pairs: tensor::<B, E>(elements, pairs.clone(), E::DTYPE, queries),
         queries: queries.clone(),
     };
+    let [of_bias, of_relative_bias, of_sinks] = to_modifiers.into_gradients();
     [
         gradient::<B, E>(to_queries, context_gradient.dtype(), queries),
         pairs_gradient(scores.map(|scores| products(inputs.scale, scores, queries))),
         pairs_gradient(weights.map(|weights| products(1.0, weights, context_gradient))),
-        bias_gradient::<B, E>(to_bias, bias),
+        of_bias,
+        of_relative_bias,
+        of_sinks,
     ]
-}
-
-/// The gradient of the bias, in the bias's own type.
-fn bias_gradient<B: CpuBackend, E: AttentionElement>(
-    buffer: Option<Buffer<E>>,
-    bias: Option<&FloatTensor<B>>,
-) -> Gradient<B> {
-    bias.map_or(Gradient::Absent, |bias| {
-        gradient::<B, E>(buffer, bias.dtype(), bias)
-    })
 }

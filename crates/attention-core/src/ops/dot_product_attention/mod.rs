@@ -7,11 +7,11 @@ mod gpu;
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType};
-use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::tracked_inputs;
 
 use super::deferred_pairs::SharedGradients;
 use super::mask::ResolvedMask;
+use super::score_modifiers::ScoreModifiers;
 
 /// Inputs of [`AttentionOps::dot_product_attention`](super::AttentionOps::dot_product_attention).
 #[derive(Clone, Debug, ExtensionType)]
@@ -23,9 +23,9 @@ pub struct DotProductAttentionInputs<B: Backend> {
     pub keys: FloatTensor<B>,
     /// `[batch, key_heads, keys, value_size]`
     pub values: FloatTensor<B>,
-    /// Added to the scores of each key, `[batch, heads or 1, 1, keys]`.
+    /// Changes to the scores.
     #[extension_type]
-    pub bias: OptionalTensor<B>,
+    pub modifiers: ScoreModifiers<B>,
     /// Which keys each query attends to.
     #[extension_type]
     pub mask: ResolvedMask<B>,
@@ -38,11 +38,11 @@ pub struct DotProductAttentionInputs<B: Backend> {
     pub shared: Option<SharedGradients>,
 }
 
-tracked_inputs!(DotProductAttentionInputs[4], first: queries, slots: |inputs| SharedGradients::slots(&inputs.shared), {
+tracked_inputs!(DotProductAttentionInputs[6], first: queries, slots: |inputs| SharedGradients::slots(&inputs.shared), {
     queries: tracked,
     keys: tracked,
     values: tracked,
-    bias: tracked_option,
+    modifiers: map,
     mask: on,
     scale: same,
     dropout: same,

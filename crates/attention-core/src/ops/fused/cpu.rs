@@ -1,6 +1,6 @@
 //! Between the tensors of a fused attention and the slices of its kernel.
 
-use attention_kernels::{AttentionOutputs, Dropout};
+use attention_kernels::{self as kernels, AttentionOutputs, Dropout, ModifierGradients};
 use burn::backend::TensorMetadata;
 use burn::backend::tensor::FloatTensor;
 use burn::tensor::DType;
@@ -10,6 +10,7 @@ use cpu_kernels::Buffer;
 use crate::ops::deferred_pairs::DeferredPairs;
 use crate::ops::fused::Attended;
 use crate::ops::host::{AttentionElement, CpuBackend, elements, rows, whole, zeros};
+use crate::ops::score_modifiers::ScoreModifiers;
 
 /// The inputs of the kernel's backward pass beside those of its forward pass.
 pub(in crate::ops) fn outputs<'a, B: CpuBackend, E: AttentionElement, I>(
@@ -41,6 +42,60 @@ pub(in crate::ops) fn gradient<B: CpuBackend, E: AttentionElement>(
     match buffer {
         Some(buffer) => whole::<B, E>(buffer, dtype, input),
         None => Gradient::Absent,
+    }
+}
+
+/// What changes the scores, as the kernel takes it.
+pub(in crate::ops) fn modifiers<'a, B: CpuBackend, E: AttentionElement>(
+    modifiers: &'a ScoreModifiers<B>,
+) -> kernels::ScoreModifiers<'a, E> {
+    kernels::ScoreModifiers {
+        soft_cap: modifiers.soft_cap.map(E::from_f64),
+        bias: modifiers.bias.as_option().map(rows::<B, E>),
+        relative_bias: modifiers.relative_bias.as_option().map(rows::<B, E>),
+        sinks: modifiers.sinks.as_option().map(elements::<B, E>),
+    }
+}
+
+/// Zeros that a kernel adds the gradients of bias, relative bias and sinks to, where they are wanted.
+pub(in crate::ops) struct ModifierBuffers<'a, B: CpuBackend, E>(
+    [Option<(Buffer<E>, &'a FloatTensor<B>)>; 3],
+);
+
+impl<'a, B: CpuBackend, E: AttentionElement> ModifierBuffers<'a, B, E> {
+    pub(in crate::ops) fn new(modifiers: &'a ScoreModifiers<B>, wanted: [bool; 3]) -> Self {
+        let ScoreModifiers {
+            bias,
+            relative_bias,
+            sinks,
+            ..
+        } = modifiers;
+        let tensors = [bias, relative_bias, sinks].map(|tensor| tensor.as_option());
+        Self(std::array::from_fn(|n| {
+            let tensor = tensors[n].filter(|_| wanted[n])?;
+            Some((zeros::<E>(&tensor.shape()), tensor))
+        }))
+    }
+
+    /// The buffers.
+    pub(in crate::ops) fn gradients(&mut self) -> ModifierGradients<'_, E> {
+        let [bias, relative_bias, sinks] = self.0.each_mut().map(|buffer| {
+            let (buffer, _) = buffer.as_mut()?;
+            Some(&mut buffer[..])
+        });
+        ModifierGradients {
+            bias,
+            relative_bias,
+            sinks,
+        }
+    }
+
+    /// The gradients, each of its tensor's type.
+    pub(in crate::ops) fn into_gradients(self) -> [Gradient<B>; 3] {
+        self.0.map(|buffer| match buffer {
+            Some((buffer, tensor)) => whole::<B, E>(buffer, tensor.dtype(), tensor),
+            None => Gradient::Absent,
+        })
     }
 }
 

@@ -12,8 +12,8 @@ use crate::ops::fused::Attended;
 use crate::ops::gpu::readable;
 
 /// The inputs of an attention, as the kernels take them.
-pub(in crate::ops) trait GpuAttention:
-    TrackedInputs<CubeBackend, 4, On<CubeBackend> = Self> + Sized
+pub(in crate::ops) trait GpuAttention<const N: usize>:
+    TrackedInputs<CubeBackend, N, On<CubeBackend> = Self> + Sized
 {
     /// The probability to drop a weight.
     fn dropout(&self) -> f64;
@@ -21,17 +21,23 @@ pub(in crate::ops) trait GpuAttention:
     /// The kernels' inputs.
     fn kernel_inputs(&self, dropout: Option<Dropout>) -> AttentionInputs;
 
-    /// The gradient of the weight or bias, from that of the kernels.
-    fn parameter_gradient(&self, gradient: CubeTensor) -> Gradient<CubeBackend>;
+    /// The gradients of what comes after queries, keys and values, from that of the weight or bias.
+    fn parameter_gradients(
+        &self,
+        gradient: Option<CubeTensor>,
+    ) -> impl IntoIterator<Item = Gradient<CubeBackend>>;
 }
 
-fn kernel_inputs<I: GpuAttention>(inputs: &I, seed: Option<CubeTensor>) -> AttentionInputs {
+fn kernel_inputs<I: GpuAttention<N>, const N: usize>(
+    inputs: &I,
+    seed: Option<CubeTensor>,
+) -> AttentionInputs {
     let probability = inputs.dropout();
     inputs.kernel_inputs(seed.map(|seed| Dropout { probability, seed }))
 }
 
 /// The context, and what the backward pass needs.
-pub(in crate::ops) fn forward<I: GpuAttention>(
+pub(in crate::ops) fn forward<I: GpuAttention<N>, const N: usize>(
     inputs: I,
 ) -> (CubeTensor, Attended<CubeBackend, I>) {
     let inputs = readable(inputs);
@@ -49,18 +55,18 @@ pub(in crate::ops) fn forward<I: GpuAttention>(
 }
 
 /// The gradients of the inputs.
-pub(in crate::ops) fn backward<I: GpuAttention>(
+pub(in crate::ops) fn backward<I: GpuAttention<N>, const N: usize>(
     saved: Attended<CubeBackend, I>,
     gradient: CubeTensor,
-    asked: Asked<4>,
-) -> [Gradient<CubeBackend>; 4] {
+    asked: Asked<N>,
+) -> [Gradient<CubeBackend>; N] {
     // Behind fusion the inputs are those from before the forward pass.
     let inputs = readable(saved.inputs);
     let outputs = AttentionOutputs {
         context: saved.context,
         statistics: saved.statistics,
     };
-    let [queries, keys, values, parameter] = asked.wanted;
+    let [queries, keys, values, parameter] = std::array::from_fn(|n| asked.wanted[n]);
     let wanted = Wanted {
         queries,
         keys,
@@ -74,12 +80,9 @@ pub(in crate::ops) fn backward<I: GpuAttention>(
             Gradient::Whole(cast(gradient, dtype))
         })
     };
-    [
-        whole(gradients.queries),
-        whole(gradients.keys),
-        whole(gradients.values),
-        gradients.parameter.map_or(Gradient::Absent, |gradient| {
-            inputs.parameter_gradient(gradient)
-        }),
-    ]
+    let all = [gradients.queries, gradients.keys, gradients.values].map(whole);
+    let mut all = all
+        .into_iter()
+        .chain(inputs.parameter_gradients(gradients.parameter));
+    std::array::from_fn(|_| all.next().unwrap_or(Gradient::Absent))
 }

@@ -9,8 +9,9 @@ use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Shape;
 use burn_fused_layers::harness::kernel::Kernel;
 
-/// A fused attention: gradients of queries, keys, values, and of the weight or bias.
-pub(super) type AttentionKernel<B, I> = Kernel<B, I, Attended<B, I>, 4>;
+/// A fused attention: gradients of queries, keys, values, of what else its score has, and of bias, relative bias and
+/// sinks.
+pub(super) type AttentionKernel<B, I, const N: usize> = Kernel<B, I, Attended<B, I>, N>;
 
 /// The saved state of a fused attention: no scores, and weights only of few queries; the backward pass computes them
 /// again.

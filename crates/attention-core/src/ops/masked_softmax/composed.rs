@@ -9,6 +9,14 @@ use crate::ops::masked::{Masked, bool_dtype, lowest};
 
 /// `exp(score - max) / sum`; half precision accumulates in f32.
 pub(in crate::ops) fn forward<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> FloatTensor<B> {
+    with_sinks(inputs, None)
+}
+
+/// [`forward`], with a logit of each head whose weight goes to no key, `[heads]`.
+pub(in crate::ops) fn with_sinks<B: Backend>(
+    inputs: MaskedSoftmaxInputs<B>,
+    sinks: Option<FloatTensor<B>>,
+) -> FloatTensor<B> {
     let MaskedSoftmaxInputs { mut scores, mask } = inputs;
     let dtype = scores.dtype();
     let is_half = matches!(dtype, DType::F16 | DType::BF16);
@@ -25,9 +33,23 @@ pub(in crate::ops) fn forward<B: Backend>(inputs: MaskedSoftmaxInputs<B>) -> Flo
     let masked = masked.or(minus_infinity);
 
     let scores = masked.fill(scores, lowest);
-    let row_max = B::float_max_dim(B::float_detach(scores.clone()), 3);
-    let exp = masked.fill(B::float_exp(B::float_sub(scores, row_max)), 0.0);
-    let sum = B::float_sum_dim(exp.clone(), 3);
+    let mut row_max = B::float_max_dim(B::float_detach(scores.clone()), 3);
+    let sinks = sinks.map(|sinks| {
+        let [heads] = sinks.shape().dims();
+        let sinks = B::float_cast(sinks, scores.dtype().into());
+        let sinks = B::float_reshape(sinks, [1, heads, 1, 1].into());
+        B::float_expand(sinks, row_max.shape())
+    });
+    if let Some(sinks) = &sinks {
+        let sinks = B::float_detach(sinks.clone());
+        let is_above = B::float_lower(row_max.clone(), sinks.clone(), bool_dtype::<B>(&sinks));
+        row_max = B::float_mask_where(row_max, is_above, sinks);
+    }
+    let exp = masked.fill(B::float_exp(B::float_sub(scores, row_max.clone())), 0.0);
+    let mut sum = B::float_sum_dim(exp.clone(), 3);
+    if let Some(sinks) = sinks {
+        sum = B::float_add(sum, B::float_exp(B::float_sub(sinks, row_max)));
+    }
     // The largest score contributes 1, so a sum of 0 counts zero keys.
     let empty = B::float_equal_elem(sum.clone(), 0.0.into(), bool_dtype::<B>(&sum));
     let sum = B::float_mask_fill(sum, empty, 1.0.into());

@@ -6,7 +6,7 @@ use cpu_kernels::simd::Simd;
 use super::Decode;
 use crate::gather::{AttendedKeys, Gathered};
 use crate::heads::HeadPair;
-use crate::stream::bias_row;
+use crate::modifiers::soft_cap;
 
 /// The keys that a query attends to, and their scores.
 #[derive(Default)]
@@ -16,8 +16,10 @@ pub(super) struct ScoredKeys<E> {
     pub scores: Vec<E>,
     /// The query times the power of the scale.
     pub query: Vec<E>,
-    /// The bias, if it has to be widened.
-    bias: Vec<E>,
+    /// The derivatives of the soft-cap, if there is one.
+    pub slopes: Vec<E>,
+    /// The biases, where they have to be widened.
+    biases: [Vec<E>; 2],
 }
 
 impl<E: Real> ScoredKeys<E> {
@@ -34,11 +36,18 @@ impl<E: Real> ScoredKeys<E> {
         let [_, _, num_keys, _] = score.keys.shape();
         let keys = &mut self.attended.keys;
         let mask = attention.mask.of_query(head.query, query, num_keys);
-        let bias = attention.bias;
-        let bias = bias.map(|bias| bias_row(&bias, head.query).read(&mut self.bias));
+        let modifiers = &attention.modifiers;
+        let [_, _, num_queries, _] = score.queries.shape();
+        let biases = modifiers.biases(head.query, [query, num_queries], 0..num_keys);
+        let mut scratch = self.biases.iter_mut();
+        let biases = biases.map(|bias| bias.zip(scratch.next()).map(|(row, to)| row.read(to)));
+        let is_finite = |key| {
+            let mut of_key = biases.iter().flatten().map(|bias| bias[key]);
+            of_key.all(|bias| bias != -E::INFINITY)
+        };
         keys.clear();
         for key in mask.range.clone() {
-            if mask.attends(key) && bias.is_none_or(|bias| bias[key] != -E::INFINITY) {
+            if mask.attends(key) && is_finite(key) {
                 keys.push(key);
             }
         }
@@ -55,13 +64,26 @@ impl<E: Real> ScoredKeys<E> {
             indices: keys,
         };
         rows.dots(simd, &self.query, &mut self.scores);
-        let rest = score.split.rest;
+        let mut rest = score.split.rest;
+        if let Some(cap) = modifiers.soft_cap {
+            self.slopes.resize(keys.len(), E::ZERO);
+            soft_cap(simd, cap, rest, &mut self.scores, &mut self.slopes);
+            rest = E::ONE;
+        }
+        let [first, second] = biases;
         for (score, &key) in self.scores.iter_mut().zip(&*keys) {
-            *score = *score * rest + bias.map_or(E::ZERO, |bias| bias[key]);
+            *score = *score * rest + first.or(second).map_or(E::ZERO, |bias| bias[key]);
+        }
+        if let (Some(_), Some(bias)) = (first, second) {
+            for (score, &key) in self.scores.iter_mut().zip(&*keys) {
+                *score += bias[key];
+            }
         }
         if self.scores.contains(&-E::INFINITY) {
-            let mut scores = self.scores.iter();
-            keys.retain(|_| scores.next().is_some_and(|&score| score != -E::INFINITY));
+            let mut kept = self.scores.iter().map(|&score| score != -E::INFINITY);
+            keys.retain(|_| kept.next().unwrap_or(true));
+            let mut kept = self.scores.iter().map(|&score| score != -E::INFINITY);
+            self.slopes.retain(|_| kept.next().unwrap_or(true));
             self.scores.retain(|&score| score != -E::INFINITY);
         }
     }

@@ -1,15 +1,14 @@
 //! The gradients of a decoding step.
 
+use cpu_kernels::Real;
 use cpu_kernels::simd::{Job, Level, Simd};
-use cpu_kernels::slices::{add, equal_parts};
-use cpu_kernels::{Buffer, Real};
 
 use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::slices::{parts_of_wanted, softmax_gradient};
-use crate::stream::{AttentionOutputs, Gradients, KeyValueGradients, TileScore, Wanted};
+use crate::stream::{AttentionOutputs, BiasSums, Gradients, KeyValueGradients, TileScore, Wanted};
 
 /// Adds the gradients of queries and bias, and adds or writes those of keys and values, as far as they are wanted;
 /// sizes are checked.
@@ -23,24 +22,18 @@ pub(in crate::dot) fn backward<E: Real>(
     let (heads, num_keys) = (sizes.heads, sizes.keys);
     let count = heads.key_count();
     let wanted = gradients.wanted();
-    let bias_len = if wanted.bias {
-        heads.count() * num_keys
-    } else {
-        0
-    };
-    let mut bias = Buffer::zeroed(bias_len);
     let slices = parts_of_wanted(gradients.queries, count)
         .into_iter()
-        .zip(gradients.keys_and_values.split(count))
-        .zip(equal_parts(&mut bias, count));
+        .zip(gradients.keys_and_values.split(count));
     let sums = slices.enumerate();
-    let sums = sums.map(|(index, ((queries, keys_and_values), bias))| Sums {
+    let sums = sums.map(|(index, (queries, keys_and_values))| Sums {
         key: HeadIndex::nth(index, heads.key_heads),
         queries,
         keys_and_values,
-        bias,
+        biases: BiasSums::new(&attention.modifiers, wanted, sizes, 0..num_keys),
     });
-    run_tasks(attention, 1, sums.collect(), |sums| {
+    let mut sums: Vec<_> = sums.collect();
+    run_tasks(attention, 1, &mut sums, |sums| {
         let job = Backward {
             attention,
             outputs,
@@ -49,12 +42,9 @@ pub(in crate::dot) fn backward<E: Real>(
         };
         E::dispatch(level, job);
     });
-    if let Some(to) = gradients.bias {
-        let is_shared = to.len() < bias.len();
-        for (row, from) in bias.chunks(num_keys).enumerate() {
-            let row = if is_shared { row / heads.heads } else { row };
-            add(from, &mut to[row * num_keys..]);
-        }
+    let mut modifiers = gradients.modifiers;
+    for Sums { key, biases, .. } in &sums {
+        biases.add_to(*key, sizes, &attention.modifiers, &mut modifiers);
     }
 }
 
@@ -64,8 +54,7 @@ struct Sums<'a, E> {
     /// `[group, queries, key_size]`
     queries: Option<&'a mut [E]>,
     keys_and_values: KeyValueGradients<'a, E>,
-    /// `[group, keys]`, or empty.
-    bias: &'a mut [E],
+    biases: BiasSums<E>,
 }
 
 /// Some key heads.
@@ -104,6 +93,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 let ScoredKeys {
                     attended,
                     query: scaled_query,
+                    slopes,
                     ..
                 } = &mut keys;
                 attended.draw(attention.dropout, at, query, E::ONE);
@@ -117,6 +107,16 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                         *gradient = *gradient * kept * scale;
                     }
                     softmax_gradient(&attended.weights, &mut gradient);
+                }
+                for sums in sums.biases.rows(member, query).into_iter().flatten() {
+                    for (&key, &gradient) in attended.keys.iter().zip(&gradient) {
+                        sums[key] += gradient;
+                    }
+                }
+                if attention.modifiers.soft_cap.is_some() {
+                    for (gradient, &slope) in gradient.iter_mut().zip(&*slopes) {
+                        *gradient = *gradient * slope;
+                    }
                 }
                 attended.apply_dropout();
                 if let Some(to_queries) = &mut sums.queries {
@@ -152,12 +152,6 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                                 to[row * num_keys + key] = weight * scale;
                             }
                         }
-                    }
-                }
-                if !sums.bias.is_empty() {
-                    let bias = &mut sums.bias[member * num_keys..];
-                    for (&key, &gradient) in keys.iter().zip(&gradient) {
-                        bias[key] += gradient;
                     }
                 }
             }

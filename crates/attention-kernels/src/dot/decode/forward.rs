@@ -25,7 +25,8 @@ pub(in crate::dot) fn forward<E: Real>(
         context,
         lse,
     });
-    run_tasks(attention, heads.group(), outputs.collect(), |outputs| {
+    let mut outputs: Vec<_> = outputs.collect();
+    run_tasks(attention, heads.group(), &mut outputs, |outputs| {
         E::dispatch(level, Forward { attention, outputs });
     });
 }
@@ -58,8 +59,13 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
             let rows = context.chunks_exact_mut(value_size).zip(lse.iter_mut());
             for (query, (context, lse)) in rows.enumerate() {
                 keys.score(simd, attention, *head, query);
+                let sink = attention.sink(head.query);
                 let most = largest(simd, &keys.scores);
-                let sum = keys.weigh(simd, [most, E::ZERO]);
+                let most = sink.map_or(most, |sink| if sink > most { sink } else { most });
+                let mut sum = keys.weigh(simd, [most, E::ZERO]);
+                if let Some(sink) = sink {
+                    sum += E::from_f64((sink - most).to_f64().exp());
+                }
                 context.fill(E::ZERO);
                 if sum == E::ZERO {
                     *lse = NO_KEY;

@@ -25,7 +25,7 @@ type Decode<'a, E> = Attention<'a, E, DotProductScore<'a, E>>;
 fn run_tasks<E: Real, T: Send>(
     attention: &Decode<E>,
     group: usize,
-    mut items: Vec<T>,
+    items: &mut [T],
     run: impl Fn(&mut [T]) + Send + Sync,
 ) {
     let sizes = attention.score.sizes();

@@ -1,4 +1,4 @@
-//! The functions of gates.
+//! Sigmoid and hyperbolic tangent.
 
 use crate::Real;
 use crate::simd::{MAX_LANES, Simd};
@@ -7,7 +7,7 @@ use crate::simd::{MAX_LANES, Simd};
 ///
 /// Near 1 an element has few bits for what it lacks of 1, which is what a state that is kept changes by in each of many
 /// steps. The distance, from `e^-|x|`, is relatively as exact there as at 0.
-pub(super) struct Sigmoid<V, M> {
+pub(crate) struct Sigmoid<V, M> {
     is_near_one: M,
     distance: V,
 }
@@ -15,7 +15,7 @@ pub(super) struct Sigmoid<V, M> {
 impl<V: Copy, M: Copy> Sigmoid<V, M> {
     /// The sigmoid of `x`.
     #[inline(always)]
-    pub(super) fn of<E: Real, S: Simd<E, V = V, M = M>>(simd: S, x: V) -> Self {
+    pub(crate) fn of<E: Real, S: Simd<E, V = V, M = M>>(simd: S, x: V) -> Self {
         let power = simd.exp(simd.min(x, simd.sub(simd.zero(), x)));
         let larger = simd.reciprocal(simd.add(power, simd.splat(E::ONE)));
         Self {
@@ -26,7 +26,7 @@ impl<V: Copy, M: Copy> Sigmoid<V, M> {
 
     /// Its value.
     #[inline(always)]
-    pub(super) fn value<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
+    pub(crate) fn value<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
         let below_one = simd.sub(simd.splat(E::ONE), self.distance);
         simd.select(self.is_near_one, below_one, self.distance)
     }
@@ -34,7 +34,7 @@ impl<V: Copy, M: Copy> Sigmoid<V, M> {
     /// `y one + (1 - y) zero` where the sigmoid is `y`: from the nearer of both, so that what a gate keeps whole stays
     /// what it is.
     #[inline(always)]
-    pub(super) fn between<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S, zero: V, one: V) -> V {
+    pub(crate) fn between<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S, zero: V, one: V) -> V {
         let near = simd.select(self.is_near_one, one, zero);
         let far = simd.select(self.is_near_one, zero, one);
         simd.mul_add(self.distance, simd.sub(far, near), near)
@@ -43,7 +43,7 @@ impl<V: Copy, M: Copy> Sigmoid<V, M> {
 
 /// `1 / (1 + e^-x)`
 #[inline(always)]
-pub(super) fn sigmoid<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
+pub(crate) fn sigmoid<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     Sigmoid::of(simd, x).value(simd)
 }
 
@@ -60,7 +60,7 @@ const SMALL: f64 = 0.625;
 
 /// The hyperbolic tangent, within some units in the last place.
 #[inline(always)]
-pub(super) fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
+pub fn tanh<E: Real, S: Simd<E>>(simd: S, x: S::V) -> S::V {
     if size_of::<E>() != size_of::<f32>() {
         let mut lanes = [E::ZERO; MAX_LANES];
         simd.store(x, &mut lanes);

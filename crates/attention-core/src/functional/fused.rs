@@ -1,0 +1,168 @@
+//! Attention, fused: from projected queries and a memory to the context.
+
+use burn::backend::Dispatch;
+use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::backend::OptionalTensor;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use super::key_heads::assert_divides;
+use super::modifiers::Modifiers;
+use crate::ops::{
+    AdditiveAttentionInputs, AttentionOps, DotProductAttentionInputs, PackAdditiveKeysInputs,
+};
+use crate::{Mask, Memory};
+
+/// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
+/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])`, modified, and dropout on the weights.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, num_hiddens]`, keys of the memory `[batch, key_heads, keys, num_hiddens]`,
+///   weight `[num_hiddens]`
+/// - result `[batch, heads, queries, value_size]`
+///
+/// # Panics
+/// If shapes, types, devices or the mask do not fit together, or the dropout is not in `[0, 1)`.
+pub(crate) fn attend_additive(
+    queries: Tensor<4>,
+    memory: &Memory,
+    weight: Tensor<1>,
+    modifiers: Modifiers,
+    dropout: f64,
+) -> Tensor<4> {
+    const NAME: &str = "additive_attention";
+    let [_, _, _, num_hiddens] = queries.dims();
+    assert_shape!(weight, [num_hiddens]);
+    let others = [Argument::floats("weight", &weight)];
+    assert_together(NAME, Argument::floats("queries", &queries), others);
+    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
+        return context;
+    }
+    if num_hiddens == 0 {
+        // All scores are 0, as those of dot products are.
+        return attend_dot_product(queries, memory, 1.0, modifiers, dropout);
+    }
+    let shape = scores_shape(&queries, memory);
+    let modifiers = modifiers.checked(NAME, shape, &queries);
+    let inputs = AdditiveAttentionInputs {
+        mask: memory.mask.resolve(shape, &queries.device()),
+        queries: queries.into_dispatch(),
+        keys: memory.read_keys().into_dispatch(),
+        values: memory.read_values().into_dispatch(),
+        weight: weight.into_dispatch(),
+        packed_keys: OptionalTensor::of(memory.packed_keys()),
+        modifiers,
+        dropout,
+        shared: memory.shared_gradients(),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::additive_attention(inputs))
+}
+
+/// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
+/// `score[b,n,i,j] = scale queries[b,n,i,:] . keys[b,n,j,:]`, modified, and dropout on the weights.
+///
+/// # Shapes
+/// - queries `[batch, heads, queries, size]`, keys of the memory `[batch, key_heads, keys, size]`
+/// - result `[batch, heads, queries, value_size]`
+///
+/// # Panics
+/// If shapes, types, devices or the mask do not fit together, the scale is not finite, or the dropout is not in
+/// `[0, 1)`.
+pub(crate) fn attend_dot_product(
+    queries: Tensor<4>,
+    memory: &Memory,
+    scale: f64,
+    modifiers: Modifiers,
+    dropout: f64,
+) -> Tensor<4> {
+    const NAME: &str = "dot_product_attention";
+    assert!(
+        scale.is_finite(),
+        "{NAME}: scale expected to be finite, got {scale}"
+    );
+    if let Some(context) = context_without_pairs(NAME, &queries, memory, dropout) {
+        return context;
+    }
+    let shape = scores_shape(&queries, memory);
+    let modifiers = modifiers.checked(NAME, shape, &queries);
+    let mask = memory.mask.resolve(shape, &queries.device());
+    // Products of vectors without elements are 0, as those of one element 0 are.
+    let with_elements = |tensor: Tensor<4>| match tensor.dims() {
+        [batch, heads, rows, 0] => {
+            Tensor::zeros([batch, heads, rows, 1], (&tensor.device(), tensor.dtype()))
+        }
+        _ => tensor,
+    };
+    let inputs = DotProductAttentionInputs {
+        queries: with_elements(queries).into_dispatch(),
+        keys: with_elements(memory.read_keys()).into_dispatch(),
+        values: memory.read_values().into_dispatch(),
+        modifiers,
+        mask,
+        scale,
+        dropout,
+        shared: memory.shared_gradients(),
+    };
+    Tensor::from_dispatch(<Dispatch as AttentionOps>::dot_product_attention(inputs))
+}
+
+/// The keys as the kernel of [`attend_additive`] reads them: made once for many calls, for keys of which `mask`
+/// tells what it can without the queries' positions. `None` if there are no elements.
+///
+/// # Shapes
+/// - keys `[batch, key_heads, keys, num_hiddens]`, result `[batch, ..]`
+pub(crate) fn pack_additive_keys(
+    keys: Tensor<4>,
+    mask: &Mask,
+    [heads, num_queries]: [usize; 2],
+) -> Option<Tensor<4>> {
+    let [batch, _, num_keys, _] = keys.dims();
+    if keys.dims().contains(&0) || heads * num_queries == 0 {
+        return None;
+    }
+    let inputs = PackAdditiveKeysInputs {
+        mask: mask.resolve([batch, heads, num_queries, num_keys], &keys.device()),
+        keys: keys.into_dispatch(),
+        num_queries,
+    };
+    let packed = <Dispatch as AttentionOps>::pack_additive_keys(inputs);
+    Some(Tensor::from_dispatch(packed))
+}
+
+/// The shape of the scores of `queries` with the keys of a memory.
+fn scores_shape(queries: &Tensor<4>, memory: &Memory) -> [usize; 4] {
+    let [batch, heads, num_queries, _] = queries.dims();
+    [batch, heads, num_queries, memory.num_keys()]
+}
+
+/// The context where there is no pair of query and key, or no element of a value: 0 or empty.
+///
+/// # Panics
+/// If shapes, types or devices do not fit together or the dropout is not in `[0, 1)`.
+fn context_without_pairs(
+    operation: &str,
+    queries: &Tensor<4>,
+    memory: &Memory,
+    dropout: f64,
+) -> Option<Tensor<4>> {
+    let (keys, values) = (&memory.keys, &memory.values);
+    let [batch, heads, num_queries, size] = queries.dims();
+    let [_, key_heads, num_keys, _] = keys.dims();
+    let [_, _, _, value_size] = values.dims();
+    assert_shape!(keys, [batch, key_heads, num_keys, size]);
+    assert_shape!(values, [batch, key_heads, num_keys, value_size]);
+    assert_divides(operation, key_heads, heads);
+    let others = [
+        Argument::floats("keys", keys),
+        Argument::floats("values", values),
+    ];
+    assert_together(operation, Argument::floats("queries", queries), others);
+    assert!(
+        (0.0..1.0).contains(&dropout),
+        "{operation}: dropout expected in [0, 1), got {dropout}"
+    );
+    let is_empty = batch * heads * num_queries * num_keys * value_size == 0;
+    is_empty.then(|| {
+        let shape = [batch, heads, num_queries, value_size];
+        Tensor::zeros(shape, (&values.device(), values.dtype()))
+    })
+}

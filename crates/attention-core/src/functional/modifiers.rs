@@ -1,0 +1,184 @@
+//! Changes to scores on their way to the softmax, as tensors of the user's.
+
+use burn::backend::Dispatch;
+use burn::tensor::{DType, Tensor};
+use burn_fused_layers::backend::OptionalTensor;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use crate::Mask;
+use crate::ops::{self, ScoreModifiers};
+use crate::score::{sum_of_biases, wide};
+
+/// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys; the fields are those of
+/// [`AttentionOptions`](super::AttentionOptions).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Modifiers {
+    pub(crate) soft_cap: Option<f64>,
+    pub(crate) bias: Option<Tensor<4>>,
+    pub(crate) relative_bias: Option<Tensor<4>>,
+    pub(crate) sinks: Option<Tensor<1>>,
+    pub(crate) zero_key: bool,
+}
+
+impl Modifiers {
+    /// The same with another bias.
+    pub(crate) fn add_bias(&mut self, bias: Tensor<4>) {
+        self.bias = Some(match self.bias.take() {
+            Some(other) => sum_of_biases(other, bias),
+            None => bias,
+        });
+    }
+
+    /// The same with another relative bias.
+    pub(crate) fn add_relative_bias(&mut self, bias: Tensor<4>) {
+        self.relative_bias = Some(match self.relative_bias.take() {
+            Some(other) => sum_of_biases(other, bias),
+            None => bias,
+        });
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.soft_cap.is_none()
+            && self.bias.is_none()
+            && self.relative_bias.is_none()
+            && !self.has_sinks()
+    }
+
+    pub(crate) fn has_sinks(&self) -> bool {
+        self.sinks.is_some() || self.zero_key
+    }
+
+    /// The sinks of `heads` heads, with that of a key whose score is 0.
+    fn all_sinks(&self, heads: usize, like: &Tensor<4>) -> Option<Tensor<1>> {
+        match (&self.sinks, self.zero_key) {
+            // e^sink + e^0, from the larger of both.
+            (Some(sinks), true) => {
+                let magnitude = sinks.clone().abs();
+                Some(sinks.clone().clamp_min(0.0) + (-magnitude).exp().log1p())
+            }
+            (Some(sinks), false) => Some(sinks.clone()),
+            (None, true) => Some(Tensor::zeros([heads], (&like.device(), like.dtype()))),
+            (None, false) => None,
+        }
+    }
+
+    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, of types that go with theirs.
+    ///
+    /// # Panics
+    /// If a shape or device does not fit, or the soft-cap is no finite number above 0.
+    pub(super) fn checked(
+        self,
+        operation: &str,
+        shape: [usize; 4],
+        queries: &Tensor<4>,
+    ) -> ScoreModifiers<Dispatch> {
+        let [batch, heads, num_queries, num_keys] = shape;
+        if let Some(cap) = self.soft_cap {
+            assert!(
+                cap.is_finite() && cap > 0.0,
+                "{operation}: soft_cap expected a finite number above 0, got {cap}"
+            );
+        }
+        let check_biases = [
+            ("bias", &self.bias, [num_queries, num_keys]),
+            (
+                "relative_bias",
+                &self.relative_bias,
+                [1, num_queries + num_keys - 1],
+            ),
+        ];
+        for (name, bias, [rows, size]) in check_biases {
+            let Some(bias) = bias else { continue };
+            let got @ [of_batch, of_heads, of_rows, of_size] = bias.dims();
+            let fits = |got, expected| got == 1 || got == expected;
+            assert!(
+                fits(of_batch, batch)
+                    && fits(of_heads, heads)
+                    && fits(of_rows, rows)
+                    && of_size == size,
+                "{operation}: {name} expected [{batch} or 1, {heads} or 1, {rows} or 1, {size}], got {got:?}"
+            );
+        }
+        if let Some(sinks) = &self.sinks {
+            let got = sinks.dims();
+            assert!(
+                got == [heads],
+                "{operation}: sinks expected [{heads}], got {got:?}"
+            );
+        }
+        let others = [
+            self.bias
+                .as_ref()
+                .map(|bias| Argument::on_device("bias", bias)),
+            self.relative_bias
+                .as_ref()
+                .map(|bias| Argument::on_device("relative_bias", bias)),
+            self.sinks
+                .as_ref()
+                .map(|sinks| Argument::on_device("sinks", sinks)),
+        ];
+        let first = Argument::on_device("queries", queries);
+        assert_together(operation, first, others.into_iter().flatten());
+        let dtype = queries.dtype();
+        let sinks = self.all_sinks(heads, queries);
+        let fit = |bias: Tensor<4>| {
+            let wanted = match (dtype, bias.dtype()) {
+                (DType::F64, _) => DType::F64,
+                (DType::F32, _) | (_, DType::F64) => DType::F32,
+                // Half precision may have a bias of its own type or in f32.
+                (_, own) => own,
+            };
+            bias.cast(wanted)
+        };
+        ScoreModifiers {
+            bias: OptionalTensor::of(self.bias.map(fit)),
+            relative_bias: OptionalTensor::of(self.relative_bias.map(fit)),
+            sinks: OptionalTensor::of(sinks.map(|sinks| sinks.cast(wide(dtype)))),
+            soft_cap: self.soft_cap,
+        }
+    }
+}
+
+/// A bias for each pair of `num_queries` queries from one for each distance, `[batch or 1, heads or 1, 1, queries + keys
+/// - 1]`.
+pub(crate) fn along_diagonals(bias: Tensor<4>, num_queries: usize) -> Tensor<4> {
+    let [_, _, _, distances] = bias.dims();
+    let num_keys = distances + 1 - num_queries;
+    let pairs = ops::along_diagonals::<Dispatch>(bias.into_dispatch(), num_queries, num_keys);
+    Tensor::from_dispatch(pairs)
+}
+
+/// Scores, changed by all but the sinks; of the most precise type among them.
+///
+/// # Panics
+/// If a modifier does not fit.
+pub(crate) fn modify(operation: &str, scores: Tensor<4>, modifiers: &Modifiers) -> Tensor<4> {
+    if modifiers.is_none() || scores.dims().contains(&0) {
+        return scores;
+    }
+    let modifiers = modifiers.clone().checked(operation, scores.dims(), &scores);
+    Tensor::from_dispatch(modifiers.modify(scores.into_dispatch()))
+}
+
+/// Softmax over the keys that `mask` leaves and the sink of each head, if there is one.
+///
+/// # Panics
+/// If mask or sinks do not fit.
+pub(crate) fn softmax_with_sinks(
+    operation: &str,
+    scores: Tensor<4>,
+    mask: &Mask,
+    modifiers: &Modifiers,
+) -> Tensor<4> {
+    if scores.dims().contains(&0) {
+        return scores;
+    }
+    let modifiers = Modifiers {
+        sinks: modifiers.sinks.clone(),
+        zero_key: modifiers.zero_key,
+        ..Modifiers::default()
+    };
+    let mask = mask.resolve(scores.dims(), &scores.device());
+    let modifiers = modifiers.checked(operation, scores.dims(), &scores);
+    Tensor::from_dispatch(modifiers.softmax(scores.into_dispatch(), mask))
+}

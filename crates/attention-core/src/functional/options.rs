@@ -1,0 +1,74 @@
+//! The options of attention on tensors.
+
+use burn::tensor::Tensor;
+
+use super::modifiers::Modifiers;
+use crate::Mask;
+
+/// The options of an attention, by name: `AttentionOptions { mask: Mask::causal(), ..Default::default() }`.
+///
+/// A score goes through them in this order: `scale`, `soft_cap`, the biases, mask, softmax with the sinks, dropout.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionOptions {
+    /// Which keys each query attends to.
+    pub mask: Mask,
+    /// The factor on dot products, by default `1 / sqrt(size)`; of a module, its score's own.
+    pub scale: Option<f64>,
+    /// `cap` of `cap tanh(score / cap)`, finite and above 0.
+    ///
+    /// Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2.
+    pub soft_cap: Option<f64>,
+    /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`, of the type of the queries or a more precise
+    /// one: what others call a float mask. Minus infinity masks a pair.
+    pub bias: Option<Tensor<4>>,
+    /// Added to the scores by the distance of query and key, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element
+    /// `j - i + queries - 1` to the score of query `i` and key `j`.
+    pub relative_bias: Option<Tensor<4>>,
+    /// A logit of each head whose weight goes to no value, `[heads]`: the weights of the keys sum to less than 1.
+    ///
+    /// Xiao et al. 2024, "Efficient Streaming Language Models with Attention Sinks", section 3.3; OpenAI 2025,
+    /// "gpt-oss-120b & gpt-oss-20b Model Card", section 2.2.
+    pub sinks: Option<Tensor<1>>,
+    /// Further keys and their values, which every query attends to whatever the mask says, `[batch or 1, key_heads, n,
+    /// size]`; neither bias is added to them. Keys as the score compares them. PyTorch's `bias_k` and `bias_v`.
+    pub extra_keys: Option<[Tensor<4>; 2]>,
+    /// Whether there is one more key, whose score is 0, as its value: PyTorch's `add_zero_attn`. The weights that are
+    /// returned are those of the other keys.
+    pub zero_key: bool,
+    /// The probability to drop a weight, in `[0, 1)`; of a module, its own while it trains.
+    pub dropout: Option<f64>,
+}
+
+impl AttentionOptions {
+    /// The changes to the scores.
+    pub(crate) fn modifiers(&self) -> Modifiers {
+        Modifiers {
+            soft_cap: self.soft_cap,
+            bias: self.bias.clone(),
+            relative_bias: self.relative_bias.clone(),
+            sinks: self.sinks.clone(),
+            zero_key: self.zero_key,
+        }
+    }
+}
+
+impl From<Mask> for AttentionOptions {
+    fn from(mask: Mask) -> Self {
+        Self {
+            mask,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&Mask> for AttentionOptions {
+    fn from(mask: &Mask) -> Self {
+        mask.clone().into()
+    }
+}
+
+impl From<&AttentionOptions> for AttentionOptions {
+    fn from(options: &AttentionOptions) -> Self {
+        options.clone()
+    }
+}

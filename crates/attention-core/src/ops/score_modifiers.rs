@@ -1,0 +1,163 @@
+//! Changes to scores on their way to the softmax.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, ExtensionType, TensorMetadata};
+use burn::tensor::Slice;
+use burn_fused_layers::harness::optional::OptionalTensor;
+use burn_fused_layers::harness::tracked::{TensorMap, WithIndicesOf};
+
+use super::attention_ops::AttentionOps;
+use super::chunked::Chunk;
+use super::mask::ResolvedMask;
+use super::masked_softmax::{self, MaskedSoftmaxInputs};
+
+/// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
+#[derive(Clone, Debug, ExtensionType)]
+#[extension_type(fusion: cfg(feature = "fusion"))]
+pub struct ScoreModifiers<B: Backend> {
+    /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`, of their type or a more precise one.
+    #[extension_type]
+    pub bias: OptionalTensor<B>,
+    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` to the score
+    /// of query `i` and key `j`.
+    #[extension_type]
+    pub relative_bias: OptionalTensor<B>,
+    /// A logit of each head whose weight goes to no value, `[heads]`.
+    #[extension_type]
+    pub sinks: OptionalTensor<B>,
+    /// The cap, positive and finite.
+    pub soft_cap: Option<f64>,
+}
+
+impl<B: Backend> ScoreModifiers<B> {
+    /// Scores as they are.
+    pub const NONE: Self = Self {
+        bias: OptionalTensor::Absent,
+        relative_bias: OptionalTensor::Absent,
+        sinks: OptionalTensor::Absent,
+        soft_cap: None,
+    };
+
+    /// Whether scores stay as they are.
+    pub(super) fn is_none(&self) -> bool {
+        self.bias.as_option().is_none() && self.is_key_bias()
+    }
+
+    /// Whether scores change by a bias of each key at most.
+    pub(super) fn is_key_bias(&self) -> bool {
+        let is_of_keys = |bias: &FloatTensor<B>| bias.shape()[2] == 1;
+        self.bias.as_option().is_none_or(is_of_keys)
+            && self.relative_bias.as_option().is_none()
+            && self.sinks.as_option().is_none()
+            && self.soft_cap.is_none()
+    }
+
+    /// The same for another backend.
+    pub(super) fn map<A: WithIndicesOf<B>>(
+        self,
+        tensors: &mut impl TensorMap<B, A>,
+    ) -> ScoreModifiers<A> {
+        ScoreModifiers {
+            bias: tensors.tracked_option(self.bias),
+            relative_bias: tensors.tracked_option(self.relative_bias),
+            sinks: tensors.tracked_option(self.sinks),
+            soft_cap: self.soft_cap,
+        }
+    }
+
+    /// Those of some examples and queries, of `num_queries` and `num_keys`.
+    pub(super) fn chunk(&self, at: &Chunk, [num_queries, num_keys]: [usize; 2]) -> Self {
+        let some = |tensor: &OptionalTensor<B>,
+                    chunk: &dyn Fn(&FloatTensor<B>) -> FloatTensor<B>| {
+            tensor.as_option().map(chunk).into()
+        };
+        Self {
+            bias: some(&self.bias, &|bias| at.of_queries::<B>(bias)),
+            relative_bias: some(&self.relative_bias, &|bias| {
+                let queries = at.queries();
+                let first = num_queries - queries.end;
+                let bias = at.of_keys::<B>(bias);
+                let [batch, heads, _, _] = bias.shape().dims();
+                let distances = first..first + queries.len() + num_keys - 1;
+                let slices = [0..batch, 0..heads, 0..1, distances].map(Slice::from);
+                B::float_slice(bias, &slices)
+            }),
+            sinks: self.sinks.clone(),
+            soft_cap: self.soft_cap,
+        }
+    }
+
+    /// The weights of scores `[batch, heads, queries, keys]`, of their type.
+    pub(super) fn weights(&self, scores: FloatTensor<B>, mask: ResolvedMask<B>) -> FloatTensor<B>
+    where
+        B: AttentionOps,
+    {
+        let dtype = scores.dtype();
+        let weights = self.softmax(self.modify(scores), mask);
+        if weights.dtype() == dtype {
+            weights
+        } else {
+            B::float_cast(weights, dtype.into())
+        }
+    }
+
+    /// Softmax, with the sinks.
+    pub(crate) fn softmax(&self, scores: FloatTensor<B>, mask: ResolvedMask<B>) -> FloatTensor<B>
+    where
+        B: AttentionOps,
+    {
+        let inputs = MaskedSoftmaxInputs { scores, mask };
+        match self.sinks.as_option() {
+            Some(sinks) => masked_softmax::composed::with_sinks(inputs, Some(sinks.clone())),
+            None => B::masked_softmax(inputs),
+        }
+    }
+
+    /// The scores, capped and with biases; of the most precise of their types.
+    pub(crate) fn modify(&self, mut scores: FloatTensor<B>) -> FloatTensor<B> {
+        let [_, _, num_queries, num_keys] = scores.shape().dims();
+        if let Some(cap) = self.soft_cap {
+            let scaled = B::float_mul_scalar(scores, (1.0 / cap).into());
+            scores = B::float_mul_scalar(B::float_tanh(scaled), cap.into());
+        }
+        let relative = self.relative_bias.as_option();
+        let relative =
+            relative.map(|bias| along_diagonals::<B>(bias.clone(), num_queries, num_keys));
+        for bias in self.bias.as_option().cloned().into_iter().chain(relative) {
+            if bias.dtype() != scores.dtype() {
+                scores = B::float_cast(scores, bias.dtype().into());
+            }
+            scores = B::float_add(scores, bias);
+        }
+        scores
+    }
+}
+
+/// The matrices whose diagonals are constant: `matrix[b, h, i, j] = diagonals[b, h, 0, j - i + queries - 1]`.
+///
+/// A row of `n` elements is copied `queries` times, end to end, and cut anew into rows of `n - 1`: each starts one
+/// element earlier in its copy than the one above. No index per pair is made, and gradients are sums.
+///
+/// # Shapes
+/// - diagonals `[batch, heads, 1, queries + keys - 1]`, result `[batch, heads, queries, keys]`
+pub(crate) fn along_diagonals<B: Backend>(
+    diagonals: FloatTensor<B>,
+    num_queries: usize,
+    num_keys: usize,
+) -> FloatTensor<B> {
+    let [batch, heads, _, n] = diagonals.shape().dims();
+    if num_queries == 1 {
+        return diagonals;
+    }
+    let slice = |tensor, axis, range| {
+        let mut slices = [Slice::full(); 4];
+        slices[axis] = Slice::from(range);
+        B::float_slice(tensor, &slices)
+    };
+    let copies = B::float_repeat_dim(diagonals, 2, num_queries);
+    let line = B::float_reshape(copies, [batch, heads, 1, num_queries * n].into());
+    let first = num_queries - 1;
+    let line = slice(line, 3, first..first + num_queries * (n - 1));
+    let rows = B::float_reshape(line, [batch, heads, num_queries, n - 1].into());
+    slice(rows, 3, 0..num_keys)
+}

@@ -1,0 +1,267 @@
+//! From projected keys and values to the context of queries, with any scoring function.
+
+use burn::tensor::Tensor;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use crate::checks::assert_batch;
+use crate::functional::{
+    self, AttentionOptions, Modifiers, additive_score, attend_additive, attend_dot_product,
+    dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
+};
+use crate::score::{checked_heads, default_scale, per_head, widened};
+use crate::{
+    Attention, AttentionOutput, Mask, Memory, Normalizer, PositionTerm, ScoreKernel,
+    ScoringFunction,
+};
+
+/// The options of a call, beside its mask.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    scale: Option<f64>,
+    modifiers: Modifiers,
+    extra_keys: Option<[Tensor<4>; 2]>,
+    dropout: Option<f64>,
+}
+
+impl From<AttentionOptions> for Changes {
+    fn from(options: AttentionOptions) -> Self {
+        Self {
+            modifiers: options.modifiers(),
+            scale: options.scale,
+            extra_keys: options.extra_keys,
+            dropout: options.dropout,
+        }
+    }
+}
+
+impl<S: ScoringFunction> Attention<S> {
+    /// The context of each query, `[batch, heads, queries, _]`.
+    pub(crate) fn attend_heads(
+        &self,
+        queries: Tensor<4>,
+        memory: &Memory,
+        changes: &Changes,
+    ) -> Tensor<4> {
+        let dropout = self.active_dropout(&queries, changes);
+        let [_, heads, num_queries, _] = queries.dims();
+        let Some(queries) = self.project_queries(queries, memory) else {
+            return zeros([heads, num_queries], memory).context;
+        };
+        let [_, _, _, size] = queries.dims();
+        let kernel = self.score.kernel();
+        if self.normalizer != Normalizer::Softmax {
+            return self.pool(queries, memory, kernel, changes, dropout).context;
+        }
+        let (device, dtype) = (queries.device(), queries.dtype());
+        let num_keys = memory.num_keys();
+        let of_positions = self
+            .score
+            .position_term(num_queries, num_keys, &device, dtype);
+        let mut modifiers = changes.modifiers.clone();
+        match of_positions {
+            PositionTerm::None => {}
+            PositionTerm::PerKey(bias) => modifiers.add_bias(checked_heads(bias, heads)),
+            PositionTerm::PerDistance(bias) => {
+                modifiers.add_relative_bias(checked_heads(bias, heads));
+            }
+            PositionTerm::PerPair => {
+                return self.pool(queries, memory, kernel, changes, dropout).context;
+            }
+        }
+        match kernel {
+            ScoreKernel::Dot { scale } => {
+                let of_keys = memory
+                    .key_bias()
+                    .or_else(|| self.score.key_bias(&memory.keys_without_bias()?));
+                if let Some(bias) = of_keys {
+                    modifiers.add_bias(per_head(bias, heads));
+                }
+                let scale = changes.scale.or(scale);
+                let scale = scale.unwrap_or_else(|| default_scale(size));
+                match &changes.extra_keys {
+                    None => attend_dot_product(queries, memory, scale, modifiers, dropout),
+                    Some(extra) => {
+                        let sizes = [heads, num_queries];
+                        let (memory, modifiers) =
+                            with_extra_keys(memory, modifiers, extra.clone(), sizes);
+                        attend_dot_product(queries, &memory, scale, modifiers, dropout)
+                    }
+                }
+            }
+            ScoreKernel::Additive { weight } if changes.extra_keys.is_none() => {
+                changes.assert_no_scale();
+                attend_additive(queries, memory, weight, modifiers, dropout)
+            }
+            kernel => self.pool(queries, memory, kernel, changes, dropout).context,
+        }
+    }
+
+    /// [`attend_heads`](Self::attend_heads), and the weights.
+    pub(crate) fn attend_heads_with_weights(
+        &self,
+        queries: Tensor<4>,
+        memory: &Memory,
+        changes: &Changes,
+    ) -> AttentionOutput<4> {
+        let dropout = self.active_dropout(&queries, changes);
+        let [_, heads, num_queries, _] = queries.dims();
+        match self.project_queries(queries, memory) {
+            Some(queries) => self.pool(queries, memory, self.score.kernel(), changes, dropout),
+            None => zeros([heads, num_queries], memory),
+        }
+    }
+
+    /// Score, normalizer, dropout, weighted sum: each a step of its own.
+    fn pool(
+        &self,
+        queries: Tensor<4>,
+        memory: &Memory,
+        kernel: ScoreKernel,
+        changes: &Changes,
+        dropout: f64,
+    ) -> AttentionOutput<4> {
+        let mask = &memory.mask;
+        let [_, heads, num_queries, size] = queries.dims();
+        let keys = match kernel {
+            // Its author need not think of shared heads.
+            ScoreKernel::Custom => repeat_key_heads(memory.read_cleared_keys(), heads),
+            _ => memory.read_cleared_keys(),
+        };
+        let dtype = queries.dtype();
+        // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and what tells
+        // neighbouring positions apart would be rounded away.
+        let (mut queries, keys) = match kernel {
+            ScoreKernel::Dot { .. } => (widened(queries), widened(keys)),
+            ScoreKernel::Additive { .. } | ScoreKernel::Custom => (queries, keys),
+        };
+        match (&kernel, changes.scale) {
+            (ScoreKernel::Dot { scale }, Some(changed)) => {
+                queries = queries * (changed / scale.unwrap_or_else(|| default_scale(size)));
+            }
+            _ => changes.assert_no_scale(),
+        }
+        let scores = self.score.score(queries.clone(), keys, mask);
+        let scores = modify("attention", scores, &changes.modifiers);
+        let Some([keys, values]) = changes.extra_keys.clone() else {
+            return self.finish(scores, memory, &changes.modifiers, dtype, dropout);
+        };
+        let capped = Modifiers {
+            soft_cap: changes.modifiers.soft_cap,
+            ..Modifiers::default()
+        };
+        let of_extra = self.extra_scores(queries, keys.clone(), &kernel);
+        let of_extra = modify("attention", of_extra, &capped);
+        let sizes = [heads, num_queries];
+        let extra = [keys, values];
+        let (memory, _) = with_extra_keys(memory, Modifiers::default(), extra, sizes);
+        let [scores, of_extra] = [scores, of_extra].map(widened);
+        let scores = Tensor::cat(vec![scores, of_extra], 3);
+        self.finish(scores, &memory, &changes.modifiers, dtype, dropout)
+    }
+
+    /// The scores of extra keys, as they are projected and without positions.
+    fn extra_scores(&self, queries: Tensor<4>, keys: Tensor<4>, kernel: &ScoreKernel) -> Tensor<4> {
+        let [batch, heads, _, size] = queries.dims();
+        let [_, key_heads, number, key_size] = keys.dims();
+        let keys = keys.expand([batch, key_heads, number, key_size]);
+        let mask = Mask::none();
+        match kernel {
+            ScoreKernel::Dot { scale } => {
+                let scale = scale.unwrap_or_else(|| default_scale(size));
+                dot_product_score(queries, widened(keys), &mask, scale)
+            }
+            ScoreKernel::Additive { weight } => {
+                additive_score(queries, keys, weight.clone(), &mask)
+            }
+            ScoreKernel::Custom => self
+                .score
+                .score(queries, repeat_key_heads(keys, heads), &mask),
+        }
+    }
+
+    /// From scores to the context.
+    fn finish(
+        &self,
+        scores: Tensor<4>,
+        memory: &Memory,
+        modifiers: &Modifiers,
+        dtype: burn::tensor::DType,
+        dropout: f64,
+    ) -> AttentionOutput<4> {
+        let mask = &memory.mask;
+        let weights = if modifiers.has_sinks() {
+            assert!(
+                self.normalizer == Normalizer::Softmax,
+                "attention: sinks expected with Normalizer::Softmax, got them with {:?}",
+                self.normalizer
+            );
+            softmax_with_sinks("attention", scores, mask, modifiers)
+        } else {
+            self.normalizer.weights(scores, mask)
+        };
+        let weights = weights.cast(dtype);
+        let dropped = drop_weights(weights.clone(), dropout);
+        AttentionOutput {
+            context: functional::weighted_sum(dropped, memory.read_values(), mask),
+            weights,
+        }
+    }
+
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to.
+    ///
+    /// # Panics
+    /// If the memory is not for this score, or for queries like these.
+    fn project_queries(&self, queries: Tensor<4>, memory: &Memory) -> Option<Tensor<4>> {
+        memory.expect_owner::<S>();
+        let [batch, key_heads, num_keys, _] = memory.values.dims();
+        let [_, heads, num_queries, _] = queries.dims();
+        assert_batch(&queries, &memory.values);
+        functional::assert_divides("attention", key_heads, heads);
+        let others = [Argument::floats("queries", &queries)];
+        assert_together(
+            "attention",
+            Argument::floats("values", &memory.values),
+            others,
+        );
+        let last = num_keys as i64;
+        let positions = last - num_queries as i64..last;
+        let is_empty = batch * heads * num_queries * num_keys == 0;
+        (!is_empty).then(|| {
+            let queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
+            self.score.project_queries(queries, positions)
+        })
+    }
+
+    /// The dropout probability in force: that of the call, or else 0 unless the module trains, on a training device.
+    fn active_dropout(&self, queries: &Tensor<4>, changes: &Changes) -> f64 {
+        changes.dropout.unwrap_or_else(|| {
+            if self.dropout.training.is_enabled() && queries.device().is_autodiff() {
+                self.dropout.prob
+            } else {
+                0.0
+            }
+        })
+    }
+}
+
+impl Changes {
+    /// # Panics
+    /// If there is a scale.
+    fn assert_no_scale(&self) {
+        assert!(
+            self.scale.is_none(),
+            "attention: scale expected with a score that is a dot product, got {:?} with another",
+            self.scale
+        );
+    }
+}
+
+/// The output where there is nothing to attend to.
+fn zeros([heads, num_queries]: [usize; 2], memory: &Memory) -> AttentionOutput<4> {
+    let [batch, _, num_keys, value_size] = memory.values.dims();
+    let options = (&memory.values.device(), memory.values.dtype());
+    AttentionOutput {
+        context: Tensor::zeros([batch, heads, num_queries, value_size], options),
+        weights: Tensor::zeros([batch, heads, num_queries, num_keys], options),
+    }
+}

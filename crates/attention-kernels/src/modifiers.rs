@@ -1,0 +1,239 @@
+//! Changes to scores on their way to the softmax.
+
+use std::ops::Range;
+
+use cpu_kernels::Real;
+use cpu_kernels::checks::{check_len, check_shape};
+use cpu_kernels::simd::Simd;
+
+use crate::rows::Row;
+use crate::stream::Sizes;
+use crate::tiles::KEY_STRIDE;
+use crate::{HeadIndex, Rows};
+
+/// Changes to the scores of an attention on their way to the softmax: `cap tanh(score / cap) + bias + relative_bias`,
+/// and a sink beside the keys.
+///
+/// Soft-cap: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size", section 2. Sinks: Xiao et
+/// al. 2024, "Efficient Streaming Language Models with Attention Sinks", section 3.3; a sink of 0 is the denominator
+/// `1 + sum e^score`.
+#[derive(Clone, Copy, Debug)]
+pub struct ScoreModifiers<'a, E> {
+    /// The cap, positive and finite.
+    pub soft_cap: Option<E>,
+    /// Added to the scores, `[batch or 1, heads or 1, queries or 1, keys]`; minus infinity masks a key.
+    pub bias: Option<Rows<'a, E>>,
+    /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` to the score
+    /// of query `i` and key `j`; minus infinity masks a key.
+    pub relative_bias: Option<Rows<'a, E>>,
+    /// A logit of each head, `[heads]`, whose weight goes to no value.
+    pub sinks: Option<&'a [E]>,
+}
+
+/// Where the gradients of modifiers are added, each of the shape of the modifier, contiguous; those that are wanted.
+#[derive(Debug)]
+pub struct ModifierGradients<'a, E> {
+    /// Of the bias.
+    pub bias: Option<&'a mut [E]>,
+    /// Of the relative bias.
+    pub relative_bias: Option<&'a mut [E]>,
+    /// Of the sinks.
+    pub sinks: Option<&'a mut [E]>,
+}
+
+impl<E> ScoreModifiers<'_, E> {
+    /// No change.
+    pub const NONE: Self = Self {
+        soft_cap: None,
+        bias: None,
+        relative_bias: None,
+        sinks: None,
+    };
+}
+
+impl<E> ModifierGradients<'_, E> {
+    /// None is wanted.
+    pub const NONE: Self = Self {
+        bias: None,
+        relative_bias: None,
+        sinks: None,
+    };
+}
+
+impl<'a, E: Real> ScoreModifiers<'a, E> {
+    /// Whether scores change at all.
+    pub(crate) fn is_none(&self) -> bool {
+        self.keeps_scores() && self.sinks.is_none()
+    }
+
+    /// Whether the score of each pair stays as it is.
+    #[inline(always)]
+    pub(crate) fn keeps_scores(&self) -> bool {
+        self.soft_cap.is_none() && self.bias.is_none() && self.relative_bias.is_none()
+    }
+
+    /// # Panics
+    /// If a shape does not fit the scores.
+    pub(crate) fn check(&self, operation: &str, sizes: Sizes) {
+        let [batch, heads, queries, keys] = sizes.pairs();
+        let or_one = |size, expected| if size == 1 { 1 } else { expected };
+        if let Some(bias) = self.bias {
+            let [of_batch, of_heads, of_queries, _] = bias.shape();
+            let expected = [
+                or_one(of_batch, batch),
+                or_one(of_heads, heads),
+                or_one(of_queries, queries),
+                keys,
+            ];
+            check_shape(operation, "bias", expected, bias.shape());
+        }
+        if let Some(bias) = self.relative_bias {
+            let [of_batch, of_heads, ..] = bias.shape();
+            let distances = (queries + keys).saturating_sub(1);
+            let expected = [
+                or_one(of_batch, batch),
+                or_one(of_heads, heads),
+                1,
+                distances,
+            ];
+            check_shape(operation, "relative bias", expected, bias.shape());
+        }
+        if let Some(sinks) = self.sinks {
+            check_len(operation, "sinks", [heads], sinks.len());
+        }
+    }
+
+    /// # Panics
+    /// If a gradient is wanted of a modifier that is not there, or has another length.
+    pub(crate) fn check_gradients(&self, operation: &str, gradients: &ModifierGradients<E>) {
+        let len = |rows: Rows<E>| rows.shape().iter().product();
+        let wanted = [
+            ("bias", &gradients.bias, self.bias.map(len)),
+            (
+                "relative bias",
+                &gradients.relative_bias,
+                self.relative_bias.map(len),
+            ),
+            ("sinks", &gradients.sinks, self.sinks.map(<[E]>::len)),
+        ];
+        for (name, gradient, len) in wanted {
+            let Some(gradient) = gradient else { continue };
+            let len: usize = len.unwrap_or_else(|| {
+                panic!("{operation}: gradient of {name} expected {name}, got none")
+            });
+            assert!(
+                gradient.len() == len,
+                "{operation}: gradient of {name} expected {len} elements, got {}",
+                gradient.len()
+            );
+        }
+    }
+
+    /// The sink of a head; none if it is minus infinity.
+    #[inline(always)]
+    pub(crate) fn sink(&self, at: HeadIndex) -> Option<E> {
+        self.sinks
+            .map(|sinks| sinks[at.head])
+            .filter(|&sink| sink != -E::INFINITY)
+    }
+
+    /// The biases of a query for some keys: rows that are added.
+    #[inline(always)]
+    pub(crate) fn biases(
+        &self,
+        at: HeadIndex,
+        [query, num_queries]: [usize; 2],
+        keys: Range<usize>,
+    ) -> [Option<Row<'a, E>>; 2] {
+        let bias = self.bias.map(|bias| {
+            let [_, _, queries, _] = bias.shape();
+            bias.row(broadcast(&bias, at), query.min(queries - 1))
+                .part(keys.clone())
+        });
+        let relative = self.relative_bias.map(|bias| {
+            let first = num_queries - 1 - query;
+            bias.row(broadcast(&bias, at), 0)
+                .part(first + keys.start..first + keys.end)
+        });
+        [bias, relative]
+    }
+
+    /// Changes the scores of `queries` and `keys`, in rows of [`KEY_STRIDE`]. They come in a unit, `natural` times which
+    /// is a natural logit, and become natural logits. What the soft-cap multiplies gradients with goes to `slopes`, of
+    /// the same layout, if there is one.
+    #[inline(always)]
+    pub(crate) fn apply<S: Simd<E>>(
+        &self,
+        simd: S,
+        natural: E,
+        (at, queries, num_queries): (HeadIndex, Range<usize>, usize),
+        keys: Range<usize>,
+        scores: &mut [E],
+        slopes: &mut [E],
+    ) {
+        let mut factor = natural;
+        if let Some(cap) = self.soft_cap {
+            let len = queries.len() * KEY_STRIDE;
+            let slopes = if slopes.is_empty() {
+                slopes
+            } else {
+                &mut slopes[..len]
+            };
+            soft_cap(simd, cap, natural, &mut scores[..len], slopes);
+            factor = E::ONE;
+        }
+        let mut scratch = Vec::new();
+        for (row, query) in scores.chunks_mut(KEY_STRIDE).zip(queries) {
+            let mut factor = factor;
+            for bias in self
+                .biases(at, [query, num_queries], keys.clone())
+                .into_iter()
+                .flatten()
+            {
+                add_bias(factor, bias.read(&mut scratch), row);
+                factor = E::ONE;
+            }
+        }
+    }
+}
+
+/// Where a tensor that may have one example or head for all has those of `at`.
+#[inline(always)]
+pub(crate) fn broadcast<E: Real>(rows: &Rows<E>, at: HeadIndex) -> HeadIndex {
+    let [batch, heads, ..] = rows.shape();
+    HeadIndex {
+        batch: at.batch.min(batch - 1),
+        head: at.head.min(heads - 1),
+    }
+}
+
+/// `cap tanh(factor score / cap)`, and its derivative by `factor score` to `slopes`, if that is not empty.
+#[inline(always)]
+pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
+    simd: S,
+    cap: E,
+    factor: E,
+    scores: &mut [E],
+    slopes: &mut [E],
+) {
+    let (inverse, one) = (simd.splat(factor / cap), simd.splat(E::ONE));
+    let cap = simd.splat(cap);
+    let mut slopes = slopes.chunks_mut(S::LANES);
+    for scores in scores.chunks_mut(S::LANES) {
+        let score = simd.load_partial(scores);
+        let tanh = cpu_kernels::activation::tanh(simd, simd.mul(score, inverse));
+        simd.store_partial(simd.mul(cap, tanh), scores);
+        if let Some(slopes) = slopes.next() {
+            simd.store_partial(simd.neg_mul_add(tanh, tanh, one), slopes);
+        }
+    }
+}
+
+/// `factor score + bias`; minus infinity masks a key whatever its score is.
+#[inline(always)]
+pub(crate) fn add_bias<E: Real>(factor: E, bias: &[E], scores: &mut [E]) {
+    for (score, &bias) in scores.iter_mut().zip(bias) {
+        let sum = *score * factor + bias;
+        *score = if bias == -E::INFINITY { bias } else { sum };
+    }
+}
