@@ -21,6 +21,17 @@ pub enum MaskSpec {
         /// How far after.
         after: usize,
     },
+    /// The keys up to the query's number.
+    #[serde(skip)]
+    CausalTopLeft,
+    /// The keys at most so far from the query's number.
+    #[serde(skip)]
+    WindowTopLeft {
+        /// How far before.
+        before: usize,
+        /// How far after.
+        after: usize,
+    },
     /// The keys of the query's own segment.
     #[serde(skip)]
     Segments {
@@ -31,6 +42,9 @@ pub enum MaskSpec {
     },
     /// The first keys: `[batch]` or `[batch, queries]`.
     ValidLens(Array),
+    /// Every key for a query that is not 0, `[batch, queries]`.
+    #[serde(skip)]
+    Queries(Array),
     /// Where not 0: two, three or four axes.
     Keep(Array),
     /// Both masks.
@@ -77,10 +91,13 @@ impl MaskSpec {
             Self::None => Mask::none(),
             Self::Causal => Mask::causal(),
             Self::Window { before, after } => Mask::window(*before, *after),
+            Self::CausalTopLeft => Mask::causal_top_left(),
+            Self::WindowTopLeft { before, after } => Mask::window_top_left(*before, *after),
             Self::Segments { queries, keys } if queries == keys => Mask::segments(keys),
             Self::Segments { queries, keys } => Mask::segments_across(queries, keys),
             Self::ValidLens(lens) if lens.shape.len() == 1 => Mask::valid_lens(lens.int(device)),
             Self::ValidLens(lens) => Mask::valid_lens_per_query(lens.int(device)),
+            Self::Queries(keep) => Mask::queries(keep.bool(device)),
             Self::Keep(keep) => match keep.shape.len() {
                 2 => Mask::keep(keep.bool::<2>(device)),
                 3 => Mask::keep(keep.bool::<3>(device)),
@@ -98,13 +115,16 @@ impl MaskSpec {
         let [_, _, queries, keys] = shape.map(|size| size as i64);
         let limit = |distance: usize| i64::try_from(distance).unwrap_or(i64::MAX);
         let (query, key) = (i as i64, j as i64);
+        let is_within = |position: i64, before: usize, after: usize| {
+            position - key <= limit(before) && key - position <= limit(after)
+        };
         let position = query + keys - queries;
         match self {
             Self::None => true,
             Self::Causal => key <= position,
-            Self::Window { before, after } => {
-                position - key <= limit(*before) && key - position <= limit(*after)
-            }
+            Self::Window { before, after } => is_within(position, *before, *after),
+            Self::CausalTopLeft => key <= query,
+            Self::WindowTopLeft { before, after } => is_within(query, *before, *after),
             Self::Segments { queries, keys } => {
                 let row = b.min(queries.len() - 1);
                 let of_query = segment(&queries[row], i);
@@ -114,6 +134,10 @@ impl MaskSpec {
                 [batch] => (j as f64) < lens.at(&[b.min(batch - 1)]),
                 [batch, queries] => (j as f64) < lens.at(&[b.min(batch - 1), i.min(queries - 1)]),
                 _ => unreachable!("lengths have one or two axes"),
+            },
+            Self::Queries(keep) => match keep.shape[..] {
+                [batch, queries] => keep.at(&[b.min(batch - 1), i.min(queries - 1)]) != 0.0,
+                _ => unreachable!("a mask of queries has two axes"),
             },
             Self::Keep(keep) => {
                 let index = [b, h, i, j];
@@ -128,6 +152,16 @@ impl MaskSpec {
                 keep.at(&from) != 0.0
             }
             Self::And(both) => both.iter().all(|mask| mask.attends(shape, [b, h, i, j])),
+        }
+    }
+
+    /// Whether it masks keys for all queries only because of where they stand, which `prepare` cannot know.
+    pub fn counts_positions(&self) -> bool {
+        match self {
+            Self::Causal | Self::Window { .. } => true,
+            Self::CausalTopLeft | Self::WindowTopLeft { .. } => true,
+            Self::And(both) => both.iter().any(Self::counts_positions),
+            _ => false,
         }
     }
 
@@ -190,6 +224,9 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
             .map(|b| cut(keys, [keys / 2, 1][b % 2], b % 2 == 1))
             .collect(),
     };
+    let some_queries = MaskSpec::Queries(Array::from_fn(&[batch, queries], |at| {
+        f64::from((at[0] + at[1]) % 3 > 0)
+    }));
     let mut extremes = vec![max; batch];
     extremes[0] = 0;
     vec![
@@ -227,6 +264,24 @@ pub fn masks(shape: [usize; 4]) -> Vec<(&'static str, MaskSpec)> {
                 after: usize::MAX,
             },
         ),
+        ("causal, top-left", MaskSpec::CausalTopLeft),
+        (
+            "window, top-left",
+            MaskSpec::WindowTopLeft {
+                before: 1,
+                after: 2,
+            },
+        ),
+        (
+            "causal along both diagonals",
+            MaskSpec::Causal.and(MaskSpec::CausalTopLeft),
+        ),
+        ("queries", some_queries.clone()),
+        (
+            "queries and causal, top-left",
+            some_queries.clone().and(MaskSpec::CausalTopLeft),
+        ),
+        ("queries and lens", some_queries.and(lens.clone())),
         ("dense", MaskSpec::Keep(dense.clone())),
         (
             "dense over heads",

@@ -7,7 +7,8 @@ use burn::tensor::{Device, Int, Tensor, TensorCreationOptions, TensorData};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 use burn_fused_layers::is_in_host_memory;
 
-use super::{Flags, Mask, Window, both, minimum};
+use super::lengths::minimum;
+use super::{Flags, Mask, both};
 use crate::ops::{HostMask, Intervals, Keep, ResolvedMask};
 use crate::rank::reshape;
 
@@ -51,9 +52,9 @@ impl Mask {
             assert_device(&flags.makers, Argument::on_device("mask", &flags.keep));
         }
         if let Some(lens) = &self.lens {
-            let [batch, queries] = lens.dims();
-            check_axes("valid lengths", [batch, 1, queries, 1], shape);
-            assert_device("valid lengths", Argument::on_device("mask", lens));
+            let [batch, queries] = lens.ends.dims();
+            check_axes(&lens.makers, [batch, 1, queries, 1], shape);
+            assert_device(&lens.makers, Argument::on_device("mask", &lens.ends));
         }
         let [_, _, queries, keys] = shape;
         for segments in &self.segments {
@@ -84,10 +85,10 @@ impl Mask {
     fn on_host(&self, num_queries: usize, num_keys: usize) -> HostMask {
         let lens = self.lens.as_ref().map(|lens| {
             let clamped = |len: i64| usize::try_from(len).unwrap_or(0).min(num_keys);
-            let data = lens.clone().into_data();
+            let data = lens.ends.clone().into_data();
             Intervals {
                 bounds: data.iter::<i64>().map(|len| [0, clamped(len)]).collect(),
-                shape: lens.dims(),
+                shape: lens.ends.dims(),
             }
         });
         let of_positions = self.intervals_of_positions(num_queries, num_keys);
@@ -99,14 +100,11 @@ impl Mask {
         HostMask { intervals, keep }
     }
 
-    /// Those of window and segments, which no tensor holds.
+    /// Those of windows and segments, which no tensor holds.
     fn intervals_of_positions(&self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
-        let of_window = self.window.map(|window| Intervals {
-            bounds: window.bounds(num_queries, num_keys),
-            shape: [1, num_queries],
-        });
+        let of_windows = self.windows.intervals(num_queries, num_keys);
         let of_segments = self.segments.iter().map(|of| of.intervals(num_queries));
-        let all = of_window.into_iter().chain(of_segments);
+        let all = of_windows.into_iter().chain(of_segments);
         all.reduce(|a, b| a.intersect(&b))
     }
 
@@ -130,8 +128,8 @@ impl Mask {
         device: &Device,
     ) -> Option<[Tensor<4, Int>; 2]> {
         let lens = self.lens.clone().map(|lens| {
-            let [batch, queries] = lens.dims();
-            reshape(lens.clamp(0, num_keys as i64), [batch, 1, queries, 1])
+            let [batch, queries] = lens.ends.dims();
+            reshape(lens.ends.clamp(0, num_keys as i64), [batch, 1, queries, 1])
         });
         let Some(Intervals { bounds, shape }) = self.intervals_of_positions(num_queries, num_keys)
         else {
@@ -148,58 +146,14 @@ impl Mask {
             Tensor::<4, Int>::from_data(data, options.clone())
         });
         Some(match lens {
-            Some(lens) => [start, minimum(lens, end)],
+            Some(lens) => [start, minimum("valid lengths", lens, end)],
             None => [start, end],
         })
     }
 }
 
-impl Window {
-    /// The first key that a query attends to and one past the last, per query, clamped to the keys.
-    fn bounds(self, num_queries: usize, num_keys: usize) -> Vec<[usize; 2]> {
-        let (queries, keys) = (num_queries as i64, num_keys as i64);
-        let reach = |limit: Option<usize>| {
-            let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-            limit.min(queries + keys)
-        };
-        let (before, after) = (reach(self.before), reach(self.after));
-        let bounds = |query: i64| {
-            let position = query + keys - queries;
-            let within = |bound: i64| bound.clamp(0, keys) as usize;
-            [within(position - before), within(position + after + 1)]
-        };
-        (0..queries).map(bounds).collect()
-    }
-}
-
-impl Flags {
-    /// # Panics
-    /// If they do not fit scores of `shape`, or fit them in two ways.
-    fn check(&self, shape: [usize; 4]) {
-        let [batch, _, queries, _] = shape;
-        let taken = self.taken_for_queries;
-        if let Some((rows, maker)) = taken.filter(|(rows, _)| *rows == batch) {
-            let [.., keys] = self.keep.dims();
-            let of_keys = match maker {
-                "Mask::drop" => "Mask::padding",
-                _ => "Mask::not_padding",
-            };
-            assert!(
-                rows != queries,
-                "{maker}: expected one meaning, got [{rows}, {keys}] for {batch} examples and {queries} queries: \
-                 {of_keys} takes [batch, keys], and three axes [1, queries, keys] say queries"
-            );
-            panic!(
-                "{maker}: expected [queries, keys] with {queries} queries, got [{rows}, {keys}]; {of_keys} takes \
-                 [batch, keys]"
-            );
-        }
-        check_axes(&self.makers, self.keep.dims(), shape);
-    }
-}
-
 /// Panics unless every axis of a mask is 1 or that of the scores.
-fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
+pub(super) fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
     const AXES: [&str; 4] = ["batch", "heads", "queries", "keys"];
     for axis in 0..4 {
         assert!(
@@ -209,5 +163,33 @@ fn check_axes(what: &str, mask: [usize; 4], scores: [usize; 4]) {
             scores[axis],
             mask[axis],
         );
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn::tensor::Bool;
+
+    use super::*;
+
+    #[test]
+    fn positions_lengths_and_queries_stay_intervals() {
+        let device = Device::flex();
+        let keep = Tensor::<2, Bool>::from_data([[false, true, true]], &device);
+        let lens = Tensor::<1, Int>::from_ints([4], &device);
+        let mask = Mask::queries(keep)
+            & Mask::valid_lens(lens)
+            & Mask::causal_top_left()
+            & Mask::window(2, 1)
+            & Mask::segments(&[[3]]);
+        let expected = Intervals {
+            bounds: vec![[0, 0], [1, 2], [2, 3]],
+            shape: [1, 3],
+        };
+        let expected = HostMask {
+            intervals: Some(expected),
+            keep: None,
+        };
+        assert_eq!(mask.on_host(3, 5), expected);
     }
 }

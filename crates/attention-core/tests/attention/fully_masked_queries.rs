@@ -19,6 +19,12 @@ fn masks() -> Vec<(&'static str, MaskSpec)> {
             "lens per query",
             MaskSpec::lens_per_query(2, &[1, 3, 2, 7, 5, 2, 7, 0, 4, 6]),
         ),
+        (
+            "queries",
+            MaskSpec::Queries(Array::from_fn(&[batch, queries], |at| {
+                f64::from(at[..] != [1, 2])
+            })),
+        ),
         ("dense", MaskSpec::Keep(dense)),
         (
             "disjoint",

@@ -24,6 +24,7 @@ mod kernel_smoothing;
 mod large;
 mod layouts;
 mod many_keys;
+mod mask_positions;
 mod masked_softmax;
 mod masks;
 mod memory;

@@ -5,12 +5,12 @@ use attention_tests::{Array, MaskSpec, assert_same, device};
 use burn::tensor::{Bool, DType, Device, Int, Tensor};
 
 /// The pairs that `mask` keeps: with equal scores, those with a weight.
-fn kept(mask: &Mask, shape: [usize; 4], device: &Device) -> Array {
+pub(super) fn kept(mask: &Mask, shape: [usize; 4], device: &Device) -> Array {
     let weights = masked_softmax(Tensor::<4>::zeros(shape, device), mask);
     Array::read(weights).map(|weight| f64::from(weight > 0.0))
 }
 
-fn check(what: &str, spec: &MaskSpec, shape: [usize; 4]) {
+pub(super) fn check(what: &str, spec: &MaskSpec, shape: [usize; 4]) {
     device::each_both_ways(|device| {
         let kept = kept(&spec.mask(device), shape, device);
         assert_same(&format!("{what} {shape:?}"), &kept, &spec.table(shape));
@@ -18,35 +18,14 @@ fn check(what: &str, spec: &MaskSpec, shape: [usize; 4]) {
 }
 
 #[test]
-fn causal_is_aligned_bottom_right_whether_queries_or_keys_are_more() {
-    for shape in [
-        [2, 3, 5, 7],
-        [2, 3, 7, 5],
-        [2, 3, 5, 5],
-        [1, 1, 1, 7],
-        [1, 1, 7, 1],
+fn queries_are_kept_whole_or_masked() {
+    for (shape, dims) in [
+        ([2, 3, 5, 7], [2, 5]),
+        ([2, 3, 5, 7], [1, 5]),
+        ([2, 3, 5, 7], [2, 1]),
     ] {
-        let expected = Array::from_fn(&shape, |at| f64::from(at[3] + shape[2] <= at[2] + shape[3]));
-        device::each(|device| {
-            assert_same("causal", &kept(&Mask::causal(), shape, device), &expected);
-        });
-    }
-}
-
-#[test]
-fn windows_follow_the_position_of_the_query() {
-    for shape in [[2, 3, 5, 7], [2, 3, 7, 5], [1, 2, 11, 11], [1, 1, 1, 7]] {
-        for (before, after) in [
-            (0, 0),
-            (1, 2),
-            (3, 0),
-            (0, 4),
-            (100, 1),
-            (usize::MAX, 0),
-            (2, usize::MAX),
-        ] {
-            check("window", &MaskSpec::Window { before, after }, shape);
-        }
+        let keep = Array::from_fn(&dims, |at| f64::from((at[0] + at[1]) % 2 == 1));
+        check("queries", &MaskSpec::Queries(keep), shape);
     }
 }
 
@@ -123,6 +102,30 @@ fn drop_is_the_opposite_of_keep() {
     });
 }
 
+/// Burn's three masks: of keys, of pairs, and of the pairs of each head.
+#[test]
+fn from_takes_what_burn_masks() {
+    // As many examples as queries: two axes are examples and keys nonetheless.
+    let shape = [5, 2, 5, 7];
+    device::each(|device| {
+        let [pad, attn, heads] = [&[5, 7][..], &[5, 5, 7], &shape]
+            .map(|dims| Array::draw(4, dims).map(|x| f64::from(x > 0.0)));
+        let masks = [
+            Mask::from(pad.bool::<2>(device)),
+            Mask::from(attn.bool::<3>(device)),
+            Mask::from(heads.bool::<4>(device)),
+        ];
+        let expected = [
+            Array::from_fn(&shape, |at| 1.0 - pad.at(&[at[0], at[3]])),
+            Array::from_fn(&shape, |at| 1.0 - attn.at(&[at[0], at[2], at[3]])),
+            heads.map(|masked| 1.0 - masked),
+        ];
+        for (mask, expected) in masks.iter().zip(&expected) {
+            assert_same("from", &kept(mask, shape, device), expected);
+        }
+    });
+}
+
 #[test]
 fn padding_is_of_the_keys_of_each_example() {
     // As many examples as queries, and more.
@@ -158,6 +161,14 @@ fn combined_masks_keep_the_keys_that_all_of_them_keep() {
             before: 3,
             after: 0,
         },
+        MaskSpec::CausalTopLeft,
+        MaskSpec::WindowTopLeft {
+            before: 1,
+            after: 3,
+        },
+        MaskSpec::Queries(Array::from_fn(&[2, 5], |at| {
+            f64::from((at[0] + at[1]) % 3 > 0)
+        })),
         MaskSpec::drawn(1, &shape, 0.7),
         MaskSpec::drawn(2, &[2, 1, 1, 7], 0.7),
         MaskSpec::drawn(3, &[1, 3, 5, 1], 0.7),
@@ -171,11 +182,16 @@ fn combined_masks_keep_the_keys_that_all_of_them_keep() {
             );
         }
     }
-    let three = masks[1].clone().and(masks[5].clone()).and(masks[8].clone());
+    let three = masks[1]
+        .clone()
+        .and(masks[5].clone())
+        .and(masks[11].clone());
     check("three", &three, shape);
     check(
         "three, nested to the right",
-        &masks[8].clone().and(masks[1].clone().and(masks[4].clone())),
+        &masks[11]
+            .clone()
+            .and(masks[1].clone().and(masks[4].clone())),
         shape,
     );
 }
@@ -259,6 +275,7 @@ fn masks_are_selected_and_expanded_like_memories() {
         MaskSpec::drawn(1, &[1, 2, 5, 7], 0.6),
         MaskSpec::drawn(2, &[5, 7], 0.6),
         MaskSpec::Causal,
+        MaskSpec::CausalTopLeft,
         MaskSpec::lens_per_query(1, &[1, 2, 3, 4, 7]).and(MaskSpec::Window {
             before: 1,
             after: 1,
@@ -281,6 +298,12 @@ fn masks_are_selected_and_expanded_like_memories() {
             &soft(&chosen),
             &soft(&MaskSpec::lens(&[3, 1, 5]).mask(device)),
         );
+        let queries = |examples: [usize; 3]| {
+            let keep = |at: &[usize]| f64::from((examples[at[0]] + at[1]) % 3 > 0);
+            MaskSpec::Queries(Array::from_fn(&[3, 5], keep)).mask(device)
+        };
+        let chosen = queries([0, 1, 2]).select(Tensor::from_ints([2, 0, 1], device));
+        assert_same("select", &soft(&chosen), &soft(&queries([2, 0, 1])));
     });
 }
 

@@ -5,7 +5,7 @@ use attention_core::{
     AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
     functional, masked_softmax,
 };
-use attention_tests::{MaskSpec, device, panic_message};
+use attention_tests::{Array, MaskSpec, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
 
 fn zeros<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
@@ -157,6 +157,14 @@ fn masks_must_fit_the_scores() {
             "valid lengths: axis `batch` expected 2 or 1, got 3",
         ),
         (
+            MaskSpec::Queries(Array::full(&[2, 7], 1.0)),
+            "Mask::queries: axis `queries` expected 5 or 1, got 7",
+        ),
+        (
+            MaskSpec::lens(&[1, 2]).and(MaskSpec::Queries(Array::full(&[2, 7], 1.0))),
+            "valid lengths & Mask::queries: axis `queries` expected 5 or 1, got 7",
+        ),
+        (
             MaskSpec::drawn(1, &[5, 6], 0.5),
             "Mask::keep: axis `keys` expected 7 or 1, got 6",
         ),
@@ -277,6 +285,10 @@ fn masks_must_fit_each_other() {
         let lens = |lens: &[i64]| MaskSpec::lens(lens).mask(device);
         refuses(&["valid lengths", "axis 0 expected 2 or 1, got 3"], || {
             lens(&[1, 2]) & lens(&[1, 2, 3])
+        });
+        let queries = MaskSpec::Queries(Array::full(&[3, 5], 1.0));
+        refuses(&["Mask::queries", "axis 0 expected 2 or 1, got 3"], || {
+            lens(&[1, 2]) & queries.mask(device)
         });
         let keep = |shape: &[usize]| MaskSpec::drawn(1, shape, 0.5).mask(device);
         refuses(&["Mask::keep", "axis 3 expected 7 or 1, got 6"], || {

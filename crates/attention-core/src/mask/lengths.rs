@@ -1,0 +1,134 @@
+//! Masks of lengths: the first keys, whose number is in a tensor.
+
+use burn::tensor::{Bool, DType, Int, IntDType, Tensor};
+use burn_fused_layers::harness::checks::Argument;
+
+use super::{Mask, expand_to_common};
+use crate::rank::reshape;
+
+/// The number of keys, from the first on, that a query attends to.
+#[derive(Clone, Debug)]
+pub(super) struct Lengths {
+    /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
+    pub(super) ends: Tensor<2, Int>,
+    /// Which functions made it.
+    pub(super) makers: String,
+}
+
+const VALID_LENGTHS: &str = "valid lengths";
+
+impl Mask {
+    /// Every query of example `b` attends to the keys `0 .. lens[b]`; lengths are clamped to `0 ..= keys`.
+    ///
+    /// # Shapes
+    /// - lens `[batch]`
+    pub fn valid_lens(lens: Tensor<1, Int>) -> Self {
+        Self::of_lengths(VALID_LENGTHS, lens.unsqueeze_dim(1))
+    }
+
+    /// Query `i` of example `b` attends to the keys `0 .. lens[b, i]`; lengths are clamped to `0 ..= keys`.
+    ///
+    /// # Shapes
+    /// - lens `[batch, queries]`
+    pub fn valid_lens_per_query(lens: Tensor<2, Int>) -> Self {
+        Self::of_lengths(VALID_LENGTHS, lens)
+    }
+
+    /// A query attends to every key where `keep` is true, and to none where it is false: its weights, its context and
+    /// its gradients are 0, whatever it holds, and it adds nothing to those of keys and values.
+    ///
+    /// This is a mask of padded queries, as Keras's `query_mask` is. In cross-attention it goes with a mask of keys:
+    /// `Mask::queries(..) & Mask::not_padding(..)`.
+    ///
+    /// ```
+    /// use attention_core::{DotProductAttentionConfig, Mask};
+    /// use burn::prelude::*;
+    ///
+    /// let device = Device::flex();
+    /// let rows = Tensor::<3>::ones([1, 3, 4], &device);
+    /// let keep = Tensor::<2, Bool>::from_data([[true, true, false]], &device);
+    /// let attention = DotProductAttentionConfig::new().init();
+    /// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::queries(keep));
+    /// let last = context.narrow(1, 2, 1).into_data();
+    /// assert_eq!(last, TensorData::zeros::<f32, _>([1, 1, 4]));
+    /// ```
+    ///
+    /// # Shapes
+    /// - keep `[batch, queries]`; an axis of size 1 is broadcast
+    pub fn queries(keep: Tensor<2, Bool>) -> Self {
+        // As many keys as there may be, or none: lengths are clamped to the keys.
+        Self::of_lengths("Mask::queries", wide(keep.int()).mul_scalar(i32::MAX))
+    }
+
+    fn of_lengths(maker: &str, ends: Tensor<2, Int>) -> Self {
+        let lens = Lengths {
+            ends: wide(ends),
+            makers: maker.to_string(),
+        };
+        Self {
+            lens: Some(lens),
+            ..Self::default()
+        }
+    }
+}
+
+impl Lengths {
+    /// The tensor, to be compared with those of a call.
+    pub(super) fn argument(&self) -> Argument<'_> {
+        Argument::on_device(&self.makers, &self.ends)
+    }
+
+    /// The same of other examples, which `f` takes along the batch; one example stands for all.
+    pub(super) fn map(&self, f: impl FnOnce(Tensor<2, Int>) -> Tensor<2, Int>) -> Self {
+        let ends = match self.ends.dims() {
+            [1, _] => self.ends.clone(),
+            _ => f(self.ends.clone()),
+        };
+        Self {
+            ends,
+            makers: self.makers.clone(),
+        }
+    }
+
+    /// Every example `times` times, the copies next to each other.
+    pub(super) fn expand(&self, times: usize) -> Self {
+        self.map(|ends| {
+            let [batch, queries] = ends.dims();
+            let ends = reshape(ends, [batch, 1, queries]).repeat_dim(1, times);
+            reshape(ends, [batch * times, queries])
+        })
+    }
+
+    /// The keys within the lengths of both.
+    pub(super) fn minimum(self, other: Self) -> Self {
+        let makers = if self.makers == other.makers {
+            self.makers
+        } else {
+            format!("{} & {}", self.makers, other.makers)
+        };
+        Self {
+            ends: minimum(&other.makers, self.ends, other.ends),
+            makers,
+        }
+    }
+}
+
+/// Lengths are compared with the numbers of keys, which a narrow type cannot hold; and unsigned ones make Burn 0.22.1
+/// panic when fusion is on.
+fn wide(lens: Tensor<2, Int>) -> Tensor<2, Int> {
+    match lens.dtype() {
+        DType::I32 | DType::I64 => lens,
+        _ => lens.cast(IntDType::I32),
+    }
+}
+
+/// The smaller of two lengths, in the type of the first.
+pub(super) fn minimum<const D: usize>(
+    what: &str,
+    a: Tensor<D, Int>,
+    b: Tensor<D, Int>,
+) -> Tensor<D, Int> {
+    let dtype = a.dtype();
+    let (a, b) = expand_to_common(what, a, b.cast(dtype));
+    a.min_pair(b)
+}

@@ -1,0 +1,146 @@
+//! Masks of positions: causal ones and windows, along one of two diagonals.
+
+use super::{Mask, both};
+use crate::ops::Intervals;
+
+/// The windows around a query's own position, on each of the diagonals on which it may stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Windows {
+    /// The last query stands at the last key: query `i` at `i + keys - queries`.
+    bottom_right: Option<Window>,
+    /// The first query stands at the first key: query `i` at `i`.
+    top_left: Option<Window>,
+}
+
+/// Keys at most `before` before and `after` after the query's own position; `None` is unlimited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Window {
+    before: Option<usize>,
+    after: Option<usize>,
+}
+
+impl Mask {
+    /// Query `i` attends to the keys up to its own position: `key <= i + keys - queries`.
+    ///
+    /// The diagonal is aligned bottom-right, as in Burn's `attention`: the last query attends to every key. This is the
+    /// mask for decoding, where the queries of a call are the last of the text, be it one alone.
+    /// [`causal_top_left`](Self::causal_top_left) is the other alignment; the two agree where there are as many queries
+    /// as keys.
+    pub fn causal() -> Self {
+        Self::of_windows(Windows {
+            bottom_right: Some(Window::CAUSAL),
+            top_left: None,
+        })
+    }
+
+    /// Query `i` attends to the keys `0 ..= i`, however many keys there are.
+    ///
+    /// The diagonal is aligned top-left: the first query attends to the first key alone. With more queries than keys,
+    /// the later ones attend to every key. It is the `is_causal` of PyTorch's `scaled_dot_product_attention`, of ONNX's
+    /// `Attention` and of JAX's `dot_product_attention`, and Keras's `use_causal_mask`.
+    ///
+    /// **Not for decoding**: `i` counts the queries of a call. The only query of a step through
+    /// [`Attention::attend`](crate::Attention::attend) stands at position 0 and attends to the first key alone, as in
+    /// the libraries above; [`causal`](Self::causal) is for it. Rotary embedding and biases of positions count as
+    /// `causal` does.
+    pub fn causal_top_left() -> Self {
+        Self::of_windows(Windows {
+            bottom_right: None,
+            top_left: Some(Window::CAUSAL),
+        })
+    }
+
+    /// Query `i` attends to the keys at most `before` before and `after` after its own position `i + keys - queries`.
+    ///
+    /// The positions are those of the queries in a call: what a window alone masks for all of them is known in
+    /// `forward`, but not yet in [`Attention::prepare`](crate::Attention::prepare), whose keys must therefore be finite
+    /// wherever a gradient of their projection is wanted.
+    pub fn window(before: usize, after: usize) -> Self {
+        Self::of_windows(Windows {
+            bottom_right: Some(Window::new(before, after)),
+            top_left: None,
+        })
+    }
+
+    /// Query `i` attends to the keys at most `before` before and `after` after key `i`: [`window`](Self::window),
+    /// aligned top-left, with the positions of [`causal_top_left`](Self::causal_top_left).
+    pub fn window_top_left(before: usize, after: usize) -> Self {
+        Self::of_windows(Windows {
+            bottom_right: None,
+            top_left: Some(Window::new(before, after)),
+        })
+    }
+
+    fn of_windows(windows: Windows) -> Self {
+        Self {
+            windows,
+            ..Self::default()
+        }
+    }
+}
+
+impl Windows {
+    /// Whether there is neither.
+    pub(super) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The keys in the windows of both, diagonal by diagonal.
+    pub(super) fn intersect(self, other: Self) -> Self {
+        Self {
+            bottom_right: both(self.bottom_right, other.bottom_right, Window::intersect),
+            top_left: both(self.top_left, other.top_left, Window::intersect),
+        }
+    }
+
+    /// The keys of each query, within the windows of both diagonals.
+    pub(super) fn intervals(self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
+        let (queries, keys) = (num_queries as i64, num_keys as i64);
+        let around = |first: i64| {
+            move |window: Window| Intervals {
+                bounds: window.bounds(first, [queries, keys]),
+                shape: [1, num_queries],
+            }
+        };
+        let bottom_right = self.bottom_right.map(around(keys - queries));
+        let top_left = self.top_left.map(around(0));
+        both(bottom_right, top_left, |a, b| a.intersect(&b))
+    }
+}
+
+impl Window {
+    const CAUSAL: Self = Self {
+        before: None,
+        after: Some(0),
+    };
+
+    fn new(before: usize, after: usize) -> Self {
+        Self {
+            before: Some(before),
+            after: Some(after),
+        }
+    }
+
+    fn intersect(self, other: Self) -> Self {
+        Self {
+            before: both(self.before, other.before, usize::min),
+            after: both(self.after, other.after, usize::min),
+        }
+    }
+
+    /// The first key that a query attends to and one past the last, per query, clamped to the keys; the first query
+    /// stands at `first`.
+    fn bounds(self, first: i64, [queries, keys]: [i64; 2]) -> Vec<[usize; 2]> {
+        // No query and key are farther apart.
+        let reach = |limit: Option<usize>| {
+            let limit = limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+            limit.min(queries + keys)
+        };
+        let (before, after) = (reach(self.before), reach(self.after));
+        let bounds = |position: i64| {
+            let within = |bound: i64| bound.clamp(0, keys) as usize;
+            [within(position - before), within(position + after + 1)]
+        };
+        (first..first + queries).map(bounds).collect()
+    }
+}
