@@ -11,7 +11,7 @@ use crate::memory::{PreparedKeys, SharedMemory};
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::score::{checked_heads, default_scale, per_head, sum_of_biases, widened};
 use crate::{
-    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, PositionTerm, ScoreKernel,
+    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, PositionTerm, Positions, ScoreKernel,
     ScoringFunction,
 };
 
@@ -198,7 +198,7 @@ impl<S: ScoringFunction> Attention<S> {
         let keys = if batch * heads * num_keys == 0 {
             keys
         } else {
-            self.score.project_keys(keys, 0..num_keys as i64)
+            self.score.project_keys(keys, &Positions::consecutive(0))
         };
         Memory::of_cleared(keys, values, mask)
     }
@@ -351,12 +351,11 @@ impl<S: ScoringFunction> Attention<S> {
             Argument::floats("values", &memory.values),
             others,
         );
-        let last = num_keys as i64;
-        let positions = last - num_queries as i64..last;
+        let positions = Positions::consecutive(num_keys as i64 - num_queries as i64);
         let is_empty = batch * heads * num_queries * num_keys == 0;
         (!is_empty).then(|| {
             let queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
-            self.score.project_queries(queries, positions)
+            self.score.project_queries(queries, &positions)
         })
     }
 

@@ -41,8 +41,8 @@ pub use score::{
 };
 
 pub use position::{
-    Alibi, AlibiConfig, Biased, PositionBias, RelativePositionBias, RelativePositionBiasConfig,
-    Rotary,
+    Alibi, AlibiConfig, Biased, PositionBias, Positions, RelativePositionBias,
+    RelativePositionBiasConfig, Rotary,
 };
 
 pub use mask::Mask;

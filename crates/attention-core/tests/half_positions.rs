@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
-    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Rotary, ScoringFunction,
+    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Positions, Rotary, ScoringFunction,
 };
 use attention_tests::{Array, assert_close};
 use burn::nn::RotaryEncodingConfig;
@@ -32,7 +32,7 @@ fn turned(dtype: DType) -> Array {
     let rotary = Rotary::new(DotProductScoreConfig::new().init(), &encoding, &device);
     let length = 1.0 / (SIZE as f64).sqrt();
     let rows = Array::full(&[1, 1, POSITIONS, SIZE], length).tensor::<4>(&device, dtype);
-    let turned = rotary.project_keys(rows, 0..POSITIONS as i64);
+    let turned = rotary.project_keys(rows, &Positions::consecutive(0));
     assert_eq!(turned.dtype(), dtype);
     Array::read(turned)
 }

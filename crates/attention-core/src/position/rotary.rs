@@ -1,14 +1,12 @@
 //! Rotary position embedding.
 
-use std::ops::Range;
-
 use burn::module::Module;
 use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 
 use crate::score::wide;
-use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction, functional};
+use crate::{Mask, PositionTerm, Positions, ScoreKernel, ScoringFunction, functional};
 
 /// `a(q_i, k_j) = score(R(position_i) q_i, R(j) k_j)`, where `R(p)` turns each pair of neighbouring elements of a row,
 /// `2 n` and `2 n + 1`, by the angle `p theta^(-2 n / size)`: a dot product then depends on the distance of the two
@@ -109,8 +107,8 @@ impl<S: ScoringFunction> Rotary<S> {
         }
     }
 
-    fn turn(&self, rows: Tensor<4>, range: &Range<i64>) -> Tensor<4> {
-        let [positions, pairs] = self.cosines.dims();
+    fn turn(&self, rows: Tensor<4>, positions: &Positions) -> Tensor<4> {
+        let [max_positions, pairs] = self.cosines.dims();
         let [_, _, num_rows, size] = rows.dims();
         let others = [Argument::on_device("rows", &rows)];
         assert_together(
@@ -123,14 +121,16 @@ impl<S: ScoringFunction> Rotary<S> {
             size == expected,
             "Rotary: rows of {expected} elements expected, as the encoding was made for, got {size}"
         );
+        let start = positions
+            .start()
+            .unwrap_or_else(|| panic!("Rotary: consecutive positions expected, got {positions:?}"));
+        let end = start + num_rows as i64;
         assert!(
-            range.end <= positions as i64,
-            "Rotary: at most {positions} positions expected, as the encoding was made for, got {}",
-            range.end
+            end <= max_positions as i64,
+            "Rotary: at most {max_positions} positions expected, as the encoding was made for, got {end}"
         );
-        let start = usize::try_from(range.start).unwrap_or_else(|_| {
-            let (keys, queries) = (range.end, range.end - range.start);
-            panic!("Rotary: at most as many queries as keys expected, {keys}, got {queries}")
+        let start = usize::try_from(start).unwrap_or_else(|_| {
+            panic!("Rotary: at most as many queries as keys expected, {end}, got {num_rows}")
         });
         let dtype = wide(rows.dtype());
         let of_rows = |table: &Tensor<2>| table.clone().narrow(0, start, num_rows).cast(dtype);
@@ -139,13 +139,13 @@ impl<S: ScoringFunction> Rotary<S> {
 }
 
 impl<S: ScoringFunction> ScoringFunction for Rotary<S> {
-    fn project_queries(&self, queries: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
-        let turned = self.turn(queries, &positions);
+    fn project_queries(&self, queries: Tensor<4>, positions: &Positions) -> Tensor<4> {
+        let turned = self.turn(queries, positions);
         self.score.project_queries(turned, positions)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
-        let turned = self.turn(keys, &positions);
+    fn project_keys(&self, keys: Tensor<4>, positions: &Positions) -> Tensor<4> {
+        let turned = self.turn(keys, positions);
         self.score.project_keys(turned, positions)
     }
 
