@@ -30,7 +30,7 @@ pub use deferred::accumulate_deferred;
 pub use dot::{
     DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
 };
-pub use rotate::Rotation;
+pub use rotate::{PairLayout, Rotation};
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::{AttentionOutputs, LogSumExp};
 

@@ -13,4 +13,4 @@ pub use alibi::{Alibi, AlibiConfig};
 pub use biased::{Biased, PositionBias};
 pub use positions::Positions;
 pub use relative::{RelativePositionBias, RelativePositionBiasConfig};
-pub use rotary::Rotary;
+pub use rotary::{Llama3ScalingConfig, Rotary, RotaryConfig, RotaryScaling, YarnScalingConfig};

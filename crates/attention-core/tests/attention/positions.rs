@@ -3,7 +3,8 @@
 use attention_core::{
     AdditiveScore, Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig,
     Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, PositionTerm, Positions,
-    RelativePositionBias, RelativePositionBiasConfig, Rotary, ScoreKernel, ScoringFunction,
+    RelativePositionBias, RelativePositionBiasConfig, Rotary, RotaryConfig, ScoreKernel,
+    ScoringFunction,
 };
 use attention_tests::{
     Array, Case, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_same,
@@ -115,7 +116,7 @@ fn relative(device: &Device) -> RelativePositionBias {
 }
 
 fn rotary(size: usize, device: &Device) -> Rotary<DotProductScore> {
-    Rotary::new(dot(), &RotaryEncodingConfig::new(8, size), device)
+    RotaryConfig::new(size, 8).init_with(dot(), device)
 }
 
 /// The context is the same with stored scores, without them, and with NaN in masked keys and values.
