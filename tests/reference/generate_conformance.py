@@ -292,6 +292,12 @@ def torch_multi_head():
     float_2d = {"attn_mask": draw("float_mask", TARGET, SOURCE)}
     float_3d = {"attn_mask": draw("float_mask", BATCH * MULTI_HEADS, TARGET, SOURCE)}
     float_padding = {"key_padding_mask": draw("float_padding", BATCH, SOURCE)}
+    # A query without a key of its own attends to those that are added.
+    keyless = of_heads.clone()
+    keyless[:, 1] = True
+    for bias_kv, zero in (True, False), (False, True), (True, True):
+        name = f"keyless{'_bias_kv' * bias_kv}{'_zero' * zero}"
+        one(name, {"attn_mask": keyless}, {"add_bias_kv": bias_kv, "add_zero_attn": zero})
     one("float_mask_2d", float_2d)
     one("float_mask_3d", float_3d)
     one("float_mask_3d_bias_kv_zero", float_3d, both)

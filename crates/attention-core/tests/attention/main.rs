@@ -44,6 +44,8 @@ mod quantized;
 mod records;
 mod recurrent_references;
 mod references;
+mod rotary;
+mod rotary_scaling;
 mod rotate;
 mod segments;
 mod shapes;

@@ -133,10 +133,10 @@ fn check(case: &Case, on: On) {
     let received = |name: &str| &case.inputs[name].array;
     let of_output = with_batch_first(case, received("grad_output")).tensor::<3>(device, dtype);
     let (context, weights) = if case.outputs.contains_key("weights") {
-        let output = module.forward_with_weights_and(query, key, value, &options);
+        let output = module.forward_with_weights(query, key, value, options);
         (output.context, Some(weights_of_suite(case, output.weights)))
     } else {
-        (module.forward_with(query, key, value, &options), None)
+        (module.forward(query, key, value, options), None)
     };
     let mut outcome = Outcome::from([("output".into(), Array::read(context.clone()))]);
     let mut loss = (context * of_output).sum();
