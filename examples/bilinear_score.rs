@@ -8,11 +8,8 @@
 //! cargo run -p attention-examples --example bilinear_score [folder for the heatmap]
 //! ```
 
-use std::error::Error;
-use std::ops::Range;
-
 use attention_core::{
-    Attention, AttentionOutput, BilinearScoreConfig, Mask, ScoreKernel, ScoringFunction,
+    Attention, AttentionOutput, BilinearScoreConfig, Mask, Positions, ScoreKernel, ScoringFunction,
 };
 use attention_plot::HeatmapGrid;
 use burn::module::Module;
@@ -20,6 +17,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::prelude::*;
 use burn::tensor::Distribution;
+use std::error::Error;
 
 mod common;
 use common::{print_matrices, println, scalar, show_grid};
@@ -33,7 +31,7 @@ struct Bilinear {
 
 // A dot product of projected queries: it runs in the dot-product kernel, in training too.
 impl ScoringFunction for Bilinear {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.query.forward(queries)
     }
 

@@ -11,9 +11,8 @@ use std::error::Error;
 
 use attention_core::{
     AdditiveScoreConfig, AlibiConfig, Biased, DotProductScoreConfig, Mask,
-    MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer, Rotary,
+    MultiHeadAttentionConfig, MultiHeadAttentionOutput, Normalizer, RotaryConfig,
 };
-use burn::nn::RotaryEncodingConfig;
 use burn::prelude::*;
 use burn::tensor::Distribution;
 
@@ -30,8 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Four heads of queries, two of keys and values: a decoder keeps half as many keys. Each word attends to itself and
     // the words before it, and rotary embedding makes the scores depend on the distance between two words.
     let config = MultiHeadAttentionConfig::new(size, heads).with_num_key_value_heads(Some(2));
-    let encoding = RotaryEncodingConfig::new(words, config.head_size());
-    let score = Rotary::new(DotProductScoreConfig::new().init(), &encoding, &device);
+    let rotary = RotaryConfig::new(config.head_size(), words);
+    let score = rotary.init_with(DotProductScoreConfig::new().init(), &device);
     let attention = config.init_with(score, &device);
     let MultiHeadAttentionOutput { context, weights } =
         attention.forward_with_weights(text.clone(), text.clone(), text.clone(), &Mask::causal());

@@ -5,10 +5,7 @@
 //! cargo run -p attention-examples --example own_score [folder for the heatmap]
 //! ```
 
-use std::error::Error;
-use std::ops::Range;
-
-use attention_core::{Attention, AttentionOutput, Mask, ScoringFunction};
+use attention_core::{Attention, AttentionOutput, Mask, Positions, ScoringFunction};
 use attention_plot::HeatmapGrid;
 use attention_seq2seq::{Batch, Example, Seq2Seq, Seq2SeqConfig, Source, Trainee, Vocab};
 use burn::module::Module;
@@ -16,6 +13,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::AdamConfig;
 use burn::prelude::*;
 use burn::tensor::Distribution;
+use std::error::Error;
 
 mod common;
 use common::{println, scalar, show_grid};
@@ -39,11 +37,11 @@ impl DistanceScore {
 
 // All that attention needs of a score.
 impl ScoringFunction for DistanceScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.query.forward(queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.key.forward(keys)
     }
 

@@ -12,12 +12,11 @@
 
 use std::cmp::Ordering;
 use std::error::Error;
-use std::ops::Range;
 use std::time::Instant;
 
 use attention_core::{
-    AdditiveScoreConfig, Attention, AttentionOutput, DotProductScoreConfig, Mask, ScoreKernel,
-    ScoringFunction,
+    AdditiveScoreConfig, Attention, AttentionOutput, DotProductScoreConfig, Mask, Positions,
+    ScoreKernel, ScoringFunction,
 };
 use attention_plot::{LinePlot, SeriesStyle};
 use burn::module::Module;
@@ -106,8 +105,9 @@ impl Statistics {
         let inputs = [num_queries, KEYS].map(|len| normal([batch, 1, len, size], device));
         let [queries, keys] = inputs;
         let last = KEYS as i64;
-        let queries = score.project_queries(queries, last - num_queries as i64..last);
-        let keys = score.project_keys(keys, 0..last);
+        let queries =
+            score.project_queries(queries, &Positions::consecutive(last - num_queries as i64));
+        let keys = score.project_keys(keys, &Positions::consecutive(0));
         let scores = score.score(queries, keys, &Mask::none());
         let deviation = scores.clone() - scores.clone().mean_dim(3);
         let variance = scalar(deviation.powf_scalar(2.0).mean())?;
@@ -169,11 +169,11 @@ struct ProjectedDot {
 }
 
 impl ScoringFunction for ProjectedDot {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.query.forward(queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.key.forward(keys)
     }
 

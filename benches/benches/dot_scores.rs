@@ -12,7 +12,7 @@ use attention_benches::report::{Report, milliseconds};
 use attention_benches::tensors::{Call, call, random};
 use attention_core::{
     Attention, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig,
-    Mask, ProjectedScoreConfig, ScoreKernel, ScoringFunction,
+    Mask, Positions, ProjectedScoreConfig, ScoreKernel, ScoringFunction,
 };
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -129,10 +129,10 @@ fn score<S: ScoringFunction>(
         }
     };
     let [queries, keys, values] = inputs();
-    let positions = 0..SHAPE[2] as i64;
+    let positions = Positions::consecutive(0);
     let projected = [
-        leaf(score.project_queries(queries, positions.clone())),
-        leaf(score.project_keys(keys, positions)),
+        leaf(score.project_queries(queries, &positions)),
+        leaf(score.project_keys(keys, &positions)),
         values,
     ];
     let kernel = Attention::new(

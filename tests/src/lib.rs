@@ -10,6 +10,7 @@ mod array;
 pub mod checkpoint;
 mod compare;
 mod concatenation;
+pub mod conformance;
 pub mod contract;
 pub mod device;
 pub mod heads;

@@ -10,7 +10,8 @@ use crate::memory::{PreparedKeys, SharedMemory};
 use crate::pooling::Changes;
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::{
-    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, ScoreKernel, ScoringFunction,
+    AdditiveScore, DotProductScore, Mask, Memory, Normalizer, Positions, ScoreKernel,
+    ScoringFunction,
 };
 
 /// Attention pooling with any scoring function:
@@ -221,7 +222,7 @@ impl<S: ScoringFunction> Attention<S> {
         let keys = if batch * heads * num_keys == 0 {
             keys
         } else {
-            self.score.project_keys(keys, 0..num_keys as i64)
+            self.score.project_keys(keys, &Positions::consecutive(0))
         };
         Memory::of_cleared(keys, values, mask)
     }

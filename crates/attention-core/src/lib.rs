@@ -42,9 +42,10 @@ pub use score::{
     QkNormScore, QkNormScoreConfig, ScoreKernel, ScoringFunction,
 };
 
+pub use ops::RotaryLayout;
 pub use position::{
-    Alibi, AlibiConfig, Biased, PositionBias, RelativePositionBias, RelativePositionBiasConfig,
-    Rotary,
+    Alibi, AlibiConfig, Biased, Llama3ScalingConfig, PositionBias, Positions, RelativePositionBias,
+    RelativePositionBiasConfig, Rotary, RotaryConfig, RotaryScaling, YarnScalingConfig,
 };
 
 pub use mask::Mask;

@@ -10,7 +10,7 @@ use crate::functional::{
 };
 use crate::score::{checked_heads, default_scale, per_head, widened};
 use crate::{
-    Attention, AttentionOutput, Mask, Memory, Normalizer, PositionTerm, ScoreKernel,
+    Attention, AttentionOutput, Mask, Memory, Normalizer, PositionTerm, Positions, ScoreKernel,
     ScoringFunction,
 };
 
@@ -257,12 +257,11 @@ impl<S: ScoringFunction> Attention<S> {
             Argument::floats("values", &memory.values),
             others,
         );
-        let last = num_keys as i64;
-        let positions = last - num_queries as i64..last;
+        let positions = Positions::consecutive(num_keys as i64 - num_queries as i64);
         let is_empty = batch * heads * num_queries * num_keys == 0;
         (!is_empty).then(|| {
             let queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
-            self.score.project_queries(queries, positions)
+            self.score.project_queries(queries, &positions)
         })
     }
 

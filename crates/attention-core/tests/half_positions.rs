@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use attention_core::{
-    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Rotary, ScoringFunction,
+    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, Positions, RotaryConfig,
+    RotaryLayout, ScoringFunction,
 };
 use attention_tests::{Array, assert_close};
-use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device, FloatDType, Tensor};
 use std::sync::OnceLock;
 
@@ -25,46 +25,61 @@ fn device() -> Device {
 const POSITIONS: usize = 4_200;
 const SIZE: usize = 16;
 
-/// Rows of length 1, turned, from the first position on.
-fn turned(dtype: DType) -> Array {
+const LAYOUTS: [RotaryLayout; 2] = [RotaryLayout::Interleaved, RotaryLayout::HalfSplit];
+
+/// Rows of length 1, turned, one for each position.
+fn turned(dtype: DType, layout: RotaryLayout, positions: &Positions, rows: usize) -> Array {
     let device = device();
-    let encoding = RotaryEncodingConfig::new(POSITIONS, SIZE);
-    let rotary = Rotary::new(DotProductScoreConfig::new().init(), &encoding, &device);
+    let config = RotaryConfig::new(SIZE, POSITIONS).with_layout(layout);
+    let rotary = config.init_with(DotProductScoreConfig::new().init(), &device);
     let length = 1.0 / (SIZE as f64).sqrt();
-    let rows = Array::full(&[1, 1, POSITIONS, SIZE], length).tensor::<4>(&device, dtype);
-    let turned = rotary.project_keys(rows, 0..POSITIONS as i64);
+    let rows = Array::full(&[1, 1, rows, SIZE], length).tensor::<4>(&device, dtype);
+    let turned = rotary.project_keys(rows, positions);
     assert_eq!(turned.dtype(), dtype);
     Array::read(turned)
 }
 
-/// The rows of [`turned`], in f64.
-fn expected() -> Array {
+/// The rows of [`turned`], from the first position on, in f64.
+fn expected(layout: RotaryLayout) -> Array {
     let length = 1.0 / (SIZE as f64).sqrt();
     Array::from_fn(&[1, 1, POSITIONS, SIZE], |at| {
-        let frequency = 10_000_f64.powf(-((at[3] / 2 * 2) as f64) / SIZE as f64);
+        let (pair, is_first) = match layout {
+            RotaryLayout::Interleaved => (at[3] / 2, at[3] % 2 == 0),
+            RotaryLayout::HalfSplit => (at[3] % (SIZE / 2), at[3] < SIZE / 2),
+        };
+        let frequency = 10_000_f64.powf(-2.0 * pair as f64 / SIZE as f64);
         let (sin, cos) = (at[2] as f64 * frequency).sin_cos();
-        length * if at[3] % 2 == 0 { cos - sin } else { cos + sin }
+        length * if is_first { cos - sin } else { cos + sin }
     })
 }
 
 #[test]
 fn rows_are_turned_by_f32_angles_whatever_their_type() {
-    for (dtype, rounding) in [
-        (DType::F32, 2e-7),
-        (DType::F16, 2f64.powi(-11)),
-        (DType::BF16, 2f64.powi(-8)),
-    ] {
-        let turned = turned(dtype);
-        assert_close(&format!("{dtype:?}"), &turned, &expected(), rounding);
-        // Where all of them, or all but the last bits, were the same.
-        for position in [256, 511, 2_048, 4_096, 4_098] {
-            let row = |at: usize| &turned.data[at * SIZE..(at + 1) * SIZE];
-            assert_ne!(row(position), row(position + 1), "{dtype:?} {position}");
-            let squared: f64 = row(position).iter().map(|x| x * x).sum();
-            assert!(
-                (squared - 1.0).abs() < 8.0 * rounding,
-                "{dtype:?}: {squared}"
-            );
+    for layout in LAYOUTS {
+        for (dtype, rounding) in [
+            (DType::F32, 2e-7),
+            (DType::F16, 2f64.powi(-11)),
+            (DType::BF16, 2f64.powi(-8)),
+        ] {
+            let what = format!("{dtype:?} {layout:?}");
+            let turned = |positions: &Positions, rows| turned(dtype, layout, positions, rows);
+            let all = turned(&Positions::consecutive(0), POSITIONS);
+            assert_close(&what, &all, &expected(layout), rounding);
+            // Where all of them, or all but the last bits, were the same.
+            let first_of_two = [256, 511, 2_048, 4_096, 4_098];
+            let row = |at: usize| &all.data[at * SIZE..(at + 1) * SIZE];
+            for position in first_of_two {
+                assert_ne!(row(position), row(position + 1), "{what} {position}");
+                let squared: f64 = row(position).iter().map(|x| x * x).sum();
+                assert!((squared - 1.0).abs() < 8.0 * rounding, "{what}: {squared}");
+            }
+            // The same rows at positions that come as integers of a tensor.
+            let pairs = first_of_two.map(|at| [at, at + 1]).concat();
+            let ids = Array::from_fn(&[1, pairs.len()], |at| pairs[at[1]] as f64);
+            let picked = turned(&Positions::per_token(ids.int(&device())), pairs.len());
+            for (picked, position) in picked.data.chunks(SIZE).zip(pairs) {
+                assert_eq!(picked, row(position), "{what} {position}");
+            }
         }
     }
 }
@@ -72,8 +87,8 @@ fn rows_are_turned_by_f32_angles_whatever_their_type() {
 #[test]
 fn contexts_with_turned_rows_are_those_of_f32() {
     let device = device();
-    let encoding = RotaryEncodingConfig::new(POSITIONS, SIZE);
-    let score = Rotary::new(DotProductScoreConfig::new().init(), &encoding, &device);
+    let score =
+        RotaryConfig::new(SIZE, POSITIONS).init_with(DotProductScoreConfig::new().init(), &device);
     let attention = Attention::new(score, 0.0);
     let contexts = |dtype| {
         let rows = |seed, len| {

@@ -6,6 +6,7 @@
 
 use attention_core::{
     AdditiveAttentionConfig, Attention, DotProductScore, DotProductScoreConfig, Mask, Rotary,
+    RotaryConfig,
 };
 use attention_tests::{Outcome, parameters};
 use burn::module::Module;
@@ -26,11 +27,10 @@ const SIZE: usize = 6;
 
 fn model(device: &Device) -> Model {
     let dot = DotProductScoreConfig::new().init();
-    let encoding = burn::nn::RotaryEncodingConfig::new(4, SIZE);
     Model {
         recurrent: RecurrentConfig::new(CellKind::Lstm, SIZE, SIZE).init(device),
         additive: AdditiveAttentionConfig::new(SIZE, SIZE, 5).init(device),
-        dot: Attention::new(Rotary::new(dot, &encoding, device), 0.0),
+        dot: Attention::new(RotaryConfig::new(SIZE, 4).init_with(dot, device), 0.0),
         output: burn::nn::LinearConfig::new(SIZE, 7).init(device),
     }
 }

@@ -32,7 +32,7 @@ pub use dot::{
     DotProductAttentionGradients, DotProductAttentionInputs, DotProductDeferredGradients,
 };
 pub use modifiers::{ModifierGradients, ScoreModifiers};
-pub use rotate::Rotation;
+pub use rotate::{PairLayout, Rotation};
 pub use softmax::{masked_softmax, masked_softmax_backward};
 pub use stream::{AttentionOutputs, LogSumExp};
 

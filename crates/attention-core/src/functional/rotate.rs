@@ -1,46 +1,73 @@
 //! Rows, turned by the angles of their positions.
 
 use burn::backend::Dispatch;
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::ops::{AttentionOps, RotateInputs};
+use crate::ops::{AttentionOps, RotaryLayout, RotateInputs};
 use crate::score::wide;
 
-/// Each pair of neighbouring elements of a row, `2 n` and `2 n + 1`, turned by an angle: `(x cos - y sin, y cos + x
-/// sin)`. The angles have no gradient; half precision is turned in f32.
+/// Each pair of features `x`, `y` of a row, turned by an angle: `x cos - y sin` and `y cos + x sin`. The layout says
+/// which features are a pair; features after the last pair stay as they are. The angles have no gradient; half
+/// precision is turned in f32.
 ///
 /// [`Rotary`](crate::Rotary) calls it with the angles of positions. Su et al. 2021, "RoFormer: Enhanced Transformer
 /// with Rotary Position Embedding", section 3.2.
 ///
+/// ONNX's `RotaryEmbedding` (opset 23): its caches `[batch, rows, pairs]` are cosines and sines as they are, caches
+/// `[max_positions, pairs]` with `position_ids` go through [`Positions::select`](crate::Positions::select), and
+/// `rotary_embedding_dim` is twice the number of pairs. An input of three axes, `[batch, rows, num_heads * size]`, is
+/// `reshape([batch, rows, num_heads, size]).swap_dims(1, 2)` before and `swap_dims(1, 2).reshape(..)` after.
+///
 /// # Shapes
-/// - rows and result `[batch, heads, rows, size]`; cosines, sines `[rows, size / 2]`
+/// - rows and result `[batch, heads, rows, size]`; cosines, sines `[batch or 1, rows, pairs]`, with `2 * pairs <= size`
 ///
 /// # Panics
-/// If `size` is odd, or shapes, types or devices do not fit together: cosines and sines are of the type of the rows, or
-/// f32 where that is half precision.
+/// If shapes, types or devices do not fit together: cosines and sines are of the type of the rows, or f32 where that is
+/// half precision.
 ///
 /// ```
 /// use attention_core::functional::rotate;
-/// use burn::tensor::{Device, Tensor};
+/// use attention_core::{Positions, RotaryLayout};
+/// use burn::prelude::*;
 ///
 /// let device = Device::flex();
 /// let rows = Tensor::<4>::from_floats([[[[1.0, 0.0, 0.0, 1.0]]]], &device);
 /// // The first pair by a quarter turn, the second not at all.
-/// let cosines = Tensor::<2>::from_floats([[0.0, 1.0]], &device);
-/// let sines = Tensor::<2>::from_floats([[1.0, 0.0]], &device);
-/// let turned = rotate(rows, cosines, sines).try_into_vec_as::<f32>().unwrap();
-/// assert_eq!(turned, [0.0, 1.0, 0.0, 1.0]);
+/// let cosines = Tensor::<3>::from_floats([[[0.0, 1.0]]], &device);
+/// let sines = Tensor::<3>::from_floats([[[1.0, 0.0]]], &device);
+/// let turned = rotate(rows, cosines, sines, RotaryLayout::Interleaved);
+/// assert_eq!(turned.try_into_vec_as::<f32>().unwrap(), [0.0, 1.0, 0.0, 1.0]);
+///
+/// // By rows of caches, at a position for each token.
+/// let [cosines, sines] = [Tensor::<2>::zeros([9, 2], &device), Tensor::ones([9, 2], &device)];
+/// let positions = Positions::per_token(Tensor::from_ints([[7, 8, 0], [3, 4, 5]], &device));
+/// let [cosines, sines] = [cosines, sines].map(|cache| positions.select(&cache, [2, 3]));
+/// let rows = Tensor::<4>::ones([2, 5, 3, 6], &device);
+/// assert_eq!(rotate(rows, cosines, sines, RotaryLayout::HalfSplit).dims(), [2, 5, 3, 6]);
 /// ```
-pub fn rotate(rows: Tensor<4>, cosines: Tensor<2>, sines: Tensor<2>) -> Tensor<4> {
+pub fn rotate(
+    rows: Tensor<4>,
+    cosines: Tensor<3>,
+    sines: Tensor<3>,
+    layout: RotaryLayout,
+) -> Tensor<4> {
     const NAME: &str = "rotate";
-    let [_, _, num_rows, size] = rows.dims();
+    let [batch, _, num_rows, size] = rows.dims();
+    for (name, table) in [("cosines", &cosines), ("sines", &sines)] {
+        let got @ [examples, table_rows, pairs] = table.dims();
+        assert!(
+            (examples == batch || examples == 1) && table_rows == num_rows && 2 * pairs <= size,
+            "{NAME}: {name} expected [{batch} or 1, {num_rows}, at most {}], got {got:?}",
+            size / 2
+        );
+    }
     assert!(
-        size.is_multiple_of(2),
-        "{NAME}: size expected even, got {size}"
+        cosines.dims() == sines.dims(),
+        "{NAME}: sines expected {:?}, as the cosines, got {:?}",
+        cosines.dims(),
+        sines.dims()
     );
-    assert_shape!(cosines, [num_rows, size / 2]);
-    assert_shape!(sines, [num_rows, size / 2]);
     let first = Argument::on_device("rows", &rows);
     assert_together(NAME, first, [Argument::on_device("cosines", &cosines)]);
     let others = [Argument::floats("sines", &sines)];
@@ -51,13 +78,14 @@ pub fn rotate(rows: Tensor<4>, cosines: Tensor<2>, sines: Tensor<2>) -> Tensor<4
         "{NAME}: cosines expected {expected:?} beside rows of {:?}, got {dtype:?}",
         rows.dtype()
     );
-    if rows.dims().contains(&0) {
+    if rows.dims().contains(&0) || cosines.dims().contains(&0) {
         return rows;
     }
     let inputs = RotateInputs {
         rows: rows.into_dispatch(),
         cosines: cosines.without_autodiff().into_dispatch(),
         sines: sines.without_autodiff().into_dispatch(),
+        layout,
     };
     Tensor::from_dispatch(<Dispatch as AttentionOps>::rotate(inputs))
 }

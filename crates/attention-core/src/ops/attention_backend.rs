@@ -14,6 +14,7 @@ use super::fused::AttentionKernel;
 use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
 use super::rotate::RotateInputs;
+use super::rotate::cpu::Angles;
 use super::score_modifiers::ScoreModifiers;
 
 /// A backend, and the kernels that it has. One without kernels says `impl AttentionBackend for .. {}`.
@@ -40,7 +41,7 @@ pub struct Kernels<B: Backend> {
     pub(super) dot_product_attention: Option<AttentionKernel<B, DotProductAttentionInputs<B>, 6>>,
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
     pub(super) masked_softmax: Option<Kernel<B, MaskedSoftmaxInputs<B>, FloatTensor<B>, 1>>,
-    pub(super) rotate: Option<Kernel<B, RotateInputs<B>, [FloatTensor<B>; 2], 1>>,
+    pub(super) rotate: Option<Kernel<B, RotateInputs<B>, Angles<B>, 1>>,
     pub(super) pack_additive_keys: Option<fn(PackAdditiveKeysInputs<B>) -> FloatTensor<B>>,
 }
 

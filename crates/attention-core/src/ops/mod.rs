@@ -62,7 +62,7 @@ pub use fill_padding::FillPaddingInputs;
 pub use mask::{DeviceMask, HostMask, Intervals, Keep, ResolvedMask};
 pub use masked_softmax::MaskedSoftmaxInputs;
 pub use pack_additive_keys::PackAdditiveKeysInputs;
-pub use rotate::RotateInputs;
+pub use rotate::{RotaryLayout, RotateInputs};
 pub use score_modifiers::ScoreModifiers;
 pub use weighted_sum::WeightedSumInputs;
 

@@ -1,12 +1,10 @@
 //! A score plus what positions alone say.
 
-use std::ops::Range;
-
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
 use crate::score::{checked_heads, wide, widened};
-use crate::{Mask, PositionTerm, ScoreKernel, ScoringFunction};
+use crate::{Mask, PositionTerm, Positions, ScoreKernel, ScoringFunction};
 
 /// A bias on scores by the positions of query and key, whatever they hold.
 pub trait PositionBias: Module + ModuleDisplay + 'static {
@@ -64,11 +62,11 @@ impl<S: ScoringFunction, P: PositionBias> Biased<S, P> {
 }
 
 impl<S: ScoringFunction, P: PositionBias> ScoringFunction for Biased<S, P> {
-    fn project_queries(&self, queries: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, positions: &Positions) -> Tensor<4> {
         self.score.project_queries(queries, positions)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, positions: &Positions) -> Tensor<4> {
         self.score.project_keys(keys, positions)
     }
 

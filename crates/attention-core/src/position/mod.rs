@@ -5,10 +5,12 @@
 
 mod alibi;
 mod biased;
+mod positions;
 mod relative;
 mod rotary;
 
 pub use alibi::{Alibi, AlibiConfig};
 pub use biased::{Biased, PositionBias};
+pub use positions::Positions;
 pub use relative::{RelativePositionBias, RelativePositionBiasConfig};
-pub use rotary::Rotary;
+pub use rotary::{Llama3ScalingConfig, Rotary, RotaryConfig, RotaryScaling, YarnScalingConfig};

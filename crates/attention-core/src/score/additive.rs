@@ -1,7 +1,5 @@
 //! Additive score.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::{Initializer, Module, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -10,6 +8,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::Positions;
 use crate::functional::project;
 use crate::parameter::{column, normalized_column};
 
@@ -81,11 +80,11 @@ pub struct AdditiveScore {
 }
 
 impl ScoringFunction for AdditiveScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         project("queries", of_linear(&self.query), queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         project("keys", of_linear(&self.key), keys)
     }
 

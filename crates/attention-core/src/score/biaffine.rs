@@ -1,7 +1,5 @@
 //! Biaffine score.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -10,6 +8,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::Positions;
 use crate::functional::project;
 
 /// Configuration of [`BiaffineScore`].
@@ -73,7 +72,7 @@ pub struct BiaffineScore {
 }
 
 impl ScoringFunction for BiaffineScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let offset = project("queries", of_linear(&self.offset), queries.clone());
         Tensor::cat(
             vec![project("queries", of_linear(&self.query), queries), offset],
@@ -81,7 +80,7 @@ impl ScoringFunction for BiaffineScore {
         )
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let [batch, heads, num_keys, _] = keys.dims();
         let one = Tensor::ones([batch, heads, num_keys, 1], (&keys.device(), keys.dtype()));
         Tensor::cat(vec![keys, one], 3)

@@ -1,7 +1,5 @@
 //! Bilinear score.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -10,6 +8,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::Positions;
 use crate::checks::assert_finite;
 use crate::functional::project;
 
@@ -71,7 +70,7 @@ pub struct BilinearScore {
 }
 
 impl ScoringFunction for BilinearScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         project("queries", of_linear(&self.query), queries)
     }
 

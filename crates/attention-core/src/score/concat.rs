@@ -1,7 +1,5 @@
 //! Concat score.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -10,6 +8,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::Positions;
 use crate::functional::project;
 use crate::parameter::column;
 
@@ -80,12 +79,12 @@ pub struct ConcatScore {
 }
 
 impl ScoringFunction for ConcatScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let bias = self.hidden.bias.as_ref().map(value);
         project("queries", (self.weights(0, self.query_size), bias), queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let [both, _] = self.hidden.weight.dims();
         let size = both - self.query_size;
         project("keys", (self.weights(self.query_size, size), None), keys)

@@ -1,7 +1,5 @@
 //! Cosine score.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
@@ -11,6 +9,7 @@ use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{safe_inverse_sqrt, squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
+use crate::Positions;
 
 /// Configuration of [`CosineScore`].
 #[derive(Config, Debug)]
@@ -64,7 +63,7 @@ pub struct CosineScore {
 }
 
 impl ScoringFunction for CosineScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let dtype = queries.dtype();
         let temperature = self.temperature.as_ref().map(value);
         if let Some(temperature) = &temperature {
@@ -87,7 +86,7 @@ impl ScoringFunction for CosineScore {
         (queries * factor).cast(dtype)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         let dtype = keys.dtype();
         let (keys, inverse) = with_inverse_norms(keys);
         (keys * inverse).cast(dtype)

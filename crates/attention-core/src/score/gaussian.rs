@@ -1,7 +1,5 @@
 //! Gaussian score.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
@@ -11,7 +9,7 @@ use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction, per_head};
-use crate::{Mask, functional};
+use crate::{Mask, Positions, functional};
 
 /// Configuration of [`GaussianScore`].
 #[derive(Config, Debug)]
@@ -95,11 +93,11 @@ impl GaussianScore {
 }
 
 impl ScoringFunction for GaussianScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.by_learned_width(queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.by_learned_width(keys)
     }
 

@@ -25,13 +25,12 @@ pub use projected::{ProjectedScore, ProjectedScoreConfig};
 pub use qk_norm::{QkNormScore, QkNormScoreConfig};
 
 use std::any::type_name;
-use std::ops::Range;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
 
-use crate::Mask;
 use crate::functional::{self, additive_score, dot_product_score, repeat_key_heads};
+use crate::{Mask, Positions};
 
 /// How scores are computed of projected queries and keys. It decides, on every device, what runs them.
 #[derive(Clone, Debug)]
@@ -137,12 +136,13 @@ impl PositionTerm {
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// The projection of the queries: the part of the score that they alone decide.
     ///
-    /// `positions` are those of the queries, counted as the keys' are, the last query at the last key; they begin below
-    /// 0 if there are more queries than keys.
+    /// `positions` are those of the queries, counted as the keys' are; ignore them if the score does not depend on them.
+    /// [`Attention`](crate::Attention) has the last query at the last key, and begins below 0 if there are more queries
+    /// than keys.
     ///
     /// # Shapes
     /// - queries `[batch, heads, queries, query_size]`, result `[batch, heads, queries, size]`
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         queries
     }
 
@@ -150,7 +150,7 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     ///
     /// # Shapes
     /// - keys `[batch, heads, keys, key_size]`, result `[batch, heads, keys, size]`
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         keys
     }
 

@@ -1,7 +1,5 @@
 //! Dot product of projected queries and keys.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -10,6 +8,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
 use super::{ScoreKernel, ScoringFunction};
+use crate::Positions;
 use crate::functional::project;
 
 /// Configuration of [`ProjectedScore`].
@@ -70,11 +69,11 @@ pub struct ProjectedScore {
 }
 
 impl ScoringFunction for ProjectedScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         project("queries", of_linear(&self.query), queries)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         project("keys", of_linear(&self.key), keys)
     }
 

@@ -1,7 +1,5 @@
 //! Query-key normalization.
 
-use std::ops::Range;
-
 use burn::config::Config;
 use burn::module::{Module, Param};
 use burn::nn::Initializer;
@@ -11,6 +9,7 @@ use burn_fused_layers::harness::parameter::value;
 
 use super::norms::{squared_norms, widened};
 use super::{ScoreKernel, ScoringFunction};
+use crate::Positions;
 use crate::checks::assert_finite;
 
 /// Configuration of [`QkNormScore`].
@@ -83,11 +82,11 @@ impl QkNormScore {
 }
 
 impl ScoringFunction for QkNormScore {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.normalized(queries, &self.query)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         self.normalized(keys, &self.key)
     }
 

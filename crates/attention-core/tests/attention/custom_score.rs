@@ -1,8 +1,6 @@
 //! Scoring functions of a user: the default methods of `ScoringFunction`.
 
-use std::ops::Range;
-
-use attention_core::{Attention, DotProductScoreConfig, Mask, ScoringFunction};
+use attention_core::{Attention, DotProductScoreConfig, Mask, Positions, ScoringFunction};
 use attention_tests::{
     Array, Concatenation, MaskSpec, Problem, SIZES, assert_close, assert_zero, device, masks,
 };
@@ -93,11 +91,11 @@ fn additive_attention_is_a_perceptron_on_the_concatenation() {
 struct Projecting {}
 
 impl ScoringFunction for Projecting {
-    fn project_queries(&self, queries: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         queries * 3.0
     }
 
-    fn project_keys(&self, keys: Tensor<4>, _positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, _positions: &Positions) -> Tensor<4> {
         keys * 2.0
     }
 

@@ -1,7 +1,7 @@
 //! Bilinear, projected, cosine and Gaussian attention, and that with query-key normalization, beside PyTorch's.
 
 use attention_core::{
-    Attention, BilinearScoreConfig, CosineScoreConfig, GaussianScoreConfig, Mask,
+    Attention, BilinearScoreConfig, CosineScoreConfig, GaussianScoreConfig, Mask, Positions,
     ProjectedScoreConfig, QkNormScoreConfig, ScoringFunction,
 };
 use attention_tests::{
@@ -44,8 +44,8 @@ fn check_reference<S: ScoringFunction>(
             let [queries, keys] = ["queries", "keys"]
                 .map(|name| problem.inputs[name].with_heads().tensor::<4>(device, dtype));
             let score = &attention.score;
-            let queries = score.project_queries(queries, 0..0);
-            let keys = score.project_keys(keys, 0..0);
+            let queries = score.project_queries(queries, &Positions::consecutive(0));
+            let keys = score.project_keys(keys, &Positions::consecutive(0));
             let scores = Array::read(score.score(queries, keys, &Mask::none()));
             let theirs = case.outputs["scores"].with_heads();
             assert_close(&format!("{what}: scores"), &scores, &theirs, tolerance);

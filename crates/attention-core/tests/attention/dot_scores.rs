@@ -2,7 +2,7 @@
 
 use attention_core::{
     Attention, BiaffineScoreConfig, BilinearScoreConfig, CosineScoreConfig, DotProductScoreConfig,
-    GaussianScoreConfig, Mask, Normalizer, ProjectedScoreConfig, QkNormScoreConfig,
+    GaussianScoreConfig, Mask, Normalizer, Positions, ProjectedScoreConfig, QkNormScoreConfig,
     ScoringFunction,
 };
 use attention_tests::{
@@ -72,8 +72,8 @@ fn biaffine_scores_are_the_formula() {
             .map(|name| &parameters[name]);
         let problem = Problem::drawn(UNEQUAL, UNEQUAL.key_size, MaskSpec::None);
         let [q, k] = ["queries", "keys"].map(|name| &problem.inputs[name]);
-        let queries = score.project_queries(q.f32::<4>(device), 2..5);
-        let keys = score.project_keys(k.f32::<4>(device), 0..5);
+        let queries = score.project_queries(q.f32::<4>(device), &Positions::consecutive(2));
+        let keys = score.project_keys(k.f32::<4>(device), &Positions::consecutive(0));
         let scores = Array::read(score.score(queries, keys, &Mask::none()));
         let expected = Array::from_fn(&[2, 2, 3, 5], |at| {
             let query = |x: usize| q.at(&[at[0], at[1], at[2], x]);
@@ -253,8 +253,8 @@ fn normalized_queries_and_keys_have_bounded_scores() {
                 let scaled = problem.inputs[name].map(|element| factor * element);
                 scaled.tensor::<4>(device, DType::F32)
             });
-            let queries = score.project_queries(queries, 2..5);
-            let keys = score.project_keys(keys, 0..5);
+            let queries = score.project_queries(queries, &Positions::consecutive(2));
+            let keys = score.project_keys(keys, &Positions::consecutive(0));
             let scores = Array::read(score.score(queries, keys, &Mask::none()));
             let largest = scores.data.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
             assert!(largest <= bound, "{factor}: {largest}");

@@ -5,10 +5,10 @@
 use attention_core::{
     AdditiveScoreConfig, AlibiConfig, Attention, BiaffineScoreConfig, Biased, BilinearScoreConfig,
     ConcatScoreConfig, CosineScoreConfig, DotProductScoreConfig, GaussianScoreConfig, Normalizer,
-    ProjectedScoreConfig, QkNormScoreConfig, RelativePositionBiasConfig, Rotary, ScoringFunction,
+    ProjectedScoreConfig, QkNormScoreConfig, RelativePositionBiasConfig, RotaryConfig,
+    ScoringFunction,
 };
 use attention_tests::{Array, MaskSpec, Path, Problem, Sizes, device, parameters};
-use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device};
 
 /// The bound of contexts and gradients. A composed operation rounds scores, weights and their gradients to half
@@ -147,9 +147,9 @@ fn results_are_within_a_few_half_ulps_of_those_of_f32() {
             }
             let relative = RelativePositionBiasConfig::new(2).init(device);
             bounds.check("T5", Biased::new(dot(), relative));
-            let encoding = RotaryEncodingConfig::new(8, 6);
+            let rotary = RotaryConfig::new(6, 8).init_with(dot(), device);
             // Rows are rounded once more when they are turned: under sparsemax a key may lose its weight by it.
-            bounds.check_where_smooth("rotary", Rotary::new(dot(), &encoding, device));
+            bounds.check_where_smooth("rotary", rotary);
             let [of_tensors, of_sums] = &bounds.worst;
             println!("{dtype:?}, in half ulps: {of_tensors:?}, {of_sums:?}");
             assert!(of_tensors.0 <= HALF_ULPS, "{dtype:?}: {of_tensors:?}");

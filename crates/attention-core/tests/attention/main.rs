@@ -4,6 +4,7 @@
 mod additive;
 mod additive_family;
 mod additive_options;
+mod conformance;
 mod custom_score;
 mod decoding;
 mod determinism;
@@ -45,6 +46,8 @@ mod quantized;
 mod records;
 mod recurrent_references;
 mod references;
+mod rotary;
+mod rotary_scaling;
 mod rotate;
 mod segments;
 mod shapes;

@@ -5,15 +5,14 @@ use std::any::type_name;
 use attention_core::{
     AdditiveScoreConfig, AlibiConfig, Attention, Biased, CoverageAttention,
     CoverageAttentionConfig, DotProductScoreConfig, GaussianScore, GaussianScoreConfig,
-    LocationAttention, LocationAttentionConfig, Mask, Memory, MultiHeadAttentionConfig, Rotary,
-    ScoringFunction, StatefulAttention,
+    LocationAttention, LocationAttentionConfig, Mask, Memory, MultiHeadAttentionConfig,
+    RotaryConfig, ScoringFunction, StatefulAttention,
 };
 use attention_tests::{
     Array, Check, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_zero,
     device, masks, panic_message,
 };
 use burn::module::Module;
-use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{DType, Device, Int, Tensor};
 
 const SHAPE: [usize; 4] = [SIZES.batch, SIZES.heads, SIZES.queries, SIZES.keys];
@@ -325,8 +324,7 @@ impl Reader {
     fn all(device: &Device) -> Vec<Self> {
         let dot = DotProductScoreConfig::new().init();
         let biased = Biased::new(dot.clone(), AlibiConfig::new(1).init());
-        let encoding = RotaryEncodingConfig::new(6, 8);
-        let turned = Rotary::new(dot.clone(), &encoding, device);
+        let turned = RotaryConfig::new(8, 6).init_with(dot.clone(), device);
         let gaussian = GaussianScoreConfig::new().init(device);
         let heads = MultiHeadAttentionConfig::new(10, 2).with_query_size(Some(8));
         let heads = heads.with_key_size(Some(8)).with_value_size(Some(5));

@@ -25,18 +25,18 @@ fn third(array: &Array, at: usize) -> Array {
     }
 }
 
-/// PyTorch's results, under our names and in our layout.
-fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
-    let mut expected = outputs.clone();
+/// Parameters of D2L's and PyTorch's, or their gradients, under our paths and in our layout.
+pub(crate) fn parameters_of_pytorch(arrays: &Inputs) -> Outcome {
+    let mut parameters = Outcome::new();
     let mut insert = |name: &str, kind: &str, array: Array| {
         let array = match kind {
             "weight" => array.permute(&[1, 0]),
             _ => array,
         };
-        expected.insert(format!("grad {name}.{kind}"), array);
+        parameters.insert(format!("{name}.{kind}"), array);
     };
     let projections = [("q", "query"), ("k", "key"), ("v", "value")];
-    for (theirs, gradient) in gradients {
+    for (theirs, array) in arrays {
         let theirs = theirs.trim_start_matches("inner.");
         let kind = if theirs.ends_with("bias") {
             "bias"
@@ -45,16 +45,28 @@ fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
         };
         if theirs.starts_with("in_proj") {
             for (at, (_, ours)) in projections.into_iter().enumerate() {
-                insert(ours, kind, third(gradient, at));
+                insert(ours, kind, third(array, at));
             }
         } else if theirs.starts_with("out_proj") || theirs.starts_with("W_o") {
-            insert("output", kind, gradient.clone());
+            insert("output", kind, array.clone());
         } else if let Some((_, ours)) = projections.into_iter().find(|(letter, _)| {
             theirs.starts_with(&format!("W_{letter}")) || theirs == format!("{letter}_proj_weight")
         }) {
-            insert(ours, kind, gradient.clone());
+            insert(ours, kind, array.clone());
         }
     }
+    parameters
+}
+
+/// PyTorch's results, under our names and in our layout.
+fn expected(outputs: &Inputs, gradients: &Inputs) -> Outcome {
+    let mut expected = outputs.clone();
+    let of_parameters = parameters_of_pytorch(gradients);
+    expected.extend(
+        of_parameters
+            .into_iter()
+            .map(|(path, gradient)| (format!("grad {path}"), gradient)),
+    );
     for name in ["queries", "keys", "values"] {
         expected.insert(format!("grad {name}"), gradients[name].clone());
     }

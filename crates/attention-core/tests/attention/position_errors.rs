@@ -2,10 +2,9 @@
 
 use attention_core::{
     Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig, Mask,
-    MultiHeadAttentionConfig, RelativePositionBiasConfig, Rotary,
+    MultiHeadAttentionConfig, RelativePositionBiasConfig, Rotary, RotaryConfig,
 };
 use attention_tests::{Array, device, panic_message};
-use burn::nn::RotaryEncodingConfig;
 use burn::tensor::{Device, Tensor};
 
 fn dot() -> DotProductScore {
@@ -17,7 +16,7 @@ fn alibi(num_heads: usize) -> Alibi {
 }
 
 fn rotary(size: usize, device: &Device) -> Rotary<DotProductScore> {
-    Rotary::new(dot(), &RotaryEncodingConfig::new(8, size), device)
+    RotaryConfig::new(size, 8).init_with(dot(), device)
 }
 
 #[test]
@@ -51,8 +50,8 @@ fn bad_input_is_named() {
             ["at least 2", "got 1"],
         ),
         (init(bias().with_max_distance(8)), ["above 8", "got 8"]),
-        (attend(6, 5), ["as many queries as keys", "got 6"]),
-        (attend(5, 9), ["at most 8 positions", "got 9"]),
+        (attend(6, 5), ["more queries than keys", "got -1 ..= 4"]),
+        (attend(5, 9), ["within 0 .. 8", "got 0 ..= 8"]),
         (heads, ["2 heads expected for", "got one of 3"]),
     ] {
         for part in parts {

@@ -1,11 +1,10 @@
 //! Biases of positions and rotations: the same as PyTorch computes, around any scoring function, on every path.
 
-use std::ops::Range;
-
 use attention_core::{
     AdditiveScore, Alibi, AlibiConfig, Attention, Biased, DotProductScore, DotProductScoreConfig,
-    Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, PositionTerm, RelativePositionBias,
-    RelativePositionBiasConfig, Rotary, ScoreKernel, ScoringFunction,
+    Mask, MultiHeadAttentionConfig, Normalizer, PositionBias, PositionTerm, Positions,
+    RelativePositionBias, RelativePositionBiasConfig, Rotary, RotaryConfig, ScoreKernel,
+    ScoringFunction,
 };
 use attention_tests::{
     Array, Case, MaskSpec, Path, Problem, SIZES, assert_close, assert_outcomes_close, assert_same,
@@ -117,7 +116,7 @@ fn relative(device: &Device) -> RelativePositionBias {
 }
 
 fn rotary(size: usize, device: &Device) -> Rotary<DotProductScore> {
-    Rotary::new(dot(), &RotaryEncodingConfig::new(8, size), device)
+    RotaryConfig::new(size, 8).init_with(dot(), device)
 }
 
 /// The context is the same with stored scores, without them, and with NaN in masked keys and values.
@@ -201,11 +200,11 @@ struct Falling<S: ScoringFunction> {
 }
 
 impl<S: ScoringFunction> ScoringFunction for Falling<S> {
-    fn project_queries(&self, queries: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+    fn project_queries(&self, queries: Tensor<4>, positions: &Positions) -> Tensor<4> {
         self.score.project_queries(queries, positions)
     }
 
-    fn project_keys(&self, keys: Tensor<4>, positions: Range<i64>) -> Tensor<4> {
+    fn project_keys(&self, keys: Tensor<4>, positions: &Positions) -> Tensor<4> {
         self.score.project_keys(keys, positions)
     }
 

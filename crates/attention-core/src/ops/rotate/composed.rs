@@ -2,8 +2,9 @@
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
+use burn::tensor::Slice;
 
-use super::RotateInputs;
+use super::{RotaryLayout, RotateInputs};
 
 /// Each pair times the cosine, and the pair with its elements exchanged times the sine, which is negative for the
 /// first; half precision is turned in f32.
@@ -12,28 +13,53 @@ pub(in crate::ops) fn forward<B: Backend>(inputs: RotateInputs<B>) -> FloatTenso
         rows,
         cosines,
         sines,
+        layout,
     } = inputs;
     let (shape, dtype) = (rows.shape(), rows.dtype());
     let [batch, heads, num_rows, size] = shape.dims();
+    let [examples, _, pairs] = cosines.shape().dims();
+    let features = |from: usize, to: usize| {
+        let slices = [0..batch, 0..heads, 0..num_rows, from..to].map(Slice::from);
+        B::float_slice(rows.clone(), &slices)
+    };
+    let (rows, kept) = if 2 * pairs < size {
+        (features(0, 2 * pairs), Some(features(2 * pairs, size)))
+    } else {
+        (rows, None)
+    };
     let wide = cosines.dtype();
     let rows = if dtype == wide {
         rows
     } else {
         B::float_cast(rows, wide.into())
     };
-    let angles = |table| B::float_reshape(table, [1, 1, num_rows, size / 2, 1].into());
-    let (cosines, sines) = (angles(cosines), angles(sines));
-    let signed = B::float_cat(vec![B::float_neg(sines.clone()), sines], 4);
-    let pairs = B::float_reshape(rows, [batch, heads, num_rows, size / 2, 2].into());
-    let exchanged = B::float_flip(pairs.clone(), &[4]);
+    // The axis that tells the two features of a pair apart, and the shape of as many pairs of angles.
+    let (axis, split, angles) = match layout {
+        RotaryLayout::Interleaved => (4, [pairs, 2], [pairs, 1]),
+        RotaryLayout::HalfSplit => (3, [2, pairs], [1, pairs]),
+    };
+    let reshaped = |tensor, [batch, heads]: [usize; 2], [outer, inner]: [usize; 2]| {
+        B::float_reshape(tensor, [batch, heads, num_rows, outer, inner].into())
+    };
+    let (cosines, sines) = (
+        reshaped(cosines, [examples, 1], angles),
+        reshaped(sines, [examples, 1], angles),
+    );
+    let signed = B::float_cat(vec![B::float_neg(sines.clone()), sines], axis);
+    let pairs_of = reshaped(rows, [batch, heads], split);
+    let exchanged = B::float_flip(pairs_of.clone(), &[axis]);
     let turned = B::float_add(
-        B::float_mul(pairs, cosines),
+        B::float_mul(pairs_of, cosines),
         B::float_mul(exchanged, signed),
     );
-    let turned = B::float_reshape(turned, shape);
-    if dtype == wide {
+    let turned = B::float_reshape(turned, [batch, heads, num_rows, 2 * pairs].into());
+    let turned = if dtype == wide {
         turned
     } else {
         B::float_cast(turned, dtype.into())
+    };
+    match kept {
+        Some(kept) => B::float_cat(vec![turned, kept], 3),
+        None => turned,
     }
 }

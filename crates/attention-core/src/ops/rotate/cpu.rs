@@ -1,24 +1,34 @@
 //! By the kernel of `attention-kernels`.
 
-use attention_kernels::Rotation;
-use burn::backend::TensorMetadata;
+use attention_kernels::{PairLayout, Rotation};
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, TensorMetadata};
 use burn_fused_layers::harness::kernel::{Asked, Gradient};
 use cpu_kernels::Level;
 
-use super::RotateInputs;
+use super::{RotaryLayout, RotateInputs};
 use crate::ops::host::{
     AttentionElement, CpuBackend, elements, readable, rows, tensor, unwritten, whole, with_real,
 };
 
-/// Cosines and sines.
-type Angles<B> = [FloatTensor<B>; 2];
+/// The angles of a call, for its backward pass.
+#[derive(Clone, Debug)]
+pub(in crate::ops) struct Angles<B: Backend> {
+    cosines: FloatTensor<B>,
+    sines: FloatTensor<B>,
+    layout: RotaryLayout,
+}
 
 /// The inputs of the kernel.
-fn rotation<B: CpuBackend, E: AttentionElement>([cosines, sines]: &Angles<B>) -> Rotation<'_, E> {
+fn rotation<B: CpuBackend, E: AttentionElement>(angles: &Angles<B>) -> Rotation<'_, E> {
     Rotation {
-        cosines: elements::<B, E>(cosines),
-        sines: elements::<B, E>(sines),
+        cosines: elements::<B, E>(&angles.cosines),
+        sines: elements::<B, E>(&angles.sines),
+        shape: angles.cosines.shape().dims(),
+        layout: match angles.layout {
+            RotaryLayout::Interleaved => PairLayout::Interleaved,
+            RotaryLayout::HalfSplit => PairLayout::HalfSplit,
+        },
     }
 }
 
@@ -26,13 +36,22 @@ fn rotation<B: CpuBackend, E: AttentionElement>([cosines, sines]: &Angles<B>) ->
 pub(in crate::ops) fn forward<B: CpuBackend>(
     inputs: RotateInputs<B>,
 ) -> (FloatTensor<B>, Angles<B>) {
-    let inputs = readable(inputs);
-    let (shape, dtype) = (inputs.rows.shape(), inputs.rows.dtype());
-    let angles = [inputs.cosines, inputs.sines];
+    let RotateInputs {
+        rows: given,
+        cosines,
+        sines,
+        layout,
+    } = readable(inputs);
+    let (shape, dtype) = (given.shape(), given.dtype());
+    let angles = Angles {
+        cosines,
+        sines,
+        layout,
+    };
     let turned = with_real!(dtype, E => {
         let mut turned = unwritten::<E>(&shape);
-        rotation::<B, E>(&angles).turn(Level::current(), rows::<B, E>(&inputs.rows), &mut turned);
-        tensor::<B, E>(turned, shape, dtype, &inputs.rows)
+        rotation::<B, E>(&angles).turn(Level::current(), rows::<B, E>(&given), &mut turned);
+        tensor::<B, E>(turned, shape, dtype, &given)
     });
     (turned, angles)
 }

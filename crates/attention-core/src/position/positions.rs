@@ -1,0 +1,189 @@
+//! Where rows stand.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use crate::rank::reshape;
+
+/// The positions of rows `[batch, heads, rows, size]` of queries or keys, which all heads share.
+///
+/// ```
+/// use attention_core::Positions;
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let read = |positions: Positions| {
+///     let positions = positions.tensor([2, 3], &device);
+///     positions.try_into_vec_as::<i64>().unwrap()
+/// };
+/// assert_eq!(read(Positions::consecutive(4)), [4, 5, 6]);
+/// // Examples whose caches hold 4 and 1 keys already.
+/// assert_eq!(read(Positions::per_example([4, 1])), [4, 5, 6, 1, 2, 3]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Positions(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Consecutive {
+        start: i64,
+    },
+    PerExample {
+        starts: Vec<i64>,
+    },
+    PerToken {
+        positions: Tensor<2, Int>,
+        /// The smallest and the largest; `None` if there are none.
+        bounds: Option<[i64; 2]>,
+    },
+}
+
+impl Positions {
+    /// `start`, `start + 1`, .., the same in all examples.
+    pub fn consecutive(start: i64) -> Self {
+        Self(Kind::Consecutive { start })
+    }
+
+    /// `starts[b]`, `starts[b] + 1`, .. in example `b`: the examples of a cache have lengths of their own. Rows below 0
+    /// are padding.
+    ///
+    /// Starts on a device are positions [per token](Self::per_token), after the addition of `0, 1, ..`.
+    pub fn per_example(starts: impl Into<Vec<i64>>) -> Self {
+        Self(Kind::PerExample {
+            starts: starts.into(),
+        })
+    }
+
+    /// Any position for each row: of packed segments, whose positions start again, or of a tree of drafts.
+    ///
+    /// They are read from the device here, once, so that no later call has to wait to check them.
+    ///
+    /// # Shapes
+    /// - positions `[batch or 1, rows]`
+    pub fn per_token(positions: Tensor<2, Int>) -> Self {
+        let data = positions.clone().into_data();
+        let widened = |bounds: Option<[i64; 2]>, position: i64| {
+            let [first, last] = bounds.unwrap_or([position; 2]);
+            Some([first.min(position), last.max(position)])
+        };
+        let bounds = data.iter::<i64>().fold(None, widened);
+        Self(Kind::PerToken { positions, bounds })
+    }
+
+    /// The first position, if positions are [consecutive](Self::consecutive) and the same in all examples.
+    pub fn start(&self) -> Option<i64> {
+        match self.0 {
+            Kind::Consecutive { start } => Some(start),
+            _ => None,
+        }
+    }
+
+    /// The position of each of `num_rows` rows of `batch` examples on `device`, `[batch or 1, num_rows]`.
+    ///
+    /// # Panics
+    /// If there are other numbers of positions, or they lie on another device.
+    pub fn tensor(&self, rows: [usize; 2], device: &Device) -> Tensor<2, Int> {
+        self.check(rows, device);
+        let [_, num_rows] = rows;
+        let from_starts = |starts: &[i64]| {
+            let of_example = |start: &i64| *start..*start + num_rows as i64;
+            let positions: Vec<i64> = starts.iter().flat_map(of_example).collect();
+            let data = TensorData::new(positions, [starts.len(), num_rows]);
+            Tensor::from_data(data, device)
+        };
+        match &self.0 {
+            Kind::Consecutive { start } => from_starts(&[*start]),
+            Kind::PerExample { starts } => from_starts(starts),
+            Kind::PerToken { positions, .. } => positions.clone(),
+        }
+    }
+
+    /// The rows of `table` at the positions of `num_rows` rows of `batch` examples: angles of rotary embedding, or a
+    /// learned embedding of positions. Padding below 0, where positions are [per example](Self::per_example), has row 0.
+    ///
+    /// # Shapes
+    /// - table `[max_positions, size]`, result `[batch or 1, num_rows, size]`
+    ///
+    /// # Panics
+    /// If a position is beyond the table or, elsewhere, below 0; and as [`tensor`](Self::tensor).
+    pub fn select(&self, table: &Tensor<2>, rows: [usize; 2]) -> Tensor<3> {
+        let device = table.device();
+        self.check(rows, &device);
+        let ([max_positions, size], [_, num_rows]) = (table.dims(), rows);
+        let [first, last] = self.bounds(num_rows).unwrap_or([0, -1]);
+        let hint = match self.start() {
+            Some(start) if start < 0 => " (there are more queries than keys)",
+            _ => "",
+        };
+        assert!(
+            first >= 0 && last < max_positions as i64,
+            "Positions: within 0 .. {max_positions} expected, as the table is, got {first} ..= {last}{hint}"
+        );
+        if last < first {
+            let examples = self.examples();
+            return Tensor::empty([examples, num_rows, size], (&device, table.dtype()));
+        }
+        match &self.0 {
+            Kind::Consecutive { .. } => {
+                let rows = table.clone().narrow(0, first as usize, num_rows);
+                rows.unsqueeze()
+            }
+            _ => {
+                let positions = self.tensor(rows, &device).clamp_min(0);
+                let [examples, num_rows] = positions.dims();
+                let indices = positions.reshape([examples * num_rows]);
+                let rows = table.clone().select(0, indices);
+                reshape(rows, [examples, num_rows, size])
+            }
+        }
+    }
+
+    /// The smallest and the largest position of `num_rows` rows but for padding; `None` if there are none.
+    fn bounds(&self, num_rows: usize) -> Option<[i64; 2]> {
+        let last = num_rows as i64 - 1;
+        if last < 0 {
+            return None;
+        }
+        match &self.0 {
+            Kind::Consecutive { start } => Some([*start, start + last]),
+            Kind::PerExample { starts } => {
+                let starts = || starts.iter().copied();
+                let [first, start] = [starts().min()?, starts().max()?];
+                Some([first.max(0), (start + last).max(0)])
+            }
+            Kind::PerToken { bounds, .. } => *bounds,
+        }
+    }
+
+    /// The examples whose positions are told apart.
+    fn examples(&self) -> usize {
+        match &self.0 {
+            Kind::Consecutive { .. } => 1,
+            Kind::PerExample { starts } => starts.len(),
+            Kind::PerToken { positions, .. } => positions.dims()[0],
+        }
+    }
+
+    /// # Panics
+    /// If they are not those of `num_rows` rows of `batch` examples on `device`.
+    fn check(&self, [batch, num_rows]: [usize; 2], device: &Device) {
+        match &self.0 {
+            Kind::Consecutive { .. } => {}
+            Kind::PerExample { starts } => assert!(
+                starts.len() == batch,
+                "Positions: a start expected for each of {batch} examples, got {}",
+                starts.len()
+            ),
+            Kind::PerToken { positions, .. } => {
+                let got @ [examples, rows] = positions.dims();
+                assert!(
+                    (examples == batch || examples == 1) && rows == num_rows,
+                    "Positions: [{batch} or 1, {num_rows}] expected, as batch and rows are, got {got:?}"
+                );
+                let rows = Argument::of_device("rows", device.clone());
+                let positions = Argument::on_device("positions", positions);
+                assert_together("Positions", rows, [positions]);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Configuration of rotary position embedding.
+
+use burn::config::Config;
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn_fused_layers::harness::checks::assert_positive;
+
+use super::scaling::Angles;
+use super::{Rotary, RotaryScaling};
+use crate::{RotaryLayout, ScoringFunction};
+
+const NAME: &str = "RotaryConfig";
+
+/// Configuration of [`Rotary`].
+#[derive(Config, Debug)]
+pub struct RotaryConfig {
+    /// The feature dimension of queries and keys (of one head). Hugging Face's `head_dim`.
+    pub size: usize,
+    /// The number of positions for which angles are made, `0 .. max_positions`.
+    pub max_positions: usize,
+    /// The base of the angles. Hugging Face's `rope_theta`.
+    #[config(default = 10_000.0)]
+    pub theta: f64,
+    /// Which features are a pair.
+    #[config(default = "RotaryLayout::Interleaved")]
+    pub layout: RotaryLayout,
+    /// The number of features that turn, the first ones of a row, all by default; the others stay as they are. Hugging
+    /// Face's `partial_rotary_factor * head_dim`.
+    #[config(default = "None")]
+    pub rotated_size: Option<usize>,
+    /// The change of the angles for longer contexts than those of the training.
+    #[config(default = "RotaryScaling::None")]
+    pub scaling: RotaryScaling,
+    /// Whether rows turn after the score has projected (or normalized) them, and not before.
+    #[config(default = false)]
+    pub after_projection: bool,
+}
+
+impl RotaryConfig {
+    /// `score` of rows that are turned, with tables of angles on `device`.
+    ///
+    /// # Panics
+    /// If a number is 0, `rotated_size` is odd or larger than `size`, or `theta` or a number of the scaling is out of
+    /// range.
+    pub fn init_with<S: ScoringFunction>(&self, score: S, device: &Device) -> Rotary<S> {
+        assert_positive(NAME, &[("max_positions", self.max_positions)]);
+        let Angles {
+            frequencies,
+            factor,
+        } = self.angles();
+        let dtype = match device.settings().float_dtype.into() {
+            DType::F64 => DType::F64,
+            _ => DType::F32,
+        };
+        let table = |of_angle: fn(f64) -> f64| {
+            let of_position = |position| {
+                let angles = frequencies
+                    .iter()
+                    .map(move |frequency| position as f64 * frequency);
+                angles.map(move |angle| factor * of_angle(angle))
+            };
+            let elements: Vec<f64> = (0..self.max_positions).flat_map(of_position).collect();
+            let shape = [self.max_positions, frequencies.len()];
+            Tensor::from_data(TensorData::new(elements, shape), (device, dtype))
+        };
+        Rotary {
+            score,
+            cosines: table(f64::cos),
+            sines: table(f64::sin),
+            size: self.size,
+            layout: self.layout,
+            after_projection: self.after_projection,
+        }
+    }
+
+    /// The angle of each pair at position 1, scaled, in radians. Hugging Face's `inv_freq`.
+    ///
+    /// # Panics
+    /// As [`init_with`](Self::init_with).
+    pub fn frequencies(&self) -> Vec<f64> {
+        self.angles().frequencies
+    }
+
+    /// The factor on sines and cosines: it multiplies scores by its square. 1 but for [`RotaryScaling::Yarn`]. Hugging
+    /// Face's `attention_scaling`.
+    ///
+    /// # Panics
+    /// As [`init_with`](Self::init_with).
+    pub fn attention_factor(&self) -> f64 {
+        self.angles().factor
+    }
+
+    /// A parameter that makes queries or keys, with its features taken from the layout `from` to that of this
+    /// configuration: scores are the same before and after, if those of queries and of keys are both taken.
+    ///
+    /// The last axis of the parameter is the features of any number of heads: the weight `[in, heads * size]` of a
+    /// linear layer, its bias `[heads * size]`, or the gains `[size]` of a normalization.
+    ///
+    /// PyTorch equivalent: for a weight `[heads * size, in]`, from interleaved to half-split, `weight.view(heads, size
+    /// // 2, 2, -1).transpose(1, 2).reshape(heads * size, -1)`, by which Hugging Face converts Llama.
+    ///
+    /// ```
+    /// use attention_core::{MultiHeadAttentionConfig, RotaryConfig, RotaryLayout};
+    /// use burn::prelude::*;
+    ///
+    /// let device = Device::flex();
+    /// let rotary = RotaryConfig::new(4, 64).with_layout(RotaryLayout::HalfSplit);
+    /// let mut attention = MultiHeadAttentionConfig::new(12, 3).init(&device);
+    /// // Parameters of a model whose pairs are neighbours.
+    /// for layer in [&mut attention.query, &mut attention.key] {
+    ///     let weight = layer.weight.clone();
+    ///     layer.weight = weight.map(|weight| rotary.reordered(weight, RotaryLayout::Interleaved));
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If the last axis is not a number of heads of `size` features; and as [`init_with`](Self::init_with).
+    pub fn reordered<const D: usize>(&self, parameter: Tensor<D>, from: RotaryLayout) -> Tensor<D> {
+        let rotated = self.checked_rotated_size();
+        let (dims, size) = (parameter.dims(), self.size);
+        let features = dims[D - 1];
+        assert!(
+            features.is_multiple_of(size),
+            "{NAME}: last axis expected a multiple of size {size}, one for each head, got {features} of {dims:?}"
+        );
+        if from == self.layout {
+            return parameter;
+        }
+        let mut order: Vec<usize> = (0..size).collect();
+        for pair in 0..rotated / 2 {
+            let [to, from] = [self.layout, from].map(|layout| layout.features(pair, rotated / 2));
+            for (to, from) in to.into_iter().zip(from) {
+                order[to] = from;
+            }
+        }
+        let of_feature = |feature: usize| (feature / size * size + order[feature % size]) as i64;
+        let indices: Vec<i64> = (0..features).map(of_feature).collect();
+        let indices = TensorData::new(indices, [features]);
+        let indices = Tensor::<1, Int>::from_data(indices, &parameter.device());
+        parameter.select(D - 1, indices)
+    }
+
+    fn angles(&self) -> Angles {
+        let rotated_size = self.checked_rotated_size();
+        let theta = self.theta;
+        assert!(
+            theta.is_finite() && theta > 0.0,
+            "{NAME}: theta expected a finite number above 0, got {theta}"
+        );
+        self.scaling.angles(theta, rotated_size)
+    }
+
+    /// # Panics
+    /// If not as many features turn.
+    fn checked_rotated_size(&self) -> usize {
+        let size = self.size;
+        let rotated_size = self.rotated_size.unwrap_or(size);
+        assert_positive(NAME, &[("size", size), ("rotated_size", rotated_size)]);
+        assert!(
+            rotated_size.is_multiple_of(2) && rotated_size <= size,
+            "{NAME}: rotated_size expected an even number up to size {size}, got {rotated_size}"
+        );
+        rotated_size
+    }
+}
+
+impl RotaryLayout {
+    /// The two features of pair `pair` of `pairs`.
+    fn features(self, pair: usize, pairs: usize) -> [usize; 2] {
+        match self {
+            Self::Interleaved => [2 * pair, 2 * pair + 1],
+            Self::HalfSplit => [pair, pair + pairs],
+        }
+    }
+}

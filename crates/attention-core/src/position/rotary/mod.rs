@@ -1,0 +1,137 @@
+//! Rotary position embedding.
+
+mod config;
+mod scaling;
+
+pub use config::RotaryConfig;
+pub use scaling::{Llama3ScalingConfig, RotaryScaling, YarnScalingConfig};
+
+use burn::module::Module;
+use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use crate::score::wide;
+use crate::{
+    Mask, PositionTerm, Positions, RotaryLayout, ScoreKernel, ScoringFunction, functional,
+};
+
+/// `a(q_i, k_j) = score(R(position_i) q_i, R(position_j) k_j)`, where `R(p)` turns each pair `n` of the features of a
+/// row by the angle `p theta^(-2 n / size)`: a dot product then depends on the distance of the two alone. Values are
+/// not turned.
+///
+/// [`RotaryConfig`] says which features are a pair, how many of them turn, and how the angles are scaled for contexts
+/// that are longer than those of the training.
+///
+/// The last query stands at the position of the last key, as in [`Mask::causal`], and so does the only query of a
+/// decoder's step. There may therefore be no more queries than keys.
+///
+/// Sines and cosines are f32, whatever the type of the model (f64 where that is the device's float type), and half
+/// precision is turned in f32: in it neighbouring positions would have the same angles (bf16 from 257, f16 from 2,049
+/// on). They are made in f64.
+///
+/// # Normalization and rotation
+///
+/// A score that projects its rows does so after the rotation: `Rotary<QkNormScore>` turns rows, then normalizes them.
+/// [`after_projection`](RotaryConfig::after_projection) turns what the score has projected, as Qwen 3, Gemma 3 and
+/// OLMo 2 turn normalized rows. The two differ by the gains of the normalization alone, one for each feature.
+///
+/// Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2. Burn's
+/// `RotaryEncoding`, which makes its angles in the float type of the device.
+///
+/// ```
+/// use attention_core::{Attention, Mask, QkNormScoreConfig, RotaryConfig, RotaryLayout};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// // Queries and keys of 16 features at up to 64 positions, turned as in Qwen 3.
+/// let config = RotaryConfig::new(16, 64)
+///     .with_theta(1e6)
+///     .with_layout(RotaryLayout::HalfSplit)
+///     .with_after_projection(true);
+/// let score = config.init_with(QkNormScoreConfig::new(16).init(&device), &device);
+/// let attention = Attention::new(score, 0.0);
+/// let rows = Tensor::<3>::ones([1, 5, 16], &device);
+/// let context = attention.forward(rows.clone(), rows.clone(), rows, &Mask::causal());
+/// assert_eq!(context.dims(), [1, 5, 16]);
+/// ```
+#[derive(Module, Debug)]
+pub struct Rotary<S: ScoringFunction> {
+    /// The scoring function, with its parameters.
+    pub score: S,
+    /// The cosine of each position's angles, times the attention factor, `[max_positions, pairs]`.
+    cosines: Tensor<2>,
+    /// The sine, `[max_positions, pairs]`.
+    sines: Tensor<2>,
+    size: usize,
+    #[module(skip)]
+    layout: RotaryLayout,
+    after_projection: bool,
+}
+
+impl<S: ScoringFunction> Rotary<S> {
+    /// Rows at `positions`, before and after what `project` makes of them: one of the two is turned.
+    fn turned_around(
+        &self,
+        rows: Tensor<4>,
+        positions: &Positions,
+        project: impl FnOnce(Tensor<4>) -> Tensor<4>,
+    ) -> Tensor<4> {
+        if self.after_projection {
+            self.turn(project(rows), positions)
+        } else {
+            project(self.turn(rows, positions))
+        }
+    }
+
+    fn turn(&self, rows: Tensor<4>, positions: &Positions) -> Tensor<4> {
+        let [batch, _, num_rows, size] = rows.dims();
+        let tables = Argument::on_device("tables of angles", &self.cosines);
+        assert_together("Rotary", tables, [Argument::on_device("rows", &rows)]);
+        assert!(
+            size == self.size,
+            "Rotary: rows of {} features expected, as RotaryConfig says, got {size}",
+            self.size
+        );
+        let dtype = wide(rows.dtype());
+        let [cosines, sines] = [&self.cosines, &self.sines]
+            .map(|table| positions.select(table, [batch, num_rows]).cast(dtype));
+        functional::rotate(rows, cosines, sines, self.layout)
+    }
+}
+
+impl<S: ScoringFunction> ScoringFunction for Rotary<S> {
+    fn project_queries(&self, queries: Tensor<4>, positions: &Positions) -> Tensor<4> {
+        self.turned_around(queries, positions, |queries| {
+            self.score.project_queries(queries, positions)
+        })
+    }
+
+    fn project_keys(&self, keys: Tensor<4>, positions: &Positions) -> Tensor<4> {
+        self.turned_around(keys, positions, |keys| {
+            self.score.project_keys(keys, positions)
+        })
+    }
+
+    fn kernel(&self) -> ScoreKernel {
+        self.score.kernel()
+    }
+
+    fn key_bias(&self, keys: &Tensor<4>) -> Option<Tensor<4>> {
+        self.score.key_bias(keys)
+    }
+
+    fn position_term(
+        &self,
+        num_queries: usize,
+        num_keys: usize,
+        device: &Device,
+        dtype: DType,
+    ) -> PositionTerm {
+        self.score
+            .position_term(num_queries, num_keys, device, dtype)
+    }
+
+    fn score(&self, queries: Tensor<4>, keys: Tensor<4>, mask: &Mask) -> Tensor<4> {
+        self.score.score(queries, keys, mask)
+    }
+}

@@ -1,0 +1,70 @@
+//! Other projects' cases, each by one call of this library, or named as out of scope with the reason.
+//!
+//! A case says its inputs in the layout of its suite. Splitting features into heads, giving a mask its missing axes,
+//! naming parameters, and adding up or averaging what the suite does are the reader's; attention is the library's.
+//! `docs/conformance.md` has the table.
+
+mod onnx_attention;
+mod onnx_rotary_embedding;
+mod torch_attention;
+mod torch_multi_head;
+
+use attention_tests::conformance::{self, Attributes, Case};
+use attention_tests::{Array, assert_close, assert_same, device};
+use burn::tensor::DType;
+
+/// Names of cases that no call computes, each with the reason.
+type OutOfScope = &'static [(&'static str, &'static str)];
+
+/// The cases of a suite that are in scope.
+fn cases_in_scope<A: Attributes>(out_of_scope: OutOfScope) -> Vec<Case<A>> {
+    let suite = A::SUITE;
+    let mut cases = conformance::cases::<A>();
+    let count = cases.len();
+    for (name, reason) in out_of_scope {
+        let at = cases.iter().position(|case| case.name == *name);
+        let at =
+            at.unwrap_or_else(|| panic!("{suite}: no case {name} to be out of scope: {reason}"));
+        cases.remove(at);
+    }
+    eprintln!("{suite}: {} of {count} cases by one call", cases.len());
+    cases
+}
+
+/// How near a result must come, relative to the largest element expected: nine digits are in a file.
+fn tolerance(dtype: DType) -> f64 {
+    match dtype {
+        DType::F64 => 1e-8,
+        DType::F32 => 2e-6,
+        // The suites round in between, too.
+        _ => 4.0 * device::epsilon(dtype),
+    }
+}
+
+/// [`assert_close`], and -inf exactly where -inf is expected.
+fn assert_conforms(what: &str, actual: &Array, expected: &Array, tolerance: f64) {
+    let minus_infinity = |array: &Array| array.map(|x| f64::from(x == f64::NEG_INFINITY));
+    let others = |array: &Array| array.map(|x| if x == f64::NEG_INFINITY { 0.0 } else { x });
+    assert_same(what, &minus_infinity(actual), &minus_infinity(expected));
+    assert_close(what, &others(actual), &others(expected), tolerance);
+}
+
+/// The array with as many axes of size 1 before its own as four axes need.
+fn with_four_axes(array: &Array) -> Array {
+    let missing = 4 - array.shape.len();
+    let shape: Vec<usize> = vec![1; missing]
+        .into_iter()
+        .chain(array.shape.iter().copied())
+        .collect();
+    array.reshape(&shape)
+}
+
+/// Four axes of `[batch, rows, heads * size]`.
+fn split_heads(array: &Array, heads: Option<usize>) -> Array {
+    match (&array.shape[..], heads) {
+        (&[batch, rows, features], Some(heads)) => array
+            .reshape(&[batch, rows, heads, features / heads])
+            .permute(&[0, 2, 1, 3]),
+        _ => array.clone(),
+    }
+}

@@ -1,0 +1,185 @@
+//! ONNX's operator `Attention`.
+
+use attention_core::Mask;
+use attention_core::functional::{
+    AttentionOptions, dot_product_attention, dot_product_attention_steps,
+};
+use attention_tests::conformance::{Case, OnnxAttention};
+use attention_tests::{Array, device};
+use burn::tensor::{DType, Device, Tensor};
+
+use super::{assert_conforms, cases_in_scope, split_heads, tolerance, with_four_axes};
+
+/// A case on a device.
+struct OnDevice<'a> {
+    case: &'a Case<OnnxAttention>,
+    device: &'a Device,
+    dtype: DType,
+}
+
+impl OnDevice<'_> {
+    fn input(&self, name: &str) -> Option<&Array> {
+        self.case.inputs.get(name).map(|typed| &typed.array)
+    }
+
+    /// An input of four axes: features of three are split into heads.
+    fn rows(&self, name: &str, heads: Option<usize>) -> Tensor<4> {
+        split_heads(&self.case.inputs[name].array, heads).tensor(self.device, self.dtype)
+    }
+
+    /// All keys or values: the past ones, then the new.
+    fn rows_with_past(&self, name: &str, past: &str) -> Tensor<4> {
+        let new = self.rows(name, self.case.attributes.kv_num_heads);
+        if self.input(past).is_some() {
+            Tensor::cat(vec![self.rows(past, None), new], 2)
+        } else {
+            new
+        }
+    }
+
+    /// The float mask, with -inf at keys that it does not reach.
+    fn bias(&self, keys: usize) -> Option<Tensor<4>> {
+        let typed = self.case.inputs.get("attn_mask")?;
+        typed.element.float()?;
+        let mask = with_four_axes(&typed.array);
+        let [batch, heads, queries, reached] = mask.shape[..] else {
+            unreachable!("four axes")
+        };
+        let padded = Array::from_fn(&[batch, heads, queries, keys], |at| {
+            if at[3] < reached {
+                mask.at(at)
+            } else {
+                f64::NEG_INFINITY
+            }
+        });
+        Some(padded.tensor(self.device, self.dtype))
+    }
+
+    /// The boolean mask, valid lengths, and what depends on positions.
+    fn mask(&self, sizes: [usize; 3]) -> Mask {
+        let of_flags = match self.case.inputs.get("attn_mask") {
+            Some(typed) if typed.element.float().is_none() => {
+                Mask::keep(with_four_axes(&typed.array).bool::<4>(self.device))
+            }
+            _ => Mask::none(),
+        };
+        let of_lens = match self.input("nonpad_kv_seqlen") {
+            Some(lens) => Mask::valid_lens(lens.int(self.device)),
+            None => Mask::none(),
+        };
+        of_flags & of_lens & self.positions(sizes)
+    }
+
+    /// The causal mask and the window.
+    fn positions(&self, [batch, queries, keys]: [usize; 3]) -> Mask {
+        let attributes = &self.case.attributes;
+        let limit = |size: i64| usize::try_from(size).ok();
+        let before = limit(attributes.left_window_size);
+        let after = match attributes.is_causal {
+            0 => limit(attributes.right_window_size),
+            _ => Some(0),
+        };
+        if before.is_none() && after.is_none() {
+            return Mask::none();
+        }
+        // The key at which the first query stands, in each example.
+        let starts: Vec<i64> = match (self.input("past_key"), self.input("nonpad_kv_seqlen")) {
+            (Some(past), _) => vec![past.shape[2] as i64; batch],
+            (_, Some(lens)) => lens
+                .data
+                .iter()
+                .map(|&len| len as i64 - queries as i64)
+                .collect(),
+            _ => vec![0; batch],
+        };
+        let all_at = |start: i64| starts.iter().all(|&other| other == start);
+        let [before_any, after_any] = [before, after].map(|limit| limit.unwrap_or(usize::MAX));
+        if all_at(0) {
+            return match before {
+                None => Mask::causal_top_left(),
+                Some(_) => Mask::window_top_left(before_any, after_any),
+            };
+        }
+        if all_at(keys as i64 - queries as i64) {
+            return Mask::window(before_any, after_any);
+        }
+        // Caches of different lengths: the last key of a query is a length, the first one a dense mask.
+        let position = |at: &[usize]| starts[at[0]] + at[1] as i64;
+        let of_after = after.map(|after| {
+            let len = |at: &[usize]| (position(at) + after as i64 + 1).max(0) as f64;
+            let lens = Array::from_fn(&[batch, queries], len);
+            Mask::valid_lens_per_query(lens.int(self.device))
+        });
+        let of_before = before.map(|before| {
+            let keep = Array::from_fn(&[batch, queries, keys], |at| {
+                f64::from(at[2] as i64 >= position(at) - before as i64)
+            });
+            Mask::keep(keep.bool::<3>(self.device))
+        });
+        of_after.unwrap_or_default() & of_before.unwrap_or_default()
+    }
+
+    fn options(&self, sizes: [usize; 3]) -> AttentionOptions {
+        let attributes = &self.case.attributes;
+        AttentionOptions {
+            mask: self.mask(sizes),
+            scale: attributes.scale,
+            soft_cap: (attributes.softcap > 0.0).then_some(attributes.softcap),
+            bias: self.bias(sizes[2]),
+            ..AttentionOptions::default()
+        }
+    }
+
+    fn assert_output(&self, name: &str, actual: Tensor<4>) {
+        let expected = &self.case.outputs[name].array;
+        let expected = split_heads(expected, self.case.attributes.q_num_heads);
+        let what = format!("{}: {name}, {:?}", self.case.name, self.dtype);
+        assert_conforms(
+            &what,
+            &Array::read(actual),
+            &expected,
+            tolerance(self.dtype),
+        );
+    }
+
+    fn check(&self) {
+        let attributes = &self.case.attributes;
+        let queries = self.rows("Q", attributes.q_num_heads);
+        let keys = self.rows_with_past("K", "past_key");
+        let values = self.rows_with_past("V", "past_value");
+        let [batch, _, num_queries, _] = queries.dims();
+        let options = self.options([batch, num_queries, keys.dims()[2]]);
+        if self.case.outputs.contains_key("qk_matmul_output") {
+            let steps = dot_product_attention_steps(queries, keys, values, &options);
+            let scores = match attributes.qk_matmul_output_mode {
+                0 => steps.scores,
+                1 => steps.capped,
+                2 => steps.masked,
+                3 => steps.weights,
+                mode => panic!("{}: unknown mode {mode}", self.case.name),
+            };
+            self.assert_output("qk_matmul_output", scores);
+            self.assert_output("Y", steps.context);
+        } else {
+            self.assert_output("Y", dot_product_attention(queries, keys, values, &options));
+        }
+    }
+}
+
+#[test]
+fn onnx_attention() {
+    let cases = cases_in_scope::<OnnxAttention>(&[]);
+    device::each(|device| {
+        for case in &cases {
+            let dtype = case.inputs["Q"].element.float().unwrap();
+            if device::computes(device, dtype) {
+                let on_device = OnDevice {
+                    case,
+                    device,
+                    dtype,
+                };
+                on_device.check();
+            }
+        }
+    });
+}

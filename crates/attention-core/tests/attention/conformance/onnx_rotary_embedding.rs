@@ -1,0 +1,53 @@
+//! ONNX's operator `RotaryEmbedding`.
+
+use attention_core::functional::rotate;
+use attention_core::{Positions, RotaryLayout};
+use attention_tests::conformance::{Case, OnnxRotaryEmbedding};
+use attention_tests::{Array, device};
+use burn::tensor::{DType, Device, Tensor};
+
+use super::{assert_conforms, cases_in_scope, split_heads, tolerance};
+
+/// The cosines or sines of each row: those of the case, or rows of its cache.
+fn angles(
+    case: &Case<OnnxRotaryEmbedding>,
+    name: &str,
+    sizes: [usize; 2],
+    device: &Device,
+) -> Tensor<3> {
+    let cache = &case.inputs[name].array;
+    match case.inputs.get("position_ids") {
+        Some(positions) => {
+            let positions = Positions::per_token(positions.array.int(device));
+            positions.select(&cache.f32(device), sizes)
+        }
+        None => cache.f32(device),
+    }
+}
+
+fn check(case: &Case<OnnxRotaryEmbedding>, device: &Device) {
+    let attributes = &case.attributes;
+    let rows = split_heads(&case.inputs["input"].array, attributes.num_heads).f32::<4>(device);
+    let [batch, _, num_rows, _] = rows.dims();
+    let [cosines, sines] =
+        ["cos_cache", "sin_cache"].map(|name| angles(case, name, [batch, num_rows], device));
+    let [.., pairs] = cosines.dims();
+    assert!([0, 2 * pairs].contains(&attributes.rotary_embedding_dim));
+    let layout = match attributes.interleaved {
+        0 => RotaryLayout::HalfSplit,
+        _ => RotaryLayout::Interleaved,
+    };
+    let turned = Array::read(rotate(rows, cosines, sines, layout));
+    let expected = split_heads(&case.outputs["output"].array, attributes.num_heads);
+    assert_conforms(&case.name, &turned, &expected, tolerance(DType::F32));
+}
+
+#[test]
+fn onnx_rotary_embedding() {
+    let cases = cases_in_scope(&[]);
+    device::each(|device| {
+        for case in &cases {
+            check(case, device);
+        }
+    });
+}

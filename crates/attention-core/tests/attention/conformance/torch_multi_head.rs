@@ -1,0 +1,205 @@
+//! PyTorch's `nn.MultiheadAttention`.
+
+use attention_core::functional::AttentionOptions;
+use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
+use attention_tests::conformance::{self, TorchMultiHead, TypedArray, TypedArrays};
+use attention_tests::heads::{Inputs, On, in_each_type};
+use attention_tests::{Array, Outcome, device, parameters};
+use burn::tensor::Tensor;
+
+use super::{OutOfScope, assert_conforms, cases_in_scope, tolerance, with_four_axes};
+use crate::multi_head_references::parameters_of_pytorch;
+
+const OUT_OF_SCOPE: OutOfScope = &[(
+    "dropout",
+    "PyTorch's own draw of the weights that are dropped",
+)];
+
+type Case = conformance::Case<TorchMultiHead>;
+
+/// `[batch, rows, size]`, whichever comes first in the case.
+fn with_batch_first(case: &Case, array: &Array) -> Array {
+    if case.attributes.batch_first {
+        array.clone()
+    } else {
+        array.permute(&[1, 0, 2])
+    }
+}
+
+fn arrays(typed: &TypedArrays) -> Inputs {
+    let array = |(name, typed): (&String, &TypedArray)| (name.clone(), typed.array.clone());
+    typed.iter().map(array).collect()
+}
+
+/// The module with the parameters of the case.
+fn module(case: &Case, (device, dtype): On) -> MultiHeadAttention<DotProductScore> {
+    let size = |name: &str| case.inputs[name].array.shape[2];
+    let module = MultiHeadAttentionConfig::new(size("query"), case.attributes.num_heads)
+        .with_key_size(Some(size("key")))
+        .with_value_size(Some(size("value")))
+        .with_bias(case.attributes.bias)
+        .init(device);
+    let theirs = parameters_of_pytorch(&arrays(&case.inputs));
+    let module = parameters::cast(module, dtype);
+    parameters::changed(module, |path, _| theirs[path].clone())
+}
+
+/// Float masks as one bias, and their leaves; those that are boolean as a mask.
+struct Masks {
+    mask: Mask,
+    bias: Option<Tensor<4>>,
+    leaves: Vec<(&'static str, Tensor<4>)>,
+}
+
+impl Masks {
+    fn new(case: &Case, (device, dtype): On) -> Self {
+        let mut masks = Self {
+            mask: Mask::none(),
+            bias: None,
+            leaves: Vec::new(),
+        };
+        for name in ["attn_mask", "key_padding_mask"] {
+            let Some(TypedArray { array, element }) = case.inputs.get(name) else {
+                continue;
+            };
+            let heads = case.attributes.num_heads;
+            let array = match array.shape[..] {
+                [batch, keys] if name == "key_padding_mask" => array.reshape(&[batch, 1, 1, keys]),
+                [rows, queries, keys] => array.reshape(&[rows / heads, heads, queries, keys]),
+                _ => with_four_axes(array),
+            };
+            if element.float().is_some() {
+                let leaf = array.tensor::<4>(device, dtype).require_grad();
+                // PyTorch adds up its masks.
+                masks.bias = Some(match masks.bias.take() {
+                    Some(bias) => bias + leaf.clone(),
+                    None => leaf.clone(),
+                });
+                masks.leaves.push((name, leaf));
+            } else {
+                masks.mask = masks.mask & Mask::drop(array.bool::<4>(device));
+            }
+        }
+        masks
+    }
+}
+
+/// The weights as PyTorch returns them: with those of the zero key, and averaged over the heads (whose axis is 1 then)
+/// unless the case says otherwise.
+fn weights_of_suite(case: &Case, weights: Tensor<4>) -> Tensor<4> {
+    let weights = if case.attributes.add_zero_attn {
+        // What the other keys leave.
+        let of_zero_key = weights.clone().sum_dim(3).neg().add_scalar(1.0);
+        Tensor::cat(vec![weights, of_zero_key], 3)
+    } else {
+        weights
+    };
+    if case.attributes.average_attn_weights {
+        weights.mean_dim(1)
+    } else {
+        weights
+    }
+}
+
+fn check(case: &Case, on: On) {
+    let (device, dtype) = on;
+    let module = module(case, on);
+    let rows = ["query", "key", "value"].map(|name| {
+        let rows = with_batch_first(case, &case.inputs[name].array);
+        rows.tensor::<3>(device, dtype).require_grad()
+    });
+    let extra = ["bias_k", "bias_v"].map(|name| {
+        let row = case.inputs.get(name)?;
+        Some(row.array.tensor::<3>(device, dtype).require_grad())
+    });
+    let heads = case.attributes.num_heads;
+    let split = |row: &Tensor<3>| {
+        let [_, _, size] = row.dims();
+        row.clone().reshape([1, heads, 1, size / heads])
+    };
+    let extra_keys = match &extra {
+        [Some(key), Some(value)] => Some([split(key), split(value)]),
+        _ => None,
+    };
+    let masks = Masks::new(case, on);
+    let options = AttentionOptions {
+        mask: masks.mask,
+        bias: masks.bias,
+        extra_keys,
+        zero_key: case.attributes.add_zero_attn,
+        ..AttentionOptions::default()
+    };
+    let [query, key, value] = rows.clone();
+    let received = |name: &str| &case.inputs[name].array;
+    let of_output = with_batch_first(case, received("grad_output")).tensor::<3>(device, dtype);
+    let (context, weights) = if case.outputs.contains_key("weights") {
+        let output = module.forward_with_weights(query, key, value, options);
+        (output.context, Some(weights_of_suite(case, output.weights)))
+    } else {
+        (module.forward(query, key, value, options), None)
+    };
+    let mut outcome = Outcome::from([("output".into(), Array::read(context.clone()))]);
+    let mut loss = (context * of_output).sum();
+    if let Some(weights) = weights {
+        outcome.insert("weights".into(), Array::read(weights.clone()));
+        let of_weights = received("grad_weights").reshape(&weights.dims());
+        let of_weights = of_weights.tensor::<4>(device, dtype);
+        loss = loss + (weights * of_weights).sum();
+    }
+    let gradients = loss.backward();
+    let leaf = |name: &str, gradient: Array| (format!("grad {name}"), gradient);
+    for (name, rows) in ["query", "key", "value"].into_iter().zip(&rows) {
+        outcome.extend([leaf(name, Array::read(rows.grad(&gradients).unwrap()))]);
+    }
+    for (name, row) in ["bias_k", "bias_v"].into_iter().zip(&extra) {
+        let gradient = row.as_ref().map(|row| row.grad(&gradients).unwrap());
+        outcome.extend(gradient.map(|gradient| leaf(name, Array::read(gradient))));
+    }
+    for (name, mask) in &masks.leaves {
+        let shape = &case.inputs[*name].array.shape;
+        let gradient = Array::read(mask.grad(&gradients).unwrap());
+        outcome.extend([leaf(name, gradient.reshape(shape))]);
+    }
+    for (path, gradient) in parameters::gradients(&module, Some(&gradients)) {
+        outcome.extend([leaf(&path, gradient)]);
+    }
+    for (name, expected) in expected(case) {
+        let what = format!("{}: {name}, {dtype:?}", case.name);
+        let actual = outcome[&name].reshape(&expected.shape);
+        assert_conforms(&what, &actual, &expected, tolerance(dtype));
+    }
+}
+
+/// Results and gradients under our names and in our layout.
+fn expected(case: &Case) -> Outcome {
+    let mut expected = Outcome::new();
+    let gradients = arrays(&case.gradients);
+    for (name, gradient) in parameters_of_pytorch(&gradients) {
+        expected.insert(format!("grad {name}"), gradient);
+    }
+    for name in ["query", "key", "value"] {
+        let gradient = with_batch_first(case, &gradients[name]);
+        expected.insert(format!("grad {name}"), gradient);
+    }
+    for name in ["bias_k", "bias_v", "attn_mask", "key_padding_mask"] {
+        if let Some(gradient) = gradients.get(name) {
+            expected.insert(format!("grad {name}"), gradient.clone());
+        }
+    }
+    let output = with_batch_first(case, &case.outputs["output"].array);
+    expected.insert("output".into(), output);
+    if let Some(weights) = case.outputs.get("weights") {
+        expected.insert("weights".into(), weights.array.clone());
+    }
+    expected
+}
+
+#[test]
+fn torch_multi_head() {
+    let cases = cases_in_scope(OUT_OF_SCOPE);
+    device::each_training(in_each_type(|on| {
+        for case in &cases {
+            check(case, on);
+        }
+    }));
+}

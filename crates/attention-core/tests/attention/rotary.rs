@@ -1,0 +1,407 @@
+//! Rotary embedding: both layouts, partial, around normalized rows, at any positions.
+
+use attention_core::{
+    Attention, DotProductScoreConfig, Mask, MultiHeadAttention, MultiHeadAttentionConfig,
+    Positions, QkNormScore, QkNormScoreConfig, Rotary, RotaryConfig, RotaryLayout, ScoringFunction,
+};
+use attention_tests::{Array, assert_close, assert_same, device, panic_message, parameters};
+use burn::module::Param;
+use burn::tensor::{DType, Device, Tensor};
+
+const LAYOUTS: [RotaryLayout; 2] = [RotaryLayout::Interleaved, RotaryLayout::HalfSplit];
+
+/// Rows `[batch, heads, rows, size]` at `positions`, `[batch, rows]`, of which the first `rotated` features turn by the
+/// angles `position * theta^(-2 n / rotated)`.
+fn turned(rows: &Array, positions: &Array, layout: RotaryLayout, rotated: usize) -> Array {
+    let pairs = rotated / 2;
+    let mut turned = rows.clone();
+    let [batch, heads, num_rows, _] = rows.shape[..] else {
+        panic!("four axes of rows");
+    };
+    for b in 0..batch {
+        for h in 0..heads {
+            for i in 0..num_rows {
+                for pair in 0..pairs {
+                    let frequency = 10_000_f64.powf(-2.0 * pair as f64 / rotated as f64);
+                    let (sin, cos) = (positions.at(&[b, i]) * frequency).sin_cos();
+                    let [x, y] = match layout {
+                        RotaryLayout::Interleaved => [2 * pair, 2 * pair + 1],
+                        RotaryLayout::HalfSplit => [pair, pair + pairs],
+                    };
+                    let [from_x, from_y] = [x, y].map(|x| rows.at(&[b, h, i, x]));
+                    *turned.at_mut(&[b, h, i, x]) = from_x * cos - from_y * sin;
+                    *turned.at_mut(&[b, h, i, y]) = from_y * cos + from_x * sin;
+                }
+            }
+        }
+    }
+    turned
+}
+
+/// `x / sqrt(mean(x^2) + 1e-6)` times the gain of each feature.
+fn normalized(rows: &Array, gains: &Array) -> Array {
+    let size = rows.shape[3];
+    Array::from_fn(&rows.shape, |at| {
+        let squares = (0..size).map(|x| rows.at(&[at[0], at[1], at[2], x]).powi(2));
+        rows.at(at) * gains.at(&[at[3]]) / (squares.sum::<f64>() / size as f64 + 1e-6).sqrt()
+    })
+}
+
+fn rotary(config: &RotaryConfig, device: &Device) -> Rotary<attention_core::DotProductScore> {
+    config.init_with(DotProductScoreConfig::new().init(), device)
+}
+
+/// Normalization with gains that differ from feature to feature.
+fn norm(size: usize, device: &Device) -> QkNormScore {
+    let mut norm = QkNormScoreConfig::new(size).init(device);
+    for (seed, gain) in [(31, &mut norm.query), (32, &mut norm.key)] {
+        *gain = Param::from_tensor(Array::draw(seed, &[size]).f32(device));
+    }
+    norm
+}
+
+#[test]
+fn some_features_turn_at_the_position_of_each_token() {
+    let shape @ [batch, _, num_rows, size] = [2, 3, 5, 11];
+    let per_token = Array::from_fn(&[batch, num_rows], |at| {
+        ((5 * at[0] + 7 * at[1]) % 13) as f64
+    });
+    let for_all = Array::from_fn(&[1, num_rows], |at| ((4 * at[1]) % 13) as f64);
+    let expanded = |table: &Array| {
+        let examples = table.shape[0];
+        Array::from_fn(&[batch, num_rows], |at| {
+            table.at(&[at[0] % examples, at[1]])
+        })
+    };
+    let from =
+        |starts: [f64; 2]| Array::from_fn(&[batch, num_rows], |at| starts[at[0]] + at[1] as f64);
+    device::each(|device| {
+        let cases = [
+            (Positions::consecutive(4), from([4.0, 4.0])),
+            (Positions::per_example([7, 2]), from([7.0, 2.0])),
+            (
+                Positions::per_token(per_token.int(device)),
+                expanded(&per_token),
+            ),
+            (
+                Positions::per_token(for_all.int(device)),
+                expanded(&for_all),
+            ),
+        ];
+        for layout in LAYOUTS {
+            for rotated in [2, 6, 10] {
+                let config = RotaryConfig::new(size, 13)
+                    .with_layout(layout)
+                    .with_rotated_size(Some(rotated));
+                let rotary = rotary(&config, device);
+                for (positions, table) in &cases {
+                    let what = format!("{layout:?} {rotated} {positions:?}");
+                    let rows = Array::draw(1, &shape);
+                    let expected = turned(&rows, table, layout, rotated);
+                    for dtype in device::dtypes(device) {
+                        let rows = || rows.tensor::<4>(device, dtype);
+                        let queries = Array::read(rotary.project_queries(rows(), positions));
+                        let keys = Array::read(rotary.project_keys(rows(), positions));
+                        assert_close(&what, &keys, &expected, 4e-7);
+                        assert_same(&what, &queries, &keys);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn examples_with_positions_of_their_own_are_those_of_a_batch_of_one() {
+    let [batch, heads, num_rows, size] = [3, 2, 5, 14];
+    let starts = [7, 0, -2];
+    device::each(|device| {
+        for layout in LAYOUTS {
+            let rotary = rotary(&RotaryConfig::new(size, 12).with_layout(layout), device);
+            let rows = Array::draw(1, &[batch, heads, num_rows, size]).f32::<4>(device);
+            let per_example = Positions::per_example(starts);
+            let together = rotary.project_keys(rows.clone(), &per_example);
+            let ids = per_example.tensor([batch, num_rows], device).clamp_min(0);
+            let by_token = rotary.project_keys(rows.clone(), &Positions::per_token(ids));
+            assert_same(
+                "by token",
+                &Array::read(by_token),
+                &Array::read(together.clone()),
+            );
+            for (example, start) in starts.into_iter().enumerate() {
+                let of_example = |tensor: &Tensor<4>| tensor.clone().narrow(0, example, 1);
+                // Rows below 0 are padding: they stay as they are.
+                let padding = usize::try_from(-start).unwrap_or(0);
+                let after_padding =
+                    |tensor: Tensor<4>| Array::read(tensor.narrow(2, padding, num_rows - padding));
+                let positions = Positions::consecutive(start.max(0));
+                let alone = of_example(&rows).narrow(2, padding, num_rows - padding);
+                let alone = rotary.project_keys(alone, &positions);
+                let together = of_example(&together);
+                assert_same(
+                    "alone",
+                    &after_padding(together.clone()),
+                    &Array::read(alone),
+                );
+                for row in 0..padding {
+                    let row = |tensor: Tensor<4>| Array::read(tensor.narrow(2, row, 1));
+                    assert_same("padding", &row(together.clone()), &row(of_example(&rows)));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn rows_are_normalized_after_they_turn_or_before() {
+    let shape @ [batch, _, num_rows, size] = [2, 3, 5, 14];
+    let positions = Array::from_fn(&[batch, num_rows], |at| 2.0 + at[1] as f64);
+    device::each(|device| {
+        let norm = norm(size, device);
+        let gains = [&norm.query, &norm.key].map(|gain| Array::read(gain.val()));
+        for layout in LAYOUTS {
+            let config = RotaryConfig::new(size, 9).with_layout(layout);
+            let turn = |rows: &Array| turned(rows, &positions, layout, size);
+            let before = config.init_with(norm.clone(), device);
+            let config = config.with_after_projection(true);
+            let after = config.init_with(norm.clone(), device);
+            let rows = Array::draw(1, &shape);
+            let project = |score: &Rotary<QkNormScore>| {
+                let (rows, positions) = (|| rows.f32::<4>(device), Positions::consecutive(2));
+                let queries = score.project_queries(rows(), &positions);
+                [queries, score.project_keys(rows(), &positions)].map(Array::read)
+            };
+            let (before, after) = (project(&before), project(&after));
+            for (side, gains) in gains.iter().enumerate() {
+                let expected = normalized(&turn(&rows), gains);
+                assert_close("turned, normalized", &before[side], &expected, 2e-6);
+                let expected = turn(&normalized(&rows, gains));
+                assert_close("normalized, turned", &after[side], &expected, 2e-6);
+            }
+            assert_ne!(before, after);
+        }
+    });
+}
+
+/// Heads with fewer heads of keys, biases and gains, of the layout of `config`.
+fn heads(config: &RotaryConfig, device: &Device) -> MultiHeadAttention<Rotary<QkNormScore>> {
+    let heads = MultiHeadAttentionConfig::new(6 * config.size, 6)
+        .with_query_size(Some(7))
+        .with_key_size(Some(5))
+        .with_value_size(Some(5))
+        .with_num_key_value_heads(Some(2))
+        .with_bias(true);
+    heads.init_with(config.init_with(norm(config.size, device), device), device)
+}
+
+#[test]
+fn layouts_agree_after_parameters_are_reordered() {
+    device::each(|device| {
+        for (rotated, after_projection) in [(None, true), (Some(6), true), (Some(4), false)] {
+            for (ours, theirs) in [(LAYOUTS[0], LAYOUTS[1]), (LAYOUTS[1], LAYOUTS[0])] {
+                let config = |layout| {
+                    RotaryConfig::new(10, 11)
+                        .with_layout(layout)
+                        .with_rotated_size(rotated)
+                        .with_after_projection(after_projection)
+                };
+                let given = heads(&config(theirs), device);
+                let given = parameters::changed(given, |name, value| {
+                    Array::draw(name.len() as u64, &value.shape).map(|x| x / 4.0)
+                });
+                let ours = config(ours);
+                let score = given.attention.score.score.clone();
+                let mut taken = given.clone();
+                taken.attention.score = ours.init_with(score, device);
+                let untaken = taken.clone();
+                let [query, key] = [&given.query, &given.key].map(|layer| {
+                    let mut layer = layer.clone();
+                    layer.weight = layer.weight.map(|weight| ours.reordered(weight, theirs));
+                    let bias = layer
+                        .bias
+                        .map(|bias| bias.map(|bias| ours.reordered(bias, theirs)));
+                    layer.bias = bias;
+                    layer
+                });
+                (taken.query, taken.key) = (query, key);
+                let gains = &mut taken.attention.score.score;
+                gains.query = gains.query.clone().map(|gain| ours.reordered(gain, theirs));
+                gains.key = gains.key.clone().map(|gain| ours.reordered(gain, theirs));
+
+                let rows = |seed, len, size| Array::draw(seed, &[2, len, size]).f32::<3>(device);
+                let context = |module: &MultiHeadAttention<_>| {
+                    let (queries, memory) = (rows(1, 5, 7), rows(2, 9, 5));
+                    Array::read(module.forward(queries, memory.clone(), memory, &Mask::causal()))
+                };
+                let expected = context(&given);
+                assert_close("reordered", &context(&taken), &expected, 4e-6);
+                let difference = context(&untaken).data.into_iter().zip(&expected.data);
+                let difference = difference.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                assert!(difference > 1e-3, "as they were: {difference:e}");
+                // And back.
+                let weight = taken.query.weight.val();
+                let back = config(theirs).reordered(weight, ours.layout);
+                assert_same(
+                    "back",
+                    &Array::read(back),
+                    &Array::read(given.query.weight.val()),
+                );
+            }
+        }
+    });
+}
+
+/// Hugging Face's `permute`, which takes the interleaved weights of Meta's Llama to half-split ones.
+#[test]
+fn features_are_reordered_as_hugging_face_does() {
+    let (heads, size) = (3, 10);
+    let device = &device::plain()[0];
+    let config = RotaryConfig::new(size, 1).with_layout(RotaryLayout::HalfSplit);
+    let weight = Array::draw(1, &[7, heads * size]);
+    let taken = config.reordered(weight.f32::<2>(device), RotaryLayout::Interleaved);
+    // `view(heads, size // 2, 2, in).transpose(1, 2)`, of columns here.
+    let expected = weight
+        .reshape(&[7, heads, size / 2, 2])
+        .permute(&[0, 1, 3, 2]);
+    assert_same(
+        "permuted",
+        &Array::read(taken),
+        &expected.reshape(&[7, heads * size]),
+    );
+}
+
+#[test]
+fn nothing_at_no_position_is_nothing() {
+    device::each(|device| {
+        let rotary = rotary(&RotaryConfig::new(6, 4), device);
+        let none = Positions::per_token(Tensor::empty([2, 0], device));
+        for positions in [
+            Positions::consecutive(3),
+            Positions::per_example([3, 9]),
+            none,
+        ] {
+            let rows = Tensor::<4>::ones([2, 3, 0, 6], device);
+            assert_eq!(rotary.project_keys(rows, &positions).dims(), [2, 3, 0, 6]);
+        }
+        let no_example = Positions::per_example([]);
+        for positions in [Positions::consecutive(1), no_example] {
+            let rows = Tensor::<4>::ones([0, 3, 2, 6], device);
+            assert_eq!(
+                rotary.project_queries(rows, &positions).dims(),
+                [0, 3, 2, 6]
+            );
+        }
+    });
+}
+
+#[test]
+fn bad_positions_are_named() {
+    device::each(|device| {
+        let rotary = rotary(&RotaryConfig::new(6, 8), device);
+        let refused = |size, positions: Positions| {
+            let rows = Tensor::<4>::ones([2, 3, 4, size], device);
+            panic_message(|| rotary.project_keys(rows, &positions))
+        };
+        let ids = |ids: [[i32; 4]; 2]| Positions::per_token(Tensor::from_ints(ids, device));
+        let shaped = |shape: [usize; 2]| Positions::per_token(Tensor::zeros(shape, device));
+        for (message, parts) in [
+            (
+                refused(6, Positions::consecutive(5)),
+                ["within 0 .. 8", "got 5 ..= 8"],
+            ),
+            (
+                refused(6, Positions::consecutive(-1)),
+                ["within 0 .. 8", "got -1 ..= 2"],
+            ),
+            (
+                refused(6, Positions::per_example([0, 5])),
+                ["within 0 .. 8", "got 0 ..= 8"],
+            ),
+            (
+                refused(6, ids([[0, 8, 1, 2], [3; 4]])),
+                ["within 0 .. 8", "got 0 ..= 8"],
+            ),
+            (
+                refused(6, ids([[0, 7, 1, 2], [-1; 4]])),
+                ["within 0 .. 8", "got -1 ..= 7"],
+            ),
+            (
+                refused(6, Positions::per_example([1])),
+                ["each of 2 examples", "got 1"],
+            ),
+            (
+                refused(6, shaped([2, 3])),
+                ["[2 or 1, 4] expected", "got [2, 3]"],
+            ),
+            (
+                refused(6, shaped([3, 4])),
+                ["[2 or 1, 4] expected", "got [3, 4]"],
+            ),
+            (
+                refused(5, Positions::consecutive(0)),
+                ["6 features expected", "got 5"],
+            ),
+        ] {
+            for part in parts {
+                assert!(message.contains(part), "`{message}` does not say `{part}`");
+            }
+        }
+    });
+}
+
+#[test]
+fn bad_configurations_are_named() {
+    let device = &device::plain()[0];
+    let config = || RotaryConfig::new(6, 8);
+    let refused = |config: RotaryConfig| panic_message(|| rotary(&config, device));
+    let parameter = Tensor::<2>::ones([2, 10], device);
+    let reordered = panic_message(|| config().reordered(parameter, RotaryLayout::HalfSplit));
+    for (message, parts) in [
+        (
+            refused(RotaryConfig::new(5, 8)),
+            ["an even number up to size 5", "got 5"],
+        ),
+        (refused(RotaryConfig::new(0, 8)), ["size", "got 0"]),
+        (refused(RotaryConfig::new(6, 0)), ["max_positions", "got 0"]),
+        (
+            refused(config().with_rotated_size(Some(8))),
+            ["up to size 6", "got 8"],
+        ),
+        (
+            refused(config().with_rotated_size(Some(0))),
+            ["rotated_size", "got 0"],
+        ),
+        (refused(config().with_theta(0.0)), ["theta", "got 0"]),
+        (reordered, ["a multiple of size 6", "got 10 of [2, 10]"]),
+    ] {
+        for part in parts {
+            assert!(message.contains(part), "`{message}` does not say `{part}`");
+        }
+    }
+}
+
+/// Angles of f64 tables in f32: of rows in f64 as well, on a device whose float type is f32.
+#[test]
+fn contexts_are_those_of_turned_rows() {
+    device::each_training(|device| {
+        let config = RotaryConfig::new(6, 9).with_layout(RotaryLayout::HalfSplit);
+        let attention = Attention::new(rotary(&config, device), 0.0);
+        let [q, k, v] = [(1, 5), (2, 7), (3, 7)]
+            .map(|(seed, len)| Array::draw(seed, &[2, 3, len, 6]).tensor::<4>(device, DType::F32));
+        let at = |first: f64, len: usize| Array::from_fn(&[2, len], |at| first + at[1] as f64);
+        let turn = |rows: &Tensor<4>, positions: Array| {
+            let rows = Array::read(rows.clone());
+            turned(&rows, &positions, RotaryLayout::HalfSplit, 6).f32::<4>(device)
+        };
+        let (turned_q, turned_k) = (turn(&q, at(2.0, 5)), turn(&k, at(0.0, 7)));
+        let plain = Attention::new(attention.score.score.clone(), 0.0);
+        let expected = plain.forward(turned_q, turned_k, v.clone(), &Mask::causal());
+        let context = attention.forward(q, k, v, &Mask::causal());
+        assert_close(
+            "context",
+            &Array::read(context),
+            &Array::read(expected),
+            2e-6,
+        );
+    });
+}
