@@ -44,7 +44,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Tensor<4> {
         let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
-        let Some(queries) = self.project_queries(queries, memory) else {
+        let Some(queries) = self.project_queries(queries, memory, changes) else {
             return zeros([heads, num_queries], memory).context;
         };
         let [_, _, _, size] = queries.dims();
@@ -123,7 +123,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> AttentionOutput<4> {
         let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
-        match self.project_queries(queries, memory) {
+        match self.project_queries(queries, memory, changes) {
             Some(queries) => self.pool(queries, memory, self.score.kernel(), changes, dropout),
             None => zeros([heads, num_queries], memory),
         }
@@ -241,11 +241,17 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to.
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Those that attend to no key are
+    /// cleared, unless there are extra keys to attend to.
     ///
     /// # Panics
     /// If the memory is not for this score, or for queries like these.
-    fn project_queries(&self, queries: Tensor<4>, memory: &Memory) -> Option<Tensor<4>> {
+    fn project_queries(
+        &self,
+        mut queries: Tensor<4>,
+        memory: &Memory,
+        changes: &Changes,
+    ) -> Option<Tensor<4>> {
         memory.expect_owner::<S>();
         let [batch, key_heads, num_keys, _] = memory.values.dims();
         let [_, heads, num_queries, _] = queries.dims();
@@ -258,9 +264,11 @@ impl<S: ScoringFunction> Attention<S> {
             others,
         );
         let positions = Positions::consecutive(num_keys as i64 - num_queries as i64);
-        let is_empty = batch * heads * num_queries * num_keys == 0;
-        (!is_empty).then(|| {
-            let queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
+        let has_keys = num_keys > 0 || changes.has_extra_keys();
+        (batch * heads * num_queries > 0 && has_keys).then(|| {
+            if !changes.has_extra_keys() {
+                queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
+            }
             self.score.project_queries(queries, &positions)
         })
     }
@@ -278,6 +286,11 @@ impl<S: ScoringFunction> Attention<S> {
 }
 
 impl Changes {
+    /// Whether every query has a key.
+    pub(crate) fn has_extra_keys(&self) -> bool {
+        self.extra_keys.is_some()
+    }
+
     /// # Panics
     /// If there is a scale.
     fn assert_no_scale(&self) {
