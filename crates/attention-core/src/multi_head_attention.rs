@@ -198,11 +198,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> Tensor<3> {
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
         let memory = self.memory(keys, values, &options.mask, num_queries);
-        let queries = self.project_queries(queries, &memory);
-        self.join(
-            self.attention
-                .attend_heads(queries, &memory, &options.into()),
-        )
+        self.context_of(queries, &memory, &options.into())
     }
 
     /// [`forward`](Self::forward), and the weights of each head that led to the context.
