@@ -13,8 +13,8 @@ use crate::ops::{LayerOps, LinearCrossEntropyInputs};
 /// It is the sum over rows of `factors[r] (log sum_c exp logits[r, c] - logits[r, targets[r]])` with
 /// `logits = input weight + bias`, `[1]`, and the class with the greatest logit of each row, `[rows]`.
 ///
-/// On the CPU in `f32` and `f64` the logits of some rows are there at a time, in training too. Of other types the
-/// result is computed in `f32`.
+/// On the CPU in `f32` and `f64` the logits of some rows are there at a time, in training too, and a frozen tensor
+/// costs no gradient. Of other types the result is computed in `f32`.
 ///
 /// ```
 /// use burn_fused_layers::linear_cross_entropy;

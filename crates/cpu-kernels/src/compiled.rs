@@ -56,6 +56,6 @@ crate::compiled! {
         inputs: &CrossEntropyInputs<Self>,
         level: Level,
         predictions: &mut [usize],
-        gradients: Option<CrossEntropyGradients<Self>>,
+        gradients: CrossEntropyGradients<Self>,
     ) -> f64 = cross_entropy::compute;
 }

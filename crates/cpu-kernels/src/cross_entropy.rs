@@ -45,20 +45,29 @@ pub struct CrossEntropyInputs<'a, E> {
     pub factors: &'a [E],
 }
 
-/// Where gradients are written; contiguous, in the shapes of the inputs.
+/// Where the gradients that are wanted are written; contiguous, in the shapes of the inputs.
 #[derive(Debug)]
 pub struct CrossEntropyGradients<'a, E> {
     /// That of the input.
-    pub input: &'a mut [E],
+    pub input: Option<&'a mut [E]>,
     /// That of the weight.
-    pub weight: &'a mut [E],
+    pub weight: Option<&'a mut [E]>,
     /// That of the bias.
     pub bias: Option<&'a mut [E]>,
 }
 
+impl<E> CrossEntropyGradients<'_, E> {
+    /// None is wanted: inference.
+    pub const NONE: Self = Self {
+        input: None,
+        weight: None,
+        bias: None,
+    };
+}
+
 impl<E: LayerReal> CrossEntropyInputs<'_, E> {
     /// The loss; the class with the greatest logit of each row, the first of them, is written to `predictions`, and the
-    /// gradients where they are asked for. The number of threads changes no bit.
+    /// gradients where they are wanted. Neither the number of threads nor what else is wanted changes a bit.
     ///
     /// # Panics
     /// If the shapes do not fit together, or a target is no class.
@@ -66,7 +75,7 @@ impl<E: LayerReal> CrossEntropyInputs<'_, E> {
         &self,
         level: Level,
         predictions: &mut [usize],
-        gradients: Option<CrossEntropyGradients<E>>,
+        gradients: CrossEntropyGradients<E>,
     ) -> f64 {
         E::cross_entropy(self, level, predictions, gradients)
     }
@@ -106,33 +115,22 @@ pub(crate) fn compute<E: Real>(
     inputs: &CrossEntropyInputs<E>,
     level: Level,
     predictions: &mut [usize],
-    mut gradients: Option<CrossEntropyGradients<E>>,
+    mut gradients: CrossEntropyGradients<E>,
 ) -> f64 {
     let [rows, parts, size, classes] = inputs.check();
     check_len(OPERATION, "predictions", [rows], predictions.len());
-    if let Some(gradients) = &mut gradients {
-        let CrossEntropyGradients {
-            input,
-            weight,
-            bias,
-        } = gradients;
-        check_len(
-            OPERATION,
-            "gradient of the input",
-            [parts * rows, size],
-            input.len(),
-        );
-        check_len(
-            OPERATION,
-            "gradient of the weight",
-            [parts * size, classes],
-            weight.len(),
-        );
+    if let Some(input) = &gradients.input {
+        let shape = [parts * rows, size];
+        check_len(OPERATION, "gradient of the input", shape, input.len());
+    }
+    if let Some(weight) = &mut gradients.weight {
+        let shape = [parts * size, classes];
+        check_len(OPERATION, "gradient of the weight", shape, weight.len());
         weight.fill(E::ZERO);
-        if let Some(bias) = bias {
-            check_len(OPERATION, "gradient of the bias", [classes], bias.len());
-            bias.fill(E::ZERO);
-        }
+    }
+    if let Some(bias) = &mut gradients.bias {
+        check_len(OPERATION, "gradient of the bias", [classes], bias.len());
+        bias.fill(E::ZERO);
     }
     if rows == 0 {
         return 0.0;
@@ -179,21 +177,22 @@ pub(crate) fn compute<E: Real>(
             predictions,
             &mut losses[of_rows.clone()],
         );
-        let Some(gradients) = &mut gradients else {
-            continue;
-        };
         let of_logits = Matrix::new(logits, [of_rows.len(), classes]);
-        let (weight, packing) = (inputs.weight.transposed(), Some(&packings[1]));
-        if is_joined {
-            let of_joined = of_joined.of_len(of_rows.len() * width);
-            multiply(of_logits, weight, packing, ProductStart::Zero, of_joined);
-            split(of_joined, [rows, size], of_rows.start, gradients.input);
-        } else {
-            let of_input = &mut gradients.input[of_rows.start * size..of_rows.end * size];
-            multiply(of_logits, weight, packing, ProductStart::Zero, of_input);
+        if let Some(of_input) = &mut gradients.input {
+            let (weight, packing) = (inputs.weight.transposed(), Some(&packings[1]));
+            if is_joined {
+                let of_joined = of_joined.of_len(of_rows.len() * width);
+                multiply(of_logits, weight, packing, ProductStart::Zero, of_joined);
+                split(of_joined, [rows, size], of_rows.start, of_input);
+            } else {
+                let of_input = &mut of_input[of_rows.start * size..of_rows.end * size];
+                multiply(of_logits, weight, packing, ProductStart::Zero, of_input);
+            }
         }
-        let input = input.transposed();
-        multiply(input, of_logits, None, ProductStart::Sum, gradients.weight);
+        if let Some(of_weight) = &mut gradients.weight {
+            let input = input.transposed();
+            multiply(input, of_logits, None, ProductStart::Sum, of_weight);
+        }
         if let Some(bias) = &mut gradients.bias {
             let mut sums = Buffer::for_overwrite(classes);
             sum_columns(logits, &mut sums);

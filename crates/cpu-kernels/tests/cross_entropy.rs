@@ -144,14 +144,14 @@ fn run<E: LayerReal>(level: Level, case: &Case, inputs: &Inputs<E>) -> Results<E
     };
     let mut bias = case.has_bias.then_some(results.bias.as_mut_slice());
     let gradients = CrossEntropyGradients {
-        input: &mut results.input,
-        weight: &mut results.weight,
+        input: Some(&mut results.input),
+        weight: Some(&mut results.weight),
         bias: bias.take(),
     };
     let view = view(case, inputs);
-    results.loss = view.compute(level, &mut results.predictions, Some(gradients));
+    results.loss = view.compute(level, &mut results.predictions, gradients);
     let mut predictions = vec![usize::MAX; case.rows];
-    let loss = view.compute(level, &mut predictions, None);
+    let loss = view.compute(level, &mut predictions, CrossEntropyGradients::NONE);
     assert!(loss.to_bits() == results.loss.to_bits() && predictions == results.predictions);
     if !case.has_bias {
         results.bias.fill(E::ZERO);
@@ -265,7 +265,8 @@ fn parts_may_be_a_transpose() {
     };
     let loss = |view: CrossEntropyInputs<f32>| {
         let mut predictions = [usize::MAX; 21];
-        let loss = view.compute(Level::current(), &mut predictions, None);
+        let gradients = CrossEntropyGradients::NONE;
+        let loss = view.compute(Level::current(), &mut predictions, gradients);
         (loss.to_bits(), predictions)
     };
     assert_eq!(loss(transposed), loss(whole));
@@ -374,5 +375,6 @@ fn a_part_that_is_missing_is_refused() {
         input,
         ..view(&case, &inputs)
     };
-    view.compute(Level::current(), &mut [0; 21], None);
+    let gradients = CrossEntropyGradients::NONE;
+    view.compute(Level::current(), &mut [0; 21], gradients);
 }

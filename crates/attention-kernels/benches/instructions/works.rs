@@ -316,8 +316,8 @@ fn gru(backward: bool) {
     counted(|| {
         let gradients = RecurrentGradients {
             gates: &mut gates,
-            hidden: &mut to_hidden,
-            initial: &mut to_initial,
+            hidden: Some(&mut to_hidden),
+            initial: Some(&mut to_initial),
         };
         layer.backward(level, &outputs, gradients);
         let mut before = vec![0.0; rows * size];

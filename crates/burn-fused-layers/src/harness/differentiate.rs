@@ -15,7 +15,7 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind};
 
 use super::deferred_gradients::{Deferral, Deposit, GradientSlot, Pass};
-use super::kernel::{self, Asked, Gradient, Kernel};
+use super::kernel::{self, Asked, Gradient, Kernel, TrainedKernel};
 use super::nodes::Nodes;
 use super::tracked::TrackedInputs;
 
@@ -31,7 +31,7 @@ where
 
 /// The kernel as a node of the graph.
 pub fn differentiate<B, C, I, S, const N: usize>(
-    kernel: Kernel<B, I::On<B>, S, N>,
+    Kernel { forward, backward }: Kernel<B, I::On<B>, S, N>,
     inputs: I,
 ) -> FloatTensor<Autodiff<B, C>>
 where
@@ -40,14 +40,46 @@ where
     I: TrackedInputs<Autodiff<B, C>, N>,
     S: Clone + Send + Debug + 'static,
 {
-    differentiate_beside(kernel, inputs, |_| ()).0
+    let infer = |inputs| (forward(inputs).0, ());
+    let train = |inputs, _| {
+        let (output, saved) = forward(inputs);
+        ((output, ()), saved)
+    };
+    node(infer, train, backward, inputs).0
 }
 
-/// The kernel as a node of the graph, and a result without a gradient, read from what it saved.
-pub fn differentiate_beside<B, C, I, S, R, const N: usize>(
-    Kernel { forward, backward }: Kernel<B, I::On<B>, S, N>,
+/// The kernel as a node of the graph, and a result without a gradient: `parts` tells them apart. Where no gradient is
+/// wanted, it infers.
+pub fn differentiate_trained<B, C, I, O, S, R, const N: usize>(
+    kernel: TrainedKernel<B, I::On<B>, O, S, N>,
     inputs: I,
-    read: impl FnOnce(&S) -> R,
+    parts: fn(O) -> (FloatTensor<B>, R),
+) -> (FloatTensor<Autodiff<B, C>>, R)
+where
+    B: Backend,
+    C: CheckpointStrategy,
+    I: TrackedInputs<Autodiff<B, C>, N>,
+    S: Clone + Send + Debug + 'static,
+{
+    let TrainedKernel {
+        infer,
+        train,
+        backward,
+    } = kernel;
+    let infer = |inputs| parts(infer(inputs));
+    let train = |inputs, wanted| {
+        let (results, saved) = train(inputs, wanted);
+        (parts(results), saved)
+    };
+    node(infer, train, backward, inputs)
+}
+
+/// A node of the graph by `train`, or by `infer` where no gradient is wanted.
+fn node<B, C, I, S, R, const N: usize>(
+    infer: impl FnOnce(I::On<B>) -> (FloatTensor<B>, R),
+    train: impl FnOnce(I::On<B>, [bool; N]) -> ((FloatTensor<B>, R), S),
+    backward: kernel::Backward<B, S, N>,
+    inputs: I,
 ) -> (FloatTensor<Autodiff<B, C>>, R)
 where
     B: Backend,
@@ -60,23 +92,25 @@ where
     let inputs = inputs.map(&mut nodes);
     // The kernel may write in a tensor's place if nothing else has it.
     drop(nodes.like);
-    let (output, saved) = forward(inputs);
-    let beside = read(&saved);
-    let nodes: [NodeGuard; N] = nodes
-        .guards
-        .try_into()
-        .expect("inputs map as many tensors as they say");
-    let state = KernelState {
-        saved,
-        backward,
-        slots,
-    };
-    let prepared = KernelGradient(PhantomData).prepare::<C>(nodes);
-    let output = match prepared.compute_bound().stateful() {
-        OpsKind::Tracked(prep) => prep.finish(state, output),
-        OpsKind::UnTracked(prep) => prep.finish(output),
-    };
-    (output, beside)
+    let as_many = "inputs map as many tensors as they say";
+    let guards: [NodeGuard; N] = nodes.guards.try_into().expect(as_many);
+    let wanted = nodes.wanted.try_into().expect(as_many);
+    let prepared = KernelGradient(PhantomData).prepare::<C>(guards);
+    match prepared.compute_bound().stateful() {
+        OpsKind::Tracked(prep) => {
+            let ((output, beside), saved) = train(inputs, wanted);
+            let state = KernelState {
+                saved,
+                backward,
+                slots,
+            };
+            (prep.finish(state, output), beside)
+        }
+        OpsKind::UnTracked(prep) => {
+            let (output, beside) = infer(inputs);
+            (prep.finish(output), beside)
+        }
+    }
 }
 
 /// The pass that hands `gradients` on. Its number is kept among them, as the shape `[0, number]` of a gradient that is

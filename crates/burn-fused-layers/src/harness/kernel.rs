@@ -38,12 +38,15 @@ impl<const N: usize> Asked<N> {
     };
 }
 
-/// An operation with results `O` whose forward pass does more where a backward pass is to come.
+/// An operation with results `O` whose forward pass does more where a backward pass is to come, saving `S` for those
+/// gradients of `N` of the inputs' tensors that are wanted.
 pub struct TrainedKernel<B: Backend, I, O, S, const N: usize> {
     /// Without what the backward pass needs.
     pub infer: fn(I) -> O,
-    /// With it.
-    pub train: Kernel<B, I, S, N>,
+    /// With what it needs for the gradients that are wanted, one at least.
+    pub train: fn(I, [bool; N]) -> (O, S),
+    /// The gradients, of which the same are wanted.
+    pub backward: Backward<B, S, N>,
 }
 
 /// The gradient of one tensor.

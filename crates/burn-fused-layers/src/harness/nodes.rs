@@ -13,6 +13,8 @@ use super::tracked::TensorMap;
 /// Takes tensors off the graph, and keeps their nodes.
 pub(super) struct Nodes<B: Backend, C> {
     pub(super) guards: Vec<NodeGuard>,
+    /// Whether a backward pass will want the gradient of each.
+    pub(super) wanted: Vec<bool>,
     /// One of the tensors.
     pub(super) like: Option<FloatTensor<B>>,
     strategy: PhantomData<C>,
@@ -22,6 +24,7 @@ impl<B: Backend, C> Default for Nodes<B, C> {
     fn default() -> Self {
         Self {
             guards: Vec::new(),
+            wanted: Vec::new(),
             like: None,
             strategy: PhantomData,
         }
@@ -30,6 +33,7 @@ impl<B: Backend, C> Default for Nodes<B, C> {
 
 impl<B: Backend, C: CheckpointStrategy> TensorMap<Autodiff<B, C>, B> for Nodes<B, C> {
     fn tracked(&mut self, tensor: FloatTensor<Autodiff<B, C>>) -> FloatTensor<B> {
+        self.wanted.push(tensor.is_tracked());
         let (tensor, node) = tensor.into_parts();
         self.guards.push(node);
         self.like.get_or_insert_with(|| tensor.clone());
@@ -49,6 +53,7 @@ impl<B: Backend, C: CheckpointStrategy> TensorMap<Autodiff<B, C>, B> for Nodes<B
                     .expect("an optional tensor is not the first");
                 let leaf = <Autodiff<B, C> as AutodiffBackend>::from_inner(like);
                 self.guards.push(leaf.node());
+                self.wanted.push(false);
                 OptionalTensor::Absent
             }
         }

@@ -9,3 +9,4 @@ mod recurrent_conversions;
 mod recurrent_onnx;
 mod recurrent_precision;
 mod recurrent_states;
+mod wanted_gradients;

@@ -28,10 +28,10 @@ pub(super) struct Backward<'a, E, C, const G: usize, const N: usize> {
     pub last_gradient: [&'a [E]; N],
     /// The gates, `[examples, steps, G, hidden_size]`; in their place comes the gradient of their input projection.
     pub gates: &'a mut [E],
-    /// The gradient of the hidden projection of the gates, as `gates`; written. Empty if it is that of the input's.
+    /// The gradient of the hidden projection of the gates, as `gates`; written. Empty if it is not wanted.
     pub hidden: &'a mut [E],
-    /// Gradients of the initial states, `[examples, hidden_size]` each; written.
-    pub initial_gradient: [&'a mut [E]; N],
+    /// Gradients of the initial states, `[examples, hidden_size]` each; written, if they are wanted.
+    pub initial_gradient: Option<[&'a mut [E]; N]>,
     pub cell: PhantomData<C>,
 }
 
@@ -87,7 +87,7 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                 for first in (0..size).step_by(S::LANES) {
                     prefetch_rows(next_gates, size, G, first);
                     prefetch_rows(next_saved, size, VALUES - G, first);
-                    if !C::IS_SUM {
+                    if !hidden.is_empty() {
                         prefetch_rows(next_hidden, size, G, first);
                     }
                     for gradient in self.gradient.iter().filter(|gradient| !gradient.is_empty()) {
@@ -124,7 +124,9 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                     }
                 }
             }
-            if (0..examples).any(is_active) {
+            // Before the first step is the initial state alone.
+            let is_carried = layer.before(step).is_some() || self.initial_gradient.is_some();
+            if is_carried && (0..examples).any(is_active) {
                 for (gate, panels) in layer.weights.iter().enumerate() {
                     panels.multiply(
                         simd,
@@ -136,7 +138,8 @@ impl<E: Real, C: Cell<G, N>, const G: usize, const N: usize> Job<E> for Backward
                 }
             }
         }
-        for (gradient, carried) in self.initial_gradient.into_iter().zip(&carried) {
+        let initial_gradient = self.initial_gradient.into_iter().flatten();
+        for (gradient, carried) in initial_gradient.zip(&carried) {
             for (to, from) in gradient
                 .chunks_exact_mut(size)
                 .zip(carried.chunks_exact(stride))

@@ -12,9 +12,6 @@ pub(super) const VALUES: usize = 4;
 ///
 /// The gates are made of two summands that the cell is handed apart, the input projection and the hidden projection.
 pub(crate) trait Cell<const G: usize, const N: usize>: Send + Sync {
-    /// Whether the gradients of both projections are the same.
-    const IS_SUM: bool;
-
     /// The next state, and what [`backward`](Self::backward) needs.
     fn forward<E: Real, S: Simd<E>>(
         simd: S,
@@ -46,8 +43,6 @@ pub(crate) struct StepGradients<V, const G: usize, const N: usize> {
 pub(crate) struct Gru;
 
 impl Cell<3, 1> for Gru {
-    const IS_SUM: bool = false;
-
     #[inline(always)]
     fn forward<E: Real, S: Simd<E>>(
         simd: S,
@@ -86,8 +81,6 @@ impl Cell<3, 1> for Gru {
 pub(crate) struct Lstm;
 
 impl Cell<4, 2> for Lstm {
-    const IS_SUM: bool = true;
-
     #[inline(always)]
     fn forward<E: Real, S: Simd<E>>(
         simd: S,

@@ -77,7 +77,7 @@ pub struct RecurrentOutputs<'a, E, const N: usize> {
     pub last_gradient: [&'a [E]; N],
 }
 
-/// Where the backward pass writes gradients; contiguous.
+/// Where the backward pass writes the gradients that are wanted; contiguous.
 ///
 /// That of the weight is a product of all steps, with the outputs before them
 /// ([`outputs_before`](RecurrentInputs::outputs_before)): `before^T hidden`. That of the bias are the sums of the
@@ -88,10 +88,10 @@ pub struct RecurrentGradients<'a, E> {
     /// the gradient of the input projection of the gates; 0 after the steps of an example.
     pub gates: &'a mut [E],
     /// Gradients of the hidden projection of the gates, in the shape of `gates`; 0 after the steps of an example.
-    /// For an LSTM it is `gates` again, and may be empty.
-    pub hidden: &'a mut [E],
+    /// For an LSTM it is `gates` again.
+    pub hidden: Option<&'a mut [E]>,
     /// The gradient of the state before the first step.
-    pub initial: &'a mut [E],
+    pub initial: Option<&'a mut [E]>,
 }
 
 impl<E: Real, const G: usize, const N: usize> RecurrentInputs<'_, E, G, N> {

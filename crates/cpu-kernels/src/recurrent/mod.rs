@@ -68,9 +68,9 @@ macro_rules! layer {
                 E::$forward(self, level, Gates::Replaced { gates, saved }, states);
             }
 
-            /// Writes the gradients, from those of the states; `outputs` and the gates have what
+            /// Writes the gradients that are wanted, from those of the states; `outputs` and the gates have what
             /// [`forward_saving`](Self::forward_saving) wrote for the same inputs. The number of threads changes no
-            /// bit, where the weights are finite.
+            /// bit, where the weights are finite, nor does what else is wanted.
             ///
             /// # Panics
             /// If the shapes do not fit together.

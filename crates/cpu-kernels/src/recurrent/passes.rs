@@ -86,23 +86,23 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
         hidden,
         initial,
     } = gradients;
-    let is_written = !(C::IS_SUM && hidden.is_empty());
-    let written = is_written.then_some(("hidden projection", &*hidden));
-    for (name, gradient) in [("gates", &*gates)].into_iter().chain(written) {
-        let name = format!("gradient of the {name}");
-        check_len(OPERATION, &name, [batch, steps, G * size], gradient.len());
+    let shape = [batch, steps, G * size];
+    check_len(OPERATION, "gradient of the gates", shape, gates.len());
+    if let Some(hidden) = &hidden {
+        let name = "gradient of the hidden projection";
+        check_len(OPERATION, name, shape, hidden.len());
     }
-    check_len(
-        OPERATION,
-        "gradient of the initial state",
-        [N, batch, size],
-        initial.len(),
-    );
+    if let Some(initial) = &initial {
+        let name = "gradient of the initial state";
+        check_len(OPERATION, name, [N, batch, size], initial.len());
+    }
     if states.is_empty() {
         // Without a step the last state is the first.
-        initial.fill(E::ZERO);
-        for (initial, last) in equal_parts(initial, N).into_iter().zip(last_gradient) {
-            initial[..last.len()].copy_from_slice(last);
+        if let Some(initial) = initial {
+            initial.fill(E::ZERO);
+            for (initial, last) in equal_parts(initial, N).into_iter().zip(last_gradient) {
+                initial[..last.len()].copy_from_slice(last);
+            }
         }
         return;
     }
@@ -112,13 +112,13 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
     let examples = inputs.examples_of_task();
     let len = examples * steps * size;
     let mut of_gates = gates.chunks_mut(G * len);
-    let mut of_hidden = hidden.chunks_mut(G * len);
-    let tasks = inputs
+    let mut of_hidden = hidden.unwrap_or_default().chunks_mut(G * len);
+    let of_initial = initial.map(|initial| parts_of_states(initial, examples * size));
+    let mut of_initial = of_initial.map(Vec::into_iter);
+    let tasks: Vec<_> = inputs
         .tasks()
-        .zip(parts_of_states(initial, examples * size));
-    let tasks: Vec<_> = tasks
         .enumerate()
-        .map(|(task, ((initial, lens), initial_gradient))| {
+        .map(|(task, (initial, lens))| {
             let first = task * len;
             let part = first..(rows * size).min(first + len);
             let of_examples = part.start / steps..part.end / steps;
@@ -132,7 +132,7 @@ pub(crate) fn backward<E: Real, C: Cell<G, N>, const G: usize, const N: usize>(
                 last_gradient: part_of_each(&last_gradient, &of_examples),
                 gates: of_gates.next().unwrap_or_default(),
                 hidden: of_hidden.next().unwrap_or_default(),
-                initial_gradient,
+                initial_gradient: of_initial.as_mut().and_then(Iterator::next),
                 cell: PhantomData::<C>,
             }
         })

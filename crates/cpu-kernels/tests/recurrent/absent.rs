@@ -94,8 +94,8 @@ fn gradients<E: LayerReal>(
             let (mut hidden, mut initial) = (nan(gates.len()), nan(inputs.initial.len()));
             let gradients = RecurrentGradients {
                 gates: &mut gates,
-                hidden: &mut hidden,
-                initial: &mut initial,
+                hidden: Some(&mut hidden),
+                initial: Some(&mut initial),
             };
             layer.backward(level, &outputs, gradients);
             [gates, hidden, initial].map(|of| of.iter().map(|x| x.to_f64().to_bits()).collect())

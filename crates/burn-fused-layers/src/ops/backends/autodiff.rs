@@ -4,16 +4,14 @@
 use std::marker::PhantomData;
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Autodiff, AutodiffBackend, Backend};
+use burn::backend::{Autodiff, Backend};
 use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
 use crate::harness::deferred_gradients::{GradientSlot, marker};
-use crate::harness::differentiate::{
-    self, differentiate, differentiate_beside, off_graph, pass_of,
-};
+use crate::harness::differentiate::{self, differentiate, differentiate_trained, pass_of};
 use crate::ops::recurrent::states::StateDeposit;
 use crate::ops::{
     LayerOps, LinearCrossEntropyInputs, LinearInputs, RecurrentInputs, SelectRowsInputs, StepsRead,
@@ -45,30 +43,18 @@ impl<B: LayerOps, C: CheckpointStrategy> LayerOps for Autodiff<B, C> {
             B::LAYERS.linear_cross_entropy,
             Operation::LinearCrossEntropy,
         );
-        let Some(kernel) = B::LAYERS.which::<Self, _>(operation, kernel, &inputs.input) else {
-            return linear_cross_entropy::composed::forward(inputs);
-        };
-        let tensors = [
-            Some(&inputs.input),
-            Some(&inputs.weight),
-            inputs.bias.as_option(),
-        ];
-        let is_tracked =
-            |tensor: Option<&FloatTensor<Self>>| tensor.is_some_and(|it| it.is_tracked());
-        if tensors.into_iter().any(is_tracked) {
-            differentiate_beside(kernel.train, inputs, |saved| saved.predictions.clone())
-        } else {
-            let (loss, predictions) = (kernel.infer)(off_graph::<B, C, _, 3>(inputs));
-            (Self::from_inner(loss), predictions)
+        match B::LAYERS.which::<Self, _>(operation, kernel, &inputs.input) {
+            Some(kernel) => differentiate_trained(kernel, inputs, |results| results),
+            None => linear_cross_entropy::composed::forward(inputs),
         }
     }
 
     fn recurrent(inputs: RecurrentInputs<Self>) -> FloatTensor<Self> {
         let kernel = B::LAYERS.recurrent;
         let kernel = B::LAYERS.which::<Self, _>(Operation::Recurrent, kernel, &inputs.gates);
-        let kernel = kernel.map_or(recurrent::gradient::kernel(), |kernel| kernel.train);
+        let kernel = kernel.unwrap_or(recurrent::gradient::kernel());
         let slot = inputs.reads.clone();
-        let states = differentiate(kernel, inputs);
+        let (states, ()) = differentiate_trained(kernel, inputs, |states| (states, ()));
         if states.is_tracked() {
             slot.open::<StateDeposit<B>>(states.id().value);
         }

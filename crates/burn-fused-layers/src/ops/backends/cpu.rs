@@ -19,17 +19,13 @@ pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
         }),
         linear_cross_entropy: Some(TrainedKernel {
             infer: linear_cross_entropy::cpu::infer,
-            train: Kernel {
-                forward: linear_cross_entropy::cpu::forward,
-                backward: linear_cross_entropy::cpu::backward,
-            },
+            train: linear_cross_entropy::cpu::forward,
+            backward: linear_cross_entropy::cpu::backward,
         }),
         recurrent: Some(TrainedKernel {
             infer: recurrent::cpu::infer,
-            train: Kernel {
-                forward: recurrent::cpu::forward,
-                backward: recurrent::cpu::backward,
-            },
+            train: |inputs, _| recurrent::cpu::forward(inputs),
+            backward: recurrent::cpu::backward,
         }),
     }
 }

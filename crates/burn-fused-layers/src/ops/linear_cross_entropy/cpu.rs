@@ -1,7 +1,7 @@
 //! By the kernel of `cpu-kernels`.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, TensorMetadata, get_device_settings};
+use burn::backend::{TensorMetadata, get_device_settings};
 use burn::tensor::{Scalar, TensorData};
 use cpu_kernels as kernels;
 use cpu_kernels::{CrossEntropyGradients, Level};
@@ -12,55 +12,47 @@ use crate::harness::host::{
 };
 use crate::harness::kernel::{Asked, Gradient};
 
-/// The predictions, and the gradients of input, weight and bias where that of the loss is 1.
-#[derive(Clone, Debug)]
-pub(crate) struct Unscaled<B: Backend> {
-    pub(crate) predictions: IntTensor<B>,
-    gradients: [Option<FloatTensor<B>>; 3],
-}
+/// The gradients of input, weight and bias that are wanted, where that of the loss is 1.
+pub(crate) type Unscaled<B> = [Option<FloatTensor<B>>; 3];
 
 /// The loss and the predictions.
 pub(crate) fn infer<B: CpuBackend>(
     inputs: LinearCrossEntropyInputs<B>,
 ) -> (FloatTensor<B>, IntTensor<B>) {
     let inputs = readable::<B, _, 3>(inputs);
-    with_real!(inputs.input.dtype(), E => run::<B, E>(&inputs, None))
+    with_real!(inputs.input.dtype(), E => run::<B, E>(&inputs, CrossEntropyGradients::NONE))
 }
 
-/// The loss, the predictions and the gradients, which need the logits that are there now.
+/// The loss, the predictions and the gradients that are wanted, which need the logits that are there now.
 pub(crate) fn forward<B: CpuBackend>(
     inputs: LinearCrossEntropyInputs<B>,
-) -> (FloatTensor<B>, Unscaled<B>) {
+    wanted: [bool; 3],
+) -> ((FloatTensor<B>, IntTensor<B>), Unscaled<B>) {
     let inputs = readable::<B, _, 3>(inputs);
-    let LinearCrossEntropyInputs {
-        input,
-        weight,
-        bias,
-        ..
-    } = &inputs;
-    with_real!(input.dtype(), E => {
-        let [mut of_input, mut of_weight] = [input, weight].map(|of| unwritten::<E>(&of.shape()));
-        let bias = bias.as_option();
-        let mut of_bias = bias.map(|bias| unwritten::<E>(&bias.shape()));
-        let gradients = CrossEntropyGradients {
-            input: &mut of_input,
-            weight: &mut of_weight,
-            bias: of_bias.as_deref_mut(),
-        };
-        let (loss, predictions) = run::<B, E>(&inputs, Some(gradients));
-        let of = |gradient, of: &FloatTensor<B>| tensor::<B, E>(gradient, of.shape(), E::DTYPE, of);
-        let gradients = [
-            Some(of(of_input, input)),
-            Some(of(of_weight, weight)),
-            of_bias.zip(bias).map(|(gradient, bias)| of(gradient, bias)),
-        ];
-        (loss, Unscaled { predictions, gradients })
+    let tensors = [
+        Some(&inputs.input),
+        Some(&inputs.weight),
+        inputs.bias.as_option(),
+    ];
+    with_real!(inputs.input.dtype(), E => {
+        let mut buffers: [_; 3] = std::array::from_fn(|n| {
+            let tensor = tensors[n].filter(|_| wanted[n]);
+            tensor.map(|tensor| unwritten::<E>(&tensor.shape()))
+        });
+        let [input, weight, bias] = buffers.each_mut().map(Option::as_deref_mut);
+        let gradients = CrossEntropyGradients { input, weight, bias };
+        let results = run::<B, E>(&inputs, gradients);
+        let mut gradients = buffers.into_iter().zip(tensors).map(|(buffer, of)| {
+            let (buffer, of) = buffer.zip(of)?;
+            Some(tensor::<B, E>(buffer, of.shape(), E::DTYPE, of))
+        });
+        (results, std::array::from_fn(|_| gradients.next().flatten()))
     })
 }
 
 fn run<B: CpuBackend, E: CpuReal>(
     inputs: &LinearCrossEntropyInputs<B>,
-    gradients: Option<CrossEntropyGradients<E>>,
+    gradients: CrossEntropyGradients<E>,
 ) -> (FloatTensor<B>, IntTensor<B>) {
     let [rows] = inputs.targets.shape().dims();
     let ones;
@@ -94,20 +86,17 @@ fn first<B: CpuBackend, E: CpuReal>(tensor: &FloatTensor<B>) -> f64 {
     elements::<B, E>(tensor)[0].to_f64()
 }
 
-/// The gradients of input, weight and bias.
+/// The gradients of input, weight and bias that are wanted.
 pub(crate) fn backward<B: CpuBackend>(
     saved: Unscaled<B>,
     gradient: FloatTensor<B>,
-    asked: Asked<3>,
+    _: Asked<3>,
 ) -> [Gradient<B>; 3] {
     let gradient = B::contiguous(gradient);
     let factor = with_real!(gradient.dtype(), E => first::<B, E>(&gradient));
-    let mut gradients = saved.gradients.into_iter().zip(asked.wanted);
-    std::array::from_fn(|_| match gradients.next() {
-        Some((Some(gradient), true)) if factor == 1.0 => Gradient::Whole(gradient),
-        Some((Some(gradient), true)) => {
-            Gradient::Whole(B::float_mul_scalar(gradient, Scalar::from(factor)))
-        }
-        _ => Gradient::Absent,
+    saved.map(|unscaled| match unscaled {
+        Some(gradient) if factor == 1.0 => Gradient::Whole(gradient),
+        Some(gradient) => Gradient::Whole(B::float_mul_scalar(gradient, Scalar::from(factor))),
+        None => Gradient::Absent,
     })
 }

@@ -105,7 +105,7 @@ fn states_shape<B: CpuBackend>(inputs: &RecurrentInputs<B>) -> [usize; 4] {
     [inputs.cell.states(), batch, steps, size]
 }
 
-/// The gradients of gates, hidden weight, hidden bias and initial state.
+/// The gradients of gates, hidden weight, hidden bias and initial state that are wanted.
 pub(crate) fn backward<B: CpuBackend>(
     saved: Recurred<B>,
     gradient: FloatTensor<B>,
@@ -118,18 +118,15 @@ pub(crate) fn backward<B: CpuBackend>(
     } = saved;
     let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
     let [of_steps, last] = [gradients.of_steps, gradients.last].map(contiguous_each::<B>);
-    let [_, of_weight, of_bias, _] = asked.wanted;
+    let [of_gates, of_weight, of_bias, of_initial] = asked.wanted;
     let [batch, steps, width] = inputs.gates.shape().dims();
     let [size, _] = inputs.hidden_weight.shape().dims();
     let rows = batch * steps;
     with_real!(states.dtype(), E => {
-        // An LSTM's is that of the input's share.
-        let hidden_len = match inputs.cell {
-            CellKind::Gru => rows * width,
-            CellKind::Lstm => 0,
-        };
-        let mut hidden = unwritten::<E>(&[hidden_len].into());
-        let mut initial = unwritten::<E>(&inputs.initial.shape());
+        // For weight and bias alone; an LSTM's is that of the input's share.
+        let has_hidden = inputs.cell == CellKind::Gru && (of_weight || of_bias);
+        let mut hidden = has_hidden.then(|| unwritten::<E>(&[rows, width].into()));
+        let mut initial = of_initial.then(|| unwritten::<E>(&inputs.initial.shape()));
         let mut before = of_weight.then(|| unwritten::<E>(&[rows, size].into()));
         with_layer!(inputs, E, layer => {
             let outputs = RecurrentOutputs {
@@ -140,8 +137,8 @@ pub(crate) fn backward<B: CpuBackend>(
             };
             let gradients = RecurrentGradients {
                 gates: elements_mut::<B, E>(&mut inputs.gates),
-                hidden: &mut hidden,
-                initial: &mut initial,
+                hidden: hidden.as_deref_mut(),
+                initial: initial.as_deref_mut(),
             };
             layer.backward(Level::current(), &outputs, gradients);
             if let Some(before) = &mut before {
@@ -149,9 +146,9 @@ pub(crate) fn backward<B: CpuBackend>(
             }
         });
         let gates = inputs.gates;
-        let hidden = match inputs.cell {
-            CellKind::Gru => tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
-            CellKind::Lstm => B::float_reshape(gates.clone(), [rows, width].into()),
+        let hidden = match hidden {
+            Some(hidden) => tensor::<B, E>(hidden, [rows, width], E::DTYPE, &states),
+            None => B::float_reshape(gates.clone(), [rows, width].into()),
         };
         let bias = of_bias.then(|| {
             let mut sums = unwritten::<E>(&[width].into());
@@ -172,11 +169,12 @@ pub(crate) fn backward<B: CpuBackend>(
             whole::<B, E>(weight, E::DTYPE, &inputs.hidden_weight)
         });
         [
-            Gradient::Whole(gates),
-            weight.unwrap_or(Gradient::Absent),
-            bias.unwrap_or(Gradient::Absent),
-            whole::<B, E>(initial, E::DTYPE, &inputs.initial),
+            of_gates.then_some(Gradient::Whole(gates)),
+            weight,
+            bias,
+            initial.map(|initial| whole::<B, E>(initial, E::DTYPE, &inputs.initial)),
         ]
+        .map(|gradient| gradient.unwrap_or(Gradient::Absent))
     })
 }
 

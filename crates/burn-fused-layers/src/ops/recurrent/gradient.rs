@@ -9,11 +9,16 @@ use burn::tensor::Scalar;
 use super::states::StateGradients;
 use super::steps::{self, Sizes, part};
 use super::{CellKind, Recurred, RecurrentInputs};
-use crate::harness::kernel::{Asked, Gradient, Kernel};
+use crate::harness::kernel::{Asked, Gradient, TrainedKernel};
 
 /// The definition in training: one node, with a gradient of its own.
-pub(crate) const fn kernel<B: Backend>() -> Kernel<B, RecurrentInputs<B>, Recurred<B>, 4> {
-    Kernel { forward, backward }
+pub(crate) const fn kernel<B: Backend>()
+-> TrainedKernel<B, RecurrentInputs<B>, FloatTensor<B>, Recurred<B>, 4> {
+    TrainedKernel {
+        infer: steps::composed,
+        train: |inputs, _| forward(inputs),
+        backward,
+    }
 }
 
 /// The states, and what [`backward`] needs.
@@ -27,7 +32,7 @@ fn forward<B: Backend>(inputs: RecurrentInputs<B>) -> (FloatTensor<B>, Recurred<
     (states, recurred)
 }
 
-/// The gradients of gates, hidden weight, hidden bias and initial state.
+/// The gradients of gates, hidden weight, hidden bias and initial state that are wanted.
 fn backward<B: Backend>(
     saved: Recurred<B>,
     gradient: FloatTensor<B>,
@@ -39,6 +44,8 @@ fn backward<B: Backend>(
         saved,
     } = saved;
     let gradients = StateGradients::new(&inputs, &states, gradient, &asked);
+    let [wants_gates, wants_weight, wants_bias, wants_initial] = asked.wanted;
+    let wants_hidden = wants_weight || wants_bias;
     let sizes = Sizes::of(&inputs);
     let Sizes {
         batch,
@@ -112,26 +119,42 @@ fn backward<B: Backend>(
             }
         }
         let hidden = B::float_cat(hidden_share, 1);
-        let through_gates = B::float_matmul(hidden.clone(), transposed.clone());
-        state[0] = B::float_add(state[0].clone(), through_gates);
+        // Before the first step is the initial state alone.
+        if position > 0 || wants_initial {
+            let through_gates = B::float_matmul(hidden.clone(), transposed.clone());
+            state[0] = B::float_add(state[0].clone(), through_gates);
+        }
         carried = state.into_iter().map(Some).collect();
-        let of_inputs = B::float_cat(inputs_share, 1);
-        of_gates[step] = Some(sizes.with_step_axis::<B>(of_inputs));
-        of_hidden.push(hidden);
-        outputs_before.extend(before.into_iter().next());
+        if wants_gates {
+            let of_inputs = B::float_cat(inputs_share, 1);
+            of_gates[step] = Some(sizes.with_step_axis::<B>(of_inputs));
+        }
+        if wants_hidden {
+            of_hidden.push(hidden);
+        }
+        if wants_weight {
+            outputs_before.extend(before.into_iter().next());
+        }
     }
-    let of_gates = B::float_cat(of_gates.into_iter().flatten().collect(), 1);
+    let of_gates = wants_gates.then(|| B::float_cat(of_gates.into_iter().flatten().collect(), 1));
+    let of_hidden = wants_hidden.then(|| B::float_cat(of_hidden, 0));
     // The weight's gradient is one product, of all steps.
-    let of_hidden = B::float_cat(of_hidden, 0);
-    let outputs_before = B::float_swap_dims(B::float_cat(outputs_before, 0), 0, 1);
-    let of_weight = B::float_matmul(outputs_before, of_hidden.clone());
-    let of_bias = B::float_reshape(B::float_sum_dim(of_hidden, 0), [gates * size].into());
-    let of_initial = carried
-        .into_iter()
-        .flatten()
-        .map(|carried| B::float_reshape(carried, [1, batch, size].into()));
-    let of_initial = B::float_cat(of_initial.collect(), 0);
-    [of_gates, of_weight, of_bias, of_initial].map(Gradient::Whole)
+    let of_weight = of_hidden.clone().filter(|_| wants_weight).map(|of_hidden| {
+        let outputs_before = B::float_swap_dims(B::float_cat(outputs_before, 0), 0, 1);
+        B::float_matmul(outputs_before, of_hidden)
+    });
+    let of_bias = of_hidden
+        .filter(|_| wants_bias)
+        .map(|of_hidden| B::float_reshape(B::float_sum_dim(of_hidden, 0), [gates * size].into()));
+    let of_initial = wants_initial.then(|| {
+        let of_initial = carried
+            .into_iter()
+            .flatten()
+            .map(|carried| B::float_reshape(carried, [1, batch, size].into()));
+        B::float_cat(of_initial.collect(), 0)
+    });
+    [of_gates, of_weight, of_bias, of_initial]
+        .map(|gradient| gradient.map_or(Gradient::Absent, Gradient::Whole))
 }
 
 /// The gradients of a step, `[batch, hidden_size]` each.
