@@ -17,6 +17,7 @@ use attention_benches::options::Options;
 use attention_benches::report::{Report, print_measured};
 use attention_benches::tensors::{Call, call_of, random};
 use attention_core::{AdditiveAttentionConfig, Mask};
+use attention_kernels::tuning as forms;
 use burn::tensor::Device;
 use burn_fused_layers::paths::{self, Operation};
 use cpu_kernels::tuning;
@@ -27,7 +28,7 @@ use sizes::Sizes;
 type Switch = fn(bool);
 
 /// The bets, each with its switch.
-const BETS: [(&str, Switch); 6] = [
+const BETS: [(&str, Switch); 9] = [
     ("threads that stay awake", tuning::set_spins),
     ("buffers that are kept", tuning::set_keeps_buffers),
     ("deferred gradients", paths::set_defers),
@@ -41,6 +42,9 @@ const BETS: [(&str, Switch); 6] = [
     ("own loss", |on| {
         paths::set_kernel(Operation::LinearCrossEntropy, on)
     }),
+    ("tanh of near elements", forms::set_near_tanh),
+    ("bounded tanh", forms::set_bounded_tanh),
+    ("quotients of two units", forms::set_quotients),
 ];
 
 fn main() -> io::Result<()> {
@@ -57,12 +61,10 @@ fn run(threads: usize) -> io::Result<()> {
             let make = || -> Call { Box::new(training::step(&sizes, &device.clone().autodiff())) };
             measure(&sizes.to_string(), &make, &options, &mut report);
         }
-        measure(
-            "decoding step b64 q1 k64 d256 h256",
-            &|| decode(&device),
-            &options,
-            &mut report,
-        );
+        for (keys, scale) in [("", 1.0), (", keys far out", FAR)] {
+            let title = format!("decoding step b64 q1 k64 d256 h256{keys}");
+            measure(&title, &|| decode(&device, scale), &options, &mut report);
+        }
     }
     report.write(options.json.as_deref())
 }
@@ -89,14 +91,17 @@ fn measure(title: &str, make: &dyn Fn() -> Call, options: &Options, report: &mut
     }
 }
 
-/// A step of a decoder whose keys were projected before.
-fn decode(device: &Device) -> Call {
+/// Keys times this have many hidden units beyond 7.5 in each block, which are not near; see [`forms`].
+const FAR: f64 = 20.0;
+
+/// A step of a decoder whose keys, times `scale`, were projected before.
+fn decode(device: &Device, scale: f64) -> Call {
     const BATCH: usize = 64;
     const KEYS: usize = 64;
     const SIZE: usize = 256;
     let module = AdditiveAttentionConfig::new(SIZE, SIZE, SIZE).init(device);
     let [keys, values] = [(); 2].map(|()| random([BATCH, KEYS, SIZE], device));
     let queries = random([BATCH, 1, SIZE], device);
-    let memory = module.prepare(keys, values, Mask::none());
+    let memory = module.prepare(keys * scale, values, Mask::none());
     call_of(device, move || module.attend(queries.clone(), &memory))
 }

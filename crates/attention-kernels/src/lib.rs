@@ -5,6 +5,9 @@ mod mask;
 mod philox;
 mod rows;
 
+#[doc(hidden)]
+pub mod tuning;
+
 mod additive;
 mod dot;
 mod rotate;

@@ -9,7 +9,7 @@ use super::range::{MOST_INVERSE, Magnitude, exponentials};
 use super::tile::QueryTile;
 use crate::rows::Row;
 use crate::tiles::{KEY_LANES, QUERY_TILE, UNIT_CHUNK};
-use crate::{HeadIndex, Rows};
+use crate::{HeadIndex, Rows, tuning};
 
 /// Weights of a greater norm are large.
 ///
@@ -61,7 +61,7 @@ impl<E: Real> UnitWeights<E> {
         let largest = if largest > limit { limit } else { largest };
         let unit = if largest > E::ZERO { largest } else { E::ONE };
         let most = E::from_f64(MOST_INVERSE);
-        let are_large = are_large(weight, largest);
+        let are_large = !tuning::has_quotients() || are_large(weight, largest);
         let mut weights = Self {
             are_large,
             inverse: Vec::with_capacity(weight.len()),

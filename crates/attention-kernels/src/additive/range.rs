@@ -13,6 +13,8 @@
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;
 
+use crate::tuning;
+
 /// The bounds for one type of element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
@@ -88,9 +90,10 @@ impl Magnitude {
     #[inline(always)]
     pub(super) fn with(self, other: Self) -> Evaluation {
         match (self.min(other), self.max(other)) {
-            (_, Self::Near) => Evaluation::Near,
+            (_, Self::Near) if tuning::has_near_tanh() => Evaluation::Near,
             (_, Self::NotFinite) | (Self::Huge, _) => Evaluation::Exact,
-            _ => Evaluation::Bounded,
+            _ if tuning::has_bounded_tanh() => Evaluation::Bounded,
+            _ => Evaluation::Exact,
         }
     }
 

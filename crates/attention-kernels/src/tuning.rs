@@ -1,0 +1,38 @@
+//! Forms of the additive score that a bench leaves out, to see what each buys. Results stay as accurate as without, or
+//! become more so.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static NEAR_TANH: AtomicBool = AtomicBool::new(true);
+static BOUNDED_TANH: AtomicBool = AtomicBool::new(true);
+static QUOTIENTS: AtomicBool = AtomicBool::new(true);
+
+/// Whether near elements have an evaluation of their own. They do by default; without it, they are evaluated with the
+/// bounds of those farther out, which changes no bit.
+pub fn set_near_tanh(has: bool) {
+    NEAR_TANH.store(has, Ordering::Relaxed);
+}
+
+/// Whether elements that are not near have an evaluation by bounded exponentials. They do by default; without it, they
+/// are evaluated from their sums.
+pub fn set_bounded_tanh(has: bool) {
+    BOUNDED_TANH.store(has, Ordering::Relaxed);
+}
+
+/// Whether two hidden units share a division where the weights are small. They do by default; without it, each unit
+/// has its own, as where weights are large.
+pub fn set_quotients(has: bool) {
+    QUOTIENTS.store(has, Ordering::Relaxed);
+}
+
+pub(crate) fn has_near_tanh() -> bool {
+    NEAR_TANH.load(Ordering::Relaxed)
+}
+
+pub(crate) fn has_bounded_tanh() -> bool {
+    BOUNDED_TANH.load(Ordering::Relaxed)
+}
+
+pub(crate) fn has_quotients() -> bool {
+    QUOTIENTS.load(Ordering::Relaxed)
+}
