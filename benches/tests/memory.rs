@@ -1,4 +1,4 @@
-//! The memory of attention at its peak.
+//! The memory of attention at its peak, and of layers some of whose tensors are frozen.
 
 use attention_benches::devices::{devices, on_host};
 use attention_benches::memory::peak_extra;
@@ -7,7 +7,9 @@ use attention_core::{
     AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
 };
 use attention_tests::parameters;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
+use burn_fused_layers::linear_cross_entropy;
+use burn_fused_layers::recurrent::{CellKind, Steps, recurrent};
 
 const QUERIES: usize = 4093;
 const KEYS: usize = 4099;
@@ -108,6 +110,80 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
     }
 }
 
+/// The most bytes at once of a loss and its gradients, in a second step.
+fn training_peak(loss: impl Fn() -> Tensor<1>) -> u64 {
+    let step = || {
+        std::hint::black_box(loss().backward());
+    };
+    step();
+    peak_extra(step)
+}
+
+/// Numbers, as a leaf or frozen.
+fn leaf<const D: usize>(shape: [usize; D], device: &Device, is_frozen: bool) -> Tensor<D> {
+    let tensor = numbers(shape, device);
+    if is_frozen {
+        tensor
+    } else {
+        tensor.require_grad()
+    }
+}
+
+/// The gradient of a frozen tensor takes no memory, where the forward pass makes the gradients too.
+fn frozen_tensors_of_cross_entropy_take_no_gradient(name: &str, device: &Device) {
+    for (what, frozen, [rows, size, classes]) in [
+        ("input", [true, false], [4096, 64, 16]),
+        ("weight", [false, true], [64, 128, 4096]),
+    ] {
+        let targets = Tensor::<1, Int>::zeros([rows], device);
+        let factors = Tensor::<1>::ones([rows], device);
+        let [all, some] = [[false; 2], frozen].map(|[is_input_frozen, is_weight_frozen]| {
+            let input = leaf([rows, size], device, is_input_frozen);
+            let weight = leaf([size, classes], device, is_weight_frozen);
+            training_peak(|| {
+                let (targets, factors) = (targets.clone(), factors.clone());
+                linear_cross_entropy(input.clone(), weight.clone(), None, targets, factors).0
+            })
+        });
+        let elements = if frozen[0] { rows } else { classes } * size;
+        let gradient = 4 * elements as u64;
+        assert!(
+            some + gradient <= all,
+            "{name}, frozen {what}: {some} bytes, {all} with its gradient of {gradient}"
+        );
+    }
+}
+
+/// The gradient of a weight is a product of all steps, whose operands are not made for a frozen one.
+fn frozen_weights_of_recurrent_layers_take_no_gradient(name: &str, device: &Device) {
+    let [batch, steps, size] = [16, 64, 32];
+    for cell in [CellKind::Gru, CellKind::Lstm] {
+        let width = cell.gates() * size;
+        let gates = leaf([batch, steps, width], device, false);
+        let initial = leaf([cell.states(), batch, size], device, true);
+        let [all, some] = [false, true].map(|is_frozen| {
+            let weight = leaf([size, width], device, is_frozen);
+            let bias = leaf([width], device, is_frozen);
+            training_peak(|| {
+                let (gates, initial) = (gates.clone(), initial.clone());
+                let hidden = (weight.clone(), bias.clone());
+                let states = recurrent(cell, gates, hidden, None, initial, Steps::all());
+                states.all().sum()
+            })
+        });
+        let columns = match cell {
+            CellKind::Gru => size + width,
+            // The gates have the gradient of the hidden projection, too.
+            CellKind::Lstm => size,
+        };
+        let operands = 4 * (batch * steps * columns) as u64;
+        assert!(
+            some + operands <= all,
+            "{name}, {cell:?}: {some} bytes, {all} with the weight's gradient, made of {operands}"
+        );
+    }
+}
+
 /// The only test of this program, which counts what all its threads allocate.
 #[test]
 fn memory_at_the_peak() {
@@ -123,5 +199,8 @@ fn memory_at_the_peak() {
             half_precision_is_not_copied(name, &device);
         }
         shared_heads_are_not_copied(name, &device);
+        let training = device.autodiff();
+        frozen_tensors_of_cross_entropy_take_no_gradient(name, &training);
+        frozen_weights_of_recurrent_layers_take_no_gradient(name, &training);
     }
 }
