@@ -5,6 +5,7 @@ use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
+use crate::cache::{Cached, KeyValueCache, NewRows};
 use crate::functional::{self, AttentionOptions, SharedTensor};
 use crate::memory::{PreparedKeys, SharedMemory};
 use crate::pooling::Changes;
@@ -177,6 +178,52 @@ impl<S: ScoringFunction> Attention<S> {
         let memory = memory.for_queries([heads, num_queries]);
         self.attend_heads_with_weights(queries, &memory, &Changes::default())
             .map(from_four_axes)
+    }
+
+    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this call
+    /// are appended, each example's own number of them; see [`KeyValueCache`].
+    ///
+    /// # Shapes
+    /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or all
+    ///   with heads, of which keys and values may have fewer
+    /// - result `[batch, rows, value_size]`, 0 in rows that are padding
+    ///
+    /// # Panics
+    /// If shapes, types or devices do not fit together or the cache, there are other numbers of examples than before, the
+    /// cache was filled by another scoring function, its capacity is exceeded, or the device is one of autodiff.
+    pub fn forward_cached<const D: usize>(
+        &self,
+        queries: Tensor<D>,
+        keys: Tensor<D>,
+        values: Tensor<D>,
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+    ) -> Tensor<D> {
+        let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
+        let cached = self.append(keys, values, rows, cache);
+        from_four_axes(self.attend_cached(queries, cached))
+    }
+
+    /// Projects keys and appends them to a cache.
+    pub(crate) fn append(
+        &self,
+        keys: Tensor<4>,
+        values: Tensor<4>,
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+    ) -> Cached {
+        let [batch, key_heads, num_rows, _] = keys.dims();
+        assert_shape!(values, [batch, key_heads, num_rows, _]);
+        let others = [Argument::floats("keys", &keys)];
+        assert_together("attention", Argument::floats("values", &values), others);
+        let tokens = rows.ranges([batch, num_rows]);
+        let positions = cache.positions(batch, &tokens);
+        let keys = if batch * key_heads * num_rows == 0 {
+            keys
+        } else {
+            self.score.project_keys(keys, &positions)
+        };
+        cache.append::<S>(keys, values, &tokens, positions)
     }
 
     /// [`memory`](Self::memory), for these queries.

@@ -14,6 +14,7 @@
 
 mod attention;
 mod attention_config;
+mod cache;
 mod checks;
 mod device_limits;
 pub mod drop_in;
@@ -55,6 +56,7 @@ pub use normalizer::Normalizer;
 
 pub use attention::{AdditiveAttention, Attention, AttentionOutput, DotProductAttention};
 pub use attention_config::{AdditiveAttentionConfig, DotProductAttentionConfig};
+pub use cache::{KeyValueCache, NewRows};
 pub use memory::Memory;
 pub use multi_head_attention::{
     MultiHeadAttention, MultiHeadAttentionConfig, MultiHeadAttentionOutput,

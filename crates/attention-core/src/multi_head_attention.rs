@@ -6,6 +6,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 
+use crate::cache::{KeyValueCache, NewRows};
 use crate::checks::assert_batch;
 use crate::functional::{AttentionOptions, project};
 use crate::memory::SharedMemory;
@@ -227,6 +228,34 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let shared = SharedMemory::of(&memory);
         let known = [self.num_heads, num_queries];
         self.attention.prepared(memory, shared, mask, known)
+    }
+
+    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this call
+    /// are appended, each example's own number of them; see [`KeyValueCache`].
+    ///
+    /// # Shapes
+    /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`
+    /// - result `[batch, rows, output_size]`; in rows that are padding as of a query that attends to no key
+    ///
+    /// # Panics
+    /// As [`Attention::forward_cached`].
+    pub fn forward_cached(
+        &self,
+        queries: Tensor<3>,
+        keys: Tensor<3>,
+        values: Tensor<3>,
+        rows: NewRows,
+        cache: &mut KeyValueCache,
+    ) -> Tensor<3> {
+        let [batch, num_rows, _] = keys.dims();
+        assert_shape!(values, [batch, num_rows, _]);
+        let inputs = [("keys", &self.key, keys), ("values", &self.value, values)];
+        let [keys, values] = inputs.map(|(name, layer, rows)| {
+            split(name, layer, to_four_axes(rows), self.num_key_value_heads)
+        });
+        let cached = self.attention.append(keys, values, rows, cache);
+        let queries = self.project_queries(queries, &cached.memory, &cached.changes);
+        self.join(self.attention.attend_cached(queries, cached))
     }
 
     /// The context of each query, from prepared keys and values.

@@ -3,6 +3,7 @@
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
+use crate::cache::Cached;
 use crate::checks::assert_batch;
 use crate::functional::{
     self, AttentionOptions, Modifiers, additive_score, attend_additive, attend_dot_product,
@@ -21,6 +22,8 @@ pub(crate) struct Changes {
     modifiers: Modifiers,
     extra_keys: Option<[Tensor<4>; 2]>,
     dropout: Option<f64>,
+    /// Where the queries stand; by default the last at the last key.
+    positions: Option<Positions>,
 }
 
 impl From<AttentionOptions> for Changes {
@@ -30,6 +33,7 @@ impl From<AttentionOptions> for Changes {
             scale: options.scale,
             extra_keys: options.extra_keys,
             dropout: options.dropout,
+            positions: None,
         }
     }
 }
@@ -75,6 +79,63 @@ impl<S: ScoringFunction> Attention<S> {
             }
             kernel => self.pool(queries, memory, kernel, changes, dropout).context,
         }
+    }
+
+    /// The context of queries that stand among the keys of a cache.
+    pub(crate) fn attend_cached(&self, queries: Tensor<4>, cached: Cached) -> Tensor<4> {
+        let Cached {
+            memory,
+            changes,
+            ragged,
+        } = cached;
+        let Some(ragged) = ragged.filter(|_| !self.ignores_positions(&queries, &memory)) else {
+            return self.attend_heads(queries, &memory, &changes);
+        };
+        // Terms of positions count from the last key of all: each example by itself.
+        let [_, heads, num_queries, _] = queries.dims();
+        let [_, key_heads, _, value_size] = memory.values.dims();
+        let contexts = ragged
+            .into_iter()
+            .enumerate()
+            .map(|(b, (tokens, num_keys))| {
+                let options = (&queries.device(), queries.dtype());
+                let context = Tensor::zeros([1, heads, num_queries, value_size], options);
+                if tokens.is_empty() {
+                    return context;
+                }
+                let of_example = |rows: &Tensor<4>| {
+                    let [_, _, _, size] = rows.dims();
+                    rows.clone()
+                        .slice([b..b + 1, 0..key_heads, 0..num_keys, 0..size])
+                };
+                let own = queries.clone().narrow(0, b, 1);
+                let own = own.narrow(2, tokens.start, tokens.len());
+                let mask = memory.mask.of_example(b, tokens.clone());
+                let keys =
+                    Memory::of_cleared(of_example(&memory.keys), of_example(&memory.values), mask);
+                let changes = Changes {
+                    positions: changes
+                        .positions
+                        .as_ref()
+                        .map(|of| of.of_example(b, tokens.start)),
+                    ..changes.clone()
+                };
+                let rows = [0..1, 0..heads, tokens, 0..value_size];
+                context.slice_assign(rows, self.attend_heads(own, &keys, &changes))
+            });
+        Tensor::cat(contexts.collect(), 0)
+    }
+
+    /// Whether the scores of queries and keys depend on what they hold alone, once they are projected.
+    fn ignores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
+        let [_, _, num_queries, _] = queries.dims();
+        let (device, dtype) = (queries.device(), queries.dtype());
+        let num_keys = memory.num_keys();
+        let of_positions = self
+            .score
+            .position_term(num_queries, num_keys, &device, dtype);
+        !matches!(self.score.kernel(), ScoreKernel::Custom)
+            && matches!(of_positions, PositionTerm::None)
     }
 
     /// The options of a call with the terms that the score itself adds to the products of its kernel; `None` where
@@ -263,7 +324,8 @@ impl<S: ScoringFunction> Attention<S> {
             Argument::floats("values", &memory.values),
             others,
         );
-        let positions = Positions::consecutive(num_keys as i64 - num_queries as i64);
+        let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
+        let positions = changes.positions.clone().unwrap_or_else(last);
         let has_keys = num_keys > 0 || changes.has_extra_keys();
         (batch * heads * num_queries > 0 && has_keys).then(|| {
             if !changes.has_extra_keys() {
@@ -286,6 +348,14 @@ impl<S: ScoringFunction> Attention<S> {
 }
 
 impl Changes {
+    /// No option, for queries at `positions`.
+    pub(crate) fn at(positions: Positions) -> Self {
+        Self {
+            positions: Some(positions),
+            ..Self::default()
+        }
+    }
+
     /// Whether every query has a key.
     pub(crate) fn has_extra_keys(&self) -> bool {
         self.extra_keys.is_some()

@@ -1,6 +1,7 @@
 //! Which keys a query attends to.
 
 mod dense;
+mod intervals;
 mod lengths;
 mod positions;
 mod resolve;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use burn::tensor::{Int, Shape, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
+use crate::ops::Intervals;
 use dense::Flags;
 use lengths::Lengths;
 use positions::Windows;
@@ -20,7 +22,7 @@ use segments::Segments;
 
 /// Which keys each query attends to.
 ///
-/// Valid lengths, causal and window masks, segments and masks of queries say that query `i` attends to the keys
+/// Valid lengths, causal and window masks, segments, masks of queries and [`intervals`](Self::intervals) themselves say that query `i` attends to the keys
 /// `start_i .. end_i`. They stay two integers per query until a kernel walks them; masks of flags are dense:
 /// [`padding`](Self::padding) and [`not_padding`](Self::not_padding) of keys, [`keep`](Self::keep) and
 /// [`drop`](Self::drop) of pairs. `&` combines masks: a query attends to a key where both say so.
@@ -58,6 +60,7 @@ use segments::Segments;
 pub struct Mask {
     lens: Option<Lengths>,
     windows: Windows,
+    intervals: Option<Intervals>,
     /// A query attends to a key where all of them say so.
     segments: Vec<Segments>,
     flags: Option<Flags>,
@@ -90,6 +93,7 @@ impl Mask {
                 .as_ref()
                 .map(|lens| lens.map(|ends| ends.select(0, indices.clone()))),
             windows: self.windows,
+            intervals: self.intervals.as_ref().map(|of| of.select(indices.clone())),
             segments: self
                 .segments
                 .iter()
@@ -109,6 +113,7 @@ impl Mask {
         Self {
             lens: self.lens.as_ref().map(|lens| lens.expand(times)),
             windows: self.windows,
+            intervals: self.intervals.as_ref().map(|of| of.expand(times)),
             segments: self.segments.iter().map(|of| of.expand(times)).collect(),
             flags: self.flags.as_ref().map(|flags| flags.expand(times)),
             resolved: None,
@@ -125,6 +130,7 @@ impl Mask {
             let of_any = |segments: &Segments| segments.of_any_queries(num_queries);
             Self {
                 windows: Windows::default(),
+                intervals: None,
                 segments: self.segments.iter().map(of_any).collect(),
                 resolved: None,
                 ..self.clone()
@@ -144,7 +150,7 @@ impl Mask {
 
     /// Whether it says something else for other positions of the queries.
     pub(crate) fn depends_on_positions(&self) -> bool {
-        !self.windows.is_none() || !self.segments.is_empty()
+        !self.windows.is_none() || self.intervals.is_some() || !self.segments.is_empty()
     }
 
     /// The same, after it was found to fit: what other examples a beam search selects says nothing of its axes.
@@ -167,6 +173,7 @@ impl BitAnd for Mask {
         Self {
             lens: both(self.lens, other.lens, Lengths::minimum),
             windows: self.windows.intersect(other.windows),
+            intervals: both(self.intervals, other.intervals, |a, b| a.intersect(&b)),
             segments: [self.segments, other.segments].concat(),
             flags: both(self.flags, other.flags, Flags::intersect),
             resolved: None,

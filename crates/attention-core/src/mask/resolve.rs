@@ -57,6 +57,13 @@ impl Mask {
             assert_device(&lens.makers, Argument::on_device("mask", &lens.ends));
         }
         let [_, _, queries, keys] = shape;
+        if let Some(Intervals {
+            shape: [batch, queries],
+            ..
+        }) = &self.intervals
+        {
+            check_axes("Mask::intervals", [*batch, 1, *queries, 1], shape);
+        }
         for segments in &self.segments {
             check_axes("segments", [segments.batch(), 1, 1, 1], shape);
             segments.check_lengths(queries, keys);
@@ -104,7 +111,8 @@ impl Mask {
     fn intervals_of_positions(&self, num_queries: usize, num_keys: usize) -> Option<Intervals> {
         let of_windows = self.windows.intervals(num_queries, num_keys);
         let of_segments = self.segments.iter().map(|of| of.intervals(num_queries));
-        let all = of_windows.into_iter().chain(of_segments);
+        let given = self.intervals.as_ref().map(|of| of.within(num_keys));
+        let all = of_windows.into_iter().chain(of_segments).chain(given);
         all.reduce(|a, b| a.intersect(&b))
     }
 

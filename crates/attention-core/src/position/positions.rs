@@ -78,6 +78,19 @@ impl Positions {
         }
     }
 
+    /// Those of the rows of example `b`, from `row` on.
+    pub(crate) fn of_example(&self, b: usize, row: usize) -> Self {
+        match &self.0 {
+            Kind::Consecutive { start } => Self::consecutive(start + row as i64),
+            Kind::PerExample { starts } => Self::consecutive(starts[b] + row as i64),
+            Kind::PerToken { positions, .. } => {
+                let [_, num_rows] = positions.dims();
+                let own = positions.clone().narrow(0, b, 1);
+                Self::per_token(own.narrow(1, row, num_rows - row))
+            }
+        }
+    }
+
     /// The position of each of `num_rows` rows of `batch` examples on `device`, `[batch or 1, num_rows]`.
     ///
     /// # Panics

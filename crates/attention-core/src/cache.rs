@@ -1,0 +1,464 @@
+//! Keys and values of texts that grow: what generation attends to.
+
+use std::any::{TypeId, type_name};
+use std::ops::Range;
+
+use burn::tensor::{Device, Int, Tensor};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use crate::pooling::Changes;
+use crate::{Mask, Memory, Positions};
+
+/// The new rows of a call that are tokens; the others are padding, which no cache takes and whose context is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewRows<'a> {
+    /// All of every example.
+    #[default]
+    All,
+    /// The first so many of each example: padding is at the right.
+    First(&'a [usize]),
+    /// The last so many of each example: padding is at the left.
+    Last(&'a [usize]),
+}
+
+/// Keys and values that were attended to so far, each example with its own length; projected once, and appended to where
+/// they are: what is there is not copied, but when the space is doubled.
+///
+/// [`Attention::forward_cached`](crate::Attention::forward_cached) and
+/// [`MultiHeadAttention::forward_cached`](crate::MultiHeadAttention::forward_cached) append the keys and values of a call
+/// and attend with its queries, the last ones of the text: a query attends to the keys up to its own, at most as many as
+/// the window has. The prompt and each token after it go through the same call.
+///
+/// It is for generation, without autodiff, and for the module that filled it.
+///
+/// ```
+/// use attention_core::{KeyValueCache, MultiHeadAttentionConfig, NewRows};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// let attention = MultiHeadAttentionConfig::new(16, 4).init(&device);
+/// let mut cache = KeyValueCache::new();
+/// // Two prompts, of 3 and of 5 tokens.
+/// let prompt = Tensor::<3>::ones([2, 5, 16], &device);
+/// let rows = NewRows::First(&[3, 5]);
+/// attention.forward_cached(prompt.clone(), prompt.clone(), prompt, rows, &mut cache);
+/// let token = Tensor::<3>::ones([2, 1, 16], &device);
+/// let context =
+///     attention.forward_cached(token.clone(), token.clone(), token, NewRows::All, &mut cache);
+/// assert_eq!(context.dims(), [2, 1, 16]);
+/// assert_eq!(cache.lengths(), [4, 6]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct KeyValueCache {
+    window: Option<usize>,
+    capacity: Option<usize>,
+    rows: Option<Rows>,
+    /// Of each example.
+    examples: Vec<Example>,
+}
+
+/// The keys and values themselves.
+#[derive(Clone, Debug)]
+struct Rows {
+    /// `[batch, key_heads, space, size]`, as the scoring function projected them.
+    keys: Tensor<4>,
+    /// `[batch, key_heads, space, value_size]`
+    values: Tensor<4>,
+    owner: Owner,
+}
+
+/// The scoring function that projected the keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Owner {
+    id: TypeId,
+    name: &'static str,
+}
+
+/// The tokens of an example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Example {
+    /// Tokens that were there, before those that are kept.
+    evicted: usize,
+    kept: usize,
+}
+
+/// The keys of a call, and its queries among them.
+pub(crate) struct Cached {
+    pub(crate) memory: Memory,
+    pub(crate) changes: Changes,
+    /// The rows of queries that are tokens, and the keys up to the last of them, of each example; `None` if they are the
+    /// same in all.
+    pub(crate) ragged: Option<Vec<(Range<usize>, usize)>>,
+}
+
+impl KeyValueCache {
+    /// An empty cache that grows by doubling.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty cache with space for `capacity` tokens of each example, which is allocated once.
+    ///
+    /// A call panics that would exceed it; with a [window](Self::with_window), the window and one call's tokens count.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            capacity: Some(capacity),
+            ..Self::default()
+        }
+    }
+
+    /// The same, where a query attends to its own key and the `window - 1` before it, and older ones are forgotten.
+    ///
+    /// # Panics
+    /// If `window` is 0, or the cache is not empty.
+    pub fn with_window(self, window: usize) -> Self {
+        assert!(
+            window > 0,
+            "KeyValueCache: window expected at least 1, got 0"
+        );
+        assert!(
+            self.rows.is_none(),
+            "KeyValueCache: a window expected for an empty cache, got one of lengths {:?}",
+            self.lengths()
+        );
+        Self {
+            window: Some(window),
+            ..self
+        }
+    }
+
+    /// The number of tokens that each example has seen, evicted ones included; empty before the first call.
+    pub fn lengths(&self) -> Vec<usize> {
+        let lengths = self.examples.iter();
+        lengths.map(|of| of.evicted + of.kept).collect()
+    }
+
+    /// Forgets the last tokens of each example, so that `lengths[b]` are left of it.
+    ///
+    /// # Panics
+    /// If there are other numbers of examples, or an example has fewer tokens, or its tokens at that length are evicted.
+    pub fn truncate(&mut self, lengths: &[usize]) {
+        let examples = self.examples.len();
+        assert!(
+            lengths.len() == examples,
+            "KeyValueCache::truncate: {examples} lengths expected, got {}",
+            lengths.len()
+        );
+        for (b, (example, &length)) in self.examples.iter_mut().zip(lengths).enumerate() {
+            let (first, last) = (example.evicted, example.evicted + example.kept);
+            assert!(
+                (first..=last).contains(&length),
+                "KeyValueCache::truncate: a length in {first} ..= {last} expected for example {b}, got {length}"
+            );
+            example.kept = length - first;
+        }
+    }
+
+    /// The examples `indices`, in that order: what a beam search keeps after a step. Nothing is copied if they are all,
+    /// in their order.
+    ///
+    /// # Shapes
+    /// - indices `[new_batch]`
+    ///
+    /// # Panics
+    /// If one is no example, or the indices are on another device.
+    pub fn select(&mut self, indices: Tensor<1, Int>) {
+        let examples = self.examples.len();
+        let rows: Vec<i64> = indices.clone().into_data().iter::<i64>().collect();
+        let is_example = |&row: &i64| (0..examples as i64).contains(&row);
+        assert!(
+            rows.iter().all(is_example),
+            "KeyValueCache::select: indices in 0 .. {examples} expected, got {rows:?}"
+        );
+        if rows.iter().copied().eq(0..examples as i64) {
+            return;
+        }
+        self.examples = rows
+            .iter()
+            .map(|&row| self.examples[row as usize])
+            .collect();
+        if let Some(Rows { keys, values, .. }) = &mut self.rows {
+            let first = Argument::on_device("keys", keys);
+            assert_together(
+                "KeyValueCache::select",
+                first,
+                [Argument::on_device("indices", &indices)],
+            );
+            for tensor in [keys, values] {
+                *tensor = tensor.clone().select(0, indices.clone());
+            }
+        }
+    }
+
+    /// Every example `beam` times, the copies next to each other.
+    pub fn expand(&mut self, beam: usize) {
+        let examples = self.examples.iter();
+        self.examples = examples
+            .flat_map(|of| std::iter::repeat_n(*of, beam))
+            .collect();
+        if let Some(Rows { keys, values, .. }) = &mut self.rows {
+            for tensor in [keys, values] {
+                let [batch, heads, space, size] = tensor.dims();
+                let copies = tensor.clone().reshape([batch, 1, heads, space, size]);
+                *tensor = copies
+                    .repeat_dim(1, beam)
+                    .reshape([batch * beam, heads, space, size]);
+            }
+        }
+    }
+
+    /// The positions of the new rows, of which `tokens` are tokens.
+    ///
+    /// # Panics
+    /// If there are other numbers of examples.
+    pub(crate) fn positions(&mut self, batch: usize, tokens: &[Range<usize>]) -> Positions {
+        if self.examples.is_empty() {
+            self.examples = vec![Example::default(); batch];
+        }
+        assert!(
+            self.examples.len() == batch,
+            "KeyValueCache: {} examples expected, as before, got {batch}",
+            self.examples.len()
+        );
+        let starts = self.examples.iter().zip(tokens);
+        let starts: Vec<i64> = starts
+            .map(|(of, tokens)| (of.evicted + of.kept) as i64 - tokens.start as i64)
+            .collect();
+        match starts.first() {
+            Some(&start) if starts.iter().all(|other| *other == start) => {
+                Positions::consecutive(start)
+            }
+            _ => Positions::per_example(starts),
+        }
+    }
+
+    /// Appends projected keys `[batch, key_heads, rows, size]` and values, and says what queries of the same rows attend
+    /// to.
+    ///
+    /// # Panics
+    /// If they differ from those that are there in heads, sizes, type or device, were projected for another score, are on
+    /// an autodiff device, or exceed the capacity.
+    pub(crate) fn append<S: 'static>(
+        &mut self,
+        keys: Tensor<4>,
+        values: Tensor<4>,
+        tokens: &[Range<usize>],
+        positions: Positions,
+    ) -> Cached {
+        let [batch, _, num_rows, _] = keys.dims();
+        self.reserve::<S>(&keys, &values, tokens);
+        let before = self.examples.clone();
+        let is_even = tokens.iter().all(|of| *of == (0..num_rows))
+            && before.iter().all(|of| of.kept == before[0].kept);
+        if let Some(rows) = &mut self.rows {
+            let pairs = [(&mut rows.keys, keys), (&mut rows.values, values)];
+            for (stored, new) in pairs {
+                write(stored, &new, &before, tokens, is_even);
+            }
+        }
+        for (example, tokens) in self.examples.iter_mut().zip(tokens) {
+            example.kept += tokens.len();
+        }
+        let longest = self.examples.iter().map(|of| of.kept).max().unwrap_or(0);
+        // A lone query reads nothing beyond its window.
+        let window = self.window.unwrap_or(usize::MAX);
+        let is_lone = is_even && num_rows == 1;
+        let first = if is_lone {
+            longest.saturating_sub(window)
+        } else {
+            0
+        };
+        let mask = if is_lone {
+            Mask::none()
+        } else if is_even {
+            match self.window {
+                Some(window) => Mask::window(window - 1, 0),
+                None => Mask::causal(),
+            }
+        } else {
+            let of_example = |(of, tokens): (&Example, &Range<usize>)| {
+                let bounds = |row: usize| match tokens.contains(&row) {
+                    true => {
+                        let end = of.kept + row - tokens.start + 1;
+                        [end.saturating_sub(window), end]
+                    }
+                    false => [0, 0],
+                };
+                (0..num_rows).map(bounds).collect::<Vec<_>>()
+            };
+            let bounds: Vec<_> = before.iter().zip(tokens).map(of_example).collect();
+            Mask::intervals(&bounds)
+        };
+        let rows = self.rows.as_ref().expect("it was reserved");
+        let view = |tensor: &Tensor<4>| tensor.clone().narrow(2, first, longest - first);
+        let ragged = (!is_even).then(|| {
+            let of_example = |(of, tokens): (&Example, &Range<usize>)| (tokens.clone(), of.kept);
+            self.examples.iter().zip(tokens).map(of_example).collect()
+        });
+        let _ = batch;
+        Cached {
+            memory: Memory::of_cleared(view(&rows.keys), view(&rows.values), mask),
+            changes: Changes::at(positions),
+            ragged,
+        }
+    }
+
+    /// Makes space for the new tokens.
+    fn reserve<S: 'static>(
+        &mut self,
+        keys: &Tensor<4>,
+        values: &Tensor<4>,
+        tokens: &[Range<usize>],
+    ) {
+        const NAME: &str = "KeyValueCache";
+        let device = keys.device();
+        assert!(
+            !device.is_autodiff(),
+            "{NAME}: a device without autodiff expected, as generation has no gradients (`model.valid()`), got {device:?}"
+        );
+        let owner = Owner {
+            id: TypeId::of::<S>(),
+            name: type_name::<S>(),
+        };
+        if let Some(rows) = &self.rows {
+            assert!(
+                rows.owner == owner,
+                "{NAME}: keys of {} expected, as before, got those of {}",
+                rows.owner.name,
+                owner.name
+            );
+            for (name, stored, new) in
+                [("keys", &rows.keys, keys), ("values", &rows.values, values)]
+            {
+                let [batch, heads, _, size] = stored.dims();
+                let [new_batch, new_heads, _, new_size] = new.dims();
+                let (expected, got) = ([batch, heads, size], [new_batch, new_heads, new_size]);
+                assert!(
+                    expected == got,
+                    "{NAME}: {name} of [batch, key_heads, size] = {expected:?} expected, as before, got {got:?}"
+                );
+                let first = Argument::floats("keys that are there", stored);
+                assert_together(NAME, first, [Argument::floats(name, new)]);
+            }
+        }
+        let needed = |examples: &[Example]| {
+            let all = examples.iter().zip(tokens);
+            all.map(|(of, tokens)| of.kept + tokens.len())
+                .max()
+                .unwrap_or(0)
+        };
+        let space = self.rows.as_ref().map_or(0, |rows| rows.keys.dims()[2]);
+        if needed(&self.examples) <= space && self.rows.is_some() {
+            return;
+        }
+        // The first of the new queries needs the keys of its window alone.
+        let kept = self.window.map_or(usize::MAX, |window| window - 1);
+        let before = self.examples.clone();
+        for example in &mut self.examples {
+            let evicted = example.kept.saturating_sub(kept);
+            example.evicted += evicted;
+            example.kept -= evicted;
+        }
+        let needed = needed(&self.examples);
+        let new_space = match (self.capacity, self.window) {
+            (Some(capacity), _) => {
+                assert!(
+                    needed <= capacity,
+                    "{NAME}: at most {capacity} tokens expected, the capacity, got {needed}"
+                );
+                capacity
+            }
+            (None, Some(window)) => needed.max(2 * window),
+            (None, None) => needed.max(2 * space),
+        };
+        let stored = self.rows.take();
+        let grown = |stored: Option<Tensor<4>>, like: &Tensor<4>| {
+            let [batch, heads, _, size] = like.dims();
+            let options = (&like.device(), like.dtype());
+            let mut grown = Tensor::zeros([batch, heads, new_space, size], options);
+            let Some(stored) = stored else { return grown };
+            for (b, (of, before)) in self.examples.iter().zip(&before).enumerate() {
+                let first = before.kept - of.kept;
+                let part = stored
+                    .clone()
+                    .slice([b..b + 1, 0..heads, first..before.kept, 0..size]);
+                if of.kept > 0 {
+                    grown = grown.slice_assign([b..b + 1, 0..heads, 0..of.kept, 0..size], part);
+                }
+            }
+            grown
+        };
+        let (stored_keys, stored_values) = match stored {
+            Some(rows) => (Some(rows.keys), Some(rows.values)),
+            None => (None, None),
+        };
+        self.rows = Some(Rows {
+            keys: grown(stored_keys, keys),
+            values: grown(stored_values, values),
+            owner,
+        });
+    }
+}
+
+impl NewRows<'_> {
+    /// The rows of each of `batch` examples that are tokens.
+    ///
+    /// # Panics
+    /// If there are other numbers of examples, or more tokens than rows.
+    pub(crate) fn ranges(self, [batch, num_rows]: [usize; 2]) -> Vec<Range<usize>> {
+        let checked = |lens: &[usize]| {
+            assert!(
+                lens.len() == batch,
+                "NewRows: a number of tokens expected for each of {batch} examples, got {}",
+                lens.len()
+            );
+            if let Some(len) = lens.iter().find(|len| **len > num_rows) {
+                panic!("NewRows: at most {num_rows} tokens expected, as many as rows, got {len}");
+            }
+        };
+        match self {
+            Self::All => vec![0..num_rows; batch],
+            Self::First(lens) => {
+                checked(lens);
+                lens.iter().map(|len| 0..*len).collect()
+            }
+            Self::Last(lens) => {
+                checked(lens);
+                lens.iter().map(|len| num_rows - len..num_rows).collect()
+            }
+        }
+    }
+}
+
+/// Writes the tokens of `new` behind those that are kept.
+fn write(
+    stored: &mut Tensor<4>,
+    new: &Tensor<4>,
+    before: &[Example],
+    tokens: &[Range<usize>],
+    is_even: bool,
+) {
+    let [batch, heads, num_rows, size] = new.dims();
+    if batch * heads * num_rows * size == 0 {
+        return;
+    }
+    // Nobody else has it while it is written, so that it is written in place.
+    let placeholder = Tensor::empty([1, 1, 1, 1], &Device::clone(&new.device()));
+    let mut all = std::mem::replace(stored, placeholder);
+    if is_even {
+        let first = before[0].kept;
+        let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
+        all = all.slice_assign(slices, new.clone());
+    } else {
+        for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
+            if !tokens.is_empty() {
+                let part = new
+                    .clone()
+                    .slice([b..b + 1, 0..heads, tokens.clone(), 0..size]);
+                let slices = [b..b + 1, 0..heads, of.kept..of.kept + tokens.len(), 0..size];
+                all = all.slice_assign(slices, part);
+            }
+        }
+    }
+    *stored = all;
+}

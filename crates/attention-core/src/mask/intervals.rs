@@ -1,0 +1,100 @@
+//! Masks that say the keys of each query in two numbers.
+
+use std::ops::Range;
+
+use burn::tensor::{Int, Tensor};
+
+use super::Mask;
+use crate::ops::Intervals;
+
+impl Mask {
+    /// Query `i` of example `b` attends to the keys `start .. end` of `bounds[b][i] = [start, end]`; to none if that is
+    /// empty. One example stands for all, as one query does.
+    ///
+    /// # Panics
+    /// If examples differ in the number of queries, there is none, or, where the mask is used, they do not fit.
+    ///
+    /// ```
+    /// use attention_core::{DotProductAttentionConfig, Mask};
+    /// use burn::prelude::*;
+    ///
+    /// let device = Device::flex();
+    /// let rows = Tensor::<3>::ones([1, 3, 4], &device);
+    /// let attention = DotProductAttentionConfig::new().init();
+    /// let mask = Mask::intervals(&[[[0, 3], [1, 2], [0, 0]]]);
+    /// let context = attention.forward(rows.clone(), rows.clone(), rows, &mask);
+    /// assert_eq!(context.dims(), [1, 3, 4]);
+    /// ```
+    pub fn intervals(bounds: &[impl AsRef<[[usize; 2]]>]) -> Self {
+        let batch = bounds.len();
+        let queries = bounds.first().map_or(0, |of| of.as_ref().len());
+        assert!(
+            batch * queries > 0,
+            "Mask::intervals: at least one example with a query expected, got {batch} with {queries}"
+        );
+        for of in bounds {
+            let got = of.as_ref().len();
+            assert!(
+                got == queries,
+                "Mask::intervals: {queries} queries expected, as in the first example, got {got}"
+            );
+        }
+        let bounds = bounds.iter().flat_map(|of| of.as_ref().iter().copied());
+        Self {
+            intervals: Some(Intervals {
+                bounds: bounds.collect(),
+                shape: [batch, queries],
+            }),
+            ..Self::default()
+        }
+    }
+}
+
+impl Mask {
+    /// The intervals of some queries of example `b`, where the mask is nothing but intervals.
+    pub(crate) fn of_example(&self, b: usize, queries: Range<usize>) -> Self {
+        let bounds = self.intervals.as_ref().map(|of| {
+            let [_, num_queries] = of.shape;
+            of.bounds[b * num_queries..][queries].to_vec()
+        });
+        bounds.map_or_else(Self::none, |bounds| Self::intervals(&[bounds]))
+    }
+}
+
+impl Intervals {
+    /// The same, within `num_keys` keys.
+    pub(super) fn within(&self, num_keys: usize) -> Self {
+        let bounds = self.bounds.iter();
+        Self {
+            bounds: bounds.map(|of| of.map(|key| key.min(num_keys))).collect(),
+            shape: self.shape,
+        }
+    }
+
+    /// Those of the examples `indices`, which are read to the host; one stands for all.
+    pub(super) fn select(&self, indices: Tensor<1, Int>) -> Self {
+        if self.shape[0] == 1 {
+            return self.clone();
+        }
+        self.examples(indices.into_data().iter::<i64>().map(|at| at as usize))
+    }
+
+    /// Those with every example repeated `times` times, the copies next to each other.
+    pub(super) fn expand(&self, times: usize) -> Self {
+        let [batch, _] = self.shape;
+        if batch == 1 {
+            return self.clone();
+        }
+        self.examples((0..batch * times).map(|at| at / times))
+    }
+
+    fn examples(&self, examples: impl Iterator<Item = usize>) -> Self {
+        let [_, queries] = self.shape;
+        let of_example = |at: usize| &self.bounds[at * queries..][..queries];
+        let bounds: Vec<_> = examples.flat_map(of_example).copied().collect();
+        Self {
+            shape: [bounds.len() / queries, queries],
+            bounds,
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! A cache gives what attention to the whole text gives, token by token, in chunks, and for examples of any lengths.
+
+use attention_core::{
+    AdditiveScoreConfig, AlibiConfig, Attention, Biased, DotProductScoreConfig,
+    GaussianScoreConfig, Kernel, KernelScoreConfig, KeyValueCache, Mask, MultiHeadAttention,
+    MultiHeadAttentionConfig, NewRows, RelativePositionBiasConfig, Rotary, RotaryConfig,
+    ScoringFunction,
+};
+use attention_tests::{Array, assert_close, assert_zero, device, panic_message};
+use burn::tensor::{DType, Device, Int, Tensor};
+
+const BATCH: usize = 3;
+const HEADS: usize = 4;
+const KEY_HEADS: usize = 2;
+const HEAD_SIZE: usize = 6;
+const HIDDENS: usize = HEADS * HEAD_SIZE;
+
+/// Attention of one text to itself, through a cache or whole.
+trait Model {
+    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3>;
+    fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3>;
+}
+
+impl<S: ScoringFunction> Model for MultiHeadAttention<S> {
+    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3> {
+        self.forward(rows.clone(), rows.clone(), rows, mask)
+    }
+
+    fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3> {
+        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+    }
+}
+
+impl<S: ScoringFunction> Model for Attention<S> {
+    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3> {
+        self.forward(rows.clone(), rows.clone(), rows, mask)
+    }
+
+    fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3> {
+        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
+    }
+}
+
+/// Every kind of score: with kernels and without, with positions of each kind, and a term of keys.
+fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
+    let dot = || DotProductScoreConfig::new().init();
+    let heads = |config: MultiHeadAttentionConfig| config.with_num_key_value_heads(Some(KEY_HEADS));
+    let config = || heads(MultiHeadAttentionConfig::new(HIDDENS, HEADS));
+    let rotary = Rotary::new(dot(), &RotaryConfig::new(HEAD_SIZE, 64), device);
+    let alibi = Biased::new(dot(), AlibiConfig::new(HEADS).init());
+    let relative = RelativePositionBiasConfig::new(HEADS).with_max_distance(20);
+    let relative = Biased::new(dot(), relative.init(device));
+    let additive = AdditiveScoreConfig::new(HIDDENS, HIDDENS, 5).init(device);
+    vec![
+        ("dot products", Box::new(config().init(device))),
+        ("rotary", Box::new(config().init_with(rotary, device))),
+        ("ALiBi", Box::new(config().init_with(alibi, device))),
+        ("relative", Box::new(config().init_with(relative, device))),
+        ("additive", Box::new(Attention::new(additive, 0.0))),
+        (
+            "gaussian",
+            Box::new(Attention::new(GaussianScoreConfig::new().init(device), 0.0)),
+        ),
+        (
+            "composed",
+            Box::new(Attention::new(
+                KernelScoreConfig::new(Kernel::Gaussian).init(),
+                0.0,
+            )),
+        ),
+    ]
+}
+
+fn text(seed: u64, tokens: usize, device: &Device) -> Tensor<3> {
+    Array::draw(seed, &[BATCH, tokens, HIDDENS]).f32(device)
+}
+
+fn causal(window: Option<usize>) -> Mask {
+    window.map_or_else(Mask::causal, |window| Mask::window(window - 1, 0))
+}
+
+/// `text` in chunks of these sizes, through a cache.
+fn in_chunks(
+    model: &dyn Model,
+    text: &Tensor<3>,
+    chunks: &[usize],
+    mut cache: KeyValueCache,
+) -> Tensor<3> {
+    let mut start = 0;
+    let mut contexts = Vec::new();
+    for &chunk in chunks {
+        let rows = text.clone().narrow(1, start, chunk);
+        contexts.push(model.cached(rows, NewRows::All, &mut cache));
+        start += chunk;
+    }
+    assert_eq!(cache.lengths(), [start; BATCH]);
+    Tensor::cat(contexts, 1)
+}
+
+#[test]
+fn a_prompt_and_one_token_are_the_whole_text() {
+    device::each(|device| {
+        for (name, model) in models(device) {
+            for tokens in 1..=9 {
+                let text = text(1, tokens + 1, device);
+                let expected = Array::read(model.whole(text.clone(), &Mask::causal()));
+                let got = in_chunks(&*model, &text, &[tokens, 1], KeyValueCache::new());
+                assert_close(
+                    &format!("{name}, {tokens}"),
+                    &Array::read(got),
+                    &expected,
+                    1e-5,
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn chunks_of_any_size_are_the_whole_text() {
+    device::each(|device| {
+        for (name, model) in models(device) {
+            let text = text(2, 21, device);
+            for window in [None, Some(1), Some(4)] {
+                let expected = Array::read(model.whole(text.clone(), &causal(window)));
+                // Of one; beyond the window; evicting more than once.
+                for chunks in [
+                    &[1; 21][..],
+                    &[3, 6, 5, 7],
+                    &[9, 1, 1, 1, 9],
+                    &[4, 4, 4, 4, 4, 1],
+                ] {
+                    let what = format!("{name}, window {window:?}, chunks {chunks:?}");
+                    let cache = match window {
+                        Some(window) => KeyValueCache::new().with_window(window),
+                        None => KeyValueCache::with_capacity(21),
+                    };
+                    let got = in_chunks(&*model, &text, chunks, cache);
+                    assert_close(&what, &Array::read(got), &expected, 1e-5);
+                }
+            }
+        }
+    });
+}
+
+/// Prompts of 3, 7 and 1 tokens, then single ones, of which one example stops early: each as it is alone.
+#[test]
+fn examples_have_lengths_of_their_own() {
+    device::each(|device| {
+        for (name, model) in models(device) {
+            for window in [None, Some(3)] {
+                for is_left in [false, true] {
+                    let what = format!("{name}, window {window:?}, padding at the left: {is_left}");
+                    let of_chunks = [[3, 7, 1], [1, 1, 1], [1, 0, 1], [2, 1, 0], [1, 0, 1]];
+                    let whole = text(3, 12, device);
+                    let cache = || match window {
+                        Some(window) => KeyValueCache::new().with_window(window),
+                        None => KeyValueCache::new(),
+                    };
+                    let mut all = cache();
+                    let mut seen = [0; BATCH];
+                    let mut contexts: [Vec<Tensor<3>>; BATCH] = Default::default();
+                    for lens in of_chunks {
+                        let longest = lens.into_iter().max().unwrap();
+                        let rows = (0..BATCH).map(|b| {
+                            let padding =
+                                Tensor::full([1, longest - lens[b], HIDDENS], f64::NAN, device);
+                            let own = whole.clone().narrow(0, b, 1);
+                            let own = own.narrow(1, seen[b], lens[b]);
+                            let parts = if is_left {
+                                [padding, own]
+                            } else {
+                                [own, padding]
+                            };
+                            let parts = parts.into_iter().filter(|part| part.dims()[1] > 0);
+                            Tensor::cat(parts.collect(), 1)
+                        });
+                        let rows = Tensor::cat(rows.collect(), 0);
+                        let new = if is_left {
+                            NewRows::Last(&lens)
+                        } else {
+                            NewRows::First(&lens)
+                        };
+                        let context = model.cached(rows, new, &mut all);
+                        for b in 0..BATCH {
+                            let own = context.clone().narrow(0, b, 1);
+                            let first = if is_left { longest - lens[b] } else { 0 };
+                            if lens[b] > 0 {
+                                contexts[b].push(own.clone().narrow(1, first, lens[b]));
+                            }
+                            if lens[b] < longest {
+                                let rest = if is_left { 0 } else { lens[b] };
+                                let rest = own.narrow(1, rest, longest - lens[b]);
+                                assert_zero(&what, &Array::read(rest));
+                            }
+                            seen[b] += lens[b];
+                        }
+                    }
+                    assert_eq!(all.lengths(), seen);
+                    for (b, contexts) in contexts.into_iter().enumerate() {
+                        let own = whole.clone().narrow(0, b, 1).narrow(1, 0, seen[b]);
+                        let expected = Array::read(model.whole(own, &causal(window)));
+                        let got = Array::read(Tensor::cat(contexts, 1));
+                        assert_close(&format!("{what}: example {b}"), &got, &expected, 1e-5);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Forced parents, [0, 0, 2] and then [2, 1, 1]: what follows is as if each beam had been there from the start.
+#[test]
+fn beams_go_on_as_their_prefixes() {
+    device::each(|device| {
+        for (name, model) in models(device) {
+            for window in [None, Some(3)] {
+                let mut cache = KeyValueCache::new();
+                if let Some(window) = window {
+                    cache = cache.with_window(window);
+                }
+                let mut texts = text(4, 5, device);
+                model.cached(texts.clone(), NewRows::All, &mut cache);
+                for (seed, parents) in [(5, [0, 0, 2]), (6, [2, 1, 1]), (7, [0, 1, 2])] {
+                    let indices = Tensor::<1, Int>::from_ints(parents, device);
+                    cache.select(indices.clone());
+                    let token = text(seed, 1, device);
+                    texts = Tensor::cat(vec![texts.select(0, indices), token.clone()], 1);
+                    let got = model.cached(token, NewRows::All, &mut cache);
+                    let whole = model.whole(texts.clone(), &causal(window));
+                    let last = whole.narrow(1, texts.dims()[1] - 1, 1);
+                    let what = format!("{name}, window {window:?}, parents {parents:?}");
+                    assert_close(&what, &Array::read(got), &Array::read(last), 1e-5);
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_cache_is_cut_and_expanded() {
+    device::each(|device| {
+        for (name, model) in models(device) {
+            let whole = text(8, 9, device);
+            let mut cache = KeyValueCache::new();
+            model.cached(text(9, 7, device), NewRows::All, &mut cache);
+            cache.truncate(&[0; BATCH]);
+            model.cached(whole.clone().narrow(1, 0, 5), NewRows::All, &mut cache);
+            model.cached(text(9, 3, device), NewRows::All, &mut cache);
+            cache.truncate(&[5; BATCH]);
+            cache.expand(2);
+            assert_eq!(cache.lengths(), [5; 2 * BATCH]);
+            let rest = whole.clone().narrow(1, 5, 4);
+            let rest = rest.reshape([BATCH, 1, 4, HIDDENS]).repeat_dim(1, 2);
+            let rest = rest.reshape([2 * BATCH, 4, HIDDENS]);
+            let got = Array::read(model.cached(rest, NewRows::All, &mut cache));
+            let expected = Array::read(model.whole(whole, &Mask::causal()));
+            let expected = Array::from_fn(&[2 * BATCH, 4, HIDDENS], |at| {
+                expected.at(&[at[0] / 2, at[1] + 5, at[2]])
+            });
+            assert_close(name, &got, &expected, 1e-5);
+        }
+    });
+}
+
+#[test]
+fn half_precision_is_cached_as_it_is() {
+    device::each(|device| {
+        for dtype in device::dtypes(device) {
+            let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+            let rows: Tensor<3> = Array::draw(1, &[BATCH, 7, 8]).tensor(device, dtype);
+            let mut cache = KeyValueCache::new();
+            let context = attention.cached(rows.clone(), NewRows::All, &mut cache);
+            let whole = attention.whole(rows, &Mask::causal());
+            assert_eq!(context.dtype(), dtype);
+            let what = format!("{dtype:?}");
+            assert_close(&what, &Array::read(context), &Array::read(whole), 1e-6);
+        }
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    device::each(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let rows = |shape: [usize; 3]| Tensor::<3>::zeros(shape, device);
+        let refuses = |expected: &str, call: &dyn Fn(&mut KeyValueCache)| {
+            let message = panic_message(|| {
+                let mut cache = KeyValueCache::with_capacity(4);
+                attention.cached(rows([2, 3, 5]), NewRows::All, &mut cache);
+                call(&mut cache);
+            });
+            assert!(
+                message.contains(expected),
+                "{expected:?} not in {message:?}"
+            );
+        };
+        refuses("2 examples expected, as before, got 3", &|cache| {
+            attention.cached(rows([3, 1, 5]), NewRows::All, cache);
+        });
+        refuses("[2, 1, 5] expected, as before, got [2, 1, 6]", &|cache| {
+            attention.cached(rows([2, 1, 6]), NewRows::All, cache);
+        });
+        refuses("at most 4 tokens expected, the capacity, got 5", &|cache| {
+            attention.cached(rows([2, 2, 5]), NewRows::All, cache);
+        });
+        refuses(
+            "at most 1 tokens expected, as many as rows, got 2",
+            &|cache| {
+                attention.cached(rows([2, 1, 5]), NewRows::First(&[1, 2]), cache);
+            },
+        );
+        refuses("expected for each of 2 examples, got 1", &|cache| {
+            attention.cached(rows([2, 1, 5]), NewRows::Last(&[1]), cache);
+        });
+        refuses(
+            "a length in 0 ..= 3 expected for example 1, got 4",
+            &|cache| {
+                cache.truncate(&[1, 4]);
+            },
+        );
+        refuses("indices in 0 .. 2 expected, got [0, 2]", &|cache| {
+            cache.select(Tensor::from_ints([0, 2], device));
+        });
+        refuses("as before, got those of", &|cache| {
+            let other = Attention::new(GaussianScoreConfig::new().init(device), 0.0);
+            other.cached(rows([2, 1, 5]), NewRows::All, cache);
+        });
+    });
+    device::each_training(|device| {
+        let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+        let rows = Tensor::<3>::zeros([2, 1, 5], device);
+        let message =
+            panic_message(|| attention.cached(rows, NewRows::All, &mut KeyValueCache::new()));
+        assert!(
+            message.contains("a device without autodiff expected"),
+            "{message}"
+        );
+    });
+}
