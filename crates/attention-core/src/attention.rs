@@ -134,7 +134,11 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Memory {
         let (known, num_queries) = mask.without_positions();
         let [_, key_heads, _, _] = to_four_axes(keys.clone()).dims();
-        let heads = known.heads_over(key_heads);
+        let heads = match known.heads_over(key_heads) {
+            heads if heads.is_multiple_of(key_heads.max(1)) => heads,
+            // The mask does not fit, and says so.
+            _ => key_heads,
+        };
         let memory = self.memory(keys.clone(), values.clone(), &known, [heads, num_queries]);
         let mut shared = SharedMemory::of(&memory);
         if keys.is_require_grad() && self.reads_as_given() {

@@ -3,11 +3,10 @@
 use attention_core::{
     AdditiveScoreConfig, AlibiConfig, Attention, Biased, DotProductScoreConfig,
     GaussianScoreConfig, Kernel, KernelScoreConfig, KeyValueCache, Mask, MultiHeadAttention,
-    MultiHeadAttentionConfig, NewRows, RelativePositionBiasConfig, Rotary, RotaryConfig,
-    ScoringFunction,
+    MultiHeadAttentionConfig, NewRows, RelativePositionBiasConfig, RotaryConfig, ScoringFunction,
 };
 use attention_tests::{Array, assert_close, assert_zero, device, panic_message};
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 
 const BATCH: usize = 3;
 const HEADS: usize = 4;
@@ -46,7 +45,7 @@ fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
     let dot = || DotProductScoreConfig::new().init();
     let heads = |config: MultiHeadAttentionConfig| config.with_num_key_value_heads(Some(KEY_HEADS));
     let config = || heads(MultiHeadAttentionConfig::new(HIDDENS, HEADS));
-    let rotary = Rotary::new(dot(), &RotaryConfig::new(HEAD_SIZE, 64), device);
+    let rotary = RotaryConfig::new(HEAD_SIZE, 64).init_with(dot(), device);
     let alibi = Biased::new(dot(), AlibiConfig::new(HEADS).init());
     let relative = RelativePositionBiasConfig::new(HEADS).with_max_distance(20);
     let relative = Biased::new(dot(), relative.init(device));
