@@ -16,6 +16,7 @@ mod attention;
 mod attention_config;
 mod checks;
 mod device_limits;
+pub mod drop_in;
 pub mod functional;
 #[cfg(feature = "pytorch")]
 pub mod import;

@@ -198,11 +198,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> Tensor<3> {
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
         let memory = self.memory(keys, values, &options.mask, num_queries);
-        let queries = self.project_queries(queries, &memory);
-        self.join(
-            self.attention
-                .attend_heads(queries, &memory, &options.into()),
-        )
+        self.context_of(queries, &memory, &options.into())
     }
 
     /// [`forward`](Self::forward), and the weights of each head that led to the context.
@@ -215,7 +211,6 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     ) -> MultiHeadAttentionOutput {
         let ([_, num_queries, _], options) = (queries.dims(), options.into());
         let memory = self.memory(keys, values, &options.mask, num_queries);
-        let queries = self.project_queries(queries, &memory);
         self.output_of(queries, &memory, &options.into())
     }
 
@@ -243,11 +238,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     /// If the queries or the mask do not fit the memory, or it was prepared for a score of another type.
     pub fn attend(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<3> {
         let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
-        let queries = self.project_queries(queries, &memory);
-        self.join(
-            self.attention
-                .attend_heads(queries, &memory, &Changes::default()),
-        )
+        self.context_of(queries, &memory, &Changes::default())
     }
 
     /// [`attend`](Self::attend), and the weights of each head that led to the context.
@@ -260,16 +251,21 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         memory: &Memory,
     ) -> MultiHeadAttentionOutput {
         let memory = memory.for_queries([self.num_heads, queries.dims()[1]]);
-        let queries = self.project_queries(queries, &memory);
         self.output_of(queries, &memory, &Changes::default())
+    }
+
+    fn context_of(&self, queries: Tensor<3>, memory: &Memory, changes: &Changes) -> Tensor<3> {
+        let queries = self.project_queries(queries, memory, changes);
+        self.join(self.attention.attend_heads(queries, memory, changes))
     }
 
     fn output_of(
         &self,
-        queries: Tensor<4>,
+        queries: Tensor<3>,
         memory: &Memory,
         changes: &Changes,
     ) -> MultiHeadAttentionOutput {
+        let queries = self.project_queries(queries, memory, changes);
         let output = self
             .attention
             .attend_heads_with_weights(queries, memory, changes);
@@ -280,10 +276,13 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
     }
 
     /// The queries of each head. Those that attend to no key are cleared first, as padding is.
-    fn project_queries(&self, queries: Tensor<3>, memory: &Memory) -> Tensor<4> {
-        let (queries, num_keys) = (to_four_axes(queries), memory.num_keys());
+    fn project_queries(&self, queries: Tensor<3>, memory: &Memory, changes: &Changes) -> Tensor<4> {
+        let (mut queries, num_keys) = (to_four_axes(queries), memory.num_keys());
         assert_batch(&queries, &memory.values);
-        let queries = functional::fill_keyless(queries, memory.mask(), [self.num_heads, num_keys]);
+        if !changes.has_extra_keys() {
+            let sizes = [self.num_heads, num_keys];
+            queries = functional::fill_keyless(queries, memory.mask(), sizes);
+        }
         split("queries", &self.query, queries, self.num_heads)
     }
 

@@ -44,7 +44,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Tensor<4> {
         let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
-        let Some(queries) = self.project_queries(queries, memory) else {
+        let Some(queries) = self.project_queries(queries, memory, changes) else {
             return zeros([heads, num_queries], memory).context;
         };
         let [_, _, _, size] = queries.dims();
@@ -52,30 +52,11 @@ impl<S: ScoringFunction> Attention<S> {
         if self.normalizer != Normalizer::Softmax {
             return self.pool(queries, memory, kernel, changes, dropout).context;
         }
-        let (device, dtype) = (queries.device(), queries.dtype());
-        let num_keys = memory.num_keys();
-        let of_positions = self
-            .score
-            .position_term(num_queries, num_keys, &device, dtype);
-        let mut modifiers = changes.modifiers.clone();
-        match of_positions {
-            PositionTerm::None => {}
-            PositionTerm::PerKey(bias) => modifiers.add_bias(checked_heads(bias, heads)),
-            PositionTerm::PerDistance(bias) => {
-                modifiers.add_relative_bias(checked_heads(bias, heads));
-            }
-            PositionTerm::PerPair => {
-                return self.pool(queries, memory, kernel, changes, dropout).context;
-            }
-        }
+        let Some(modifiers) = self.modifiers(&queries, memory, &kernel, changes) else {
+            return self.pool(queries, memory, kernel, changes, dropout).context;
+        };
         match kernel {
             ScoreKernel::Dot { scale } => {
-                let of_keys = memory
-                    .key_bias()
-                    .or_else(|| self.score.key_bias(&memory.keys_without_bias()?));
-                if let Some(bias) = of_keys {
-                    modifiers.add_bias(per_head(bias, heads));
-                }
                 let scale = changes.scale.or(scale);
                 let scale = scale.unwrap_or_else(|| default_scale(size));
                 match &changes.extra_keys {
@@ -96,6 +77,43 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
+    /// The options of a call with the terms that the score itself adds to the products of its kernel; `None` where
+    /// [`score`](ScoringFunction::score) alone knows them.
+    fn modifiers(
+        &self,
+        queries: &Tensor<4>,
+        memory: &Memory,
+        kernel: &ScoreKernel,
+        changes: &Changes,
+    ) -> Option<Modifiers> {
+        let [_, heads, num_queries, _] = queries.dims();
+        let (device, dtype) = (queries.device(), queries.dtype());
+        let mut modifiers = changes.modifiers.clone();
+        let of_keys = match kernel {
+            ScoreKernel::Custom => return None,
+            ScoreKernel::Additive { .. } => None,
+            ScoreKernel::Dot { .. } => memory
+                .key_bias()
+                .or_else(|| self.score.key_bias(&memory.keys_without_bias()?)),
+        };
+        if let Some(bias) = of_keys {
+            modifiers.add_bias(per_head(bias, heads));
+        }
+        let num_keys = memory.num_keys();
+        let of_positions = self
+            .score
+            .position_term(num_queries, num_keys, &device, dtype);
+        match of_positions {
+            PositionTerm::None => {}
+            PositionTerm::PerKey(bias) => modifiers.add_bias(checked_heads(bias, heads)),
+            PositionTerm::PerDistance(bias) => {
+                modifiers.add_relative_bias(checked_heads(bias, heads));
+            }
+            PositionTerm::PerPair => return None,
+        }
+        Some(modifiers)
+    }
+
     /// [`attend_heads`](Self::attend_heads), and the weights.
     pub(crate) fn attend_heads_with_weights(
         &self,
@@ -105,7 +123,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> AttentionOutput<4> {
         let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
-        match self.project_queries(queries, memory) {
+        match self.project_queries(queries, memory, changes) {
             Some(queries) => self.pool(queries, memory, self.score.kernel(), changes, dropout),
             None => zeros([heads, num_queries], memory),
         }
@@ -140,8 +158,17 @@ impl<S: ScoringFunction> Attention<S> {
             }
             _ => changes.assert_no_scale(),
         }
-        let scores = self.score.score(queries.clone(), keys, mask);
-        let scores = modify("attention", scores, &changes.modifiers);
+        let scores = match self.modifiers(&queries, memory, &kernel, changes) {
+            // A soft-cap is for the products alone.
+            Some(modifiers) if modifiers.soft_cap.is_some() => {
+                let products = self.products(queries.clone(), keys, &kernel, mask);
+                modify("attention", products, &modifiers)
+            }
+            _ => {
+                let scores = self.score.score(queries.clone(), keys, mask);
+                modify("attention", scores, &changes.modifiers)
+            }
+        };
         let Some([keys, values]) = changes.extra_keys.clone() else {
             return self.finish(scores, memory, &changes.modifiers, dtype, dropout);
         };
@@ -149,7 +176,15 @@ impl<S: ScoringFunction> Attention<S> {
             soft_cap: changes.modifiers.soft_cap,
             ..Modifiers::default()
         };
-        let of_extra = self.extra_scores(queries, keys.clone(), &kernel);
+        let [batch, key_heads, ..] = memory.keys.dims();
+        let [_, _, number, size] = keys.dims();
+        let of_extra = keys.clone().expand([batch, key_heads, number, size]);
+        let of_extra = match kernel {
+            ScoreKernel::Dot { .. } => widened(of_extra),
+            ScoreKernel::Additive { .. } => of_extra,
+            ScoreKernel::Custom => repeat_key_heads(of_extra, heads),
+        };
+        let of_extra = self.products(queries, of_extra, &kernel, &Mask::none());
         let of_extra = modify("attention", of_extra, &capped);
         let sizes = [heads, num_queries];
         let extra = [keys, values];
@@ -159,23 +194,22 @@ impl<S: ScoringFunction> Attention<S> {
         self.finish(scores, &memory, &changes.modifiers, dtype, dropout)
     }
 
-    /// The scores of extra keys, as they are projected and without positions.
-    fn extra_scores(&self, queries: Tensor<4>, keys: Tensor<4>, kernel: &ScoreKernel) -> Tensor<4> {
-        let [batch, heads, _, size] = queries.dims();
-        let [_, key_heads, number, key_size] = keys.dims();
-        let keys = keys.expand([batch, key_heads, number, key_size]);
-        let mask = Mask::none();
+    /// The scores by their kernel alone, without what positions or keys add; those of a score without a kernel whole.
+    fn products(
+        &self,
+        queries: Tensor<4>,
+        keys: Tensor<4>,
+        kernel: &ScoreKernel,
+        mask: &Mask,
+    ) -> Tensor<4> {
+        let [_, _, _, size] = queries.dims();
         match kernel {
             ScoreKernel::Dot { scale } => {
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                dot_product_score(queries, widened(keys), &mask, scale)
+                dot_product_score(queries, keys, mask, scale)
             }
-            ScoreKernel::Additive { weight } => {
-                additive_score(queries, keys, weight.clone(), &mask)
-            }
-            ScoreKernel::Custom => self
-                .score
-                .score(queries, repeat_key_heads(keys, heads), &mask),
+            ScoreKernel::Additive { weight } => additive_score(queries, keys, weight.clone(), mask),
+            ScoreKernel::Custom => self.score.score(queries, keys, mask),
         }
     }
 
@@ -207,11 +241,17 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to.
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Those that attend to no key are
+    /// cleared, unless there are extra keys to attend to.
     ///
     /// # Panics
     /// If the memory is not for this score, or for queries like these.
-    fn project_queries(&self, queries: Tensor<4>, memory: &Memory) -> Option<Tensor<4>> {
+    fn project_queries(
+        &self,
+        mut queries: Tensor<4>,
+        memory: &Memory,
+        changes: &Changes,
+    ) -> Option<Tensor<4>> {
         memory.expect_owner::<S>();
         let [batch, key_heads, num_keys, _] = memory.values.dims();
         let [_, heads, num_queries, _] = queries.dims();
@@ -224,9 +264,11 @@ impl<S: ScoringFunction> Attention<S> {
             others,
         );
         let positions = Positions::consecutive(num_keys as i64 - num_queries as i64);
-        let is_empty = batch * heads * num_queries * num_keys == 0;
-        (!is_empty).then(|| {
-            let queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
+        let has_keys = num_keys > 0 || changes.has_extra_keys();
+        (batch * heads * num_queries > 0 && has_keys).then(|| {
+            if !changes.has_extra_keys() {
+                queries = functional::fill_keyless(queries, &memory.mask, [heads, num_keys]);
+            }
             self.score.project_queries(queries, &positions)
         })
     }
@@ -244,6 +286,11 @@ impl<S: ScoringFunction> Attention<S> {
 }
 
 impl Changes {
+    /// Whether every query has a key.
+    pub(crate) fn has_extra_keys(&self) -> bool {
+        self.extra_keys.is_some()
+    }
+
     /// # Panics
     /// If there is a scale.
     fn assert_no_scale(&self) {

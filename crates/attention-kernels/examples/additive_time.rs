@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
-    AdditiveScoreInputs, AttentionOutputs, Mask, Rows,
+    AdditiveScoreInputs, AttentionOutputs, Mask, ModifierGradients, Rows, ScoreModifiers,
 };
 use cpu_kernels::Level;
 
@@ -67,6 +67,7 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
         score,
         values: Rows::contiguous(&values, [batch, 1, num_keys, units]),
         packed_keys: Some(&packed),
+        modifiers: ScoreModifiers::NONE,
         dropout: None,
     };
     let (mut context, mut lse) = (
@@ -87,6 +88,7 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
             keys: Some(&mut dk),
             values: Some(&mut dv),
             weight: Some(&mut dw),
+            modifiers: ModifierGradients::NONE,
         };
         attention.backward(level, &outputs, gradients);
     });
@@ -96,6 +98,7 @@ fn time(level: Level, [batch, num_queries, num_keys, units]: [usize; 4]) {
             keys: None,
             values: None,
             weight: None,
+            modifiers: ModifierGradients::NONE,
         };
         attention.backward(level, &outputs, gradients);
     });

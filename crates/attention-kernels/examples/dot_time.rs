@@ -6,7 +6,8 @@
 use std::time::Instant;
 
 use attention_kernels::{
-    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Dropout, Mask, Rows,
+    AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Dropout, Mask,
+    ModifierGradients, Rows, ScoreModifiers,
 };
 use cpu_kernels::Level;
 
@@ -90,7 +91,7 @@ fn time(
         queries: Rows::contiguous(&q, [batch, heads, queries, size]),
         keys: Rows::contiguous(&k, [batch, heads, keys, size]),
         values: Rows::contiguous(&v, [batch, heads, keys, size]),
-        bias: None,
+        modifiers: ScoreModifiers::NONE,
         mask,
         scale: 1.0 / (size as f32).sqrt(),
         dropout,
@@ -127,7 +128,7 @@ fn time(
                     queries: Some(&mut dq),
                     keys: are_all_wanted.then_some(&mut dk),
                     values: are_all_wanted.then_some(&mut dv),
-                    bias: None,
+                    modifiers: ModifierGradients::NONE,
                 };
                 let shape = inputs.queries.shape();
                 let outputs = AttentionOutputs {

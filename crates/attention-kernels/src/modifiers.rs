@@ -26,18 +26,18 @@ pub struct ScoreModifiers<'a, E> {
     /// Added by distance, `[batch or 1, heads or 1, 1, queries + keys - 1]`: element `j - i + queries - 1` to the score
     /// of query `i` and key `j`; minus infinity masks a key.
     pub relative_bias: Option<Rows<'a, E>>,
-    /// A logit of each head, `[heads]`, whose weight goes to no value.
+    /// A logit of each head, `[heads]`, whose weight goes to no value; minus infinity is no sink.
     pub sinks: Option<&'a [E]>,
 }
 
 /// Where the gradients of modifiers are added, each of the shape of the modifier, contiguous; those that are wanted.
 #[derive(Debug)]
 pub struct ModifierGradients<'a, E> {
-    /// Of the bias.
+    /// The gradient of the bias.
     pub bias: Option<&'a mut [E]>,
-    /// Of the relative bias.
+    /// The gradient of the relative bias.
     pub relative_bias: Option<&'a mut [E]>,
-    /// Of the sinks.
+    /// The gradient of the sinks.
     pub sinks: Option<&'a mut [E]>,
 }
 
@@ -61,9 +61,18 @@ impl<E> ModifierGradients<'_, E> {
 }
 
 impl<'a, E: Real> ScoreModifiers<'a, E> {
-    /// Whether scores change at all.
+    /// Whether there are none.
     pub(crate) fn is_none(&self) -> bool {
         self.keeps_scores() && self.sinks.is_none()
+    }
+
+    /// Whether there are any, for messages.
+    pub(crate) fn presence(&self) -> &'static str {
+        if self.is_none() {
+            "no modifiers"
+        } else {
+            "modifiers"
+        }
     }
 
     /// Whether the score of each pair stays as it is.
@@ -73,8 +82,15 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
     }
 
     /// # Panics
-    /// If a shape does not fit the scores.
+    /// If a shape does not fit the scores, or the cap is not positive and finite.
     pub(crate) fn check(&self, operation: &str, sizes: Sizes) {
+        if let Some(cap) = self.soft_cap {
+            assert!(
+                cap > E::ZERO && cap.is_finite(),
+                "{operation}: soft-cap expected a positive finite number, got {}",
+                cap.to_f64()
+            );
+        }
         let [batch, heads, queries, keys] = sizes.pairs();
         let or_one = |size, expected| if size == 1 { 1 } else { expected };
         if let Some(bias) = self.bias {
@@ -158,9 +174,9 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
         [bias, relative]
     }
 
-    /// Changes the scores of `queries` and `keys`, in rows of [`KEY_STRIDE`]. They come in a unit, `natural` times which
-    /// is a natural logit, and become natural logits. What the soft-cap multiplies gradients with goes to `slopes`, of
-    /// the same layout, if there is one.
+    /// Changes the scores of `queries` and `keys`, in rows of [`KEY_STRIDE`]. They come in a unit, `natural` times
+    /// which is a natural logit, and become natural logits. The derivatives of the soft-cap go to `slopes`, of the same
+    /// layout, unless that is empty.
     #[inline(always)]
     pub(crate) fn apply<S: Simd<E>>(
         &self,
@@ -171,25 +187,19 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
         scores: &mut [E],
         slopes: &mut [E],
     ) {
-        let mut factor = natural;
-        if let Some(cap) = self.soft_cap {
-            let len = queries.len() * KEY_STRIDE;
-            let slopes = if slopes.is_empty() {
-                slopes
-            } else {
-                &mut slopes[..len]
-            };
-            soft_cap(simd, cap, natural, &mut scores[..len], slopes);
-            factor = E::ONE;
-        }
+        let whole = keys.len().next_multiple_of(S::LANES);
+        let mut slopes = slopes.chunks_mut(KEY_STRIDE);
         let mut scratch = Vec::new();
         for (row, query) in scores.chunks_mut(KEY_STRIDE).zip(queries) {
-            let mut factor = factor;
-            for bias in self
-                .biases(at, [query, num_queries], keys.clone())
-                .into_iter()
-                .flatten()
-            {
+            let mut factor = natural;
+            if let Some(cap) = self.soft_cap {
+                let slopes = slopes.next().map(|slopes| &mut slopes[..whole]);
+                let slopes = slopes.unwrap_or_default();
+                soft_cap(simd, cap, factor, &mut row[..whole], slopes);
+                factor = E::ONE;
+            }
+            let biases = self.biases(at, [query, num_queries], keys.clone());
+            for bias in biases.into_iter().flatten() {
                 add_bias(factor, bias.read(&mut scratch), row);
                 factor = E::ONE;
             }
@@ -207,7 +217,8 @@ pub(crate) fn broadcast<E: Real>(rows: &Rows<E>, at: HeadIndex) -> HeadIndex {
     }
 }
 
-/// `cap tanh(factor score / cap)`, and its derivative by `factor score` to `slopes`, if that is not empty.
+/// `cap tanh(factor score / cap)`, and its derivative by `factor score` to `slopes`, unless that is empty. Where the
+/// score is NaN the derivative is 0: if the pair is masked, so is its gradient, and must stay 0.
 #[inline(always)]
 pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
     simd: S,
@@ -217,14 +228,15 @@ pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
     slopes: &mut [E],
 ) {
     let (inverse, one) = (simd.splat(factor / cap), simd.splat(E::ONE));
-    let cap = simd.splat(cap);
+    let (cap, zero) = (simd.splat(cap), simd.zero());
     let mut slopes = slopes.chunks_mut(S::LANES);
     for scores in scores.chunks_mut(S::LANES) {
         let score = simd.load_partial(scores);
         let tanh = cpu_kernels::activation::tanh(simd, simd.mul(score, inverse));
         simd.store_partial(simd.mul(cap, tanh), scores);
         if let Some(slopes) = slopes.next() {
-            simd.store_partial(simd.neg_mul_add(tanh, tanh, one), slopes);
+            let slope = simd.neg_mul_add(tanh, tanh, one);
+            simd.store_partial(simd.max(slope, zero), slopes);
         }
     }
 }

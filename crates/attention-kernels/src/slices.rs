@@ -40,13 +40,13 @@ pub(crate) fn precise_dot<E: Real>(a: &[E], b: &[E]) -> f64 {
 }
 
 /// From the gradients of the dropped weights, `gradient`, to those of the scores: `p (dw - D)` with
-/// `D = sum p dw / sum p`.
+/// `D = sum p dw / sum p`, where the second sum includes the weight of a `sink`, or 0.
 ///
-/// They cancel: their sum is 0. What is common to all `dw` of a row must therefore leave no error in `D`, which is why
-/// it is computed in f64 here, and divided by the sum of the rounded weights.
+/// They cancel: without a sink their sum is 0. What is common to all `dw` of a row must therefore leave no error in
+/// `D`, which is why it is computed in f64 here, and divided by the sum of the rounded weights.
 #[inline(always)]
-pub(crate) fn softmax_gradient<E: Real>(weights: &[E], gradient: &mut [E]) {
-    let (mut total, mut sum) = (0.0, 0.0);
+pub(crate) fn softmax_gradient<E: Real>(weights: &[E], sink: f64, gradient: &mut [E]) {
+    let (mut total, mut sum) = (0.0, sink);
     for (weight, gradient) in weights.iter().zip(&*gradient) {
         total += weight.to_f64() * gradient.to_f64();
         sum += weight.to_f64();

@@ -142,10 +142,12 @@ mod tests {
     use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
     use burn::backend::{Autodiff, AutodiffBackend, Flex};
     use burn::tensor::TensorData;
+    use burn_fused_layers::harness::optional::OptionalTensor;
 
     use super::*;
     use crate::ops::{
-        AdditiveScoreInputs, DotProductAttentionInputs, additive_score, dot_product_attention,
+        AdditiveScoreInputs, DotProductAttentionInputs, ScoreModifiers, additive_score,
+        dot_product_attention,
     };
 
     type Training = Autodiff<Flex>;
@@ -236,13 +238,23 @@ mod tests {
     }
 
     fn attention(limit: usize) -> Vec<Vec<f32>> {
-        let leaves = leaves();
-        let [queries, keys, values, bias] = leaves.clone();
+        let [queries, keys, values, _] = leaves();
+        let bias = leaf(&[BATCH, 1, QUERIES, KEYS], 4);
+        let relative_bias = leaf(&[1, HEADS, 1, QUERIES + KEYS - 1], 7);
+        let sinks = leaf(&[HEADS], 8);
+        let leaves = [queries, keys, values, bias, relative_bias, sinks];
+        let [queries, keys, values, bias, relative_bias, sinks] = leaves.clone();
+        let present = |tensor| OptionalTensor::Present { tensor };
         let inputs = DotProductAttentionInputs::<Training> {
             queries,
             keys,
             values,
-            bias: OptionalTensor::Present { tensor: bias },
+            modifiers: ScoreModifiers {
+                bias: present(bias),
+                relative_bias: present(relative_bias),
+                sinks: present(sinks),
+                soft_cap: Some(1.5),
+            },
             mask: ResolvedMask::None,
             scale: 0.5,
             dropout: 0.0,

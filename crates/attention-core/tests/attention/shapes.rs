@@ -2,8 +2,8 @@
 
 use attention_core::functional::AttentionOptions;
 use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
-    functional, masked_softmax,
+    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig, functional,
+    masked_softmax,
 };
 use attention_tests::{Array, MaskSpec, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};

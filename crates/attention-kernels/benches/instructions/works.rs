@@ -5,7 +5,7 @@ use std::hint::black_box;
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
     AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    Mask, Rows, masked_softmax, masked_softmax_backward,
+    Mask, ModifierGradients, Rows, ScoreModifiers, masked_softmax, masked_softmax_backward,
 };
 use cpu_kernels::{
     GruInputs, Level, Matrix, ProductStart, RecurrentGradients, RecurrentOutputs, product,
@@ -23,10 +23,38 @@ pub(crate) const WORKS: &[(&str, fn())] = &[
     }),
     ("additive decode, forward", || additive_attention(1, false)),
     ("additive decode, backward", || additive_attention(1, true)),
-    ("dot product, forward", || dot_product(32, false)),
-    ("dot product, backward", || dot_product(32, true)),
-    ("dot product decode, forward", || dot_product(1, false)),
-    ("dot product decode, backward", || dot_product(1, true)),
+    ("dot product, forward", || dot_product(32, None, false)),
+    ("dot product, backward", || dot_product(32, None, true)),
+    ("dot product decode, forward", || {
+        dot_product(1, None, false)
+    }),
+    ("dot product decode, backward", || {
+        dot_product(1, None, true)
+    }),
+    ("dot product, bias, forward", || {
+        dot_product(32, Some(Modifier::Bias), false)
+    }),
+    ("dot product, bias, backward", || {
+        dot_product(32, Some(Modifier::Bias), true)
+    }),
+    ("dot product, relative bias, forward", || {
+        dot_product(32, Some(Modifier::RelativeBias), false)
+    }),
+    ("dot product, relative bias, backward", || {
+        dot_product(32, Some(Modifier::RelativeBias), true)
+    }),
+    ("dot product, soft-cap, forward", || {
+        dot_product(32, Some(Modifier::SoftCap), false)
+    }),
+    ("dot product, soft-cap, backward", || {
+        dot_product(32, Some(Modifier::SoftCap), true)
+    }),
+    ("dot product, sinks, forward", || {
+        dot_product(32, Some(Modifier::Sinks), false)
+    }),
+    ("dot product, sinks, backward", || {
+        dot_product(32, Some(Modifier::Sinks), true)
+    }),
     ("masked softmax, forward", || softmax(false)),
     ("masked softmax, backward", || softmax(true)),
     ("gru, forward", || gru(false)),
@@ -139,6 +167,7 @@ fn additive_attention(num_queries: usize, backward: bool) {
         },
         values: view(&values, KEYS),
         packed_keys: Some(&packed),
+        modifiers: ScoreModifiers::NONE,
         dropout: None,
     };
     let (mut context, mut lse) = (
@@ -165,18 +194,42 @@ fn additive_attention(num_queries: usize, backward: bool) {
             keys: Some(&mut to_keys),
             values: Some(&mut to_values),
             weight: Some(&mut to_weight),
+            modifiers: ModifierGradients::NONE,
         };
         attention.backward(level, &outputs, gradients);
     });
 }
 
-fn dot_product(num_queries: usize, backward: bool) {
+/// One change to the scores.
+#[derive(Clone, Copy, PartialEq)]
+enum Modifier {
+    /// A bias of each head and pair.
+    Bias,
+    /// A bias of each head and distance.
+    RelativeBias,
+    SoftCap,
+    Sinks,
+}
+
+fn dot_product(num_queries: usize, modifier: Option<Modifier>, backward: bool) {
+    let bias_shape = [1, HEADS[1], num_queries, KEYS];
+    let relative_shape = [1, HEADS[1], 1, num_queries + KEYS - 1];
+    let bias = elements(10, bias_shape.iter().product());
+    let relative_bias = elements(11, relative_shape.iter().product());
+    let sinks = elements(12, HEADS[1]);
+    let has = |which| modifier == Some(which);
     let (queries, keys, values) = (tensor(1, num_queries), tensor(2, KEYS), tensor(3, KEYS));
     let attention = DotProductAttentionInputs {
         queries: view(&queries, num_queries),
         keys: view(&keys, KEYS),
         values: view(&values, KEYS),
-        bias: None,
+        modifiers: ScoreModifiers {
+            soft_cap: has(Modifier::SoftCap).then_some(2.0),
+            bias: has(Modifier::Bias).then(|| Rows::contiguous(&bias, bias_shape)),
+            relative_bias: has(Modifier::RelativeBias)
+                .then(|| Rows::contiguous(&relative_bias, relative_shape)),
+            sinks: has(Modifier::Sinks).then_some(&sinks),
+        },
         mask: mask(),
         scale: 0.2,
         dropout: None,
@@ -199,12 +252,18 @@ fn dot_product(num_queries: usize, backward: bool) {
     };
     let (mut to_queries, mut to_keys, mut to_values) =
         (tensor(7, num_queries), tensor(8, KEYS), tensor(9, KEYS));
+    let (mut to_bias, mut to_relative_bias) = (bias.clone(), relative_bias.clone());
+    let mut to_sinks = sinks.clone();
     counted(|| {
         let gradients = DotProductAttentionGradients {
             queries: Some(&mut to_queries),
             keys: Some(&mut to_keys),
             values: Some(&mut to_values),
-            bias: None,
+            modifiers: ModifierGradients {
+                bias: has(Modifier::Bias).then_some(&mut to_bias),
+                relative_bias: has(Modifier::RelativeBias).then_some(&mut to_relative_bias),
+                sinks: has(Modifier::Sinks).then_some(&mut to_sinks),
+            },
         };
         attention.backward(level, &outputs, gradients);
     });

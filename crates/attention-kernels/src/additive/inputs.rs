@@ -39,7 +39,7 @@ pub struct AdditiveAttentionGradients<'a, E> {
     pub values: Option<&'a mut [E]>,
     /// `[units]`
     pub weight: Option<&'a mut [E]>,
-    /// Those of what changes the scores.
+    /// Those of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
 }
 
@@ -63,7 +63,7 @@ impl<E: Real> AdditiveAttentionInputs<'_, E> {
     pub const DECODE_QUERIES: usize = ADDITIVE_DECODE_QUERIES;
 
     /// Whether there are so few queries, as in a step of a decoder, that packing keys and values for them is not worth
-    /// it, no size is 0, and the scores stay as they are.
+    /// it, no size is 0, and there are no modifiers.
     pub fn is_decode(&self) -> bool {
         let AdditiveScoreInputs { queries, keys, .. } = self.score;
         self.modifiers.is_none() && is_decode(Self::DECODE_QUERIES, [queries, keys, self.values])

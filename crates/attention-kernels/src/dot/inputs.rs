@@ -6,7 +6,8 @@ use crate::stream::is_decode;
 use crate::tiles::DOT_PRODUCT_DECODE_QUERIES;
 use crate::{Dropout, Mask, ModifierGradients, Rows, ScoreModifiers};
 
-/// Attention with scaled dot products: `softmax(scale * Q K^T) V`, with the scores modified, over the keys that each query attends to.
+/// Attention with scaled dot products: `softmax(scale * Q K^T) V` over the keys that each query attends to, with the
+/// scores modified.
 ///
 /// Fewer key heads than heads are grouped: head `h` attends to the key head `h * key_heads / heads`.
 ///
@@ -44,7 +45,7 @@ pub struct DotProductAttentionGradients<'a, E> {
     pub keys: Option<&'a mut [E]>,
     /// `[batch, key_heads, keys, value_size]`
     pub values: Option<&'a mut [E]>,
-    /// Those of what changes the scores.
+    /// Those of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
 }
 
@@ -59,7 +60,7 @@ pub struct DotProductDeferredGradients<'a, E> {
     /// The weights after dropout, for the gradients of the values; written where a query attends to a key,
     /// `[batch, heads, queries, keys]`.
     pub weights: Option<&'a mut [E]>,
-    /// Those of what changes the scores, added to.
+    /// Those of the modifiers, added to.
     pub modifiers: ModifierGradients<'a, E>,
 }
 

@@ -9,13 +9,14 @@ use crate::{Dropout, HeadIndex, Mask, ModifierGradients, Rows, ScoreModifiers};
 
 /// `ln sum_j e^s_j = m + ln sum_j e^(s_j - m)` of a query: the largest score `m`, in the unit in which the kernel
 /// computes scores, and the second term, in natural logarithms. Their sum would round the second away where scores are
-/// very large, and all weights of the query with it. A query without any key has minus infinity and 0.
+/// very large, and all weights of the query with it. A sink counts as one more score. A query without any key or sink
+/// has minus infinity and 0.
 ///
 /// [`DotProductAttentionInputs::log_sum_exp`](crate::DotProductAttentionInputs::log_sum_exp) and
 /// [`AdditiveAttentionInputs::log_sum_exp`](crate::AdditiveAttentionInputs::log_sum_exp) give the sum of the two.
 pub type LogSumExp = [f64; 2];
 
-/// The [`LogSumExp`] of a query that attends to no key.
+/// The [`LogSumExp`] of a query that attends to no key and has no sink.
 pub(crate) const NO_KEY: LogSumExp = [f64::NEG_INFINITY, 0.0];
 
 /// The inputs of the backward pass of an attention beside its own: the results of its forward pass, and the gradient of
@@ -39,7 +40,7 @@ pub(crate) struct Gradients<'a, E> {
     pub queries: Option<&'a mut [E]>,
     /// Those of keys and values, `[batch, key_heads, keys, size]` and `[batch, key_heads, keys, value_size]`.
     pub keys_and_values: KeyValueGradients<'a, E>,
-    /// Those of what changes the scores.
+    /// Those of the modifiers.
     pub modifiers: ModifierGradients<'a, E>,
     /// `[shared]`
     pub shared: Option<&'a mut [E]>,

@@ -46,11 +46,13 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     }
     let KeyValueGradients::Added { keys, values } = gradients.keys_and_values else {
         panic!(
-            "{}: deferred gradients expected 1 to {} queries and no size of 0, got scores {:?} and values {:?}",
+            "{}: deferred gradients expected 1 to {} queries, no size of 0 and, unless of dot products, no modifiers, \
+             got scores {:?}, values {:?} and {}",
             T::OPERATION,
             T::DECODE_QUERIES,
             attention.score.sizes().pairs(),
-            attention.values.shape()
+            attention.values.shape(),
+            attention.modifiers.presence()
         );
     };
     let (mut key_gradient, mut value_gradient) = (keys, values);

@@ -45,6 +45,15 @@ impl<E: Real> BiasSums<E> {
         }
     }
 
+    /// Adds the gradients of the scores of a query of the `member`-th head of the group and of some keys, from the
+    /// chunk's `first` on.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, member: usize, query: usize, first: usize, gradients: &[E]) {
+        for sums in self.rows(member, query).into_iter().flatten() {
+            add(gradients, &mut sums[first..]);
+        }
+    }
+
     /// The sums that have a share of the scores of a query of the `member`-th head of the group: rows of the chunk's
     /// keys.
     #[inline(always)]

@@ -18,10 +18,11 @@ mod sinks;
 mod task;
 mod tile;
 
-pub(crate) use attention::{Attention, Gradients, KeyValueGradients, NO_KEY, is_decode};
+pub(crate) use attention::{Attention, Gradients, KeyValueGradients, is_decode};
 pub use attention::{AttentionOutputs, LogSumExp};
 pub(crate) use backward::backward;
 pub(crate) use bias_sums::BiasSums;
 pub(crate) use forward::forward;
 pub(crate) use pack::{FiniteRows, PackedRows, Panels, padded};
 pub(crate) use score::{Phase, Sizes, TileScore, Wanted};
+pub(crate) use sinks::{Normalizer, sink_weight};

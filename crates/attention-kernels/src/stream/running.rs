@@ -3,8 +3,9 @@
 use cpu_kernels::simd::{MAX_LANES, Simd};
 use cpu_kernels::{Buffer, Real};
 
-use super::attention::{LogSumExp, NO_KEY};
+use super::attention::LogSumExp;
 use super::pack::padded;
+use super::sinks::Normalizer;
 use super::tile::Tile;
 use crate::Dropout;
 use crate::tiles::{KEY_STRIDE, KEY_TILE, QUERY_BLOCK};
@@ -15,6 +16,8 @@ pub(super) struct RunningSoftmax<E> {
     pub tile: Buffer<E>,
     /// The unit of the scores in the tile.
     unit: E,
+    /// The sink, in the same unit.
+    sink: Option<E>,
     /// `[QUERY_BLOCK]`: running maxima of the scores.
     maxima: Vec<E>,
     /// `[QUERY_BLOCK]`: what the exponents of the tile are relative to.
@@ -34,6 +37,7 @@ impl<E: Real> Default for RunningSoftmax<E> {
         Self {
             tile: Buffer::zeroed(QUERY_BLOCK * KEY_STRIDE),
             unit: E::ONE,
+            sink: None,
             maxima: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
             references: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
             factors: vec![E::ZERO; QUERY_BLOCK.next_multiple_of(MAX_LANES)],
@@ -55,13 +59,9 @@ impl<E: Real> RunningSoftmax<E> {
         rows: usize,
         value_stride: usize,
     ) {
-        self.unit = unit;
+        (self.unit, self.sink) = (unit, sink);
         self.maxima.fill(sink.unwrap_or(-E::INFINITY));
         self.sums.fill(E::ZERO);
-        if sink.is_some() {
-            let sums = self.sums.iter_mut().step_by(S::LANES).take(rows);
-            sums.for_each(|sum| *sum = E::ONE);
-        }
         self.context.of_len(rows * value_stride).fill(E::ZERO);
     }
 
@@ -138,7 +138,9 @@ impl<E: Real> RunningSoftmax<E> {
         }
     }
 
-    /// Divides by the sums: `context / l`, and `m` and `ln l`; 0 and [`NO_KEY`] where no key was attended to.
+    /// Divides by the sums, those of the sink included: `context / l`, and `m` and `ln l`. Where no key was attended to
+    /// the context is 0, and the log-sum-exp has the terms of the sink or, without
+    /// one, those of [`NO_KEY`](super::attention::NO_KEY).
     #[inline(always)]
     pub(super) fn finish<S: Simd<E>>(
         &self,
@@ -149,13 +151,15 @@ impl<E: Real> RunningSoftmax<E> {
         lse: &mut [LogSumExp],
     ) {
         let stride = padded::<E, S>(value_size);
+        let natural = self.unit.to_f64() * std::f64::consts::LN_2;
         for (i, lse) in lse.iter_mut().enumerate() {
             let sum = simd.sum(simd.load(&self.sums[i * S::LANES..]));
-            let factor = if sum == E::ZERO { E::ZERO } else { scale / sum };
-            *lse = if sum == E::ZERO {
-                NO_KEY
+            let normalizer = Normalizer::new(sum, self.maxima[i], self.sink, natural);
+            *lse = normalizer.lse;
+            let factor = if sum == E::ZERO {
+                E::ZERO
             } else {
-                [self.maxima[i].to_f64(), sum.to_f64().ln()]
+                scale / E::from_f64(normalizer.sum)
             };
             let factor = simd.splat(factor);
             let from = &self.context[i * stride..(i + 1) * stride];

@@ -201,20 +201,15 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
             if coverage == Coverage::None {
                 continue;
             }
-            let first = tile.keys.start - self.chunk.start;
-            scratch.tile(
-                simd,
-                attention,
-                wanted,
-                &tile,
-                coverage,
-                range,
-                |row, query| {
-                    for sums in biases.rows(member, query).into_iter().flatten() {
-                        add(row, &mut sums[first..]);
-                    }
-                },
-            );
+            scratch.tile(simd, attention, wanted, &tile, coverage, range);
+            if wanted.bias || wanted.relative_bias {
+                let first = tile.keys.start - self.chunk.start;
+                let rows = scratch.gradient.chunks_exact(KEY_STRIDE);
+                for (row, query) in rows.zip(queries.clone()) {
+                    biases.add(member, query, first, &row[..tile.keys.len()]);
+                }
+            }
+            scratch.through_score(simd, attention, wanted, &tile);
         }
         if let Some(gradient) = &mut self.gradients.queries {
             let rows = member * sizes.queries + queries.start..member * sizes.queries + queries.end;
@@ -225,9 +220,8 @@ impl<E: Real, T: TileScore<E>> Task<'_, E, T> {
 }
 
 impl<E: Real, T: TileScore<E>> Scratch<E, T> {
-    /// One tile of one block. `sum_biases` takes the gradients of the scores of each query, with the biases added.
+    /// The weights of one tile of one block, what they give the values, and the gradients of the modified scores.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "each of another kind")]
     fn tile<S: Simd<E>>(
         &mut self,
         simd: S,
@@ -236,7 +230,6 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
         tile: &Tile,
         coverage: Coverage,
         range: &Range<usize>,
-        mut sum_biases: impl FnMut(&[E], usize),
     ) {
         let score = attention.score;
         let keys = tile.keys.clone();
@@ -247,12 +240,8 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             keys.clone(),
             &mut self.weights,
         );
-        let is_capped = attention.modifiers.soft_cap.is_some();
-        let slopes = if is_capped {
-            QUERY_BLOCK * KEY_STRIDE
-        } else {
-            0
-        };
+        let has_cap = attention.modifiers.soft_cap.is_some();
+        let slopes = if has_cap { self.weights.len() } else { 0 };
         let slopes = self.slopes.of_len(slopes);
         tile.complete(simd, attention, coverage, &mut self.weights, slopes);
         let from_above = &self.context_gradient.rows;
@@ -268,27 +257,35 @@ impl<E: Real, T: TileScore<E>> Scratch<E, T> {
             let [.., value_size] = attention.values.shape();
             self.sum_value_gradient(simd, tile, first, value_size, &attended);
         }
-        if wanted.bias || wanted.relative_bias {
-            let rows = self.gradient.chunks_exact(KEY_STRIDE);
-            for (row, query) in rows.zip(tile.queries.clone()) {
-                sum_biases(&row[..keys.len()], query);
+    }
+
+    /// Leads the gradients of the modified scores through the soft-cap and the score.
+    #[inline(always)]
+    fn through_score<S: Simd<E>>(
+        &mut self,
+        simd: S,
+        attention: &Attention<E, T>,
+        wanted: Wanted,
+        tile: &Tile,
+    ) {
+        if attention.modifiers.soft_cap.is_some() {
+            let whole = tile.keys.len().next_multiple_of(S::LANES);
+            let gradients = self.gradient.chunks_exact_mut(KEY_STRIDE);
+            let rows = gradients.zip(self.slopes.chunks_exact(KEY_STRIDE));
+            for (gradients, slopes) in rows.take(tile.queries.len()) {
+                let gradients = gradients[..whole].chunks_exact_mut(S::LANES);
+                for (gradient, slope) in gradients.zip(slopes.chunks_exact(S::LANES)) {
+                    simd.store(simd.mul(simd.load(gradient), simd.load(slope)), gradient);
+                }
             }
         }
-        if is_capped {
-            let whole = tile.queries.len() * KEY_STRIDE;
-            let gradients = self.gradient[..whole].chunks_exact_mut(S::LANES);
-            for (gradient, slope) in gradients.zip(self.slopes.chunks_exact(S::LANES)) {
-                simd.store(simd.mul(simd.load(gradient), simd.load(slope)), gradient);
-            }
-        }
-        let gradient = &self.gradient;
-        score.backward(
+        attention.score.backward(
             simd,
             wanted,
             &mut self.queries,
             &mut self.keys,
-            keys,
-            gradient,
+            tile.keys.clone(),
+            &self.gradient,
         );
     }
 

@@ -50,8 +50,8 @@ impl Tile {
         }
     }
 
-    /// Completes the scores: modifies them, and sets masked keys, and what fills the last vector, to minus infinity. The
-    /// derivatives of a soft-cap go to `slopes`, unless that is empty.
+    /// Completes the scores: modifies them, and sets masked keys, and what fills the last vector, to minus infinity.
+    /// The derivatives of a soft-cap go to `slopes`, unless that is empty.
     #[inline(always)]
     pub(super) fn complete<E: Real, S: Simd<E>, T: TileScore<E>>(
         &self,

@@ -6,6 +6,8 @@ mod attention;
 mod case;
 mod differences;
 mod masks;
+#[path = "../support/modifiers.rs"]
+mod modifiers;
 mod oracle;
 #[path = "../support/owned_mask.rs"]
 mod owned_mask;

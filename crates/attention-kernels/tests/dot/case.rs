@@ -3,6 +3,7 @@
 use attention_kernels::AttentionReal;
 use attention_kernels::Dropout;
 
+use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::random::Random;
 
 /// Sizes and what else matters.
@@ -17,8 +18,7 @@ pub(crate) struct Case {
     pub(crate) value_size: usize,
     /// Standard deviation of the scores.
     pub(crate) spread: f64,
-    /// 0 for no bias, 1 for one of all heads, `heads` for one of each.
-    pub(crate) bias_heads: usize,
+    pub(crate) modifiers: Modifiers,
     pub(crate) dropout: Option<Dropout>,
 }
 
@@ -33,7 +33,7 @@ impl Case {
         size: if cfg!(miri) { 3 } else { 11 },
         value_size: if cfg!(miri) { 5 } else { 13 },
         spread: 1.0,
-        bias_heads: 0,
+        modifiers: Modifiers::NONE,
         dropout: None,
     };
 
@@ -49,6 +49,11 @@ impl Case {
 
     pub(crate) fn scale(&self) -> f64 {
         self.spread / (self.size.max(1) as f64).sqrt()
+    }
+
+    /// `[batch, heads, queries, keys]`
+    pub(crate) fn pairs(&self) -> [usize; 4] {
+        [self.batch, self.heads, self.queries, self.keys]
     }
 
     pub(crate) fn inputs<E: AttentionReal>(&self, seed: u64) -> Inputs<E> {
@@ -68,8 +73,8 @@ impl Case {
             queries: draw(batch * heads * queries * size),
             keys: draw(batch * key_heads * keys * size),
             values: draw(batch * key_heads * keys * value_size),
-            bias: draw(batch * self.bias_heads * keys),
             context_gradient: draw(batch * heads * queries * value_size),
+            modifiers: self.modifiers.with_elements(self.pairs(), draw),
         }
     }
 }
@@ -79,6 +84,6 @@ pub(crate) struct Inputs<E> {
     pub(crate) queries: Vec<E>,
     pub(crate) keys: Vec<E>,
     pub(crate) values: Vec<E>,
-    pub(crate) bias: Vec<E>,
     pub(crate) context_gradient: Vec<E>,
+    pub(crate) modifiers: OwnedModifiers<E>,
 }

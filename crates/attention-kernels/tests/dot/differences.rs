@@ -4,6 +4,7 @@ use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
 use crate::case::{Case, Inputs};
+use crate::modifiers::{Bias, Modifiers};
 use crate::run::kernels;
 
 /// `sum context . gradient`, of which `kernels` computes the gradients.
@@ -22,11 +23,21 @@ fn check(case: &Case, mask: Mask) {
     for level in Level::available() {
         let results = kernels(level, case, &inputs, mask);
         type Field = fn(&mut Inputs<f64>) -> &mut Vec<f64>;
-        let fields: [(&str, &[f64], Field); 4] = [
+        let [bias, relative_bias, sinks] = results.modifiers.parts();
+        fn elements(bias: &mut Option<Bias<f64>>) -> &mut Vec<f64> {
+            &mut bias.as_mut().unwrap().elements
+        }
+        let fields: [(&str, &[f64], Field); 6] = [
             ("query", &results.queries, |inputs| &mut inputs.queries),
             ("key", &results.keys, |inputs| &mut inputs.keys),
             ("value", &results.values, |inputs| &mut inputs.values),
-            ("bias", &results.bias, |inputs| &mut inputs.bias),
+            ("bias", bias, |inputs| elements(&mut inputs.modifiers.bias)),
+            ("relative bias", relative_bias, |inputs| {
+                elements(&mut inputs.modifiers.relative_bias)
+            }),
+            ("sink", sinks, |inputs| {
+                inputs.modifiers.sinks.as_mut().unwrap()
+            }),
         ];
         for (name, gradient, field) in fields {
             let step = if gradient.len() > 40 {
@@ -60,12 +71,32 @@ fn gradients_are_the_differences() {
     let grouped = Case {
         heads: 4,
         key_heads: 2,
-        bias_heads: 1,
+        modifiers: Modifiers::KEY_BIAS,
         ..Case::SMALL
+    };
+    let capped = Case {
+        modifiers: Modifiers::SOFT_CAP,
+        ..Case::SMALL
+    };
+    let modified = Case {
+        modifiers: Modifiers::ALL,
+        ..grouped
     };
     for case in [
         Case::SMALL,
         grouped,
+        capped,
+        modified,
+        Case {
+            queries: 2,
+            ..modified
+        },
+        Case {
+            queries: 50,
+            keys: 131,
+            batch: 1,
+            ..modified
+        },
         Case {
             queries: 50,
             keys: 131,

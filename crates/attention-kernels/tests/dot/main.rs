@@ -6,6 +6,9 @@ mod case;
 mod differences;
 mod masked_cases;
 mod masks;
+#[path = "../support/modifiers.rs"]
+mod modifiers;
+mod modifying;
 mod non_finite;
 mod oracle;
 #[path = "../support/owned_mask.rs"]

@@ -1,6 +1,7 @@
 //! Masks, and cases to try them on.
 
 use crate::case::Case;
+use crate::modifiers::Modifiers;
 use crate::owned_mask::OwnedMask;
 use crate::random::Random;
 
@@ -107,7 +108,7 @@ pub(crate) fn cases() -> Vec<Case> {
         cases.push(Case {
             queries: 101,
             keys: 139,
-            bias_heads: 1,
+            modifiers: Modifiers::KEY_BIAS,
             ..medium
         });
         cases.push(Case {
@@ -120,6 +121,14 @@ pub(crate) fn cases() -> Vec<Case> {
             keys: 301,
             ..medium
         });
+        for queries in [2, 19] {
+            cases.push(Case {
+                queries,
+                keys: 37,
+                modifiers: Modifiers::ALL,
+                ..medium
+            });
+        }
         cases.push(Case {
             batch: 1,
             queries: 53,

@@ -6,8 +6,8 @@ use cpu_kernels::Level;
 
 use crate::case::{Case, Inputs};
 use crate::masked_cases::{Named, cases, masks};
+use crate::modifiers::Modifiers;
 use crate::oracle::assert_precise;
-use crate::owned_mask::OwnedMask;
 use crate::run::kernels;
 
 fn masked<E: AttentionReal>() {
@@ -34,8 +34,12 @@ fn masks_agree_with_plain_loops() {
     }
 }
 
-/// Keys that no query attends to, and queries that attend to no key, hold NaN and infinities.
-fn poison<E: AttentionReal>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -> Inputs<E> {
+/// Keys and biases that no query attends to, and queries that attend to no key, hold NaN and infinities.
+pub(crate) fn poison<E: AttentionReal>(
+    case: &Case,
+    attends: &dyn Fn([usize; 4]) -> bool,
+    inputs: &Inputs<E>,
+) -> Inputs<E> {
     let &Case {
         batch,
         heads,
@@ -44,7 +48,6 @@ fn poison<E: AttentionReal>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -
         keys,
         size,
         value_size,
-        bias_heads,
         ..
     } = case;
     let mut poisoned = inputs.clone();
@@ -55,7 +58,7 @@ fn poison<E: AttentionReal>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -
             for j in 0..keys {
                 let members = (0..heads).filter(|h| h * key_heads / heads == kh);
                 let mut pairs = members.flat_map(|h| (0..queries).map(move |i| (h, i)));
-                if pairs.any(|(h, i)| mask.attends([b, h, i, j])) {
+                if pairs.any(|(h, i)| attends([b, h, i, j])) {
                     continue;
                 }
                 let row = (b * key_heads + kh) * keys + j;
@@ -69,7 +72,7 @@ fn poison<E: AttentionReal>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -
         }
         for h in 0..heads {
             for i in 0..queries {
-                if (0..keys).any(|j| mask.attends([b, h, i, j])) {
+                if (0..keys).any(|j| attends([b, h, i, j])) {
                     continue;
                 }
                 let row = (b * heads + h) * queries + i;
@@ -81,16 +84,8 @@ fn poison<E: AttentionReal>(case: &Case, mask: &OwnedMask, inputs: &Inputs<E>) -
                 }
             }
         }
-        for h in 0..bias_heads {
-            for j in 0..keys {
-                let sharing = (0..heads).filter(|other| bias_heads == 1 || *other == h);
-                let mut pairs = sharing.flat_map(|h| (0..queries).map(move |i| (h, i)));
-                if !pairs.any(|(h, i)| mask.attends([b, h, i, j])) {
-                    poisoned.bias[(b * bias_heads + h) * keys + j] = poisons[j % 3];
-                }
-            }
-        }
     }
+    poisoned.modifiers.poison(case.pairs(), attends);
     poisoned
 }
 
@@ -101,7 +96,7 @@ fn what_is_masked_changes_no_bit() {
             let case = Case { dropout, ..case };
             let inputs = case.inputs::<f32>(4);
             for Named { name, mask } in masks(&case) {
-                let poisoned = poison(&case, &mask, &inputs);
+                let poisoned = poison(&case, &|at| mask.attends(at), &inputs);
                 for level in Level::available() {
                     let clean = kernels(level, &case, &inputs, mask.mask());
                     let got = kernels(level, &case, &poisoned, mask.mask());
@@ -124,7 +119,7 @@ fn what_is_masked_changes_no_bit() {
 #[test]
 fn a_bias_of_minus_infinity_masks_a_key() {
     let case = Case {
-        bias_heads: 1,
+        modifiers: Modifiers::KEY_BIAS,
         ..Case::SMALL
     };
     let case = if cfg!(miri) {
@@ -148,7 +143,8 @@ fn a_bias_of_minus_infinity_masks_a_key() {
     let masked = |j: usize| j % 3 == 1 || j < keys / 2;
     for b in 0..batch {
         for j in (0..keys).filter(|&j| masked(j)) {
-            inputs.bias[b * keys + j] = f32::NEG_INFINITY;
+            let bias = inputs.modifiers.bias.as_mut().unwrap();
+            bias.elements[b * keys + j] = f32::NEG_INFINITY;
         }
     }
     let mut poisoned = inputs.clone();
@@ -161,10 +157,7 @@ fn a_bias_of_minus_infinity_masks_a_key() {
         clean.assert_finite(false);
         let what = format!("{level:?}");
         let mut finite = inputs.clone();
-        finite
-            .bias
-            .iter_mut()
-            .for_each(|bias| *bias = bias.max(-1e30));
+        finite.modifiers = finite.modifiers.map(|bias| bias.max(-1e30));
         assert_precise(&what, &case, &clean, &finite, &|_, _, _, j| !masked(j));
         assert_eq!(
             kernels(level, &case, &poisoned, Mask::none()).bits(),
@@ -173,7 +166,7 @@ fn a_bias_of_minus_infinity_masks_a_key() {
         );
     }
     // Of all keys.
-    inputs.bias.fill(f32::NEG_INFINITY);
+    inputs.modifiers = inputs.modifiers.map(|_| f32::NEG_INFINITY);
     for level in Level::available() {
         let got = kernels(level, &case, &inputs, Mask::none());
         for (name, elements) in got.fields() {

@@ -20,7 +20,6 @@ fn plain<E: AttentionReal>(
         keys,
         size,
         value_size,
-        bias_heads,
         ..
     } = case;
     let scale = E::from_f64(case.scale());
@@ -31,16 +30,13 @@ fn plain<E: AttentionReal>(
         queries: vec![E::ZERO; inputs.queries.len()],
         keys: vec![E::ZERO; inputs.keys.len()],
         values: vec![E::ZERO; inputs.values.len()],
-        bias: vec![E::ZERO; inputs.bias.len()],
+        modifiers: inputs.modifiers.zeros(),
     };
     for b in 0..batch {
         for h in 0..heads {
             let kh = b * key_heads + h * key_heads / heads;
-            let bias_row = if bias_heads > 0 {
-                (b * bias_heads + h % bias_heads) * keys
-            } else {
-                0
-            };
+            let sink = inputs.modifiers.sinks.as_ref().map(|sinks| sinks[h]);
+            let sink = sink.filter(|sink| *sink != -E::INFINITY);
             for i in 0..queries {
                 let row = (b * heads + h) * queries + i;
                 let q = &inputs.queries[row * size..][..size];
@@ -54,23 +50,19 @@ fn plain<E: AttentionReal>(
                         .zip(&inputs.keys[key(j)])
                         .map(|(&q, &k)| q * k)
                         .sum();
-                    dot * scale
-                        + if bias_heads > 0 {
-                            inputs.bias[bias_row + j]
-                        } else {
-                            E::ZERO
-                        }
+                    inputs.modifiers.modify(dot * scale, queries, [b, h, i, j])
                 };
-                attended.retain(|&j| score(j) != -E::INFINITY);
+                attended.retain(|&j| score(j)[0] != -E::INFINITY);
                 if attended.is_empty() {
+                    r.lse[row] = sink.map_or(f64::NEG_INFINITY, E::to_f64);
                     continue;
                 }
-                let scores: Vec<E> = attended.iter().map(|&j| score(j)).collect();
-                let most = scores
-                    .iter()
-                    .fold(-E::INFINITY, |m, &s| if s > m { s } else { m });
-                let powers: Vec<E> = scores.iter().map(|&s| (s - most).exp()).collect();
-                let sum: E = powers.iter().copied().sum();
+                let scores: Vec<[E; 2]> = attended.iter().map(|&j| score(j)).collect();
+                let logits = scores.iter().map(|[score, _]| *score).chain(sink);
+                let most = logits.fold(-E::INFINITY, |m, s| if s > m { s } else { m });
+                let powers: Vec<E> = scores.iter().map(|[s, _]| (*s - most).exp()).collect();
+                let of_sink = sink.map_or(E::ZERO, |sink| (sink - most).exp());
+                let sum = powers.iter().copied().sum::<E>() + of_sink;
                 r.lse[row] = most.to_f64() + sum.to_f64().ln();
                 let kept: Vec<E> = attended
                     .iter()
@@ -97,11 +89,13 @@ fn plain<E: AttentionReal>(
                 let mean: E = (0..attended.len())
                     .map(|n| powers[n] / sum * weight_gradients[n])
                     .sum();
+                if let Some(sinks) = &mut r.modifiers.sinks {
+                    sinks[h] += -(of_sink / sum * mean);
+                }
                 for (n, &j) in attended.iter().enumerate() {
                     let ds = powers[n] / sum * (weight_gradients[n] - mean);
-                    if bias_heads > 0 {
-                        r.bias[bias_row + j] += ds;
-                    }
+                    r.modifiers.add_gradient(ds, queries, [b, h, i, j]);
+                    let ds = ds * scores[n][1];
                     for (x, at) in key(j).enumerate() {
                         r.queries[row * size + x] += scale * ds * inputs.keys[at];
                         r.keys[at] += scale * ds * q[x];
@@ -142,8 +136,8 @@ pub(crate) fn assert_precise<E: AttentionReal>(
         queries: widen(&inputs.queries),
         keys: widen(&inputs.keys),
         values: widen(&inputs.values),
-        bias: widen(&inputs.bias),
         context_gradient: widen(&inputs.context_gradient),
+        modifiers: inputs.modifiers.map(E::to_f64),
     };
     let mut exact = *case;
     // The kernels' scale, whatever it was rounded to.
@@ -162,7 +156,7 @@ pub(crate) fn assert_precise<E: AttentionReal>(
         let difference = (case.value_size as f64).sqrt();
         let terms = match name {
             "query gradient" | "key gradient" => difference * case.scale() * 3.0,
-            "bias gradient" => difference,
+            "bias gradient" | "relative bias gradient" | "sink gradient" => difference,
             _ => 0.0,
         };
         // In `f64` the composition is the oracle itself: what remains is the rounding of the scores.

@@ -5,6 +5,7 @@ use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
 use crate::case::Case;
+use crate::modifiers::Modifiers;
 use crate::oracle::assert_precise;
 use crate::run::kernels;
 
@@ -95,7 +96,7 @@ fn heads_that_share_keys() {
         let case = Case {
             heads,
             key_heads,
-            bias_heads: heads,
+            modifiers: Modifiers::bias([true, true, false]),
             ..Case::SMALL
         };
         precise::<f32>(&case);
@@ -108,13 +109,14 @@ fn a_bias_of_each_head_or_of_all() {
     if cfg!(miri) {
         return;
     }
-    for bias_heads in [1, Case::SMALL.heads] {
+    for of_heads in [false, true] {
+        let modifiers = Modifiers::bias([true, of_heads, false]);
         precise::<f32>(&Case {
-            bias_heads,
+            modifiers,
             ..Case::SMALL
         });
         precise::<f64>(&Case {
-            bias_heads,
+            modifiers,
             queries: 50,
             keys: 131,
             ..Case::SMALL
@@ -161,11 +163,11 @@ fn very_large_and_very_negative_logits() {
     // All scores of a row are about the same, far from 0: what fills the last vector must not count.
     for shift in [-3e4, -100.0, 100.0, 3e4] {
         let case = Case {
-            bias_heads: 1,
+            modifiers: Modifiers::KEY_BIAS,
             ..Case::SMALL
         };
         let mut inputs = case.inputs::<f32>(2);
-        inputs.bias.iter_mut().for_each(|bias| *bias = shift);
+        inputs.modifiers.bias.as_mut().unwrap().elements.fill(shift);
         for level in Level::available() {
             let got = kernels(level, &case, &inputs, Mask::none());
             let what = format!("{level:?} {shift}");
@@ -180,7 +182,7 @@ fn dropped_weights() {
         let dropout = Some(Dropout::new(probability, 11));
         precise::<f32>(&Case {
             dropout,
-            bias_heads: 1,
+            modifiers: Modifiers::KEY_BIAS,
             ..Case::SMALL
         });
         if cfg!(miri) {
@@ -245,11 +247,12 @@ fn weights_add_up_to_one<E: AttentionReal>(shift: f64, tolerance: f64) {
             heads: 1,
             key_heads: 1,
             queries,
-            bias_heads: 1,
+            modifiers: Modifiers::KEY_BIAS,
             ..Case::SMALL
         };
         let mut inputs = case.inputs::<E>(1);
-        inputs.bias.fill(E::from_f64(shift));
+        let bias = inputs.modifiers.bias.as_mut().unwrap();
+        bias.elements.fill(E::from_f64(shift));
         let columns = |elements: &[E]| {
             let mut sums = vec![0.0; case.value_size];
             for row in elements.chunks(case.value_size) {

@@ -8,6 +8,7 @@ use attention_kernels::{
 use cpu_kernels::Level;
 
 use crate::case::{Case, Inputs};
+use crate::modifiers::OwnedModifiers;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results<E> {
@@ -18,19 +19,22 @@ pub(crate) struct Results<E> {
     pub(crate) queries: Vec<E>,
     pub(crate) keys: Vec<E>,
     pub(crate) values: Vec<E>,
-    pub(crate) bias: Vec<E>,
+    pub(crate) modifiers: OwnedModifiers<E>,
 }
 
 impl<E: AttentionReal> Results<E> {
-    pub(crate) fn fields(&self) -> [(&'static str, Vec<f64>); 6] {
+    pub(crate) fn fields(&self) -> [(&'static str, Vec<f64>); 8] {
         let wide = |elements: &[E]| elements.iter().map(|x| x.to_f64()).collect();
+        let [bias, relative_bias, sinks] = self.modifiers.parts();
         [
             ("context", wide(&self.context)),
             ("lse", self.lse.clone()),
             ("query gradient", wide(&self.queries)),
             ("key gradient", wide(&self.keys)),
             ("value gradient", wide(&self.values)),
-            ("bias gradient", wide(&self.bias)),
+            ("bias gradient", wide(bias)),
+            ("relative bias gradient", wide(relative_bias)),
+            ("sink gradient", wide(sinks)),
         ]
     }
 
@@ -70,33 +74,32 @@ pub(crate) fn kernels<E: AttentionReal>(
         keys,
         size,
         value_size,
-        bias_heads,
         ..
     } = case;
     let attention = DotProductAttentionInputs {
         queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
         keys: Rows::contiguous(&inputs.keys, [batch, key_heads, keys, size]),
         values: Rows::contiguous(&inputs.values, [batch, key_heads, keys, value_size]),
-        bias: (bias_heads > 0)
-            .then(|| Rows::contiguous(&inputs.bias, [batch, bias_heads, 1, keys])),
+        modifiers: inputs.modifiers.view(),
         mask,
         scale: E::from_f64(case.scale()),
         dropout: case.dropout,
     };
     let gradient = [batch, heads, queries, value_size];
     let gradient = Rows::contiguous(&inputs.context_gradient, gradient);
-    let results = run(level, &attention, gradient);
+    let results = run(level, &attention, gradient, inputs.modifiers.zeros());
     if attention.is_decode() {
         assert_deferred_agrees(level, &attention, inputs, &results);
     }
     results
 }
 
-/// Forward, then backward into zeros.
+/// Forward, then backward into zeros, those of the modifiers given.
 pub(crate) fn run<E: AttentionReal>(
     level: Level,
     attention: &DotProductAttentionInputs<E>,
     context_gradient: Rows<E>,
+    modifiers: OwnedModifiers<E>,
 ) -> Results<E> {
     let [batch, heads, queries, size] = attention.queries.shape();
     let [_, key_heads, keys, value_size] = attention.values.shape();
@@ -108,12 +111,7 @@ pub(crate) fn run<E: AttentionReal>(
         queries: vec![E::ZERO; batch * heads * queries * size],
         keys: vec![E::ZERO; batch * key_heads * keys * size],
         values: vec![E::ZERO; batch * key_heads * keys * value_size],
-        bias: vec![
-            E::ZERO;
-            attention
-                .bias
-                .map_or(0, |bias| batch * bias.shape()[1] * keys)
-        ],
+        modifiers,
     };
     let Results { context, terms, .. } = &mut results;
     attention.forward(level, context, terms);
@@ -125,7 +123,7 @@ pub(crate) fn run<E: AttentionReal>(
         queries: Some(&mut results.queries),
         keys: Some(&mut results.keys),
         values: Some(&mut results.values),
-        bias: attention.bias.is_some().then_some(&mut results.bias[..]),
+        modifiers: results.modifiers.wanted(),
     };
     let outputs = AttentionOutputs {
         context: Rows::contiguous(&results.context, context_gradient.shape()),
@@ -137,7 +135,7 @@ pub(crate) fn run<E: AttentionReal>(
     results
 }
 
-/// Deferred gradients agree: those of queries and bias, and those of keys and values that are accumulated with the
+/// Deferred gradients agree: those of queries and modifiers, and those of keys and values that are accumulated with the
 /// queries of each group of heads concatenated.
 fn assert_deferred_agrees<E: AttentionReal>(
     level: Level,
@@ -150,12 +148,12 @@ fn assert_deferred_agrees<E: AttentionReal>(
     let mut scores = vec![E::ZERO; batch * heads * queries * keys];
     let mut weights = scores.clone();
     let mut of_queries = vec![E::ZERO; whole.queries.len()];
-    let mut of_bias = vec![E::ZERO; whole.bias.len()];
+    let mut of_modifiers = whole.modifiers.zeros();
     let gradients = DotProductDeferredGradients {
         queries: Some(&mut of_queries),
         scores: Some(&mut scores),
         weights: Some(&mut weights),
-        bias: attention.bias.is_some().then_some(&mut of_bias[..]),
+        modifiers: of_modifiers.wanted(),
     };
     let shape = [batch, heads, queries, value_size];
     let outputs = AttentionOutputs {
@@ -172,9 +170,13 @@ fn assert_deferred_agrees<E: AttentionReal>(
     accumulate_deferred(level, attention.scale, &scores, rows, &mut of_keys);
     let rows = Rows::contiguous(&inputs.context_gradient, grouped(value_size));
     accumulate_deferred(level, E::ONE, &weights, rows, &mut of_values);
-    let pairs = [
+    let [bias, relative_bias, sinks] = of_modifiers.parts();
+    let [whole_bias, whole_relative_bias, whole_sinks] = whole.modifiers.parts();
+    let pairs: [(&str, &[E], &[E]); 6] = [
         ("queries", &of_queries, &whole.queries),
-        ("bias", &of_bias, &whole.bias),
+        ("bias", bias, whole_bias),
+        ("relative bias", relative_bias, whole_relative_bias),
+        ("sinks", sinks, whole_sinks),
         ("keys", &of_keys, &whole.keys),
         ("values", &of_values, &whole.values),
     ];

@@ -2,11 +2,12 @@
 
 use attention_kernels::{
     AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs, Mask, Rows,
-    accumulate_deferred,
+    ScoreModifiers, accumulate_deferred,
 };
 use cpu_kernels::Level;
 
 use crate::case::Case;
+use crate::modifiers::Modifiers;
 use crate::oracle::assert_precise;
 use crate::run::{kernels, run};
 
@@ -15,7 +16,7 @@ fn every_axis_of_size_zero_or_one() {
     for small in [0, 1] {
         let one = |change: &dyn Fn(&mut Case)| {
             let mut case = Case {
-                bias_heads: 1,
+                modifiers: Modifiers::ALL,
                 ..Case::SMALL
             };
             change(&mut case);
@@ -27,7 +28,7 @@ fn every_axis_of_size_zero_or_one() {
             }
         };
         one(&|case| case.batch = small);
-        one(&|case| (case.heads, case.key_heads, case.bias_heads) = (small, small, small));
+        one(&|case| (case.heads, case.key_heads) = (small, small));
         one(&|case| case.queries = small);
         one(&|case| case.keys = small);
         one(&|case| case.size = small);
@@ -111,12 +112,12 @@ fn strides_do_not_matter() {
                 queries: view(0),
                 keys: view(1),
                 values: view(2),
-                bias: None,
+                modifiers: ScoreModifiers::NONE,
                 mask: Mask::none(),
                 scale: case.scale() as f32,
                 dropout: None,
             };
-            let got = run(level, &attention, view(3));
+            let got = run(level, &attention, view(3), inputs.modifiers.zeros());
             assert_eq!(
                 got,
                 kernels(level, &case, &inputs, Mask::none()),
@@ -174,7 +175,7 @@ fn expanded_axes() {
                 [batch, heads, keys, value_size],
                 key_strides(value_size),
             ),
-            bias: None,
+            modifiers: ScoreModifiers::NONE,
             mask: Mask::none(),
             scale: case.scale() as f32,
             dropout: None,
@@ -183,7 +184,7 @@ fn expanded_axes() {
             &inputs.context_gradient,
             [batch, heads, queries, value_size],
         );
-        let got = run(level, &attention, gradient);
+        let got = run(level, &attention, gradient, inputs.modifiers.zeros());
         assert_eq!(
             got,
             kernels(level, &case, &inputs, Mask::none()),
@@ -210,7 +211,7 @@ fn deferred_pairs_are_added_without_leaving_the_range() {
 #[test]
 fn gradients_are_added() {
     let case = Case {
-        bias_heads: 1,
+        modifiers: Modifiers::ALL,
         ..Case::SMALL
     };
     let &Case {
@@ -230,7 +231,7 @@ fn gradients_are_added() {
             queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
             keys: Rows::contiguous(&inputs.keys, [batch, key_heads, keys, size]),
             values: Rows::contiguous(&inputs.values, [batch, key_heads, keys, value_size]),
-            bias: Some(Rows::contiguous(&inputs.bias, [batch, 1, 1, keys])),
+            modifiers: inputs.modifiers.view(),
             mask: Mask::none(),
             scale: case.scale() as f32,
             dropout: None,
@@ -240,7 +241,7 @@ fn gradients_are_added() {
             queries: Some(&mut twice.queries),
             keys: Some(&mut twice.keys),
             values: Some(&mut twice.values),
-            bias: Some(&mut twice.bias),
+            modifiers: twice.modifiers.wanted(),
         };
         let gradient = Rows::contiguous(
             &inputs.context_gradient,
@@ -271,7 +272,7 @@ fn values_must_fit_the_keys() {
         queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
         keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
         values: Rows::contiguous(&values, [2, 3, 6, 13]),
-        bias: None,
+        modifiers: ScoreModifiers::NONE,
         mask: Mask::none(),
         scale: 1.0,
         dropout: None,

@@ -4,6 +4,7 @@ use attention_kernels::{Dropout, Mask};
 use cpu_kernels::Level;
 
 use crate::case::Case;
+use crate::modifiers::Modifiers;
 use crate::run::kernels;
 
 #[test]
@@ -36,7 +37,7 @@ fn bits_do_not_depend_on_the_threads() {
         },
     ] {
         let case = Case {
-            bias_heads: 1,
+            modifiers: Modifiers::ALL,
             dropout: Some(Dropout::new(0.1, 2)),
             ..case
         };

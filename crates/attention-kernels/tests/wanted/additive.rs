@@ -2,7 +2,8 @@
 
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveDeferredGradients,
-    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, AttentionReal, Level, Rows,
+    AdditiveScoreGradients, AdditiveScoreInputs, AttentionOutputs, AttentionReal, Level,
+    ModifierGradients, Rows, ScoreModifiers,
 };
 
 use crate::assert_same_bits;
@@ -46,6 +47,7 @@ fn check_attention<E: AttentionReal>(level: Level) {
             score: score(&case),
             values: case.values(),
             packed_keys: None,
+            modifiers: ScoreModifiers::NONE,
             dropout: case.dropout,
         };
         let [len, rows] = case.context_len();
@@ -68,6 +70,7 @@ fn check_attention<E: AttentionReal>(level: Level) {
                     keys,
                     values,
                     weight,
+                    modifiers: ModifierGradients::NONE,
                 };
                 attention.backward(level, outputs, gradients);
             });
@@ -99,6 +102,57 @@ fn check_attention<E: AttentionReal>(level: Level) {
     }
 }
 
+/// With all modifiers, which are not for decoding: one number of queries is enough.
+fn check_modified<E: AttentionReal>(level: Level) {
+    for (name, case) in Case::<E>::all() {
+        if case.num_queries != 3 {
+            continue;
+        }
+        let attention = AdditiveAttentionInputs {
+            score: score(&case),
+            values: case.values(),
+            packed_keys: None,
+            modifiers: case.modifiers.view(),
+            dropout: case.dropout,
+        };
+        let [len, rows] = case.context_len();
+        let (mut context, mut lse) = (vec![E::ZERO; len], vec![[0.0; 2]; rows]);
+        attention.forward(level, &mut context, &mut lse);
+        let outputs = AttentionOutputs {
+            context: case.of_contexts(&context),
+            lse: &lse,
+            weights: None,
+            context_gradient: case.context_gradient(),
+        };
+        let [of_query, of_keys, of_values] = LENS;
+        let [of_bias, of_relative_bias, of_sinks] = case.modifiers.parts().map(<[E]>::len);
+        let lens = [
+            of_query * case.num_queries,
+            of_keys,
+            of_values,
+            SIZE,
+            of_bias,
+            of_relative_bias,
+            of_sinks,
+        ];
+        assert_same_bits::<E, 7>(&format!("{name}, {level:?}, modified"), lens, |to| {
+            let [queries, keys, values, weight, bias, relative_bias, sinks] = to;
+            let gradients = AdditiveAttentionGradients {
+                queries,
+                keys,
+                values,
+                weight,
+                modifiers: ModifierGradients {
+                    bias,
+                    relative_bias,
+                    sinks,
+                },
+            };
+            attention.backward(level, &outputs, gradients);
+        });
+    }
+}
+
 #[test]
 fn gradients_of_the_score() {
     for level in Level::available() {
@@ -112,5 +166,13 @@ fn gradients_of_attention() {
     for level in Level::available() {
         check_attention::<f32>(level);
         check_attention::<f64>(level);
+    }
+}
+
+#[test]
+fn gradients_of_modified_attention() {
+    for level in Level::available() {
+        check_modified::<f32>(level);
+        check_modified::<f64>(level);
     }
 }

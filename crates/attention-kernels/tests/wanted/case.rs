@@ -2,6 +2,7 @@
 
 use attention_kernels::{AttentionReal, Dropout, Mask, Rows};
 
+use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::random::Random;
 
 pub(crate) const BATCH: usize = 2;
@@ -34,7 +35,7 @@ pub(crate) struct Case<E> {
     context_gradient: Vec<E>,
     /// That of the additive score.
     pub(crate) weight: Vec<E>,
-    bias: Vec<E>,
+    pub(crate) modifiers: OwnedModifiers<E>,
     is_masked: bool,
     pub(crate) dropout: Option<Dropout>,
 }
@@ -68,7 +69,7 @@ impl<E: AttentionReal> Case<E> {
             values: draw(of_values),
             context_gradient: draw(BATCH * HEADS * num_queries * VALUE_SIZE),
             weight: draw(SIZE),
-            bias: draw(PAIRS),
+            modifiers: Modifiers::ALL.with_elements([BATCH, HEADS, num_queries, KEYS], draw),
             is_masked: false,
             dropout: None,
         }
@@ -88,10 +89,6 @@ impl<E: AttentionReal> Case<E> {
 
     pub(crate) fn values(&self) -> Rows<'_, E> {
         Rows::contiguous(&self.values, [BATCH, KEY_HEADS, KEYS, VALUE_SIZE])
-    }
-
-    pub(crate) fn bias(&self) -> Rows<'_, E> {
-        Rows::contiguous(&self.bias, [BATCH, HEADS, 1, KEYS])
     }
 
     pub(crate) fn of_contexts<'a>(&self, elements: &'a [E]) -> Rows<'a, E> {

@@ -1,8 +1,8 @@
-//! Dot-product attention, with a bias.
+//! Dot-product attention, with all modifiers.
 
 use attention_kernels::{
     AttentionOutputs, AttentionReal, DotProductAttentionGradients, DotProductAttentionInputs,
-    DotProductDeferredGradients, Level,
+    DotProductDeferredGradients, Level, ModifierGradients,
 };
 
 use crate::assert_same_bits;
@@ -15,7 +15,7 @@ fn check<E: AttentionReal>(level: Level) {
             queries: case.queries(),
             keys: case.keys(),
             values: case.values(),
-            bias: Some(case.bias()),
+            modifiers: case.modifiers.view(),
             mask: case.mask(),
             scale: E::from_f64(0.23),
             dropout: case.dropout,
@@ -31,14 +31,26 @@ fn check<E: AttentionReal>(level: Level) {
         };
         let [of_query, of_keys, of_values] = LENS;
         let of_queries = of_query * case.num_queries;
-        let lens = [of_queries, of_keys, of_values, PAIRS];
-        assert_same_bits::<E, 4>(&what, lens, |to| {
-            let [queries, keys, values, bias] = to;
+        let [of_bias, of_relative_bias, of_sinks] = case.modifiers.parts().map(<[E]>::len);
+        let lens = [
+            of_queries,
+            of_keys,
+            of_values,
+            of_bias,
+            of_relative_bias,
+            of_sinks,
+        ];
+        assert_same_bits::<E, 6>(&what, lens, |to| {
+            let [queries, keys, values, bias, relative_bias, sinks] = to;
             let gradients = DotProductAttentionGradients {
                 queries,
                 keys,
                 values,
-                bias,
+                modifiers: ModifierGradients {
+                    bias,
+                    relative_bias,
+                    sinks,
+                },
             };
             attention.backward(level, &outputs, gradients);
         });
@@ -46,14 +58,25 @@ fn check<E: AttentionReal>(level: Level) {
             continue;
         }
         let pairs = PAIRS * case.num_queries;
-        let lens = [of_queries, pairs, pairs, PAIRS];
-        assert_same_bits::<E, 4>(&format!("{what}, deferred"), lens, |to| {
-            let [queries, scores, weights, bias] = to;
+        let lens = [
+            of_queries,
+            pairs,
+            pairs,
+            of_bias,
+            of_relative_bias,
+            of_sinks,
+        ];
+        assert_same_bits::<E, 6>(&format!("{what}, deferred"), lens, |to| {
+            let [queries, scores, weights, bias, relative_bias, sinks] = to;
             let gradients = DotProductDeferredGradients {
                 queries,
                 scores,
                 weights,
-                bias,
+                modifiers: ModifierGradients {
+                    bias,
+                    relative_bias,
+                    sinks,
+                },
             };
             attention.backward_deferred(level, &outputs, gradients);
         });

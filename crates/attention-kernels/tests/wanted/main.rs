@@ -5,6 +5,8 @@
 mod additive;
 mod case;
 mod dot;
+#[path = "../support/modifiers.rs"]
+mod modifiers;
 #[path = "../support/random.rs"]
 mod random;
 

@@ -125,7 +125,7 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                 for (gradient, factor) in gradient.iter_mut().zip(&attended.factors) {
                     *gradient = *gradient * *factor;
                 }
-                softmax_gradient(&attended.weights, gradient);
+                softmax_gradient(&attended.weights, 0.0, gradient);
                 let to = &mut group_weights.weights[row * stride..(row + 1) * stride];
                 to.fill(E::ZERO);
                 for (key, gradient) in attended.keys.iter().zip(&*gradient) {

@@ -65,9 +65,11 @@ pub(crate) fn forward_saving<E: Real>(
     check_len(operation, "weights", pairs, weights.len());
     assert!(
         attention.is_decode,
-        "{operation}: saved weights expected 1 to {} queries and no size of 0, got scores {pairs:?} and values {:?}",
+        "{operation}: saved weights expected 1 to {} queries, no size of 0 and no modifiers, \
+         got scores {pairs:?}, values {:?} and {}",
         AdditiveScore::<E>::DECODE_QUERIES,
-        attention.values.shape()
+        attention.values.shape(),
+        attention.modifiers.presence()
     );
     forward(level, attention, context, lse, Some(weights));
 }

@@ -16,7 +16,7 @@ pub(super) struct ScoredKeys<E> {
     pub scores: Vec<E>,
     /// The query times the power of the scale.
     pub query: Vec<E>,
-    /// The derivatives of the soft-cap, if there is one.
+    /// The derivatives of the soft-cap; none without one.
     pub slopes: Vec<E>,
     /// The biases, where they have to be widened.
     biases: [Vec<E>; 2],
@@ -41,13 +41,13 @@ impl<E: Real> ScoredKeys<E> {
         let biases = modifiers.biases(head.query, [query, num_queries], 0..num_keys);
         let mut scratch = self.biases.iter_mut();
         let biases = biases.map(|bias| bias.zip(scratch.next()).map(|(row, to)| row.read(to)));
-        let is_finite = |key| {
+        let is_masked_by_bias = |key| {
             let mut of_key = biases.iter().flatten().map(|bias| bias[key]);
-            of_key.all(|bias| bias != -E::INFINITY)
+            of_key.any(|bias| bias == -E::INFINITY)
         };
         keys.clear();
         for key in mask.range.clone() {
-            if mask.attends(key) && is_finite(key) {
+            if mask.attends(key) && !is_masked_by_bias(key) {
                 keys.push(key);
             }
         }

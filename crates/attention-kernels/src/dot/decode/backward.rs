@@ -8,9 +8,11 @@ use super::{Decode, run_tasks};
 use crate::gather::{AttendedKeys, add_multiples};
 use crate::heads::{HeadIndex, HeadPair};
 use crate::slices::{parts_of_wanted, softmax_gradient};
-use crate::stream::{AttentionOutputs, BiasSums, Gradients, KeyValueGradients, TileScore, Wanted};
+use crate::stream::{
+    AttentionOutputs, BiasSums, Gradients, KeyValueGradients, TileScore, Wanted, sink_weight,
+};
 
-/// Adds the gradients of queries and bias, and adds or writes those of keys and values, as far as they are wanted;
+/// Adds the gradients of queries and biases, and adds or writes those of keys and values, as far as they are wanted;
 /// sizes are checked.
 pub(in crate::dot) fn backward<E: Real>(
     level: Level,
@@ -106,14 +108,14 @@ impl<E: Real> Job<E> for Backward<'_, '_, E> {
                     for (gradient, &kept) in gradient.iter_mut().zip(&attended.factors) {
                         *gradient = *gradient * kept * scale;
                     }
-                    softmax_gradient(&attended.weights, &mut gradient);
-                }
-                for sums in sums.biases.rows(member, query).into_iter().flatten() {
-                    for (&key, &gradient) in attended.keys.iter().zip(&gradient) {
-                        sums[key] += gradient;
+                    let sink = attention.sink(at).map(E::to_f64);
+                    let sink = sink.map_or(0.0, |sink| sink_weight(sink, lse, 1.0));
+                    softmax_gradient(&attended.weights, sink, &mut gradient);
+                    for sums in sums.biases.rows(member, query).into_iter().flatten() {
+                        for (&key, &gradient) in attended.keys.iter().zip(&gradient) {
+                            sums[key] += gradient;
+                        }
                     }
-                }
-                if attention.modifiers.soft_cap.is_some() {
                     for (gradient, &slope) in gradient.iter_mut().zip(&*slopes) {
                         *gradient = *gradient * slope;
                     }

@@ -8,7 +8,7 @@ use cpu_kernels::softmax::largest;
 use super::attended::ScoredKeys;
 use super::{Decode, run_tasks};
 use crate::heads::HeadPair;
-use crate::stream::{LogSumExp, NO_KEY, TileScore};
+use crate::stream::{LogSumExp, Normalizer, TileScore};
 
 /// Writes context and log-sum-exp, of checked sizes.
 pub(in crate::dot) fn forward<E: Real>(
@@ -62,21 +62,19 @@ impl<E: Real> Job<E> for Forward<'_, '_, E> {
                 let sink = attention.sink(head.query);
                 let most = largest(simd, &keys.scores);
                 let most = sink.map_or(most, |sink| if sink > most { sink } else { most });
-                let mut sum = keys.weigh(simd, [most, E::ZERO]);
-                if let Some(sink) = sink {
-                    sum += E::from_f64((sink - most).to_f64().exp());
-                }
+                let sum = keys.weigh(simd, [most, E::ZERO]);
+                let normalizer = Normalizer::new(sum, most, sink, 1.0);
+                *lse = normalizer.lse;
                 context.fill(E::ZERO);
                 if sum == E::ZERO {
-                    *lse = NO_KEY;
                     continue;
                 }
-                *lse = [most.to_f64(), sum.to_f64().ln()];
                 let attended = &mut keys.attended;
                 attended.draw(attention.dropout, head.query, query, E::ONE);
                 attended.apply_dropout();
                 let values = attended.rows(&attention.values, head.key);
-                values.weighted_sum(simd, &attended.weights, scale / sum, context);
+                let factor = scale / E::from_f64(normalizer.sum);
+                values.weighted_sum(simd, &attended.weights, factor, context);
             }
         }
     }

@@ -4,6 +4,7 @@ use attention_kernels::AttentionReal;
 use attention_kernels::{Dropout, HeadIndex};
 
 use crate::case::{Case, elements};
+use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::oracle::{from_f64, to_f64};
 
 /// Inputs of attention: those of its scores, and the rest.
@@ -13,6 +14,7 @@ pub(super) struct Attention {
     pub(super) value_size: usize,
     pub(super) values: Vec<f64>,
     pub(super) context_gradient: Vec<f64>,
+    pub(super) modifiers: OwnedModifiers<f64>,
     pub(super) dropout: Option<Dropout>,
 }
 
@@ -26,9 +28,22 @@ impl Attention {
             value_size,
             values: elements(5, batch * case.key_heads * keys * value_size),
             context_gradient: elements(6, batch * heads * queries * value_size),
+            modifiers: Modifiers::NONE.with_elements([0; 4], |_| Vec::new()),
             dropout: None,
             case,
         }
+    }
+
+    /// With elements of modifiers.
+    pub(super) fn with_modifiers(mut self, modifiers: Modifiers) -> Self {
+        let [batch, heads, queries, keys, _] = self.case.sizes;
+        let mut seed = 6;
+        let draw = |count| {
+            seed += 1;
+            elements(seed, count)
+        };
+        self.modifiers = modifiers.with_elements([batch, heads, queries, keys], draw);
+        self
     }
 
     /// By plain loops in arithmetic of type `E`.
@@ -42,11 +57,21 @@ impl Attention {
         let mut lse = vec![f64::NEG_INFINITY; scores.len() / num_keys.max(1)];
         let mut to_values = vec![E::ZERO; values.len()];
         let mut score_gradients = vec![E::ZERO; scores.len()];
+        let modifiers = self.modifiers.map(E::from_f64);
+        let mut modifier_gradients = modifiers.zeros();
         for row in 0..lse.len() {
             let (head, query) = (row / num_queries, row % num_queries);
-            let attended = (0..num_keys).filter(|key| self.case.attends(head, query, *key));
-            let keys: Vec<usize> = attended.collect();
+            let pair = |key| [head / heads, head % heads, query, key];
+            let modified =
+                |key: usize| modifiers.modify(scores[row * num_keys + key], num_queries, pair(key));
+            let score = |key| modified(key)[0];
+            let is_attended =
+                |key: &usize| self.case.attends(head, query, *key) && score(*key) != -E::INFINITY;
+            let keys: Vec<usize> = (0..num_keys).filter(is_attended).collect();
+            let sink = modifiers.sinks.as_ref().map(|sinks| sinks[head % heads]);
+            let sink = sink.filter(|sink| *sink != -E::INFINITY);
             if keys.is_empty() {
+                lse[row] = sink.map_or(f64::NEG_INFINITY, E::to_f64);
                 continue;
             }
             let mut factors = vec![E::ONE; num_keys];
@@ -57,15 +82,11 @@ impl Attention {
                 };
                 dropout.factors(at, query, 0, &mut factors);
             }
-            let score = |key: usize| scores[row * num_keys + key];
-            let most = keys.iter().fold(-E::INFINITY, |most, key| {
-                if score(*key) > most {
-                    score(*key)
-                } else {
-                    most
-                }
-            });
-            let sum: E = keys.iter().map(|key| (score(*key) - most).exp()).sum();
+            let logits = keys.iter().map(|key| score(*key)).chain(sink);
+            let most = logits.fold(-E::INFINITY, |most, x| if x > most { x } else { most });
+            let of_sink = sink.map_or(E::ZERO, |sink| (sink - most).exp());
+            let of_keys = keys.iter().map(|key| (score(*key) - most).exp());
+            let sum = of_keys.sum::<E>() + of_sink;
             lse[row] = most.to_f64() + sum.to_f64().ln();
             let weight = |key: usize| (score(key) - most).exp() / sum;
             let value_row = |key: usize| (self.case.key_head(head) * num_keys + key) * size;
@@ -77,9 +98,13 @@ impl Attention {
             };
             let terms = keys.iter().map(|key| weight(*key) * weight_gradient(*key));
             let total: E = terms.sum();
+            if let Some(sinks) = &mut modifier_gradients.sinks {
+                sinks[head % heads] += -(of_sink / sum * total);
+            }
             for &key in &keys {
-                score_gradients[row * num_keys + key] =
-                    weight(key) * (weight_gradient(key) - total);
+                let gradient_of_score = weight(key) * (weight_gradient(key) - total);
+                modifier_gradients.add_gradient(gradient_of_score, num_queries, pair(key));
+                score_gradients[row * num_keys + key] = gradient_of_score * modified(key)[1];
                 for x in 0..size {
                     let at = value_row(key) + x;
                     context[row * size + x] += weight(key) * factors[key] * values[at];
@@ -92,6 +117,7 @@ impl Attention {
             ..self.case.clone()
         }
         .solve::<E>();
+        let [bias, relative_bias, sinks] = modifier_gradients.parts();
         vec![
             ("context", to_f64(&context)),
             ("log-sum-exp", lse),
@@ -99,6 +125,9 @@ impl Attention {
             ("gradient of keys", scored.keys),
             ("gradient of values", to_f64(&to_values)),
             ("gradient of weight", scored.weight),
+            ("gradient of bias", to_f64(bias)),
+            ("gradient of relative bias", to_f64(relative_bias)),
+            ("gradient of sinks", to_f64(sinks)),
         ]
     }
 }

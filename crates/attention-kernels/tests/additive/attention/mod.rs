@@ -1,12 +1,14 @@
 //! Context and gradients of additive attention, decoding and with many queries.
 
 mod case;
+mod modifying;
 mod run;
 
 use attention_kernels::Dropout;
 use cpu_kernels::Level;
 
 use crate::case::Case;
+use crate::modifiers::{Bias, Modifiers};
 use crate::oracle::error;
 use case::Attention;
 
@@ -194,6 +196,9 @@ fn gradients_in_f64_are_differences() {
         let case =
             Case::new([1, 2, queries, 6, 3]).with_intervals([1, queries], |_, q| [q % 2, 6 - q]);
         let mut attention = Attention::new(case, 2);
+        if queries == 5 {
+            attention = attention.with_modifiers(Modifiers::ALL);
+        }
         attention.dropout = Some(Dropout::new(0.25, 3));
         for level in Level::available() {
             let outcome = attention.run::<f64>(level, false);
@@ -206,11 +211,17 @@ fn gradients_in_f64_are_differences() {
                     .sum()
             };
             type Field = fn(&mut Attention) -> &mut Vec<f64>;
-            let fields: [(usize, Field); 4] = [
+            fn elements(bias: &mut Option<Bias<f64>>) -> &mut Vec<f64> {
+                &mut bias.as_mut().unwrap().elements
+            }
+            let fields: [(usize, Field); 7] = [
                 (2, |a| &mut a.case.queries),
                 (3, |a| &mut a.case.keys),
                 (4, |a| &mut a.values),
                 (5, |a| &mut a.case.weight),
+                (6, |a| elements(&mut a.modifiers.bias)),
+                (7, |a| elements(&mut a.modifiers.relative_bias)),
+                (8, |a| a.modifiers.sinks.as_mut().unwrap()),
             ];
             for (index, field) in fields {
                 let (name, gradient) = &outcome[index];

@@ -8,6 +8,7 @@ use attention_kernels::{
 use cpu_kernels::Level;
 
 use super::case::{Attention, Outcome};
+use crate::modifiers::{Modifiers, OwnedModifiers};
 use crate::oracle::{error, from_f64, to_f64};
 
 /// The gradients of [`AdditiveAttentionInputs`].
@@ -16,10 +17,11 @@ struct Gradients<E> {
     keys: Vec<E>,
     values: Vec<E>,
     weight: Vec<E>,
+    modifiers: OwnedModifiers<E>,
 }
 
 impl<E: AttentionReal> Gradients<E> {
-    fn zeros(attention: &AdditiveAttentionInputs<E>) -> Self {
+    fn zeros(attention: &AdditiveAttentionInputs<E>, modifiers: &OwnedModifiers<E>) -> Self {
         let AdditiveScoreInputs {
             queries,
             keys,
@@ -32,15 +34,20 @@ impl<E: AttentionReal> Gradients<E> {
             keys: zeros(keys),
             values: zeros(attention.values),
             weight: vec![E::ZERO; weight.len()],
+            modifiers: modifiers.zeros(),
         }
     }
 
-    fn parts(&self) -> [(&'static str, &[E]); 4] {
+    fn parts(&self) -> [(&'static str, &[E]); 7] {
+        let [bias, relative_bias, sinks] = self.modifiers.parts();
         [
             ("gradient of queries", &self.queries),
             ("gradient of keys", &self.keys),
             ("gradient of values", &self.values),
             ("gradient of weight", &self.weight),
+            ("gradient of bias", bias),
+            ("gradient of relative bias", relative_bias),
+            ("gradient of sinks", sinks),
         ]
     }
 }
@@ -50,13 +57,15 @@ fn whole<E: AttentionReal>(
     attention: &AdditiveAttentionInputs<E>,
     level: Level,
     outputs: &AttentionOutputs<E>,
+    modifiers: &OwnedModifiers<E>,
 ) -> Gradients<E> {
-    let mut gradients = Gradients::zeros(attention);
+    let mut gradients = Gradients::zeros(attention, modifiers);
     let to = AdditiveAttentionGradients {
         queries: Some(&mut gradients.queries),
         keys: Some(&mut gradients.keys),
         values: Some(&mut gradients.values),
         weight: Some(&mut gradients.weight),
+        modifiers: gradients.modifiers.wanted(),
     };
     attention.backward(level, outputs, to);
     gradients
@@ -81,7 +90,8 @@ fn deferred<E: AttentionReal>(
 ) -> Gradients<E> {
     let [batch, heads, num_queries, units] = attention.score.queries.shape();
     let [_, key_heads, num_keys, size] = attention.values.shape();
-    let mut gradients = Gradients::zeros(attention);
+    let none = Modifiers::NONE.with_elements([0; 4], |_| Vec::new());
+    let mut gradients = Gradients::zeros(attention, &none);
     let mut scores = vec![E::ZERO; batch * heads * num_queries * num_keys];
     let mut weights = scores.clone();
     let to = AdditiveDeferredGradients {
@@ -114,6 +124,7 @@ impl Attention {
         let (queries, keys) = (from_f64::<E>(&case.queries), from_f64::<E>(&case.keys));
         let (weight, values) = (from_f64::<E>(&case.weight), from_f64::<E>(&self.values));
         let gradient = from_f64::<E>(&self.context_gradient);
+        let modifiers = self.modifiers.map(E::from_f64);
         let mask = case.mask.mask();
         let of_keys = |size| [batch, case.key_heads, num_keys, size];
         let key_rows = Rows::contiguous(&keys, of_keys(units));
@@ -128,6 +139,7 @@ impl Attention {
             },
             values: Rows::contiguous(&values, of_keys(self.value_size)),
             packed_keys: packed.as_deref(),
+            modifiers: modifiers.view(),
             dropout: self.dropout,
         };
         let nan = E::from_f64(f64::NAN);
@@ -141,7 +153,7 @@ impl Attention {
             weights: None,
             context_gradient: Rows::contiguous(&gradient, shape),
         };
-        let gradients = whole(&attention, level, &outputs);
+        let gradients = whole(&attention, level, &outputs, &modifiers);
         if attention.is_decode() {
             let (mut saving, mut saving_lse) =
                 (vec![nan; context.len()], vec![[f64::NAN; 2]; lse.len()]);
@@ -153,7 +165,7 @@ impl Attention {
                 weights: Some(&weights),
                 ..outputs
             };
-            let from_saved = whole(&attention, level, &saved);
+            let from_saved = whole(&attention, level, &saved, &modifiers);
             for ((name, saved), (_, computed)) in from_saved.parts().iter().zip(gradients.parts()) {
                 assert_same_bits(name, saved, computed);
             }

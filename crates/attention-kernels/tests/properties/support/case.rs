@@ -1,5 +1,6 @@
 //! Inputs of attention, for either score.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use attention_kernels::Dropout;
@@ -26,8 +27,13 @@ pub(super) struct Case {
     pub(super) queries: Tensor,
     pub(super) keys: Tensor,
     pub(super) values: Tensor,
-    /// That of the dot product, `[batch, heads or 1, 1, keys]`.
+    pub(super) soft_cap: Option<f64>,
+    /// `[batch, heads or 1, queries or 1, keys]`
     pub(super) bias: Option<Tensor>,
+    /// `[batch, heads or 1, 1, queries + keys - 1]`
+    pub(super) relative_bias: Option<Tensor>,
+    /// `[heads]`
+    pub(super) sinks: Option<Vec<f64>>,
     pub(super) context_gradient: Tensor,
     /// `[batch, heads, queries, keys]`
     pub(super) score_gradient: Tensor,
@@ -64,12 +70,11 @@ impl Case {
         let values = tensor(bytes, [key_heads, sizes.keys, value_size], 1.0);
         let context_gradient = tensor(bytes, [heads, sizes.queries, value_size], 1.0);
         let mut random = Random::new(bytes.next() as u64);
-        let bias_heads = match kind {
-            Kind::DotProduct => bytes.one_of(&[None, Some(1), Some(heads)]),
-            _ => None,
-        };
-        let bias = bias_heads.map(|heads| {
-            let mut bias = tensor(bytes, [heads, 1, sizes.keys], 2.0);
+        let has_modifiers = kind != Kind::AdditiveScore;
+        let mut bias = |bytes: &mut Bytes, rows: usize, size: usize| {
+            let heads = bytes.one_of(&[None, Some(1), Some(heads)]);
+            let heads = heads.filter(|_| has_modifiers)?;
+            let mut bias = tensor(bytes, [heads, rows, size], 2.0);
             if bytes.next() % 2 == 1 {
                 for element in &mut bias.data {
                     *element = if random.below(9) == 0 {
@@ -79,8 +84,19 @@ impl Case {
                     };
                 }
             }
-            bias
-        });
+            Some(bias)
+        };
+        let bias_rows = bytes.one_of(&[1, sizes.queries]);
+        let pair_bias = bias(bytes, bias_rows, sizes.keys);
+        let distances = (sizes.queries + sizes.keys).saturating_sub(1);
+        let relative_bias = bias(bytes, 1, distances);
+        let soft_cap = bytes.one_of(&[None, Some(0.5), Some(8.0)]);
+        let largest_sink = bytes.one_of(&[None, Some(1.0), Some(30.0)]);
+        let mut sink = |largest| match random.below(7) {
+            0 => f64::NEG_INFINITY,
+            _ => largest * random.element(),
+        };
+        let sinks = largest_sink.map(|largest| (0..heads).map(|_| sink(largest)).collect());
         let dropout = bytes.one_of(&[None, None, Some(0.0), Some(0.3), Some(1.0)]);
         let mut order: Vec<usize> = (0..batch).collect();
         for at in 1..batch {
@@ -99,7 +115,10 @@ impl Case {
             queries,
             keys,
             values,
-            bias,
+            soft_cap: soft_cap.filter(|_| has_modifiers),
+            bias: pair_bias,
+            relative_bias,
+            sinks: sinks.filter(|_| has_modifiers),
             context_gradient,
             score_gradient: Tensor::from_bytes(bytes, sizes.scores(), 1.0),
             weight: (0..size).map(|_| weight(&mut random)).collect(),
@@ -132,6 +151,10 @@ impl Case {
             keys: self.keys.reordered(order),
             values: self.values.reordered(order),
             bias: self.bias.as_ref().map(|bias| bias.reordered(order)),
+            relative_bias: self
+                .relative_bias
+                .as_ref()
+                .map(|bias| bias.reordered(order)),
             context_gradient: self.context_gradient.reordered(order),
             score_gradient: self.score_gradient.reordered(order),
             mask: self.mask.reordered(order),
@@ -146,6 +169,10 @@ impl Case {
             keys: self.keys.rounded(storage),
             values: self.values.rounded(storage),
             bias: self.bias.as_ref().map(|bias| bias.rounded(storage)),
+            relative_bias: self
+                .relative_bias
+                .as_ref()
+                .map(|bias| bias.rounded(storage)),
             context_gradient: self.context_gradient.rounded(storage),
             score_gradient: self.score_gradient.rounded(storage),
             ..self.clone()
@@ -171,15 +198,25 @@ impl Case {
         let group = |[b, key_head, j, _]: [usize; 4]| {
             key(b, j, &|head| self.sizes.key_head(head) == key_head)
         };
+        let attended: Vec<[usize; 4]> = (0..self.sizes.pairs())
+            .map(|at| self.sizes.pair(at))
+            .filter(|at| attends(*at))
+            .collect();
         let bias = self.bias.as_ref().map(|bias| {
-            let is_shared = bias.shape[1] == 1;
-            bias.poisoned(|[b, bias_head, _, j]| key(b, j, &|head| is_shared || head == bias_head))
+            let read: BTreeSet<_> = attended.iter().map(|at| bias.broadcast(*at)).collect();
+            bias.poisoned(|at| read.contains(&at))
+        });
+        let relative_bias = self.relative_bias.as_ref().map(|bias| {
+            let distances = attended.iter().map(|at| self.sizes.distance(*at));
+            let read: BTreeSet<_> = distances.map(|at| bias.broadcast(at)).collect();
+            bias.poisoned(|at| read.contains(&at))
         });
         Self {
             queries: self.queries.poisoned(query),
             keys: self.keys.poisoned(group),
             values: self.values.poisoned(group),
             bias,
+            relative_bias,
             context_gradient: self.context_gradient.poisoned(query),
             score_gradient: self.score_gradient.poisoned(attends),
             ..self.clone()
@@ -196,11 +233,16 @@ impl fmt::Debug for Case {
             scale,
             dropout,
             mask,
+            soft_cap,
             ..
         } = self;
+        let [bias, relative_bias] =
+            [&self.bias, &self.relative_bias].map(|bias| bias.as_ref().map(|bias| bias.shape));
         write!(
             f,
-            "{kind:?}, {sizes:?}, scale {scale}, {dropout:?}, {mask:?}"
+            "{kind:?}, {sizes:?}, scale {scale}, {dropout:?}, {mask:?}, soft-cap {soft_cap:?}, \
+             bias {bias:?}, relative bias {relative_bias:?}, sinks {:?}",
+            self.sinks
         )
     }
 }

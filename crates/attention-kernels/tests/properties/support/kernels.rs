@@ -4,7 +4,7 @@ use attention_kernels::AttentionReal;
 use attention_kernels::{
     AdditiveAttentionGradients, AdditiveAttentionInputs, AdditiveScoreGradients,
     AdditiveScoreInputs, AttentionOutputs, DotProductAttentionGradients, DotProductAttentionInputs,
-    LogSumExp, Rows,
+    LogSumExp, ModifierGradients, Rows, ScoreModifiers,
 };
 use cpu_kernels::{Buffer, Level};
 
@@ -20,6 +20,8 @@ pub(super) struct Inputs<'a, E> {
     keys: Stored<E>,
     values: Stored<E>,
     bias: Option<Stored<E>>,
+    relative_bias: Option<Stored<E>>,
+    sinks: Option<Vec<E>>,
     pub(super) context_gradient: Stored<E>,
     pub(super) score_gradient: Stored<E>,
     pub(super) weight: Vec<E>,
@@ -43,6 +45,11 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
             keys: case.keys.stored(storage),
             values: case.values.stored(storage),
             bias: case.bias.as_ref().map(|bias| bias.stored(storage)),
+            relative_bias: case.relative_bias.as_ref().map(|bias| bias.stored(storage)),
+            sinks: case
+                .sinks
+                .as_ref()
+                .map(|sinks| sinks.iter().map(|x| E::from_f64(*x)).collect()),
             context_gradient: case.context_gradient.stored(storage),
             score_gradient: case.score_gradient.stored(storage),
             weight: case.weight.iter().map(|x| E::from_f64(*x)).collect(),
@@ -58,22 +65,34 @@ impl<'a, E: AttentionReal> Inputs<'a, E> {
         }
     }
 
+    fn modifiers(&self) -> ScoreModifiers<'_, E> {
+        let case = self.case;
+        let bias = case.bias.as_ref().zip(self.bias.as_ref());
+        let relative_bias = case.relative_bias.as_ref().zip(self.relative_bias.as_ref());
+        ScoreModifiers {
+            soft_cap: case.soft_cap.map(E::from_f64),
+            bias: bias.map(|(tensor, elements)| tensor.view(elements)),
+            relative_bias: relative_bias.map(|(tensor, elements)| tensor.view(elements)),
+            sinks: self.sinks.as_deref(),
+        }
+    }
+
     pub(super) fn additive(&self) -> AdditiveAttentionInputs<'_, E> {
         AdditiveAttentionInputs {
             score: self.score(),
             values: self.case.values.view(&self.values),
             packed_keys: None,
+            modifiers: self.modifiers(),
             dropout: self.case.dropout,
         }
     }
 
     pub(super) fn dot_product(&self) -> DotProductAttentionInputs<'_, E> {
-        let bias = self.case.bias.as_ref().zip(self.bias.as_ref());
         DotProductAttentionInputs {
             queries: self.case.queries.view(&self.queries),
             keys: self.case.keys.view(&self.keys),
             values: self.case.values.view(&self.values),
-            bias: bias.map(|(tensor, elements)| tensor.view(elements)),
+            modifiers: self.modifiers(),
             mask: self.case.mask.mask(),
             scale: E::from_f64(self.case.scale),
             dropout: self.case.dropout,
@@ -132,6 +151,32 @@ fn zeros<E: AttentionReal>(sizes: &Sizes) -> [Vec<E>; 3] {
     .map(|len| vec![E::ZERO; len])
 }
 
+/// The gradients of modifiers.
+struct OfModifiers<E> {
+    bias: Option<Vec<E>>,
+    relative_bias: Option<Vec<E>>,
+    sinks: Option<Vec<E>>,
+}
+
+impl<E: AttentionReal> OfModifiers<E> {
+    fn zeros(modifiers: &ScoreModifiers<E>) -> Self {
+        let zeros = |rows: Rows<E>| vec![E::ZERO; rows.shape().iter().product()];
+        Self {
+            bias: modifiers.bias.map(zeros),
+            relative_bias: modifiers.relative_bias.map(zeros),
+            sinks: modifiers.sinks.map(|sinks| vec![E::ZERO; sinks.len()]),
+        }
+    }
+
+    fn wanted(&mut self) -> ModifierGradients<'_, E> {
+        ModifierGradients {
+            bias: self.bias.as_deref_mut(),
+            relative_bias: self.relative_bias.as_deref_mut(),
+            sinks: self.sinks.as_deref_mut(),
+        }
+    }
+}
+
 fn additive_score<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
     let [mut queries, mut keys, _] = zeros(&inputs.case.sizes);
     let mut scores = outputs(inputs.case.sizes.pairs());
@@ -162,6 +207,7 @@ fn additive_attention<E: AttentionReal>(
     let [context, lse] = inputs.case.output_lens();
     let (mut context, mut lse) = (outputs::<E>(context), terms(lse));
     let mut weight = vec![E::ZERO; inputs.weight.len()];
+    let mut modifiers = OfModifiers::zeros(&attention.modifiers);
     attention.forward(level, &mut context, &mut lse);
     let sums = lse
         .iter()
@@ -172,6 +218,7 @@ fn additive_attention<E: AttentionReal>(
         keys: Some(&mut keys),
         values: Some(&mut values),
         weight: Some(&mut weight),
+        modifiers: modifiers.wanted(),
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
     let outputs = AttentionOutputs {
@@ -188,6 +235,12 @@ fn additive_attention<E: AttentionReal>(
         ("gradient of keys", keys),
         ("gradient of values", values),
         ("gradient of weight", weight),
+        ("gradient of bias", modifiers.bias.unwrap_or_default()),
+        (
+            "gradient of relative bias",
+            modifiers.relative_bias.unwrap_or_default(),
+        ),
+        ("gradient of sinks", modifiers.sinks.unwrap_or_default()),
     ]
 }
 
@@ -201,17 +254,12 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
         .iter()
         .map(|terms| E::from_f64(attention.log_sum_exp(*terms)));
     let sums = sums.collect();
-    let bias_len = inputs
-        .case
-        .bias
-        .as_ref()
-        .map_or(0, |bias| bias.shape.iter().product());
-    let mut bias = vec![E::ZERO; bias_len];
+    let mut modifiers = OfModifiers::zeros(&attention.modifiers);
     let gradients = DotProductAttentionGradients {
         queries: Some(&mut queries),
         keys: Some(&mut keys),
         values: Some(&mut values),
-        bias: attention.bias.is_some().then_some(&mut bias),
+        modifiers: modifiers.wanted(),
     };
     let gradient = inputs.case.context_gradient.view(&inputs.context_gradient);
     let outputs = AttentionOutputs {
@@ -227,6 +275,11 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) -> Found<E> {
         ("gradient of queries", queries),
         ("gradient of keys", keys),
         ("gradient of values", values),
-        ("gradient of bias", bias),
+        ("gradient of bias", modifiers.bias.unwrap_or_default()),
+        (
+            "gradient of relative bias",
+            modifiers.relative_bias.unwrap_or_default(),
+        ),
+        ("gradient of sinks", modifiers.sinks.unwrap_or_default()),
     ]
 }

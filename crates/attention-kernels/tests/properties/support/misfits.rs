@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use attention_kernels::AttentionReal;
 use attention_kernels::{
     AdditiveAttentionInputs, AdditiveScoreGradients, AdditiveScoreInputs,
-    DotProductAttentionInputs, Dropout, Mask, Rows, masked_softmax,
+    DotProductAttentionInputs, Dropout, Mask, Rows, ScoreModifiers, masked_softmax,
 };
 use cpu_kernels::Level;
 
@@ -251,7 +251,36 @@ fn dot_product<E: AttentionReal>(inputs: &Inputs<E>, level: Level) {
     refused(
         "a longer bias",
         DotProductAttentionInputs {
-            bias: Some(Rows::contiguous(&elements, shape)),
+            modifiers: ScoreModifiers {
+                bias: Some(Rows::contiguous(&elements, shape)),
+                ..attention.modifiers
+            },
+            ..attention
+        },
+        lens,
+    );
+    let distances = (case.sizes.queries + keys).saturating_sub(1);
+    let shape = [batch, 1, 1, distances + 1];
+    let elements = outputs(shape.iter().product());
+    refused(
+        "a longer relative bias",
+        DotProductAttentionInputs {
+            modifiers: ScoreModifiers {
+                relative_bias: Some(Rows::contiguous(&elements, shape)),
+                ..attention.modifiers
+            },
+            ..attention
+        },
+        lens,
+    );
+    let sinks = outputs(case.sizes.heads + 1);
+    refused(
+        "more sinks",
+        DotProductAttentionInputs {
+            modifiers: ScoreModifiers {
+                sinks: Some(&sinks),
+                ..attention.modifiers
+            },
             ..attention
         },
         lens,

@@ -90,6 +90,11 @@ impl Sizes {
         ]
     }
 
+    /// The element of a relative bias for a pair.
+    pub(super) fn distance(&self, [batch, head, query, key]: [usize; 4]) -> [usize; 4] {
+        [batch, head, 0, key + self.queries - 1 - query]
+    }
+
     /// The head of the keys that a head of the queries attends to.
     pub(super) fn key_head(&self, head: usize) -> usize {
         head * self.key_heads / self.heads

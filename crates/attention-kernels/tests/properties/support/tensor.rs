@@ -112,6 +112,23 @@ impl Tensor {
         &self.data[self.start(at)..][..self.shape[3]]
     }
 
+    /// Where the element of `at` is, which axes of size 1 have for all.
+    pub(super) fn broadcast(&self, at: [usize; 4]) -> [usize; 4] {
+        std::array::from_fn(|axis| if self.shape[axis] == 1 { 0 } else { at[axis] })
+    }
+
+    /// The element of `at`, which axes of size 1 have for all.
+    pub(super) fn element(&self, at: [usize; 4]) -> f64 {
+        let [b, h, i, x] = self.broadcast(at);
+        self.row([b, h, i])[x]
+    }
+
+    /// Where the element of `at` is if all are in order.
+    pub(super) fn position(&self, at: [usize; 4]) -> usize {
+        let axes = self.shape.iter().zip(self.broadcast(at));
+        axes.fold(0, |position, (size, at)| position * size + at)
+    }
+
     /// The elements as `storage` holds them, to be seen through [`view`](Self::view).
     pub(super) fn stored<E: AttentionReal>(&self, storage: Storage) -> Stored<E> {
         match storage {

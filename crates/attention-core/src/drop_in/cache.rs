@@ -1,0 +1,135 @@
+//! Projections that the steps of a decoder keep.
+
+use burn::nn::Linear;
+use burn::nn::attention::MhaOutput;
+use burn::tensor::Tensor;
+use burn_fused_layers::harness::parameter::of_linear;
+
+use super::{MhaInput, MultiHeadAttention};
+use crate::Memory;
+use crate::functional::project;
+use crate::rank::{reshape, to_four_axes};
+
+/// Burn's `MhaCache`: the projections of the rows of earlier steps, for [`MultiHeadAttention::forward_cache`].
+#[derive(Clone, Debug)]
+pub struct MhaCache {
+    query: Cached<4>,
+    key: Cached<4>,
+    value: Cached<4>,
+    output: Cached<3>,
+}
+
+impl MhaCache {
+    /// For self-attention, whose queries, keys and values grow from step to step.
+    pub fn autoregressive() -> Self {
+        Self {
+            query: Cached::growing(),
+            key: Cached::growing(),
+            value: Cached::growing(),
+            output: Cached::growing(),
+        }
+    }
+
+    /// For cross-attention: queries grow, keys and values are those of the first step.
+    pub fn autoregressive_cross_attention() -> Self {
+        Self {
+            key: Cached::fixed(),
+            value: Cached::fixed(),
+            ..Self::autoregressive()
+        }
+    }
+}
+
+/// Projected rows, which lie on the last axis but one.
+#[derive(Clone, Debug)]
+struct Cached<const D: usize> {
+    rows: Option<Tensor<D>>,
+    grows: bool,
+}
+
+impl<const D: usize> Cached<D> {
+    fn growing() -> Self {
+        Self {
+            rows: None,
+            grows: true,
+        }
+    }
+
+    fn fixed() -> Self {
+        Self {
+            rows: None,
+            grows: false,
+        }
+    }
+
+    /// `project(rows)`, of which what is known already is not computed again.
+    ///
+    /// # Panics
+    /// If they grow, and there are no more rows than are known.
+    fn forward(
+        &mut self,
+        rows: Tensor<3>,
+        project: impl FnOnce(Tensor<3>) -> Tensor<D>,
+    ) -> Tensor<D> {
+        let projected = match self.rows.take() {
+            None => project(rows),
+            Some(known) if !self.grows => known,
+            Some(known) => {
+                let ([_, total, _], first) = (rows.dims(), known.dims()[D - 2]);
+                assert!(
+                    total > first,
+                    "MhaCache: expected more rows than the {first} of the steps before, got {total}"
+                );
+                let new = project(rows.narrow(1, first, total - first));
+                Tensor::cat(vec![known, new], D - 2)
+            }
+        };
+        self.rows = Some(projected.clone());
+        projected
+    }
+}
+
+impl MultiHeadAttention {
+    /// [`forward`](Self::forward) on all rows so far, of which only those that are new since the last call with `cache`
+    /// are projected. The contexts of earlier rows are those of their own steps, and the weights those of this one, as
+    /// in Burn's: with a causal mask they go together.
+    ///
+    /// It is for inference. The steps of a model that needs no weights cost less with
+    /// [`MultiHeadAttention::prepare`](crate::MultiHeadAttention::prepare), which attends from new queries alone.
+    ///
+    /// # Panics
+    /// If the shapes or the masks do not fit together, or there is no new row.
+    pub fn forward_cache(&self, input: MhaInput, cache: &mut MhaCache) -> MhaOutput {
+        let mask = input.all_masks();
+        let split = |name, layer| move |rows| self.split(name, layer, rows);
+        let queries = cache
+            .query
+            .forward(input.query, split("queries", &self.query));
+        let keys = cache.key.forward(input.key, split("keys", &self.key));
+        let values = cache
+            .value
+            .forward(input.value, split("values", &self.value));
+        let memory = Memory::of_projected(keys, values, mask);
+        let output = self.attention().attend_with_weights(queries, &memory);
+        let [batch, _, num_queries, _] = output.context.dims();
+        let contexts = reshape(
+            output.context.swap_dims(1, 2),
+            [batch, num_queries, self.d_model],
+        );
+        let context = cache.output.forward(contexts, |contexts| {
+            let contexts = project("contexts", of_linear(&self.output), to_four_axes(contexts));
+            contexts.squeeze_dim(1)
+        });
+        MhaOutput {
+            weights: output.weights,
+            context,
+        }
+    }
+
+    /// `[batch, rows, d_model]`, projected, as `[batch, n_heads, rows, d_k]`.
+    fn split(&self, name: &str, layer: &Linear, rows: Tensor<3>) -> Tensor<4> {
+        let [batch, num_rows, _] = rows.dims();
+        let projected = project(name, of_linear(layer), to_four_axes(rows));
+        reshape(projected, [batch, num_rows, self.n_heads, self.d_k]).swap_dims(1, 2)
+    }
+}

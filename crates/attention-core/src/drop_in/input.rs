@@ -1,0 +1,79 @@
+//! The input of multi-head attention, as Burn's callers build it.
+
+use burn::tensor::{Bool, Tensor};
+
+use crate::Mask;
+
+/// Burn's `MhaInput`. (It is a type of its own, since nothing outside burn-nn 0.22.1 can read the fields of Burn's.)
+#[derive(Clone, Debug)]
+pub struct MhaInput {
+    /// `[batch, queries, d_model]`
+    pub query: Tensor<3>,
+    /// `[batch, keys, d_model]`
+    pub key: Tensor<3>,
+    /// `[batch, keys, d_model]`
+    pub value: Tensor<3>,
+    mask_pad: Option<Tensor<2, Bool>>,
+    mask_attn: Option<Tensor<3, Bool>>,
+    mask: Mask,
+}
+
+impl MhaInput {
+    /// Queries, keys and values of one tensor, without a mask.
+    ///
+    /// # Shapes
+    /// - tensor `[batch, rows, d_model]`
+    pub fn self_attn(tensor: Tensor<3>) -> Self {
+        Self::new(tensor.clone(), tensor.clone(), tensor)
+    }
+
+    /// Queries, keys and values, without a mask.
+    ///
+    /// # Shapes
+    /// - query `[batch, queries, d_model]`, key and value `[batch, keys, d_model]`
+    pub fn new(query: Tensor<3>, key: Tensor<3>, value: Tensor<3>) -> Self {
+        Self {
+            query,
+            key,
+            value,
+            mask_pad: None,
+            mask_attn: None,
+            mask: Mask::none(),
+        }
+    }
+
+    /// The same with another mask of keys, true where masked.
+    ///
+    /// # Shapes
+    /// - mask_pad `[batch, keys]`
+    pub fn mask_pad(self, mask_pad: Tensor<2, Bool>) -> Self {
+        Self {
+            mask_pad: Some(mask_pad),
+            ..self
+        }
+    }
+
+    /// The same with another mask of pairs, true where masked.
+    ///
+    /// # Shapes
+    /// - mask_attn `[batch, queries, keys]`
+    pub fn mask_attn(self, mask_attn: Tensor<3, Bool>) -> Self {
+        Self {
+            mask_attn: Some(mask_attn),
+            ..self
+        }
+    }
+
+    /// The same with another mask of this library, beside the boolean ones. Burn has no such method: with
+    /// [`Mask::causal`] in the place of a triangle of flags, the masked half is not computed.
+    pub fn mask(self, mask: Mask) -> Self {
+        Self { mask, ..self }
+    }
+
+    /// The pairs that all masks keep.
+    pub(super) fn all_masks(&self) -> Mask {
+        let mask_pad = self.mask_pad.clone().map_or_else(Mask::none, Mask::from);
+        let mask_attn = self.mask_attn.clone().map_or_else(Mask::none, Mask::from);
+        self.mask.clone() & mask_pad & mask_attn
+    }
+}

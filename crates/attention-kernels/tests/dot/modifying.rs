@@ -1,0 +1,413 @@
+//! Score modifiers: each alone and all together, as precise as plain loops, and what they mask.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use attention_kernels::{
+    AttentionReal, DotProductAttentionInputs, Dropout, Mask, ModifierGradients, Rows,
+    ScoreModifiers,
+};
+use cpu_kernels::Level;
+
+use crate::case::{Case, Inputs};
+use crate::masks::poison;
+use crate::modifiers::Modifiers;
+use crate::oracle::assert_precise;
+use crate::owned_mask::OwnedMask;
+use crate::run::kernels;
+
+fn precise_with<E: AttentionReal>(case: &Case, inputs: &Inputs<E>, mask: &OwnedMask) {
+    for level in Level::available() {
+        let got = kernels(level, case, inputs, mask.mask());
+        let what = format!("{level:?} {case:?} {mask:?}");
+        assert_precise(&what, case, &got, inputs, &|b, h, i, j| {
+            mask.attends([b, h, i, j])
+        });
+    }
+}
+
+fn precise<E: AttentionReal>(case: &Case, mask: &OwnedMask) {
+    precise_with(case, &case.inputs::<E>(1), mask);
+}
+
+/// One interval of keys for each query; none for some.
+fn windows(case: &Case) -> OwnedMask {
+    let bounds = (0..case.queries).map(|i| match i % 5 {
+        3 => [2, 1],
+        _ => [i / 3, i + case.keys / 2],
+    });
+    OwnedMask {
+        intervals: Some((bounds.collect(), [1, case.queries])),
+        keep: None,
+    }
+}
+
+/// Sizes of decoding and others, heads that share keys, with a mask and dropout and without.
+#[test]
+fn each_alone_and_all_together() {
+    let grouped = Case {
+        heads: 6,
+        key_heads: 2,
+        ..Case::SMALL
+    };
+    let cases = if cfg!(miri) {
+        vec![Case::SMALL]
+    } else {
+        vec![Case::SMALL, grouped]
+    };
+    for case in cases {
+        for queries in if cfg!(miri) { vec![2] } else { vec![2, 5] } {
+            for modifiers in Modifiers::each() {
+                let case = Case {
+                    queries,
+                    modifiers,
+                    ..case
+                };
+                let dropped = Case {
+                    dropout: Some(Dropout::new(0.3, 5)),
+                    ..case
+                };
+                precise::<f32>(&case, &OwnedMask::default());
+                precise::<f32>(&dropped, &windows(&case));
+                if !cfg!(miri) {
+                    precise::<f64>(&case, &OwnedMask::default());
+                    precise::<f64>(&dropped, &windows(&case));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn above_every_tile() {
+    if cfg!(miri) {
+        return;
+    }
+    for modifiers in [
+        Modifiers::SOFT_CAP,
+        Modifiers::PAIR_BIAS,
+        Modifiers::RELATIVE_BIAS,
+        Modifiers::SINKS,
+        Modifiers::ALL,
+    ] {
+        let case = Case {
+            modifiers,
+            ..Case::LARGE
+        };
+        precise::<f32>(&case, &OwnedMask::default());
+    }
+    let case = Case {
+        modifiers: Modifiers::ALL,
+        ..Case::LARGE
+    };
+    precise::<f64>(&case, &windows(&case));
+    // Several tasks forward, several chunks backward.
+    for (queries, keys) in [(193, 513), (2, 769)] {
+        let case = Case {
+            queries,
+            keys,
+            dropout: Some(Dropout::new(0.3, 5)),
+            ..case
+        };
+        precise::<f32>(&case, &windows(&case));
+        precise::<f64>(&case, &OwnedMask::default());
+    }
+}
+
+/// What keys add to a sink far above them is not rounded away.
+#[test]
+fn sinks_far_from_the_scores() {
+    for queries in [2, 5] {
+        for sink in [-60.0, -20.0, 20.0, 60.0] {
+            let case = Case {
+                queries,
+                modifiers: Modifiers::SINKS,
+                ..Case::SMALL
+            };
+            let mut inputs = case.inputs::<f32>(2);
+            inputs.modifiers.sinks.as_mut().unwrap().fill(sink);
+            precise_with(&case, &inputs, &OwnedMask::default());
+        }
+    }
+}
+
+#[test]
+fn sinks_beside_very_large_scores() {
+    for queries in [2, 5] {
+        for shift in [-1e5_f32, 1e5] {
+            // By a bias, and by products of the first elements.
+            let mut modifiers = Modifiers::SINKS;
+            for is_biased in [true, false] {
+                modifiers.bias = is_biased.then_some([true, false, false]);
+                let case = Case {
+                    queries,
+                    modifiers,
+                    ..Case::SMALL
+                };
+                let mut inputs = case.inputs::<f32>(3);
+                if let Some(bias) = &mut inputs.modifiers.bias {
+                    bias.elements.fill(shift);
+                } else {
+                    let first = shift / case.scale() as f32;
+                    (inputs.queries.iter_mut().step_by(case.size)).for_each(|x| *x = first);
+                    (inputs.keys.iter_mut().step_by(case.size)).for_each(|x| *x = 1.0);
+                }
+                let sinks = inputs.modifiers.sinks.as_mut().unwrap();
+                sinks.iter_mut().for_each(|sink| *sink += shift);
+                precise_with(&case, &inputs, &OwnedMask::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sink_of_minus_infinity_is_no_sink() {
+    for queries in [2, 50] {
+        for modifiers in [Modifiers::SINKS, Modifiers::ALL] {
+            let case = Case {
+                queries,
+                modifiers,
+                ..Case::SMALL
+            };
+            let mut inputs = case.inputs::<f32>(4);
+            let mut without = inputs.clone();
+            without.modifiers.sinks = None;
+            inputs
+                .modifiers
+                .sinks
+                .as_mut()
+                .unwrap()
+                .fill(f32::NEG_INFINITY);
+            for level in Level::available() {
+                let mut got = kernels(level, &case, &inputs, Mask::none());
+                let gradient = got.modifiers.sinks.take().unwrap();
+                assert!(gradient.iter().all(|x| *x == 0.0), "{level:?}");
+                assert!(
+                    got == kernels(level, &case, &without, Mask::none()),
+                    "{level:?}: {case:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Where a query attends to no key, its sink alone takes part: all is 0, whatever the gradient of the context holds.
+#[test]
+fn a_sink_alone_has_no_gradient() {
+    for queries in [2, 50] {
+        let case = Case {
+            queries,
+            modifiers: Modifiers::ALL,
+            ..Case::SMALL
+        };
+        let mut inputs = case.inputs::<f32>(5);
+        inputs.context_gradient.fill(f32::NAN);
+        let mask = Mask::none().with_keep(&[false], [1; 4]);
+        for level in Level::available() {
+            let got = kernels(level, &case, &inputs, mask);
+            let sinks = inputs.modifiers.sinks.as_ref().unwrap();
+            for (name, elements) in got.fields() {
+                for (at, &x) in elements.iter().enumerate() {
+                    if name == "lse" {
+                        let sink = f64::from(sinks[at / queries % case.heads]);
+                        assert!((x - sink).abs() < 1e-6, "{level:?}: {x}, not {sink}");
+                    } else {
+                        assert!(x == 0.0, "{level:?}: {name} {at}: {x}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Minus infinity in a bias of pairs or of distances masks these pairs, NaN values and all.
+#[test]
+fn a_bias_of_minus_infinity_masks_pairs() {
+    for modifiers in [
+        Modifiers::PAIR_BIAS,
+        Modifiers::RELATIVE_BIAS,
+        Modifiers::ALL,
+    ] {
+        for queries in if cfg!(miri) { vec![2] } else { vec![2, 50] } {
+            let case = Case {
+                queries,
+                keys: if cfg!(miri) { 9 } else { 140 },
+                modifiers,
+                ..Case::SMALL
+            };
+            masked_by_bias(&case);
+        }
+    }
+}
+
+fn masked_by_bias(case: &Case) {
+    let &Case { queries, keys, .. } = case;
+    let mut inputs = case.inputs::<f32>(6);
+    if let Some(bias) = &mut inputs.modifiers.bias {
+        for at in 0..bias.elements.len() {
+            let (query, key) = (at / keys % queries, at % keys);
+            // A whole query, a whole key, and some pairs.
+            if query == 1 || key == 3 || (query + key) % 4 == 1 {
+                bias.elements[at] = f32::NEG_INFINITY;
+            }
+        }
+    }
+    if let Some(bias) = &mut inputs.modifiers.relative_bias {
+        let [.., distances] = bias.shape;
+        for at in 0..bias.elements.len() {
+            // The last key of all queries, and some pairs.
+            if at % distances >= keys - 1 || at % 5 == 2 {
+                bias.elements[at] = f32::NEG_INFINITY;
+            }
+        }
+    }
+    let modifiers = inputs.modifiers.clone();
+    let attends = |at| modifiers.modify(0.0, queries, at)[0] != f32::NEG_INFINITY;
+    let mut poisoned = poison(case, &attends, &inputs);
+    poisoned.modifiers = inputs.modifiers.clone();
+    for level in Level::available() {
+        let clean = kernels(level, case, &inputs, Mask::none());
+        let what = format!("{level:?} {case:?}");
+        assert_precise(&what, case, &clean, &inputs, &|_, _, _, _| true);
+        let got = kernels(level, case, &poisoned, Mask::none());
+        assert!(got.bits() == clean.bits(), "{what}");
+    }
+}
+
+/// The message of a panic.
+fn refusal(run: impl FnOnce()) -> String {
+    let message = catch_unwind(AssertUnwindSafe(run)).unwrap_err();
+    message.downcast_ref::<String>().unwrap().clone()
+}
+
+fn refusal_of(modifiers: ScoreModifiers<f32>) -> String {
+    let (queries, keys) = (vec![0.0; 330], vec![0.0; 462]);
+    let attention = DotProductAttentionInputs {
+        queries: Rows::contiguous(&queries, [2, 3, 5, 11]),
+        keys: Rows::contiguous(&keys, [2, 3, 7, 11]),
+        values: Rows::contiguous(&keys, [2, 3, 7, 11]),
+        modifiers,
+        mask: Mask::none(),
+        scale: 1.0,
+        dropout: None,
+    };
+    let (mut context, mut lse) = (vec![0.0; 330], vec![[0.0; 2]; 30]);
+    refusal(|| attention.forward(Level::PORTABLE, &mut context, &mut lse))
+}
+
+#[test]
+fn misfits_are_refused() {
+    let zeros = [0.0; 300];
+    let rows = |shape: [usize; 4]| {
+        let len = shape.iter().product();
+        Some(Rows::contiguous(&zeros[..len], shape))
+    };
+    for (shape, expected) in [
+        ([2, 3, 5, 8], "[2, 3, 5, 7], got [2, 3, 5, 8]"),
+        ([3, 1, 1, 7], "[2, 1, 1, 7], got [3, 1, 1, 7]"),
+        ([1, 2, 1, 7], "[1, 3, 1, 7], got [1, 2, 1, 7]"),
+        ([1, 1, 4, 7], "[1, 1, 5, 7], got [1, 1, 4, 7]"),
+    ] {
+        let modifiers = ScoreModifiers {
+            bias: rows(shape),
+            ..ScoreModifiers::NONE
+        };
+        let expected = format!("dot product attention: bias expected {expected}");
+        assert_eq!(refusal_of(modifiers), expected);
+    }
+    for (shape, expected) in [
+        ([2, 3, 1, 12], "[2, 3, 1, 11], got [2, 3, 1, 12]"),
+        ([3, 1, 1, 11], "[2, 1, 1, 11], got [3, 1, 1, 11]"),
+        ([1, 2, 1, 11], "[1, 3, 1, 11], got [1, 2, 1, 11]"),
+        ([1, 1, 5, 11], "[1, 1, 1, 11], got [1, 1, 5, 11]"),
+    ] {
+        let modifiers = ScoreModifiers {
+            relative_bias: rows(shape),
+            ..ScoreModifiers::NONE
+        };
+        let expected = format!("dot product attention: relative bias expected {expected}");
+        assert_eq!(refusal_of(modifiers), expected);
+    }
+    let modifiers = ScoreModifiers {
+        sinks: Some(&zeros[..2]),
+        ..ScoreModifiers::NONE
+    };
+    assert_eq!(
+        refusal_of(modifiers),
+        "dot product attention: sinks expected [3], got 2 elements"
+    );
+    for cap in [0.0, -1.0, f32::INFINITY, f32::NAN] {
+        let modifiers = ScoreModifiers {
+            soft_cap: Some(cap),
+            ..ScoreModifiers::NONE
+        };
+        assert_eq!(
+            refusal_of(modifiers),
+            format!("dot product attention: soft-cap expected a positive finite number, got {cap}")
+        );
+    }
+}
+
+#[test]
+fn gradients_that_do_not_fit_are_refused() {
+    use attention_kernels::{AttentionOutputs, DotProductAttentionGradients};
+
+    let case = Case {
+        modifiers: Modifiers::SINKS,
+        ..Case::SMALL
+    };
+    let inputs = case.inputs::<f32>(7);
+    let Case {
+        batch,
+        heads,
+        queries,
+        keys,
+        size,
+        value_size,
+        ..
+    } = case;
+    let shape = [batch, heads, queries, value_size];
+    let attention = DotProductAttentionInputs {
+        queries: Rows::contiguous(&inputs.queries, [batch, heads, queries, size]),
+        keys: Rows::contiguous(&inputs.keys, [batch, heads, keys, size]),
+        values: Rows::contiguous(&inputs.values, [batch, heads, keys, value_size]),
+        modifiers: inputs.modifiers.view(),
+        mask: Mask::none(),
+        scale: 1.0,
+        dropout: None,
+    };
+    let refusal_of = |modifiers: ModifierGradients<f32>| {
+        let outputs = AttentionOutputs {
+            context: Rows::contiguous(&inputs.context_gradient, shape),
+            lse: &vec![[0.0; 2]; batch * heads * queries],
+            weights: None,
+            context_gradient: Rows::contiguous(&inputs.context_gradient, shape),
+        };
+        let gradients = DotProductAttentionGradients {
+            queries: None,
+            keys: None,
+            values: None,
+            modifiers,
+        };
+        refusal(|| attention.backward(Level::PORTABLE, &outputs, gradients))
+    };
+    let mut gradient = vec![0.0; heads + 1];
+    let sinks = ModifierGradients {
+        sinks: Some(&mut gradient),
+        ..ModifierGradients::NONE
+    };
+    assert_eq!(
+        refusal_of(sinks),
+        format!(
+            "dot product attention: gradient of sinks expected {heads} elements, got {}",
+            heads + 1
+        )
+    );
+    let bias = ModifierGradients {
+        bias: Some(&mut gradient),
+        ..ModifierGradients::NONE
+    };
+    assert_eq!(
+        refusal_of(bias),
+        "dot product attention: gradient of bias expected bias, got none"
+    );
+}
