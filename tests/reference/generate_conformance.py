@@ -1,4 +1,4 @@
-"""Writes what ONNX and PyTorch say of attention, case by case, for the Rust tests to compare against (see README.md here).
+"""Writes what ONNX and PyTorch say of attention, case by case, for the Rust tests to compare against (see README.md).
 
     pip install onnx==1.23.2 torch==2.15.0 numpy && python tests/reference/generate_conformance.py
 

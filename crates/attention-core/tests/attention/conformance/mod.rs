@@ -49,6 +49,24 @@ fn assert_conforms(what: &str, actual: &Array, expected: &Array, tolerance: f64)
     assert_close(what, &others(actual), &others(expected), tolerance);
 }
 
+/// [`assert_conforms`] for a gradient. Some are sums that cancel, as those of the bias of keys: the largest gradient of
+/// the case tells what is summed.
+fn assert_gradient_conforms<A>(
+    case: &Case<A>,
+    name: &str,
+    actual: &Array,
+    expected: &Array,
+    dtype: DType,
+) {
+    let gradients = case.gradients.values();
+    let largest = gradients
+        .map(|gradient| gradient.array.magnitude())
+        .fold(0.0, f64::max);
+    let relative = (0.1 + largest) / (0.1 + expected.magnitude());
+    let what = format!("{}: gradient of {name}, {dtype:?}", case.name);
+    assert_conforms(&what, actual, expected, tolerance(dtype) * relative);
+}
+
 /// The array with as many axes of size 1 before its own as four axes need.
 fn with_four_axes(array: &Array) -> Array {
     let missing = 4 - array.shape.len();

@@ -6,7 +6,10 @@ use attention_tests::conformance::{Case, CausalBias, TorchAttention, TypedArray}
 use attention_tests::heads::{On, in_each_type};
 use attention_tests::{Array, device};
 
-use super::{OutOfScope, assert_conforms, cases_in_scope, tolerance, with_four_axes};
+use super::{
+    OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
+    with_four_axes,
+};
 
 const OUT_OF_SCOPE: OutOfScope = &[
     (
@@ -63,27 +66,19 @@ fn check<const D: usize>(case: &Case<TorchAttention>, on: On) {
     let output = dot_product_attention(query, key, value, &options);
     let received = case.inputs["grad_output"].array.tensor::<D>(device, dtype);
     let gradients = (output.clone() * received).sum().backward();
-    let check = |of: &str, actual: &Array, expected: &Array| {
-        let what = format!("{}: {of}, {dtype:?}", case.name);
-        assert_conforms(&what, actual, expected, tolerance(dtype));
+    let what = format!("{}: output, {dtype:?}", case.name);
+    let expected = &case.outputs["output"].array;
+    assert_conforms(&what, &Array::read(output), expected, tolerance(dtype));
+    let check = |name: &str, gradient: Array| {
+        let expected = &case.gradients[name].array;
+        let gradient = gradient.reshape(&expected.shape);
+        assert_gradient_conforms(case, name, &gradient, expected, dtype);
     };
-    check(
-        "output",
-        &Array::read(output),
-        &case.outputs["output"].array,
-    );
     for (name, leaf) in ["query", "key", "value"].into_iter().zip(&leaves) {
-        let gradient = Array::read(leaf.grad(&gradients).unwrap());
-        check(
-            &format!("grad {name}"),
-            &gradient,
-            &case.gradients[name].array,
-        );
+        check(name, Array::read(leaf.grad(&gradients).unwrap()));
     }
     if let Some(leaf) = float_mask {
-        let expected = &case.gradients["attn_mask"].array;
-        let gradient = Array::read(leaf.grad(&gradients).unwrap()).reshape(&expected.shape);
-        check("grad attn_mask", &gradient, expected);
+        check("attn_mask", Array::read(leaf.grad(&gradients).unwrap()));
     }
 }
 

@@ -7,7 +7,10 @@ use attention_tests::heads::{Inputs, On, in_each_type};
 use attention_tests::{Array, Outcome, device, parameters};
 use burn::tensor::Tensor;
 
-use super::{OutOfScope, assert_conforms, cases_in_scope, tolerance, with_four_axes};
+use super::{
+    OutOfScope, assert_conforms, assert_gradient_conforms, cases_in_scope, tolerance,
+    with_four_axes,
+};
 use crate::multi_head_references::parameters_of_pytorch;
 
 const OUT_OF_SCOPE: OutOfScope = &[(
@@ -138,60 +141,68 @@ fn check(case: &Case, on: On) {
     } else {
         (module.forward(query, key, value, options), None)
     };
-    let mut outcome = Outcome::from([("output".into(), Array::read(context.clone()))]);
+    let assert_output = |name: &str, actual: Array, expected: Array| {
+        let what = format!("{}: {name}, {dtype:?}", case.name);
+        let actual = actual.reshape(&expected.shape);
+        assert_conforms(&what, &actual, &expected, tolerance(dtype));
+    };
+    let expected = with_batch_first(case, &case.outputs["output"].array);
+    assert_output("output", Array::read(context.clone()), expected);
     let mut loss = (context * of_output).sum();
     if let Some(weights) = weights {
-        outcome.insert("weights".into(), Array::read(weights.clone()));
+        let expected = case.outputs["weights"].array.clone();
+        assert_output("weights", Array::read(weights.clone()), expected);
         let of_weights = received("grad_weights").reshape(&weights.dims());
-        let of_weights = of_weights.tensor::<4>(device, dtype);
-        loss = loss + (weights * of_weights).sum();
+        loss = loss + (weights * of_weights.tensor::<4>(device, dtype)).sum();
     }
     let gradients = loss.backward();
-    let leaf = |name: &str, gradient: Array| (format!("grad {name}"), gradient);
-    for (name, rows) in ["query", "key", "value"].into_iter().zip(&rows) {
-        outcome.extend([leaf(name, Array::read(rows.grad(&gradients).unwrap()))]);
+    let mut found = parameters::gradients(&module, Some(&gradients));
+    let of_rows = ["query", "key", "value"].into_iter().zip(rows.map(Some));
+    let of_extra = ["bias_k", "bias_v"].into_iter().zip(extra);
+    for (name, rows) in of_rows.chain(of_extra) {
+        let gradient = rows.map(|rows| Array::read(rows.grad(&gradients).unwrap()));
+        found.extend(gradient.map(|gradient| (name.to_string(), gradient)));
     }
-    for (name, row) in ["bias_k", "bias_v"].into_iter().zip(&extra) {
-        let gradient = row.as_ref().map(|row| row.grad(&gradients).unwrap());
-        outcome.extend(gradient.map(|gradient| leaf(name, Array::read(gradient))));
-    }
-    for (name, mask) in &masks.leaves {
-        let shape = &case.inputs[*name].array.shape;
+    for (name, mask) in masks.leaves {
         let gradient = Array::read(mask.grad(&gradients).unwrap());
-        outcome.extend([leaf(name, gradient.reshape(shape))]);
+        found.insert(name.to_string(), gradient);
     }
-    for (path, gradient) in parameters::gradients(&module, Some(&gradients)) {
-        outcome.extend([leaf(&path, gradient)]);
-    }
-    for (name, expected) in expected(case) {
-        let what = format!("{}: {name}, {dtype:?}", case.name);
-        let actual = outcome[&name].reshape(&expected.shape);
-        assert_conforms(&what, &actual, &expected, tolerance(dtype));
+    for (name, expected) in expected_gradients(case) {
+        let actual = found[&name].reshape(&expected.shape);
+        assert_gradient_conforms(case, &name, &actual, &expected, dtype);
     }
 }
 
-/// Results and gradients under our names and in our layout.
-fn expected(case: &Case) -> Outcome {
-    let mut expected = Outcome::new();
-    let gradients = arrays(&case.gradients);
-    for (name, gradient) in parameters_of_pytorch(&gradients) {
-        expected.insert(format!("grad {name}"), gradient);
-    }
-    for name in ["query", "key", "value"] {
-        let gradient = with_batch_first(case, &gradients[name]);
-        expected.insert(format!("grad {name}"), gradient);
-    }
-    for name in ["bias_k", "bias_v", "attn_mask", "key_padding_mask"] {
-        if let Some(gradient) = gradients.get(name) {
-            expected.insert(format!("grad {name}"), gradient.clone());
+/// Gradients under our names and in our layout.
+fn expected_gradients(case: &Case) -> Outcome {
+    let theirs = arrays(&case.gradients);
+    let mut ours = parameters_of_pytorch(&theirs);
+    for (name, gradient) in &theirs {
+        match name.as_str() {
+            "query" | "key" | "value" => {
+                ours.insert(name.clone(), with_batch_first(case, gradient));
+            }
+            "bias_k" | "bias_v" | "attn_mask" | "key_padding_mask" => {
+                ours.insert(name.clone(), gradient.clone());
+            }
+            _ => {}
         }
     }
-    let output = with_batch_first(case, &case.outputs["output"].array);
-    expected.insert("output".into(), output);
-    if let Some(weights) = case.outputs.get("weights") {
-        expected.insert("weights".into(), weights.array.clone());
-    }
-    expected
+    assert_eq!(
+        ours.len(),
+        theirs.len() + in_one_tensor(&theirs),
+        "{}",
+        case.name
+    );
+    ours
+}
+
+/// How many more parameters we have: PyTorch keeps three projections in one tensor.
+fn in_one_tensor(theirs: &Inputs) -> usize {
+    2 * theirs
+        .keys()
+        .filter(|name| name.starts_with("in_proj"))
+        .count()
 }
 
 #[test]
