@@ -245,7 +245,7 @@ impl KeyValueCache {
         tokens: &[Range<usize>],
         positions: Positions,
     ) -> Cached {
-        let [batch, _, num_rows, _] = keys.dims();
+        let [_, _, num_rows, _] = keys.dims();
         self.reserve::<S>(&keys, &values, tokens);
         let before = self.examples.clone();
         let is_even = tokens.iter().all(|of| *of == (0..num_rows))
@@ -290,12 +290,17 @@ impl KeyValueCache {
             Mask::intervals(&bounds)
         };
         let rows = self.rows.as_ref().expect("it was reserved");
-        let view = |tensor: &Tensor<4>| tensor.clone().narrow(2, first, longest - first);
+        let view = |tensor: &Tensor<4>| match longest - first {
+            0 => {
+                let [batch, heads, _, size] = tensor.dims();
+                Tensor::empty([batch, heads, 0, size], (&tensor.device(), tensor.dtype()))
+            }
+            kept => tensor.clone().narrow(2, first, kept),
+        };
         let ragged = (!is_even).then(|| {
             let of_example = |(of, tokens): (&Example, &Range<usize>)| (tokens.clone(), of.kept);
             self.examples.iter().zip(tokens).map(of_example).collect()
         });
-        let _ = batch;
         Cached {
             memory: Memory::of_cleared(view(&rows.keys), view(&rows.values), mask),
             changes: Changes::at(positions),

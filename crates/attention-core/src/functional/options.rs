@@ -53,18 +53,12 @@ impl AttentionOptions {
     }
 }
 
-impl From<Mask> for AttentionOptions {
-    fn from(mask: Mask) -> Self {
-        Self {
-            mask,
-            ..Self::default()
-        }
-    }
-}
-
 impl From<&Mask> for AttentionOptions {
     fn from(mask: &Mask) -> Self {
-        mask.clone().into()
+        Self {
+            mask: mask.clone(),
+            ..Self::default()
+        }
     }
 }
 

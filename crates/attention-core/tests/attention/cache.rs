@@ -162,17 +162,19 @@ fn examples_have_lengths_of_their_own() {
                     for lens in of_chunks {
                         let longest = lens.into_iter().max().unwrap();
                         let rows = (0..BATCH).map(|b| {
-                            let padding =
-                                Tensor::full([1, longest - lens[b], HIDDENS], f64::NAN, device);
-                            let own = whole.clone().narrow(0, b, 1);
-                            let own = own.narrow(1, seen[b], lens[b]);
-                            let parts = if is_left {
-                                [padding, own]
-                            } else {
-                                [own, padding]
-                            };
-                            let parts = parts.into_iter().filter(|part| part.dims()[1] > 0);
-                            Tensor::cat(parts.collect(), 1)
+                            let mut parts = Vec::new();
+                            if lens[b] < longest {
+                                let shape = [1, longest - lens[b], HIDDENS];
+                                parts.push(Tensor::full(shape, f64::NAN, device));
+                            }
+                            if lens[b] > 0 {
+                                let own = whole.clone().narrow(0, b, 1);
+                                parts.push(own.narrow(1, seen[b], lens[b]));
+                            }
+                            if !is_left {
+                                parts.reverse();
+                            }
+                            Tensor::cat(parts, 1)
                         });
                         let rows = Tensor::cat(rows.collect(), 0);
                         let new = if is_left {
