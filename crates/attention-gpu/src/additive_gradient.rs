@@ -3,10 +3,11 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
+use crate::mask::MASKED;
 use crate::operands::{Operands, ScoreKind};
 use crate::rows::{Rows, RowsAt};
 use crate::score_tile::{Stage, exponential, exponential_of_sum};
-use crate::tile::{KeyTile, MASKED, QueryTile, add_column};
+use crate::tile::{KeyTile, QueryTile, add_column};
 use crate::tiling::{Side, Tiling, unrolled};
 
 /// `e^{2x}` beyond which `tanh` is 1 to rounding, `2^26`.

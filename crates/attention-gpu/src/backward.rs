@@ -9,11 +9,12 @@ use cubecl::prelude::*;
 use crate::inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs};
 use crate::math::{corrected, error_of_sum};
 use crate::score_gradients::{GradientOf, UpstreamLaunch};
-use crate::tensors::{cast, contiguous, cube_count, element_type, empty};
+use crate::tensors::{cast, contiguous, cube_count, empty};
 
 /// Gradients that a backward pass is asked for. The pass over queries runs for those of the queries and of an additive
-/// score's weight, the pass over keys for those of keys, values and a dot product's bias.
-#[derive(Clone, Copy, Debug)]
+/// score's weight, the pass over keys for those of keys, values and a bias of keys. A bias of pairs or of distances
+/// takes a pass of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Whether that of the queries.
     pub queries: bool,
@@ -21,8 +22,27 @@ pub struct Wanted {
     pub keys: bool,
     /// Whether that of the values, if there are any.
     pub values: bool,
-    /// Whether that of the score's weight or bias, if there is one.
-    pub parameter: bool,
+    /// Whether that of the score's weight, if there is one.
+    pub weight: bool,
+    /// Whether that of the bias, if there is one.
+    pub bias: bool,
+    /// Whether that of the relative bias, if there is one.
+    pub relative_bias: bool,
+    /// Whether that of the sinks, if there are any.
+    pub sinks: bool,
+}
+
+impl Wanted {
+    /// None of them.
+    pub const NONE: Self = Self {
+        queries: false,
+        keys: false,
+        values: false,
+        weight: false,
+        bias: false,
+        relative_bias: false,
+        sinks: false,
+    };
 }
 
 /// Gradients, in f32; none where it was not wanted, or the inputs have no such tensor.
@@ -34,8 +54,14 @@ pub struct AttentionGradients {
     pub keys: Option<CubeTensor>,
     /// The values'.
     pub values: Option<CubeTensor>,
-    /// The weight's, `[size]`, or the bias's, `[batch, heads, 1, keys]`.
-    pub parameter: Option<CubeTensor>,
+    /// The weight's, `[size]`.
+    pub weight: Option<CubeTensor>,
+    /// The bias's, of its shape.
+    pub bias: Option<CubeTensor>,
+    /// The relative bias's, of its shape.
+    pub relative_bias: Option<CubeTensor>,
+    /// The sinks', `[heads]`.
+    pub sinks: Option<CubeTensor>,
 }
 
 impl AttentionInputs {
@@ -57,33 +83,11 @@ impl AttentionInputs {
         let backward = Backward {
             inputs: self,
             of: GradientOf::Context,
-            statistics: Some(outputs.statistics.clone()),
-            deltas: Some(self.deltas(context, &gradient)),
+            statistics: Some(self.statistics_with_deltas(&outputs.statistics, context, &gradient)),
             gradient,
             wanted,
         };
         backward.gradients()
-    }
-
-    /// `D = dC . C` of each query, `[batch, heads, queries]`.
-    fn deltas(&self, context: CubeTensor, gradient: &CubeTensor) -> CubeTensor {
-        let [batch, heads, queries, size] = context.shape().dims();
-        let rows = batch * heads * queries;
-        let result = self.empty([batch, heads, queries]);
-        let client = context.client.clone();
-        deltas::launch(
-            &client,
-            cube_count(&client, rows.div_ceil(ROWS)),
-            CubeDim::new_1d((ROWS * LANES) as u32),
-            self.address_type(&[&context]),
-            context.into_buffer_arg(),
-            gradient.clone().into_buffer_arg(),
-            result.clone().into_buffer_arg(),
-            rows,
-            size,
-            element_type(gradient.dtype()),
-        );
-        result
     }
 }
 
@@ -100,7 +104,6 @@ impl AdditiveScoreInputs {
             inputs: &inputs,
             of: GradientOf::Scores,
             statistics: None,
-            deltas: None,
             gradient: contiguous(gradient),
             wanted,
         };
@@ -114,19 +117,18 @@ pub(crate) struct Backward<'a> {
     pub(crate) of: GradientOf,
     /// Gradient of the context or of the scores; contiguous.
     pub(crate) gradient: CubeTensor,
-    statistics: Option<CubeTensor>,
-    deltas: Option<CubeTensor>,
+    /// The statistics of each query, and its `D`.
+    pub(crate) statistics: Option<CubeTensor>,
     pub(crate) wanted: Wanted,
 }
 
 impl Backward<'_> {
     /// The argument of a kernel.
     pub(crate) fn upstream<F: Float>(&self) -> UpstreamLaunch<F> {
-        let tensor = |tensor: &Option<CubeTensor>| tensor.clone().map(CubeTensor::into_tensor_arg);
+        let statistics = self.statistics.clone();
         UpstreamLaunch::new(
             self.gradient.clone().into_buffer_arg(),
-            tensor(&self.statistics).into(),
-            tensor(&self.deltas).into(),
+            statistics.map(CubeTensor::into_tensor_arg).into(),
             self.of,
         )
     }
@@ -135,6 +137,9 @@ impl Backward<'_> {
         let mut gradients = AttentionGradients::default();
         self.pass_over_queries(&mut gradients);
         self.pass_over_keys(&mut gradients);
+        self.pass_over_bias(&mut gradients);
+        self.pass_over_relative_bias(&mut gradients);
+        self.gradient_of_sinks(&mut gradients);
         gradients
     }
 }
@@ -186,61 +191,13 @@ fn sum_of_parts(rows: &[f32], sums: &mut [f32], count: usize, parts: usize, size
     sums[ABSOLUTE_POS] = corrected(sum, error);
 }
 
-/// Rows of a cube of [`deltas`], and the units of each.
-const ROWS: usize = 8;
-const LANES: usize = 32;
-
-/// Dot products of rows, whose rounding errors are added up too: an error of a row's delta would not cancel in the sum
-/// of the gradients of its scores.
-#[cube(launch, address_type = "dynamic")]
-fn deltas<F: Float>(
-    context: &[F],
-    gradient: &[F],
-    deltas: &mut [f32],
-    rows: usize,
-    size: usize,
-    #[define(F)] _dtype: ElemType,
-) {
-    let unit = UNIT_POS as usize;
-    let row = CUBE_POS * ROWS + unit / LANES;
-    let lane = unit % LANES;
-    let mut lanes = Shared::<[f32]>::new_slice(comptime!(2 * ROWS * LANES));
-    let mut sum = 0.0f32;
-    let mut error = 0.0f32;
-    if row < rows {
-        let mut column = lane;
-        while column < size {
-            let a = f32::cast_from(context[row * size + column]);
-            let b = f32::cast_from(gradient[row * size + column]);
-            let product = a * b;
-            error += fma(a, b, -product);
-            let next = sum + product;
-            error += error_of_sum(sum, product, next);
-            sum = next;
-            column += LANES;
-        }
-    }
-    lanes[2 * unit] = sum;
-    lanes[2 * unit + 1] = error;
-    sync_cube();
-    if lane == 0 && row < rows {
-        for n in 1..LANES {
-            let other = lanes[2 * (unit + n)];
-            let next = sum + other;
-            error += error_of_sum(sum, other, next) + lanes[2 * (unit + n) + 1];
-            sum = next;
-        }
-        deltas[row] = corrected(sum, error);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use burn_backend::{DType, Shape};
     use cubecl::wgpu::WgpuDevice;
 
     use super::*;
-    use crate::{DeviceMask, Score};
+    use crate::{DeviceMask, Score, ScoreModifiers};
 
     fn tensor(shape: impl Into<Shape>, phase: f32) -> CubeTensor {
         let device = cubecl::Device::Wgpu(WgpuDevice::default());
@@ -260,46 +217,63 @@ mod tests {
 
     #[test]
     fn gradients_that_nobody_wants_are_left_out() {
-        let dot_product = Score::DotProduct {
-            scale: 0.5,
-            bias: Some(tensor([1, 2, 1, 7], 0.1)),
-        };
         let additive = Score::Additive {
             weight: tensor([5], 0.2),
         };
-        for score in [dot_product, additive] {
+        let of_keys = Some(tensor([1, 2, 1, 7], 0.1));
+        let of_pairs = Some(tensor([1, 1, 3, 7], 0.1));
+        for (score, bias) in [
+            (Score::DotProduct { scale: 0.5 }, of_keys),
+            (additive, of_pairs),
+        ] {
             let inputs = AttentionInputs {
                 queries: tensor([1, 2, 3, 5], 0.3),
                 keys: tensor([1, 1, 7, 5], 0.4),
                 values: tensor([1, 1, 7, 2], 0.5),
                 score,
+                modifiers: ScoreModifiers {
+                    soft_cap: Some(2.0),
+                    bias,
+                    relative_bias: Some(tensor([1, 2, 1, 9], 0.7)),
+                    sinks: Some(tensor([2], 0.8)),
+                },
                 mask: DeviceMask::new(3),
                 dropout: None,
             };
             let outputs = inputs.forward();
-            let gradients = |which: [bool; 4]| {
-                let [queries, keys, values, parameter] = which;
+            let gradients = |which: [bool; 7]| {
+                let [queries, keys, values, weight, bias, relative_bias, sinks] = which;
                 let wanted = Wanted {
                     queries,
                     keys,
                     values,
-                    parameter,
+                    weight,
+                    bias,
+                    relative_bias,
+                    sinks,
                 };
                 let gradients = inputs.backward(&outputs, tensor([1, 2, 3, 2], 0.6), wanted);
                 [
                     gradients.queries,
                     gradients.keys,
                     gradients.values,
-                    gradients.parameter,
+                    gradients.weight,
+                    gradients.bias,
+                    gradients.relative_bias,
+                    gradients.sinks,
                 ]
                 .map(|gradient| gradient.map(elements))
             };
-            let all = gradients([true; 4]);
-            assert!(all.iter().flatten().flatten().any(|x| *x != 0.0));
-            for only in 0..4 {
-                let found = gradients([0, 1, 2, 3].map(|n| n == only));
+            let all = gradients([true; 7]);
+            let has_weight = matches!(inputs.score, Score::Additive { .. });
+            for (n, gradient) in all.iter().enumerate() {
+                assert_eq!(gradient.is_some(), n != 3 || has_weight, "{n}");
+                let mut elements = gradient.iter().flatten();
+                assert!(gradient.is_none() || elements.any(|x| *x != 0.0), "{n}");
+            }
+            for only in 0..7 {
+                let found = gradients(std::array::from_fn(|n| n == only));
                 for (n, (found, expected)) in found.into_iter().zip(all.clone()).enumerate() {
-                    assert!(expected.is_some());
                     assert_eq!(found, expected.filter(|_| n == only), "{only}, {n}");
                 }
             }

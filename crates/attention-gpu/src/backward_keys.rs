@@ -1,4 +1,4 @@
-//! Backward pass over keys, to the gradients of keys, values and a dot product's bias. A cube has the keys of one tile,
+//! Backward pass over keys, to the gradients of keys, values and a bias of keys. A cube has the keys of one tile,
 //! and goes through the queries of all heads that attend to them, or a split of each head's.
 
 use burn_backend::TensorMetadata;
@@ -8,13 +8,14 @@ use cubecl::prelude::*;
 
 use crate::additive_gradient::AdditiveTile;
 use crate::backward::{AttentionGradients, Backward, sum_of_rows};
+use crate::mask::MASKED;
 use crate::operands::{Operands, ScoreKind};
 use crate::rows::{Rows, RowsAt};
 use crate::score_gradients::{GradientOf, Upstream, score_gradients};
 use crate::score_tile::{Stage, needs_direct_tanh};
 use crate::splits::Splits;
 use crate::tensors::{cube_count, element_type};
-use crate::tile::{KeyTile, MASKED, QueryTile, add_transposed_products, shared_index, uniform};
+use crate::tile::{KeyTile, QueryTile, add_transposed_products, shared_index, uniform};
 
 #[cube(launch, address_type = "dynamic")]
 fn backward_keys<F: Float>(
@@ -24,14 +25,14 @@ fn backward_keys<F: Float>(
     to_keys: &mut [f32],
     // `[splits, batch, key_heads, keys, value_size]`
     to_values: &mut [f32],
-    // `[splits, batch, heads, keys]`
+    // For a bias of keys, `[splits, batch, heads, keys]`.
     to_bias: &mut [f32],
     // Tiles of queries of a split.
     split_tiles: usize,
+    #[comptime] sums_bias: bool,
     #[define(F)] _dtype: ElemType,
 ) {
     let tiling = comptime!(operands.tiling);
-    let has_bias = comptime!(operands.bias.is_some());
     let sizes = operands.sizes;
     let key_tiles = sizes.keys.div_ceil(comptime!(tiling.key_tile()));
     let query_tiles = sizes.queries.div_ceil(comptime!(tiling.query_tile()));
@@ -61,6 +62,7 @@ fn backward_keys<F: Float>(
     let mut flag = Shared::<[u32]>::new_slice(1usize);
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
+    let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
     let group = sizes.heads / sizes.key_heads;
     let end_tile = min(query_tiles, (split + 1) * split_tiles);
     // As in the forward pass, no flag.
@@ -81,6 +83,7 @@ fn backward_keys<F: Float>(
                 score_gradients::<F>(
                     &mut weights,
                     &mut gradients,
+                    &mut slopes,
                     &mut stage,
                     operands,
                     upstream,
@@ -108,12 +111,35 @@ fn backward_keys<F: Float>(
                     }
                     GradientOf::Scores => {}
                 }
+                let modifiers = &operands.modifiers;
+                let count = comptime!(tiling.pairs());
+                if comptime!(!sums_bias) {
+                    modifiers.uncap_gradients(&mut gradients, &slopes, count);
+                }
                 sync_cube();
                 #[unroll]
                 for pair in 0..comptime!(tiling.pairs()) {
                     pairs[shared_index(pair, tiling)] = gradients[pair];
                 }
                 sync_cube();
+                if comptime!(sums_bias) {
+                    if unit < key_tile.valid {
+                        for row in 0..query_tile.valid {
+                            let pair = pairs[row * comptime!(tiling.key_tile()) + unit];
+                            of_bias += select(pair == MASKED, 0.0f32, pair);
+                        }
+                    }
+                    // A bias is added after the cap.
+                    if comptime!(modifiers.soft_cap.is_some()) {
+                        modifiers.uncap_gradients(&mut gradients, &slopes, count);
+                        sync_cube();
+                        #[unroll]
+                        for pair in 0..comptime!(tiling.pairs()) {
+                            pairs[shared_index(pair, tiling)] = gradients[pair];
+                        }
+                        sync_cube();
+                    }
+                }
                 match comptime!(operands.kind) {
                     ScoreKind::Dot => add_transposed_products::<F>(
                         to_keys,
@@ -131,18 +157,10 @@ fn backward_keys<F: Float>(
                         tile.add_to_keys(to_keys, to_key_rows, &mut stage);
                     }
                 }
-                if comptime!(has_bias) {
-                    if unit < key_tile.valid {
-                        for row in 0..query_tile.valid {
-                            let pair = pairs[row * comptime!(tiling.key_tile()) + unit];
-                            of_bias += select(pair == MASKED, 0.0f32, pair);
-                        }
-                    }
-                }
                 tiles_done += 1u32;
             }
         }
-        if comptime!(has_bias) {
+        if comptime!(sums_bias) {
             if unit < key_tile.valid {
                 let row = (split * sizes.batch + batch) * sizes.heads + head;
                 to_bias[row * sizes.keys + first_key + unit] = of_bias;
@@ -176,8 +194,7 @@ impl Backward<'_> {
         let inputs = self.inputs;
         let has_values = self.of == GradientOf::Context;
         let wants_values = self.wanted.values && has_values;
-        let has_bias = inputs.has_bias();
-        let wants_bias = self.wanted.parameter && has_bias;
+        let wants_bias = self.wanted.bias && inputs.modifiers.has_key_bias();
         if !(self.wanted.keys || wants_values || wants_bias) {
             return;
         }
@@ -198,7 +215,7 @@ impl Backward<'_> {
         };
         let to_keys = result(true, rows * size);
         let to_values = result(has_values, rows * value_size);
-        let to_bias = result(has_bias, batch * heads * keys);
+        let to_bias = result(wants_bias, batch * heads * keys);
         backward_keys::launch(
             client,
             cube_count(client, cubes * splits.count),
@@ -210,6 +227,7 @@ impl Backward<'_> {
             to_values.clone().into_buffer_arg(),
             to_bias.clone().into_buffer_arg(),
             splits.tiles,
+            wants_bias,
             element_type(inputs.queries.dtype()),
         );
         let whole = |splits, shape| CubeBackend::float_reshape(sum_of_rows(splits), shape);
@@ -219,8 +237,14 @@ impl Backward<'_> {
         if wants_values {
             gradients.values = Some(whole(to_values, inputs.values.shape()));
         }
-        if wants_bias {
-            gradients.parameter = Some(whole(to_bias, [batch, heads, 1, keys].into()));
+        if let Some(bias) = inputs.modifiers.bias.as_ref().filter(|_| wants_bias) {
+            let mut gradient = whole(to_bias, [batch, heads, 1, keys].into());
+            for axis in [0, 1] {
+                if bias.shape()[axis] == 1 {
+                    gradient = CubeBackend::float_sum_dim(gradient, axis);
+                }
+            }
+            gradients.bias = Some(gradient);
         }
     }
 }

@@ -62,6 +62,7 @@ fn backward_queries<F: Float>(
     let mut first_key = range.start;
     let mut weights = Array::<f32>::new(comptime!(tiling.pairs()));
     let mut gradients = Array::<f32>::new(comptime!(tiling.pairs()));
+    let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
     while first_key < range.end {
         // As in the forward pass, no flag.
         let is_first = first_key == range.start;
@@ -70,6 +71,7 @@ fn backward_queries<F: Float>(
         score_gradients::<F>(
             &mut weights,
             &mut gradients,
+            &mut slopes,
             &mut stage,
             operands,
             upstream,
@@ -77,6 +79,8 @@ fn backward_queries<F: Float>(
             key_tile,
             is_direct,
         );
+        let modifiers = &operands.modifiers;
+        modifiers.uncap_gradients(&mut gradients, &slopes, comptime!(tiling.pairs()));
         sync_cube();
         #[unroll]
         for pair in 0..comptime!(tiling.pairs()) {
@@ -135,7 +139,7 @@ impl Backward<'_> {
     pub(crate) fn pass_over_queries(&self, gradients: &mut AttentionGradients) {
         let inputs = self.inputs;
         let is_additive = inputs.kind() == ScoreKind::Additive;
-        let wants_weight = self.wanted.parameter && is_additive;
+        let wants_weight = self.wanted.weight && is_additive;
         if !(self.wanted.queries || wants_weight) {
             return;
         }
@@ -170,7 +174,7 @@ impl Backward<'_> {
             gradients.queries = Some(CubeBackend::float_reshape(sum, inputs.queries.shape()));
         }
         if wants_weight {
-            gradients.parameter = Some(sum_of_rows(to_weight));
+            gradients.weight = Some(sum_of_rows(to_weight));
         }
     }
 }

@@ -8,8 +8,8 @@ use cubecl::client::Client;
 
 use crate::tiling::Tiling;
 
-/// Bindings of the kernel that has most: thirteen tensors, and what CubeCL adds.
-const MAX_BINDINGS: u32 = 14;
+/// Bindings of the kernel that has most: fourteen tensors, and what CubeCL adds.
+const MAX_BINDINGS: u32 = 15;
 
 /// The most bytes that a tensor on a device may have.
 pub fn largest_buffer(device: &CubeDevice) -> usize {

@@ -7,22 +7,26 @@
 
 use burn_backend::TensorMetadata;
 use burn_backend::ops::FloatTensorOps;
+use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{CubeBackend, cubecl};
 use cubecl::prelude::*;
 
 use crate::dropout::WeightIndex;
 use crate::inputs::{AttentionInputs, AttentionOutputs};
+use crate::mask::MASKED;
 use crate::math::{error_of_sum, exp, greater, reciprocal_in_two_parts};
 use crate::operands::Operands;
 use crate::rows::RowsAt;
 use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
 use crate::splits::{Splits, combine_splits};
 use crate::tensors::{cube_count, element_type};
-use crate::tile::{KeyRange, KeyTile, MASKED, QueryTile, add_products, mask_scores, shared_index};
+use crate::tile::{KeyRange, KeyTile, QueryTile, add_products, mask_scores, shared_index};
 
 #[cube(launch, address_type = "dynamic")]
 pub(crate) fn forward<F: Float>(
     operands: &Operands<F>,
+    // `[heads]`
+    sinks: &ComptimeOption<OwnedTensor<f32>>,
     // `[splits, batch, heads, queries, value_size]`
     context: &mut [f32],
     // `[splits, batch, heads, queries, 2]`: the greatest score, and the sum of exponentials, or without splits its
@@ -70,6 +74,20 @@ pub(crate) fn forward<F: Float>(
     // The rounding error of `sum`. It would be one of the whole context, which the weights of the backward pass would
     // not have: the gradients of a query's scores would not add up to 0.
     let mut error = 0.0f32;
+    #[comptime]
+    match sinks {
+        ComptimeOption::Some(sinks) => {
+            // A key of the first split, without a value.
+            if split == 0 {
+                let sink = sinks[head];
+                maximum = greater(sink, maximum);
+                if lane == 0 {
+                    sum = exp(sink - maximum);
+                }
+            }
+        }
+        ComptimeOption::None => {}
+    }
 
     let range = KeyRange::new::<F>(operands, batch, tile, split, split_keys, &mut flag);
     let mut first_key = range.start;
@@ -88,6 +106,10 @@ pub(crate) fn forward<F: Float>(
             operands.kind,
             tiling,
         );
+        let mut slopes = Array::<f32>::new(comptime!(tiling.pairs()));
+        let pairs = comptime!(tiling.pairs());
+        let modifiers = &operands.modifiers;
+        modifiers.cap_scores(&mut sums, &mut slopes, sizes.scale, pairs);
         mask_scores::<F>(&mut sums, query_tile, key_tile, operands);
         #[unroll]
         for pair in 0..comptime!(tiling.pairs()) {
@@ -229,12 +251,14 @@ impl AttentionInputs {
         let splits = Splits::new(cubes, keys.div_ceil(tiling.key_tile()), elements);
         let context = self.empty([splits.count, batch, heads, queries, value_size]);
         let statistics = self.empty([splits.count, batch, heads, queries, 2]);
+        let sinks = self.modifiers.sinks.clone();
         forward::launch(
             client,
             cube_count(client, cubes * splits.count),
             CubeDim::new_1d(tiling.units() as u32),
             self.address_type(&[&context]),
             self.operands(),
+            sinks.map(CubeTensor::into_tensor_arg).into(),
             context.clone().into_buffer_arg(),
             statistics.clone().into_buffer_arg(),
             splits.tiles * tiling.key_tile(),

@@ -7,6 +7,7 @@ use cubecl::prelude::*;
 
 use crate::dropout::Dropout;
 use crate::mask::DeviceMask;
+use crate::modifiers::ScoreModifiers;
 use crate::operands::{OperandsLaunch, ScoreKind, SizesLaunch};
 use crate::tensors::empty;
 use crate::tiling::Tiling;
@@ -29,6 +30,8 @@ pub struct AttentionInputs {
     pub values: CubeTensor,
     /// Formula of the scores.
     pub score: Score,
+    /// Changes to the scores.
+    pub modifiers: ScoreModifiers,
     /// Keys that each query attends to.
     pub mask: DeviceMask,
     /// Dropout of the weights, or none.
@@ -38,12 +41,10 @@ pub struct AttentionInputs {
 /// Formula of the score of a query and a key, with its parameters in f32.
 #[derive(Clone, Debug)]
 pub enum Score {
-    /// `scale sum_h q_h k_h + bias`
+    /// `scale sum_h q_h k_h`
     DotProduct {
         /// The factor on the products.
         scale: f64,
-        /// `[batch, heads or 1, 1, keys]`; minus infinity masks a key.
-        bias: Option<CubeTensor>,
     },
     /// `sum_h w_h tanh(q_h + k_h)`
     Additive {
@@ -57,8 +58,8 @@ pub enum Score {
 pub struct AttentionOutputs {
     /// `[batch, heads, queries, value_size]`; 0 for a query without any key.
     pub context: CubeTensor,
-    /// The greatest score and the reciprocal of the sum of exponentials, `[batch, heads, queries, 2]`: the backward
-    /// pass computes the weights again from them.
+    /// The greatest score and the reciprocal of the sum of exponentials, each with the sink, `[batch, heads, queries,
+    /// 2]`: the backward pass computes the weights again from them.
     pub statistics: CubeTensor,
 }
 
@@ -92,6 +93,7 @@ impl AdditiveScoreInputs {
             score: Score::Additive {
                 weight: self.weight.clone(),
             },
+            modifiers: ScoreModifiers::NONE,
             mask: self.mask.clone(),
             dropout: None,
         }
@@ -127,6 +129,7 @@ impl AttentionInputs {
             heads.is_multiple_of(key_heads),
             "attention: heads of keys expected to divide those of queries, {heads}, got {key_heads}"
         );
+        self.modifiers.check([batch, heads, queries, keys]);
         self.mask.check(queries);
     }
 
@@ -142,10 +145,6 @@ impl AttentionInputs {
         }
     }
 
-    pub(crate) fn has_bias(&self) -> bool {
-        matches!(self.score, Score::DotProduct { bias: Some(_), .. })
-    }
-
     /// An uninitialised tensor of f32.
     pub(crate) fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
         empty(&self.queries, shape, DType::F32)
@@ -153,30 +152,28 @@ impl AttentionInputs {
 
     /// The argument of a kernel.
     pub(crate) fn operands<F: Float>(&self) -> OperandsLaunch<F> {
-        let (weight, bias, scale) = match &self.score {
-            Score::DotProduct { scale, bias } => (None, bias.clone(), *scale),
-            Score::Additive { weight } => (Some(weight.clone()), None, 1.0),
+        let (weight, scale) = match &self.score {
+            Score::DotProduct { scale } => (None, *scale),
+            Score::Additive { weight } => (Some(weight.clone()), 1.0),
         };
-        let bias_heads = bias.as_ref().map_or(0, |bias| bias.shape()[1]);
         OperandsLaunch::new(
             self.queries.clone().into_buffer_arg(),
             self.keys.clone().into_buffer_arg(),
             self.values.clone().into_buffer_arg(),
             weight.map(CubeTensor::into_tensor_arg).into(),
-            bias.map(CubeTensor::into_tensor_arg).into(),
+            self.modifiers.arg(),
             self.mask.arg(),
             Dropout::arg(self.dropout.as_ref()),
-            self.sizes(bias_heads, scale),
+            self.sizes(scale),
             self.kind(),
             self.tiling(),
         )
     }
 
-    fn sizes(&self, bias_heads: usize, scale: f64) -> SizesLaunch {
+    fn sizes(&self, scale: f64) -> SizesLaunch {
         let [batch, heads, queries, size] = self.queries.shape().dims();
         let [_, key_heads, keys, _] = self.keys.shape().dims();
         let [_, _, _, value_size] = self.values.shape().dims();
-        let bias_head = if bias_heads > 1 { keys } else { 0 };
         SizesLaunch::new(
             batch,
             heads,
@@ -185,20 +182,17 @@ impl AttentionInputs {
             keys,
             size,
             value_size,
-            bias_heads * keys,
-            bias_head,
             scale as f32,
         )
     }
 
     /// The widest index that any of its tensors, or of `others`, needs.
     pub(crate) fn address_type(&self, others: &[&CubeTensor]) -> AddressType {
-        let bias = match &self.score {
-            Score::DotProduct { bias, .. } => bias.as_ref(),
-            Score::Additive { .. } => None,
-        };
         let own = [&self.queries, &self.keys, &self.values];
-        let tensors = own.into_iter().chain(bias).chain(others.iter().copied());
+        let tensors = own
+            .into_iter()
+            .chain(self.modifiers.biases())
+            .chain(others.iter().copied());
         let widest = tensors.map(CubeTensor::required_address_type).max();
         widest.unwrap_or_default().max(self.mask.address_type())
     }

@@ -10,6 +10,7 @@ mod device;
 mod dropout;
 mod inputs;
 mod mask;
+mod modifiers;
 mod tensors;
 
 // What kernels are made of, from the bottom up.
@@ -26,16 +27,21 @@ mod tile;
 // The kernels.
 mod additive_gradient;
 mod backward;
+mod backward_bias;
 mod backward_keys;
 mod backward_queries;
+mod backward_relative_bias;
+mod deltas;
 mod forward;
 mod scores;
+mod sinks;
 mod softmax;
 
 pub use device::{largest_buffer, runs_on};
 pub use dropout::Dropout;
 pub use inputs::{AdditiveScoreInputs, AttentionInputs, AttentionOutputs, Score};
 pub use mask::DeviceMask;
+pub use modifiers::ScoreModifiers;
 pub use tensors::{cast, contiguous};
 
 pub use backward::{AttentionGradients, Wanted};

@@ -10,6 +10,9 @@ use cubecl::prelude::*;
 use crate::tensors::{contiguous, contiguous_i32, cube_count, empty};
 use crate::tiling::Tiling;
 
+/// Score, and gradient of a score, of a pair that is masked.
+pub(crate) const MASKED: f32 = f32::MIN;
+
 /// A mask in a kernel: intervals and flags, each of which may be absent.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Mask {

@@ -29,6 +29,23 @@ pub(crate) fn exp(x: f32) -> f32 {
     select(x < -87.3f32, 0.0f32, y * power)
 }
 
+/// The hyperbolic tangent, within some units in the last place. NaN stays NaN.
+///
+/// `x + x^3 p(x^2)` for `|x| < 0.625`, as in Cephes' `tanhf`, and `1 - 2 / (e^2x + 1)` beyond.
+#[cube]
+#[allow(clippy::excessive_precision, reason = "as published")]
+pub(crate) fn tanh(x: f32) -> f32 {
+    let square = x * x;
+    let p = -5.704_988_7e-3f32;
+    let p = fma(p, square, 2.063_908_8e-2f32);
+    let p = fma(p, square, -5.373_971_6e-2f32);
+    let p = fma(p, square, 1.333_144_2e-1f32);
+    let p = fma(p, square, -3.333_328_2e-1f32);
+    let small = fma(p * square, x, x);
+    let large = 1.0f32 - 2.0f32 / (exp(2.0f32 * bounded(x, 20.0f32)) + 1.0f32);
+    select(square < 0.390_625f32, small, large)
+}
+
 /// `x` within `-bound..bound`; NaN stays NaN.
 #[cube]
 pub(crate) fn bounded(x: f32, bound: f32) -> f32 {

@@ -5,6 +5,7 @@ use cubecl::prelude::*;
 
 use crate::dropout::WeightDropout;
 use crate::mask::Mask;
+use crate::modifiers::Modifiers;
 use crate::tiling::Tiling;
 
 /// Tensors and options of a call, as the kernels read them; all tensors contiguous.
@@ -18,8 +19,7 @@ pub(crate) struct Operands<F: Float> {
     pub(crate) values: Box<[F]>,
     /// The weight of additive scores, `[size]`.
     pub(crate) weight: ComptimeOption<OwnedTensor<f32>>,
-    /// The bias of dot products, `[batch, heads or 1, 1, keys]`.
-    pub(crate) bias: ComptimeOption<OwnedTensor<f32>>,
+    pub(crate) modifiers: Modifiers,
     pub(crate) mask: Mask,
     pub(crate) dropout: WeightDropout,
     pub(crate) sizes: Sizes,
@@ -41,15 +41,11 @@ pub(crate) struct Sizes {
     /// Elements of a query or key.
     pub(crate) size: usize,
     pub(crate) value_size: usize,
-    /// Stride of the bias from one example to the next.
-    pub(crate) bias_batch: usize,
-    /// Stride of the bias from one head to the next; 0 if they share it.
-    pub(crate) bias_head: usize,
     /// Factor on the sums over a query and a key.
     pub(crate) scale: f32,
 }
 
-/// Formula of a score, before its scale and bias.
+/// Formula of a score, before its scale and modifiers.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(crate) enum ScoreKind {
     /// `sum_h q_h k_h`

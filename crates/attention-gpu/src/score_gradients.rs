@@ -7,11 +7,12 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use crate::dropout::WeightIndex;
+use crate::mask::MASKED;
 use crate::math::exp;
 use crate::operands::{Operands, ScoreKind};
 use crate::rows::Rows;
 use crate::score_tile::{Stage, add_scores};
-use crate::tile::{KeyTile, MASKED, QueryTile, mask_scores};
+use crate::tile::{KeyTile, QueryTile, mask_scores};
 
 /// Result whose gradient a backward pass starts from.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -25,10 +26,8 @@ pub(crate) enum GradientOf {
 pub(crate) struct Upstream<F: Float> {
     /// `[batch, heads, queries, value_size]` or `[batch, heads, queries, keys]`, contiguous.
     pub(crate) gradient: Box<[F]>,
-    /// The greatest score, and the reciprocal of the sum of exponentials.
+    /// The greatest score, the reciprocal of the sum of exponentials, and `D`, flash-attention's delta.
     statistics: ComptimeOption<OwnedTensor<f32>>,
-    /// `D`, flash-attention's delta.
-    deltas: ComptimeOption<OwnedTensor<f32>>,
     #[cube(comptime)]
     pub(crate) of: GradientOf,
 }
@@ -38,7 +37,7 @@ impl<F: Float> Upstream<F> {
     fn maximum(&self, row: usize) -> f32 {
         #[comptime]
         match &self.statistics {
-            ComptimeOption::Some(statistics) => statistics[2 * row],
+            ComptimeOption::Some(statistics) => statistics[3 * row],
             ComptimeOption::None => 0.0f32.runtime(),
         }
     }
@@ -46,26 +45,27 @@ impl<F: Float> Upstream<F> {
     fn reciprocal(&self, row: usize) -> f32 {
         #[comptime]
         match &self.statistics {
-            ComptimeOption::Some(statistics) => statistics[2 * row + 1],
+            ComptimeOption::Some(statistics) => statistics[3 * row + 1],
             ComptimeOption::None => 0.0f32.runtime(),
         }
     }
 
     fn delta(&self, row: usize) -> f32 {
         #[comptime]
-        match &self.deltas {
-            ComptimeOption::Some(deltas) => deltas[row],
+        match &self.statistics {
+            ComptimeOption::Some(statistics) => statistics[3 * row + 2],
             ComptimeOption::None => 0.0f32.runtime(),
         }
     }
 }
 
 /// Computes, for the pairs of this unit, the weights after dropout and the gradients of the scores; [`MASKED`] where
-/// masked.
+/// masked. If scores are capped, the gradients are those of capped ones, and `slopes` the derivative of the cap.
 #[cube]
 pub(crate) fn score_gradients<F: Float>(
     weights: &mut Array<f32>,
     gradients: &mut Array<f32>,
+    slopes: &mut Array<f32>,
     stage: &mut Stage,
     operands: &Operands<F>,
     upstream: &Upstream<F>,
@@ -107,6 +107,8 @@ pub(crate) fn score_gradients<F: Float>(
         }
         GradientOf::Scores => {}
     }
+    let modifiers = &operands.modifiers;
+    modifiers.cap_scores(weights, slopes, sizes.scale, comptime!(tiling.pairs()));
     mask_scores::<F>(weights, query_tile, key_tile, operands);
     #[unroll]
     for row in 0..tiling.rows {

@@ -6,10 +6,11 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use crate::inputs::AdditiveScoreInputs;
+use crate::mask::MASKED;
 use crate::operands::Operands;
 use crate::score_tile::{Stage, add_scores, needs_direct_tanh};
 use crate::tensors::{cube_count, element_type};
-use crate::tile::{KeyTile, MASKED, QueryTile, mask_scores};
+use crate::tile::{KeyTile, QueryTile, mask_scores};
 
 #[cube(launch, address_type = "dynamic")]
 fn all_scores<F: Float>(operands: &Operands<F>, to: &mut [f32], #[define(F)] _dtype: ElemType) {

@@ -5,10 +5,9 @@ use burn_cubecl::cubecl;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::mask::{DeviceMask, Mask};
+use crate::mask::{DeviceMask, MASKED, Mask};
 use crate::math::{exp, greater};
 use crate::tensors::{contiguous, cube_count, element_type, empty};
-use crate::tile::MASKED;
 
 /// Units of a cube.
 const UNITS: usize = 64;

@@ -5,12 +5,11 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
+use crate::mask::MASKED;
+use crate::modifiers::PairIndex;
 use crate::operands::{Operands, Sizes};
 use crate::rows::{Rows, RowsAt};
 use crate::tiling::{Tiling, UNROLLED, unrolled};
-
-/// Score, and gradient of a score, of a pair that is masked.
-pub(crate) const MASKED: f32 = f32::MIN;
 
 /// Queries of a tile.
 #[derive(CubeType, Clone, Copy)]
@@ -139,8 +138,8 @@ impl KeyRange {
     }
 }
 
-/// From sums over queries and keys to the scores of this unit's pairs: scaled, the bias added, [`MASKED`] where masked
-/// or beyond the queries.
+/// From sums over queries and keys to the scores of this unit's pairs: scaled unless capped, biases added, [`MASKED`]
+/// where masked or beyond the queries.
 #[cube]
 pub(crate) fn mask_scores<F: Float>(
     sums: &mut Array<f32>,
@@ -151,6 +150,8 @@ pub(crate) fn mask_scores<F: Float>(
     let tiling = comptime!(operands.tiling);
     let sizes = operands.sizes;
     let unit = UNIT_POS as usize;
+    let modifiers = &operands.modifiers;
+    let factor = modifiers.factor(sizes.scale);
     #[unroll]
     for row in 0..tiling.rows {
         let query = query_tile.first + unit / tiling.key_groups * tiling.rows + row;
@@ -168,20 +169,14 @@ pub(crate) fn mask_scores<F: Float>(
                 is_attended = mask.keeps(query_tile.batch, query_tile.head, query, column);
             }
             if is_attended {
-                #[comptime]
-                match &operands.bias {
-                    ComptimeOption::Some(bias) => {
-                        let of_head = query_tile.head * sizes.bias_head;
-                        let index = query_tile.batch * sizes.bias_batch + of_head;
-                        let added = bias[index + column];
-                        let score = fma(sums[pair], sizes.scale, added);
-                        // Minus infinity masks a key, whatever its score is.
-                        sums[pair] = select(added < MASKED, MASKED, score);
-                    }
-                    ComptimeOption::None => {
-                        sums[pair] *= sizes.scale;
-                    }
-                }
+                let at = PairIndex {
+                    batch: query_tile.batch,
+                    head: query_tile.head,
+                    query,
+                    key: column,
+                    zero_distance: sizes.queries - 1,
+                };
+                sums[pair] = modifiers.add_biases(sums[pair], factor, at);
             } else {
                 sums[pair] = MASKED;
             }

@@ -82,6 +82,12 @@ impl Tiling {
         self.rows * self.keys
     }
 
+    /// Distances of queries and keys that have all of their pairs in a tile of queries and one of keys, which begins at
+    /// the first distance from the first query.
+    pub(crate) const fn distances(&self) -> usize {
+        self.key_tile() - self.query_tile() + 1
+    }
+
     /// Units that share one query's keys.
     pub(crate) const fn lanes(&self) -> usize {
         self.units() / self.query_tile()
@@ -143,6 +149,8 @@ mod tests {
             assert_eq!(tiling.units() % tiling.query_tile(), 0);
             assert_eq!(tiling.units() % tiling.chunk, 0);
             assert_eq!(tiling.key_tile() % tiling.row_groups, 0);
+            assert!(tiling.query_tile() <= tiling.key_tile());
+            assert!(tiling.distances() <= tiling.units());
             assert!(tiling.gradient_rows() <= UNROLLED);
             for count in [
                 tiling.query_tile(),

@@ -15,7 +15,6 @@ use super::masked_softmax::MaskedSoftmaxInputs;
 use super::pack_additive_keys::PackAdditiveKeysInputs;
 use super::rotate::RotateInputs;
 use super::rotate::cpu::Angles;
-use super::score_modifiers::ScoreModifiers;
 
 /// A backend, and the kernels that it has. One without kernels says `impl AttentionBackend for .. {}`.
 pub trait AttentionBackend: LayerBackend {
@@ -35,8 +34,6 @@ pub struct Kernels<B: Backend> {
     /// The type of the statistics that a fused attention saves of each query.
     #[cfg_attr(not(feature = "fusion"), allow(dead_code, reason = "fusion asks"))]
     pub(super) statistics: DType,
-    /// Whether the fused attentions take any change to the scores, or only a bias for each key of dot products.
-    pub(super) takes_modifiers: bool,
     pub(super) additive_attention: Option<AttentionKernel<B, AdditiveAttentionInputs<B>, 7>>,
     pub(super) dot_product_attention: Option<AttentionKernel<B, DotProductAttentionInputs<B>, 6>>,
     pub(super) additive_score: Option<Kernel<B, AdditiveScoreInputs<B>, AdditiveScoreInputs<B>, 3>>,
@@ -50,7 +47,6 @@ impl<B: Backend> Kernels<B> {
     pub(super) const NONE: Self = Self {
         runs_on: |_, _| false,
         statistics: DType::F32,
-        takes_modifiers: false,
         additive_attention: None,
         dot_product_attention: None,
         additive_score: None,
@@ -58,24 +54,6 @@ impl<B: Backend> Kernels<B> {
         rotate: None,
         pack_additive_keys: None,
     };
-
-    /// The fused additive attention, if it takes these changes to the scores.
-    pub(super) fn additive_attention<A: Backend>(
-        self,
-        modifiers: &ScoreModifiers<A>,
-    ) -> Option<AttentionKernel<B, AdditiveAttentionInputs<B>, 7>> {
-        let takes = self.takes_modifiers || modifiers.is_none();
-        self.additive_attention.filter(|_| takes)
-    }
-
-    /// The fused dot-product attention, if it takes these changes to the scores.
-    pub(super) fn dot_product_attention<A: Backend>(
-        self,
-        modifiers: &ScoreModifiers<A>,
-    ) -> Option<AttentionKernel<B, DotProductAttentionInputs<B>, 6>> {
-        let takes = self.takes_modifiers || modifiers.is_none() || modifiers.is_key_bias();
-        self.dot_product_attention.filter(|_| takes)
-    }
 
     /// The kernel, if it runs with tensors like this one, of the backend or of its autodiff.
     pub(super) fn which<A, K>(

@@ -81,7 +81,7 @@ pub trait AttentionOps: AttentionBackend {
     fn dot_product_attention(
         #[extension_type] inputs: DotProductAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        let kernel = Self::KERNELS.dot_product_attention(&inputs.modifiers);
+        let kernel = Self::KERNELS.dot_product_attention;
         match Self::KERNELS.which::<Self, _>(
             Operation::DotProductAttention,
             kernel,
@@ -97,7 +97,7 @@ pub trait AttentionOps: AttentionBackend {
     fn additive_attention(
         #[extension_type] inputs: AdditiveAttentionInputs<Self>,
     ) -> FloatTensor<Self> {
-        let kernel = Self::KERNELS.additive_attention(&inputs.modifiers);
+        let kernel = Self::KERNELS.additive_attention;
         match Self::KERNELS.which::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries)
         {
             Some(kernel) => (kernel.forward)(inputs).0,

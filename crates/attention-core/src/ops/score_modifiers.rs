@@ -38,20 +38,6 @@ impl<B: Backend> ScoreModifiers<B> {
         soft_cap: None,
     };
 
-    /// Whether scores stay as they are.
-    pub(super) fn is_none(&self) -> bool {
-        self.bias.as_option().is_none() && self.is_key_bias()
-    }
-
-    /// Whether scores change by a bias of each key at most.
-    pub(super) fn is_key_bias(&self) -> bool {
-        let is_of_keys = |bias: &FloatTensor<B>| bias.shape()[2] == 1;
-        self.bias.as_option().is_none_or(is_of_keys)
-            && self.relative_bias.as_option().is_none()
-            && self.sinks.as_option().is_none()
-            && self.soft_cap.is_none()
-    }
-
     /// The same for another backend.
     pub(super) fn map<A: WithIndicesOf<B>>(
         self,

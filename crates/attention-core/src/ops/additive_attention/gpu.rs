@@ -1,14 +1,12 @@
 //! By the kernels of a GPU.
 
-use attention_gpu::{AttentionInputs, Dropout, Score, cast};
+use attention_gpu::{AttentionGradients, AttentionInputs, Dropout, Score, Wanted, cast};
 use burn::backend::TensorMetadata;
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
-use burn_cubecl::tensor::CubeTensor;
-use burn_fused_layers::harness::kernel::Gradient;
 
 use super::AdditiveAttentionInputs;
-use crate::ops::fused::gpu::GpuAttention;
+use crate::ops::fused::gpu::{GpuAttention, GradientOf, modifiers};
 use crate::ops::gpu::device_mask;
 
 impl GpuAttention<7> for AdditiveAttentionInputs<CubeBackend> {
@@ -25,15 +23,34 @@ impl GpuAttention<7> for AdditiveAttentionInputs<CubeBackend> {
             score: Score::Additive {
                 weight: cast(self.weight.clone(), DType::F32),
             },
+            modifiers: modifiers(&self.modifiers),
             mask: device_mask(&self.mask, &self.queries, num_keys),
             dropout,
         }
     }
 
-    fn parameter_gradients(
-        &self,
-        gradient: Option<CubeTensor>,
-    ) -> impl IntoIterator<Item = Gradient<CubeBackend>> {
-        gradient.map(|gradient| Gradient::Whole(cast(gradient, self.weight.dtype())))
+    fn wanted([queries, keys, values, weight, bias, relative_bias, sinks]: [bool; 7]) -> Wanted {
+        Wanted {
+            queries,
+            keys,
+            values,
+            weight,
+            bias,
+            relative_bias,
+            sinks,
+        }
+    }
+
+    fn in_order(&self, gradients: AttentionGradients) -> [GradientOf<'_>; 7] {
+        let modifiers = &self.modifiers;
+        [
+            (gradients.queries, Some(&self.queries)),
+            (gradients.keys, Some(&self.keys)),
+            (gradients.values, Some(&self.values)),
+            (gradients.weight, Some(&self.weight)),
+            (gradients.bias, modifiers.bias.as_option()),
+            (gradients.relative_bias, modifiers.relative_bias.as_option()),
+            (gradients.sinks, modifiers.sinks.as_option()),
+        ]
     }
 }

@@ -37,16 +37,16 @@ pub(in crate::ops) fn backward(
 ) -> [Gradient<CubeBackend>; 3] {
     // Behind fusion the inputs are those from before the forward pass.
     let inputs = readable(inputs);
-    let [queries, keys, parameter] = asked.wanted;
+    let [queries, keys, weight] = asked.wanted;
     let wanted = Wanted {
         queries,
         keys,
-        values: false,
-        parameter,
+        weight,
+        ..Wanted::NONE
     };
     let gradients = kernel_inputs(&inputs).backward(gradient, wanted);
     let dtype = inputs.queries.dtype();
-    [gradients.queries, gradients.keys, gradients.parameter].map(|gradient| {
+    [gradients.queries, gradients.keys, gradients.weight].map(|gradient| {
         gradient.map_or(Gradient::Absent, |gradient| {
             Gradient::Whole(cast(gradient, dtype))
         })

@@ -31,7 +31,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn dot_product_attention(inputs: DotProductAttentionInputs<Self>) -> FloatTensor<Self> {
-        let kernel = B::KERNELS.dot_product_attention(&inputs.modifiers);
+        let kernel = B::KERNELS.dot_product_attention;
         match B::KERNELS.which::<Self, _>(Operation::DotProductAttention, kernel, &inputs.queries) {
             Some(kernel) => differentiate(kernel, inputs),
             None => dot_product_attention::composed::forward(inputs),
@@ -39,7 +39,7 @@ impl<B: AttentionOps, C: CheckpointStrategy> AttentionOps for Autodiff<B, C> {
     }
 
     fn additive_attention(inputs: AdditiveAttentionInputs<Self>) -> FloatTensor<Self> {
-        let kernel = B::KERNELS.additive_attention(&inputs.modifiers);
+        let kernel = B::KERNELS.additive_attention;
         match B::KERNELS.which::<Self, _>(Operation::AdditiveAttention, kernel, &inputs.queries) {
             Some(kernel) => differentiate(kernel, inputs),
             None => additive_attention::composed::forward(inputs),

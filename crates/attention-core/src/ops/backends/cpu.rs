@@ -15,7 +15,6 @@ pub(super) const fn kernels<B: CpuBackend>() -> Kernels<B> {
     Kernels {
         runs_on: |_, _| true,
         statistics: DType::F64,
-        takes_modifiers: true,
         additive_attention: Some(Kernel {
             forward: additive_attention::cpu::forward,
             backward: additive_attention::cpu::backward,

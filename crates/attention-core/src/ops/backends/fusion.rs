@@ -20,7 +20,6 @@ pub(super) const fn kernels<B: FusionBackend + AttentionBackend>() -> Kernels<Fu
     Kernels {
         runs_on: B::KERNELS.runs_on,
         statistics: B::KERNELS.statistics,
-        takes_modifiers: B::KERNELS.takes_modifiers,
         additive_attention: match B::KERNELS.additive_attention {
             Some(_) => Some(Kernel {
                 forward: forward::<B, AdditiveAttentionInputs<B>, _, 7>,

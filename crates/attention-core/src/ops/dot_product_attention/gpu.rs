@@ -1,15 +1,11 @@
 //! By the kernels of a GPU.
 
-use attention_gpu::{AttentionInputs, Dropout, Score, cast};
+use attention_gpu::{AttentionGradients, AttentionInputs, Dropout, Score, Wanted};
 use burn::backend::TensorMetadata;
-use burn::backend::ops::FloatTensorOps;
-use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
-use burn_cubecl::tensor::CubeTensor;
-use burn_fused_layers::harness::kernel::Gradient;
 
 use super::DotProductAttentionInputs;
-use crate::ops::fused::gpu::GpuAttention;
+use crate::ops::fused::gpu::{GpuAttention, GradientOf, modifiers};
 use crate::ops::gpu::device_mask;
 
 impl GpuAttention<6> for DotProductAttentionInputs<CubeBackend> {
@@ -19,38 +15,38 @@ impl GpuAttention<6> for DotProductAttentionInputs<CubeBackend> {
 
     fn kernel_inputs(&self, dropout: Option<Dropout>) -> AttentionInputs {
         let [_, _, num_keys, _] = self.keys.shape().dims();
-        let bias = self.modifiers.bias.as_option();
-        let [batch, _, _, _] = self.queries.shape().dims();
         AttentionInputs {
             queries: self.queries.clone(),
             keys: self.keys.clone(),
             values: self.values.clone(),
-            score: Score::DotProduct {
-                scale: self.scale,
-                bias: bias.map(|bias| {
-                    let [_, heads, _, keys] = bias.shape().dims();
-                    let bias =
-                        CubeBackend::float_expand(bias.clone(), [batch, heads, 1, keys].into());
-                    cast(bias, DType::F32)
-                }),
-            },
+            score: Score::DotProduct { scale: self.scale },
+            modifiers: modifiers(&self.modifiers),
             mask: device_mask(&self.mask, &self.queries, num_keys),
             dropout,
         }
     }
 
-    fn parameter_gradients(
-        &self,
-        gradient: Option<CubeTensor>,
-    ) -> impl IntoIterator<Item = Gradient<CubeBackend>> {
-        let of_bias = gradient.zip(self.modifiers.bias.as_option());
-        of_bias.map(|(mut gradient, bias)| {
-            for axis in [0, 1] {
-                if bias.shape()[axis] == 1 {
-                    gradient = CubeBackend::float_sum_dim(gradient, axis);
-                }
-            }
-            Gradient::Whole(cast(gradient, bias.dtype()))
-        })
+    fn wanted([queries, keys, values, bias, relative_bias, sinks]: [bool; 6]) -> Wanted {
+        Wanted {
+            queries,
+            keys,
+            values,
+            weight: false,
+            bias,
+            relative_bias,
+            sinks,
+        }
+    }
+
+    fn in_order(&self, gradients: AttentionGradients) -> [GradientOf<'_>; 6] {
+        let modifiers = &self.modifiers;
+        [
+            (gradients.queries, Some(&self.queries)),
+            (gradients.keys, Some(&self.keys)),
+            (gradients.values, Some(&self.values)),
+            (gradients.bias, modifiers.bias.as_option()),
+            (gradients.relative_bias, modifiers.relative_bias.as_option()),
+            (gradients.sinks, modifiers.sinks.as_option()),
+        ]
     }
 }

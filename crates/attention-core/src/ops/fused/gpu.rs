@@ -1,7 +1,10 @@
 //! The fused attentions by the kernels of a GPU.
 
-use attention_gpu::{AttentionInputs, AttentionOutputs, Dropout, Wanted, cast};
+use attention_gpu::{
+    self as kernels, AttentionGradients, AttentionInputs, AttentionOutputs, Dropout, Wanted, cast,
+};
 use burn::backend::TensorMetadata;
+use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use burn_fused_layers::harness::kernel::{Asked, Gradient};
@@ -10,6 +13,10 @@ use burn_fused_layers::harness::tracked::TrackedInputs;
 use crate::ops::dropout::draw_seed;
 use crate::ops::fused::Attended;
 use crate::ops::gpu::readable;
+use crate::ops::score_modifiers::ScoreModifiers;
+
+/// A gradient that the kernels computed, and its input; none if it was not wanted or there is no such input.
+pub(in crate::ops) type GradientOf<'a> = (Option<CubeTensor>, Option<&'a CubeTensor>);
 
 /// The inputs of an attention, as the kernels take them.
 pub(in crate::ops) trait GpuAttention<const N: usize>:
@@ -21,11 +28,11 @@ pub(in crate::ops) trait GpuAttention<const N: usize>:
     /// The kernels' inputs.
     fn kernel_inputs(&self, dropout: Option<Dropout>) -> AttentionInputs;
 
-    /// The gradients of what comes after queries, keys and values, from that of the weight or bias.
-    fn parameter_gradients(
-        &self,
-        gradient: Option<CubeTensor>,
-    ) -> impl IntoIterator<Item = Gradient<CubeBackend>>;
+    /// Which gradients the kernels are asked for.
+    fn wanted(wanted: [bool; N]) -> Wanted;
+
+    /// The gradients in the inputs' order, each with the input whose type it has.
+    fn in_order(&self, gradients: AttentionGradients) -> [GradientOf<'_>; N];
 }
 
 fn kernel_inputs<I: GpuAttention<N>, const N: usize>(
@@ -34,6 +41,28 @@ fn kernel_inputs<I: GpuAttention<N>, const N: usize>(
 ) -> AttentionInputs {
     let probability = inputs.dropout();
     inputs.kernel_inputs(seed.map(|seed| Dropout { probability, seed }))
+}
+
+/// What changes the scores, as the kernels take it.
+pub(in crate::ops) fn modifiers(
+    modifiers: &ScoreModifiers<CubeBackend>,
+) -> kernels::ScoreModifiers {
+    let ScoreModifiers {
+        bias,
+        relative_bias,
+        sinks,
+        soft_cap,
+    } = modifiers;
+    let [bias, relative_bias, sinks] = [bias, relative_bias, sinks].map(|tensor| {
+        let tensor = tensor.as_option().cloned();
+        tensor.map(|tensor| cast(tensor, DType::F32))
+    });
+    kernels::ScoreModifiers {
+        soft_cap: *soft_cap,
+        bias,
+        relative_bias,
+        sinks,
+    }
 }
 
 /// The context, and what the backward pass needs.
@@ -66,23 +95,12 @@ pub(in crate::ops) fn backward<I: GpuAttention<N>, const N: usize>(
         context: saved.context,
         statistics: saved.statistics,
     };
-    let [queries, keys, values, parameter] = std::array::from_fn(|n| asked.wanted[n]);
-    let wanted = Wanted {
-        queries,
-        keys,
-        values,
-        parameter,
-    };
+    let wanted = I::wanted(asked.wanted);
     let gradients = kernel_inputs(&inputs, saved.seed).backward(&outputs, gradient, wanted);
-    let dtype = inputs.first().dtype();
-    let whole = |gradient: Option<CubeTensor>| {
-        gradient.map_or(Gradient::Absent, |gradient| {
-            Gradient::Whole(cast(gradient, dtype))
+    inputs
+        .in_order(gradients)
+        .map(|(gradient, input)| match gradient.zip(input) {
+            Some((gradient, input)) => Gradient::Whole(cast(gradient, input.dtype())),
+            None => Gradient::Absent,
         })
-    };
-    let all = [gradients.queries, gradients.keys, gradients.values].map(whole);
-    let mut all = all
-        .into_iter()
-        .chain(inputs.parameter_gradients(gradients.parameter));
-    std::array::from_fn(|_| all.next().unwrap_or(Gradient::Absent))
 }
