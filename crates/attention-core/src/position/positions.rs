@@ -24,6 +24,7 @@ use crate::rank::reshape;
 pub struct Positions(Kind);
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 enum Kind {
     Consecutive {
         start: i64,

@@ -299,7 +299,7 @@ fn masks_are_selected_and_expanded_like_memories() {
             &soft(&MaskSpec::lens(&[3, 1, 5]).mask(device)),
         );
         let queries = |examples: [usize; 3]| {
-            let keep = |at: &[usize]| f64::from((examples[at[0]] + at[1]) % 3 > 0);
+            let keep = |at: &[usize]| f64::from(!(examples[at[0]] + at[1]).is_multiple_of(3));
             MaskSpec::Queries(Array::from_fn(&[3, 5], keep)).mask(device)
         };
         let chosen = queries([0, 1, 2]).select(Tensor::from_ints([2, 0, 1], device));

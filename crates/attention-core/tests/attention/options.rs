@@ -591,7 +591,7 @@ fn a_sink_takes_its_share() {
 fn a_bias_of_minus_infinity_masks_a_pair() {
     device::each_training(|device| {
         for sizes @ [queries, keys] in sizes() {
-            let attends = |i: usize, j: usize| (i + 2 * j) % 3 != 0;
+            let attends = |i: usize, j: usize| !(i + 2 * j).is_multiple_of(3);
             let bias = Array::from_fn(&[1, 1, queries, keys], |at| match attends(at[2], at[3]) {
                 true => 0.0,
                 false => f64::NEG_INFINITY,
