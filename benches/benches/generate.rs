@@ -1,0 +1,134 @@
+//! A step of generation: one token is appended to a cache of keys and values, and attends to all of it. Beside the same
+//! by hand, with keys and values written into space that is there, by concatenation, and in PyTorch.
+//!
+//! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench generate`; see benches/README.md.
+
+use std::io;
+
+use attention_benches::baselines::Baselines;
+use attention_benches::compare::{Candidate, Local, compare};
+use attention_benches::machine::{among_threads, limit_threads};
+use attention_benches::options::Options;
+use attention_benches::report::{Report, print_measured};
+use attention_benches::tensors::{Call, finish, random};
+use attention_core::{
+    Attention, DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, Memory, NewRows,
+};
+use burn::tensor::{Device, Tensor};
+use serde_json::json;
+
+const HEADS: usize = 8;
+const SIZE: usize = 32;
+const BATCHES: [usize; 2] = [1, 8];
+const KEYS: [usize; 3] = [256, 1024, 4096];
+
+fn main() -> io::Result<()> {
+    let threads = limit_threads();
+    among_threads(threads, || run(threads))
+}
+
+fn run(threads: usize) -> io::Result<()> {
+    let options = Options::from_command_line();
+    let mut baselines = Baselines::start("generate.py", threads);
+    let mut report = Report::start(threads);
+    report.add_baselines(&baselines);
+    for (batch, keys) in BATCHES
+        .into_iter()
+        .flat_map(|batch| KEYS.map(|keys| (batch, keys)))
+    {
+        let title = format!("append and attend b{batch} heads {HEADS} d{SIZE} cached {keys}");
+        if !options.wants(&title) {
+            continue;
+        }
+        println!("{title}");
+        let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
+        for (backend, device) in options.devices() {
+            let steps = [
+                ("cache", by_cache(&device, batch, keys)),
+                ("by hand", by_hand(&device, batch, keys)),
+                ("concatenated", by_concatenation(&device, batch, keys)),
+            ];
+            for (name, step) in steps {
+                let local = Local::new(format!("{name}, {backend}"), step);
+                candidates.push(Box::new(local.on(&device)));
+            }
+        }
+        if let Ok(baselines) = &mut baselines {
+            let setup = json!({"batch": batch, "heads": HEADS, "size": SIZE, "keys": keys});
+            match baselines.set_up("PyTorch SDPA", setup) {
+                Ok(baseline) => candidates.push(Box::new(baseline)),
+                Err(reason) => println!("  skipped: PyTorch SDPA: {reason}"),
+            }
+        }
+        let results = compare(&mut candidates, options.rounds);
+        drop(candidates);
+        if let Ok(baselines) = &mut baselines {
+            baselines.drop_all().map_err(io::Error::other)?;
+        }
+        print_measured(&results);
+        for result in &results {
+            report.add(&title, "step", result);
+        }
+    }
+    report.write(options.json.as_deref())
+}
+
+fn attention() -> Attention<DotProductScore> {
+    Attention::new(DotProductScoreConfig::new().init(), 0.0)
+}
+
+/// Query, key and value of a token.
+fn token(device: &Device, batch: usize) -> [Tensor<4>; 3] {
+    [(); 3].map(|()| random([batch, HEADS, 1, SIZE], device))
+}
+
+/// Keys and values that are there.
+fn prompt(device: &Device, batch: usize, keys: usize) -> [Tensor<4>; 2] {
+    [(); 2].map(|()| random([batch, HEADS, keys, SIZE], device))
+}
+
+fn by_cache(device: &Device, batch: usize, len: usize) -> Call {
+    let attention = attention();
+    let mut cache = KeyValueCache::with_capacity(2 * len);
+    let [keys, values] = prompt(device, batch, len);
+    attention.forward_cached(keys.clone(), keys, values, NewRows::All, &mut cache);
+    let [query, key, value] = token(device, batch);
+    let lengths = vec![len; batch];
+    Box::new(move || {
+        let (query, key, value) = (query.clone(), key.clone(), value.clone());
+        let context = attention.forward_cached(query, key, value, NewRows::All, &mut cache);
+        cache.truncate(&lengths);
+        finish(context);
+    })
+}
+
+fn by_hand(device: &Device, batch: usize, len: usize) -> Call {
+    let attention = attention();
+    let space = [batch, HEADS, 2 * len, SIZE];
+    let mut stored = prompt(device, batch, len)
+        .map(|rows| Tensor::zeros(space, device).slice_assign([0..batch, 0..HEADS, 0..len], rows));
+    let [query, key, value] = token(device, batch);
+    Box::new(move || {
+        let new = [key.clone(), value.clone()];
+        for (stored, new) in stored.iter_mut().zip(new) {
+            let taken = std::mem::replace(stored, Tensor::empty([1; 4], &new.device()));
+            *stored = taken.slice_assign([0..batch, 0..HEADS, len..len + 1], new);
+        }
+        let [keys, values] = stored
+            .each_ref()
+            .map(|rows| rows.clone().narrow(2, 0, len + 1));
+        let memory = Memory::of_projected(keys, values, Mask::none());
+        finish(attention.attend(query.clone(), &memory));
+    })
+}
+
+fn by_concatenation(device: &Device, batch: usize, len: usize) -> Call {
+    let attention = attention();
+    let [keys, values] = prompt(device, batch, len);
+    let [query, key, value] = token(device, batch);
+    Box::new(move || {
+        let keys = Tensor::cat(vec![keys.clone(), key.clone()], 2);
+        let values = Tensor::cat(vec![values.clone(), value.clone()], 2);
+        finish(attention.forward(query.clone(), keys, values, &Mask::none()));
+    })
+}
