@@ -1,5 +1,5 @@
-//! The cost of each option of dot-product attention: soft-cap, a bias of pairs, of keys, of distances, sinks, beside the
-//! same without any.
+//! The cost of each option of dot-product attention: soft-cap, a bias of pairs, of keys, of distances, sinks, beside
+//! the same without any.
 //!
 //! `cargo bench -p attention-benches --bench call_options`; see benches/README.md.
 

@@ -124,8 +124,8 @@ pub fn paths_agree<S: ScoringFunction>(
     assert!(attends_to_something, "{name}: every context is 0");
 }
 
-/// Padding (keys that no query attends to) and its values change no bit of an output or gradient, where it is known when
-/// keys are projected.
+/// Padding (keys that no query attends to) and its values change no bit of an output or gradient, where it is known
+/// when keys are projected.
 pub fn padding_is_ignored<S: ScoringFunction>(
     name: &str,
     attention: &Attention<S>,

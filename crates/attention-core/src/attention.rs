@@ -87,8 +87,8 @@ impl<S: ScoringFunction> Attention<S> {
     /// - result `[batch, queries, value_size]`
     ///
     /// # Panics
-    /// If the shapes, the types of the elements or an option do not fit together, there is a `scale` and the score is no
-    /// dot product, or there are sinks and the normalizer is not softmax.
+    /// If the shapes, the types of the elements or an option do not fit together, there is a `scale` and the score is
+    /// no dot product, or there are sinks and the normalizer is not softmax.
     pub fn forward<const D: usize>(
         &self,
         queries: Tensor<D>,
@@ -184,17 +184,17 @@ impl<S: ScoringFunction> Attention<S> {
             .map(from_four_axes)
     }
 
-    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this call
-    /// are appended, each example's own number of them; see [`KeyValueCache`].
+    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this
+    /// call are appended, each example's own number of them; see [`KeyValueCache`].
     ///
     /// # Shapes
-    /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or all
-    ///   with heads, of which keys and values may have fewer
+    /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`, or
+    ///   all with heads, of which keys and values may have fewer
     /// - result `[batch, rows, value_size]`, 0 in rows that are padding
     ///
     /// # Panics
-    /// If shapes, types or devices do not fit together or the cache, there are other numbers of examples than before, the
-    /// cache was filled by another scoring function, its capacity is exceeded, or the device is one of autodiff.
+    /// If shapes, types or devices do not fit together or the cache, there are other numbers of examples than before,
+    /// the cache was filled by another scoring function, its capacity is exceeded, or the device is one of autodiff.
     pub fn forward_cached<const D: usize>(
         &self,
         queries: Tensor<D>,

@@ -230,8 +230,8 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         self.attention.prepared(memory, shared, mask, known)
     }
 
-    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this call
-    /// are appended, each example's own number of them; see [`KeyValueCache`].
+    /// The context of the last queries of texts whose keys and values so far are in `cache`, to which those of this
+    /// call are appended, each example's own number of them; see [`KeyValueCache`].
     ///
     /// # Shapes
     /// - queries `[batch, rows, query_size]`, keys `[batch, rows, key_size]`, values `[batch, rows, value_size]`

@@ -302,8 +302,8 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Those that attend to no key are
-    /// cleared, unless there are extra keys to attend to.
+    /// The projected queries; `None` where an axis of size 0 leaves nothing to attend to. Those that attend to no key
+    /// are cleared, unless there are extra keys to attend to.
     ///
     /// # Panics
     /// If the memory is not for this score, or for queries like these.

@@ -95,8 +95,8 @@ pub fn dot_product_attention_steps<const D: usize>(
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
-/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])` and what `options` change of it. Queries and
-/// keys are projected already; neither scores nor hidden units of a pair are stored where the device has a kernel.
+/// `score[b,n,i,j] = sum_h weight[h] tanh(queries[b,n,i,h] + keys[b,n,j,h])` and what `options` change of it. Queries
+/// and keys are projected already; neither scores nor hidden units of a pair are stored where the device has a kernel.
 ///
 /// Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and Translate". Keras equivalent:
 /// `AdditiveAttention`, whose `scale` is the weight.

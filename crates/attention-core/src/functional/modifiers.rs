@@ -139,7 +139,8 @@ impl Modifiers {
     }
 }
 
-/// A bias for each pair of `num_queries` queries from one for each distance, `[batch or 1, heads or 1, 1, queries + keys
+/// A bias for each pair of `num_queries` queries from one for each distance, `[batch or 1, heads or 1, 1, queries +
+/// keys
 /// - 1]`.
 pub(crate) fn along_diagonals(bias: Tensor<4>, num_queries: usize) -> Tensor<4> {
     let [_, _, _, distances] = bias.dims();

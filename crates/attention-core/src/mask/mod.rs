@@ -22,10 +22,11 @@ use segments::Segments;
 
 /// Which keys each query attends to.
 ///
-/// Valid lengths, causal and window masks, segments, masks of queries and [`intervals`](Self::intervals) themselves say that query `i` attends to the keys
-/// `start_i .. end_i`. They stay two integers per query until a kernel walks them; masks of flags are dense:
-/// [`padding`](Self::padding) and [`not_padding`](Self::not_padding) of keys, [`keep`](Self::keep) and
-/// [`drop`](Self::drop) of pairs. `&` combines masks: a query attends to a key where both say so.
+/// Valid lengths, causal and window masks, segments, masks of queries and [`intervals`](Self::intervals) themselves say
+/// that query `i` attends to the keys `start_i .. end_i`. They stay two integers per query until a kernel walks them;
+/// masks of flags are dense: [`padding`](Self::padding) and [`not_padding`](Self::not_padding) of keys,
+/// [`keep`](Self::keep) and [`drop`](Self::drop) of pairs. `&` combines masks: a query attends to a key where both say
+/// so.
 ///
 /// Boolean masks come in two senses, which their type does not tell:
 ///

@@ -113,7 +113,7 @@ fn above_every_tile() {
     }
 }
 
-/// What keys add to a sink far above them is not rounded away.
+/// The share of keys beside a sink far above them is not rounded away.
 #[test]
 fn sinks_far_from_the_scores() {
     for queries in [2, 5] {

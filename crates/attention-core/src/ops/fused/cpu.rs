@@ -45,7 +45,7 @@ pub(in crate::ops) fn gradient<B: CpuBackend, E: AttentionElement>(
     }
 }
 
-/// What changes the scores, as the kernel takes it.
+/// The changes to the scores, as the kernel takes it.
 pub(in crate::ops) fn modifiers<'a, B: CpuBackend, E: AttentionElement>(
     modifiers: &'a ScoreModifiers<B>,
 ) -> kernels::ScoreModifiers<'a, E> {

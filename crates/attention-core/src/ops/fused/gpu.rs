@@ -43,7 +43,7 @@ fn kernel_inputs<I: GpuAttention<N>, const N: usize>(
     inputs.kernel_inputs(seed.map(|seed| Dropout { probability, seed }))
 }
 
-/// What changes the scores, as the kernels take it.
+/// The changes to the scores, as the kernels take it.
 pub(in crate::ops) fn modifiers(
     modifiers: &ScoreModifiers<CubeBackend>,
 ) -> kernels::ScoreModifiers {

@@ -1,33 +1,26 @@
 //! Keys and values of texts that grow: what generation attends to.
 
+mod new_rows;
+mod rows;
+
 use std::any::{TypeId, type_name};
 use std::ops::Range;
 
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::pooling::Changes;
 use crate::{Mask, Memory, Positions};
+pub use new_rows::NewRows;
+use rows::{Example, Owner, Rows, write};
 
-/// The new rows of a call that are tokens; the others are padding, which no cache takes and whose context is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NewRows<'a> {
-    /// All of every example.
-    #[default]
-    All,
-    /// The first so many of each example: padding is at the right.
-    First(&'a [usize]),
-    /// The last so many of each example: padding is at the left.
-    Last(&'a [usize]),
-}
-
-/// Keys and values that were attended to so far, each example with its own length; projected once, and appended to where
-/// they are: what is there is not copied, but when the space is doubled.
+/// Keys and values that were attended to so far, each example with its own length; projected once, and appended to
+/// where they are: what is there is not copied, but when the space is doubled.
 ///
 /// [`Attention::forward_cached`](crate::Attention::forward_cached) and
-/// [`MultiHeadAttention::forward_cached`](crate::MultiHeadAttention::forward_cached) append the keys and values of a call
-/// and attend with its queries, the last ones of the text: a query attends to the keys up to its own, at most as many as
-/// the window has. The prompt and each token after it go through the same call.
+/// [`MultiHeadAttention::forward_cached`](crate::MultiHeadAttention::forward_cached) append the keys and values of a
+/// call and attend with its queries, the last ones of the text: a query attends to the keys up to its own, at most as
+/// many as the window has. The prompt and each token after it go through the same call.
 ///
 /// It is for generation, without autodiff, and for the module that filled it.
 ///
@@ -53,41 +46,16 @@ pub struct KeyValueCache {
     window: Option<usize>,
     capacity: Option<usize>,
     rows: Option<Rows>,
-    /// Of each example.
+    /// The tokens of each example.
     examples: Vec<Example>,
-}
-
-/// The keys and values themselves.
-#[derive(Clone, Debug)]
-struct Rows {
-    /// `[batch, key_heads, space, size]`, as the scoring function projected them.
-    keys: Tensor<4>,
-    /// `[batch, key_heads, space, value_size]`
-    values: Tensor<4>,
-    owner: Owner,
-}
-
-/// The scoring function that projected the keys.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Owner {
-    id: TypeId,
-    name: &'static str,
-}
-
-/// The tokens of an example.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Example {
-    /// Tokens that were there, before those that are kept.
-    evicted: usize,
-    kept: usize,
 }
 
 /// The keys of a call, and its queries among them.
 pub(crate) struct Cached {
     pub(crate) memory: Memory,
     pub(crate) changes: Changes,
-    /// The rows of queries that are tokens, and the keys up to the last of them, of each example; `None` if they are the
-    /// same in all.
+    /// The rows of queries that are tokens, and the keys up to the last of them, of each example; `None` if they are
+    /// the same in all.
     pub(crate) ragged: Option<Vec<(Range<usize>, usize)>>,
 }
 
@@ -136,7 +104,8 @@ impl KeyValueCache {
     /// Forgets the last tokens of each example, so that `lengths[b]` are left of it.
     ///
     /// # Panics
-    /// If there are other numbers of examples, or an example has fewer tokens, or its tokens at that length are evicted.
+    /// If there are other numbers of examples, or an example has fewer tokens, or its tokens at that length are
+    /// evicted.
     pub fn truncate(&mut self, lengths: &[usize]) {
         let examples = self.examples.len();
         assert!(
@@ -232,12 +201,12 @@ impl KeyValueCache {
         }
     }
 
-    /// Appends projected keys `[batch, key_heads, rows, size]` and values, and says what queries of the same rows attend
-    /// to.
+    /// Appends projected keys `[batch, key_heads, rows, size]` and values, and says what queries of the same rows
+    /// attend to.
     ///
     /// # Panics
-    /// If they differ from those that are there in heads, sizes, type or device, were projected for another score, are on
-    /// an autodiff device, or exceed the capacity.
+    /// If they differ from those that are there in heads, sizes, type or device, were projected for another score, are
+    /// on an autodiff device, or exceed the capacity.
     pub(crate) fn append<S: 'static>(
         &mut self,
         keys: Tensor<4>,
@@ -403,67 +372,4 @@ impl KeyValueCache {
             owner,
         });
     }
-}
-
-impl NewRows<'_> {
-    /// The rows of each of `batch` examples that are tokens.
-    ///
-    /// # Panics
-    /// If there are other numbers of examples, or more tokens than rows.
-    pub(crate) fn ranges(self, [batch, num_rows]: [usize; 2]) -> Vec<Range<usize>> {
-        let checked = |lens: &[usize]| {
-            assert!(
-                lens.len() == batch,
-                "NewRows: a number of tokens expected for each of {batch} examples, got {}",
-                lens.len()
-            );
-            if let Some(len) = lens.iter().find(|len| **len > num_rows) {
-                panic!("NewRows: at most {num_rows} tokens expected, as many as rows, got {len}");
-            }
-        };
-        match self {
-            Self::All => vec![0..num_rows; batch],
-            Self::First(lens) => {
-                checked(lens);
-                lens.iter().map(|len| 0..*len).collect()
-            }
-            Self::Last(lens) => {
-                checked(lens);
-                lens.iter().map(|len| num_rows - len..num_rows).collect()
-            }
-        }
-    }
-}
-
-/// Writes the tokens of `new` behind those that are kept.
-fn write(
-    stored: &mut Tensor<4>,
-    new: &Tensor<4>,
-    before: &[Example],
-    tokens: &[Range<usize>],
-    is_even: bool,
-) {
-    let [batch, heads, num_rows, size] = new.dims();
-    if batch * heads * num_rows * size == 0 {
-        return;
-    }
-    // Nobody else has it while it is written, so that it is written in place.
-    let placeholder = Tensor::empty([1, 1, 1, 1], &Device::clone(&new.device()));
-    let mut all = std::mem::replace(stored, placeholder);
-    if is_even {
-        let first = before[0].kept;
-        let slices = [0..batch, 0..heads, first..first + num_rows, 0..size];
-        all = all.slice_assign(slices, new.clone());
-    } else {
-        for (b, (of, tokens)) in before.iter().zip(tokens).enumerate() {
-            if !tokens.is_empty() {
-                let part = new
-                    .clone()
-                    .slice([b..b + 1, 0..heads, tokens.clone(), 0..size]);
-                let slices = [b..b + 1, 0..heads, of.kept..of.kept + tokens.len(), 0..size];
-                all = all.slice_assign(slices, part);
-            }
-        }
-    }
-    *stored = all;
 }

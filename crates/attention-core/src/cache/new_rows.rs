@@ -1,0 +1,45 @@
+//! The rows of a call that a cache takes.
+
+use std::ops::Range;
+
+/// The new rows of a call that are tokens; the others are padding, which no cache takes and whose context is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NewRows<'a> {
+    /// All of every example.
+    #[default]
+    All,
+    /// The first so many of each example: padding is at the right.
+    First(&'a [usize]),
+    /// The last so many of each example: padding is at the left.
+    Last(&'a [usize]),
+}
+
+impl NewRows<'_> {
+    /// The rows of each of `batch` examples that are tokens.
+    ///
+    /// # Panics
+    /// If there are other numbers of examples, or more tokens than rows.
+    pub(crate) fn ranges(self, [batch, num_rows]: [usize; 2]) -> Vec<Range<usize>> {
+        let checked = |lens: &[usize]| {
+            assert!(
+                lens.len() == batch,
+                "NewRows: a number of tokens expected for each of {batch} examples, got {}",
+                lens.len()
+            );
+            if let Some(len) = lens.iter().find(|len| **len > num_rows) {
+                panic!("NewRows: at most {num_rows} tokens expected, as many as rows, got {len}");
+            }
+        };
+        match self {
+            Self::All => vec![0..num_rows; batch],
+            Self::First(lens) => {
+                checked(lens);
+                lens.iter().map(|len| 0..*len).collect()
+            }
+            Self::Last(lens) => {
+                checked(lens);
+                lens.iter().map(|len| num_rows - len..num_rows).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Calls with options, on the host and on devices, and their steps in plain loops.
+
+use attention_core::functional::{AttentionOptions, AttentionSteps};
+use attention_tests::{Array, MaskSpec, assert_close};
+use burn::tensor::{Device, Tensor};
+
+pub(super) const BATCH: usize = 2;
+pub(super) const HEADS: usize = 6;
+pub(super) const KEY_HEADS: usize = 3;
+pub(super) const SIZE: usize = 11;
+pub(super) const VALUE_SIZE: usize = 13;
+pub(super) const SCALE: f64 = 0.4;
+
+/// Options on the host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    pub(super) cap: Option<f64>,
+    pub(super) bias: Option<Array>,
+    pub(super) relative: Option<Array>,
+    pub(super) sinks: Option<Array>,
+    pub(super) zero_key: bool,
+    /// Keys and values.
+    pub(super) extra: Option<[Array; 2]>,
+}
+
+/// A call on the host.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    /// Queries, keys, values, and the weight of the additive score.
+    pub(super) inputs: [Array; 4],
+    pub(super) options: Options,
+    pub(super) mask: MaskSpec,
+}
+
+/// The steps of a call in plain loops.
+pub(super) struct Expected {
+    pub(super) scores: Array,
+    pub(super) capped: Array,
+    pub(super) masked: Array,
+    pub(super) weights: Array,
+    pub(super) context: Array,
+}
+
+impl Call {
+    pub(super) fn new([queries, keys]: [usize; 2], options: Options, mask: MaskSpec) -> Self {
+        Self {
+            inputs: [
+                Array::draw(1, &[BATCH, HEADS, queries, SIZE]),
+                Array::draw(2, &[BATCH, KEY_HEADS, keys, SIZE]),
+                Array::draw(3, &[BATCH, KEY_HEADS, keys, VALUE_SIZE]),
+                Array::draw(4, &[SIZE]),
+            ],
+            options,
+            mask,
+        }
+    }
+
+    pub(super) fn pairs(&self) -> [usize; 4] {
+        let [queries, keys, ..] = &self.inputs;
+        [BATCH, HEADS, queries.shape[2], keys.shape[2]]
+    }
+
+    /// `raw` of query and key.
+    pub(super) fn expected(&self, raw: impl Fn(&[f64], &[f64]) -> f64) -> Expected {
+        let shape @ [_, _, num_queries, num_keys] = self.pairs();
+        let [queries, keys, values, _] = &self.inputs;
+        let Options {
+            cap,
+            bias,
+            relative,
+            sinks,
+            zero_key,
+            extra,
+        } = &self.options;
+        let row = |from: &Array, [b, h, i]: [usize; 3]| -> Vec<f64> {
+            let size = from.shape[3];
+            let b = b.min(from.shape[0] - 1);
+            (0..size).map(|x| from.at(&[b, h, i, x])).collect()
+        };
+        let group = HEADS / KEY_HEADS;
+        let score = |from: &Array, at: &[usize]| {
+            let query = row(queries, [at[0], at[1], at[2]]);
+            raw(&query, &row(from, [at[0], at[1] / group, at[3]]))
+        };
+        let capped = |score: f64| cap.map_or(score, |cap| cap * (score / cap).tanh());
+        let broadcast = |from: &Array, at: [usize; 4]| {
+            let at: Vec<usize> = (0..4).map(|n| at[n].min(from.shape[n] - 1)).collect();
+            from.at(&at)
+        };
+        let scores = Array::from_fn(&shape, |at| score(keys, at));
+        let of_caps = scores.map(capped);
+        let masked = Array::from_fn(&shape, |at| {
+            let [b, h, i, j] = [at[0], at[1], at[2], at[3]];
+            if !self.mask.attends(shape, [b, h, i, j]) {
+                return f64::NEG_INFINITY;
+            }
+            let of_pair = bias
+                .as_ref()
+                .map_or(0.0, |bias| broadcast(bias, [b, h, i, j]));
+            let of_distance = relative.as_ref();
+            let of_distance = of_distance.map_or(0.0, |bias| {
+                broadcast(bias, [b, h, 0, j + num_queries - 1 - i])
+            });
+            of_caps.at(at) + of_pair + of_distance
+        });
+        let mut weights = Array::full(&shape, 0.0);
+        let mut context = Array::full(&[BATCH, HEADS, num_queries, VALUE_SIZE], 0.0);
+        for at in 0..BATCH * HEADS * num_queries {
+            let [b, h, i] = [
+                at / num_queries / HEADS,
+                at / num_queries % HEADS,
+                at % num_queries,
+            ];
+            let mut sum = 0.0;
+            sum += sinks.as_ref().map_or(0.0, |sinks| sinks.at(&[h]).exp());
+            sum += f64::from(u8::from(*zero_key));
+            let powers: Vec<f64> = (0..num_keys)
+                .map(|j| masked.at(&[b, h, i, j]).exp())
+                .collect();
+            sum += powers.iter().sum::<f64>();
+            let mut further = Vec::new();
+            if let Some([keys, values]) = extra {
+                for n in 0..keys.shape[2] {
+                    let power = capped(score(keys, &[b, h, i, n])).exp();
+                    sum += power;
+                    further.push((power, row(values, [b, h / group, n])));
+                }
+            }
+            let own = powers.iter().enumerate().map(|(j, &power)| {
+                let value = row(values, [b, h / group, j]);
+                (power, value)
+            });
+            for (power, value) in own.chain(further) {
+                for (x, value) in value.iter().enumerate() {
+                    if power > 0.0 {
+                        *context.at_mut(&[b, h, i, x]) += power / sum * value;
+                    }
+                }
+            }
+            for (j, power) in powers.iter().enumerate() {
+                *weights.at_mut(&[b, h, i, j]) = if sum > 0.0 { power / sum } else { 0.0 };
+            }
+        }
+        Expected {
+            scores,
+            capped: of_caps,
+            masked,
+            weights,
+            context,
+        }
+    }
+
+    /// The tensors, each a leaf, and the options.
+    pub(super) fn on(&self, device: &Device) -> (Vec<Tensor<4>>, Vec<Tensor<1>>, AttentionOptions) {
+        let leaf = |array: &Array| {
+            let tensor = array.f32::<4>(device);
+            if device.is_autodiff() {
+                tensor.require_grad()
+            } else {
+                tensor
+            }
+        };
+        let vector = |array: &Array| {
+            let tensor = array.f32::<1>(device);
+            if device.is_autodiff() {
+                tensor.require_grad()
+            } else {
+                tensor
+            }
+        };
+        let [queries, keys, values, weight] = &self.inputs;
+        let Options {
+            cap,
+            bias,
+            relative,
+            sinks,
+            zero_key,
+            extra,
+        } = &self.options;
+        let options = AttentionOptions {
+            mask: self.mask.mask(device),
+            soft_cap: *cap,
+            bias: bias.as_ref().map(leaf),
+            relative_bias: relative.as_ref().map(leaf),
+            sinks: sinks.as_ref().map(vector),
+            zero_key: *zero_key,
+            extra_keys: extra.as_ref().map(|extra| extra.each_ref().map(leaf)),
+            ..Default::default()
+        };
+        let mut leaves: Vec<_> = [queries, keys, values].map(leaf).into();
+        leaves.extend(options.bias.clone());
+        leaves.extend(options.relative_bias.clone());
+        leaves.extend(options.extra_keys.clone().into_iter().flatten());
+        let mut vectors = vec![vector(weight)];
+        vectors.extend(options.sinks.clone());
+        (leaves, vectors, options)
+    }
+}
+
+pub(super) fn sizes() -> [[usize; 2]; 4] {
+    // Decoding, about a tile, more queries than keys, and beyond tiles.
+    [[1, 7], [5, 7], [9, 5], [53, 139]]
+}
+
+/// Every option by itself in all its shapes, and all together.
+pub(super) fn options([queries, keys]: [usize; 2]) -> Vec<(&'static str, Options)> {
+    let none = Options::default();
+    let bias = |shape: [usize; 4]| Some(Array::draw(5, &shape));
+    let relative = |batch, heads| Some(Array::draw(6, &[batch, heads, 1, queries + keys - 1]));
+    let sinks = Some(Array::draw(7, &[HEADS]));
+    let extra = |batch| {
+        Some([
+            Array::draw(8, &[batch, KEY_HEADS, 2, SIZE]),
+            Array::draw(9, &[batch, KEY_HEADS, 2, VALUE_SIZE]),
+        ])
+    };
+    vec![
+        (
+            "a soft-cap",
+            Options {
+                cap: Some(1.7),
+                ..none.clone()
+            },
+        ),
+        (
+            "a bias of all",
+            Options {
+                bias: bias([BATCH, HEADS, queries, keys]),
+                ..none.clone()
+            },
+        ),
+        (
+            "a bias of pairs",
+            Options {
+                bias: bias([1, 1, queries, keys]),
+                ..none.clone()
+            },
+        ),
+        (
+            "a bias of heads",
+            Options {
+                bias: bias([1, HEADS, queries, keys]),
+                ..none.clone()
+            },
+        ),
+        (
+            "a bias of keys",
+            Options {
+                bias: bias([BATCH, 1, 1, keys]),
+                ..none.clone()
+            },
+        ),
+        (
+            "distances",
+            Options {
+                relative: relative(1, HEADS),
+                ..none.clone()
+            },
+        ),
+        (
+            "distances of examples",
+            Options {
+                relative: relative(BATCH, 1),
+                ..none.clone()
+            },
+        ),
+        (
+            "sinks",
+            Options {
+                sinks: sinks.clone(),
+                ..none.clone()
+            },
+        ),
+        (
+            "a zero key",
+            Options {
+                zero_key: true,
+                ..none.clone()
+            },
+        ),
+        (
+            "further keys",
+            Options {
+                extra: extra(1),
+                ..none.clone()
+            },
+        ),
+        (
+            "all",
+            Options {
+                cap: Some(2.3),
+                bias: bias([BATCH, 1, queries, keys]),
+                relative: relative(1, HEADS),
+                sinks,
+                zero_key: true,
+                extra: extra(BATCH),
+            },
+        ),
+    ]
+}
+
+pub(super) fn masks([queries, keys]: [usize; 2]) -> Vec<MaskSpec> {
+    vec![
+        MaskSpec::None,
+        MaskSpec::Causal.and(MaskSpec::lens(&[keys as i64 - 2, 1])),
+        MaskSpec::drawn(3, &[BATCH, HEADS, queries, keys], 0.6),
+    ]
+}
+
+/// Gradients of all leaves, of the sum of results with drawn factors.
+pub(super) fn gradients(
+    context: Tensor<4>,
+    leaves: &[Tensor<4>],
+    vectors: &[Tensor<1>],
+) -> Vec<Array> {
+    let factors = Array::draw(11, &context.dims()).f32::<4>(&context.device());
+    let mut gradients = (context * factors).sum().backward();
+    let mut all = Vec::new();
+    for leaf in leaves {
+        let gradient = leaf.grad_remove(&mut gradients);
+        all.push(gradient.map_or_else(|| Array::full(&leaf.dims(), 0.0), Array::read));
+    }
+    for leaf in vectors {
+        let gradient = leaf.grad_remove(&mut gradients);
+        all.push(gradient.map_or_else(|| Array::full(&leaf.dims(), 0.0), Array::read));
+    }
+    all
+}
+
+pub(super) fn check_steps(what: &str, steps: AttentionSteps<4>, expected: &Expected) {
+    let finite = |array: Array| array.map(|x| if x == f64::NEG_INFINITY { -1e3 } else { x });
+    let AttentionSteps {
+        scores,
+        capped,
+        masked,
+        weights,
+        context,
+    } = steps;
+    let pairs = [
+        ("scores", Array::read(scores), expected.scores.clone()),
+        ("capped", Array::read(capped), expected.capped.clone()),
+        (
+            "masked",
+            finite(Array::read(masked)),
+            finite(expected.masked.clone()),
+        ),
+        ("weights", Array::read(weights), expected.weights.clone()),
+        ("context", Array::read(context), expected.context.clone()),
+    ];
+    for (step, got, expected) in pairs {
+        let expected = match step {
+            // Those of further keys stand behind.
+            "scores" | "capped" | "masked" | "weights" => {
+                let got = Array::from_fn(&expected.shape, |at| got.at(at));
+                assert_close(&format!("{what}: {step}"), &got, &expected, 1e-5);
+                continue;
+            }
+            _ => expected,
+        };
+        assert_close(&format!("{what}: {step}"), &got, &expected, 1e-5);
+    }
+}
