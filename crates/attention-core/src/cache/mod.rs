@@ -104,7 +104,7 @@ impl KeyValueCache {
     /// Forgets the last tokens of each example, so that `lengths[b]` are left of it.
     ///
     /// # Panics
-    /// If there are other numbers of examples, or an example has fewer tokens, or its tokens at that length are
+    /// If there are other numbers of examples, an example has fewer tokens, or keys in the window before that length are
     /// evicted.
     pub fn truncate(&mut self, lengths: &[usize]) {
         let examples = self.examples.len();
@@ -114,12 +114,16 @@ impl KeyValueCache {
             lengths.len()
         );
         for (b, (example, &length)) in self.examples.iter_mut().zip(lengths).enumerate() {
-            let (first, last) = (example.evicted, example.evicted + example.kept);
+            let last = example.evicted + example.kept;
+            let first = match (example.evicted, self.window) {
+                (1.., Some(window)) => last.min(example.evicted + window - 1),
+                _ => 0,
+            };
             assert!(
                 (first..=last).contains(&length),
                 "KeyValueCache::truncate: a length in {first} ..= {last} expected for example {b}, got {length}"
             );
-            example.kept = length - first;
+            example.kept = length - example.evicted;
         }
     }
 
@@ -288,7 +292,8 @@ impl KeyValueCache {
         let device = keys.device();
         assert!(
             !device.is_autodiff(),
-            "{NAME}: a device without autodiff expected, as generation has no gradients (`model.valid()`), got {device:?}"
+            "{NAME}: a device without autodiff expected, as generation has no gradients (`model.valid()`), \
+             got {device:?}"
         );
         let owner = Owner {
             id: TypeId::of::<S>(),

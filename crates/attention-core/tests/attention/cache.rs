@@ -339,3 +339,28 @@ fn what_does_not_fit_is_refused() {
         );
     });
 }
+
+/// A step that is taken back leaves what was there; further back, keys of the window are gone.
+#[test]
+fn a_window_is_cut_as_far_as_its_keys_are_there() {
+    device::each(|device| {
+        for (name, model) in models(device) {
+            let whole = text(10, 12, device);
+            let mut cache = KeyValueCache::new().with_window(3);
+            for at in 0..11 {
+                model.cached(whole.clone().narrow(1, at, 1), NewRows::All, &mut cache);
+            }
+            model.cached(text(11, 1, device), NewRows::All, &mut cache);
+            cache.truncate(&[11; BATCH]);
+            let last = whole.clone().narrow(1, 11, 1);
+            let got = Array::read(model.cached(last, NewRows::All, &mut cache));
+            let expected = model.whole(whole, &causal(Some(3))).narrow(1, 11, 1);
+            assert_close(name, &got, &Array::read(expected), 1e-5);
+            let message = panic_message(|| cache.truncate(&[2; BATCH]));
+            assert!(
+                message.contains("expected for example 0, got 2"),
+                "{message}"
+            );
+        }
+    });
+}
