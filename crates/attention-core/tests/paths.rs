@@ -4,13 +4,16 @@
 
 #![cfg(feature = "flex")]
 
+use std::sync::Mutex;
+
+use attention_core::functional::rotate;
 use attention_core::{
     AdditiveAttentionConfig, Attention, DotProductScore, DotProductScoreConfig, Mask, Rotary,
-    RotaryConfig,
+    RotaryConfig, RotaryLayout,
 };
-use attention_tests::{Outcome, parameters};
+use attention_tests::{Array, Outcome, assert_same, parameters};
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 use burn_fused_layers::linear_cross_entropy;
 use burn_fused_layers::paths::{Operation, set_defers, set_kernel};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
@@ -61,8 +64,12 @@ fn gradients(model: &Model, inputs: &Tensor<3>) -> Outcome {
     parameters::gradients(model, Some(&loss.backward()))
 }
 
+/// A test that switches kernels has them to itself.
+static SWITCHES: Mutex<()> = Mutex::new(());
+
 #[test]
 fn gradients_are_the_same_without_what_is_switched_off() {
+    let _switches = SWITCHES.lock();
     let device = Device::flex().autodiff();
     device.seed(5);
     let model = model(&device);
@@ -92,4 +99,46 @@ fn gradients_are_the_same_without_what_is_switched_off() {
         set_kernel(operation, false);
     }
     check("any kernel");
+    for operation in Operation::ALL {
+        set_kernel(operation, true);
+    }
+}
+
+/// The turned rows, and the gradient of them in a loss.
+fn rotated(layout: RotaryLayout, shape_of_angles: [usize; 3], dtype: DType) -> [Array; 2] {
+    let device = Device::flex().autodiff();
+    let shape = [2, 3, 5, 14];
+    let wide = if dtype == DType::F64 {
+        dtype
+    } else {
+        DType::F32
+    };
+    let angles = Array::draw(1, &shape_of_angles);
+    let [cosines, sines] = [f64::cos, f64::sin].map(|of| angles.map(of).tensor(&device, wide));
+    let rows = Array::draw(2, &shape)
+        .tensor::<4>(&device, dtype)
+        .require_grad();
+    let turned = rotate(rows.clone(), cosines, sines, layout);
+    let loss = (turned.clone() * Array::draw(3, &shape).tensor(&device, dtype)).sum();
+    let gradient = rows.grad(&loss.backward()).unwrap();
+    [turned, gradient].map(Array::read)
+}
+
+#[test]
+fn rotations_are_their_definition_bit_for_bit() {
+    let _switches = SWITCHES.lock();
+    for layout in [RotaryLayout::Interleaved, RotaryLayout::HalfSplit] {
+        for (examples, pairs) in [(1, 7), (2, 7), (1, 3), (2, 5)] {
+            for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+                let run = || rotated(layout, [examples, 5, pairs], dtype);
+                let by_kernel = run();
+                set_kernel(Operation::Rotate, false);
+                let by_definition = run();
+                set_kernel(Operation::Rotate, true);
+                for (a, b) in by_kernel.iter().zip(&by_definition) {
+                    assert_same(&format!("{layout:?} {examples} {pairs} {dtype:?}"), a, b);
+                }
+            }
+        }
+    }
 }

@@ -12,6 +12,10 @@
 //! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`]; and for `torch.nn.GRU`
 //! and `torch.nn.LSTM`: [`load_recurrent`].
 //!
+//! Models with rotary embedding differ in which features are a pair:
+//! [`RotaryConfig::reordered`](crate::RotaryConfig::reordered) takes the weights, biases and gains of queries and keys
+//! from one layout to the other.
+//!
 //! # Files
 //!
 //! The content tells the format, whatever the file is called: the zip archives and the earlier files (PyTorch 0.1.10 to

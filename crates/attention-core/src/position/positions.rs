@@ -3,8 +3,6 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::rank::reshape;
-
 /// The positions of rows `[batch, heads, rows, size]` of queries or keys, which all heads share.
 ///
 /// ```
@@ -99,7 +97,8 @@ impl Positions {
     }
 
     /// The rows of `table` at the positions of `num_rows` rows of `batch` examples: angles of rotary embedding, or a
-    /// learned embedding of positions. Padding below 0, where positions are [per example](Self::per_example), has row 0.
+    /// learned embedding of positions. Padding below 0, where positions are [per example](Self::per_example), has row
+    /// 0.
     ///
     /// # Shapes
     /// - table `[max_positions, size]`, result `[batch or 1, num_rows, size]`
@@ -119,21 +118,21 @@ impl Positions {
             first >= 0 && last < max_positions as i64,
             "Positions: within 0 .. {max_positions} expected, as the table is, got {first} ..= {last}{hint}"
         );
-        if last < first {
+        if last < first || size == 0 {
             let examples = self.examples();
             return Tensor::empty([examples, num_rows, size], (&device, table.dtype()));
         }
         match &self.0 {
-            Kind::Consecutive { .. } => {
-                let rows = table.clone().narrow(0, first as usize, num_rows);
-                rows.unsqueeze()
-            }
+            Kind::Consecutive { .. } => table
+                .clone()
+                .narrow(0, first as usize, num_rows)
+                .unsqueeze(),
             _ => {
                 let positions = self.tensor(rows, &device).clamp_min(0);
                 let [examples, num_rows] = positions.dims();
                 let indices = positions.reshape([examples * num_rows]);
                 let rows = table.clone().select(0, indices);
-                reshape(rows, [examples, num_rows, size])
+                rows.reshape([examples, num_rows, size])
             }
         }
     }
@@ -145,11 +144,11 @@ impl Positions {
             return None;
         }
         match &self.0 {
-            Kind::Consecutive { start } => Some([*start, start + last]),
+            Kind::Consecutive { start } => Some([*start, start.saturating_add(last)]),
             Kind::PerExample { starts } => {
                 let starts = || starts.iter().copied();
                 let [first, start] = [starts().min()?, starts().max()?];
-                Some([first.max(0), (start + last).max(0)])
+                Some([first.max(0), start.saturating_add(last).max(0)])
             }
             Kind::PerToken { bounds, .. } => *bounds,
         }

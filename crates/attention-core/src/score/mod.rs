@@ -132,7 +132,7 @@ impl PositionTerm {
 pub trait ScoringFunction: Module + ModuleDisplay + 'static {
     /// The projection of the queries: the part of the score that they alone decide.
     ///
-    /// `positions` are those of the queries, counted as the keys' are; ignore them if the score does not depend on them.
+    /// `positions` are those of the queries, counted as the keys' are; most scores ignore them.
     /// [`Attention`](crate::Attention) has the last query at the last key, and begins below 0 if there are more queries
     /// than keys.
     ///

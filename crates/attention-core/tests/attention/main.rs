@@ -43,6 +43,7 @@ mod records;
 mod recurrent_references;
 mod references;
 mod rotary;
+mod rotary_layouts;
 mod rotary_scaling;
 mod rotate;
 mod segments;

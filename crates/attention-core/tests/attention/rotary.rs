@@ -1,10 +1,10 @@
 //! Rotary embedding: both layouts, partial, around normalized rows, at any positions.
 
 use attention_core::{
-    Attention, DotProductScoreConfig, Mask, MultiHeadAttention, MultiHeadAttentionConfig,
-    Positions, QkNormScore, QkNormScoreConfig, Rotary, RotaryConfig, RotaryLayout, ScoringFunction,
+    Attention, DotProductScore, DotProductScoreConfig, Mask, Positions, QkNormScore,
+    QkNormScoreConfig, Rotary, RotaryConfig, RotaryLayout, ScoringFunction,
 };
-use attention_tests::{Array, assert_close, assert_same, device, panic_message, parameters};
+use attention_tests::{Array, assert_close, assert_same, device, panic_message};
 use burn::module::Param;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -47,7 +47,7 @@ fn normalized(rows: &Array, gains: &Array) -> Array {
     })
 }
 
-fn rotary(config: &RotaryConfig, device: &Device) -> Rotary<attention_core::DotProductScore> {
+fn rotary(config: &RotaryConfig, device: &Device) -> Rotary<DotProductScore> {
     config.init_with(DotProductScoreConfig::new().init(), device)
 }
 
@@ -183,93 +183,6 @@ fn rows_are_normalized_after_they_turn_or_before() {
     });
 }
 
-/// Heads with fewer heads of keys, biases and gains, of the layout of `config`.
-fn heads(config: &RotaryConfig, device: &Device) -> MultiHeadAttention<Rotary<QkNormScore>> {
-    let heads = MultiHeadAttentionConfig::new(6 * config.size, 6)
-        .with_query_size(Some(7))
-        .with_key_size(Some(5))
-        .with_value_size(Some(5))
-        .with_num_key_value_heads(Some(2))
-        .with_bias(true);
-    heads.init_with(config.init_with(norm(config.size, device), device), device)
-}
-
-#[test]
-fn layouts_agree_after_parameters_are_reordered() {
-    device::each(|device| {
-        for (rotated, after_projection) in [(None, true), (Some(6), true), (Some(4), false)] {
-            for (ours, theirs) in [(LAYOUTS[0], LAYOUTS[1]), (LAYOUTS[1], LAYOUTS[0])] {
-                let config = |layout| {
-                    RotaryConfig::new(10, 11)
-                        .with_layout(layout)
-                        .with_rotated_size(rotated)
-                        .with_after_projection(after_projection)
-                };
-                let given = heads(&config(theirs), device);
-                let given = parameters::changed(given, |name, value| {
-                    Array::draw(name.len() as u64, &value.shape).map(|x| x / 4.0)
-                });
-                let ours = config(ours);
-                let score = given.attention.score.score.clone();
-                let mut taken = given.clone();
-                taken.attention.score = ours.init_with(score, device);
-                let untaken = taken.clone();
-                let [query, key] = [&given.query, &given.key].map(|layer| {
-                    let mut layer = layer.clone();
-                    layer.weight = layer.weight.map(|weight| ours.reordered(weight, theirs));
-                    let bias = layer
-                        .bias
-                        .map(|bias| bias.map(|bias| ours.reordered(bias, theirs)));
-                    layer.bias = bias;
-                    layer
-                });
-                (taken.query, taken.key) = (query, key);
-                let gains = &mut taken.attention.score.score;
-                gains.query = gains.query.clone().map(|gain| ours.reordered(gain, theirs));
-                gains.key = gains.key.clone().map(|gain| ours.reordered(gain, theirs));
-
-                let rows = |seed, len, size| Array::draw(seed, &[2, len, size]).f32::<3>(device);
-                let context = |module: &MultiHeadAttention<_>| {
-                    let (queries, memory) = (rows(1, 5, 7), rows(2, 9, 5));
-                    Array::read(module.forward(queries, memory.clone(), memory, &Mask::causal()))
-                };
-                let expected = context(&given);
-                assert_close("reordered", &context(&taken), &expected, 4e-6);
-                let difference = context(&untaken).data.into_iter().zip(&expected.data);
-                let difference = difference.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-                assert!(difference > 1e-3, "as they were: {difference:e}");
-                // And back.
-                let weight = taken.query.weight.val();
-                let back = config(theirs).reordered(weight, ours.layout);
-                assert_same(
-                    "back",
-                    &Array::read(back),
-                    &Array::read(given.query.weight.val()),
-                );
-            }
-        }
-    });
-}
-
-/// Hugging Face's `permute`, which takes the interleaved weights of Meta's Llama to half-split ones.
-#[test]
-fn features_are_reordered_as_hugging_face_does() {
-    let (heads, size) = (3, 10);
-    let device = &device::plain()[0];
-    let config = RotaryConfig::new(size, 1).with_layout(RotaryLayout::HalfSplit);
-    let weight = Array::draw(1, &[7, heads * size]);
-    let taken = config.reordered(weight.f32::<2>(device), RotaryLayout::Interleaved);
-    // `view(heads, size // 2, 2, in).transpose(1, 2)`, of columns here.
-    let expected = weight
-        .reshape(&[7, heads, size / 2, 2])
-        .permute(&[0, 1, 3, 2]);
-    assert_same(
-        "permuted",
-        &Array::read(taken),
-        &expected.reshape(&[7, heads * size]),
-    );
-}
-
 #[test]
 fn nothing_at_no_position_is_nothing() {
     device::each(|device| {
@@ -380,7 +293,7 @@ fn bad_configurations_are_named() {
     }
 }
 
-/// Angles of f64 tables in f32: of rows in f64 as well, on a device whose float type is f32.
+/// Through the whole attention, which has the queries where a causal mask has them.
 #[test]
 fn contexts_are_those_of_turned_rows() {
     device::each_training(|device| {

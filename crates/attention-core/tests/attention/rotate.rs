@@ -96,7 +96,7 @@ fn onnx_rotary_embedding_is_one_call() {
                 if x >= 2 * pairs {
                     return element(x);
                 }
-                let id = ids.at(at) as usize;
+                let id = ids.at(&at[..2]) as usize;
                 let (pair, is_real) = match layout {
                     RotaryLayout::Interleaved => (x / 2, x % 2 == 0),
                     RotaryLayout::HalfSplit => (x % pairs, x < pairs),

@@ -82,9 +82,9 @@ pub struct YarnScalingConfig {
     pub mscale_all_dim: Option<f64>,
 }
 
-/// Configuration of [`RotaryScaling::Llama3`]: `f_n s + f_n (1 - s) / factor`, where `s = (turns - low) / (high - low)`,
-/// within 0 and 1, and `turns = original_max_positions f_n / (2 pi)` is how often a pair turns over the context of the
-/// training.
+/// Configuration of [`RotaryScaling::Llama3`]: `f_n s + f_n (1 - s) / factor`, where `s` is `(turns - low) / (high -
+/// low)`, within 0 and 1, and `turns`, `original_max_positions f_n / (2 pi)`, is how often a pair turns over the context
+/// of the training.
 ///
 /// Grattafiori et al. 2024, "The Llama 3 Herd of Models"; the formula is that of Meta's `apply_scaling`.
 #[derive(Config, Debug, PartialEq)]
