@@ -153,7 +153,7 @@ mod tests {
     /// The pair of a feature, whether it is the first of it, and the other one.
     fn pair_of(layout: PairLayout, feature: usize, pairs: usize) -> (usize, bool, usize) {
         match layout {
-            PairLayout::Interleaved => (feature / 2, feature % 2 == 0, feature ^ 1),
+            PairLayout::Interleaved => (feature / 2, feature.is_multiple_of(2), feature ^ 1),
             PairLayout::HalfSplit if feature < pairs => (feature, true, feature + pairs),
             PairLayout::HalfSplit => (feature - pairs, false, feature - pairs),
         }

@@ -22,6 +22,7 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 pub struct Positions(Kind);
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a call")]
 enum Kind {
     Consecutive {
         start: i64,
