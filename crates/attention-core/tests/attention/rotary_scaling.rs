@@ -110,13 +110,7 @@ fn yarn(config: &YarnScalingConfig, base: f64) -> Vec<f64> {
         let of_position = base.powf((2 * n) as f64 / dim);
         let extrapolation = 1.0 / of_position;
         let interpolation = 1.0 / (config.factor * of_position);
-        let mut ramp = (n as f64 - low) / (high - low);
-        if ramp < 0.0 {
-            ramp = 0.0;
-        }
-        if ramp > 1.0 {
-            ramp = 1.0;
-        }
+        let ramp = ((n as f64 - low) / (high - low)).clamp(0.0, 1.0);
         let share = 1.0 - ramp;
         frequencies.push(interpolation * (1.0 - share) + extrapolation * share);
     }
