@@ -44,7 +44,7 @@ fn expected(layout: RotaryLayout) -> Array {
     let length = 1.0 / (SIZE as f64).sqrt();
     Array::from_fn(&[1, 1, POSITIONS, SIZE], |at| {
         let (pair, is_first) = match layout {
-            RotaryLayout::Interleaved => (at[3] / 2, at[3] % 2 == 0),
+            RotaryLayout::Interleaved => (at[3] / 2, at[3].is_multiple_of(2)),
             RotaryLayout::HalfSplit => (at[3] % (SIZE / 2), at[3] < SIZE / 2),
         };
         let frequency = 10_000_f64.powf(-2.0 * pair as f64 / SIZE as f64);

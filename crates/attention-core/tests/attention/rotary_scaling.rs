@@ -46,7 +46,7 @@ fn assert_frequencies(what: &str, config: &RotaryConfig, expected: &[f64], facto
         let angle = (200 - num_rows + at[2]) as f64 * expected[pair];
         let [x, y] = [2 * pair, 2 * pair + 1].map(|x| rows.at(&[at[0], at[1], at[2], x]));
         factor
-            * if at[3] % 2 == 0 {
+            * if at[3].is_multiple_of(2) {
                 x * angle.cos() - y * angle.sin()
             } else {
                 y * angle.cos() + x * angle.sin()

@@ -21,7 +21,7 @@ fn turned(rows: &Array, angles: &Array, layout: RotaryLayout, direction: f64) ->
             return element(x);
         }
         let (pair, is_first, other) = match layout {
-            RotaryLayout::Interleaved => (x / 2, x % 2 == 0, x ^ 1),
+            RotaryLayout::Interleaved => (x / 2, x.is_multiple_of(2), x ^ 1),
             RotaryLayout::HalfSplit => (x % pairs, x < pairs, (x + pairs) % (2 * pairs)),
         };
         let angle = direction * angles.at(&[at[0] % examples, at[2], pair]);
@@ -98,7 +98,7 @@ fn onnx_rotary_embedding_is_one_call() {
                 }
                 let id = ids.at(&at[..2]) as usize;
                 let (pair, is_real) = match layout {
-                    RotaryLayout::Interleaved => (x / 2, x % 2 == 0),
+                    RotaryLayout::Interleaved => (x / 2, x.is_multiple_of(2)),
                     RotaryLayout::HalfSplit => (x % pairs, x < pairs),
                 };
                 let (real, imaginary) = match layout {
