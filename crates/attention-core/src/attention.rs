@@ -204,24 +204,31 @@ impl<S: ScoringFunction> Attention<S> {
         cache: &mut KeyValueCache,
     ) -> Tensor<D> {
         let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
-        let cached = self.append(keys, values, rows, cache);
+        let [batch, _, num_queries, _] = queries.dims();
+        let cached = self.append([batch, num_queries], keys, values, rows, cache);
         from_four_axes(self.attend_cached(queries, cached))
     }
 
-    /// Projects keys and appends them to a cache.
+    /// Projects keys and appends them to a cache; there are as many as queries, of as many examples.
     pub(crate) fn append(
         &self,
+        queries: [usize; 2],
         keys: Tensor<4>,
         values: Tensor<4>,
         rows: NewRows,
         cache: &mut KeyValueCache,
     ) -> Cached {
         let [batch, key_heads, num_rows, _] = keys.dims();
+        assert!(
+            queries == [batch, num_rows],
+            "attention: keys of the cached queries expected, [batch, rows] = {queries:?}, got {:?}",
+            [batch, num_rows]
+        );
         assert_shape!(values, [batch, key_heads, num_rows, _]);
         let others = [Argument::floats("keys", &keys)];
         assert_together("attention", Argument::floats("values", &values), others);
         let tokens = rows.ranges([batch, num_rows]);
-        let positions = cache.positions(batch, &tokens);
+        let positions = cache.positions(&tokens, num_rows, &keys.device());
         let keys = if batch * key_heads * num_rows == 0 {
             keys
         } else {

@@ -253,7 +253,9 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
         let [keys, values] = inputs.map(|(name, layer, rows)| {
             split(name, layer, to_four_axes(rows), self.num_key_value_heads)
         });
-        let cached = self.attention.append(keys, values, rows, cache);
+        let [queries_batch, num_queries, _] = queries.dims();
+        let sizes = [queries_batch, num_queries];
+        let cached = self.attention.append(sizes, keys, values, rows, cache);
         let queries = self.project_queries(queries, &cached.memory, &cached.changes);
         self.join(self.attention.attend_cached(queries, cached))
     }

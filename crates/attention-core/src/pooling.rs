@@ -15,13 +15,10 @@ use crate::{
     ScoringFunction,
 };
 
-/// The options of a call, beside its mask.
+/// The options of a call, whose mask is that of the memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
-    scale: Option<f64>,
-    modifiers: Modifiers,
-    extra_keys: Option<[Tensor<4>; 2]>,
-    dropout: Option<f64>,
+    options: AttentionOptions,
     /// Where the queries stand; by default the last at the last key.
     positions: Option<Positions>,
 }
@@ -29,10 +26,7 @@ pub(crate) struct Changes {
 impl From<AttentionOptions> for Changes {
     fn from(options: AttentionOptions) -> Self {
         Self {
-            modifiers: options.modifiers(),
-            scale: options.scale,
-            extra_keys: options.extra_keys,
-            dropout: options.dropout,
+            options,
             positions: None,
         }
     }
@@ -61,19 +55,21 @@ impl<S: ScoringFunction> Attention<S> {
         };
         match kernel {
             ScoreKernel::Dot { scale } => {
-                let scale = changes.scale.or(scale);
+                let scale = changes.options.scale.or(scale);
                 let scale = scale.unwrap_or_else(|| default_scale(size));
-                match &changes.extra_keys {
+                match &changes.options.extra_keys {
                     None => attend_dot_product(queries, memory, scale, modifiers, dropout),
                     Some(extra) => {
                         let sizes = [heads, num_queries];
+                        let [keys, _] = extra;
+                        let bias = self.score.key_bias(keys).map(|bias| per_head(bias, heads));
                         let (memory, modifiers) =
-                            with_extra_keys(memory, modifiers, extra.clone(), sizes);
+                            with_extra_keys(memory, modifiers, extra.clone(), bias, sizes);
                         attend_dot_product(queries, &memory, scale, modifiers, dropout)
                     }
                 }
             }
-            ScoreKernel::Additive { weight } if changes.extra_keys.is_none() => {
+            ScoreKernel::Additive { weight } if changes.options.extra_keys.is_none() => {
                 changes.assert_no_scale();
                 attend_additive(queries, memory, weight, modifiers, dropout)
             }
@@ -117,7 +113,7 @@ impl<S: ScoringFunction> Attention<S> {
                     positions: changes
                         .positions
                         .as_ref()
-                        .map(|of| of.of_example(b, tokens.start)),
+                        .map(|of| of.of_example(b, tokens.clone())),
                     ..changes.clone()
                 };
                 let rows = [0..1, 0..heads, tokens, 0..value_size];
@@ -130,10 +126,12 @@ impl<S: ScoringFunction> Attention<S> {
     fn ignores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
         let [_, _, num_queries, _] = queries.dims();
         let (device, dtype) = (queries.device(), queries.dtype());
-        let num_keys = memory.num_keys();
-        let of_positions = self
-            .score
-            .position_term(num_queries, num_keys, &device, dtype);
+        let of_positions = match memory.num_keys() {
+            0 => PositionTerm::None,
+            num_keys => self
+                .score
+                .position_term(num_queries, num_keys, &device, dtype),
+        };
         !matches!(self.score.kernel(), ScoreKernel::Custom)
             && matches!(of_positions, PositionTerm::None)
     }
@@ -149,7 +147,7 @@ impl<S: ScoringFunction> Attention<S> {
     ) -> Option<Modifiers> {
         let [_, heads, num_queries, _] = queries.dims();
         let (device, dtype) = (queries.device(), queries.dtype());
-        let mut modifiers = changes.modifiers.clone();
+        let mut modifiers = changes.options.modifiers();
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
             ScoreKernel::Additive { .. } => None,
@@ -160,10 +158,12 @@ impl<S: ScoringFunction> Attention<S> {
         if let Some(bias) = of_keys {
             modifiers.add_bias(per_head(bias, heads));
         }
-        let num_keys = memory.num_keys();
-        let of_positions = self
-            .score
-            .position_term(num_queries, num_keys, &device, dtype);
+        let of_positions = match memory.num_keys() {
+            0 => PositionTerm::None,
+            num_keys => self
+                .score
+                .position_term(num_queries, num_keys, &device, dtype),
+        };
         match of_positions {
             PositionTerm::None => {}
             PositionTerm::PerKey(bias) => modifiers.add_bias(checked_heads(bias, heads)),
@@ -200,7 +200,7 @@ impl<S: ScoringFunction> Attention<S> {
         dropout: f64,
     ) -> AttentionOutput<4> {
         let mask = &memory.mask;
-        let [_, heads, num_queries, size] = queries.dims();
+        let [_, heads, num_queries, _] = queries.dims();
         let keys = match kernel {
             // Its author need not think of shared heads.
             ScoreKernel::Custom => repeat_key_heads(memory.read_cleared_keys(), heads),
@@ -209,32 +209,38 @@ impl<S: ScoringFunction> Attention<S> {
         let dtype = queries.dtype();
         // Scores of half precision are f32, as in the fused kernel: in f16 they would overflow, and what tells
         // neighbouring positions apart would be rounded away.
-        let (mut queries, keys) = match kernel {
+        let (queries, keys) = match kernel {
             ScoreKernel::Dot { .. } => (widened(queries), widened(keys)),
             ScoreKernel::Additive { .. } | ScoreKernel::Custom => (queries, keys),
         };
-        match (&kernel, changes.scale) {
-            (ScoreKernel::Dot { scale }, Some(changed)) => {
-                queries = queries * (changed / scale.unwrap_or_else(|| default_scale(size)));
+        let kernel = match kernel {
+            ScoreKernel::Dot { scale } => ScoreKernel::Dot {
+                scale: changes.options.scale.or(scale),
+            },
+            kernel => {
+                changes.assert_no_scale();
+                kernel
             }
-            _ => changes.assert_no_scale(),
-        }
+        };
         let scores = match self.modifiers(&queries, memory, &kernel, changes) {
-            // A soft-cap is for the products alone.
-            Some(modifiers) if modifiers.soft_cap.is_some() => {
+            // A soft-cap and a scale are for the products alone.
+            Some(modifiers) if modifiers.soft_cap.or(changes.options.scale).is_some() => {
                 let products = self.products(queries.clone(), keys, &kernel, mask);
                 modify("attention", products, &modifiers)
             }
-            _ => {
+            of_kernel => {
+                if of_kernel.is_none() {
+                    changes.assert_no_scale();
+                }
                 let scores = self.score.score(queries.clone(), keys, mask);
-                modify("attention", scores, &changes.modifiers)
+                modify("attention", scores, &changes.options.modifiers())
             }
         };
-        let Some([keys, values]) = changes.extra_keys.clone() else {
-            return self.finish(scores, memory, &changes.modifiers, dtype, dropout);
+        let Some([keys, values]) = changes.options.extra_keys.clone() else {
+            return self.finish(scores, memory, &changes.options.modifiers(), dtype, dropout);
         };
         let capped = Modifiers {
-            soft_cap: changes.modifiers.soft_cap,
+            soft_cap: changes.options.soft_cap,
             ..Modifiers::default()
         };
         let [batch, key_heads, ..] = memory.keys.dims();
@@ -245,14 +251,25 @@ impl<S: ScoringFunction> Attention<S> {
             ScoreKernel::Additive { .. } => of_extra,
             ScoreKernel::Custom => repeat_key_heads(of_extra, heads),
         };
-        let of_extra = self.products(queries, of_extra, &kernel, &Mask::none());
-        let of_extra = modify("attention", of_extra, &capped);
+        let bias = self.score.key_bias(&of_extra);
+        let mut of_extra = self.products(queries, of_extra, &kernel, &Mask::none());
+        of_extra = modify("attention", of_extra, &capped);
+        if let Some(bias) = bias.filter(|_| matches!(kernel, ScoreKernel::Dot { .. })) {
+            let dtype = of_extra.dtype();
+            of_extra = of_extra + per_head(bias, heads).cast(dtype);
+        }
         let sizes = [heads, num_queries];
         let extra = [keys, values];
-        let (memory, _) = with_extra_keys(memory, Modifiers::default(), extra, sizes);
+        let (memory, _) = with_extra_keys(memory, Modifiers::default(), extra, None, sizes);
         let [scores, of_extra] = [scores, of_extra].map(widened);
         let scores = Tensor::cat(vec![scores, of_extra], 3);
-        self.finish(scores, &memory, &changes.modifiers, dtype, dropout)
+        self.finish(
+            scores,
+            &memory,
+            &changes.options.modifiers(),
+            dtype,
+            dropout,
+        )
     }
 
     /// The scores by their kernel alone, without what positions or keys add; those of a score without a kernel whole.
@@ -287,7 +304,7 @@ impl<S: ScoringFunction> Attention<S> {
         let weights = if modifiers.has_sinks() {
             assert!(
                 self.normalizer == Normalizer::Softmax,
-                "attention: sinks expected with Normalizer::Softmax, got them with {:?}",
+                "attention: sinks or a zero key expected with Normalizer::Softmax, got them with {:?}",
                 self.normalizer
             );
             softmax_with_sinks("attention", scores, mask, modifiers)
@@ -324,6 +341,9 @@ impl<S: ScoringFunction> Attention<S> {
             Argument::floats("values", &memory.values),
             others,
         );
+        changes
+            .options
+            .check("attention", &queries, [&memory.keys, &memory.values]);
         let last = || Positions::consecutive(num_keys as i64 - num_queries as i64);
         let positions = changes.positions.clone().unwrap_or_else(last);
         let has_keys = num_keys > 0 || changes.has_extra_keys();
@@ -337,7 +357,7 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// The dropout probability in force: that of the call, or else 0 unless the module trains, on a training device.
     fn active_dropout(&self, queries: &Tensor<4>, changes: &Changes) -> f64 {
-        changes.dropout.unwrap_or_else(|| {
+        changes.options.dropout.unwrap_or_else(|| {
             if self.dropout.training.is_enabled() && queries.device().is_autodiff() {
                 self.dropout.prob
             } else {
@@ -358,16 +378,16 @@ impl Changes {
 
     /// Whether every query has a key.
     pub(crate) fn has_extra_keys(&self) -> bool {
-        self.extra_keys.is_some()
+        self.options.extra_keys.is_some()
     }
 
     /// # Panics
     /// If there is a scale.
     fn assert_no_scale(&self) {
         assert!(
-            self.scale.is_none(),
-            "attention: scale expected with a score that is a dot product, got {:?} with another",
-            self.scale
+            self.options.scale.is_none(),
+            "attention: scale expected with a score that is a dot product and terms that kernels add, got {:?} with another",
+            self.options.scale
         );
     }
 }

@@ -4,18 +4,20 @@ mod new_rows;
 mod rows;
 
 use std::any::{TypeId, type_name};
+use std::iter::{repeat, repeat_n};
 use std::ops::Range;
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::pooling::Changes;
+use crate::rank::reshape;
 use crate::{Mask, Memory, Positions};
 pub use new_rows::NewRows;
 use rows::{Example, Owner, Rows, write};
 
 /// Keys and values that were attended to so far, each example with its own length; projected once, and appended to
-/// where they are: what is there is not copied, but when the space is doubled.
+/// where they are. What is there is copied when the space is doubled, or a window has used it up.
 ///
 /// [`Attention::forward_cached`](crate::Attention::forward_cached) and
 /// [`MultiHeadAttention::forward_cached`](crate::MultiHeadAttention::forward_cached) append the keys and values of a
@@ -65,9 +67,10 @@ impl KeyValueCache {
         Self::default()
     }
 
-    /// An empty cache with space for `capacity` tokens of each example, which is allocated once.
+    /// An empty cache with space for `capacity` tokens of each example. A call panics that would exceed it.
     ///
-    /// A call panics that would exceed it; with a [window](Self::with_window), the window and one call's tokens count.
+    /// With a [window](Self::with_window), `window - 1` tokens and those of a call must fit; the more space is beyond
+    /// that, the more seldom keys are moved to its start.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             capacity: Some(capacity),
@@ -78,11 +81,12 @@ impl KeyValueCache {
     /// The same, where a query attends to its own key and the `window - 1` before it, and older ones are forgotten.
     ///
     /// # Panics
-    /// If `window` is 0, or the cache is not empty.
+    /// If `window` is 0 or above the capacity, or the cache is not empty.
     pub fn with_window(self, window: usize) -> Self {
+        let most = self.capacity.unwrap_or(usize::MAX);
         assert!(
-            window > 0,
-            "KeyValueCache: window expected at least 1, got 0"
+            (1..=most).contains(&window),
+            "KeyValueCache: a window in 1 ..= {most} expected, as the capacity is, got {window}"
         );
         assert!(
             self.rows.is_none(),
@@ -104,8 +108,8 @@ impl KeyValueCache {
     /// Forgets the last tokens of each example, so that `lengths[b]` are left of it.
     ///
     /// # Panics
-    /// If there are other numbers of examples, an example has fewer tokens, or keys in the window before that length are
-    /// evicted.
+    /// If there are other numbers of examples, an example has fewer tokens, or keys in the window before that length
+    /// are evicted.
     pub fn truncate(&mut self, lengths: &[usize]) {
         let examples = self.examples.len();
         assert!(
@@ -116,7 +120,7 @@ impl KeyValueCache {
         for (b, (example, &length)) in self.examples.iter_mut().zip(lengths).enumerate() {
             let last = example.evicted + example.kept;
             let first = match (example.evicted, self.window) {
-                (1.., Some(window)) => last.min(example.evicted + window - 1),
+                (1.., Some(window)) => last.min(example.evicted.saturating_add(window - 1)),
                 _ => 0,
             };
             assert!(
@@ -146,10 +150,6 @@ impl KeyValueCache {
         if rows.iter().copied().eq(0..examples as i64) {
             return;
         }
-        self.examples = rows
-            .iter()
-            .map(|&row| self.examples[row as usize])
-            .collect();
         if let Some(Rows { keys, values, .. }) = &mut self.rows {
             let first = Argument::on_device("keys", keys);
             assert_together(
@@ -161,47 +161,63 @@ impl KeyValueCache {
                 *tensor = tensor.clone().select(0, indices.clone());
             }
         }
+        let selected = rows.iter().map(|&row| self.examples[row as usize]);
+        self.examples = selected.collect();
     }
 
     /// Every example `beam` times, the copies next to each other.
     pub fn expand(&mut self, beam: usize) {
         let examples = self.examples.iter();
-        self.examples = examples
-            .flat_map(|of| std::iter::repeat_n(*of, beam))
-            .collect();
+        self.examples = examples.flat_map(|of| repeat_n(*of, beam)).collect();
         if let Some(Rows { keys, values, .. }) = &mut self.rows {
             for tensor in [keys, values] {
                 let [batch, heads, space, size] = tensor.dims();
-                let copies = tensor.clone().reshape([batch, 1, heads, space, size]);
-                *tensor = copies
-                    .repeat_dim(1, beam)
-                    .reshape([batch * beam, heads, space, size]);
+                let copies = reshape(tensor.clone(), [batch, 1, heads, space, size]);
+                let copies = copies.expand([batch, beam, heads, space, size]);
+                *tensor = reshape(copies, [batch * beam, heads, space, size]);
             }
         }
     }
 
-    /// The positions of the new rows, of which `tokens` are tokens.
+    /// The positions of `num_rows` new rows of which `tokens` are tokens, on `device`; those of padding are 0.
     ///
     /// # Panics
     /// If there are other numbers of examples.
-    pub(crate) fn positions(&mut self, batch: usize, tokens: &[Range<usize>]) -> Positions {
-        if self.examples.is_empty() {
-            self.examples = vec![Example::default(); batch];
-        }
+    pub(crate) fn positions(
+        &self,
+        tokens: &[Range<usize>],
+        num_rows: usize,
+        device: &Device,
+    ) -> Positions {
+        let batch = tokens.len();
         assert!(
-            self.examples.len() == batch,
+            self.examples.is_empty() || self.examples.len() == batch,
             "KeyValueCache: {} examples expected, as before, got {batch}",
             self.examples.len()
         );
-        let starts = self.examples.iter().zip(tokens);
-        let starts: Vec<i64> = starts
-            .map(|(of, tokens)| (of.evicted + of.kept) as i64 - tokens.start as i64)
-            .collect();
+        let examples = self
+            .examples
+            .iter()
+            .copied()
+            .chain(repeat(Example::default()));
+        let lengths = examples.map(|of| of.evicted + of.kept);
+        let starts: Vec<usize> = lengths.take(batch).collect();
+        let is_whole = tokens.iter().all(|of| *of == (0..num_rows));
         match starts.first() {
-            Some(&start) if starts.iter().all(|other| *other == start) => {
-                Positions::consecutive(start)
+            Some(&start) if is_whole && starts.iter().all(|other| *other == start) => {
+                Positions::consecutive(start as i64)
             }
-            _ => Positions::per_example(starts),
+            _ => {
+                let of_example = |(start, tokens): (&usize, &Range<usize>)| {
+                    let (start, tokens) = (*start, tokens.clone());
+                    (0..num_rows).map(move |row| match tokens.contains(&row) {
+                        true => (start + row - tokens.start) as i64,
+                        false => 0,
+                    })
+                };
+                let positions: Vec<i64> = starts.iter().zip(tokens).flat_map(of_example).collect();
+                Positions::of_rows(positions, [batch, num_rows], device)
+            }
         }
     }
 
@@ -219,6 +235,9 @@ impl KeyValueCache {
         positions: Positions,
     ) -> Cached {
         let [_, _, num_rows, _] = keys.dims();
+        if self.examples.is_empty() {
+            self.examples = vec![Example::default(); tokens.len()];
+        }
         self.reserve::<S>(&keys, &values, tokens);
         let before = self.examples.clone();
         let is_even = tokens.iter().all(|of| *of == (0..num_rows))
@@ -241,7 +260,7 @@ impl KeyValueCache {
         } else {
             0
         };
-        let mask = if is_lone {
+        let mask = if is_lone || num_rows == 0 {
             Mask::none()
         } else if is_even {
             match self.window {
@@ -332,13 +351,15 @@ impl KeyValueCache {
         }
         // The first of the new queries needs the keys of its window alone.
         let kept = self.window.map_or(usize::MAX, |window| window - 1);
-        let before = self.examples.clone();
-        for example in &mut self.examples {
-            let evicted = example.kept.saturating_sub(kept);
-            example.evicted += evicted;
-            example.kept -= evicted;
-        }
-        let needed = needed(&self.examples);
+        let evicted = self.examples.iter().map(|of| {
+            let evicted = of.kept.saturating_sub(kept);
+            Example {
+                evicted: of.evicted + evicted,
+                kept: of.kept - evicted,
+            }
+        });
+        let after: Vec<Example> = evicted.collect();
+        let needed = needed(&after);
         let new_space = match (self.capacity, self.window) {
             (Some(capacity), _) => {
                 assert!(
@@ -347,9 +368,11 @@ impl KeyValueCache {
                 );
                 capacity
             }
-            (None, Some(window)) => needed.max(2 * window),
+            // Twice the window, so that a key is moved once.
+            (None, Some(window)) => needed.max(space.min(window).saturating_mul(2)),
             (None, None) => needed.max(2 * space),
         };
+        let before = std::mem::replace(&mut self.examples, after);
         let stored = self.rows.take();
         let grown = |stored: Option<Tensor<4>>, like: &Tensor<4>| {
             let [batch, heads, _, size] = like.dims();

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// The new rows of a call that are tokens; the others are padding, which no cache takes and whose context is 0.
+/// The new rows of a call that are tokens; the others are padding, which no cache takes: as queries they attend to no
+/// key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewRows<'a> {
     /// All of every example.

@@ -66,7 +66,8 @@ pub fn dot_product_attention<const D: usize>(
     values: Tensor<D>,
     options: &AttentionOptions,
 ) -> Tensor<D> {
-    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    const NAME: &str = "dot_product_attention";
+    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
     let dropout = options.dropout.unwrap_or(0.0);
@@ -85,13 +86,14 @@ pub fn dot_product_attention_steps<const D: usize>(
     values: Tensor<D>,
     options: &AttentionOptions,
 ) -> AttentionSteps<D> {
-    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    const NAME: &str = "dot_product_attention";
+    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
     let [_, _, _, size] = queries.dims();
     let scale = options.scale.unwrap_or_else(|| default_scale(size));
     // Scores of half precision are f32, as in the fused kernel.
     let (queries, keys) = (widened(queries), widened(memory.keys()));
     let score = |mask: &Mask| dot_product_score(queries.clone(), keys.clone(), mask, scale);
-    steps("dot_product_attention", score, &memory, &modifiers, options)
+    steps(NAME, score, &memory, &modifiers, options)
 }
 
 /// `context[b,n,i,:] = sum_j softmax_j(score[b,n,i,j]) values[b,n,j,:]` over the keys that query `i` attends to, with
@@ -116,8 +118,9 @@ pub fn additive_attention<const D: usize>(
     weight: Tensor<1>,
     options: &AttentionOptions,
 ) -> Tensor<D> {
+    const NAME: &str = "additive_attention";
     assert_no_scale(options);
-    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
     let dropout = options.dropout.unwrap_or(0.0);
     from_four_axes(attend_additive(
         queries, &memory, weight, modifiers, dropout,
@@ -135,11 +138,12 @@ pub fn additive_attention_steps<const D: usize>(
     weight: Tensor<1>,
     options: &AttentionOptions,
 ) -> AttentionSteps<D> {
+    const NAME: &str = "additive_attention";
     assert_no_scale(options);
-    let (queries, memory, modifiers) = call(queries, keys, values, options);
+    let (queries, memory, modifiers) = call(NAME, queries, keys, values, options);
     let keys = memory.keys();
     let score = |mask: &Mask| additive_score(queries.clone(), keys.clone(), weight.clone(), mask);
-    steps("additive_attention", score, &memory, &modifiers, options)
+    steps(NAME, score, &memory, &modifiers, options)
 }
 
 fn assert_no_scale(options: &AttentionOptions) {
@@ -152,6 +156,7 @@ fn assert_no_scale(options: &AttentionOptions) {
 
 /// The parts of a call with four axes.
 fn call<const D: usize>(
+    operation: &str,
     queries: Tensor<D>,
     keys: Tensor<D>,
     values: Tensor<D>,
@@ -159,12 +164,18 @@ fn call<const D: usize>(
 ) -> (Tensor<4>, Memory, Modifiers) {
     let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
     let [_, heads, num_queries, _] = queries.dims();
+    options.check(operation, &queries, [&keys, &values]);
     let modifiers = options.modifiers();
     let memory = Memory::of_cleared(keys, values, options.mask.clone());
     match &options.extra_keys {
         Some(extra) => {
-            let (memory, modifiers) =
-                with_extra_keys(&memory, modifiers, extra.clone(), [heads, num_queries]);
+            let (memory, modifiers) = with_extra_keys(
+                &memory,
+                modifiers,
+                extra.clone(),
+                None,
+                [heads, num_queries],
+            );
             (queries, memory, modifiers)
         }
         None => (queries, memory, modifiers),

@@ -1,6 +1,6 @@
 //! Keys beside those of a call, which every query attends to.
 
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{Device, Tensor};
 
 use super::fill_masked;
 use super::modifiers::{Modifiers, along_diagonals};
@@ -8,55 +8,73 @@ use crate::ops::ResolvedMask;
 use crate::{Mask, Memory};
 
 /// A memory with further keys and values behind its own, `[batch or 1, key_heads, n, _]`, and the modifiers for them,
-/// which add nothing to their scores.
-///
-/// # Panics
-/// If shapes or the mask do not fit together.
+/// which add nothing to their scores but `bias`, `[batch or 1, heads or 1, 1, n]`. They were checked to fit.
 pub(crate) fn with_extra_keys(
     memory: &Memory,
     mut modifiers: Modifiers,
     [keys, values]: [Tensor<4>; 2],
+    bias: Option<Tensor<4>>,
     [heads, num_queries]: [usize; 2],
 ) -> (Memory, Modifiers) {
-    let [batch, key_heads, num_keys, size] = memory.keys.dims();
-    let [_, _, _, value_size] = memory.values.dims();
-    let [extra_batch, _, number, _] = keys.dims();
-    assert!(
-        [1, batch].contains(&extra_batch),
-        "extra_keys: {batch} examples or 1 expected, got {extra_batch}"
-    );
-    assert_shape!(keys, [extra_batch, key_heads, number, size]);
-    assert_shape!(values, [extra_batch, key_heads, number, value_size]);
-    if let Some(relative) = modifiers.relative_bias.take() {
+    let [batch, key_heads, num_keys, _] = memory.keys.dims();
+    let [_, _, number, _] = keys.dims();
+    if let Some(relative) = modifiers.relative_bias.take().filter(|_| num_keys > 0) {
         modifiers.add_bias(along_diagonals(relative, num_queries));
     }
-    modifiers.bias = modifiers.bias.map(|bias| {
-        let [of_batch, of_heads, rows, _] = bias.dims();
-        let zeros = Tensor::zeros(
-            [of_batch, of_heads, rows, number],
-            (&bias.device(), bias.dtype()),
-        );
-        Tensor::cat(vec![bias, zeros], 3)
-    });
+    modifiers.bias = side_by_side(modifiers.bias, bias, [num_keys, number]);
+    let device = &memory.keys.device();
     let scores = [batch, heads, num_queries, num_keys];
-    let mask = extended(&memory.mask, scores, number, &memory.keys.device());
+    let mask = extended(&memory.mask, scores, number, device);
     let joined = |own: Tensor<4>, extra: Tensor<4>| {
-        let [_, _, _, size] = own.dims();
+        let [_, _, _, size] = extra.dims();
         let extra = extra.expand([batch, key_heads, number, size]);
-        Tensor::cat(vec![own, extra], 2)
+        match num_keys {
+            0 => extra,
+            _ => Tensor::cat(vec![own, extra], 2),
+        }
     };
     let keys = joined(memory.read_keys(), keys);
     let values = joined(memory.read_values(), values);
     (Memory::of_cleared(keys, values, mask), modifiers)
 }
 
+/// The bias of the keys and that of the further ones, `numbers` of them, with 0 in the place of one; none without both.
+fn side_by_side(
+    own: Option<Tensor<4>>,
+    of_extra: Option<Tensor<4>>,
+    numbers: [usize; 2],
+) -> Option<Tensor<4>> {
+    let both = [own, of_extra];
+    let first = both.iter().flatten().next()?;
+    let (device, dtype) = (first.device(), first.dtype());
+    let common = |axis: usize| {
+        let sizes = both.iter().flatten().map(|bias| bias.dims()[axis]);
+        sizes.max().unwrap_or(1)
+    };
+    let [batch, heads, rows] = [0, 1, 2].map(common);
+    let parts = both.into_iter().zip(numbers);
+    let parts = parts
+        .filter(|(_, number)| *number > 0)
+        .map(|(bias, number)| {
+            let shape = [batch, heads, rows, number];
+            match bias {
+                Some(bias) => bias.cast(dtype).expand(shape),
+                None => Tensor::zeros(shape, (&device, dtype)),
+            }
+        });
+    Some(Tensor::cat(parts.collect(), 3))
+}
+
 /// The mask of scores `[batch, heads, queries, keys]` where `number` more keys follow, which every query attends to.
 fn extended(mask: &Mask, scores: [usize; 4], number: usize, device: &Device) -> Mask {
     let is_none = matches!(mask.resolve(scores, device), ResolvedMask::None);
-    if is_none || scores.contains(&0) {
+    let [batch, heads, queries, num_keys] = scores;
+    if is_none || num_keys == 0 {
+        return Mask::none();
+    }
+    if scores.contains(&0) {
         return mask.clone();
     }
-    let [batch, heads, queries, _] = scores;
     let masked = fill_masked(Tensor::zeros(scores, device), mask, 1.0);
     let attended = Tensor::zeros([batch, heads, queries, number], device);
     Mask::drop(Tensor::cat(vec![masked, attended], 3).greater_elem(0.5))

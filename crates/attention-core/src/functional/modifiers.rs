@@ -1,7 +1,7 @@
 //! Changes to scores on their way to the softmax, as tensors of the user's.
 
 use burn::backend::Dispatch;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
@@ -48,30 +48,26 @@ impl Modifiers {
         self.sinks.is_some() || self.zero_key
     }
 
-    /// The sinks of `heads` heads, with that of a key whose score is 0.
-    fn all_sinks(&self, heads: usize, like: &Tensor<4>) -> Option<Tensor<1>> {
-        match (&self.sinks, self.zero_key) {
-            // e^sink + e^0, from the larger of both.
+    /// The sinks of `heads` heads, with that of a key whose score is 0, of type `dtype`.
+    fn all_sinks(&self, heads: usize, dtype: DType, device: &Device) -> Option<Tensor<1>> {
+        let sinks = self.sinks.clone().map(|sinks| sinks.cast(dtype));
+        match (sinks, self.zero_key) {
+            // ln(e^sink + e^0), from the larger of both, which has no gradient of its own.
             (Some(sinks), true) => {
-                let magnitude = sinks.clone().abs();
-                Some(sinks.clone().clamp_min(0.0) + (-magnitude).exp().log1p())
+                let larger = sinks.clone().detach().clamp_min(0.0);
+                let sum = (sinks - larger.clone()).exp() + (-larger.clone()).exp();
+                Some(larger + sum.log())
             }
-            (Some(sinks), false) => Some(sinks.clone()),
-            (None, true) => Some(Tensor::zeros([heads], (&like.device(), like.dtype()))),
+            (sinks @ Some(_), false) => sinks,
+            (None, true) => Some(Tensor::zeros([heads], (device, dtype))),
             (None, false) => None,
         }
     }
 
-    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, of types that go with theirs.
-    ///
     /// # Panics
-    /// If a shape or device does not fit, or the soft-cap is no finite number above 0.
-    pub(super) fn checked(
-        self,
-        operation: &str,
-        shape: [usize; 4],
-        queries: &Tensor<4>,
-    ) -> ScoreModifiers<Dispatch> {
+    /// If a shape or device does not fit scores `[batch, heads, queries, keys]` of `queries`, or the soft-cap is no
+    /// finite number above 0.
+    pub(crate) fn check(&self, operation: &str, shape: [usize; 4], queries: &Tensor<4>) {
         let [batch, heads, num_queries, num_keys] = shape;
         if let Some(cap) = self.soft_cap {
             assert!(
@@ -84,7 +80,7 @@ impl Modifiers {
             (
                 "relative_bias",
                 &self.relative_bias,
-                [1, num_queries + num_keys - 1],
+                [1, (num_queries + num_keys).saturating_sub(1)],
             ),
         ];
         for (name, bias, [rows, size]) in check_biases {
@@ -119,12 +115,27 @@ impl Modifiers {
         ];
         let first = Argument::on_device("queries", queries);
         assert_together(operation, first, others.into_iter().flatten());
+    }
+
+    /// The modifiers for scores `[batch, heads, queries, keys]` of `queries`, of types that go with theirs.
+    ///
+    /// # Panics
+    /// If one does not fit.
+    pub(super) fn checked(
+        self,
+        operation: &str,
+        shape: [usize; 4],
+        queries: &Tensor<4>,
+    ) -> ScoreModifiers<Dispatch> {
+        self.check(operation, shape, queries);
+        let [_, heads, _, _] = shape;
         let dtype = queries.dtype();
-        let sinks = self.all_sinks(heads, queries);
+        let sinks = self.all_sinks(heads, wide(dtype), &queries.device());
         let fit = |bias: Tensor<4>| {
             let wanted = match (dtype, bias.dtype()) {
                 (DType::F64, _) => DType::F64,
                 (DType::F32, _) | (_, DType::F64) => DType::F32,
+                (DType::F16, DType::BF16) | (DType::BF16, DType::F16) => DType::F32,
                 // Half precision may have a bias of its own type or in f32.
                 (_, own) => own,
             };
@@ -133,15 +144,16 @@ impl Modifiers {
         ScoreModifiers {
             bias: OptionalTensor::of(self.bias.map(fit)),
             relative_bias: OptionalTensor::of(self.relative_bias.map(fit)),
-            sinks: OptionalTensor::of(sinks.map(|sinks| sinks.cast(wide(dtype)))),
+            sinks: OptionalTensor::of(sinks),
             soft_cap: self.soft_cap,
         }
     }
 }
 
-/// A bias for each pair of `num_queries` queries from one for each distance, `[batch or 1, heads or 1, 1, queries +
-/// keys
-/// - 1]`.
+/// A bias for each pair of `num_queries` queries from one for each distance.
+///
+/// # Shapes
+/// - bias `[batch or 1, heads or 1, 1, queries + keys - 1]`, result `[batch or 1, heads or 1, queries, keys]`
 pub(crate) fn along_diagonals(bias: Tensor<4>, num_queries: usize) -> Tensor<4> {
     let [_, _, _, distances] = bias.dims();
     let num_keys = distances + 1 - num_queries;

@@ -1,6 +1,7 @@
 //! The options of attention on tensors.
 
 use burn::tensor::Tensor;
+use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use super::modifiers::Modifiers;
 use crate::Mask;
@@ -41,6 +42,58 @@ pub struct AttentionOptions {
 }
 
 impl AttentionOptions {
+    /// # Panics
+    /// If an option does not fit queries, keys and values as they are compared, `[batch, heads, queries, size]` and
+    /// `[batch, key_heads, keys, _]`.
+    pub(crate) fn check(
+        &self,
+        operation: &str,
+        queries: &Tensor<4>,
+        [keys, values]: [&Tensor<4>; 2],
+    ) {
+        if let Some(scale) = self.scale {
+            assert!(
+                scale.is_finite(),
+                "{operation}: scale expected to be finite, got {scale}"
+            );
+        }
+        if let Some(dropout) = self.dropout {
+            assert!(
+                (0.0..1.0).contains(&dropout),
+                "{operation}: dropout expected in [0, 1), got {dropout}"
+            );
+        }
+        let [batch, heads, num_queries, _] = queries.dims();
+        let [_, key_heads, num_keys, _] = keys.dims();
+        let shape = [batch, heads, num_queries, num_keys];
+        self.modifiers().check(operation, shape, queries);
+        let Some([extra_keys, extra_values]) = &self.extra_keys else {
+            return;
+        };
+        let [_, _, number, _] = extra_keys.dims();
+        for (name, extra, own) in [
+            ("extra keys", extra_keys, keys),
+            ("values of extra keys", extra_values, values),
+        ] {
+            let (got, [_, _, _, size]) = (extra.dims(), own.dims());
+            let [of_batch, of_heads, of_rows, of_size] = got;
+            // Keys that are not there were not projected, either.
+            let fits = num_keys == 0 || of_size == size;
+            assert!(
+                (of_batch == 1 || of_batch == batch)
+                    && of_heads == key_heads
+                    && of_rows == number
+                    && fits,
+                "{operation}: {name} expected [{batch} or 1, {key_heads}, {number}, {size}], got {got:?}"
+            );
+            assert_together(
+                operation,
+                Argument::floats("keys", own),
+                [Argument::floats(name, extra)],
+            );
+        }
+    }
+
     /// The changes to the scores.
     pub(crate) fn modifiers(&self) -> Modifiers {
         Modifiers {

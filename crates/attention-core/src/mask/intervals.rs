@@ -11,6 +11,9 @@ impl Mask {
     /// Query `i` of example `b` attends to the keys `start .. end` of `bounds[b][i] = [start, end]`; to none if that is
     /// empty. One example stands for all, as one query does.
     ///
+    /// It speaks of the queries of a call: what it masks for all of them is known as late as [`window`](Self::window)
+    /// says.
+    ///
     /// # Panics
     /// If examples differ in the number of queries, there is none, or, where the mask is used, they do not fit.
     ///
@@ -71,12 +74,37 @@ impl Intervals {
         }
     }
 
+    /// The keys in the intervals of both.
+    ///
+    /// # Panics
+    /// If examples or queries differ in number, and neither is 1.
+    pub(super) fn both(self, other: Self) -> Self {
+        let pairs = self.shape.into_iter().zip(other.shape);
+        let fits = pairs.into_iter().all(|(a, b)| a == b || a == 1 || b == 1);
+        assert!(
+            fits,
+            "Mask::intervals combined with `&`: [batch, queries] = {:?} or 1 expected, got {:?}",
+            self.shape, other.shape
+        );
+        self.intersect(&other)
+    }
+
     /// Those of the examples `indices`, which are read to the host; one stands for all.
+    ///
+    /// # Panics
+    /// If one is no example.
     pub(super) fn select(&self, indices: Tensor<1, Int>) -> Self {
         if self.shape[0] == 1 {
             return self.clone();
         }
-        self.examples(indices.into_data().iter::<i64>().map(|at| at as usize))
+        let [batch, _] = self.shape;
+        let example = |at: i64| {
+            let example = usize::try_from(at).ok().filter(|at| *at < batch);
+            example.unwrap_or_else(|| {
+                panic!("Mask::select: indices in 0 .. {batch} expected, got {at}")
+            })
+        };
+        self.examples(indices.into_data().iter::<i64>().map(example))
     }
 
     /// Those with every example repeated `times` times, the copies next to each other.
@@ -93,7 +121,8 @@ impl Intervals {
         let of_example = |at: usize| &self.bounds[at * queries..][..queries];
         let bounds: Vec<_> = examples.flat_map(of_example).copied().collect();
         Self {
-            shape: [bounds.len() / queries, queries],
+            // One that nobody reads if there are no examples.
+            shape: [(bounds.len() / queries).max(1), queries],
             bounds,
         }
     }

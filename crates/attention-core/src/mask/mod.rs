@@ -166,7 +166,7 @@ impl Mask {
 /// A query attends to a key where both masks say so.
 ///
 /// # Panics
-/// If both are valid lengths or both are dense and an axis differs without being 1.
+/// If both are valid lengths, intervals or dense and an axis differs without being 1.
 impl BitAnd for Mask {
     type Output = Self;
 
@@ -174,7 +174,7 @@ impl BitAnd for Mask {
         Self {
             lens: both(self.lens, other.lens, Lengths::minimum),
             windows: self.windows.intersect(other.windows),
-            intervals: both(self.intervals, other.intervals, |a, b| a.intersect(&b)),
+            intervals: both(self.intervals, other.intervals, Intervals::both),
             segments: [self.segments, other.segments].concat(),
             flags: both(self.flags, other.flags, Flags::intersect),
             resolved: None,

@@ -1,5 +1,7 @@
 //! Where rows stand.
 
+use std::ops::Range;
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
@@ -77,15 +79,23 @@ impl Positions {
         }
     }
 
-    /// Those of the rows of example `b`, from `row` on.
-    pub(crate) fn of_example(&self, b: usize, row: usize) -> Self {
+    /// Any position for each row, row by row, `[batch, rows]`.
+    pub(crate) fn of_rows(positions: Vec<i64>, shape: [usize; 2], device: &Device) -> Self {
+        let bounds = positions.iter().min().zip(positions.iter().max());
+        Self(Kind::PerToken {
+            bounds: bounds.map(|(first, last)| [*first, *last]),
+            positions: Tensor::from_data(TensorData::new(positions, shape), device),
+        })
+    }
+
+    /// Those of some rows of example `b`, of positions that tell examples apart if they tell tokens apart.
+    pub(crate) fn of_example(&self, b: usize, rows: Range<usize>) -> Self {
         match &self.0 {
-            Kind::Consecutive { start } => Self::consecutive(start + row as i64),
-            Kind::PerExample { starts } => Self::consecutive(starts[b] + row as i64),
+            Kind::Consecutive { start } => Self::consecutive(start + rows.start as i64),
+            Kind::PerExample { starts } => Self::consecutive(starts[b] + rows.start as i64),
             Kind::PerToken { positions, .. } => {
-                let [_, num_rows] = positions.dims();
                 let own = positions.clone().narrow(0, b, 1);
-                Self::per_token(own.narrow(1, row, num_rows - row))
+                Self::per_token(own.narrow(1, rows.start, rows.len()))
             }
         }
     }

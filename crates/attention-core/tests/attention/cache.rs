@@ -305,6 +305,11 @@ fn what_does_not_fit_is_refused() {
         refuses("at most 4 tokens expected, the capacity, got 5", &|cache| {
             attention.cached(rows([2, 2, 5]), NewRows::All, cache);
         });
+        let message = "keys of the cached queries expected, [batch, rows] = [2, 3], got [2, 1]";
+        refuses(message, &|cache| {
+            let (queries, keys) = (rows([2, 3, 5]), rows([2, 1, 5]));
+            attention.forward_cached(queries, keys.clone(), keys, NewRows::All, cache);
+        });
         refuses(
             "at most 1 tokens expected, as many as rows, got 2",
             &|cache| {
@@ -361,6 +366,52 @@ fn a_window_is_cut_as_far_as_its_keys_are_there() {
                 message.contains("expected for example 0, got 2"),
                 "{message}"
             );
+        }
+    });
+}
+
+/// Padding has no position: neither before the first nor beyond the table of a rotary embedding.
+#[test]
+fn padding_has_no_position() {
+    device::each(|device| {
+        let config = RotaryConfig::new(HIDDENS, 4);
+        let rotary = config.init_with(DotProductScoreConfig::new().init(), device);
+        let attention = Attention::new(rotary, 0.0);
+        let whole = text(12, 4, device);
+        let expected = Array::read(attention.whole(whole.clone(), &Mask::causal()));
+        let padding = Tensor::<3>::full([BATCH, 2, HIDDENS], f64::NAN, device);
+        for is_left in [false, true] {
+            let mut cache = KeyValueCache::new();
+            let chunks = [whole.clone().narrow(1, 0, 3), whole.clone().narrow(1, 3, 1)];
+            let contexts = chunks.map(|own| {
+                let tokens = own.dims()[1];
+                let lens = [tokens; BATCH];
+                let (parts, new) = match is_left {
+                    true => (vec![padding.clone(), own], NewRows::Last(&lens)),
+                    false => (vec![own, padding.clone()], NewRows::First(&lens)),
+                };
+                let context = attention.cached(Tensor::cat(parts, 1), new, &mut cache);
+                context.narrow(1, if is_left { 2 } else { 0 }, tokens)
+            });
+            let got = Array::read(Tensor::cat(contexts.to_vec(), 1));
+            assert_close("rotary", &got, &expected, 1e-5);
+        }
+    });
+}
+
+#[test]
+fn calls_without_rows_or_tokens_are_answered() {
+    device::each(|device| {
+        for (name, model) in models(device) {
+            let mut cache = KeyValueCache::new();
+            let empty = |rows| Tensor::<3>::zeros([BATCH, rows, HIDDENS], device);
+            model.cached(empty(1), NewRows::First(&[0; BATCH]), &mut cache);
+            assert_eq!(cache.lengths(), [0; BATCH], "{name}");
+            model.cached(text(1, 3, device), NewRows::First(&[3, 1, 0]), &mut cache);
+            let context = model.cached(empty(0), NewRows::All, &mut cache);
+            assert_eq!(context.dims(), [BATCH, 0, HIDDENS], "{name}");
+            cache.expand(2);
+            assert_eq!(cache.lengths(), [3, 3, 1, 1, 0, 0], "{name}");
         }
     });
 }

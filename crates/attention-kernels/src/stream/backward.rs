@@ -27,8 +27,8 @@ use super::task::{GradOutputs, Partial, Task};
 use crate::heads::HeadIndex;
 use crate::tiles::{KEY_CHUNK, KEY_TILE, TASKS};
 
-/// Adds the gradients of queries, bias and what is shared, and adds or defers those of keys and values; those that are
-/// wanted.
+/// Adds the gradients of queries, modifiers and what is shared, and adds or defers those of keys and values; those that
+/// are wanted.
 pub(crate) fn backward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,

@@ -7,8 +7,8 @@ use attention_core::functional::{
     dot_product_attention_steps,
 };
 use attention_core::{
-    AlibiConfig, Attention, Biased, DotProductScoreConfig, Mask, MultiHeadAttentionConfig,
-    Normalizer, ScoringFunction,
+    AlibiConfig, Attention, Biased, DotProductScoreConfig, GaussianScoreConfig, Mask,
+    MultiHeadAttentionConfig, Normalizer, ScoringFunction,
 };
 use attention_tests::{Array, MaskSpec, assert_close, assert_zero, device, oracle, panic_message};
 use burn::tensor::Tensor;
@@ -163,7 +163,7 @@ fn pooled<S: ScoringFunction>(
     }
 }
 
-/// Whatever masked pairs hold, and a query without a key: exactly 0, with sinks too.
+/// Masked pairs, whatever they hold, and a query without a key: exactly 0, with sinks too.
 #[test]
 fn padding_and_keyless_queries_stay_harmless() {
     device::each_training(|device| {
@@ -272,6 +272,70 @@ fn a_bias_of_minus_infinity_masks_a_pair() {
     });
 }
 
+/// A key whose score is 0 is a key of zeros, beside sinks of 0, too.
+#[test]
+fn a_zero_key_is_a_key_of_zeros() {
+    device::each_training(|device| {
+        let sinks = Array::from_fn(&[HEADS], |at| (at[0] as f64 - 2.0) / 3.0);
+        let zeros = |size| Array::full(&[1, KEY_HEADS, 1, size], 0.0);
+        let run = |zero_key: bool, extra: Option<[Array; 2]>| {
+            let options = Options {
+                sinks: Some(sinks.clone()),
+                zero_key,
+                extra,
+                ..Options::default()
+            };
+            let (leaves, vectors, options) = Call::new([5, 7], options, MaskSpec::None).on(device);
+            let [q, k, v] = [0, 1, 2].map(|n: usize| leaves[n].clone());
+            let context = dot_product_attention(q, k, v, &options);
+            let result = Array::read(context.clone());
+            let mut all = gradients(context, &leaves[..3], &vectors[1..]);
+            all.push(result);
+            all
+        };
+        let by_key = run(false, Some([zeros(SIZE), zeros(VALUE_SIZE)]));
+        for (n, (got, expected)) in run(true, None).iter().zip(&by_key).enumerate() {
+            assert_close(&format!("{n}"), got, expected, 1e-5);
+        }
+    });
+}
+
+/// Further keys are compared as a score compares keys: a Gaussian one subtracts their norm.
+#[test]
+fn further_keys_have_the_bias_of_keys() {
+    device::each(|device| {
+        let attention = Attention::new(GaussianScoreConfig::new().init(device), 0.0);
+        let rows =
+            |seed, rows, size| Array::draw(seed, &[BATCH, HEADS, rows, size]).f32::<4>(device);
+        let [queries, keys, values] = [rows(1, 5, 4), rows(2, 7, 4), rows(3, 7, 4)];
+        let extra = [rows(4, 2, 4), rows(5, 2, 4)];
+        let joined = [(&keys, &extra[0]), (&values, &extra[1])]
+            .map(|(own, extra)| Tensor::cat(vec![own.clone(), extra.clone()], 2));
+        let [all_keys, all_values] = joined;
+        let expected = attention.forward(queries.clone(), all_keys, all_values, &Mask::none());
+        let options = AttentionOptions {
+            extra_keys: Some(extra),
+            ..Default::default()
+        };
+        let (q, k, v) = (queries.clone(), keys.clone(), values.clone());
+        let fused = attention.forward(q, k, v, &options);
+        let steps = attention.forward_with_weights(queries.clone(), keys.clone(), values, &options);
+        let expected = Array::read(expected);
+        assert_close("fused", &Array::read(fused), &expected, 1e-5);
+        assert_close("with weights", &Array::read(steps.context), &expected, 1e-5);
+        // No key of its own, and a mask that would hide the further ones.
+        let none = Tensor::<4>::zeros([BATCH, HEADS, 0, 4], device);
+        let options = AttentionOptions {
+            mask: Mask::causal(),
+            ..options
+        };
+        let context = attention.forward(queries.clone(), none.clone(), none, &options);
+        let [keys, values] = options.extra_keys.expect("there are some");
+        let expected = attention.forward(queries, keys, values, &Mask::none());
+        assert_close("alone", &Array::read(context), &Array::read(expected), 1e-5);
+    });
+}
+
 #[test]
 fn options_that_do_not_fit_are_refused() {
     device::each(|device| {
@@ -316,7 +380,7 @@ fn options_that_do_not_fit_are_refused() {
             },
         );
         refuses(
-            "extra_keys: 2 examples or 1 expected, got 3",
+            "extra keys expected [2 or 1, 3, 1, 11], got [3, 3, 1, 11]",
             AttentionOptions {
                 extra_keys: Some([(); 2].map(|()| zeros([3, 3, 1, 11]))),
                 ..none()
@@ -333,7 +397,7 @@ fn options_that_do_not_fit_are_refused() {
             attention.forward(rows.clone(), rows.clone(), rows, options)
         });
         assert!(
-            message.contains("sinks expected with Normalizer::Softmax"),
+            message.contains("sinks or a zero key expected with Normalizer::Softmax"),
             "{message}"
         );
     });
