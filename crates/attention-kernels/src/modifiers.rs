@@ -189,7 +189,7 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
     ) {
         let whole = keys.len().next_multiple_of(S::LANES);
         let mut slopes = slopes.chunks_mut(KEY_STRIDE);
-        let mut scratch = Vec::new();
+        let [mut wide, mut wide_relative] = [Vec::new(), Vec::new()];
         for (row, query) in scores.chunks_mut(KEY_STRIDE).zip(queries) {
             let mut factor = natural;
             if let Some(cap) = self.soft_cap {
@@ -198,10 +198,15 @@ impl<'a, E: Real> ScoreModifiers<'a, E> {
                 soft_cap(simd, cap, factor, &mut row[..whole], slopes);
                 factor = E::ONE;
             }
-            let biases = self.biases(at, [query, num_queries], keys.clone());
-            for bias in biases.into_iter().flatten() {
-                add_bias(factor, bias.read(&mut scratch), row);
-                factor = E::ONE;
+            match self.biases(at, [query, num_queries], keys.clone()) {
+                [Some(bias), Some(relative)] => {
+                    let biases = [bias.read(&mut wide), relative.read(&mut wide_relative)];
+                    add_biases(factor, biases, row);
+                }
+                [Some(bias), None] | [None, Some(bias)] => {
+                    add_bias(factor, bias.read(&mut wide), row);
+                }
+                [None, None] => {}
             }
         }
     }
@@ -243,9 +248,20 @@ pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
 
 /// `factor score + bias`; minus infinity masks a key whatever its score is.
 #[inline(always)]
-pub(crate) fn add_bias<E: Real>(factor: E, bias: &[E], scores: &mut [E]) {
+fn add_bias<E: Real>(factor: E, bias: &[E], scores: &mut [E]) {
     for (score, &bias) in scores.iter_mut().zip(bias) {
         let sum = *score * factor + bias;
         *score = if bias == -E::INFINITY { bias } else { sum };
+    }
+}
+
+/// As [`add_bias`], of two biases.
+#[inline(always)]
+fn add_biases<E: Real>(factor: E, [first, second]: [&[E]; 2], scores: &mut [E]) {
+    let lowest = -E::INFINITY;
+    for ((score, &first), &second) in scores.iter_mut().zip(first).zip(second) {
+        let sum = *score * factor + first + second;
+        let is_masked = first == lowest || second == lowest;
+        *score = if is_masked { lowest } else { sum };
     }
 }

@@ -205,7 +205,7 @@ impl<E: AttentionReal> OwnedModifiers<E> {
 
     /// The modified score of a pair, and the derivative of the soft-cap; by the definition.
     pub(crate) fn modify(&self, score: E, queries: usize, at: [usize; 4]) -> [E; 2] {
-        let (mut modified, mut slope) = (score, E::ONE);
+        let (mut modified, mut slope, mut is_masked) = (score, E::ONE, false);
         if let Some(cap) = self.soft_cap {
             let tanh = (score / cap).tanh();
             (modified, slope) = (cap * tanh, E::ONE - tanh * tanh);
@@ -215,11 +215,11 @@ impl<E: AttentionReal> OwnedModifiers<E> {
             let Some(bias) = bias else { continue };
             let bias = bias.elements[bias.position(at)];
             // Minus infinity masks NaN too.
-            modified = if bias == -E::INFINITY {
-                bias
-            } else {
-                modified + bias
-            };
+            is_masked |= bias == -E::INFINITY;
+            modified = modified + bias;
+        }
+        if is_masked {
+            modified = -E::INFINITY;
         }
         [modified, slope]
     }
