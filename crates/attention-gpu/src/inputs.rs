@@ -40,6 +40,7 @@ pub struct AttentionInputs {
 
 /// Formula of the score of a query and a key, with its parameters in f32.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a call has one")]
 pub enum Score {
     /// `scale sum_h q_h k_h`
     DotProduct {
@@ -58,8 +59,8 @@ pub enum Score {
 pub struct AttentionOutputs {
     /// `[batch, heads, queries, value_size]`; 0 for a query without any key.
     pub context: CubeTensor,
-    /// The greatest score and the reciprocal of the sum of exponentials, each with the sink, `[batch, heads, queries,
-    /// 2]`: the backward pass computes the weights again from them.
+    /// The greatest score and the reciprocal of the sum of exponentials, `[batch, heads, queries, 2]`: the backward
+    /// pass computes the weights again from them. A sink counts as a score.
     pub statistics: CubeTensor,
 }
 

@@ -47,30 +47,33 @@ impl ScoreModifiers {
     /// # Panics
     /// If a tensor does not fit scores of `[batch, heads, queries, keys]`, is not in f32 or not contiguous.
     pub(crate) fn check(&self, [batch, heads, queries, keys]: [usize; 4]) {
-        let check = |name, tensor: &CubeTensor, expected: &[usize], may_be_one: usize| {
-            let shape = tensor.shape();
-            let fits = |(axis, (&got, &size)): (usize, (&usize, &usize))| {
-                got == size || got == 1 && axis < may_be_one
-            };
-            let fits = shape.num_dims() == expected.len()
-                && shape.iter().zip(expected).enumerate().all(fits);
+        let check = |name, tensor: &CubeTensor, expected: &[usize]| {
+            let (shape, dtype) = (tensor.shape(), tensor.dtype());
             assert!(
-                fits && tensor.dtype() == DType::F32 && tensor.is_contiguous(),
-                "attention: {name} expected contiguous, {expected:?} of F32, where the first {may_be_one} may be 1, \
-                 got {:?} of {:?}",
-                shape.as_slice(),
-                tensor.dtype()
+                shape.as_slice() == expected && dtype == DType::F32 && tensor.is_contiguous(),
+                "attention: {name} expected contiguous, {expected:?} of F32, got {:?} of {dtype:?}",
+                shape.as_slice()
             );
         };
+        let or_one = |got, expected| if got == 1 { 1 } else { expected };
         if let Some(bias) = &self.bias {
-            check("bias", bias, &[batch, heads, queries, keys], 3);
+            let [of_batch, of_heads, of_queries, _] = bias.shape().dims();
+            let expected = [
+                or_one(of_batch, batch),
+                or_one(of_heads, heads),
+                or_one(of_queries, queries),
+                keys,
+            ];
+            check("bias", bias, &expected);
         }
         if let Some(bias) = &self.relative_bias {
+            let [of_batch, of_heads, ..] = bias.shape().dims::<4>();
+            let [batch, heads] = [or_one(of_batch, batch), or_one(of_heads, heads)];
             let distances = queries + keys - 1;
-            check("relative bias", bias, &[batch, heads, 1, distances], 2);
+            check("relative bias", bias, &[batch, heads, 1, distances]);
         }
         if let Some(sinks) = &self.sinks {
-            check("sinks", sinks, &[heads], 0);
+            check("sinks", sinks, &[heads]);
         }
     }
 

@@ -23,7 +23,7 @@ impl Array {
         }
     }
 
-    fn zeros(shape: &[usize]) -> Self {
+    pub(super) fn zeros(shape: &[usize]) -> Self {
         Self::new(shape, 0.0, 0.0)
     }
 
@@ -207,14 +207,14 @@ impl Case {
                 if self.has_cap {
                     of_score *= 1.0 - (uncapped[j] / CAP).tanh().powi(2);
                 }
-                for n in 0..SIZE {
+                for (n, &x) in query.iter().enumerate() {
                     let [of_query, of_key] = match weight {
                         Some(weight) => {
                             let tanh = tanh(j, n);
                             add(3, &[n], of_score * tanh);
                             [of_score * weight.elements[n] * (1.0 - tanh * tanh); 2]
                         }
-                        None => [keys.get(&[b, k, j, n]), query[n]].map(|x| of_score * SCALE * x),
+                        None => [keys.get(&[b, k, j, n]), x].map(|x| of_score * SCALE * x),
                     };
                     add(0, &[b, h, i, n], of_query);
                     add(1, &[b, k, j, n], of_key);

@@ -206,7 +206,20 @@ fn all_together_of_additive_scores() {
         relative_bias: Some([1, 4]),
         has_sinks: true,
         is_causal: true,
-        ..PLAIN
     }
     .check();
+}
+
+#[test]
+#[should_panic(
+    expected = "relative bias expected contiguous, [1, 2, 1, 11] of F32, got [1, 2, 1, 10] of F32"
+)]
+fn a_bias_of_distances_that_does_not_fit_is_refused() {
+    let case = Case {
+        sizes: [3, 2, 1, 5, 7],
+        ..PLAIN
+    };
+    let mut inputs = case.kernel_inputs(&case.inputs());
+    inputs.modifiers.relative_bias = Some(on_device(&Array::zeros(&[1, 2, 1, 10])));
+    inputs.forward();
 }
