@@ -222,9 +222,11 @@ impl<S: ScoringFunction> Attention<S> {
                 kernel
             }
         };
+        // A soft-cap and a scale are for the products alone, and further keys are compared by them.
+        let options = &changes.options;
+        let by_products = options.soft_cap.or(options.scale).is_some() || changes.has_extra_keys();
         let scores = match self.modifiers(&queries, memory, &kernel, changes) {
-            // A soft-cap and a scale are for the products alone.
-            Some(modifiers) if modifiers.soft_cap.or(changes.options.scale).is_some() => {
+            Some(modifiers) if by_products => {
                 let products = self.products(queries.clone(), keys, &kernel, mask);
                 modify("attention", products, &modifiers)
             }

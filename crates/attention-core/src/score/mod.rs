@@ -188,8 +188,8 @@ pub trait ScoringFunction: Module + ModuleDisplay + 'static {
 
     /// The scores of all pairs of projected queries and keys; by default what [`kernel`](Self::kernel) and
     /// [`position_term`](Self::position_term) say. It is called where weights are asked for, where the normalizer is
-    /// not softmax, and always for [`ScoreKernel::Custom`]; a call with a soft-cap or a scale of its own goes by the
-    /// kernel.
+    /// not softmax, and always for [`ScoreKernel::Custom`]; a call with a soft-cap, a scale or further keys of its own
+    /// goes by the kernel.
     ///
     /// The mask is a hint: scores of masked pairs are ignored, so a kernel need not compute them.
     ///
