@@ -1,4 +1,5 @@
-//! The gain of each large bet of the CPU path: a training step, and a decoding step, with all of them and without each.
+//! The gain of each large bet of the CPU path: a training step, a decoding step and attention of many queries, with all
+//! of them and without each.
 //!
 //! `cargo bench -p attention-benches --bench bets`; see benches/README.md.
 
@@ -65,6 +66,12 @@ fn run(threads: usize) -> io::Result<()> {
             let title = format!("decoding step b64 q1 k64 d256 h256{keys}");
             measure(&title, &|| decode(&device, scale), &options, &mut report);
         }
+        measure(
+            "additive b8 q128 k128 d256 h256, forward",
+            &|| attend(&device),
+            &options,
+            &mut report,
+        );
     }
     report.write(options.json.as_deref())
 }
@@ -104,4 +111,17 @@ fn decode(device: &Device, scale: f64) -> Call {
     let queries = random([BATCH, 1, SIZE], device);
     let memory = module.prepare(keys * scale, values, Mask::none());
     call_of(device, move || module.attend(queries.clone(), &memory))
+}
+
+/// Additive attention of many queries.
+fn attend(device: &Device) -> Call {
+    const BATCH: usize = 8;
+    const ROWS: usize = 128;
+    const SIZE: usize = 256;
+    let module = AdditiveAttentionConfig::new(SIZE, SIZE, SIZE).init(device);
+    let inputs = [(); 3].map(|()| random([BATCH, ROWS, SIZE], device));
+    call_of(device, move || {
+        let [queries, keys, values] = inputs.clone();
+        module.forward(queries, keys, values, &Mask::none())
+    })
 }

@@ -193,5 +193,8 @@ pub(crate) fn softmax_with_sinks(
     };
     let mask = mask.resolve(scores.dims(), &scores.device());
     let modifiers = modifiers.checked(operation, scores.dims(), &scores);
-    Tensor::from_dispatch(modifiers.softmax(scores.into_dispatch(), mask))
+    let scores = scores.into_dispatch();
+    Tensor::from_dispatch(ops::softmax_with_sinks::<Dispatch>(
+        scores, &modifiers, mask,
+    ))
 }

@@ -49,6 +49,7 @@ mod masked_softmax;
 mod pack_additive_keys;
 mod rotate;
 mod score_modifiers;
+mod score_weights;
 mod weighted_sum;
 
 pub use additive_attention::AdditiveAttentionInputs;
@@ -72,3 +73,4 @@ pub(crate) use fill_padding::fill_rows_without_key;
 pub(crate) use key_heads::repeated;
 pub(crate) use masked::{Masked, lowest};
 pub(crate) use score_modifiers::along_diagonals;
+pub(crate) use score_weights::softmax_with_sinks;

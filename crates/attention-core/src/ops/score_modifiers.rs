@@ -6,10 +6,7 @@ use burn::tensor::Slice;
 use burn_fused_layers::harness::optional::OptionalTensor;
 use burn_fused_layers::harness::tracked::{TensorMap, WithIndicesOf};
 
-use super::attention_ops::AttentionOps;
 use super::chunked::Chunk;
-use super::mask::ResolvedMask;
-use super::masked_softmax::{self, MaskedSoftmaxInputs};
 
 /// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys.
 #[derive(Clone, Debug, ExtensionType)]
@@ -70,32 +67,6 @@ impl<B: Backend> ScoreModifiers<B> {
             }),
             sinks: self.sinks.clone(),
             soft_cap: self.soft_cap,
-        }
-    }
-
-    /// The weights of scores `[batch, heads, queries, keys]`, of their type.
-    pub(super) fn weights(&self, scores: FloatTensor<B>, mask: ResolvedMask<B>) -> FloatTensor<B>
-    where
-        B: AttentionOps,
-    {
-        let dtype = scores.dtype();
-        let weights = self.softmax(self.modify(scores), mask);
-        if weights.dtype() == dtype {
-            weights
-        } else {
-            B::float_cast(weights, dtype.into())
-        }
-    }
-
-    /// Softmax, with the sinks.
-    pub(crate) fn softmax(&self, scores: FloatTensor<B>, mask: ResolvedMask<B>) -> FloatTensor<B>
-    where
-        B: AttentionOps,
-    {
-        let inputs = MaskedSoftmaxInputs { scores, mask };
-        match self.sinks.as_option() {
-            Some(sinks) => masked_softmax::composed::with_sinks(inputs, Some(sinks.clone())),
-            None => B::masked_softmax(inputs),
         }
     }
 

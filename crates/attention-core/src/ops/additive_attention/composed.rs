@@ -9,6 +9,7 @@ use crate::ops::additive_score::AdditiveScoreInputs;
 use crate::ops::attention_ops::AttentionOps;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::dropout;
+use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
 impl<B: Backend> Chunks<B> for AdditiveAttentionInputs<B> {
@@ -58,7 +59,7 @@ fn definition<B: AttentionOps>(inputs: AdditiveAttentionInputs<B>) -> FloatTenso
         weight: inputs.weight,
         mask: mask.clone(),
     });
-    let weights = inputs.modifiers.weights(scores, mask.clone());
+    let weights = weights::<B>(scores, &inputs.modifiers, mask.clone());
     B::weighted_sum(WeightedSumInputs {
         weights: dropout::composed::<B>(weights, inputs.dropout),
         values: inputs.values,

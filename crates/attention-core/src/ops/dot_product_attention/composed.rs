@@ -8,6 +8,7 @@ use crate::ops::attention_ops::AttentionOps;
 use crate::ops::chunked::{Chunk, Chunks, in_chunks};
 use crate::ops::dot_product_score::DotProductScoreInputs;
 use crate::ops::dropout;
+use crate::ops::score_weights::weights;
 use crate::ops::weighted_sum::WeightedSumInputs;
 
 impl<B: Backend> Chunks<B> for DotProductAttentionInputs<B> {
@@ -56,7 +57,7 @@ fn definition<B: AttentionOps>(inputs: DotProductAttentionInputs<B>) -> FloatTen
         mask: mask.clone(),
         scale: inputs.scale,
     });
-    let weights = inputs.modifiers.weights(scores, mask.clone());
+    let weights = weights::<B>(scores, &inputs.modifiers, mask.clone());
     B::weighted_sum(WeightedSumInputs {
         weights: dropout::composed::<B>(weights, inputs.dropout),
         values: inputs.values,
