@@ -15,6 +15,11 @@ use case::Attention;
 impl Attention {
     /// The precision policy, for every level and both types.
     fn assert_precise(&self, what: &str) {
+        self.assert_within(3.0, what);
+    }
+
+    /// The same, with gradients that err at most `of_gradients` times as much as the composition's.
+    fn assert_within(&self, of_gradients: f64, what: &str) {
         let (exact, plain) = (self.solve::<f64>(), self.solve::<f32>());
         for level in Level::available() {
             for packed in [false, true] {
@@ -30,13 +35,7 @@ impl Attention {
                     };
                     let exact = finite(exact);
                     let (plain, magnitude) = error(&finite(&plain[index].1), &exact);
-                    // Weights that a sink leaves are small, and what they cancel is not.
-                    let of_gradient = if self.modifiers.sinks.is_some() {
-                        4.0
-                    } else {
-                        3.0
-                    };
-                    let factor = if index < 2 { 2.0 } else { of_gradient };
+                    let factor = if index < 2 { 2.0 } else { of_gradients };
                     let bound = (factor * plain).max(1e-6 * magnitude);
                     let (found, _) = error(&finite(&single[index].1), &exact);
                     assert!(
