@@ -216,7 +216,7 @@ impl<E: AttentionReal> OwnedModifiers<E> {
             let bias = bias.elements[bias.position(at)];
             // Minus infinity masks NaN too.
             is_masked |= bias == -E::INFINITY;
-            modified = modified + bias;
+            modified += bias;
         }
         if is_masked {
             modified = -E::INFINITY;
