@@ -6,6 +6,7 @@ mod case;
 mod differences;
 mod masked_cases;
 mod masks;
+mod misfits;
 #[path = "../support/modifiers.rs"]
 mod modifiers;
 mod modifying;

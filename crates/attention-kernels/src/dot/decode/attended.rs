@@ -47,9 +47,12 @@ impl<E: Real> ScoredKeys<E> {
         };
         keys.clear();
         for key in mask.range.clone() {
-            if mask.attends(key) && !is_masked_by_bias(key) {
+            if mask.attends(key) {
                 keys.push(key);
             }
+        }
+        if biases.iter().any(Option::is_some) {
+            keys.retain(|&key| !is_masked_by_bias(key));
         }
         self.scores.clear();
         self.scores.resize(keys.len(), E::ZERO);
