@@ -19,7 +19,7 @@ const OPERATIONS: [(&str, usize); 12] = [
     ("cross-entropy", 4),
     ("recurrent layer, GRU", 4),
     ("recurrent layer, LSTM", 4),
-    ("rotation", 1),
+    ("rotation", 2),
 ];
 
 #[test]
