@@ -6,9 +6,9 @@ use burn::tensor::{Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::cache::{Cached, KeyValueCache, NewRows};
+use crate::changes::Changes;
 use crate::functional::{self, AttentionOptions, SharedTensor};
 use crate::memory::{PreparedKeys, SharedMemory};
-use crate::pooling::Changes;
 use crate::rank::{from_four_axes, to_four_axes};
 use crate::{
     AdditiveScore, DotProductScore, Mask, Memory, Normalizer, Positions, ScoreKernel,

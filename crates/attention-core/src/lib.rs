@@ -15,6 +15,7 @@
 mod attention;
 mod attention_config;
 mod cache;
+mod changes;
 mod checks;
 mod device_limits;
 pub mod drop_in;

@@ -7,10 +7,10 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::parameter::of_linear;
 
 use crate::cache::{KeyValueCache, NewRows};
+use crate::changes::Changes;
 use crate::checks::assert_batch;
 use crate::functional::{AttentionOptions, project};
 use crate::memory::SharedMemory;
-use crate::pooling::Changes;
 use crate::rank::{reshape, to_four_axes};
 use crate::{
     Attention, DotProductScore, DotProductScoreConfig, Mask, Memory, ScoringFunction, functional,

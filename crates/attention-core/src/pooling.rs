@@ -4,33 +4,17 @@ use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::cache::Cached;
+use crate::changes::Changes;
 use crate::checks::assert_batch;
 use crate::functional::{
-    self, AttentionOptions, Modifiers, additive_score, attend_additive, attend_dot_product,
-    dot_product_score, drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
+    self, Modifiers, additive_score, attend_additive, attend_dot_product, dot_product_score,
+    drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
 };
 use crate::score::{checked_heads, default_scale, per_head, widened};
 use crate::{
     Attention, AttentionOutput, Mask, Memory, Normalizer, PositionTerm, Positions, ScoreKernel,
     ScoringFunction,
 };
-
-/// The options of a call, whose mask is that of the memory.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Changes {
-    options: AttentionOptions,
-    /// Where the queries stand; by default the last at the last key.
-    positions: Option<Positions>,
-}
-
-impl From<AttentionOptions> for Changes {
-    fn from(options: AttentionOptions) -> Self {
-        Self {
-            options,
-            positions: None,
-        }
-    }
-}
 
 impl<S: ScoringFunction> Attention<S> {
     /// The context of each query, `[batch, heads, queries, _]`.
@@ -366,31 +350,6 @@ impl<S: ScoringFunction> Attention<S> {
                 0.0
             }
         })
-    }
-}
-
-impl Changes {
-    /// No option, for queries at `positions`.
-    pub(crate) fn at(positions: Positions) -> Self {
-        Self {
-            positions: Some(positions),
-            ..Self::default()
-        }
-    }
-
-    /// Whether every query has a key.
-    pub(crate) fn has_extra_keys(&self) -> bool {
-        self.options.extra_keys.is_some()
-    }
-
-    /// # Panics
-    /// If there is a scale.
-    fn assert_no_scale(&self) {
-        assert!(
-            self.options.scale.is_none(),
-            "attention: scale expected with a score that is a dot product and terms that kernels add, got {:?} with another",
-            self.options.scale
-        );
     }
 }
 

@@ -1,5 +1,6 @@
 //! Keys and values of texts that grow: what generation attends to.
 
+mod cached;
 mod new_rows;
 mod rows;
 
@@ -10,9 +11,10 @@ use std::ops::Range;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
-use crate::pooling::Changes;
+use crate::changes::Changes;
 use crate::rank::reshape;
 use crate::{Mask, Memory, Positions};
+pub(crate) use cached::Cached;
 pub use new_rows::NewRows;
 use rows::{Example, Owner, Rows, write};
 
@@ -50,15 +52,6 @@ pub struct KeyValueCache {
     rows: Option<Rows>,
     /// The tokens of each example.
     examples: Vec<Example>,
-}
-
-/// The keys of a call, and its queries among them.
-pub(crate) struct Cached {
-    pub(crate) memory: Memory,
-    pub(crate) changes: Changes,
-    /// The rows of queries that are tokens, and the keys up to the last of them, of each example; `None` if they are
-    /// the same in all.
-    pub(crate) ragged: Option<Vec<(Range<usize>, usize)>>,
 }
 
 impl KeyValueCache {
