@@ -225,15 +225,9 @@ impl<S: ScoringFunction> Attention<S> {
             [batch, num_rows]
         );
         assert_shape!(values, [batch, key_heads, num_rows, _]);
-        let others = [Argument::floats("keys", &keys)];
-        assert_together("attention", Argument::floats("values", &values), others);
         let tokens = rows.ranges([batch, num_rows]);
         let positions = cache.positions(&tokens, num_rows, &keys.device());
-        let keys = if batch * key_heads * num_rows == 0 {
-            keys
-        } else {
-            self.score.project_keys(keys, &positions)
-        };
+        let keys = self.project_keys(keys, &values, &positions);
         cache.append::<S>(keys, values, &tokens, positions)
     }
 
@@ -274,15 +268,28 @@ impl<S: ScoringFunction> Attention<S> {
         values: Tensor<4>,
         mask: Mask,
     ) -> Memory {
+        let keys = self.project_keys(keys, &values, &Positions::consecutive(0));
+        Memory::of_cleared(keys, values, mask)
+    }
+
+    /// The projected keys; as they are where there are none.
+    ///
+    /// # Panics
+    /// If keys and values differ in device or the type of their elements.
+    fn project_keys(
+        &self,
+        keys: Tensor<4>,
+        values: &Tensor<4>,
+        positions: &Positions,
+    ) -> Tensor<4> {
         let others = [Argument::floats("keys", &keys)];
-        assert_together("attention", Argument::floats("values", &values), others);
-        let [batch, heads, num_keys, _] = keys.dims();
-        let keys = if batch * heads * num_keys == 0 {
+        assert_together("attention", Argument::floats("values", values), others);
+        let [batch, key_heads, num_keys, _] = keys.dims();
+        if batch * key_heads * num_keys == 0 {
             keys
         } else {
-            self.score.project_keys(keys, &Positions::consecutive(0))
-        };
-        Memory::of_cleared(keys, values, mask)
+            self.score.project_keys(keys, positions)
+        }
     }
 
     /// A memory for many calls, which come with `mask`; `[heads, num_queries]` of them are known so far.

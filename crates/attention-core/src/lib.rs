@@ -27,6 +27,7 @@ mod memory;
 mod multi_head_attention;
 mod normalizer;
 mod ops;
+mod owner;
 mod parameter;
 mod pooling;
 mod position;

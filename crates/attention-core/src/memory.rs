@@ -1,6 +1,5 @@
 //! Keys and values that many queries attend to.
 
-use std::any::{TypeId, type_name};
 use std::borrow::Cow;
 
 use burn::tensor::{Int, Tensor, assert_shape};
@@ -9,7 +8,8 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 use crate::Mask;
 use crate::functional::{SharedTensor, fill_padding};
 use crate::ops::SharedGradients;
-use crate::rank::reshape;
+use crate::owner::Owner;
+use crate::rank::repeat_examples;
 
 /// Keys (already projected), values and their mask, made once by [`Attention::prepare`] and read by many
 /// calls of [`Attention::attend`], such as the steps of a decoder. It is for the module that prepared it, whose
@@ -90,26 +90,6 @@ impl PreparedKeys {
     }
 }
 
-/// The type for which a memory was prepared: a scoring function, or a [`StatefulAttention`](crate::StatefulAttention)
-/// with a score of its own.
-///
-/// It is checked at run time. A type parameter of [`Memory`] would tell at compile time, but a model that chooses its
-/// attention by a setting would need an enum of memories beside its enum of attentions.
-#[derive(Clone, Copy, Debug)]
-struct Owner {
-    id: TypeId,
-    name: &'static str,
-}
-
-impl Owner {
-    fn of<T: 'static>() -> Self {
-        Self {
-            id: TypeId::of::<T>(),
-            name: type_name::<T>(),
-        }
-    }
-}
-
 impl Memory {
     /// Keys that are projected already, with the heads axis, and their values, for any score to read. Padding is
     /// cleared.
@@ -156,7 +136,7 @@ impl Memory {
         let expected = Owner::of::<T>();
         let got = self.owner.unwrap_or(expected);
         assert!(
-            got.id == expected.id,
+            got == expected,
             "memory expected to be prepared for {}, got one for {}",
             expected.name,
             got.name
@@ -207,11 +187,7 @@ impl Memory {
 
     /// The memory with every example repeated `beam` times, the copies next to each other: `[batch * beam, ...]`.
     pub fn expand(&self, beam: usize) -> Self {
-        let repeat = |tensor: Tensor<4>| {
-            let [batch, heads, keys, size] = tensor.dims();
-            let copies = reshape(tensor, [batch, 1, heads, keys, size]).repeat_dim(1, beam);
-            reshape(copies, [batch * beam, heads, keys, size])
-        };
+        let repeat = |tensor| repeat_examples(tensor, beam);
         Self {
             keys: repeat(self.read_cleared_keys()),
             values: repeat(self.read_values()),

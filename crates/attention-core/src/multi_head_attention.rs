@@ -353,7 +353,7 @@ impl<S: ScoringFunction> MultiHeadAttention<S> {
 }
 
 /// `[batch, 1, rows, size]`, projected, as `[batch, heads, rows, head_size]`.
-fn split(name: &str, layer: &Linear, rows: Tensor<4>, heads: usize) -> Tensor<4> {
+pub(crate) fn split(name: &str, layer: &Linear, rows: Tensor<4>, heads: usize) -> Tensor<4> {
     let projected = project(name, of_linear(layer), rows);
     let [batch, _, num_rows, size] = projected.dims();
     reshape(projected, [batch, num_rows, heads, size / heads]).swap_dims(1, 2)

@@ -1,6 +1,6 @@
 //! From projected keys and values to the context of queries, with any scoring function.
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::cache::Cached;
@@ -108,16 +108,20 @@ impl<S: ScoringFunction> Attention<S> {
 
     /// Whether the scores of queries and keys depend on what they hold alone, once they are projected.
     fn ignores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
+        !matches!(self.score.kernel(), ScoreKernel::Custom)
+            && matches!(self.position_term(queries, memory), PositionTerm::None)
+    }
+
+    /// The term that the positions of queries and keys add to their scores; none without a key.
+    fn position_term(&self, queries: &Tensor<4>, memory: &Memory) -> PositionTerm {
         let [_, _, num_queries, _] = queries.dims();
         let (device, dtype) = (queries.device(), queries.dtype());
-        let of_positions = match memory.num_keys() {
+        match memory.num_keys() {
             0 => PositionTerm::None,
             num_keys => self
                 .score
                 .position_term(num_queries, num_keys, &device, dtype),
-        };
-        !matches!(self.score.kernel(), ScoreKernel::Custom)
-            && matches!(of_positions, PositionTerm::None)
+        }
     }
 
     /// The options of a call with the terms that the score itself adds to the products of its kernel; `None` where
@@ -129,8 +133,7 @@ impl<S: ScoringFunction> Attention<S> {
         kernel: &ScoreKernel,
         changes: &Changes,
     ) -> Option<Modifiers> {
-        let [_, heads, num_queries, _] = queries.dims();
-        let (device, dtype) = (queries.device(), queries.dtype());
+        let [_, heads, _, _] = queries.dims();
         let mut modifiers = changes.options.modifiers();
         let of_keys = match kernel {
             ScoreKernel::Custom => return None,
@@ -142,13 +145,7 @@ impl<S: ScoringFunction> Attention<S> {
         if let Some(bias) = of_keys {
             modifiers.add_bias(per_head(bias, heads));
         }
-        let of_positions = match memory.num_keys() {
-            0 => PositionTerm::None,
-            num_keys => self
-                .score
-                .position_term(num_queries, num_keys, &device, dtype),
-        };
-        match of_positions {
+        match self.position_term(queries, memory) {
             PositionTerm::None => {}
             PositionTerm::PerKey(bias) => modifiers.add_bias(checked_heads(bias, heads)),
             PositionTerm::PerDistance(bias) => {
@@ -237,10 +234,13 @@ impl<S: ScoringFunction> Attention<S> {
             ScoreKernel::Additive { .. } => of_extra,
             ScoreKernel::Custom => repeat_key_heads(of_extra, heads),
         };
-        let bias = self.score.key_bias(&of_extra);
+        let bias = match kernel {
+            ScoreKernel::Dot { .. } => self.score.key_bias(&of_extra),
+            _ => None,
+        };
         let mut of_extra = self.products(queries, of_extra, &kernel, &Mask::none());
         of_extra = modify("attention", of_extra, &capped);
-        if let Some(bias) = bias.filter(|_| matches!(kernel, ScoreKernel::Dot { .. })) {
+        if let Some(bias) = bias {
             let dtype = of_extra.dtype();
             of_extra = of_extra + per_head(bias, heads).cast(dtype);
         }
@@ -283,7 +283,7 @@ impl<S: ScoringFunction> Attention<S> {
         scores: Tensor<4>,
         memory: &Memory,
         modifiers: &Modifiers,
-        dtype: burn::tensor::DType,
+        dtype: DType,
         dropout: f64,
     ) -> AttentionOutput<4> {
         let mask = &memory.mask;

@@ -30,6 +30,13 @@ pub(crate) fn from_four_axes<const D: usize>(tensor: Tensor<4>) -> Tensor<D> {
     reshape(tensor, dims)
 }
 
+/// Every example of `[batch, heads, rows, size]` as often as `times` says, the copies next to each other.
+pub(crate) fn repeat_examples<K: Basic>(tensor: Tensor<4, K>, times: usize) -> Tensor<4, K> {
+    let [batch, heads, rows, size] = tensor.dims();
+    let copies = reshape(tensor, [batch, 1, heads, rows, size]).repeat_dim(1, times);
+    reshape(copies, [batch * times, heads, rows, size])
+}
+
 /// `tensor.reshape(dims)`, except that 0 is the size of an axis: to Burn's `reshape` it means "as before".
 pub(crate) fn reshape<const D: usize, const E: usize, K: Basic>(
     tensor: Tensor<D, K>,

@@ -4,7 +4,6 @@ mod cached;
 mod new_rows;
 mod rows;
 
-use std::any::{TypeId, type_name};
 use std::iter::{repeat, repeat_n};
 use std::ops::Range;
 
@@ -12,11 +11,12 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::changes::Changes;
-use crate::rank::reshape;
+use crate::owner::Owner;
+use crate::rank::repeat_examples;
 use crate::{Mask, Memory, Positions};
 pub(crate) use cached::Cached;
 pub use new_rows::NewRows;
-use rows::{Example, Owner, Rows, write};
+use rows::{Example, Rows, write};
 
 /// Keys and values that were attended to so far, each example with its own length; projected once, and appended to
 /// where they are. What is there is copied when the space is doubled, or a window has used it up.
@@ -164,10 +164,7 @@ impl KeyValueCache {
         self.examples = examples.flat_map(|of| repeat_n(*of, beam)).collect();
         if let Some(Rows { keys, values, .. }) = &mut self.rows {
             for tensor in [keys, values] {
-                let [batch, heads, space, size] = tensor.dims();
-                let copies = reshape(tensor.clone(), [batch, 1, heads, space, size]);
-                let copies = copies.expand([batch, beam, heads, space, size]);
-                *tensor = reshape(copies, [batch * beam, heads, space, size]);
+                *tensor = repeat_examples(tensor.clone(), beam);
             }
         }
     }
@@ -310,10 +307,7 @@ impl KeyValueCache {
             "{NAME}: a device without autodiff expected, as generation has no gradients (`model.valid()`), \
              got {device:?}"
         );
-        let owner = Owner {
-            id: TypeId::of::<S>(),
-            name: type_name::<S>(),
-        };
+        let owner = Owner::of::<S>();
         if let Some(rows) = &self.rows {
             assert!(
                 rows.owner == owner,
@@ -369,27 +363,22 @@ impl KeyValueCache {
             (None, None) => needed.max(2 * space),
         };
         let before = std::mem::replace(&mut self.examples, after);
-        let stored = self.rows.take();
+        let kept = self.examples.iter().zip(&before);
+        let kept: Vec<_> = kept
+            .map(|(of, before)| before.kept - of.kept..before.kept)
+            .collect();
         let grown = |stored: Option<Tensor<4>>, like: &Tensor<4>| {
             let [batch, heads, _, size] = like.dims();
             let options = (&like.device(), like.dtype());
             let mut grown = Tensor::zeros([batch, heads, new_space, size], options);
-            let Some(stored) = stored else { return grown };
-            for (b, (of, before)) in self.examples.iter().zip(&before).enumerate() {
-                let first = before.kept - of.kept;
-                let part = stored
-                    .clone()
-                    .slice([b..b + 1, 0..heads, first..before.kept, 0..size]);
-                if of.kept > 0 {
-                    grown = grown.slice_assign([b..b + 1, 0..heads, 0..of.kept, 0..size], part);
-                }
+            if let Some(stored) = stored {
+                let empty = vec![Example::default(); batch];
+                write(&mut grown, &stored, &empty, &kept, false);
             }
             grown
         };
-        let (stored_keys, stored_values) = match stored {
-            Some(rows) => (Some(rows.keys), Some(rows.values)),
-            None => (None, None),
-        };
+        let stored = self.rows.take().map(|rows| (rows.keys, rows.values));
+        let (stored_keys, stored_values) = stored.unzip();
         self.rows = Some(Rows {
             keys: grown(stored_keys, keys),
             values: grown(stored_values, values),

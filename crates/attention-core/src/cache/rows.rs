@@ -1,9 +1,10 @@
 //! The space of a cache.
 
-use std::any::TypeId;
 use std::ops::Range;
 
 use burn::tensor::Tensor;
+
+use crate::owner::Owner;
 
 /// The keys and values themselves.
 #[derive(Clone, Debug)]
@@ -12,14 +13,8 @@ pub(super) struct Rows {
     pub(super) keys: Tensor<4>,
     /// `[batch, key_heads, space, value_size]`
     pub(super) values: Tensor<4>,
+    /// The scoring function that projected the keys.
     pub(super) owner: Owner,
-}
-
-/// The scoring function that projected the keys.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Owner {
-    pub(super) id: TypeId,
-    pub(super) name: &'static str,
 }
 
 /// The tokens of an example.

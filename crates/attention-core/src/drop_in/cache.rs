@@ -1,6 +1,5 @@
 //! Projections that the steps of a decoder keep.
 
-use burn::nn::Linear;
 use burn::nn::attention::MhaOutput;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::parameter::of_linear;
@@ -8,6 +7,7 @@ use burn_fused_layers::harness::parameter::of_linear;
 use super::{MhaInput, MultiHeadAttention};
 use crate::Memory;
 use crate::functional::project;
+use crate::multi_head_attention::split;
 use crate::rank::{reshape, to_four_axes};
 
 /// Burn's `MhaCache`: the projections of the rows of earlier steps, for [`MultiHeadAttention::forward_cache`].
@@ -101,7 +101,7 @@ impl MultiHeadAttention {
     /// If the shapes or the masks do not fit together, or there is no new row.
     pub fn forward_cache(&self, input: MhaInput, cache: &mut MhaCache) -> MhaOutput {
         let mask = input.all_masks();
-        let split = |name, layer| move |rows| self.split(name, layer, rows);
+        let split = |name, layer| move |rows| split(name, layer, to_four_axes(rows), self.n_heads);
         let queries = cache
             .query
             .forward(input.query, split("queries", &self.query));
@@ -124,12 +124,5 @@ impl MultiHeadAttention {
             weights: output.weights,
             context,
         }
-    }
-
-    /// `[batch, rows, d_model]`, projected, as `[batch, n_heads, rows, d_k]`.
-    fn split(&self, name: &str, layer: &Linear, rows: Tensor<3>) -> Tensor<4> {
-        let [batch, num_rows, _] = rows.dims();
-        let projected = project(name, of_linear(layer), to_four_axes(rows));
-        reshape(projected, [batch, num_rows, self.n_heads, self.d_k]).swap_dims(1, 2)
     }
 }

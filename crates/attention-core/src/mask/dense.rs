@@ -4,7 +4,7 @@ use burn::tensor::{Bool, Tensor};
 
 use super::resolve::check_axes;
 use super::{Mask, expand_to_common};
-use crate::rank::reshape;
+use crate::rank::{repeat_examples, reshape};
 
 /// A dense mask.
 #[derive(Clone, Debug)]
@@ -126,11 +126,7 @@ impl Flags {
 
     /// Every example `times` times, the copies next to each other.
     pub(super) fn expand(&self, times: usize) -> Self {
-        self.map(|keep| {
-            let [batch, heads, queries, keys] = keep.dims();
-            let keep = reshape(keep, [batch, 1, heads, queries, keys]).repeat_dim(1, times);
-            reshape(keep, [batch * times, heads, queries, keys])
-        })
+        self.map(|keep| repeat_examples(keep, times))
     }
 
     /// The pairs that both keep.

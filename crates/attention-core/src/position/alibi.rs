@@ -6,7 +6,6 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_fused_layers::harness::checks::assert_positive;
 
 use super::PositionBias;
-use crate::functional::along_diagonals;
 
 /// Configuration of [`Alibi`].
 #[derive(Config, Debug)]
@@ -59,15 +58,20 @@ impl Alibi {
             .take(self.num_heads)
             .collect()
     }
+}
 
-    /// The bias of each distance, `[1, heads, 1, queries + keys - 1]`.
-    fn distances(
+fn slope(head: usize, heads: usize) -> f64 {
+    (-8.0 * head as f64 / heads as f64).exp2()
+}
+
+impl PositionBias for Alibi {
+    fn relative_bias(
         &self,
         num_queries: usize,
         num_keys: usize,
         device: &Device,
         dtype: DType,
-    ) -> Tensor<4> {
+    ) -> Option<Tensor<4>> {
         let ahead = 1 - num_keys as i64..num_queries as i64;
         let distance = |ahead: i64| match self.bidirectional {
             true => -ahead.abs() as f64,
@@ -80,35 +84,6 @@ impl Alibi {
         });
         let shape = [1, self.num_heads, 1, num_queries + num_keys - 1];
         let data = TensorData::new(biases.collect::<Vec<f64>>(), shape);
-        Tensor::from_data(data, (device, dtype))
-    }
-}
-
-fn slope(head: usize, heads: usize) -> f64 {
-    (-8.0 * head as f64 / heads as f64).exp2()
-}
-
-impl PositionBias for Alibi {
-    fn bias(
-        &self,
-        num_queries: usize,
-        num_keys: usize,
-        device: &Device,
-        dtype: DType,
-    ) -> Tensor<4> {
-        along_diagonals(
-            self.distances(num_queries, num_keys, device, dtype),
-            num_queries,
-        )
-    }
-
-    fn relative_bias(
-        &self,
-        num_queries: usize,
-        num_keys: usize,
-        device: &Device,
-        dtype: DType,
-    ) -> Option<Tensor<4>> {
-        Some(self.distances(num_queries, num_keys, device, dtype))
+        Some(Tensor::from_data(data, (device, dtype)))
     }
 }

@@ -8,7 +8,6 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
 
 use super::PositionBias;
-use crate::functional::along_diagonals;
 
 /// Configuration of [`RelativePositionBias`].
 #[derive(Config, Debug)]
@@ -116,15 +115,16 @@ impl RelativePositionBias {
     fn exact(&self) -> usize {
         self.directed() / 2
     }
+}
 
-    /// The bias of each distance, `[1, heads, 1, queries + keys - 1]`.
-    fn distances(
+impl PositionBias for RelativePositionBias {
+    fn relative_bias(
         &self,
         num_queries: usize,
         num_keys: usize,
         device: &Device,
         dtype: DType,
-    ) -> Tensor<4> {
+    ) -> Option<Tensor<4>> {
         let embedding = value(&self.embedding.weight);
         assert!(
             embedding.device() == *device,
@@ -139,29 +139,6 @@ impl RelativePositionBias {
         let buckets = Tensor::<1, Int>::from_data(buckets, device);
         let of_heads = embedding.select(0, buckets).transpose();
         let [heads, _] = of_heads.dims();
-        of_heads.reshape([1, heads, 1, distances]).cast(dtype)
-    }
-}
-
-impl PositionBias for RelativePositionBias {
-    fn bias(
-        &self,
-        num_queries: usize,
-        num_keys: usize,
-        device: &Device,
-        dtype: DType,
-    ) -> Tensor<4> {
-        let distances = self.distances(num_queries, num_keys, device, dtype);
-        along_diagonals(distances, num_queries)
-    }
-
-    fn relative_bias(
-        &self,
-        num_queries: usize,
-        num_keys: usize,
-        device: &Device,
-        dtype: DType,
-    ) -> Option<Tensor<4>> {
-        Some(self.distances(num_queries, num_keys, device, dtype))
+        Some(of_heads.reshape([1, heads, 1, distances]).cast(dtype))
     }
 }

@@ -33,11 +33,10 @@ pub(crate) fn backward<E: Real, T: TileScore<E>>(
     level: Level,
     attention: &Attention<E, T>,
     outputs: &AttentionOutputs<E>,
-    gradients: Gradients<E>,
+    mut gradients: Gradients<E>,
 ) {
     attention.check_backward(outputs, &gradients);
     let wanted = gradients.wanted();
-    let mut gradients = gradients;
     if let Some(sinks) = gradients.modifiers.sinks.take() {
         add_sink_gradients(attention, outputs, sinks);
     }

@@ -145,7 +145,7 @@ impl<E: Real, T: TileScore<E>> Job<E> for Task<'_, E, T> {
         for (start, lse) in blocks.zip(self.lse.chunks_mut(QUERY_BLOCK)) {
             let block = start..start + lse.len();
             let sink = attention.sink(head.query);
-            softmax.start(simd, attention.unit(), sink, block.len(), value_stride);
+            softmax.start(attention.unit(), sink, block.len(), value_stride);
             let span = attention
                 .mask
                 .span(head.query.batch, block.clone(), num_keys);

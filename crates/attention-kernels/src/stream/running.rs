@@ -50,15 +50,7 @@ impl<E: Real> Default for RunningSoftmax<E> {
 
 impl<E: Real> RunningSoftmax<E> {
     /// Before the first tile: no key was attended to, but a sink may be there, in the unit of the scores.
-    #[inline(always)]
-    pub(super) fn start<S: Simd<E>>(
-        &mut self,
-        _simd: S,
-        unit: E,
-        sink: Option<E>,
-        rows: usize,
-        value_stride: usize,
-    ) {
+    pub(super) fn start(&mut self, unit: E, sink: Option<E>, rows: usize, value_stride: usize) {
         (self.unit, self.sink) = (unit, sink);
         self.maxima.fill(sink.unwrap_or(-E::INFINITY));
         self.sums.fill(E::ZERO);
@@ -139,8 +131,8 @@ impl<E: Real> RunningSoftmax<E> {
     }
 
     /// Divides by the sums, those of the sink included: `context / l`, and `m` and `ln l`. Where no key was attended to
-    /// the context is 0, and the log-sum-exp has the terms of the sink or, without
-    /// one, those of [`NO_KEY`](super::attention::NO_KEY).
+    /// the context is 0, and the log-sum-exp has the terms of the sink or, without one, those of
+    /// [`NO_KEY`](super::attention::NO_KEY).
     #[inline(always)]
     pub(super) fn finish<S: Simd<E>>(
         &self,

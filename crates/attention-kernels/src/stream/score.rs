@@ -69,8 +69,8 @@ impl Sizes {
 /// `pack_keys` once; for each head of the group and each block of its queries `pack_queries`, then `scores` and
 /// [`backward`](Self::backward) of each tile, then [`add_query_gradient`](Self::add_query_gradient); at the end
 /// [`add_key_gradient`](Self::add_key_gradient) and [`add_shared_gradient`](Self::add_shared_gradient), each if it is
-/// wanted. `Keys` and `Queries` are used again without being cleared: packing
-/// must overwrite what they held, and should keep their allocations.
+/// wanted. `Keys` and `Queries` are used again without being cleared: packing must overwrite what they held, and should
+/// keep their allocations.
 ///
 /// **Units.** What `scores` writes times [`unit`](Self::unit) is a base-2 logit, that is, the score times `log2 e`. The
 /// gradients that `backward` receives are those of the score itself, without any factor.

@@ -152,22 +152,8 @@ impl Call {
 
     /// The tensors, each a leaf, and the options.
     pub(super) fn on(&self, device: &Device) -> (Vec<Tensor<4>>, Vec<Tensor<1>>, AttentionOptions) {
-        let leaf = |array: &Array| {
-            let tensor = array.f32::<4>(device);
-            if device.is_autodiff() {
-                tensor.require_grad()
-            } else {
-                tensor
-            }
-        };
-        let vector = |array: &Array| {
-            let tensor = array.f32::<1>(device);
-            if device.is_autodiff() {
-                tensor.require_grad()
-            } else {
-                tensor
-            }
-        };
+        let rows = |array: &Array| leaf::<4>(array, device);
+        let vector = |array: &Array| leaf::<1>(array, device);
         let [queries, keys, values, weight] = &self.inputs;
         let Options {
             cap,
@@ -180,20 +166,30 @@ impl Call {
         let options = AttentionOptions {
             mask: self.mask.mask(device),
             soft_cap: *cap,
-            bias: bias.as_ref().map(leaf),
-            relative_bias: relative.as_ref().map(leaf),
+            bias: bias.as_ref().map(rows),
+            relative_bias: relative.as_ref().map(rows),
             sinks: sinks.as_ref().map(vector),
             zero_key: *zero_key,
-            extra_keys: extra.as_ref().map(|extra| extra.each_ref().map(leaf)),
+            extra_keys: extra.as_ref().map(|extra| extra.each_ref().map(rows)),
             ..Default::default()
         };
-        let mut leaves: Vec<_> = [queries, keys, values].map(leaf).into();
+        let mut leaves: Vec<_> = [queries, keys, values].map(rows).into();
         leaves.extend(options.bias.clone());
         leaves.extend(options.relative_bias.clone());
         leaves.extend(options.extra_keys.clone().into_iter().flatten());
         let mut vectors = vec![vector(weight)];
         vectors.extend(options.sinks.clone());
         (leaves, vectors, options)
+    }
+}
+
+/// A leaf, which asks for its gradient where the device trains.
+fn leaf<const D: usize>(array: &Array, device: &Device) -> Tensor<D> {
+    let tensor = array.f32(device);
+    if device.is_autodiff() {
+        tensor.require_grad()
+    } else {
+        tensor
     }
 }
 

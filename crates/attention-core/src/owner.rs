@@ -1,0 +1,23 @@
+//! The types that keys are for.
+
+use std::any::{TypeId, type_name};
+
+/// The type for which keys were projected: a scoring function, or a [`StatefulAttention`](crate::StatefulAttention)
+/// with a score of its own.
+///
+/// It is checked at run time. A type parameter of [`Memory`](crate::Memory) would tell at compile time, but a model that chooses its
+/// attention by a setting would need an enum of memories beside its enum of attentions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    id: TypeId,
+    pub(crate) name: &'static str,
+}
+
+impl Owner {
+    pub(crate) fn of<T: 'static>() -> Self {
+        Self {
+            id: TypeId::of::<T>(),
+            name: type_name::<T>(),
+        }
+    }
+}
