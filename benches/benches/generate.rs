@@ -55,10 +55,7 @@ fn run(threads: usize) -> io::Result<()> {
         }
         if let Ok(baselines) = &mut baselines {
             let setup = json!({"batch": batch, "heads": HEADS, "size": SIZE, "keys": keys});
-            match baselines.set_up("PyTorch SDPA", setup) {
-                Ok(baseline) => candidates.push(Box::new(baseline)),
-                Err(reason) => println!("  skipped: PyTorch SDPA: {reason}"),
-            }
+            baselines.add_to(&mut candidates, "PyTorch SDPA", setup);
         }
         let results = compare(&mut candidates, options.rounds);
         drop(candidates);

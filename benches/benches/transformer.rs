@@ -75,10 +75,7 @@ fn run(threads: usize) -> io::Result<()> {
                     "heads": HEADS,
                     "feed_forward": FEED_FORWARD,
                 });
-                match baselines.set_up(name, setup) {
-                    Ok(baseline) => candidates.push(Box::new(baseline)),
-                    Err(reason) => println!("  skipped: {name}: {reason}"),
-                }
+                baselines.add_to(&mut candidates, name, setup);
             }
         }
         let results = compare(&mut candidates, options.rounds);

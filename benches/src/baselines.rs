@@ -76,6 +76,14 @@ impl Baselines {
         }
     }
 
+    /// Adds the candidate that `setup` describes, or says why it cannot run.
+    pub fn add_to(&mut self, candidates: &mut Vec<Box<dyn Candidate>>, name: &str, setup: Value) {
+        match self.set_up(name, setup) {
+            Ok(baseline) => candidates.push(Box::new(baseline)),
+            Err(reason) => println!("  skipped: {name}: {reason}"),
+        }
+    }
+
     /// Forgets all that was set up, and frees its memory.
     ///
     /// # Errors

@@ -41,10 +41,11 @@ fn run(threads: usize) -> io::Result<()> {
         }
         if let Ok(baselines) = &mut baselines {
             for name in ["PyTorch eager", "torch.compile"] {
-                match baselines.set_up(name, json!({ "candidate": name, "sizes": sizes.json() })) {
-                    Ok(baseline) => candidates.push(Box::new(baseline)),
-                    Err(reason) => println!("  skipped: {name}: {reason}"),
-                }
+                baselines.add_to(
+                    &mut candidates,
+                    name,
+                    json!({ "candidate": name, "sizes": sizes.json() }),
+                );
             }
         }
         let steps = compare(&mut candidates, options.rounds);

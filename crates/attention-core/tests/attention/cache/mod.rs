@@ -1,100 +1,15 @@
 //! A cache gives what attention to the whole text gives, token by token, in chunks, and for examples of any lengths.
 
+mod models;
+
 use attention_core::{
-    AdditiveScoreConfig, AlibiConfig, Attention, Biased, DotProductScoreConfig,
-    GaussianScoreConfig, Kernel, KernelScoreConfig, KeyValueCache, Mask, MultiHeadAttention,
-    MultiHeadAttentionConfig, NewRows, RelativePositionBiasConfig, RotaryConfig, ScoringFunction,
+    Attention, DotProductScoreConfig, GaussianScoreConfig, KeyValueCache, Mask, NewRows,
+    RotaryConfig,
 };
 use attention_tests::{Array, assert_close, assert_zero, device, panic_message};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 
-const BATCH: usize = 3;
-const HEADS: usize = 4;
-const KEY_HEADS: usize = 2;
-const HEAD_SIZE: usize = 6;
-const HIDDENS: usize = HEADS * HEAD_SIZE;
-
-/// Attention of one text to itself, through a cache or whole.
-trait Model {
-    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3>;
-    fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3>;
-}
-
-impl<S: ScoringFunction> Model for MultiHeadAttention<S> {
-    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3> {
-        self.forward(rows.clone(), rows.clone(), rows, mask)
-    }
-
-    fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3> {
-        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
-    }
-}
-
-impl<S: ScoringFunction> Model for Attention<S> {
-    fn whole(&self, rows: Tensor<3>, mask: &Mask) -> Tensor<3> {
-        self.forward(rows.clone(), rows.clone(), rows, mask)
-    }
-
-    fn cached(&self, rows: Tensor<3>, new: NewRows, cache: &mut KeyValueCache) -> Tensor<3> {
-        self.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
-    }
-}
-
-/// Every kind of score: with kernels and without, with positions of each kind, and a term of keys.
-fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
-    let dot = || DotProductScoreConfig::new().init();
-    let heads = |config: MultiHeadAttentionConfig| config.with_num_key_value_heads(Some(KEY_HEADS));
-    let config = || heads(MultiHeadAttentionConfig::new(HIDDENS, HEADS));
-    let rotary = RotaryConfig::new(HEAD_SIZE, 64).init_with(dot(), device);
-    let alibi = Biased::new(dot(), AlibiConfig::new(HEADS).init());
-    let relative = RelativePositionBiasConfig::new(HEADS).with_max_distance(20);
-    let relative = Biased::new(dot(), relative.init(device));
-    let additive = AdditiveScoreConfig::new(HIDDENS, HIDDENS, 5).init(device);
-    vec![
-        ("dot products", Box::new(config().init(device))),
-        ("rotary", Box::new(config().init_with(rotary, device))),
-        ("ALiBi", Box::new(config().init_with(alibi, device))),
-        ("relative", Box::new(config().init_with(relative, device))),
-        ("additive", Box::new(Attention::new(additive, 0.0))),
-        (
-            "gaussian",
-            Box::new(Attention::new(GaussianScoreConfig::new().init(device), 0.0)),
-        ),
-        (
-            "composed",
-            Box::new(Attention::new(
-                KernelScoreConfig::new(Kernel::Gaussian).init(),
-                0.0,
-            )),
-        ),
-    ]
-}
-
-fn text(seed: u64, tokens: usize, device: &Device) -> Tensor<3> {
-    Array::draw(seed, &[BATCH, tokens, HIDDENS]).f32(device)
-}
-
-fn causal(window: Option<usize>) -> Mask {
-    window.map_or_else(Mask::causal, |window| Mask::window(window - 1, 0))
-}
-
-/// `text` in chunks of these sizes, through a cache.
-fn in_chunks(
-    model: &dyn Model,
-    text: &Tensor<3>,
-    chunks: &[usize],
-    mut cache: KeyValueCache,
-) -> Tensor<3> {
-    let mut start = 0;
-    let mut contexts = Vec::new();
-    for &chunk in chunks {
-        let rows = text.clone().narrow(1, start, chunk);
-        contexts.push(model.cached(rows, NewRows::All, &mut cache));
-        start += chunk;
-    }
-    assert_eq!(cache.lengths(), [start; BATCH]);
-    Tensor::cat(contexts, 1)
-}
+use models::{BATCH, HIDDENS, Model, causal, in_chunks, models, text};
 
 #[test]
 fn a_prompt_and_one_token_are_the_whole_text() {
