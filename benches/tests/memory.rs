@@ -4,7 +4,8 @@ use attention_benches::devices::{devices, on_host};
 use attention_benches::memory::peak_extra;
 use attention_benches::tensors::{call, finish, numbers, random};
 use attention_core::{
-    AdditiveAttentionConfig, DotProductAttentionConfig, Mask, MultiHeadAttentionConfig,
+    AdditiveAttentionConfig, Attention, DotProductAttentionConfig, DotProductScoreConfig,
+    KeyValueCache, Mask, MultiHeadAttentionConfig, NewRows,
 };
 use attention_tests::parameters;
 use burn::tensor::{DType, Device, Int, Tensor};
@@ -110,6 +111,29 @@ fn shared_heads_are_not_copied(name: &str, device: &Device) {
     }
 }
 
+/// A cache takes its keys and values, of as many heads as keys have, and a step nothing that grows with them.
+fn a_cache_takes_its_keys_and_values(name: &str, device: &Device) {
+    const CAPACITY: usize = 2048;
+    const KEY_HEADS: usize = 4;
+    const SIZE: usize = 16;
+    let attention = Attention::new(DotProductScoreConfig::new().init(), 0.0);
+    let [query, key] = [32, KEY_HEADS].map(|heads| numbers([2, heads, 1, SIZE], device));
+    let step = |cache: &mut KeyValueCache| {
+        let (query, key) = (query.clone(), key.clone());
+        finish(attention.forward_cached(query, key.clone(), key, NewRows::All, cache));
+    };
+    let bytes = (2 * 2 * KEY_HEADS * CAPACITY * SIZE * size_of::<f32>()) as u64;
+    step(&mut KeyValueCache::with_capacity(CAPACITY));
+    let mut cache = KeyValueCache::with_capacity(CAPACITY);
+    let peak = peak_extra(|| (0..CAPACITY - 1).for_each(|_| step(&mut cache)));
+    assert!(
+        peak <= bytes + bytes / 8,
+        "{name}: {peak} bytes of a cache, of {bytes} of keys and values"
+    );
+    let peak = peak_extra(|| step(&mut cache));
+    assert!(peak <= bytes / 8, "{name}: {peak} bytes of a step");
+}
+
 /// The most bytes at once of a loss and its gradients, in a second step.
 fn training_peak(loss: impl Fn() -> Tensor<1>) -> u64 {
     let step = || {
@@ -199,6 +223,7 @@ fn memory_at_the_peak() {
             half_precision_is_not_copied(name, &device);
         }
         shared_heads_are_not_copied(name, &device);
+        a_cache_takes_its_keys_and_values(name, &device);
         let training = device.autodiff();
         frozen_tensors_of_cross_entropy_take_no_gradient(name, &training);
         frozen_weights_of_recurrent_layers_take_no_gradient(name, &training);

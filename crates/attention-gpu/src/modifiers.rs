@@ -8,6 +8,9 @@ use cubecl::prelude::*;
 use crate::mask::MASKED;
 use crate::math::tanh;
 
+/// The lowest score of a pair that is not masked.
+const LOWEST: f32 = f32::MIN.next_up();
+
 /// Changes to the scores of an attention on their way to the softmax: `cap tanh(score / cap) + bias + relative_bias`,
 /// and a sink beside the keys.
 ///
@@ -200,7 +203,7 @@ impl Modifiers {
                 let row =
                     at.batch * strides.batch + at.head * strides.head + at.query * strides.query;
                 let added = bias[row + at.key];
-                select(added < MASKED, MASKED, fma(score, factor, added))
+                select(added < MASKED, MASKED, unmasked(fma(score, factor, added)))
             }
             ComptimeOption::None => score * factor,
         }
@@ -214,11 +217,17 @@ impl Modifiers {
                 let row = at.batch * strides.relative_batch + at.head * strides.relative_head;
                 let added = bias[row + at.key + at.zero_distance - at.query];
                 let is_masked = added < MASKED || score <= MASKED;
-                select(is_masked, MASKED, score + added)
+                select(is_masked, MASKED, unmasked(score + added))
             }
             ComptimeOption::None => score,
         }
     }
+}
+
+/// The score of a pair that is not masked, whatever was added: the number above [`MASKED`] is as low.
+#[cube]
+fn unmasked(score: f32) -> f32 {
+    select(score <= MASKED, LOWEST, score)
 }
 
 #[cfg(test)]

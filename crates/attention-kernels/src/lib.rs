@@ -18,6 +18,7 @@ mod deferred;
 mod gather;
 mod modifiers;
 mod slices;
+mod soft_cap;
 mod stream;
 mod tiles;
 

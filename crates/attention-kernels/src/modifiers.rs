@@ -7,6 +7,7 @@ use cpu_kernels::checks::{check_len, check_shape};
 use cpu_kernels::simd::Simd;
 
 use crate::rows::Row;
+use crate::soft_cap::soft_cap;
 use crate::stream::Sizes;
 use crate::tiles::KEY_STRIDE;
 use crate::{HeadIndex, Rows};
@@ -219,30 +220,6 @@ pub(crate) fn broadcast<E: Real>(rows: &Rows<E>, at: HeadIndex) -> HeadIndex {
     HeadIndex {
         batch: at.batch.min(batch - 1),
         head: at.head.min(heads - 1),
-    }
-}
-
-/// `cap tanh(factor score / cap)`, and its derivative by `factor score` to `slopes`, unless that is empty. Where the
-/// score is NaN the derivative is 0: if the pair is masked, so is its gradient, and must stay 0.
-#[inline(always)]
-pub(crate) fn soft_cap<E: Real, S: Simd<E>>(
-    simd: S,
-    cap: E,
-    factor: E,
-    scores: &mut [E],
-    slopes: &mut [E],
-) {
-    let (inverse, one) = (simd.splat(factor / cap), simd.splat(E::ONE));
-    let (cap, zero) = (simd.splat(cap), simd.zero());
-    let mut slopes = slopes.chunks_mut(S::LANES);
-    for scores in scores.chunks_mut(S::LANES) {
-        let score = simd.load_partial(scores);
-        let tanh = cpu_kernels::activation::tanh(simd, simd.mul(score, inverse));
-        simd.store_partial(simd.mul(cap, tanh), scores);
-        if let Some(slopes) = slopes.next() {
-            let slope = simd.neg_mul_add(tanh, tanh, one);
-            simd.store_partial(simd.max(slope, zero), slopes);
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-pub mod activation;
+mod activation;
 pub mod checks;
 pub mod simd;
 pub mod slices;

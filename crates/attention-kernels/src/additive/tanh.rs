@@ -1,4 +1,8 @@
 //! The evaluations of `tanh(q + k)`: which one is taken depends on the magnitudes of the elements.
+//!
+//! Time without that of near elements by time with it, for a decoding step and for attention of 128 queries: 1.07 and
+//! 1.11. Without that of bounded exponentials a decoding step whose keys are far from 0 takes 27 times as long
+//! (`cargo bench -p attention-benches --bench bets`).
 
 use cpu_kernels::Real;
 use cpu_kernels::simd::Simd;

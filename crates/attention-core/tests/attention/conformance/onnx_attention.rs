@@ -103,20 +103,16 @@ impl OnDevice<'_> {
         if all_at(keys as i64 - queries as i64) {
             return Mask::window(before_any, after_any);
         }
-        // Caches of different lengths: the last key of a query is a length, the first one a dense mask.
-        let position = |at: &[usize]| starts[at[0]] + at[1] as i64;
-        let of_after = after.map(|after| {
-            let len = |at: &[usize]| (position(at) + after as i64 + 1).max(0) as f64;
-            let lens = Array::from_fn(&[batch, queries], len);
-            Mask::valid_lens_per_query(lens.int(self.device))
-        });
-        let of_before = before.map(|before| {
-            let keep = Array::from_fn(&[batch, queries, keys], |at| {
-                f64::from(at[2] as i64 >= position(at) - before as i64)
-            });
-            Mask::keep(keep.bool::<3>(self.device))
-        });
-        of_after.unwrap_or_default() & of_before.unwrap_or_default()
+        // Caches of different lengths.
+        let within = |key: i64| key.clamp(0, keys as i64) as usize;
+        let around = |position: i64| {
+            let start = before.map_or(0, |before| within(position - before as i64));
+            let end = after.map_or(keys, |after| within(position + after as i64 + 1));
+            [start, end]
+        };
+        let of_example = |start: &i64| (*start..*start + queries as i64).map(around).collect();
+        let bounds: Vec<Vec<_>> = starts.iter().map(of_example).collect();
+        Mask::intervals(&bounds)
     }
 
     fn options(&self, sizes: [usize; 3]) -> AttentionOptions {

@@ -2,7 +2,7 @@
 
 use attention_core::functional::{AttentionOptions, dot_product_attention};
 use attention_core::{Attention, DotProductScoreConfig, Mask, Normalizer};
-use attention_tests::{Array, assert_zero, device, panic_message};
+use attention_tests::{Array, assert_close, assert_zero, device, panic_message};
 use burn::tensor::Tensor;
 
 #[test]
@@ -68,6 +68,56 @@ fn options_that_do_not_fit_are_refused() {
         assert!(
             message.contains("sinks or a zero key expected with Normalizer::Softmax"),
             "{message}"
+        );
+    });
+}
+
+/// The lowest number in a bias, as many models write where they mean minus infinity: beside other keys one gets nothing,
+/// among its like it is no mask.
+#[test]
+fn the_lowest_number_masks_no_pair() {
+    device::each(|device| {
+        let rows = |of: u64| Array::draw(of, &[1, 2, 5, 3]);
+        let [queries, keys, values] = [1, 2, 3].map(|n| rows(n).f32::<4>(device));
+        let lowest = f64::from(f32::MIN);
+        let of_pairs = Array::from_fn(&[1, 1, 5, 5], |at| match (at[2], at[3]) {
+            (0, _) | (1, 4) => lowest,
+            _ => 0.0,
+        });
+        let of_distances = Array::full(&[1, 1, 1, 9], lowest);
+        let attend = |scale, bias: Option<&Array>, relative_bias: Option<&Array>| {
+            let on_device = |bias: &Array| bias.f32::<4>(device);
+            let options = AttentionOptions {
+                scale,
+                bias: bias.map(on_device),
+                relative_bias: relative_bias.map(on_device),
+                ..Default::default()
+            };
+            let [queries, keys, values] = [&queries, &keys, &values].map(Tensor::clone);
+            dot_product_attention(queries, keys, values, &options)
+        };
+        let mean = attend(Some(0.0), None, None);
+        let of_first = |context: Tensor<4>| Array::read(context.narrow(2, 0, 1));
+        let biased = attend(None, Some(&of_pairs), None);
+        assert_close(
+            "pairs",
+            &of_first(biased.clone()),
+            &of_first(mean.clone()),
+            1e-6,
+        );
+        let minus_infinity = of_pairs.map(|bias| match bias == lowest {
+            true => f64::NEG_INFINITY,
+            false => bias,
+        });
+        let masked = attend(None, Some(&minus_infinity), None);
+        let of_others = |context: Tensor<4>| Array::read(context.narrow(2, 1, 4));
+        assert_close("others", &of_others(biased), &of_others(masked), 1e-6);
+        let by_distance = attend(None, None, Some(&of_distances));
+        assert_close(
+            "distances",
+            &Array::read(by_distance),
+            &Array::read(mean),
+            1e-6,
         );
     });
 }

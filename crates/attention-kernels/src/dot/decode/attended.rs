@@ -6,7 +6,7 @@ use cpu_kernels::simd::Simd;
 use super::Decode;
 use crate::gather::{AttendedKeys, Gathered};
 use crate::heads::HeadPair;
-use crate::modifiers::soft_cap;
+use crate::soft_cap::soft_cap;
 
 /// The keys that a query attends to, and their scores.
 #[derive(Default)]
