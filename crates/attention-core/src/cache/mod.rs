@@ -12,7 +12,6 @@ use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::changes::Changes;
 use crate::owner::Owner;
-use crate::rank::repeat_examples;
 use crate::{Mask, Memory, Positions};
 pub(crate) use cached::Cached;
 pub use new_rows::NewRows;
@@ -124,8 +123,8 @@ impl KeyValueCache {
         }
     }
 
-    /// The examples `indices`, in that order: what a beam search keeps after a step. Nothing is copied if they are all,
-    /// in their order.
+    /// The examples `indices`, in that order: what a beam search keeps after a step. Nothing is copied before the next
+    /// call that appends, and not then if they are all, in their order.
     ///
     /// # Shapes
     /// - indices `[new_batch]`
@@ -140,33 +139,23 @@ impl KeyValueCache {
             rows.iter().all(is_example),
             "KeyValueCache::select: indices in 0 .. {examples} expected, got {rows:?}"
         );
-        if rows.iter().copied().eq(0..examples as i64) {
-            return;
+        let rows = rows.into_iter().map(|row| row as usize);
+        if let Some(stored) = &mut self.rows {
+            let first = Argument::on_device("keys", &stored.keys);
+            let indices = Argument::on_device("indices", &indices);
+            assert_together("KeyValueCache::select", first, [indices]);
+            stored.select(rows.clone());
         }
-        if let Some(Rows { keys, values, .. }) = &mut self.rows {
-            let first = Argument::on_device("keys", keys);
-            assert_together(
-                "KeyValueCache::select",
-                first,
-                [Argument::on_device("indices", &indices)],
-            );
-            for tensor in [keys, values] {
-                *tensor = tensor.clone().select(0, indices.clone());
-            }
-        }
-        let selected = rows.iter().map(|&row| self.examples[row as usize]);
-        self.examples = selected.collect();
+        self.examples = rows.map(|row| self.examples[row]).collect();
     }
 
-    /// Every example `beam` times, the copies next to each other.
+    /// Every example `beam` times, the copies next to each other. Nothing is copied before the next call that appends.
     pub fn expand(&mut self, beam: usize) {
-        let examples = self.examples.iter();
-        self.examples = examples.flat_map(|of| repeat_n(*of, beam)).collect();
-        if let Some(Rows { keys, values, .. }) = &mut self.rows {
-            for tensor in [keys, values] {
-                *tensor = repeat_examples(tensor.clone(), beam);
-            }
+        let rows = (0..self.examples.len()).flat_map(|row| repeat_n(row, beam));
+        if let Some(stored) = &mut self.rows {
+            stored.select(rows.clone());
         }
+        self.examples = rows.map(|row| self.examples[row]).collect();
     }
 
     /// The positions of `num_rows` new rows of which `tokens` are tokens, on `device`; those of padding are 0.
@@ -298,8 +287,11 @@ impl KeyValueCache {
         tokens: &[Range<usize>],
     ) {
         const NAME: &str = "KeyValueCache";
-        if self.rows.is_some() && keys.dims()[2] == 0 {
-            return; // They were not projected.
+        if let Some(rows) = &mut self.rows {
+            rows.part();
+            if keys.dims()[2] == 0 {
+                return; // They were not projected.
+            }
         }
         let device = keys.device();
         assert!(
@@ -383,6 +375,7 @@ impl KeyValueCache {
             keys: grown(stored_keys, keys),
             values: grown(stored_values, values),
             owner,
+            of_examples: None,
         });
     }
 }

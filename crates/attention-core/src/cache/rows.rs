@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Int, Tensor, TensorData};
 
 use crate::owner::Owner;
 
@@ -15,6 +15,37 @@ pub(super) struct Rows {
     pub(super) values: Tensor<4>,
     /// The scoring function that projected the keys.
     pub(super) owner: Owner,
+    /// The row of each example, where that is not its own: beams read one until they part.
+    pub(super) of_examples: Option<Vec<usize>>,
+}
+
+impl Rows {
+    /// Has the examples be those at `indices` so far. Nothing is copied.
+    pub(super) fn select(&mut self, indices: impl Iterator<Item = usize>) {
+        let rows = match &self.of_examples {
+            Some(rows) => indices.map(|index| rows[index]).collect(),
+            None => indices.collect(),
+        };
+        self.of_examples = Some(rows);
+    }
+
+    /// Gives each example the row that is its own, to be written to.
+    pub(super) fn part(&mut self) {
+        let Some(rows) = self.of_examples.take() else {
+            return;
+        };
+        let [count, ..] = self.keys.dims();
+        if rows.iter().copied().eq(0..count) {
+            return;
+        }
+        let len = rows.len();
+        let rows = rows.into_iter().map(|row| row as i64).collect();
+        let rows = TensorData::new::<i64, _>(rows, [len]);
+        let rows = Tensor::<1, Int>::from_data(rows, &self.keys.device());
+        for tensor in [&mut self.keys, &mut self.values] {
+            *tensor = tensor.clone().select(0, rows.clone());
+        }
+    }
 }
 
 /// The tokens of an example.
