@@ -14,20 +14,19 @@ const BATCH: usize = 3;
 const STEPS: usize = 5;
 const SIZES: [usize; 2] = [2, 7];
 
-/// The two cells, in two layers that read in both directions.
+/// The two cells, each in a layer that reads in both directions.
 fn variants() -> [RecurrentConfig; 2] {
     let [_, _, reset_before, peepholes] = cells(SIZES);
-    [reset_before, peepholes].map(|config| config.with_layers(2).with_bidirectional(true))
+    [reset_before, peepholes].map(|config| config.with_bidirectional(true))
 }
 
 /// Input and initial states by name.
 fn inputs(config: &RecurrentConfig) -> Outcome {
     let [input_size, size] = SIZES;
-    let layers = 2 * config.layers;
     let mut inputs = BTreeMap::new();
     inputs.insert("input".into(), Array::draw(1, &[BATCH, STEPS, input_size]));
     for (seed, name) in (2..).zip(["hidden", "cell"]).take(config.cell.states()) {
-        inputs.insert(name.into(), Array::draw(seed, &[layers, BATCH, size]));
+        inputs.insert(name.into(), Array::draw(seed, &[2, BATCH, size]));
     }
     inputs
 }
