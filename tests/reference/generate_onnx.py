@@ -3,8 +3,7 @@
     pip install onnx==1.23.2 numpy && python tests/reference/generate_onnx.py
 
 Two kinds of cases:
-- `test_*`: ONNX's own, of its backend test suite, with the inputs and outputs that stand there. Those that this
-  library's layers do not compute are left out, each with its reason.
+- `test_*`: ONNX's own, all that its backend test suite has, with the inputs and outputs that stand there.
 - others: made here, since ONNX's GRUs all have its default, `linear_before_reset=0`, and none of its cases has initial
   states or lengths. `onnx.reference`, the package's implementation in numpy, computes them in float64. It ignores
   `sequence_lens`: an example of some steps is computed alone, and 0 on padding. A draw depends on nothing but its name.
@@ -24,6 +23,7 @@ from onnx.reference import ReferenceEvaluator
 HERE = Path(__file__).resolve().parent
 # The tolerance of ONNX's suite.
 RTOL, ATOL = 1e-3, 1e-7
+ATTRIBUTES = {"hidden_size", "direction", "layout", "linear_before_reset"}
 INPUTS = {
     "GRU": ["X", "W", "R", "B", "sequence_lens", "initial_h"],
     "LSTM": ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"],
@@ -57,6 +57,7 @@ def case(name, attributes, inputs, outputs, exact):
         "name": name,
         "direction": attributes.get("direction", "forward"),
         "layout": attributes.get("layout", 0),
+        "linear_before_reset": attributes.get("linear_before_reset", 0),
         "inputs": {name: tensor(array, True) for name, array in inputs.items()},
         "outputs": {name: tensor(array, exact) for name, array in outputs.items()},
     }
@@ -69,21 +70,8 @@ def attributes_of(node):
     return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
-def reason_to_leave_out(op, attributes, inputs, outputs):
-    if unknown := set(attributes) - {"hidden_size", "direction", "layout", "linear_before_reset"}:
-        return f"has {', '.join(sorted(unknown))}"
-    if "P" in inputs:
-        return "has peepholes"
-    if op == "GRU" and not attributes.get("linear_before_reset", 0):
-        # After a single step from a state of 0, or with equal units, both give the same.
-        linear = evaluate(op, attributes | {"linear_before_reset": 1}, inputs)
-        if not all(np.allclose(linear[name], outputs[name], RTOL, ATOL) for name in outputs):
-            return "needs linear_before_reset=0: the reset gate multiplies before the product"
-    return None
-
-
 def of_suite(op):
-    cases, left_out = [], []
+    cases = []
     for test in suite():
         nodes = test.model.graph.node
         if [node.op_type for node in nodes] != [op]:
@@ -95,11 +83,9 @@ def of_suite(op):
         assert set(inputs) <= set(INPUTS[op]) and set(outputs) <= set(OUTPUTS[op]), test.name
         assert (test.rtol, test.atol) == (RTOL, ATOL), test.name
         attributes = attributes_of(node)
-        if reason := reason_to_leave_out(op, attributes, inputs, outputs):
-            left_out.append({"name": test.name, "reason": reason})
-        else:
-            cases.append(case(test.name, attributes, inputs, outputs, True))
-    return cases, left_out
+        assert set(attributes) <= ATTRIBUTES, test.name
+        cases.append(case(test.name, attributes, inputs, outputs, True))
+    return cases
 
 
 def suite():
@@ -122,7 +108,7 @@ def of_examples(op, attributes, inputs, lengths):
     for example, length in enumerate(lengths):
         alone = {"X": inputs["X"][:length, [example]]}
         alone |= {name: inputs[name][:, [example]] for name in ("initial_h", "initial_c") if name in inputs}
-        alone = {name: inputs[name] for name in ("W", "R", "B")} | alone
+        alone = {name: inputs[name] for name in ("W", "R", "B", "P") if name in inputs} | alone
         results = evaluate(op, attributes, alone)
         padding = np.zeros((STEPS - length, *results["Y"].shape[1:]))
         results["Y"] = np.concatenate([results["Y"], padding])
@@ -132,7 +118,8 @@ def of_examples(op, attributes, inputs, lengths):
 
 
 def made(op):
-    def one(name, direction="forward", layout=0, initial=False, lengths=None, deviation=0.5):
+    """Of GRUs with `linear_before_reset=1` and LSTMs without peepholes, and of the variants: with 0, and with them."""
+    def one(name, direction="forward", layout=0, initial=False, lengths=None, deviation=0.5, variant=False):
         directions, width = 1 + (direction == "bidirectional"), GATES[op] * HIDDEN_SIZE
         inputs = {
             "X": draw(f"{op}/X", STEPS, BATCH, INPUT_SIZE, deviation=2 * deviation),
@@ -148,7 +135,9 @@ def made(op):
             inputs |= {name: np.swapaxes(inputs[name], 0, 1) for name in swapped}
         attributes = {"hidden_size": HIDDEN_SIZE, "direction": direction, "layout": layout}
         if op == "GRU":
-            attributes["linear_before_reset"] = 1
+            attributes["linear_before_reset"] = int(not variant)
+        elif variant:
+            inputs["P"] = draw("LSTM/P", directions, 3 * HIDDEN_SIZE)
         wide = {name: array.astype(np.float64) for name, array in inputs.items()}
         if lengths is None:
             outputs = evaluate(op, attributes, wide)
@@ -166,23 +155,18 @@ def made(op):
         one("batchwise", "bidirectional", layout=1, initial=True),
         one("lengths", lengths=[4, 7, 1]),
         one("lengths_bidirectional", "bidirectional", initial=True, lengths=[4, 7, 1]),
+        one("variant", initial=True, variant=True),
+        one("variant_lengths", "bidirectional", initial=True, lengths=[4, 7, 1], variant=True),
     ]
 
 
 def write(op):
-    cases, left_out = of_suite(op)
-    cases += made(op)
+    cases = of_suite(op) + made(op)
     generator = f"tests/reference/generate_onnx.py, onnx {onnx.__version__}"
-    lines = {
-        key: ",\n".join(json.dumps(entry, separators=(",", ":"), allow_nan=False) for entry in entries)
-        for key, entries in {"cases": cases, "left_out": left_out}.items()
-    }
-    body = ",".join(f'"{key}":[\n{entries}\n]' for key, entries in lines.items())
+    lines = ",\n".join(json.dumps(entry, separators=(",", ":"), allow_nan=False) for entry in cases)
     path = HERE / f"onnx_{op.lower()}.json"
-    path.write_text(f'{{"generator":{json.dumps(generator)},{body}}}\n')
+    path.write_text(f'{{"generator":{json.dumps(generator)},"cases":[\n{lines}\n]}}\n')
     print(f"{path.name:28} {path.stat().st_size:7}", ", ".join(c["name"] for c in cases))
-    for entry in left_out:
-        print("    left out:", entry["name"], entry["reason"])
 
 
 if __name__ == "__main__":

@@ -34,8 +34,7 @@ pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{
-    Case, LeftOut, OnnxCase, OnnxReference, RecurrentCase, onnx_reference, recurrent_reference,
-    reference, reference_path,
+    Case, OnnxCase, RecurrentCase, onnx_reference, recurrent_reference, reference, reference_path,
 };
 pub use run::{Check, Path};
 pub use steps::{Steps, StepsCheck};

@@ -33,7 +33,6 @@ mod pooling;
 mod position;
 mod rank;
 mod score;
-mod sigmoid;
 mod stateful;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.

@@ -135,7 +135,7 @@ enum Path {
     Kernel,
     /// By [`VARIABLE`] or [`set_kernel`].
     SwitchedOff,
-    /// The backend has none.
+    /// The backend has none, or none for what is asked.
     NoKernel,
     /// The backend has one, but not for the device and the type.
     NotHere,
@@ -174,7 +174,7 @@ fn say<B: Backend>(operation: Operation, path: Path, like: &FloatTensor<B>) {
     let why = match path {
         Path::Kernel => "by its kernel".to_string(),
         Path::SwitchedOff => "by its definition, as its kernel is switched off".to_string(),
-        Path::NoKernel => "by its definition, as the backend has no kernel".to_string(),
+        Path::NoKernel => "by its definition, as there is no kernel".to_string(),
         Path::NotHere => format!("by its definition, as the device has no kernel for {dtype:?}"),
     };
     let name = operation.name();

@@ -5,10 +5,10 @@ mod sparsemax;
 mod sum_normalized;
 
 use burn::tensor::{Bool, Tensor};
+use burn_fused_layers::harness::sigmoid::sigmoid;
 
 use crate::functional::fill_masked;
 use crate::ops::lowest;
-use crate::sigmoid::sigmoid;
 use crate::{Mask, masked_softmax};
 
 /// The function from scores to attention weights: the second arrow of the pipeline, whatever the scoring function and

@@ -5,12 +5,12 @@ use burn::module::{Flag, Module, Param};
 use burn::nn::Linear;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::harness::sigmoid::sigmoid;
 
 use super::expected::expected_alignment;
 use super::{AttentionState, StatefulAttention, additive, selected};
 use crate::checks::assert_finite;
 use crate::parameter::normalized_column;
-use crate::sigmoid::sigmoid;
 use crate::{AttentionOutput, Mask, Memory, functional};
 
 /// Configuration of [`MonotonicAttention`].

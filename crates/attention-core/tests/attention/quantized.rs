@@ -175,8 +175,13 @@ fn steps() {
 #[test]
 fn recurrent_layers() {
     device::each_both_ways(|device| {
-        for kind in [CellKind::Gru, CellKind::Lstm] {
-            let config = RecurrentConfig::new(kind, 4, 5).with_layers(2);
+        let config = |kind| RecurrentConfig::new(kind, 4, 5).with_layers(2);
+        for config in [
+            config(CellKind::Gru),
+            config(CellKind::Lstm),
+            config(CellKind::Gru).with_reset_after(false),
+            config(CellKind::Lstm).with_peepholes(true),
+        ] {
             let layers = config.with_bidirectional(true).init(device);
             agrees("recurrent", layers, device, |layers| {
                 let input = || rows(1, 6, 4, device);

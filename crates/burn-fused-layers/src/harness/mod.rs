@@ -13,6 +13,7 @@
 //! | [`deferred_gradients`], [`shared_weight`] | gradients of what many calls read, made at once |
 //! | `fusion` | a kernel behind Burn's fusion |
 //! | [`checks`], [`parameter`] | messages that name arguments; quantised parameters |
+//! | [`sigmoid`] | the logistic function, in f64 too |
 
 pub mod checks;
 pub mod deferred_gradients;
@@ -27,5 +28,6 @@ mod nodes;
 pub mod optional;
 pub mod parameter;
 pub mod shared_weight;
+pub mod sigmoid;
 pub mod tracked;
 pub mod upload;

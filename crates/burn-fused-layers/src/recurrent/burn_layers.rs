@@ -27,20 +27,22 @@ fn check(layer: &'static str, conditions: &[(bool, &'static str)]) -> Result<(),
     }
 }
 
-/// A GRU of Burn that resets after the product (its default, and PyTorch's), with sigmoid and tanh and without `clip`.
+/// A GRU of Burn with sigmoid and tanh and without `clip`, whatever its `reset_after` is.
 impl TryFrom<&Gru> for RecurrentLayer {
     type Error = UnsupportedLayer;
 
     fn try_from(gru: &Gru) -> Result<Self, UnsupportedLayer> {
         let conditions = [
-            (gru.reset_after, "`reset_after`"),
             (is_sigmoid(&gru.gate_activation), "sigmoid gates"),
             (is_tanh(&gru.hidden_activation), "tanh of the new state"),
             (gru.clip.is_none(), "no `clip`"),
         ];
         check("Gru", &conditions)?;
         let gates = [&gru.reset_gate, &gru.update_gate, &gru.new_gate];
-        of_gates("Gru", CellKind::Gru, &gates)
+        Ok(RecurrentLayer {
+            reset_after: gru.reset_after,
+            ..of_gates("Gru", CellKind::Gru, &gates)?
+        })
     }
 }
 
@@ -132,7 +134,9 @@ fn of_gates(
     Ok(RecurrentLayer {
         input: side_by_side(|gate| &gate.input_transform)?,
         hidden: side_by_side(|gate| &gate.hidden_transform)?,
+        peepholes: None,
         kind,
+        reset_after: true,
     })
 }
 

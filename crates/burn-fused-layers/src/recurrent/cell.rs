@@ -33,7 +33,7 @@ impl RecurrentCell {
     pub(super) fn new(layer: &RecurrentLayer) -> Self {
         Self {
             kind: layer.kind,
-            hidden: Hidden::shared(&layer.hidden),
+            hidden: layer.read_hidden().shared(),
         }
     }
 
@@ -51,7 +51,7 @@ impl RecurrentCell {
         let states = joined(state.parts(self.kind));
         let gates = gates.unsqueeze_dim::<3>(1);
         let hidden = self.hidden.clone();
-        let states = hidden.run(self.kind, gates, Some(states), &Steps::all());
+        let states = hidden.run(gates, Some(states), &Steps::all());
         let parts = (0..self.kind.states()).map(|index| states.last(index));
         RecurrentState::of_parts(parts)
     }

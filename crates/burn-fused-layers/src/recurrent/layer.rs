@@ -1,13 +1,15 @@
 //! One recurrent layer in one direction.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::run::{Hidden, joined, without_padding};
+use super::padding::without_padding;
+use super::run::{Hidden, joined};
+use super::variants::Variant;
 use super::{CellKind, RecurrentCell, Steps};
 use crate::harness::checks::{Argument, assert_together};
-use crate::harness::parameter::of_linear;
+use crate::harness::parameter::{of_linear, value};
 use crate::linear::linear;
 
 /// One layer of [`Recurrent`](super::Recurrent), in one direction.
@@ -20,9 +22,14 @@ pub struct RecurrentLayer {
     pub input: Linear,
     /// `W_h`, `[hidden_size, gates * hidden_size]`, with bias.
     pub hidden: Linear,
+    /// The weights `p_i`, `p_f` and `p_o` of an LSTM with peepholes, `[3, hidden_size]`.
+    pub peepholes: Option<Param<Tensor<2>>>,
     /// The computation of a step.
     #[module(skip)]
     pub kind: CellKind,
+    /// Whether the reset gate of a GRU multiplies after the product; see [`CellKind::Gru`].
+    #[module(skip)]
+    pub reset_after: bool,
 }
 
 /// The state of a [`RecurrentLayer`].
@@ -74,11 +81,7 @@ impl RecurrentLayer {
     /// A layer with new random parameters, of input and hidden size.
     pub(super) fn init(kind: CellKind, sizes: [usize; 2], device: &Device) -> Self {
         let [_, hidden_size] = sizes;
-        let bound = 1.0 / (hidden_size as f64).sqrt();
-        let initializer = Initializer::Uniform {
-            min: -bound,
-            max: bound,
-        };
+        let initializer = initializer(hidden_size);
         let [input, hidden] = sizes.map(|from| {
             LinearConfig::new(from, kind.gates() * hidden_size)
                 .with_initializer(initializer.clone())
@@ -87,8 +90,21 @@ impl RecurrentLayer {
         Self {
             input,
             hidden,
+            peepholes: None,
             kind,
+            reset_after: true,
         }
+    }
+
+    /// Its cell, with the linear layer of the hidden state.
+    pub(super) fn read_hidden(&self) -> Hidden {
+        let variant = match self.kind {
+            CellKind::Gru => (!self.reset_after).then_some(Variant::ResetBefore),
+            CellKind::Lstm => {
+                (self.peepholes.as_ref()).map(|weights| Variant::Peepholes(value(weights)))
+            }
+        };
+        Hidden::once(self.kind, variant, &self.hidden)
     }
 
     /// The outputs after each step, and the last state; from `initial`, or 0.
@@ -143,8 +159,8 @@ impl RecurrentLayer {
             let end = RecurrentState::of_parts(ends);
             return (Tensor::zeros([0, count, size], options), end);
         }
-        let states =
-            Hidden::once(&self.hidden).run(self.kind, gates, initial.clone().map(joined), steps);
+        let hidden = self.read_hidden();
+        let states = hidden.run(gates, initial.clone().map(joined), steps);
         let ends = (0..self.kind.states()).map(|index| match (count, &initial) {
             // Without a step the state is what it was.
             (0, Some(initial)) => initial[index].clone(),
@@ -158,5 +174,14 @@ impl RecurrentLayer {
     /// The layer for one step after the other.
     pub fn cell(&self) -> RecurrentCell {
         RecurrentCell::new(self)
+    }
+}
+
+/// Uniform in `±1 / sqrt(hidden_size)`, as in PyTorch.
+pub(super) fn initializer(hidden_size: usize) -> Initializer {
+    let bound = 1.0 / (hidden_size as f64).sqrt();
+    Initializer::Uniform {
+        min: -bound,
+        max: bound,
     }
 }

@@ -7,7 +7,8 @@ use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
 use burn::tensor::{Device, Tensor};
 
-use super::run::without_padding;
+use super::layer::initializer;
+use super::padding::without_padding;
 use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
 use crate::harness::checks::assert_positive;
 
@@ -38,13 +39,20 @@ pub struct RecurrentConfig {
     /// The probability to drop an output of a layer below another while training.
     #[config(default = 0.0)]
     pub dropout: f64,
+    /// Whether the reset gate of a GRU multiplies after the product, as in PyTorch, or before; see [`CellKind::Gru`].
+    #[config(default = true)]
+    pub reset_after: bool,
+    /// Whether an LSTM has peepholes; see [`CellKind::Lstm`].
+    #[config(default = false)]
+    pub peepholes: bool,
 }
 
 impl RecurrentConfig {
     /// Layers with new random parameters, uniform in `±1 / sqrt(hidden_size)` as in PyTorch.
     ///
     /// # Panics
-    /// If a size is 0 or `dropout` is not in `[0, 1)`.
+    /// If a size is 0, `dropout` is not in `[0, 1)`, `reset_after` is false but for a GRU, or `peepholes` is true but for
+    /// an LSTM.
     pub fn init(&self, device: &Device) -> Recurrent {
         let sizes = [
             ("input_size", self.input_size),
@@ -57,13 +65,29 @@ impl RecurrentConfig {
             "RecurrentConfig: dropout expected in [0, 1), got {}",
             self.dropout
         );
+        let cell = self.cell;
+        assert!(
+            self.reset_after || cell == CellKind::Gru,
+            "RecurrentConfig: `reset_after` is for a Gru, expected true for a {cell:?}, got false"
+        );
+        assert!(
+            !self.peepholes || cell == CellKind::Lstm,
+            "RecurrentConfig: `peepholes` is for a Lstm, expected false for a {cell:?}, got true"
+        );
         let directions = if self.bidirectional { 2 } else { 1 };
         let layer = |index: usize| {
             let input_size = match index {
                 0 => self.input_size,
                 _ => directions * self.hidden_size,
             };
-            RecurrentLayer::init(self.cell, [input_size, self.hidden_size], device)
+            let (cell, size) = (self.cell, self.hidden_size);
+            let layer = RecurrentLayer::init(cell, [input_size, size], device);
+            let peepholes = || initializer(size).init([3, size], device);
+            RecurrentLayer {
+                peepholes: self.peepholes.then(peepholes),
+                reset_after: self.reset_after,
+                ..layer
+            }
         };
         let reversed = if self.bidirectional { self.layers } else { 0 };
         Recurrent {

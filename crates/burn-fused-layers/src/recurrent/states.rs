@@ -9,10 +9,12 @@ use std::sync::Arc;
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Tensor};
 
+use super::variants::Variant;
 use crate::harness::checks::{Argument, assert_together};
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::harness::shared_weight::SharedWeight;
 use crate::ops::{CellKind, LayerOps, RecurrentInputs, Steps, StepsRead};
+use crate::paths::{self, Operation};
 
 /// The states after each step; after the steps of an example they stay what they are. Half precision is computed in
 /// `f32`. What is shared belongs to the hidden weight.
@@ -32,11 +34,26 @@ pub fn recurrent(
     initial: Tensor<3>,
     steps: Steps,
 ) -> States {
+    of_cell((cell, None), gates, hidden, shared, initial, steps)
+}
+
+/// [`recurrent`], of a variant of the cell if there is one.
+///
+/// # Panics
+/// As [`recurrent`].
+pub(super) fn of_cell(
+    (cell, variant): (CellKind, Option<Variant>),
+    gates: Tensor<3>,
+    hidden: (Tensor<2>, Tensor<1>),
+    shared: Option<SharedWeight>,
+    initial: Tensor<3>,
+    steps: Steps,
+) -> States {
     let [batch, count, _] = gates.dims();
     let (hidden_weight, hidden_bias) = hidden;
     let [size, _] = hidden_weight.dims();
     let (states, width) = (cell.states(), cell.gates() * size);
-    let dims = [
+    let mut dims = vec![
         ("gates", vec![batch, count, width], gates.dims().to_vec()),
         (
             "hidden weight",
@@ -50,6 +67,11 @@ pub fn recurrent(
             initial.dims().to_vec(),
         ),
     ];
+    let peepholes = match &variant {
+        Some(Variant::Peepholes(weights)) => Some(weights),
+        _ => None,
+    };
+    dims.extend(peepholes.map(|weights| ("peepholes", vec![3, size], weights.dims().to_vec())));
     for (name, expected, got) in dims {
         assert!(
             expected == got,
@@ -57,11 +79,12 @@ pub fn recurrent(
         );
     }
     let dtype = gates.dtype();
-    let others = [
+    let mut others = vec![
         Argument::floats("hidden weight", &hidden_weight),
         Argument::floats("hidden bias", &hidden_bias),
         Argument::floats("initial state", &initial),
     ];
+    others.extend(peepholes.map(|weights| Argument::floats("peepholes", weights)));
     assert_together("recurrent layer", Argument::floats("gates", &gates), others);
     if let Some(lens) = &steps.lens {
         let longest = lens.iter().copied().max().unwrap_or(0);
@@ -85,8 +108,9 @@ pub fn recurrent(
         };
     }
     if matches!(dtype, DType::F16 | DType::BF16) {
-        let wide = recurrent(
-            cell,
+        let variant = variant.map(|variant| variant.cast(DType::F32));
+        let wide = of_cell(
+            (cell, variant),
             gates.cast(DType::F32),
             (hidden_weight.cast(DType::F32), hidden_bias.cast(DType::F32)),
             shared,
@@ -95,6 +119,15 @@ pub fn recurrent(
         );
         return States {
             all: wide.all.cast(dtype),
+            last_step,
+            slot,
+        };
+    }
+    if let Some(variant) = variant {
+        let like = gates.clone().into_dispatch();
+        paths::chosen::<Dispatch, ()>(Operation::Recurrent, None, &like, || false);
+        return States {
+            all: variant.states(gates, (hidden_weight, hidden_bias), initial, &steps),
             last_step,
             slot,
         };

@@ -6,6 +6,8 @@ use burn::tensor::{DType, Device, Gradients, Int, Tensor};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
 use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
 
+use crate::cells;
+
 fn leaf<const D: usize>(seed: u64, shape: [usize; D], device: &Device) -> Tensor<D> {
     let tensor = Array::draw(seed, &shape).tensor::<D>(device, DType::F32);
     tensor.require_grad()
@@ -30,8 +32,8 @@ const BATCHES: [usize; 2] = [3, 70];
 fn cells_are_the_layer() {
     device::each_training(|device| {
         let (steps, size) = (4, 19);
-        for kind in [CellKind::Gru, CellKind::Lstm] {
-            let recurrent = RecurrentConfig::new(kind, 2, size).init(device);
+        for config in cells([2, size]) {
+            let (kind, recurrent) = (config.cell, config.init(device));
             let layer = &recurrent.layers[0];
             for batch in BATCHES {
                 let gates = leaf(1, [batch, steps, kind.gates() * size], device);
@@ -65,12 +67,14 @@ fn cells_are_the_layer() {
                     }
                     let gradients = loss.backward();
                     results.extend(of_parameters(&layer.hidden, &gradients));
+                    let peepholes = layer.peepholes.iter();
+                    results.extend(peepholes.map(|of| gradient(&of.val(), &gradients)));
                     results.push(gradient(&gates, &gradients));
                     results.extend(parts.iter().map(|of| gradient(of, &gradients)));
                     results
                 };
                 for (got, expected) in run(true).iter().zip(&run(false)) {
-                    assert_close(&format!("{kind:?} by steps"), got, expected, 2e-6);
+                    assert_close(&format!("{config} by steps"), got, expected, 2e-6);
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! Recurrent layers: the same numbers on every device, padding, sizes, and what is refused.
 
 use attention_tests::{Array, assert_close, device, panic_message, parameters};
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, RecurrentState, Steps};
+
+use crate::cells;
 
 fn recurrent(cell: CellKind, sizes: [usize; 2], device: &Device) -> Recurrent {
     RecurrentConfig::new(cell, sizes[0], sizes[1]).init(device)
@@ -65,12 +67,9 @@ fn every_device_computes_what_flex_does() {
 #[test]
 fn padding_is_not_read() {
     device::each_training(|device| {
-        for config in [
-            RecurrentConfig::new(CellKind::Gru, 3, 4),
-            RecurrentConfig::new(CellKind::Lstm, 3, 4)
-                .with_layers(2)
-                .with_bidirectional(true),
-        ] {
+        let [gru, lstm, reset_before, peepholes] = cells([3, 4]);
+        let deep = |config: RecurrentConfig| config.with_layers(2).with_bidirectional(true);
+        for config in [gru, deep(lstm), deep(reset_before), deep(peepholes)] {
             let recurrent = config.init(device);
             let lens = [2, 5, 0];
             for steps in [Steps::of_lens(lens), Steps::of_lens(lens).reversed()] {
@@ -103,23 +102,25 @@ fn padding_is_not_read() {
 #[test]
 fn gates_at_padding_are_not_read() {
     device::each_training(|device| {
-        let lstm = &recurrent(CellKind::Lstm, [3, 4], device).layers[0];
-        let lens = [2, 5];
-        let run = |poison: f64| {
-            let gates = Array::from_fn(&[2, 5, 16], |at| match at[1] < lens[at[0]] {
-                true => (at[0] * 7 + at[1] * 3 + at[2]) as f64 / 16.0 - 1.0,
-                false => poison,
-            });
-            let gates = gates.tensor::<3>(device, DType::F32).require_grad();
-            let (states, _) = lstm.forward_gates(gates.clone(), None, &Steps::of_lens(lens));
-            let gradients = states.clone().sum().backward();
-            let gradient = Array::read(gates.grad(&gradients).unwrap());
-            for step in lens[0]..5 {
-                assert_eq!(gradient.at(&[0, step, 0]), 0.0);
-            }
-            [Array::read(states), gradient]
-        };
-        assert_eq!(run(f64::NAN), run(0.0));
+        for config in cells([3, 4]) {
+            let layer = &config.init(device).layers[0];
+            let (lens, width) = ([2, 5], config.cell.gates() * 4);
+            let run = |poison: f64| {
+                let gates = Array::from_fn(&[2, 5, width], |at| match at[1] < lens[at[0]] {
+                    true => (at[0] * 7 + at[1] * 3 + at[2]) as f64 / 16.0 - 1.0,
+                    false => poison,
+                });
+                let gates = gates.tensor::<3>(device, DType::F32).require_grad();
+                let (states, _) = layer.forward_gates(gates.clone(), None, &Steps::of_lens(lens));
+                let gradients = states.clone().sum().backward();
+                let gradient = Array::read(gates.grad(&gradients).unwrap());
+                for step in lens[0]..5 {
+                    assert_eq!(gradient.at(&[0, step, 0]), 0.0);
+                }
+                [Array::read(states), gradient]
+            };
+            assert_eq!(run(f64::NAN), run(0.0));
+        }
     });
 }
 
@@ -127,10 +128,10 @@ fn gates_at_padding_are_not_read() {
 #[test]
 fn gates_that_others_have_stay_what_they_are() {
     device::each_training(|device| {
-        for cell in [CellKind::Gru, CellKind::Lstm] {
-            let layer = &recurrent(cell, [3, 4], device).layers[0];
+        for config in cells([3, 4]) {
+            let layer = &config.init(device).layers[0];
             let run = |gates: Tensor<3>| layer.forward_gates(gates, None, &Steps::all()).0;
-            let values = Array::draw(1, &[6, 5, cell.gates() * 4]);
+            let values = Array::draw(1, &[6, 5, config.cell.gates() * 4]);
             let all = values.tensor::<3>(device, DType::F32).require_grad();
             let before = Array::read(all.clone());
             let part = all.clone().narrow(0, 2, 1);
@@ -148,7 +149,7 @@ fn gates_that_others_have_stay_what_they_are() {
             let of_all = all.grad(&gradients).unwrap();
             assert_eq!(Array::read(of_all.clone().narrow(0, 0, 2)).magnitude(), 0.0);
             let got = Array::read(of_all.narrow(0, 2, 1));
-            assert_close(&format!("{cell:?}"), &got, &Array::read(of_part), 1e-6);
+            assert_close(&format!("{config}"), &got, &Array::read(of_part), 1e-6);
         }
     });
 }
@@ -157,16 +158,17 @@ fn gates_that_others_have_stay_what_they_are() {
 fn parameters_start_within_pytorchs_bound() {
     device::each(|device| {
         let bound = 1.0 / 7f64.sqrt();
-        for cell in [CellKind::Gru, CellKind::Lstm] {
-            for (path, values) in parameters::values(&recurrent(cell, [4, 7], device)) {
+        for config in cells([4, 7]) {
+            for (path, values) in parameters::values(&config.init(device)) {
                 let largest = values.magnitude();
                 assert!(
                     largest <= bound && largest > 0.5 * bound,
                     "{path}: {largest}"
                 );
                 let rows = if path.contains("input") { 4 } else { 7 };
-                let width = cell.gates() * 7;
+                let width = config.cell.gates() * 7;
                 match values.shape[..] {
+                    _ if path.contains("peepholes") => assert_eq!(values.shape, [3, 7]),
                     [from, to] => assert_eq!([from, to], [rows, width], "{path}"),
                     _ => assert_eq!(values.shape, [width], "{path}"),
                 }
@@ -189,6 +191,14 @@ fn parameters_start_within_pytorchs_bound() {
                 RecurrentConfig::new(CellKind::Lstm, 3, 3).with_dropout(1.0),
                 "dropout expected in [0, 1), got 1",
             ),
+            (
+                RecurrentConfig::new(CellKind::Lstm, 3, 3).with_reset_after(false),
+                "`reset_after` is for a Gru, expected true for a Lstm, got false",
+            ),
+            (
+                RecurrentConfig::new(CellKind::Gru, 3, 3).with_peepholes(true),
+                "`peepholes` is for a Lstm, expected false for a Gru, got true",
+            ),
         ] {
             let message = panic_message(|| config.init(device));
             assert!(
@@ -206,21 +216,28 @@ fn half_precision_is_computed_in_f32() {
             if !device::computes(device, dtype) {
                 continue;
             }
-            let layer = |dtype| {
-                let lstm = recurrent(CellKind::Lstm, [3, 5], device);
-                let mut seed = 0;
-                let lstm = parameters::changed(lstm, |_, value| {
-                    seed += 1;
-                    Array::draw(seed, &value.shape)
-                });
-                let lstm = parameters::cast(lstm, dtype);
-                let gates = Array::draw(5, &[2, 4, 20]).tensor::<3>(device, dtype);
-                let (outputs, _) = lstm.layers[0].forward_gates(gates, None, &Steps::all());
-                assert_eq!(outputs.dtype(), dtype);
-                Array::read(outputs)
-            };
-            let (got, expected) = (layer(dtype), layer(DType::F32));
-            assert_close("states", &got, &expected, device::epsilon(dtype));
+            for config in cells([3, 5]) {
+                let run = |dtype| {
+                    let mut seed = 0;
+                    let layers = parameters::changed(config.init(device), |_, value| {
+                        seed += 1;
+                        Array::draw(seed, &value.shape)
+                    });
+                    let layer = &parameters::cast(layers, dtype).layers[0];
+                    let gates = Array::draw(5, &[2, 4, config.cell.gates() * 5]);
+                    let gates = gates.tensor::<3>(device, dtype);
+                    let (outputs, _) = layer.forward_gates(gates, None, &Steps::all());
+                    assert_eq!(outputs.dtype(), dtype);
+                    Array::read(outputs)
+                };
+                let (got, expected) = (run(dtype), run(DType::F32));
+                assert_close(
+                    &format!("{config}"),
+                    &got,
+                    &expected,
+                    device::epsilon(dtype),
+                );
+            }
         }
     });
 }
@@ -242,8 +259,8 @@ fn without_a_step_the_last_state_is_the_initial_one() {
 #[test]
 fn without_examples_there_are_no_states() {
     device::each(|device| {
-        for kind in [CellKind::Gru, CellKind::Lstm] {
-            let layers = RecurrentConfig::new(kind, 3, 4).with_layers(2).init(device);
+        for config in cells([3, 4]) {
+            let (kind, layers) = (config.cell, config.with_layers(2).init(device));
             let state = || RecurrentState {
                 hidden: Tensor::zeros([0, 4], device),
                 cell: (kind == CellKind::Lstm).then(|| Tensor::zeros([0, 4], device)),
@@ -262,8 +279,8 @@ fn without_examples_there_are_no_states() {
 #[test]
 fn the_states_of_one_half_start_the_other() {
     device::each_training(|device| {
-        for cell in [CellKind::Gru, CellKind::Lstm] {
-            let layers = RecurrentConfig::new(cell, 3, 4).with_layers(2).init(device);
+        for config in cells([3, 4]) {
+            let layers = config.clone().with_layers(2).init(device);
             let input = Array::draw(1, &[2, 6, 3]).f32::<3>(device).require_grad();
             let run = |halves: &[usize]| {
                 let (mut state, mut start) = (None, 0);
@@ -285,7 +302,7 @@ fn the_states_of_one_half_start_the_other() {
             };
             let expected = run(&[6]);
             for (name, got) in run(&[2, 4]) {
-                assert_close(&format!("{cell:?}: {name}"), &got, &expected[&name], 2e-6);
+                assert_close(&format!("{config}: {name}"), &got, &expected[&name], 2e-6);
             }
         }
     });
@@ -345,6 +362,13 @@ fn what_does_not_fit_is_refused() {
         let message = panic_message(|| lstm.forward(input(), initial, &Steps::all()));
         assert!(
             message.contains("state of a Lstm expected with the cell c"),
+            "{message}"
+        );
+        let mut peepholes = RecurrentConfig::new(CellKind::Lstm, 3, 4).init(device);
+        peepholes.layers[0].peepholes = Some(Param::from_tensor(Tensor::zeros([3, 5], device)));
+        let message = panic_message(|| peepholes.forward(input(), None, &Steps::all()));
+        assert!(
+            message.contains("peepholes expected [3, 4], got [3, 5]"),
             "{message}"
         );
         let message = panic_message(|| gru.layers[0].gates(Tensor::zeros([2, 5, 4], device)));

@@ -8,9 +8,9 @@ use burn_fused_layers::recurrent::{CellKind, Recurrent, RecurrentConfig, Recurre
 const RELATIVE: f64 = 1e-3;
 const ABSOLUTE: f64 = 1e-7;
 
-/// The cases of ONNX's suite that are run, and those that are made for `tests/reference`.
-const OF_SUITE: usize = 5;
-const MADE: usize = 8;
+/// The cases of ONNX's suite, and those that are made for `tests/reference`.
+const OF_SUITE: usize = 6;
+const MADE: usize = 10;
 
 /// Where ONNX has the gates, in our order: its orders are z, r, h and i, o, f, c.
 fn order(cell: CellKind) -> &'static [usize] {
@@ -19,6 +19,9 @@ fn order(cell: CellKind) -> &'static [usize] {
         CellKind::Lstm => &[0, 2, 3, 1],
     }
 }
+
+/// Where ONNX has the peepholes, in our order: its order is i, o, f.
+const PEEPHOLES: [usize; 3] = [0, 2, 1];
 
 /// A case, with axes as without `layout`: states `[directions, batch, hidden_size]`.
 struct Case<'a> {
@@ -70,11 +73,17 @@ impl Case<'_> {
         self.case.inputs["R"].shape[2]
     }
 
-    /// A parameter by its path here, such as `reversed.0.hidden.weight`.
+    /// A parameter by its path here, such as `reversed.0.hidden.weight` or `layers.0.peepholes`.
     fn parameter(&self, path: &str) -> Array {
-        let [direction, _, of, kind] = path.split('.').collect::<Vec<_>>().try_into().unwrap();
-        let direction = usize::from(direction == "reversed");
+        let path: Vec<&str> = path.split('.').collect();
+        let direction = usize::from(path[0] == "reversed");
         let (size, order) = (self.hidden_size(), order(self.cell));
+        let [_, _, of, kind] = path[..] else {
+            let peepholes = &self.case.inputs["P"];
+            return Array::from_fn(&[3, size], |at| {
+                peepholes.at(&[direction, PEEPHOLES[at[0]] * size + at[1]])
+            });
+        };
         let width = order.len() * size;
         let row = |column: usize| order[column / size] * size + column % size;
         if kind == "weight" {
@@ -94,6 +103,8 @@ impl Case<'_> {
         let input_size = self.case.inputs["X"].shape[2];
         let recurrent = RecurrentConfig::new(self.cell, input_size, self.hidden_size())
             .with_bidirectional(self.is_bidirectional())
+            .with_reset_after(self.cell == CellKind::Lstm || self.case.linear_before_reset == 1)
+            .with_peepholes(self.case.inputs.contains_key("P"))
             .init(device);
         let recurrent = parameters::changed(recurrent, |path, _| self.parameter(path));
         parameters::cast(recurrent, dtype)
@@ -161,21 +172,17 @@ impl Case<'_> {
     }
 }
 
-/// Those of its suite, and ones with `linear_before_reset=1`, initial states and lengths. Left out of the suite are a
-/// GRU whose reset gate multiplies before the product, and an LSTM with peepholes.
+/// All of its suite, and more: GRUs with `linear_before_reset=1`, initial states and lengths.
 #[test]
 fn layers_are_the_operators() {
-    for (cell, file, left_out) in [
-        (CellKind::Gru, "onnx_gru", "test_gru_seq_length"),
-        (CellKind::Lstm, "onnx_lstm", "test_lstm_with_peepholes"),
-    ] {
+    for (cell, file) in [(CellKind::Gru, "onnx_gru"), (CellKind::Lstm, "onnx_lstm")] {
         let reference = onnx_reference(file);
-        let names: Vec<&str> = reference.left_out.iter().map(|case| &*case.name).collect();
-        assert_eq!(names, [left_out]);
-        let (of_suite, made): (Vec<_>, Vec<_>) = (reference.cases.iter())
+        let (of_suite, made): (Vec<_>, Vec<_>) = (reference.iter())
             .map(|case| Case { case, cell })
             .partition(|case| case.case.name.starts_with("test_"));
         assert_eq!([of_suite.len(), made.len()], [OF_SUITE, MADE]);
+        let (name, count) = (file.replace("onnx_", "ONNX "), of_suite.len());
+        eprintln!("{name}: {count} of {count} cases by one call");
         device::each_both_ways(|device| {
             for case in of_suite.iter().chain(&made) {
                 for dtype in device::dtypes(device) {

@@ -28,6 +28,14 @@ pub enum CellKind {
     /// n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
     /// h' = (1 - z) * n + z * h
     /// ```
+    ///
+    /// A layer with [`reset_after`](crate::recurrent::RecurrentConfig::reset_after) false resets before the product, as
+    /// in the paper's first version, in Keras and Burn by the option of this name, and by default in ONNX
+    /// (`linear_before_reset = 0`):
+    ///
+    /// ```text
+    /// n = tanh(W_in x + b_in + W_hn (r * h) + b_hn)
+    /// ```
     Gru,
     /// Long short-term memory (Hochreiter and Schmidhuber 1997; with a forget gate, Gers et al. 2000, "Learning to
     /// Forget"). Its state is its output h and the cell c.
@@ -39,6 +47,15 @@ pub enum CellKind {
     /// o = sigmoid(W_io x + b_io + W_ho h + b_ho)
     /// c' = f * c + i * g
     /// h' = o * tanh(c')
+    /// ```
+    ///
+    /// In a layer with [`peepholes`](crate::recurrent::RecurrentConfig::peepholes) (Gers and Schmidhuber 2000,
+    /// "Recurrent Nets that Time and Count"; ONNX's `P`) the gates depend on the cell, too:
+    ///
+    /// ```text
+    /// i = sigmoid(W_ii x + b_ii + W_hi h + b_hi + p_i * c)
+    /// f = sigmoid(W_if x + b_if + W_hf h + b_hf + p_f * c)
+    /// o = sigmoid(W_io x + b_io + W_ho h + b_ho + p_o * c')
     /// ```
     Lstm,
 }

@@ -97,7 +97,7 @@ fn cell_step<B: Backend>(
 
 impl Steps {
     /// The steps in their order.
-    pub(super) fn order(&self, count: usize) -> Vec<usize> {
+    pub(crate) fn order(&self, count: usize) -> Vec<usize> {
         let steps = 0..count;
         if self.is_reversed {
             steps.rev().collect()

@@ -4,7 +4,7 @@ use burn::tensor::{DType, Tensor, activation};
 
 /// `1 / (1 + exp(-x))`. Burn's own computes f64 in f32 on some backends (0.22.1), and on GPUs panics without
 /// numbers.
-pub(crate) fn sigmoid<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+pub fn sigmoid<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     if tensor.dims().contains(&0) {
         return tensor;
     }
