@@ -18,7 +18,7 @@ use super::state_dict::{Place, StateDict};
 /// # Errors
 /// If the file is missing or malformed, a tensor is missing, of a type that cannot be read or of another shape than
 /// `recurrent` was configured for, or the file has layers, a direction, biases or projections (`proj_size`) that
-/// `recurrent` has not.
+/// `recurrent` has not, or the cells of `recurrent` are none of PyTorch's.
 ///
 /// ```no_run
 /// use attention_core::import::load_recurrent;
@@ -41,6 +41,13 @@ pub fn load_recurrent(
 }
 
 fn load(recurrent: Recurrent, file: &StateDict) -> Result<Recurrent, String> {
+    let mut layers = recurrent.layers.iter().chain(&recurrent.reversed);
+    if layers.any(|layer| layer.peepholes.is_some() || !layer.reset_after) {
+        return Err(
+            "expected layers of PyTorch's cells, got peepholes or a reset before the product"
+                .into(),
+        );
+    }
     let count = recurrent.layers.len();
     let next = format!("weight_ih_l{count}");
     if file.contains(&next) {

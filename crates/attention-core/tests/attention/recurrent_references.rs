@@ -228,4 +228,9 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
         &["weight_ih_l0", "[21, 6]", "[21, 5]"],
     );
     says(config(), "lstm.safetensors", &["[21, 5]", "[28, 5]"]);
+    says(
+        config().with_reset_after(false),
+        gru,
+        &["PyTorch's cells", "a reset before the product"],
+    );
 }
