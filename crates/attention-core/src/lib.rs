@@ -35,6 +35,7 @@ mod rank;
 mod score;
 mod sigmoid;
 mod stateful;
+pub mod transformer;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{
