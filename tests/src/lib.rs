@@ -34,7 +34,8 @@ pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{
-    Case, OnnxCase, RecurrentCase, onnx_reference, recurrent_reference, reference, reference_path,
+    Case, OnnxCase, RecurrentCase, TransformerCase, onnx_reference, recurrent_reference, reference,
+    reference_path, transformer_reference,
 };
 pub use run::{Check, Path};
 pub use steps::{Steps, StepsCheck};

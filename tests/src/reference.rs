@@ -44,6 +44,29 @@ pub struct RecurrentCase {
     pub gradients: BTreeMap<String, Array>,
 }
 
+/// One case of `transformer_encoder.json`, `transformer_decoder.json` or `transformer_feed_forward.json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct TransformerCase {
+    /// The name of the case, which begins with `layer` or `stack`.
+    pub name: String,
+    /// `pre`, `post` or `sandwich`.
+    pub order: String,
+    /// The activation of the feed-forward network.
+    pub activation: String,
+    /// Whether rows attend to those up to themselves alone.
+    pub causal: bool,
+    /// The number of rows of each example that are no padding; all if absent.
+    pub lens: Option<Vec<i64>>,
+    /// The same of the memory.
+    pub memory_lens: Option<Vec<i64>>,
+    /// Rows, memory and parameters, and the gradient that the output receives.
+    pub inputs: BTreeMap<String, Array>,
+    /// Outputs.
+    pub outputs: BTreeMap<String, Array>,
+    /// Gradients of the inputs.
+    pub gradients: BTreeMap<String, Array>,
+}
+
 /// One case of `onnx_gru.json` or `onnx_lstm.json`, with the names, orders and axes of ONNX: of its own suite, by its
 /// name there (`test_..`), or made for these tests.
 #[derive(Clone, Debug, Deserialize)]
@@ -92,6 +115,14 @@ pub fn reference(name: &str) -> Vec<Case> {
 /// # Panics
 /// If the file is missing, malformed or empty.
 pub fn recurrent_reference(name: &str) -> Vec<RecurrentCase> {
+    cases(name)
+}
+
+/// The cases of `tests/reference/transformer_encoder.json` or another of [`TransformerCase`].
+///
+/// # Panics
+/// If the file is missing, malformed or empty.
+pub fn transformer_reference(name: &str) -> Vec<TransformerCase> {
     cases(name)
 }
 

@@ -34,6 +34,7 @@ mod position;
 mod rank;
 mod score;
 mod stateful;
+pub mod transformer;
 
 // In the order of the pipeline: score, mask, normalizer, weighted sum.
 pub use score::{

@@ -142,6 +142,21 @@ impl Mask {
         (mask, num_queries)
     }
 
+    /// The part that says the same of a key to all queries: lengths of examples, masks of keys and the ends of segments.
+    /// It fits one query.
+    pub(crate) fn of_keys_alone(&self) -> Self {
+        let lens = self.lens.as_ref().filter(|lens| lens.ends.dims()[1] == 1);
+        let flags = self.flags.as_ref();
+        let flags = flags.filter(|flags| flags.keep.dims()[2] == 1);
+        let of_any = |segments: &Segments| segments.of_any_queries(1);
+        Self {
+            lens: lens.cloned(),
+            flags: flags.cloned(),
+            segments: self.segments.iter().map(of_any).collect(),
+            ..Self::default()
+        }
+    }
+
     /// The number of heads of queries that read `key_heads` heads of keys, as far as the mask tells: those of its own
     /// heads axis, if it has one, or else as many as there are of keys.
     pub(crate) fn heads_over(&self, key_heads: usize) -> usize {

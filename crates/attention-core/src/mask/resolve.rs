@@ -84,7 +84,8 @@ impl Mask {
         self.is_none() || resolved.is_some_and(|resolved| resolved.pairs == pairs)
     }
 
-    fn is_none(&self) -> bool {
+    /// Whether every query attends to every key.
+    pub(crate) fn is_none(&self) -> bool {
         let has_intervals = self.lens.is_some() || self.depends_on_positions();
         !has_intervals && self.flags.is_none()
     }

@@ -56,4 +56,5 @@ mod shapes;
 mod shared_gradients;
 mod sizes;
 mod stateful;
+mod transformer;
 mod wanted_gradients;

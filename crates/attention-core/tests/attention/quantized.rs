@@ -1,12 +1,16 @@
 //! Modules whose parameters Burn has quantised: they compute what the same modules with the dequantised parameters do.
 
 use attention_core::import::load_additive_attention;
+use attention_core::transformer::{
+    Activation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig, TokenEmbeddingConfig,
+    TransformerEncoderConfig, TransformerLayerConfig,
+};
 use attention_core::{
     AdditiveAttentionConfig, AdditiveScoreConfig, Attention, BiaffineScoreConfig, Biased,
     BilinearScoreConfig, ConcatScoreConfig, CosineScoreConfig, CoverageAttentionConfig,
     DotProductScoreConfig, GaussianScoreConfig, LocationAttentionConfig, LocationFeatures, Mask,
-    MonotonicAttentionConfig, MultiHeadAttentionConfig, ProjectedScoreConfig, QkNormScoreConfig,
-    RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
+    MonotonicAttentionConfig, MultiHeadAttentionConfig, NewRows, ProjectedScoreConfig,
+    QkNormScoreConfig, RelativePositionBiasConfig, ScoringFunction, StatefulAttention,
 };
 use attention_tests::{Array, assert_same, device, reference_path};
 use burn::module::{Module, ModuleMapper, Param, Quantizer};
@@ -133,6 +137,27 @@ fn heads() {
                     Array::read(heads.attend(q, &memory)),
                 ]
             });
+        }
+    });
+}
+
+#[test]
+fn transformers() {
+    device::each_both_ways(|device| {
+        for norm in [NormConfig::layer(), NormConfig::rms()] {
+            let layer = TransformerLayerConfig::new(12, 3, 17);
+            let layer = layer.with_norm(norm).with_activation(Activation::GeGlu);
+            let positions = PositionEmbeddingConfig::Learned { max_positions: 9 };
+            let embedding = TokenEmbeddingConfig::new(16, 12).with_positions(positions);
+            let stack = TransformerEncoderConfig::new(layer, 2);
+            for tied in [true, false] {
+                let config = LanguageModelConfig::new(embedding.clone(), stack.clone());
+                let model = config.with_tied(tied).init(device);
+                agrees("language model", model, device, |model| {
+                    let tokens = Array::draw(1, &[2, 5]).map(|x| (x * 4.0).abs()).int(device);
+                    vec![Array::read(model.forward(tokens, NewRows::First(&[5, 3])))]
+                });
+            }
         }
     });
 }

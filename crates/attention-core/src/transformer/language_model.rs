@@ -1,0 +1,266 @@
+//! Causal language models.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::linear;
+
+use super::padding::Padding;
+use super::{
+    CausalModel, TokenEmbedding, TokenEmbeddingConfig, TransformerCache, TransformerEncoder,
+    TransformerEncoderConfig,
+};
+use crate::functional::AttentionOptions;
+use crate::{
+    DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, NewRows, ScoringFunction,
+};
+
+/// Configuration of [`LanguageModel`].
+#[derive(Config, Debug)]
+pub struct LanguageModelConfig {
+    /// The configuration of the embedding, whose size is that of the rows of the stack.
+    pub embedding: TokenEmbeddingConfig,
+    /// The configuration of the stack.
+    pub stack: TransformerEncoderConfig,
+    /// Whether the embedding of the tokens is the weight of the head, too: Press & Wolf 2017, "Using the Output
+    /// Embedding to Improve Language Models".
+    #[config(default = true)]
+    pub tied: bool,
+    /// Whether a head of its own has a bias.
+    #[config(default = false)]
+    pub head_bias: bool,
+}
+
+impl LanguageModelConfig {
+    /// A model of scaled dot-product attention, with new random parameters on `device`.
+    ///
+    /// # Panics
+    /// If the embedding is not of the size of the rows, a tied head is to have a bias, and as
+    /// [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
+    pub fn init(&self, device: &Device) -> LanguageModel<DotProductScore> {
+        self.init_with(|_| DotProductScoreConfig::new().init(), device)
+    }
+
+    /// A model around the scores that `score` makes of the index of each layer, as
+    /// [`TransformerEncoderConfig::init_with`].
+    ///
+    /// # Panics
+    /// As [`init`](Self::init).
+    pub fn init_with<S: ScoringFunction>(
+        &self,
+        score: impl FnMut(usize) -> S,
+        device: &Device,
+    ) -> LanguageModel<S> {
+        const NAME: &str = "LanguageModelConfig";
+        let (expected, size) = (self.stack.layer.num_hiddens, self.embedding.size);
+        assert!(
+            size == expected,
+            "{NAME}: embedding of size {expected} expected, as the num_hiddens of the layers, got {size}"
+        );
+        assert!(
+            !(self.tied && self.head_bias),
+            "{NAME}: head_bias expected with a head of its own (`tied` false), got it with a tied one"
+        );
+        let head = || {
+            let config = LinearConfig::new(size, self.embedding.vocab_size);
+            config.with_bias(self.head_bias).init(device)
+        };
+        LanguageModel {
+            embedding: self.embedding.init(device),
+            stack: self.stack.init_with(score, device),
+            head: (!self.tied).then(head),
+        }
+    }
+}
+
+/// A model of the token that follows: the embedding of tokens and positions, a stack of layers whose rows attend to
+/// those up to themselves, and a head. GPT and Llama are such models.
+///
+/// Padding reaches nothing, whatever it holds: it need not be a token that there is.
+///
+/// Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.
+///
+/// ```
+/// use attention_core::transformer::{
+///     Activation, GenerateConfig, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
+///     TransformerEncoderConfig, TransformerLayerConfig,
+/// };
+/// use attention_core::{DotProductScoreConfig, NewRows, RotaryConfig};
+/// use burn::prelude::*;
+///
+/// let device = Device::flex();
+/// // A small Llama: heads of 4 features, positions by rotation, RMS norms, SwiGLU, no biases.
+/// let layer = TransformerLayerConfig::new(16, 4, 21)
+///     .with_num_key_value_heads(Some(2))
+///     .with_norm(NormConfig::rms())
+///     .with_activation(Activation::SwiGlu)
+///     .with_attention_bias(false)
+///     .with_feed_forward_bias(false);
+/// let stack = TransformerEncoderConfig::new(layer, 2);
+/// let config = LanguageModelConfig::new(TokenEmbeddingConfig::new(31, 16), stack);
+/// let score = |_| RotaryConfig::new(4, 64).init_with(DotProductScoreConfig::new().init(), &device);
+/// let model = config.init_with(score, &device);
+/// // Logits of the token that follows each.
+/// let tokens = Tensor::<2, Int>::from_ints([[3, 1, 4, 1], [5, 9, 0, 0]], &device);
+/// let logits = model.forward(tokens, NewRows::First(&[4, 2]));
+/// assert_eq!(logits.dims(), [2, 4, 31]);
+/// // Three more tokens.
+/// let rows = GenerateConfig::new(3).generate(&model, model.cache(), &[[3, 1, 4, 1]]).run();
+/// assert_eq!(rows[0].tokens.len(), 3);
+/// ```
+#[derive(Module, Debug)]
+pub struct LanguageModel<S: ScoringFunction> {
+    /// The embedding of tokens and positions.
+    pub embedding: TokenEmbedding,
+    /// The layers.
+    pub stack: TransformerEncoder<S>,
+    /// The linear layer from rows to logits, `[num_hiddens, vocab_size]`, where it is not the embedding of the tokens.
+    pub head: Option<Linear>,
+}
+
+impl<S: ScoringFunction> LanguageModel<S> {
+    /// The logits of the token that follows each of `tokens`, all at once, as in training; `rows` says which are
+    /// tokens and no padding.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
+    ///
+    /// # Panics
+    /// If there is no such token, a text is longer than the model has positions, or `rows` do not fit.
+    pub fn forward(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
+        self.logits(self.features(tokens, rows))
+    }
+
+    /// The rows from which the head makes [logits](Self::forward), for a loss that needs not all of those at once:
+    /// `burn_fused_layers::linear_cross_entropy`.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`, zeros in padding
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    pub fn features(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
+        let embedded = self.embed(tokens, rows, &KeyValueCache::new());
+        let [batch, num_rows, _] = embedded.dims();
+        let padding = Padding::of_new(rows, &embedded);
+        let mask = match rows {
+            _ if batch * num_rows == 0 => return embedded,
+            NewRows::All => Mask::causal(),
+            _ => {
+                let tokens = rows.ranges([batch, num_rows]);
+                let of_example = tokens.iter().map(|of| {
+                    let bounds = (0..num_rows).map(|row| match of.contains(&row) {
+                        true => [of.start, row + 1],
+                        false => [0, 0],
+                    });
+                    bounds.collect::<Vec<_>>()
+                });
+                Mask::intervals(&of_example.collect::<Vec<_>>())
+            }
+        };
+        let options = AttentionOptions::from(&mask);
+        self.stack.forward_padded(embedded, &padding, options)
+    }
+
+    /// An empty cache for [`forward_cached`](Self::forward_cached).
+    pub fn cache(&self) -> TransformerCache {
+        self.stack.cache()
+    }
+
+    /// The logits of the token that follows each of the last `tokens` of texts, of which `cache` has the keys and
+    /// values so far, and takes those of the new `rows`.
+    ///
+    /// It is for generation, without autodiff.
+    ///
+    /// # Shapes
+    /// - tokens `[batch, rows]`, result `[batch, rows, vocab_size]`
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward) and [`TransformerEncoder::forward_cached`].
+    pub fn forward_cached(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        cache: &mut TransformerCache,
+    ) -> Tensor<3> {
+        self.logits(self.features_cached(tokens, rows, cache))
+    }
+
+    fn features_cached(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        cache: &mut TransformerCache,
+    ) -> Tensor<3> {
+        cache.check("LanguageModel", self.stack.layers.len());
+        // All layers have seen the same tokens.
+        let none = KeyValueCache::new();
+        let embedded = self.embed(tokens, rows, cache.layers.first().unwrap_or(&none));
+        self.stack.forward_cached(embedded, rows, cache)
+    }
+
+    /// The embedding of tokens that come after those of `cache`.
+    fn embed(&self, tokens: Tensor<2, Int>, rows: NewRows, cache: &KeyValueCache) -> Tensor<3> {
+        let ([batch, num_rows], device) = (tokens.dims(), tokens.device());
+        let ranges = rows.ranges([batch, num_rows]);
+        let positions = cache.positions(&ranges, num_rows, &device);
+        let tokens = match rows {
+            NewRows::All => tokens,
+            // There may be no such token in padding.
+            _ => {
+                let of_example = ranges
+                    .iter()
+                    .flat_map(|of| (0..num_rows).map(|row| !of.contains(&row)));
+                let padding = TensorData::new(of_example.collect::<Vec<bool>>(), [batch, num_rows]);
+                tokens.mask_fill(Tensor::<2, Bool>::from_data(padding, &device), 0)
+            }
+        };
+        self.embedding.forward(tokens, &positions)
+    }
+
+    /// From rows `[batch, rows, num_hiddens]` to logits.
+    fn logits(&self, rows: Tensor<3>) -> Tensor<3> {
+        let (weight, bias) = match &self.head {
+            Some(head) => of_linear(head),
+            None => (value(&self.embedding.tokens.weight).transpose(), None),
+        };
+        linear(rows, weight, bias)
+    }
+}
+
+impl<S: ScoringFunction> CausalModel for LanguageModel<S> {
+    type State = TransformerCache;
+
+    fn device(&self) -> Device {
+        self.embedding.tokens.weight.device()
+    }
+
+    fn next_logits(
+        &self,
+        tokens: Tensor<2, Int>,
+        rows: NewRows,
+        cache: &mut TransformerCache,
+    ) -> Tensor<2> {
+        let [batch, num_rows] = tokens.dims();
+        let last = last_rows(rows, [batch, num_rows], &self.device());
+        // The head is for the last rows alone: it is the largest layer.
+        let rows = self.features_cached(tokens, rows, cache);
+        let [_, _, size] = rows.dims();
+        let rows = rows.reshape([batch * num_rows, size]).select(0, last);
+        self.logits(rows.unsqueeze()).squeeze_dim(0)
+    }
+}
+
+/// Where the last token of each example stands among all rows, `[batch]`; any row where there is none.
+fn last_rows(rows: NewRows, shape: [usize; 2], device: &Device) -> Tensor<1, Int> {
+    let [batch, num_rows] = shape;
+    let ranges = rows.ranges(shape).into_iter().enumerate();
+    let of_example = |(b, of): (usize, std::ops::Range<usize>)| {
+        let last = of.end.saturating_sub(1);
+        (b * num_rows + last) as i64
+    };
+    let indices: Vec<i64> = ranges.map(of_example).collect();
+    Tensor::from_data(TensorData::new(indices, [batch]), device)
+}

@@ -1,0 +1,59 @@
+//! Transformers around any scoring function: layers, stacks, language models and generation.
+//!
+//! A layer puts [`MultiHeadAttention`](crate::MultiHeadAttention) and a feed-forward network into residual connections.
+//! Positions are a matter of the score ([`Rotary`](crate::Rotary), [`Biased`](crate::Biased)) or of the embedding.
+//! Everything that grows goes by a cache: [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] for the tokens.
+//!
+//! | model | is |
+//! | --- | --- |
+//! | encoder, as BERT | [`TransformerEncoder`] |
+//! | language model, as GPT and Llama | [`LanguageModel`]: an encoder's layers, each row attending to those before it |
+//! | encoder-decoder, as the original and T5 | [`TransformerEncoder`] and [`TransformerDecoder`] |
+//!
+//! ```
+//! use attention_core::transformer::{TransformerEncoderConfig, TransformerLayerConfig};
+//! use attention_core::{AlibiConfig, Biased, DotProductScoreConfig, Mask};
+//! use burn::prelude::*;
+//!
+//! let device = Device::flex();
+//! let layer = TransformerLayerConfig::new(12, 3, 17).with_dropout(0.1);
+//! let score = |_| Biased::new(DotProductScoreConfig::new().init(), AlibiConfig::new(3).init());
+//! let stack = TransformerEncoderConfig::new(layer, 2).init_with(score, &device);
+//! let rows = stack.forward(Tensor::<3>::ones([2, 5, 12], &device), &Mask::causal());
+//! assert_eq!(rows.dims(), [2, 5, 12]);
+//! ```
+
+mod cache;
+mod decoder;
+mod decoder_layer;
+mod embedding;
+mod encoder;
+mod encoder_layer;
+mod feed_forward;
+mod generate;
+mod language_model;
+mod layer_config;
+mod norm;
+mod padding;
+mod residual;
+
+// From the parts of a layer to models of them.
+pub use feed_forward::{Activation, FeedForward, FeedForwardConfig};
+pub use norm::{Norm, NormConfig};
+pub use residual::{NormOrder, Residual};
+
+pub use decoder_layer::TransformerDecoderLayer;
+pub use encoder_layer::TransformerEncoderLayer;
+pub use layer_config::TransformerLayerConfig;
+
+pub use cache::TransformerCache;
+pub use decoder::{DecoderMemory, TransformerDecoder, TransformerDecoderConfig};
+pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
+
+pub use embedding::{
+    PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
+};
+pub use generate::{
+    CausalModel, End, GenerateConfig, Generated, Generation, RandomSamplingConfig, Sampling,
+};
+pub use language_model::{LanguageModel, LanguageModelConfig};
