@@ -4,6 +4,7 @@
 mod additive;
 mod additive_family;
 mod additive_options;
+mod broadcast;
 mod cache;
 mod conformance;
 mod custom_score;
