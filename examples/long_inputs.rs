@@ -184,11 +184,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let additive = AdditiveAttentionConfig::new(HIDDENS, HIDDENS, HIDDENS);
     let location = LocationAttentionConfig::new(HIDDENS, HIDDENS, HIDDENS).with_kernel_size(5);
-    let monotonic = MonotonicAttentionConfig::new(HIDDENS, HIDDENS, HIDDENS);
+    let monotonic = MonotonicAttentionConfig::new();
+    let monotonic = monotonic.init_additive(HIDDENS, HIDDENS, HIDDENS, &training);
     let results = [
         measure("additive", additive.init(&training), &device)?,
         measure("location", location.init(&training), &device)?,
-        measure("monotonic", monotonic.init(&training), &device)?,
+        measure("monotonic", monotonic, &device)?,
     ];
     show(&results)?;
     if cfg!(debug_assertions) {

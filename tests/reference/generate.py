@@ -649,7 +649,9 @@ def alignment_cases():
 
     def monotonic(x):
         """By the recursion over keys: q_j, the probability to reach key j, is (1 - p_{j-1}) q_{j-1} + a_j."""
-        v = nn.functional.normalize(x["value.weight"][0], dim=0) * x["gain"]
+        linear = {name: x[f"score.{name}"] for name in ("query.weight", "key.weight", "value.weight")}
+        x = x | linear | {"key.bias": x["score.query.bias"]}
+        v = nn.functional.normalize(x["value.weight"][0], dim=0) * x["score.gain"]
         before = nn.functional.one_hot(torch.zeros(BATCH, dtype=torch.long), keys).double()
         weights = []
         for step in range(steps):
@@ -663,7 +665,9 @@ def alignment_cases():
         return outputs(x, weights)
 
     covering = linear | {"coverage.weight": draw("alignment/coverage", hidden, 1)}
-    walking = linear | {"gain": draw("alignment/gain", 1) + 2, "offset": draw("alignment/offset", 1) - 1}
+    # A score by itself, which has the bias beside its projection of queries.
+    score = {f"score.{name.replace('key.bias', 'query.bias')}": tensor for name, tensor in linear.items()}
+    walking = score | {"score.gain": draw("alignment/gain", 1) + 2, "offset": draw("alignment/offset", 1) - 1}
     penalised = cotangents | {"grad_penalty": draw("alignment/grad_penalty", BATCH)}
     yield "alignment.json", [
         *(location(channels) for channels in ("previous", "cumulative", "both")),

@@ -44,3 +44,8 @@ pub use steps::{Steps, StepsCheck};
 #[cfg(all(doctest, feature = "flex"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// So does that of the recipes.
+#[cfg(all(doctest, feature = "flex"))]
+#[doc = include_str!("../../docs/recipes.md")]
+struct Recipes;

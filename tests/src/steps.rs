@@ -89,8 +89,14 @@ impl Steps {
 
     /// Runs `check` on the alignment with these parameters.
     pub fn with_attention(&self, device: &Device, dtype: DType, check: &impl StepsCheck) {
-        let [query_size, num_hiddens] = axes(&self.parameters["query.weight"]);
-        let [key_size, _] = axes(&self.parameters["key.weight"]);
+        let axes = |layer: &str| {
+            let own = self.parameters.get(layer);
+            let of_score = || &self.parameters[&format!("score.{layer}")];
+            let shape = &own.unwrap_or_else(of_score).shape;
+            [shape[0], shape[1]]
+        };
+        let [query_size, num_hiddens] = axes("query.weight");
+        let [key_size, _] = axes("key.weight");
         let sizes = (query_size, key_size, num_hiddens);
         let location = |features| {
             let filters = &self.parameters["filters.weight"].shape;
@@ -113,9 +119,10 @@ impl Steps {
                 self.check(config.init(device), device, dtype, check)
             }
             "monotonic" => {
-                let config = MonotonicAttentionConfig::new(sizes.0, sizes.1, sizes.2);
                 // Without noise a run can be repeated.
-                self.check(config.with_noise(0.0).init(device), device, dtype, check)
+                let config = MonotonicAttentionConfig::new().with_noise(0.0);
+                let attention = config.init_additive(sizes.0, sizes.1, sizes.2, device);
+                self.check(attention, device, dtype, check)
             }
             other => panic!("no alignment is called {other}"),
         }
@@ -165,10 +172,6 @@ fn layout(array: &Array) -> Array {
         2 => array.permute(&[1, 0]),
         _ => array.clone(),
     }
-}
-
-fn axes(array: &Array) -> [usize; 2] {
-    [array.shape[0], array.shape[1]]
 }
 
 struct Run(DType, std::cell::RefCell<Outcome>);

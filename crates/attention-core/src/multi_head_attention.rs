@@ -19,7 +19,7 @@ use crate::{
 /// Configuration of [`MultiHeadAttention`].
 #[derive(Config, Debug)]
 pub struct MultiHeadAttentionConfig {
-    /// The number of hidden units of all heads together.
+    /// The number of hidden units of all heads together, in which queries and keys are compared.
     pub num_hiddens: usize,
     /// The number of heads.
     pub num_heads: usize,
@@ -36,6 +36,10 @@ pub struct MultiHeadAttentionConfig {
     /// The size of a value; by default `num_hiddens`.
     #[config(default = "None")]
     pub value_size: Option<usize>,
+    /// The size of a value within a head, and of its context; by default that of a query and key,
+    /// [`head_size`](Self::head_size).
+    #[config(default = "None")]
+    pub value_head_size: Option<usize>,
     /// Whether an output projection mixes the heads' contexts; without one they are concatenated.
     #[config(default = true)]
     pub output: bool,
@@ -80,6 +84,7 @@ impl MultiHeadAttentionConfig {
             ("query_size", size(self.query_size)),
             ("key_size", size(self.key_size)),
             ("value_size", size(self.value_size)),
+            ("value_head_size", self.value_head_size.unwrap_or(1)),
             ("output_size", size(self.output_size)),
         ];
         for (name, size) in sizes {
@@ -98,7 +103,11 @@ impl MultiHeadAttentionConfig {
             "MultiHeadAttentionConfig: output_size expected only with an output projection, got {:?} without one",
             self.output_size
         );
-        let shared = self.head_size() * num_key_value_heads;
+        let head_size = self.head_size();
+        let value_head_size = self.value_head_size.unwrap_or(head_size);
+        let keys = head_size * num_key_value_heads;
+        let values = value_head_size * num_key_value_heads;
+        let contexts = value_head_size * self.num_heads;
         let linear = |from, to| {
             LinearConfig::new(from, to)
                 .with_bias(self.bias)
@@ -106,16 +115,18 @@ impl MultiHeadAttentionConfig {
         };
         MultiHeadAttention {
             query: linear(size(self.query_size), hiddens),
-            key: linear(size(self.key_size), shared),
-            value: linear(size(self.value_size), shared),
-            output: self.output.then(|| linear(hiddens, size(self.output_size))),
+            key: linear(size(self.key_size), keys),
+            value: linear(size(self.value_size), values),
+            output: self
+                .output
+                .then(|| linear(contexts, size(self.output_size))),
             attention: Attention::new(score, self.dropout),
             num_heads: self.num_heads,
             num_key_value_heads,
         }
     }
 
-    /// The size of a query, key and value within a head, `num_hiddens / num_heads`.
+    /// The size of a query and key within a head, `num_hiddens / num_heads`.
     ///
     /// # Panics
     /// If `num_heads` does not divide `num_hiddens`.
@@ -145,6 +156,9 @@ impl MultiHeadAttentionConfig {
 /// [`bias`](MultiHeadAttentionConfig::bias). PyTorch equivalent: `torch.nn.MultiheadAttention(batch_first=True)`. The
 /// module `import` (feature `pytorch`) loads the parameters of D2L's and PyTorch's.
 ///
+/// Keras equivalent: `MultiHeadAttention(num_heads, key_dim, value_dim, output_shape=output_size)`, with `num_hiddens =
+/// num_heads * key_dim` and `value_head_size = value_dim`; its `output_shape` is `query_size` by default.
+///
 /// ```
 /// use attention_core::{Mask, MultiHeadAttentionConfig};
 /// use burn::prelude::*;
@@ -161,9 +175,9 @@ pub struct MultiHeadAttention<S: ScoringFunction> {
     pub query: Linear,
     /// W_k, `[key_size, head_size * num_key_value_heads]`.
     pub key: Linear,
-    /// W_v, `[value_size, head_size * num_key_value_heads]`.
+    /// W_v, `[value_size, value_head_size * num_key_value_heads]`.
     pub value: Linear,
-    /// W_o, `[num_hiddens, output_size]`.
+    /// W_o, `[value_head_size * num_heads, output_size]`.
     pub output: Option<Linear>,
     /// The attention of each head.
     pub attention: Attention<S>,
@@ -174,7 +188,7 @@ pub struct MultiHeadAttention<S: ScoringFunction> {
 /// The result of [`MultiHeadAttention::forward_with_weights`].
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttentionOutput {
-    /// `[batch, queries, output_size]`
+    /// `[batch, queries, output_size]`; without an output projection `[batch, queries, value_head_size * num_heads]`.
     pub context: Tensor<3>,
     /// The attention weights before dropout, `[batch, heads, queries, keys]`.
     pub weights: Tensor<4>,

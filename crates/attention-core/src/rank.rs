@@ -48,3 +48,12 @@ pub(crate) fn reshape<const D: usize, const E: usize, K: Basic>(
         tensor.reshape(dims)
     }
 }
+
+/// `tensor.expand(dims)`, for axes of size 0, too.
+pub(crate) fn expand<const D: usize>(tensor: Tensor<D>, dims: [usize; D]) -> Tensor<D> {
+    if dims.contains(&0) {
+        Tensor::empty(dims, (&tensor.device(), tensor.dtype()))
+    } else {
+        tensor.expand(dims)
+    }
+}

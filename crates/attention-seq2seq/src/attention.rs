@@ -6,7 +6,7 @@
 //! case.
 
 use attention_core::{
-    AdditiveScoreConfig, Attention, AttentionOutput, AttentionState, BiaffineScore,
+    AdditiveScore, AdditiveScoreConfig, Attention, AttentionOutput, AttentionState, BiaffineScore,
     BiaffineScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore, ConcatScoreConfig,
     CosineScore, CosineScoreConfig, CoverageAttention, CoverageAttentionConfig, DotProductScore,
     DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
@@ -304,10 +304,10 @@ attentions! {
         CoverageAttentionConfig::new(size, size, size).with_dropout(model.dropout).init(device)
     };
     /// attends to the source from left to right, and never goes back
-    Monotonic(MonotonicAttention) = |model, device| {
+    Monotonic(MonotonicAttention<AdditiveScore>) = |model, device| {
         let size = model.hidden_size;
         // With this offset an untrained model reaches the end of sources of some ten tokens.
-        MonotonicAttentionConfig::new(size, size, size).with_offset(-1.0).init(device)
+        MonotonicAttentionConfig::new().with_offset(-1.0).init_additive(size, size, size, device)
     };
 }
 

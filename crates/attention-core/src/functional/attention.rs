@@ -8,7 +8,7 @@ use super::fused::{attend_additive, attend_dot_product};
 use super::modifiers::{Modifiers, modify, softmax_with_sinks};
 use super::{additive_score, dot_product_score, fill_masked, weighted_sum};
 use crate::functional::AttentionOptions;
-use crate::rank::{from_four_axes, to_four_axes};
+use crate::rank::{expand, from_four_axes, to_four_axes};
 use crate::score::{default_scale, widened};
 use crate::{Mask, Memory};
 
@@ -36,7 +36,8 @@ pub struct AttentionSteps<const D: usize> {
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, size]`, keys `[batch, key_heads, keys, size]`, values `[batch, key_heads, keys,
-///   value_size]`, where `key_heads` divides `heads`; or all three without heads
+///   value_size]`, where `key_heads` divides `heads`; or all three without heads. One with a batch of 1 serves
+///   all examples
 /// - result `[batch, heads, queries, value_size]`, or without heads
 ///
 /// # Panics
@@ -105,7 +106,8 @@ pub fn dot_product_attention_steps<const D: usize>(
 ///
 /// # Shapes
 /// - queries `[batch, heads, queries, num_hiddens]`, keys `[batch, key_heads, keys, num_hiddens]`, values `[batch,
-///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads
+///   key_heads, keys, value_size]`, where `key_heads` divides `heads`; or all three without heads. One with a batch of
+///   1 serves all examples
 /// - weight `[num_hiddens]`
 /// - result `[batch, heads, queries, value_size]`, or without heads
 ///
@@ -162,7 +164,8 @@ fn call<const D: usize>(
     values: Tensor<D>,
     options: &AttentionOptions,
 ) -> (Tensor<4>, Memory, Modifiers) {
-    let [queries, keys, values] = [queries, keys, values].map(to_four_axes);
+    let inputs = [queries, keys, values].map(to_four_axes);
+    let [queries, keys, values] = of_one_batch(inputs);
     let [_, heads, num_queries, _] = queries.dims();
     options.check(operation, &queries, [&keys, &values]);
     let modifiers = options.modifiers();
@@ -180,6 +183,16 @@ fn call<const D: usize>(
         }
         None => (queries, memory, modifiers),
     }
+}
+
+/// Inputs of one batch: where there is a single example beside more, a view of it for each of them.
+fn of_one_batch(inputs: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
+    let batches = inputs.each_ref().map(|input| input.dims()[0]);
+    let batch = batches.into_iter().find(|batch| *batch != 1).unwrap_or(1);
+    inputs.map(|input| match input.dims() {
+        [1, heads, rows, size] if batch != 1 => expand(input, [batch, heads, rows, size]),
+        _ => input,
+    })
 }
 
 /// The steps from `score`, which computes the pairs that a mask leaves.

@@ -1,13 +1,14 @@
-//! The additive score of stateful attentions: `w . tanh(W q + V k + b)`, one query at a time.
+//! The additive score of stateful attentions that add a term of their own to it: `w . tanh(W q + V k + b)`, one query
+//! at a time.
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor, assert_shape};
-use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
+use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
 
-use crate::functional::{fill_keyless, fill_padding, project, weighted_sum};
-use crate::rank::{from_four_axes, reshape, to_four_axes};
-use crate::{AttentionOutput, Mask, Memory};
+use super::step;
+use crate::functional::project;
+use crate::{Mask, Memory};
 
 /// The linear layers of a score: W without bias, V with b, w without bias.
 ///
@@ -32,32 +33,22 @@ pub(super) fn linears(
     ]
 }
 
-/// Keys, projected by V after padding is cleared, and values, for an `A` to read.
+/// Keys, projected by V, and values, for an `A` to read.
 pub(super) fn setup<A: 'static>(
     key: &Linear,
     keys: Tensor<3>,
     values: Tensor<3>,
     mask: Mask,
 ) -> Memory {
-    let [batch, num_keys, _] = keys.dims();
-    assert_shape!(values, [batch, num_keys, _]);
-    let (known, num_queries) = mask.without_positions();
-    let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
-    let keys = fill_padding(to_four_axes(keys), &known, [1, num_queries]);
-    let keys = project("keys", of_linear(key), keys);
-    let mask = if mask.depends_on_positions() {
-        mask
-    } else {
-        known
-    };
-    Memory::of_projected(keys, to_four_axes(values), mask).owned_by::<A>()
+    step::setup::<A>(keys, values, mask, |keys| {
+        project("keys", of_linear(key), keys)
+    })
 }
 
 /// The projected query, `[batch, 1, 1, num_hiddens]`, or `None` where there is no example or no key.
 ///
 /// # Panics
-/// If query, memory and the state's tensor `[batch, keys]` do not fit together in shape, type or device, or the memory
-/// was prepared for another type than `A`.
+/// As [`step::query`], or if the memory's keys were not projected to `num_hiddens`.
 pub(super) fn project_query<A: 'static>(
     module: &str,
     linear: &Linear,
@@ -65,59 +56,13 @@ pub(super) fn project_query<A: 'static>(
     memory: &Memory,
     state: &Tensor<2>,
 ) -> Option<Tensor<4>> {
-    memory.expect_owner::<A>();
     let [query_size, num_hiddens] = linear.weight.dims();
-    let [batch, heads, num_keys, size] = memory.keys.dims();
-    assert!(
-        [heads, size] == [1, num_hiddens],
-        "{module}: memory expected of its own `setup`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {:?}",
-        memory.keys.dims()
-    );
+    let dims @ [batch, _, num_keys, size] = memory.keys.dims();
     assert_shape!(query, [batch, 1, query_size]);
+    let query = step::query::<A>(module, query, memory, state);
     assert!(
-        state.dims() == [batch, num_keys],
-        "{module}: state expected for the memory's [batch, keys] = [{batch}, {num_keys}], got {:?}; \
-         begin with `initial_state`, and `select` from memory and state alike",
-        state.dims()
+        size == num_hiddens,
+        "{module}: memory expected of its own `setup`, with keys [{batch}, 1, {num_keys}, {num_hiddens}], got {dims:?}"
     );
-    let others = [
-        Argument::floats("query", &query),
-        Argument::floats("state", state),
-    ];
-    assert_together(module, Argument::floats("values", &memory.values), others);
-    (batch * num_keys > 0).then(|| {
-        let query = fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]);
-        project("query", of_linear(linear), query)
-    })
-}
-
-/// `[batch, keys]` of one number, of the memory's type.
-pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
-    let values = &memory.values;
-    let shape = [memory.batch_size(), memory.num_keys()];
-    Tensor::full(shape, number, (&values.device(), values.dtype()))
-}
-
-/// The weights of a step, `[batch, 1, 1, keys]`, as a state keeps them, `[batch, keys]`.
-pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
-    let [batch, _, _, num_keys] = weights.dims();
-    weights.reshape([batch, num_keys])
-}
-
-/// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
-pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
-    AttentionOutput {
-        context: from_four_axes(weighted_sum(used, memory.values(), memory.mask())),
-        weights: from_four_axes(weights),
-    }
-}
-
-/// The step of a memory without examples or keys.
-pub(super) fn nothing(memory: &Memory) -> AttentionOutput<3> {
-    let [batch, _, num_keys, value_size] = memory.values.dims();
-    let values = &memory.values;
-    AttentionOutput {
-        context: Tensor::zeros([batch, 1, value_size], (&values.device(), values.dtype())),
-        weights: reshape(per_key(memory, 0.0), [batch, 1, num_keys]),
-    }
+    query.map(|query| project("query", of_linear(linear), query))
 }

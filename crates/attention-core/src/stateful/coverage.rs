@@ -7,7 +7,7 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::parameter::of_linear;
 use burn_fused_layers::linear;
 
-use super::{AttentionState, StatefulAttention, additive, selected};
+use super::{AttentionState, StatefulAttention, additive, selected, step};
 use crate::parameter::column;
 use crate::{AttentionOutput, Mask, Memory, functional};
 
@@ -111,7 +111,7 @@ impl StatefulAttention for CoverageAttention {
     }
 
     fn initial_state(&self, memory: &Memory) -> CoverageState {
-        let coverage = additive::per_key(memory, 0.0);
+        let coverage = step::per_key(memory, 0.0);
         let options = (&coverage.device(), coverage.dtype());
         CoverageState {
             loss: Tensor::zeros([memory.batch_size()], options),
@@ -129,7 +129,7 @@ impl StatefulAttention for CoverageAttention {
         let query =
             additive::project_query::<Self>(NAME, &self.query, query, memory, &state.coverage);
         let Some(query) = query else {
-            return (additive::nothing(memory), state);
+            return (step::nothing(memory), state);
         };
         let [batch, num_keys] = state.coverage.dims();
         let covered = state.coverage.clone().reshape([batch * num_keys, 1]);
@@ -140,14 +140,14 @@ impl StatefulAttention for CoverageAttention {
         let scores = functional::additive_score(query, keys, column(&self.value), memory.mask());
         let weights = functional::masked_softmax(scores, memory.mask());
 
-        let now = additive::flat(weights.clone());
+        let now = step::flat(weights.clone());
         let again = now.clone().min_pair(state.coverage.clone());
         let next = CoverageState {
             loss: state.loss + again.sum_dim(1).squeeze_dim(1),
             coverage: state.coverage + now,
         };
         let used = self.dropout.forward(weights.clone());
-        (additive::pool(weights, used, memory), next)
+        (step::pool(weights, used, memory), next)
     }
 
     fn penalty(&self, state: &CoverageState) -> Option<Tensor<1>> {

@@ -11,7 +11,7 @@ use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::linear;
 
-use super::{AttentionState, StatefulAttention, additive, selected};
+use super::{AttentionState, StatefulAttention, additive, selected, step};
 use crate::parameter::column;
 use crate::{AttentionOutput, Mask, Memory, functional};
 
@@ -159,7 +159,7 @@ impl StatefulAttention for LocationAttention {
     }
 
     fn initial_state(&self, memory: &Memory) -> LocationState {
-        let zeros = additive::per_key(memory, 0.0);
+        let zeros = step::per_key(memory, 0.0);
         LocationState {
             previous: zeros.clone(),
             cumulative: zeros,
@@ -176,17 +176,17 @@ impl StatefulAttention for LocationAttention {
         let query =
             additive::project_query::<Self>(NAME, &self.query, query, memory, &state.previous);
         let Some(query) = query else {
-            return (additive::nothing(memory), state);
+            return (step::nothing(memory), state);
         };
         let keys = memory.keys() + self.locations(&state);
         let scores = functional::additive_score(query, keys, column(&self.value), memory.mask());
         let weights = functional::masked_softmax(scores, memory.mask());
         let next = LocationState {
-            previous: additive::flat(weights.clone()),
-            cumulative: state.cumulative + additive::flat(weights.clone()),
+            previous: step::flat(weights.clone()),
+            cumulative: state.cumulative + step::flat(weights.clone()),
         };
         let used = self.dropout.forward(weights.clone());
-        (additive::pool(weights, used, memory), next)
+        (step::pool(weights, used, memory), next)
     }
 }
 

@@ -5,6 +5,7 @@ mod coverage;
 mod expected;
 mod location;
 mod monotonic;
+mod step;
 
 pub use coverage::{CoverageAttention, CoverageAttentionConfig, CoverageState};
 pub use expected::expected_alignment;

@@ -2,58 +2,70 @@
 
 use burn::config::Config;
 use burn::module::{Flag, Module, Param};
-use burn::nn::Linear;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_fused_layers::harness::parameter::value;
 use burn_fused_layers::harness::sigmoid::sigmoid;
 
 use super::expected::expected_alignment;
-use super::{AttentionState, StatefulAttention, additive, selected};
+use super::{AttentionState, StatefulAttention, selected, step};
 use crate::checks::assert_finite;
-use crate::parameter::normalized_column;
-use crate::{AttentionOutput, Mask, Memory, functional};
+use crate::score::widened;
+use crate::{
+    AdditiveScore, AdditiveScoreConfig, AttentionOutput, Mask, Memory, Positions, ScoreKernel,
+    ScoringFunction, functional,
+};
+
+const NAME: &str = "MonotonicAttention";
 
 /// Configuration of [`MonotonicAttention`].
 #[derive(Config, Debug)]
 pub struct MonotonicAttentionConfig {
-    /// The size of a query.
-    pub query_size: usize,
-    /// The size of a key; it may differ from `query_size`.
-    pub key_size: usize,
-    /// The number of hidden units in which the two are compared.
-    pub num_hiddens: usize,
     /// The first value of r. Negative: a new model must let through enough to attend beyond the first keys, the more of
-    /// them the longer the input.
+    /// them the longer the input. `score_bias_init` of TensorFlow Addons, where it is 0 by default.
     #[config(default = "-4.0")]
     pub offset: f64,
     /// The standard deviation of the noise on energies while training: it drives probabilities to 0 and 1, where
-    /// soft and hard steps agree.
+    /// soft and hard steps agree. `sigmoid_noise` of TensorFlow Addons, where it is 0 by default.
     #[config(default = 1.0)]
     pub noise: f64,
 }
 
 impl MonotonicAttentionConfig {
-    /// Attention with new random parameters on `device`; g starts at `1 / sqrt(num_hiddens)`.
+    /// Attention with the paper's score, which is additive and [normalised](AdditiveScoreConfig::normalize):
+    /// `g v/|v| . tanh(W s_i + V h_j + b)`, with new random parameters on `device`.
     ///
     /// # Panics
     /// If a size is 0, `offset` is not finite, or `noise` is negative or not finite.
-    pub fn init(&self, device: &Device) -> MonotonicAttention {
+    pub fn init_additive(
+        &self,
+        query_size: usize,
+        key_size: usize,
+        num_hiddens: usize,
+        device: &Device,
+    ) -> MonotonicAttention<AdditiveScore> {
+        let score = AdditiveScoreConfig::new(query_size, key_size, num_hiddens);
+        self.init_with(score.with_normalize(true).init(device), device)
+    }
+
+    /// Attention around any `score`, which should be on the same device.
+    ///
+    /// # Panics
+    /// If `offset` is not finite, or `noise` is negative or not finite.
+    pub fn init_with<S: ScoringFunction>(
+        &self,
+        score: S,
+        device: &Device,
+    ) -> MonotonicAttention<S> {
         const NAME: &str = "MonotonicAttentionConfig";
-        let sizes = [self.query_size, self.key_size, self.num_hiddens];
-        let [query, key, value] = additive::linears(NAME, sizes, device);
         let (offset, noise) = (self.offset, self.noise);
         assert_finite(NAME, "offset", offset);
         assert!(
             noise.is_finite() && noise >= 0.0,
             "{NAME}: noise expected a finite number of at least 0, got {noise}"
         );
-        let number = |number: f64| Param::from_tensor(Tensor::full([1], number, device));
         MonotonicAttention {
-            query,
-            key,
-            value,
-            gain: number(1.0 / (self.num_hiddens as f64).sqrt()),
-            offset: number(offset),
+            score,
+            offset: Param::from_tensor(Tensor::full([1], offset, device)),
             noise,
             training: Param::from_bool(true),
         }
@@ -61,7 +73,7 @@ impl MonotonicAttentionConfig {
 }
 
 /// Monotonic attention: each step walks over the keys, beginning with the one where the step before stopped, and stops
-/// at key `j` with probability `p_ij = sigmoid(e_ij)`, `e_ij = g v/|v| . tanh(W s_i + V h_j + b) + r`.
+/// at key `j` with probability `p_ij = sigmoid(e_ij)`, `e_ij = score(s_i, h_j) + r`, with any scoring function.
 ///
 /// - [`step_soft`](Self::step_soft) takes the expectation over all walks, [`expected_alignment`], which has gradients.
 /// - [`step_hard`](Self::step_hard) stops at the first key with `p_ij >= 1/2`. It scores all keys at once, which suits
@@ -75,13 +87,24 @@ impl MonotonicAttentionConfig {
 /// Raffel, Luong, Liu, Weiss and Eck 2017, "Online and Linear-Time Attention by Enforcing Monotonic Alignments",
 /// sections 2.2 to 2.5.
 ///
+/// TensorFlow Addons' `BahdanauMonotonicAttention(normalize=True)` is that of
+/// [`init_additive`](MonotonicAttentionConfig::init_additive), without `normalize` one around an [`AdditiveScore`], and
+/// `LuongMonotonicAttention` one around a [`BilinearScore`](crate::BilinearScore), whose matrix is the layer of the
+/// memory. Its modes `recursive` and `parallel` compute the same expectation, which `step_soft` is; `hard` is
+/// `step_hard`, but for a probability of exactly 1/2, at which it walks on.
+///
 /// ```
-/// use attention_core::{StatefulAttention, Mask, MonotonicAttentionConfig};
+/// use attention_core::{BilinearScoreConfig, Mask, MonotonicAttentionConfig, StatefulAttention};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();
+/// let config = MonotonicAttentionConfig::new().with_offset(10.0);
+/// // The paper's score: queries of 3, keys of 5, 8 hidden units. Any other goes by `init_with`.
+/// let attention = config.init_additive(3, 5, 8, &device);
+/// let bilinear = config.init_with(BilinearScoreConfig::new(3, 5).init(&device), &device);
+/// assert_eq!(bilinear.score.query.weight.dims(), [3, 5]);
+///
 /// // Every key is good enough, so each step stops where the one before did.
-/// let attention = MonotonicAttentionConfig::new(3, 5, 8).with_offset(10.0).init(&device);
 /// let keys = Tensor::<3>::ones([1, 4, 5], &device);
 /// let memory = attention.setup(keys.clone(), keys, Mask::none());
 /// let mut state = attention.initial_state(&memory);
@@ -94,15 +117,9 @@ impl MonotonicAttentionConfig {
 /// }
 /// ```
 #[derive(Module, Debug)]
-pub struct MonotonicAttention {
-    /// W, `[query_size, num_hiddens]`.
-    pub query: Linear,
-    /// V, `[key_size, num_hiddens]`, and b.
-    pub key: Linear,
-    /// v, `[num_hiddens, 1]`; only its direction counts.
-    pub value: Linear,
-    /// g, `[1]`.
-    pub gain: Param<Tensor<1>>,
+pub struct MonotonicAttention<S: ScoringFunction> {
+    /// The scoring function, with its parameters.
+    pub score: S,
     /// r, `[1]`.
     pub offset: Param<Tensor<1>>,
     /// The standard deviation of the noise on energies while training.
@@ -126,15 +143,23 @@ impl AttentionState for MonotonicState {
     }
 }
 
-impl StatefulAttention for MonotonicAttention {
+impl<S: ScoringFunction> StatefulAttention for MonotonicAttention<S> {
     type State = MonotonicState;
 
     fn setup(&self, keys: Tensor<3>, values: Tensor<3>, mask: Mask) -> Memory {
-        additive::setup::<Self>(&self.key, keys, values, mask)
+        step::setup::<Self>(keys, values, mask, |keys| {
+            // A score need not know how to project keys that are not there.
+            let [batch, _, num_keys, _] = keys.dims();
+            if batch * num_keys == 0 {
+                keys
+            } else {
+                self.score.project_keys(keys, &Positions::consecutive(0))
+            }
+        })
     }
 
     fn initial_state(&self, memory: &Memory) -> MonotonicState {
-        let zeros = additive::per_key(memory, 0.0);
+        let zeros = step::per_key(memory, 0.0);
         let [batch, num_keys] = zeros.dims();
         if batch * num_keys == 0 {
             return MonotonicState { previous: zeros };
@@ -162,7 +187,7 @@ impl StatefulAttention for MonotonicAttention {
     }
 }
 
-impl MonotonicAttention {
+impl<S: ScoringFunction> MonotonicAttention<S> {
     /// A step in expectation; with noise while the module trains, on a training device.
     ///
     /// Shapes and panics as for [`StatefulAttention::step_with_weights`].
@@ -207,21 +232,43 @@ impl MonotonicAttention {
         state: MonotonicState,
         choose: impl FnOnce(Tensor<4>) -> Tensor<4>,
     ) -> (AttentionOutput<3>, MonotonicState) {
-        const NAME: &str = "MonotonicAttention";
-        let query =
-            additive::project_query::<Self>(NAME, &self.query, query, memory, &state.previous);
-        let Some(query) = query else {
-            return (additive::nothing(memory), state);
+        let Some(energies) = self.energies(query, memory, &state.previous) else {
+            return (step::nothing(memory), state);
         };
-        let weight = normalized_column(&self.value, &self.gain);
-        let energies = functional::additive_score(query, memory.keys(), weight, memory.mask())
-            + value(&self.offset).reshape([1, 1, 1, 1]);
-        let choose = choose(energies);
+        let choose = choose(energies).cast(memory.values.dtype());
         let shape = choose.dims();
-        let next = expected_alignment(additive::flat(choose), state.previous);
+        let next = expected_alignment(step::flat(choose), state.previous);
         let weights = next.clone().reshape(shape);
-        let output = additive::pool(weights.clone(), weights, memory);
+        let output = step::pool(weights.clone(), weights, memory);
         (output, MonotonicState { previous: next })
+    }
+
+    /// `e_ij` of one query, `[batch, 1, 1, keys]`, or `None` where there is no example or no key.
+    fn energies(
+        &self,
+        query: Tensor<3>,
+        memory: &Memory,
+        previous: &Tensor<2>,
+    ) -> Option<Tensor<4>> {
+        let query = step::query::<Self>(NAME, query, memory, previous)?;
+        let last = Positions::consecutive(memory.num_keys() as i64 - 1);
+        let query = self.score.project_queries(query, &last);
+        let keys = memory.keys();
+        let kernel = self.score.kernel();
+        let ([.., size], [batch, _, num_keys, key_size]) = (query.dims(), keys.dims());
+        assert!(
+            size == key_size || matches!(kernel, ScoreKernel::Custom),
+            "{NAME}: memory expected with keys [{batch}, 1, {num_keys}, {size}], as projected queries are, got {:?}",
+            keys.dims()
+        );
+        // Products of half precision are f32, as in `Attention`.
+        let [query, keys] = match kernel {
+            ScoreKernel::Dot { .. } => [query, keys].map(widened),
+            ScoreKernel::Additive { .. } | ScoreKernel::Custom => [query, keys],
+        };
+        let scores = self.score.score(query, keys, memory.mask());
+        let offset = value(&self.offset).cast(scores.dtype());
+        Some(scores + offset.reshape([1, 1, 1, 1]))
     }
 
     fn trains_on(&self, query: &Tensor<3>) -> bool {

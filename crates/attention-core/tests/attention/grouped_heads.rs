@@ -37,8 +37,11 @@ fn equals_repeated_heads<S: ScoringFunction>(
     score: impl Fn(usize) -> S,
     on @ (device, _): On,
 ) {
-    for (heads, kv_heads) in [(4, 2), (3, 1), (6, 2)] {
-        let config = || MultiHeadAttentionConfig::new(HIDDENS, heads).with_bias(true);
+    for (heads, kv_heads, value_head_size) in [(4, 2, None), (3, 1, Some(5)), (6, 2, None)] {
+        let config = || {
+            let config = MultiHeadAttentionConfig::new(HIDDENS, heads).with_bias(true);
+            config.with_value_head_size(value_head_size)
+        };
         let grouped = config().with_num_key_value_heads(Some(kv_heads));
         let grouped = grouped.init_with(score(heads), device);
         let grouped = parameters::cast(grouped, on.1);

@@ -4,6 +4,7 @@
 mod additive;
 mod additive_family;
 mod additive_options;
+mod broadcast;
 mod cache;
 mod conformance;
 mod custom_score;
@@ -32,6 +33,7 @@ mod masks;
 mod memory;
 mod mixed_arguments;
 mod monotonic;
+mod monotonic_scores;
 mod multi_head;
 mod multi_head_references;
 mod normalized_attention;

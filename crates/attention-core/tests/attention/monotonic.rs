@@ -1,12 +1,12 @@
 //! Monotonic attention: expected walks, hard walks, and when which is taken.
 
 use attention_core::{
-    Mask, MonotonicAttention, MonotonicAttentionConfig, MonotonicState, StatefulAttention,
-    expected_alignment,
+    AdditiveScore, Mask, MonotonicAttention, MonotonicAttentionConfig, MonotonicState,
+    StatefulAttention, expected_alignment,
 };
 use attention_tests::{Array, MaskSpec, assert_close, assert_same, assert_zero, device};
-use burn::module::Module;
-use burn::tensor::{DType, Device, Tensor};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
 
 /// The definition: a walk over the keys, one after the other.
 fn recursion(choose: &Array, previous: &Array) -> Array {
@@ -103,19 +103,16 @@ fn its_gradients_are_those_of_the_recursion() {
 }
 
 /// Attention to keys that say themselves whether to stop: the energy is the sign of a key times `gain`.
-fn by_sign(gain: f64, device: &Device) -> MonotonicAttention {
-    let mut attention = MonotonicAttentionConfig::new(1, 1, 1)
-        .with_offset(0.0)
-        .with_noise(0.0)
-        .init(device);
-    let number =
-        |number: f64| burn::module::Param::from_tensor(Tensor::<2>::full([1, 1], number, device));
-    attention.query.weight = number(0.0);
+fn by_sign(gain: f64, device: &Device) -> MonotonicAttention<AdditiveScore> {
+    let config = MonotonicAttentionConfig::new().with_offset(0.0);
+    let mut attention = config.with_noise(0.0).init_additive(1, 1, 1, device);
+    let number = |number: f64| Param::from_tensor(Tensor::<2>::full([1, 1], number, device));
+    let score = &mut attention.score;
+    score.query.weight = number(0.0);
     // Saturated: tanh(20) is 1.
-    attention.key.weight = number(20.0);
-    attention.key.bias = Some(burn::module::Param::from_tensor(Tensor::zeros([1], device)));
-    attention.value.weight = number(3.0);
-    attention.gain = burn::module::Param::from_tensor(Tensor::full([1], gain, device));
+    score.key.weight = number(20.0);
+    score.value.weight = number(3.0);
+    score.gain = Some(Param::from_tensor(Tensor::full([1], gain, device)));
     attention
 }
 
@@ -183,11 +180,9 @@ fn the_hard_step_is_the_limit_of_the_soft_one() {
 }
 
 /// One step of new attention with much noise.
-fn noisy(device: &Device) -> (MonotonicAttention, Tensor<3>, Tensor<3>) {
-    let attention = MonotonicAttentionConfig::new(3, 5, 8)
-        .with_offset(-1.0)
-        .with_noise(2.0)
-        .init(device);
+fn noisy(device: &Device) -> (MonotonicAttention<AdditiveScore>, Tensor<3>, Tensor<3>) {
+    let config = MonotonicAttentionConfig::new().with_offset(-1.0);
+    let attention = config.with_noise(2.0).init_additive(3, 5, 8, device);
     let keys = Array::draw(2, &[2, 6, 5]).f32::<3>(device);
     let query = Array::draw(1, &[2, 1, 3]).f32::<3>(device);
     (attention, keys, query)
@@ -197,7 +192,7 @@ fn noisy(device: &Device) -> (MonotonicAttention, Tensor<3>, Tensor<3>) {
 fn steps_are_soft_with_noise_while_training_and_hard_otherwise() {
     device::each_training(|device| {
         let (attention, keys, query) = noisy(device);
-        let step = |attention: &MonotonicAttention| {
+        let step = |attention: &MonotonicAttention<_>| {
             let memory = attention.setup(keys.clone(), keys.clone(), Mask::none());
             let start = attention.initial_state(&memory);
             let (output, _) = attention.step_with_weights(query.clone(), &memory, start);
@@ -253,7 +248,8 @@ fn a_hard_step_has_the_gradients_of_its_value_only() {
         let of_values = Array::read(values.grad(&gradients).unwrap());
         let chosen = Array::from_fn(&[2, 6, 1], |at| f64::from(at[1] == [2, 5][at[0]]));
         assert_same("values", &of_values, &chosen);
-        let of_gain = attention.gain.val().grad(&gradients);
+        let gain = attention.score.gain.as_ref().unwrap();
+        let of_gain = gain.val().grad(&gradients);
         if let Some(gradient) = of_gain {
             assert_zero("gain", &Array::read(gradient));
         }
@@ -264,16 +260,17 @@ fn a_hard_step_has_the_gradients_of_its_value_only() {
 fn only_the_direction_of_v_counts() {
     device::each(|device| {
         let (mut attention, keys, query) = noisy(device);
-        let run = |attention: &MonotonicAttention| {
+        let run = |attention: &MonotonicAttention<_>| {
             let memory = attention.setup(keys.clone(), keys.clone(), Mask::none());
             let start = attention.initial_state(&memory);
             Array::read(attention.step_soft(query.clone(), &memory, start).0.weights)
         };
         let expected = run(&attention);
-        attention.value.weight = attention.value.weight.map(|weight| weight * 7.0);
+        let weight = attention.score.value.weight.clone();
+        attention.score.value.weight = weight.map(|weight| weight * 7.0);
         assert_close("v", &run(&attention), &expected, 1e-5);
-        attention.gain = attention.gain.map(|gain| gain * 7.0);
+        let gain = attention.score.gain.take();
+        attention.score.gain = gain.map(|gain| gain.map(|gain| gain * 7.0));
         assert_ne!(run(&attention), expected);
-        assert_eq!(attention.gain.val().dtype(), DType::F32);
     });
 }

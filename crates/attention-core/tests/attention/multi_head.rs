@@ -58,8 +58,10 @@ fn by_hand<S: ScoringFunction>(
         module.key.forward(keys),
         module.value.forward(values),
     ];
-    let size = HIDDENS / HEADS;
-    let part = |rows: &Tensor<3>, head: usize| rows.clone().narrow(2, head * size, size);
+    let part = |rows: &Tensor<3>, head: usize| {
+        let size = rows.dims()[2] / HEADS;
+        rows.clone().narrow(2, head * size, size)
+    };
     let head = |head| {
         let [q, k, v] = [&queries, &keys, &values].map(|rows| part(rows, head));
         module.attention.forward(q, k, v, &mask(head))
@@ -116,6 +118,20 @@ fn heads_are_one_attention_each() {
     device::each(in_each_type(|on| {
         equals_one_attention_per_head(&dot(on), on);
         equals_one_attention_per_head(&additive(on), on);
+        // Values of more and of fewer elements than queries and keys.
+        for size in [7, 1] {
+            let config = || config().with_value_head_size(Some(size));
+            let module = config().init(on.0);
+            assert_eq!(module.value.weight.dims(), [6, HEADS * size]);
+            equals_one_attention_per_head(&parameters::cast(module, on.1), on);
+            // Concatenated.
+            let config = config().with_output_size(None).with_output(false);
+            let module = parameters::cast(config.init(on.0), on.1);
+            let [q, k, v] = tensors(&inputs([4, 5, 6], 8), on);
+            let context = module.forward(q, k, v, &Mask::none());
+            assert_eq!(context.dims(), [2, 5, HEADS * size]);
+            equals_one_attention_per_head(&module, on);
+        }
     }));
 }
 
@@ -280,6 +296,10 @@ fn bad_input_is_named() {
         (
             init(config().with_value_size(Some(0))),
             ["value_size", "got 0"],
+        ),
+        (
+            init(config().with_value_head_size(Some(0))),
+            ["value_head_size", "got 0"],
         ),
         (
             init(config().with_output(false).with_output_size(Some(3))),

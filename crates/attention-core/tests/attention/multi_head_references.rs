@@ -160,6 +160,10 @@ fn a_file_that_does_not_fit_is_an_error_that_says_why() {
         &["in_proj_weight", "[20, 12]", "[36, 12]"],
     );
     says(
+        error(biased().with_value_head_size(Some(5)), torch, ""),
+        &["in_proj_weight", "[39, 12]", "[36, 12]"],
+    );
+    says(
         error(biased().with_output(false), torch, ""),
         &["`out_proj.weight`", "no output projection"],
     );

@@ -192,8 +192,12 @@ fn steps() {
             CoverageAttentionConfig::new(4, 4, 6).init(device),
             device,
         );
-        let monotonic = MonotonicAttentionConfig::new(4, 4, 6).with_offset(1.0);
-        stateful("monotonic", monotonic.init(device), device);
+        let monotonic = MonotonicAttentionConfig::new().with_offset(1.0);
+        let additive = monotonic.init_additive(4, 4, 6, device);
+        stateful("monotonic", additive, device);
+        let bilinear = BilinearScoreConfig::new(4, 4).init(device);
+        let bilinear = monotonic.init_with(bilinear, device);
+        stateful("monotonic, bilinear", bilinear, device);
     });
 }
 

@@ -177,7 +177,8 @@ impl StepsCheck for Misfits {
             query().narrow(0, 0, 1),
         ] {
             let message = panic_message(|| attention.step(query, &memory, start()));
-            assert!(message.contains("query"), "{}: {message}", steps.name);
+            // By the name of one or of many.
+            assert!(message.contains("quer"), "{}: {message}", steps.name);
         }
         let other = attention_core::Memory::of_projected(
             Tensor::zeros([2, 1, 6, 1], device),
@@ -285,8 +286,8 @@ fn a_record_restores_every_parameter() {
             || CoverageAttentionConfig::new(3, 5, 8).init(device),
             device,
         );
-        let monotonic = MonotonicAttentionConfig::new(3, 5, 8).with_noise(0.0);
-        check_record(|| monotonic.init(device), device);
+        let monotonic = MonotonicAttentionConfig::new().with_noise(0.0);
+        check_record(|| monotonic.init_additive(3, 5, 8, device), device);
     });
 }
 
@@ -317,7 +318,9 @@ fn dropout_keeps_the_weights_whole() {
 fn bad_configurations_are_named() {
     let device = &device::plain()[0];
     let location = || LocationAttentionConfig::new(3, 5, 8);
-    let monotonic = || MonotonicAttentionConfig::new(3, 5, 8);
+    let monotonic =
+        |config: MonotonicAttentionConfig| panic_message(|| config.init_additive(3, 5, 8, device));
+    let config = MonotonicAttentionConfig::new;
     let messages = [
         (
             "query_size",
@@ -329,7 +332,7 @@ fn bad_configurations_are_named() {
         ),
         (
             "num_hiddens",
-            panic_message(|| MonotonicAttentionConfig::new(3, 5, 0).init(device)),
+            panic_message(|| config().init_additive(3, 5, 0, device)),
         ),
         (
             "filters",
@@ -355,18 +358,9 @@ fn bad_configurations_are_named() {
                     .init(device)
             }),
         ),
-        (
-            "offset",
-            panic_message(|| monotonic().with_offset(f64::NAN).init(device)),
-        ),
-        (
-            "noise",
-            panic_message(|| monotonic().with_noise(-1.0).init(device)),
-        ),
-        (
-            "noise",
-            panic_message(|| monotonic().with_noise(f64::INFINITY).init(device)),
-        ),
+        ("offset", monotonic(config().with_offset(f64::NAN))),
+        ("noise", monotonic(config().with_noise(-1.0))),
+        ("noise", monotonic(config().with_noise(f64::INFINITY))),
     ];
     for (expected, message) in messages {
         assert!(

@@ -52,6 +52,10 @@ pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
     let additive = AdditiveScoreConfig::new(HIDDENS, HIDDENS, 5).init(device);
     vec![
         ("dot products", Box::new(config().init(device))),
+        (
+            "values of 5",
+            Box::new(config().with_value_head_size(Some(5)).init(device)),
+        ),
         ("rotary", Box::new(config().init_with(rotary, device))),
         ("ALiBi", Box::new(config().init_with(alibi, device))),
         ("relative", Box::new(config().init_with(relative, device))),

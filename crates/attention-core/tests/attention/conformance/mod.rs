@@ -67,14 +67,18 @@ fn assert_gradient_conforms<A>(
     assert_conforms(&what, actual, expected, tolerance(dtype) * relative);
 }
 
-/// The array with as many axes of size 1 before its own as four axes need.
-fn with_four_axes(array: &Array) -> Array {
-    let missing = 4 - array.shape.len();
+/// The array with as many axes of size 1 before its own as `axes` need.
+fn with_axes(array: &Array, axes: usize) -> Array {
+    let missing = axes - array.shape.len();
     let shape: Vec<usize> = vec![1; missing]
         .into_iter()
         .chain(array.shape.iter().copied())
         .collect();
     array.reshape(&shape)
+}
+
+fn with_four_axes(array: &Array) -> Array {
+    with_axes(array, 4)
 }
 
 /// Four axes of `[batch, rows, heads * size]`.

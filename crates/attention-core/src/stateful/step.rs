@@ -1,0 +1,93 @@
+//! The parts of a stateful attention's step, whatever its score: one query, and keys and values of one head.
+
+use burn::tensor::{Tensor, assert_shape};
+use burn_fused_layers::harness::checks::{Argument, assert_together};
+
+use crate::functional::{fill_keyless, fill_padding, weighted_sum};
+use crate::rank::{from_four_axes, reshape, to_four_axes};
+use crate::{AttentionOutput, Mask, Memory};
+
+/// Keys, through `project` after padding is cleared, and values, for an `A` to read.
+pub(super) fn setup<A: 'static>(
+    keys: Tensor<3>,
+    values: Tensor<3>,
+    mask: Mask,
+    project: impl FnOnce(Tensor<4>) -> Tensor<4>,
+) -> Memory {
+    let [batch, num_keys, _] = keys.dims();
+    assert_shape!(values, [batch, num_keys, _]);
+    let (known, num_queries) = mask.without_positions();
+    let known = known.resolved_for([batch, 1, num_queries, num_keys], &keys.device());
+    let keys = project(fill_padding(to_four_axes(keys), &known, [1, num_queries]));
+    let mask = if mask.depends_on_positions() {
+        mask
+    } else {
+        known
+    };
+    Memory::of_projected(keys, to_four_axes(values), mask).owned_by::<A>()
+}
+
+/// The query of a step, `[batch, 1, 1, query_size]`, 0 where it attends to no key; `None` where there is no example or
+/// no key.
+///
+/// # Panics
+/// If query, memory and the state's tensor `[batch, keys]` do not fit together in shape, type or device, or the memory
+/// was prepared for another type than `A`.
+pub(super) fn query<A: 'static>(
+    module: &str,
+    query: Tensor<3>,
+    memory: &Memory,
+    state: &Tensor<2>,
+) -> Option<Tensor<4>> {
+    memory.expect_owner::<A>();
+    let [batch, heads, num_keys, size] = memory.keys.dims();
+    assert!(
+        heads == 1,
+        "{module}: memory expected of its own `setup`, with keys [{batch}, 1, {num_keys}, {size}], got {:?}",
+        memory.keys.dims()
+    );
+    assert_shape!(query, [batch, 1, _]);
+    assert!(
+        state.dims() == [batch, num_keys],
+        "{module}: state expected for the memory's [batch, keys] = [{batch}, {num_keys}], got {:?}; \
+         begin with `initial_state`, and `select` from memory and state alike",
+        state.dims()
+    );
+    let others = [
+        Argument::floats("query", &query),
+        Argument::floats("state", state),
+    ];
+    assert_together(module, Argument::floats("values", &memory.values), others);
+    (batch * num_keys > 0).then(|| fill_keyless(to_four_axes(query), memory.mask(), [1, num_keys]))
+}
+
+/// `[batch, keys]` of one number, of the memory's type.
+pub(super) fn per_key(memory: &Memory, number: f64) -> Tensor<2> {
+    let values = &memory.values;
+    let shape = [memory.batch_size(), memory.num_keys()];
+    Tensor::full(shape, number, (&values.device(), values.dtype()))
+}
+
+/// The weights of a step, `[batch, 1, 1, keys]`, as a state keeps them, `[batch, keys]`.
+pub(super) fn flat(weights: Tensor<4>) -> Tensor<2> {
+    let [batch, _, _, num_keys] = weights.dims();
+    weights.reshape([batch, num_keys])
+}
+
+/// Context and weights; `used` are the weights after dropout, all `[batch, 1, 1, keys]`.
+pub(super) fn pool(weights: Tensor<4>, used: Tensor<4>, memory: &Memory) -> AttentionOutput<3> {
+    AttentionOutput {
+        context: from_four_axes(weighted_sum(used, memory.values(), memory.mask())),
+        weights: from_four_axes(weights),
+    }
+}
+
+/// The step of a memory without examples or keys.
+pub(super) fn nothing(memory: &Memory) -> AttentionOutput<3> {
+    let [batch, _, num_keys, value_size] = memory.values.dims();
+    let values = &memory.values;
+    AttentionOutput {
+        context: Tensor::zeros([batch, 1, value_size], (&values.device(), values.dtype())),
+        weights: reshape(per_key(memory, 0.0), [batch, 1, num_keys]),
+    }
+}
