@@ -12,8 +12,8 @@ pub use sampling::{RandomSamplingConfig, Sampling};
 
 /// A model of the token that follows, as generation asks it.
 pub trait CausalModel {
-    /// The texts so far, as [`TransformerCache`](super::TransformerCache) has them; of an encoder-decoder model also the
-    /// memory.
+    /// The texts so far, as [`TransformerCache`](super::TransformerCache) has them; in an encoder-decoder model the
+    /// memory, too.
     type State;
 
     /// The device of the tokens.
@@ -60,8 +60,8 @@ impl GenerateConfig {
     /// other tokens of the same texts before.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, a stop sequence is, `min_tokens` is above `max_tokens`, or a number of the
-    /// sampling is out of range.
+    /// If there are no prompts, one is empty, a stop sequence is, `min_tokens` is above `max_tokens`, or a number of
+    /// the sampling is out of range.
     pub fn generate<'a, M: CausalModel>(
         &self,
         model: &'a M,
