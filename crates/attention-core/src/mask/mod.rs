@@ -142,8 +142,8 @@ impl Mask {
         (mask, num_queries)
     }
 
-    /// The part that says the same of a key to all queries: lengths of examples, masks of keys and the ends of segments.
-    /// It fits one query.
+    /// The part that says the same of a key to all queries: lengths of examples, masks of keys and the ends of
+    /// segments. It fits one query.
     pub(crate) fn of_keys_alone(&self) -> Self {
         let lens = self.lens.as_ref().filter(|lens| lens.ends.dims()[1] == 1);
         let flags = self.flags.as_ref();

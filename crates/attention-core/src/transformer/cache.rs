@@ -23,16 +23,11 @@ use crate::KeyValueCache;
 /// ```
 #[derive(Clone, Debug)]
 pub struct TransformerCache {
-    /// One for each layer.
-    pub(super) layers: Vec<KeyValueCache>,
+    /// One for each layer, empty or of the same tokens; with a capacity, if it has to have one.
+    pub layers: Vec<KeyValueCache>,
 }
 
 impl TransformerCache {
-    /// A cache of one's own for each layer, as with a capacity or a window, that are empty.
-    pub fn of_layers(layers: Vec<KeyValueCache>) -> Self {
-        Self { layers }
-    }
-
     /// The number of tokens that each example has seen; empty before the first call.
     pub fn lengths(&self) -> Vec<usize> {
         let first = self.layers.first();
@@ -75,7 +70,9 @@ impl TransformerCache {
             Some(window) => KeyValueCache::new().with_window(window),
             None => KeyValueCache::new(),
         });
-        Self::of_layers(layers.collect())
+        Self {
+            layers: layers.collect(),
+        }
     }
 
     /// # Panics

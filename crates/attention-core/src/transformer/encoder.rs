@@ -85,7 +85,8 @@ pub(super) fn final_norm(
 /// Padding is zeros in the result, whatever it holds, NaN included, and reaches neither other rows nor any gradient: it
 /// is cleared before the first layer and after the last. A row is padding where the mask hides it from every row by the
 /// length of its example ([`Mask::valid_lens`](crate::Mask::valid_lens)), by a mask of keys
-/// ([`Mask::padding`](crate::Mask::padding)) or behind the last of its segments; a mask of pairs makes none.
+/// ([`Mask::padding`](crate::Mask::padding)) or behind the last of its segments; lengths per query and masks of pairs
+/// make none.
 ///
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.1. PyTorch equivalent: `torch.nn.TransformerEncoder`,
 /// which in training leaves in rows of padding what they come to.

@@ -2,7 +2,7 @@
 //!
 //! A layer puts [`MultiHeadAttention`](crate::MultiHeadAttention) and a feed-forward network into residual connections.
 //! Positions are a matter of the score ([`Rotary`](crate::Rotary), [`Biased`](crate::Biased)) or of the embedding.
-//! Everything that grows goes by a cache: [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] for the tokens.
+//! Texts that grow go by a cache, [`TransformerEncoder::forward_cached`], and [`GenerateConfig`] chooses their tokens.
 //!
 //! | model | is |
 //! | --- | --- |

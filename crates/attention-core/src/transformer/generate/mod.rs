@@ -12,15 +12,15 @@ pub use sampling::{RandomSamplingConfig, Sampling};
 
 /// A model of the token that follows, as generation asks it.
 pub trait CausalModel {
-    /// The texts so far, as [`TransformerCache`](super::TransformerCache) has them; of an encoder-decoder model also the
-    /// memory.
+    /// The texts so far, as [`TransformerCache`](super::TransformerCache) has them; in an encoder-decoder model the
+    /// memory, too.
     type State;
 
     /// The device of the tokens.
     fn device(&self) -> Device;
 
     /// The logits of the token that follows the last one of each example, whose new `rows` are appended to the state.
-    /// An example without a new token has any.
+    /// Those of an example without a new token are not read.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, 0 in padding; result `[batch, vocab_size]`
@@ -37,7 +37,8 @@ pub trait CausalModel {
 pub struct GenerateConfig {
     /// The number of tokens after which a text ends, those of its prompt not counted.
     pub max_tokens: usize,
-    /// The number of tokens up to which it does not end before: stop tokens are not chosen, and stop sequences ignored.
+    /// The least number of tokens with which a text ends: before it, stop tokens are not chosen, and stop sequences
+    /// are ignored.
     #[config(default = 0)]
     pub min_tokens: usize,
     /// The tokens with which a text ends.
@@ -59,7 +60,8 @@ impl GenerateConfig {
     /// other tokens of the same texts before.
     ///
     /// # Panics
-    /// If there are no prompts, one is empty, a stop sequence is, or a number of the sampling is out of range.
+    /// If there are no prompts, one is empty, a stop sequence is, `min_tokens` is above `max_tokens`, or a number of
+    /// the sampling is out of range.
     pub fn generate<'a, M: CausalModel>(
         &self,
         model: &'a M,
@@ -81,6 +83,12 @@ impl GenerateConfig {
             self.stop_sequences.iter().all(|of| !of.is_empty()),
             "{NAME}: stop_sequences of at least one token expected, got {:?}",
             self.stop_sequences
+        );
+        assert!(
+            self.min_tokens <= self.max_tokens,
+            "{NAME}: min_tokens of at most max_tokens, {}, expected, got {}",
+            self.max_tokens,
+            self.min_tokens
         );
         self.sampling.check();
         let text = |b: usize| {

@@ -103,7 +103,8 @@ impl Sampling {
             rest < 0.0
         });
         // Rounding may leave a rest.
-        drawn.or(tokens.last()).map(|(token, _)| *token)
+        let last = tokens.iter().rfind(|(_, probability)| *probability > 0.0);
+        drawn.or(last).map(|(token, _)| *token)
     }
 
     /// # Panics
@@ -138,5 +139,7 @@ impl Sampling {
 
 /// The more likely first, and of equals the first.
 fn by_likelihood(a: &(usize, f64), b: &(usize, f64)) -> Ordering {
-    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+    // None is NaN.
+    let by_logit = b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal);
+    by_logit.then(a.0.cmp(&b.0))
 }

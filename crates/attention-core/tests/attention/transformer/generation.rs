@@ -254,6 +254,11 @@ fn what_cannot_be_generated_is_refused() {
         config().with_stop_sequences(vec![vec![1], vec![]]),
         &[vec![1]],
     );
+    refuses(
+        "min_tokens of at most max_tokens, 3, expected, got 4",
+        config().with_min_tokens(4),
+        &[vec![1]],
+    );
     let sampling = Sampling::Random(RandomSamplingConfig::new().with_top_k(Some(0)));
     refuses(
         "top_k expected",

@@ -91,12 +91,16 @@ fn rows_that_do_not_fit() {
         refuses(
             "a cache of 2 layers expected, as many as the stack has, got one of 1",
             || {
-                let mut cache = TransformerCache::of_layers(vec![KeyValueCache::new()]);
+                let mut cache = TransformerCache {
+                    layers: vec![KeyValueCache::new()],
+                };
                 stack.forward_cached(rows([2, 5, HIDDENS]), NewRows::All, &mut cache)
             },
         );
         refuses("at most 4 tokens expected, the capacity, got 5", || {
-            let mut cache = TransformerCache::of_layers(vec![KeyValueCache::with_capacity(4); 2]);
+            let mut cache = TransformerCache {
+                layers: vec![KeyValueCache::with_capacity(4); 2],
+            };
             stack.forward_cached(rows([2, 5, HIDDENS]), NewRows::All, &mut cache)
         });
         let decoder = TransformerDecoderConfig::new(layer(), 2).init(device);

@@ -81,3 +81,27 @@ fn a_trained_model_runs_without_autodiff() {
         assert_close("valid", &Array::read(cached), &Array::read(whole), 1e-5);
     });
 }
+
+/// Each of the three places, by itself.
+#[test]
+fn dropout_is_for_training() {
+    device::each(|device| {
+        let training = device.clone().autodiff();
+        let stack = |layer| drawn(TransformerEncoderConfig::new(layer, 2).init(&training));
+        let rows = |device: &Device| Array::draw(1, &[2, 5, HIDDENS]).f32::<3>(device);
+        let expected = stack(layer()).valid().forward(rows(device), &Mask::none());
+        let expected = Array::read(expected);
+        let layers = [
+            layer().with_dropout(0.5),
+            layer().with_attention_dropout(0.5),
+            layer().with_feed_forward_dropout(0.5),
+        ];
+        for layer in layers {
+            let stack = stack(layer);
+            let dropped = Array::read(stack.forward(rows(&training), &Mask::none()));
+            assert_ne!(dropped, expected, "nothing was dropped");
+            let whole = stack.valid().forward(rows(device), &Mask::none());
+            assert_same("without training", &Array::read(whole), &expected);
+        }
+    });
+}
