@@ -12,6 +12,7 @@
     allow(unused_variables, reason = "without a backend nothing is dispatched")
 )]
 
+mod activate;
 mod embedding_table;
 pub mod harness;
 mod linear;
@@ -22,14 +23,16 @@ pub mod paths;
 mod read_shared;
 pub mod recurrent;
 mod select_rows;
+mod wide;
 
+pub use activate::{activate, activate_gated};
 pub use embedding_table::EmbeddingTable;
 pub use linear::linear;
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_of_parts};
 pub use packed_linear::PackedLinear;
 pub use read_shared::read_shared;
 
-pub use cpu_kernels::release_memory;
+pub use cpu_kernels::{Activation, release_memory};
 pub use ops::is_in_host_memory;
 
 /// The operations of layers as a Burn backend extension: for a backend that is not Burn's own.
@@ -48,8 +51,8 @@ pub mod backend {
     pub use crate::harness::optional::OptionalTensor;
     pub use crate::harness::shared_weight::SharedWeight;
     pub use crate::ops::{
-        LayerBackend, LayerOps, LinearCrossEntropyInputs, LinearInputs, RecurrentInputs,
-        SelectRowsInputs, StepsRead,
+        ActivateInputs, LayerBackend, LayerOps, LinearCrossEntropyInputs, LinearInputs,
+        RecurrentInputs, SelectRowsInputs, StepsRead,
     };
     pub use crate::recurrent::{CellKind, Steps};
 }

@@ -29,13 +29,14 @@ pub enum Operation {
     Rotate,
     Linear,
     SelectRows,
+    Activate,
     LinearCrossEntropy,
     Recurrent,
 }
 
 impl Operation {
     /// Every one.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::AdditiveAttention,
         Self::DotProductAttention,
         Self::AdditiveScore,
@@ -43,6 +44,7 @@ impl Operation {
         Self::Rotate,
         Self::Linear,
         Self::SelectRows,
+        Self::Activate,
         Self::LinearCrossEntropy,
         Self::Recurrent,
     ];
@@ -57,6 +59,7 @@ impl Operation {
             Self::Rotate => "rotate",
             Self::Linear => "linear",
             Self::SelectRows => "select_rows",
+            Self::Activate => "activate",
             Self::LinearCrossEntropy => "linear_cross_entropy",
             Self::Recurrent => "recurrent",
         }

@@ -31,6 +31,12 @@ impl<V: Copy, M: Copy> Sigmoid<V, M> {
         simd.select(self.is_near_one, below_one, self.distance)
     }
 
+    /// Its derivative, `y (1 - y)` where the sigmoid is `y`.
+    #[inline(always)]
+    pub(crate) fn slope<E: Real, S: Simd<E, V = V, M = M>>(&self, simd: S) -> V {
+        simd.mul(self.distance, simd.sub(simd.splat(E::ONE), self.distance))
+    }
+
     /// `y one + (1 - y) zero` where the sigmoid is `y`: from the nearer of both, so that what a gate keeps whole stays
     /// what it is.
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! The kernels, compiled for `f32` and `f64`.
 
+use crate::activate::{self, ActivationGradients, ActivationInputs};
 use crate::cross_entropy::{self, CrossEntropyGradients, CrossEntropyInputs};
 use crate::product::{self, Matrix, Packing, ProductStart};
 use crate::real::Real;
@@ -58,4 +59,15 @@ crate::compiled! {
         predictions: &mut [usize],
         gradients: CrossEntropyGradients<Self>,
     ) -> f64 = cross_entropy::compute;
+    fn activate(
+        inputs: &ActivationInputs<Self>,
+        level: Level,
+        output: &mut [Self],
+    ) = activate::forward;
+    fn activate_backward(
+        inputs: &ActivationInputs<Self>,
+        level: Level,
+        gradient: &[Self],
+        gradients: ActivationGradients<Self>,
+    ) = activate::backward;
 }

@@ -9,16 +9,19 @@ pub mod threads;
 #[doc(hidden)]
 pub mod tuning;
 
+mod activate;
 mod buffer;
 mod compile;
 mod compiled;
 mod cross_entropy;
+mod normal;
 mod product;
 mod real;
 mod recurrent;
 mod table;
 mod tiles;
 
+pub use activate::{Activation, ActivationGradients, ActivationInputs};
 pub use buffer::{Buffer, release_memory};
 pub use compiled::LayerReal;
 pub use cross_entropy::{CrossEntropyGradients, CrossEntropyInputs};

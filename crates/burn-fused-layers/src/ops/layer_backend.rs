@@ -4,6 +4,7 @@ use burn::backend::tensor::{Device, FloatTensor, IntTensor};
 use burn::backend::{Backend, BackendTypes, TensorMetadata};
 use burn::tensor::DType;
 
+use super::activate::ActivateInputs;
 use super::linear::LinearInputs;
 use super::linear_cross_entropy::LinearCrossEntropyInputs;
 use super::linear_cross_entropy::cpu::Unscaled;
@@ -25,6 +26,7 @@ pub struct LayerKernels<B: Backend> {
     pub(super) runs_on: fn(&Device<B>, DType) -> bool,
     pub(super) linear: Option<Kernel<B, LinearInputs<B>, LinearInputs<B>, 3>>,
     pub(super) select_rows: Option<Kernel<B, SelectRowsInputs<B>, Selected<B>, 1>>,
+    pub(super) activate: Option<Kernel<B, ActivateInputs<B>, ActivateInputs<B>, 2>>,
     pub(super) linear_cross_entropy: Option<LinearCrossEntropyKernel<B>>,
     pub(super) recurrent: Option<RecurrentKernel<B>>,
 }
@@ -40,6 +42,7 @@ impl<B: Backend> LayerKernels<B> {
         runs_on: |_, _| false,
         linear: None,
         select_rows: None,
+        activate: None,
         linear_cross_entropy: None,
         recurrent: None,
     };

@@ -7,8 +7,8 @@ use super::layer_backend::LayerBackend;
 use super::recurrent::RecurrentInputs;
 use super::recurrent::states::StepsRead;
 use super::{
-    LinearCrossEntropyInputs, LinearInputs, SelectRowsInputs, linear, linear_cross_entropy,
-    recurrent, select_rows,
+    ActivateInputs, LinearCrossEntropyInputs, LinearInputs, SelectRowsInputs, activate, linear,
+    linear_cross_entropy, recurrent, select_rows,
 };
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::paths::Operation;
@@ -39,6 +39,16 @@ pub trait LayerOps: LayerBackend {
         match Self::LAYERS.which::<Self, _>(Operation::SelectRows, kernel, &inputs.table) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => select_rows::composed(inputs),
+        }
+    }
+
+    /// `f(input)`, or `f(input) * factor`
+    #[fusion(default)]
+    fn activate(#[extension_type] inputs: ActivateInputs<Self>) -> FloatTensor<Self> {
+        let kernel = Self::LAYERS.activate;
+        match Self::LAYERS.which::<Self, _>(Operation::Activate, kernel, &inputs.input) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => activate::composed::forward(inputs),
         }
     }
 

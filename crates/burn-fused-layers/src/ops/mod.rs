@@ -4,6 +4,7 @@
 //! [`harness`](crate::harness). An operation is a folder: the inputs struct, `composed`, the definition in Burn's own
 //! operations, and `cpu`, a kernel of `cpu-kernels`.
 
+mod activate;
 mod backends;
 mod deferred_rows;
 mod layer_backend;
@@ -13,6 +14,7 @@ mod linear_cross_entropy;
 mod recurrent;
 mod select_rows;
 
+pub use activate::ActivateInputs;
 pub use backends::is_in_host_memory;
 pub use layer_backend::LayerBackend;
 pub use layer_ops::LayerOps;

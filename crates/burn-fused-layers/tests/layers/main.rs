@@ -1,6 +1,7 @@
 //! The promises of layers, a subject a module.
 #![allow(clippy::unwrap_used)]
 
+mod activate;
 mod linear;
 mod linear_cross_entropy;
 mod packed_weights;

@@ -3,7 +3,9 @@
 use attention_tests::{Array, assert_close, assert_same, device};
 use burn::tensor::{DType, Device, Int, Tensor};
 use burn_fused_layers::recurrent::{CellKind, Steps, recurrent};
-use burn_fused_layers::{is_in_host_memory, linear_cross_entropy_of_parts};
+use burn_fused_layers::{
+    Activation, activate_gated, is_in_host_memory, linear_cross_entropy_of_parts,
+};
 
 /// Each way to want some of `N` gradients and not the others, all of them first.
 fn subsets<const N: usize>() -> impl Iterator<Item = [bool; N]> {
@@ -111,6 +113,44 @@ fn of_linear_cross_entropy() {
                     let run = |wanted| cross_entropy(parts, has_bias, (device, dtype), wanted);
                     check_subsets(&what, device, run);
                 }
+            }
+        }
+    });
+}
+
+/// The result; the gradients of gate and input.
+fn activation(
+    function: Activation,
+    on @ (device, dtype): (&Device, DType),
+    wanted @ [of_gate, of_input]: [bool; 2],
+) -> Run<2> {
+    let shape = [3, 47];
+    let (gate, input) = (leaf(1, shape, on, of_gate), leaf(2, shape, on, of_input));
+    let output = activate_gated(gate.clone(), input.clone(), function);
+    let results = vec![Array::read(output.clone())];
+    if wanted == [false; 2] {
+        assert!(!output.is_require_grad());
+        return Run {
+            results,
+            gradients: [const { None }; 2],
+        };
+    }
+    let gradient = Array::draw(3, &shape).tensor::<2>(device, dtype);
+    let gradients = (output * gradient).sum().backward();
+    Run {
+        results,
+        gradients: [gate, input].map(|leaf| leaf.grad(&gradients).map(Array::read)),
+    }
+}
+
+#[test]
+fn of_gated_activations() {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            for function in [Activation::Relu, Activation::Gelu, Activation::Silu] {
+                let what = format!("{dtype:?} {function:?}");
+                let run = |wanted| activation(function, (device, dtype), wanted);
+                check_subsets(&what, device, run);
             }
         }
     });

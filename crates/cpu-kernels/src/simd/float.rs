@@ -49,6 +49,8 @@ pub trait Float:
     fn exp(self) -> Self;
     /// The natural logarithm.
     fn ln(self) -> Self;
+    /// The complementary error function, `1 - erf(self)`.
+    fn erfc(self) -> Self;
     /// The magnitude.
     fn abs(self) -> Self;
     /// Neither infinite nor NaN.
@@ -60,7 +62,7 @@ pub trait Float:
 }
 
 macro_rules! float {
-    ($type:ident, $widen:ident, avx512: $vectors:expr) => {
+    ($type:ident, $widen:ident, $erfc:path, avx512: $vectors:expr) => {
         impl Float for $type {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -94,6 +96,11 @@ macro_rules! float {
             }
 
             #[inline(always)]
+            fn erfc(self) -> Self {
+                $erfc(self)
+            }
+
+            #[inline(always)]
             fn abs(self) -> Self {
                 self.abs()
             }
@@ -122,7 +129,7 @@ macro_rules! float {
     };
 }
 
-float!(f32, to_f32, avx512: std::convert::identity);
+float!(f32, to_f32, libm::erfcf, avx512: std::convert::identity);
 // A copy of all kernels for one type and instruction set is a sixth of what there is to compile. This one is left out:
 // `f64` is for checks, and goes without the sixteen registers that AVX-512 has beyond AVX2, and their length.
-float!(f64, to_f64, avx512: super::avx512::Avx512::avx2);
+float!(f64, to_f64, libm::erfc, avx512: super::avx512::Avx512::avx2);

@@ -3,7 +3,7 @@
 use crate::harness::host::CpuBackend;
 use crate::harness::kernel::{Kernel, TrainedKernel};
 use crate::ops::layer_backend::LayerKernels;
-use crate::ops::{linear, linear_cross_entropy, recurrent, select_rows};
+use crate::ops::{activate, linear, linear_cross_entropy, recurrent, select_rows};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
@@ -16,6 +16,10 @@ pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
         select_rows: Some(Kernel {
             forward: select_rows::cpu::forward,
             backward: select_rows::cpu::backward,
+        }),
+        activate: Some(Kernel {
+            forward: activate::cpu::forward,
+            backward: activate::cpu::backward,
         }),
         linear_cross_entropy: Some(TrainedKernel {
             infer: linear_cross_entropy::cpu::infer,

@@ -1,0 +1,177 @@
+//! Activations against Burn's own operations in f64.
+
+use attention_tests::{Array, assert_close, assert_same, device, panic_message};
+use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::{Activation, activate, activate_gated, is_in_host_memory};
+
+const ALL: [Activation; 4] = [
+    Activation::Relu,
+    Activation::Gelu,
+    Activation::GeluTanh,
+    Activation::Silu,
+];
+
+/// The formula. Without divisions, whose gradient Burn 0.22.1 rounds to f32.
+fn formula<const D: usize>(x: Tensor<D>, function: Activation) -> Tensor<D> {
+    use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+    match function {
+        Activation::Relu => burn::tensor::activation::relu(x),
+        Activation::Gelu => x.clone() * 0.5 * ((x * FRAC_1_SQRT_2).erf() + 1.0),
+        Activation::GeluTanh => {
+            let cube = x.clone() * x.clone() * x.clone();
+            let inner = (x.clone() + cube * 0.044715) * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
+            x * 0.5 * (inner.tanh() + 1.0)
+        }
+        Activation::Silu => x.clone() * ((-x).exp() + 1.0).recip(),
+    }
+}
+
+/// The result, and the gradients of input and factor in a loss.
+fn run(
+    device: &Device,
+    dtype: DType,
+    is_gated: bool,
+    apply: impl Fn(Tensor<3>, Option<Tensor<3>>) -> Tensor<3>,
+) -> Vec<Array> {
+    let shape = [3, 7, 41];
+    let [input, factor] = [1, 2].map(|seed| {
+        let drawn = Array::draw(seed, &shape).map(|x| 2.0 * x);
+        drawn.tensor::<3>(device, dtype).require_grad()
+    });
+    let output = apply(input.clone(), is_gated.then(|| factor.clone()));
+    let received = Array::draw(3, &shape).tensor(device, dtype);
+    let gradients = (output.clone() * received).sum().backward();
+    let of_leaves = [input, factor].map(|leaf| leaf.grad(&gradients));
+    let of_leaves = of_leaves.into_iter().flatten();
+    [output]
+        .into_iter()
+        .chain(of_leaves)
+        .map(Array::read)
+        .collect()
+}
+
+fn ours(input: Tensor<3>, factor: Option<Tensor<3>>, function: Activation) -> Tensor<3> {
+    match factor {
+        Some(factor) => activate_gated(input, factor, function),
+        None => activate(input, function),
+    }
+}
+
+#[test]
+fn activations_are_the_formulas_with_their_gradients() {
+    let exact = Device::flex().autodiff();
+    device::each_training(|device| {
+        let types = [DType::F64, DType::F32, DType::F16, DType::BF16].into_iter();
+        for dtype in types.filter(|&dtype| device::computes(device, dtype)) {
+            for function in ALL {
+                for is_gated in [false, true] {
+                    let got = run(device, dtype, is_gated, |input, factor| {
+                        ours(input, factor, function)
+                    });
+                    let expected = run(&exact, DType::F64, is_gated, |input, factor| {
+                        let result = formula(input, function);
+                        match factor {
+                            Some(factor) => result * factor,
+                            None => result,
+                        }
+                    });
+                    assert_eq!(got.len(), 2 + usize::from(is_gated));
+                    for (got, expected) in got.iter().zip(&expected) {
+                        let what = format!("{dtype:?} {function:?}, gated {is_gated}");
+                        assert_close(&what, got, expected, 8.0 * device::epsilon(dtype));
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Transposed and sliced tensors, of any number of axes.
+#[test]
+fn activations_of_views() {
+    device::each(|device| {
+        let stored = Array::draw(1, &[6, 5]);
+        let tensor = stored.tensor::<2>(device, DType::F32);
+        let view = tensor.clone().transpose().slice([1..5, 2..6]);
+        let whole = Array::read(activate(tensor, Activation::Silu));
+        let expected = Array::from_fn(&[4, 4], |at| whole.at(&[at[1] + 2, at[0] + 1]));
+        assert_same(
+            "a view",
+            &Array::read(activate(view, Activation::Silu)),
+            &expected,
+        );
+
+        let vector = Array::draw(2, &[9]).tensor::<1>(device, DType::F32);
+        let gated = activate_gated(vector.clone(), vector.clone(), Activation::Relu);
+        let expected = Array::read(burn::tensor::activation::relu(vector.clone()) * vector);
+        assert_close("a vector", &Array::read(gated), &expected, 1e-6);
+    });
+}
+
+/// One tensor as gate and input gets both gradients.
+#[test]
+fn a_tensor_gates_itself() {
+    device::each_training(|device| {
+        let leaf = Array::draw(1, &[19])
+            .tensor::<1>(device, DType::F32)
+            .require_grad();
+        let ours = activate_gated(leaf.clone(), leaf.clone(), Activation::Gelu);
+        let expected = formula(leaf.clone(), Activation::Gelu) * leaf.clone();
+        let [ours, expected] = [ours, expected].map(|result| {
+            let gradients = result.sum().backward();
+            Array::read(leaf.grad(&gradients).unwrap())
+        });
+        assert_close("gradient", &ours, &expected, 1e-6);
+    });
+}
+
+#[test]
+fn extremes_have_their_limits_and_a_nan_stays_where_it_is() {
+    device::each_training(|device| {
+        let infinity = f64::INFINITY;
+        let input = [0.0, -0.0, 1e4, -1e4, infinity, -infinity, f64::NAN, 1.0];
+        if !is_in_host_memory(device) {
+            // What a shader makes of NaN and infinity is the driver's.
+            return;
+        }
+        for function in ALL {
+            let leaf = Tensor::<1>::from_floats(input, device).require_grad();
+            let output = activate(leaf.clone(), function);
+            let gradients = output.clone().sum().backward();
+            let [output, gradient] = [output, leaf.grad(&gradients).unwrap()].map(Array::read);
+            let expected = [0.0, 0.0, 1e4, 0.0, infinity, 0.0];
+            assert_eq!(output.data[..6], expected, "{function:?}");
+            assert_eq!(gradient.data[2..6], [1.0, 0.0, 1.0, 0.0], "{function:?}");
+            assert!(output.data[6].is_nan() && gradient.data[6].is_nan());
+            assert!(output.data[7] > 0.5 && gradient.data[7] > 0.5);
+        }
+    });
+}
+
+#[test]
+fn no_elements() {
+    device::each_training(|device| {
+        let empty = || Tensor::<3>::zeros([2, 0, 5], device).require_grad();
+        assert_eq!(activate(empty(), Activation::Gelu).dims(), [2, 0, 5]);
+        let gated = activate_gated(empty(), empty(), Activation::Silu);
+        assert_eq!(gated.dims(), [2, 0, 5]);
+    });
+}
+
+#[test]
+fn gates_that_do_not_fit_are_refused() {
+    let device = Device::flex();
+    let gate = Tensor::<2>::ones([2, 3], &device);
+    let refused =
+        |input: Tensor<2>| panic_message(|| activate_gated(gate.clone(), input, Activation::Silu));
+    let message = refused(Tensor::ones([3, 2], &device));
+    assert_eq!(
+        message,
+        "activate_gated: input expected [2, 3], as the gate, got [3, 2]"
+    );
+    let message = refused(Tensor::ones([2, 3], (&device, DType::F64)));
+    assert_eq!(
+        message,
+        "activate_gated: input expected of type F32, as the gate, got F64"
+    );
+}
