@@ -3,11 +3,10 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
-use burn::tensor::activation::{gelu, gelu_approximate, relu, silu};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
-use burn_fused_layers::linear;
+use burn_fused_layers::{Activation as Function, activate, activate_gated, linear};
 
 /// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
 /// layer: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
@@ -41,13 +40,13 @@ impl Activation {
         }
     }
 
-    /// The activation of each element, without the gate.
-    fn of_elements<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+    /// The function itself.
+    fn function(self) -> Function {
         match self {
-            Self::Relu | Self::ReGlu => relu(x),
-            Self::Gelu | Self::GeGlu => gelu(x),
-            Self::GeluTanh | Self::GeGluTanh => gelu_approximate(x),
-            Self::Silu | Self::SwiGlu => silu(x),
+            Self::Relu | Self::ReGlu => Function::Relu,
+            Self::Gelu | Self::GeGlu => Function::Gelu,
+            Self::GeluTanh | Self::GeGluTanh => Function::GeluTanh,
+            Self::Silu | Self::SwiGlu => Function::Silu,
         }
     }
 }
@@ -139,10 +138,11 @@ impl FeedForward {
             let (weight, bias) = of_linear(layer);
             linear(rows, weight, bias)
         };
+        let function = self.activation.function();
         let input = apply(&self.input, rows.clone());
         let hidden = match &self.gate {
-            Some(gate) => self.activation.of_elements(apply(gate, rows)) * input,
-            None => self.activation.of_elements(input),
+            Some(gate) => activate_gated(apply(gate, rows), input, function),
+            None => activate(input, function),
         };
         apply(&self.output, self.dropout.forward(hidden))
     }
