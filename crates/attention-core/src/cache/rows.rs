@@ -39,6 +39,14 @@ impl Rows {
             return;
         }
         let len = rows.len();
+        if len == 0 {
+            for tensor in [&mut self.keys, &mut self.values] {
+                let [_, heads, space, size] = tensor.dims();
+                let options = (&tensor.device(), tensor.dtype());
+                *tensor = Tensor::empty([0, heads, space, size], options);
+            }
+            return;
+        }
         let rows = rows.into_iter().map(|row| row as i64).collect();
         let rows = TensorData::new::<i64, _>(rows, [len]);
         let rows = Tensor::<1, Int>::from_data(rows, &self.keys.device());

@@ -3,7 +3,7 @@
 use burn::tensor::{Bool, Tensor};
 
 use super::resolve::check_axes;
-use super::{Mask, expand_to_common};
+use super::{Mask, both, expand_to_common};
 use crate::rank::{repeat_examples, reshape};
 
 /// A dense mask.
@@ -11,6 +11,9 @@ use crate::rank::{repeat_examples, reshape};
 pub(super) struct Flags {
     /// `[batch or 1, heads or 1, queries or 1, keys or 1]`, true where the query attends to the key.
     pub(super) keep: Tensor<4, Bool>,
+    /// The part of them that says the same to all queries, `[batch or 1, heads or 1, 1, keys or 1]`, where `keep` has
+    /// queries.
+    of_keys: Option<Tensor<4, Bool>>,
     /// Which functions made it.
     pub(super) makers: String,
     /// The size of the first of two axes, which is taken for the queries, and who took it so.
@@ -59,6 +62,7 @@ impl Mask {
         let [batch, keys] = keep.dims();
         Self::of_flags(Flags {
             keep: reshape(keep, [batch, 1, 1, keys]),
+            of_keys: None,
             makers: maker.to_string(),
             taken_for_queries: None,
         })
@@ -74,6 +78,7 @@ impl Mask {
         };
         Self::of_flags(Flags {
             keep: reshape(keep, shape),
+            of_keys: None,
             makers: maker.to_string(),
             taken_for_queries: (D == 2 && dims[0] > 1).then_some((dims[0], maker)),
         })
@@ -112,14 +117,30 @@ impl From<Tensor<4, Bool>> for Mask {
 }
 
 impl Flags {
+    /// The part that says the same to all queries.
+    pub(super) fn of_keys_alone(&self) -> Option<Self> {
+        let [_, _, queries, _] = self.keep.dims();
+        let keep = if queries == 1 {
+            Some(&self.keep)
+        } else {
+            self.of_keys.as_ref()
+        };
+        keep.map(|keep| Self {
+            keep: keep.clone(),
+            of_keys: None,
+            ..self.clone()
+        })
+    }
+
     /// The same of other examples, which `f` takes along the batch; one example stands for all.
-    pub(super) fn map(&self, f: impl FnOnce(Tensor<4, Bool>) -> Tensor<4, Bool>) -> Self {
-        let keep = match self.keep.dims() {
-            [1, ..] => self.keep.clone(),
-            _ => f(self.keep.clone()),
+    pub(super) fn map(&self, f: impl Fn(Tensor<4, Bool>) -> Tensor<4, Bool>) -> Self {
+        let of_each = |flags: &Tensor<4, Bool>| match flags.dims() {
+            [1, ..] => flags.clone(),
+            _ => f(flags.clone()),
         };
         Self {
-            keep,
+            keep: of_each(&self.keep),
+            of_keys: self.of_keys.as_ref().map(of_each),
             ..self.clone()
         }
     }
@@ -131,9 +152,18 @@ impl Flags {
 
     /// The pairs that both keep.
     pub(super) fn intersect(self, other: Self) -> Self {
+        let of_keys = both(self.of_keys_alone(), other.of_keys_alone(), Self::of_both);
+        Self {
+            of_keys: of_keys.map(|flags| flags.keep),
+            ..self.of_both(other)
+        }
+    }
+
+    fn of_both(self, other: Self) -> Self {
         let (keep, others) = expand_to_common(&other.makers, self.keep, other.keep);
         Self {
             keep: keep.bool_and(others),
+            of_keys: None,
             makers: format!("{} & {}", self.makers, other.makers),
             taken_for_queries: self.taken_for_queries.or(other.taken_for_queries),
         }

@@ -3,7 +3,7 @@
 use burn::tensor::{Bool, DType, Int, IntDType, Tensor};
 use burn_fused_layers::harness::checks::Argument;
 
-use super::{Mask, expand_to_common};
+use super::{Mask, both, expand_to_common};
 use crate::rank::reshape;
 
 /// The number of keys, from the first on, that a query attends to.
@@ -11,6 +11,8 @@ use crate::rank::reshape;
 pub(super) struct Lengths {
     /// `[batch or 1, queries or 1]`: keys at and beyond the length are masked.
     pub(super) ends: Tensor<2, Int>,
+    /// The part of them that says the same to all queries, `[batch or 1, 1]`, where `ends` has queries.
+    of_examples: Option<Tensor<2, Int>>,
     /// Which functions made it.
     pub(super) makers: String,
 }
@@ -63,6 +65,7 @@ impl Mask {
     fn of_lengths(maker: &str, ends: Tensor<2, Int>) -> Self {
         let lens = Lengths {
             ends: wide(ends),
+            of_examples: None,
             makers: maker.to_string(),
         };
         Self {
@@ -78,14 +81,30 @@ impl Lengths {
         Argument::on_device(&self.makers, &self.ends)
     }
 
+    /// The part that says the same to all queries.
+    pub(super) fn of_examples_alone(&self) -> Option<Self> {
+        let [_, queries] = self.ends.dims();
+        let ends = if queries == 1 {
+            Some(&self.ends)
+        } else {
+            self.of_examples.as_ref()
+        };
+        ends.map(|ends| Self {
+            ends: ends.clone(),
+            of_examples: None,
+            makers: self.makers.clone(),
+        })
+    }
+
     /// The same of other examples, which `f` takes along the batch; one example stands for all.
-    pub(super) fn map(&self, f: impl FnOnce(Tensor<2, Int>) -> Tensor<2, Int>) -> Self {
-        let ends = match self.ends.dims() {
-            [1, _] => self.ends.clone(),
-            _ => f(self.ends.clone()),
+    pub(super) fn map(&self, f: impl Fn(Tensor<2, Int>) -> Tensor<2, Int>) -> Self {
+        let of_each = |ends: &Tensor<2, Int>| match ends.dims() {
+            [1, _] => ends.clone(),
+            _ => f(ends.clone()),
         };
         Self {
-            ends,
+            ends: of_each(&self.ends),
+            of_examples: self.of_examples.as_ref().map(of_each),
             makers: self.makers.clone(),
         }
     }
@@ -101,6 +120,18 @@ impl Lengths {
 
     /// The keys within the lengths of both.
     pub(super) fn minimum(self, other: Self) -> Self {
+        let of_examples = both(
+            self.of_examples_alone(),
+            other.of_examples_alone(),
+            Self::of_both,
+        );
+        Self {
+            of_examples: of_examples.map(|lens| lens.ends),
+            ..self.of_both(other)
+        }
+    }
+
+    fn of_both(self, other: Self) -> Self {
         let makers = if self.makers == other.makers {
             self.makers
         } else {
@@ -108,6 +139,7 @@ impl Lengths {
         };
         Self {
             ends: minimum(&other.makers, self.ends, other.ends),
+            of_examples: None,
             makers,
         }
     }

@@ -104,7 +104,7 @@ impl Mask {
             flags: self
                 .flags
                 .as_ref()
-                .map(|flags| flags.map(|keep| keep.int().select(0, indices).bool())),
+                .map(|flags| flags.map(|keep| keep.int().select(0, indices.clone()).bool())),
             resolved: None,
         }
     }
@@ -145,13 +145,10 @@ impl Mask {
     /// The part that says the same of a key to all queries: lengths of examples, masks of keys and the ends of
     /// segments. It fits one query.
     pub(crate) fn of_keys_alone(&self) -> Self {
-        let lens = self.lens.as_ref().filter(|lens| lens.ends.dims()[1] == 1);
-        let flags = self.flags.as_ref();
-        let flags = flags.filter(|flags| flags.keep.dims()[2] == 1);
         let of_any = |segments: &Segments| segments.of_any_queries(1);
         Self {
-            lens: lens.cloned(),
-            flags: flags.cloned(),
+            lens: self.lens.as_ref().and_then(Lengths::of_examples_alone),
+            flags: self.flags.as_ref().and_then(Flags::of_keys_alone),
             segments: self.segments.iter().map(of_any).collect(),
             ..Self::default()
         }

@@ -157,7 +157,8 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
     /// - rows and result `[batch, rows, num_hiddens]`, zeros in padding
     ///
     /// # Panics
-    /// If the shapes or the options do not fit together, or another stack prepared the memory.
+    /// If the shapes or the options do not fit together, or the memory is of another number of layers or was prepared
+    /// for scores of another type.
     pub fn forward(
         &self,
         rows: Tensor<3>,

@@ -94,11 +94,15 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
 
 /// The options, with a mask that ends `window` rows back.
 pub(super) fn within(window: Option<usize>, options: AttentionOptions) -> AttentionOptions {
-    match window {
-        Some(window) => AttentionOptions {
-            mask: options.mask & Mask::window(window - 1, usize::MAX),
-            ..options
-        },
-        None => options,
+    let Some(window) = window else {
+        return options;
+    };
+    assert!(
+        window > 0,
+        "TransformerLayer: window expected at least 1, the row itself, got 0"
+    );
+    AttentionOptions {
+        mask: options.mask & Mask::window(window - 1, usize::MAX),
+        ..options
     }
 }

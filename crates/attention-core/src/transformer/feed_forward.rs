@@ -11,7 +11,7 @@ use burn_fused_layers::{Activation as Function, activate, activate_gated, linear
 /// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
 /// layer: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
-pub enum Activation {
+pub enum FeedForwardActivation {
     /// `max(0, x)`.
     Relu,
     /// `x Phi(x)`, with the distribution function of the normal distribution: Hendrycks & Gimpel 2016, "Gaussian Error
@@ -31,7 +31,7 @@ pub enum Activation {
     SwiGlu,
 }
 
-impl Activation {
+impl FeedForwardActivation {
     /// Whether its result is multiplied by another layer.
     pub fn is_gated(self) -> bool {
         match self {
@@ -59,8 +59,8 @@ pub struct FeedForwardConfig {
     /// The number of hidden units.
     pub hidden_size: usize,
     /// The activation of the hidden units.
-    #[config(default = "Activation::Relu")]
-    pub activation: Activation,
+    #[config(default = "FeedForwardActivation::Relu")]
+    pub activation: FeedForwardActivation,
     /// Whether the linear layers have a bias.
     #[config(default = true)]
     pub bias: bool,
@@ -100,11 +100,11 @@ impl FeedForwardConfig {
 /// Vaswani et al. 2017, "Attention Is All You Need", section 3.3. D2L's `PositionWiseFFN`.
 ///
 /// ```
-/// use attention_core::transformer::{Activation, FeedForwardConfig};
+/// use attention_core::transformer::{FeedForwardActivation, FeedForwardConfig};
 /// use burn::prelude::*;
 ///
 /// let device = Device::flex();
-/// let config = FeedForwardConfig::new(4, 11).with_activation(Activation::SwiGlu).with_bias(false);
+/// let config = FeedForwardConfig::new(4, 11).with_activation(FeedForwardActivation::SwiGlu).with_bias(false);
 /// let rows = config.init(&device).forward(Tensor::<3>::ones([2, 3, 4], &device));
 /// assert_eq!(rows.dims(), [2, 3, 4]);
 /// ```
@@ -119,7 +119,7 @@ pub struct FeedForward {
     /// Dropout on the hidden units, active while training.
     pub dropout: Dropout,
     #[module(skip)]
-    activation: Activation,
+    activation: FeedForwardActivation,
 }
 
 impl FeedForward {

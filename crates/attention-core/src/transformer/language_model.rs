@@ -84,7 +84,7 @@ impl LanguageModelConfig {
 ///
 /// ```
 /// use attention_core::transformer::{
-///     Activation, GenerateConfig, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
+///     FeedForwardActivation, GenerateConfig, LanguageModelConfig, NormConfig, TokenEmbeddingConfig,
 ///     TransformerEncoderConfig, TransformerLayerConfig,
 /// };
 /// use attention_core::{DotProductScoreConfig, NewRows, RotaryConfig};
@@ -95,7 +95,7 @@ impl LanguageModelConfig {
 /// let layer = TransformerLayerConfig::new(16, 4, 21)
 ///     .with_num_key_value_heads(Some(2))
 ///     .with_norm(NormConfig::rms())
-///     .with_activation(Activation::SwiGlu)
+///     .with_activation(FeedForwardActivation::SwiGlu)
 ///     .with_attention_bias(false)
 ///     .with_feed_forward_bias(false);
 /// let stack = TransformerEncoderConfig::new(layer, 2);
@@ -244,6 +244,10 @@ impl<S: ScoringFunction> CausalModel for LanguageModel<S> {
         cache: &mut TransformerCache,
     ) -> Tensor<2> {
         let [batch, num_rows] = tokens.dims();
+        assert!(
+            num_rows > 0,
+            "LanguageModel: at least one row of tokens expected, got none"
+        );
         let last = last_rows(rows, [batch, num_rows], &self.device());
         // The head is for the last rows alone: it is the largest layer.
         let rows = self.features_cached(tokens, rows, cache);

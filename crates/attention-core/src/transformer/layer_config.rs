@@ -3,9 +3,10 @@
 use burn::config::Config;
 use burn::nn::DropoutConfig;
 use burn::tensor::Device;
+use burn_fused_layers::harness::checks::assert_positive;
 
 use super::{
-    Activation, FeedForward, FeedForwardConfig, NormConfig, NormOrder, Residual,
+    FeedForward, FeedForwardActivation, FeedForwardConfig, NormConfig, NormOrder, Residual,
     TransformerDecoderLayer, TransformerEncoderLayer,
 };
 use crate::{
@@ -44,8 +45,8 @@ pub struct TransformerLayerConfig {
     #[config(default = true)]
     pub feed_forward_bias: bool,
     /// The activation of the feed-forward network.
-    #[config(default = "Activation::Relu")]
-    pub activation: Activation,
+    #[config(default = "FeedForwardActivation::Relu")]
+    pub activation: FeedForwardActivation,
     /// The normalizations.
     #[config(default = "NormConfig::layer()")]
     pub norm: NormConfig,
@@ -136,7 +137,11 @@ impl TransformerLayerConfig {
     ) -> MultiHeadAttention<S> {
         let size = self.num_hiddens;
         let of_heads = match self.head_size {
-            Some(head_size) => head_size * self.num_heads,
+            Some(head_size) => {
+                let sizes = [("num_heads", self.num_heads), ("head_size", head_size)];
+                assert_positive(NAME, &sizes);
+                head_size * self.num_heads
+            }
             None => size,
         };
         MultiHeadAttentionConfig::new(of_heads, self.num_heads)

@@ -38,7 +38,7 @@ mod padding;
 mod residual;
 
 // From the parts of a layer to models of them.
-pub use feed_forward::{Activation, FeedForward, FeedForwardConfig};
+pub use feed_forward::{FeedForward, FeedForwardActivation, FeedForwardConfig};
 pub use norm::{Norm, NormConfig};
 pub use residual::{NormOrder, Residual};
 
@@ -54,6 +54,7 @@ pub use embedding::{
     PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
 };
 pub use generate::{
-    CausalModel, End, GenerateConfig, Generated, Generation, RandomSamplingConfig, Sampling,
+    CausalModel, FinishReason, GenerateConfig, Generated, Generation, RandomSamplingConfig,
+    Sampling,
 };
 pub use language_model::{LanguageModel, LanguageModelConfig};

@@ -2,8 +2,8 @@
 
 use attention_core::import::load_additive_attention;
 use attention_core::transformer::{
-    Activation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig, TokenEmbeddingConfig,
-    TransformerEncoderConfig, TransformerLayerConfig,
+    FeedForwardActivation, LanguageModelConfig, NormConfig, PositionEmbeddingConfig,
+    TokenEmbeddingConfig, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use attention_core::{
     AdditiveAttentionConfig, AdditiveScoreConfig, Attention, BiaffineScoreConfig, Biased,
@@ -146,7 +146,9 @@ fn transformers() {
     device::each_both_ways(|device| {
         for norm in [NormConfig::layer(), NormConfig::rms()] {
             let layer = TransformerLayerConfig::new(12, 3, 17);
-            let layer = layer.with_norm(norm).with_activation(Activation::GeGlu);
+            let layer = layer
+                .with_norm(norm)
+                .with_activation(FeedForwardActivation::GeGlu);
             let positions = PositionEmbeddingConfig::Learned { max_positions: 9 };
             let embedding = TokenEmbeddingConfig::new(16, 12).with_positions(positions);
             let stack = TransformerEncoderConfig::new(layer, 2);

@@ -98,7 +98,7 @@ impl GenerateConfig {
                 new: prompts[b].as_ref().to_vec(),
                 generated: Generated {
                     tokens: Vec::new(),
-                    end: (self.max_tokens == 0).then_some(End::MaxTokens),
+                    finish_reason: (self.max_tokens == 0).then_some(FinishReason::MaxTokens),
                 },
                 random,
             }
@@ -114,7 +114,7 @@ impl GenerateConfig {
 
 /// The reason for which a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum FinishReason {
     /// It has as many tokens as it may have.
     MaxTokens,
     /// By one of the stop tokens.
@@ -129,7 +129,7 @@ pub struct Generated {
     /// The tokens; also the stop token or sequence that ended them.
     pub tokens: Vec<u32>,
     /// The reason for the end; `None` before it.
-    pub end: Option<End>,
+    pub finish_reason: Option<FinishReason>,
 }
 
 impl Generated {
@@ -139,14 +139,14 @@ impl Generated {
         if self.tokens.len() >= config.min_tokens {
             let mut sequences = config.stop_sequences.iter();
             let sequence = sequences.position(|of| self.tokens.ends_with(of));
-            self.end = if config.stop_tokens.contains(&token) {
-                Some(End::StopToken(token))
+            self.finish_reason = if config.stop_tokens.contains(&token) {
+                Some(FinishReason::StopToken(token))
             } else {
-                sequence.map(End::StopSequence)
+                sequence.map(FinishReason::StopSequence)
             };
         }
-        if self.end.is_none() && self.tokens.len() >= config.max_tokens {
-            self.end = Some(End::MaxTokens);
+        if self.finish_reason.is_none() && self.tokens.len() >= config.max_tokens {
+            self.finish_reason = Some(FinishReason::MaxTokens);
         }
     }
 }
@@ -208,7 +208,8 @@ impl<M: CausalModel> Generation<'_, M> {
         texts.map(|text| text.generated).collect()
     }
 
-    /// The state of the model, which has seen all tokens but the last one of each text.
+    /// The state of the model: after a step it has seen all tokens but the last one of each text, before the first what
+    /// it had seen when it was given.
     pub fn into_state(self) -> M::State {
         self.state
     }
@@ -248,7 +249,7 @@ impl<M: CausalModel> Iterator for Generation<'_, M> {
     /// # Panics
     /// If the model does, or it gives a text no logit that is a number.
     fn next(&mut self) -> Option<Self::Item> {
-        if self.texts().all(|text| text.end.is_some()) {
+        if self.texts().all(|text| text.finish_reason.is_some()) {
             return None;
         }
         let all = self.logits();
@@ -259,7 +260,7 @@ impl<M: CausalModel> Iterator for Generation<'_, M> {
                 generated,
                 random,
             } = text;
-            if generated.end.is_some() {
+            if generated.finish_reason.is_some() {
                 return None;
             }
             if generated.tokens.len() + 1 < config.min_tokens {
@@ -277,7 +278,7 @@ impl<M: CausalModel> Iterator for Generation<'_, M> {
                 )
             }) as u32;
             generated.push(token, config);
-            if generated.end.is_none() {
+            if generated.finish_reason.is_none() {
                 new.push(token);
             }
             Some(token)

@@ -137,9 +137,22 @@ fn beams_go_on_as_their_prefixes() {
                 }
                 let mut texts = text(4, 5, device);
                 model.cached(texts.clone(), NewRows::All, &mut cache);
-                for (seed, parents) in [(5, [0, 0, 2]), (6, [2, 1, 1]), (7, [0, 1, 2])] {
-                    let indices = Tensor::<1, Int>::from_ints(parents, device);
-                    cache.select(indices.clone());
+                for (seed, parents) in [
+                    (5, [0, 0, 2]),
+                    (6, [2, 1, 1]),
+                    (7, [0, 1, 2]),
+                    (8, [1, 1, 0]),
+                ] {
+                    let select = |parents: [usize; 3]| Tensor::<1, Int>::from_ints(parents, device);
+                    let indices = select(parents);
+                    if seed == 8 {
+                        // The same in three choices, between which nothing is appended.
+                        cache.expand(2);
+                        cache.select(select([0, 3, 5]));
+                        cache.select(indices.clone());
+                    } else {
+                        cache.select(indices.clone());
+                    }
                     let token = text(seed, 1, device);
                     texts = Tensor::cat(vec![texts.select(0, indices), token.clone()], 1);
                     let got = model.cached(token, NewRows::All, &mut cache);

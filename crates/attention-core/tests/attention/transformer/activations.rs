@@ -1,22 +1,22 @@
 //! Feed-forward networks compute what PyTorch's functions do.
 
-use attention_core::transformer::{Activation, FeedForwardConfig};
+use attention_core::transformer::{FeedForwardActivation, FeedForwardConfig};
 use attention_tests::{
     Array, TransformerCase, assert_close, device, parameters, transformer_reference,
 };
 use burn::tensor::DType;
 
-fn activation(case: &TransformerCase) -> Activation {
+fn activation(case: &TransformerCase) -> FeedForwardActivation {
     let name = case.name.trim_end_matches("_bias");
     match name {
-        "relu" => Activation::Relu,
-        "gelu" => Activation::Gelu,
-        "gelu_tanh" => Activation::GeluTanh,
-        "silu" => Activation::Silu,
-        "reglu" => Activation::ReGlu,
-        "geglu" => Activation::GeGlu,
-        "geglu_tanh" => Activation::GeGluTanh,
-        "swiglu" => Activation::SwiGlu,
+        "relu" => FeedForwardActivation::Relu,
+        "gelu" => FeedForwardActivation::Gelu,
+        "gelu_tanh" => FeedForwardActivation::GeluTanh,
+        "silu" => FeedForwardActivation::Silu,
+        "reglu" => FeedForwardActivation::ReGlu,
+        "geglu" => FeedForwardActivation::GeGlu,
+        "geglu_tanh" => FeedForwardActivation::GeGluTanh,
+        "swiglu" => FeedForwardActivation::SwiGlu,
         other => panic!("no activation {other}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use attention_core::NewRows;
 use attention_core::transformer::{
-    CausalModel, End, GenerateConfig, RandomSamplingConfig, Sampling,
+    CausalModel, FinishReason, GenerateConfig, RandomSamplingConfig, Sampling,
 };
 use attention_tests::{Array, device, panic_message};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -69,11 +69,13 @@ fn counting(vocab: usize) -> Table {
     }
 }
 
-fn run(config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<(Vec<u32>, End)> {
+fn run(config: &GenerateConfig, prompts: &[Vec<u32>]) -> Vec<(Vec<u32>, FinishReason)> {
     let model = counting(10);
     let texts = config.generate(&model, Given::default(), prompts).run();
     let ended = texts.into_iter();
-    ended.map(|text| (text.tokens, text.end.unwrap())).collect()
+    ended
+        .map(|text| (text.tokens, text.finish_reason.unwrap()))
+        .collect()
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn greedy_tokens_are_those_of_whole_texts() {
                     whole.push(best as u32);
                 }
                 assert_eq!(generated.tokens, whole[prompt.len()..], "{name}");
-                assert_eq!(generated.end, Some(End::MaxTokens));
+                assert_eq!(generated.finish_reason, Some(FinishReason::MaxTokens));
             }
         }
     });
@@ -112,28 +114,28 @@ fn texts_end_by_length_token_or_sequence() {
     assert_eq!(
         run(&config, &prompts),
         [
-            (vec![5, 6, 7], End::StopToken(7)),
-            (vec![1, 2, 3], End::StopSequence(1)),
-            (vec![9, 0, 1], End::StopSequence(2)),
+            (vec![5, 6, 7], FinishReason::StopToken(7)),
+            (vec![1, 2, 3], FinishReason::StopSequence(1)),
+            (vec![9, 0, 1], FinishReason::StopSequence(2)),
         ]
     );
     assert_eq!(
         run(&GenerateConfig::new(2), &prompts),
         [
-            (vec![5, 6], End::MaxTokens),
-            (vec![1, 2], End::MaxTokens),
-            (vec![9, 0], End::MaxTokens),
+            (vec![5, 6], FinishReason::MaxTokens),
+            (vec![1, 2], FinishReason::MaxTokens),
+            (vec![9, 0], FinishReason::MaxTokens),
         ]
     );
     assert_eq!(
         run(&GenerateConfig::new(0), &prompts[..1]),
-        [(vec![], End::MaxTokens)]
+        [(vec![], FinishReason::MaxTokens)]
     );
     // A prompt's own tokens are no part of a sequence.
     let config = GenerateConfig::new(3).with_stop_sequences(vec![vec![4, 5]]);
     assert_eq!(
         run(&config, &prompts[..1]),
-        [(vec![5, 6, 7], End::MaxTokens)]
+        [(vec![5, 6, 7], FinishReason::MaxTokens)]
     );
 }
 
@@ -146,10 +148,13 @@ fn no_text_ends_before_the_least_number_of_tokens() {
             .with_stop_tokens(vec![6])
     };
     // The third would be 6; the stop token is not chosen before, and 0 is the first of the others.
-    assert_eq!(run(&config(2), &prompts), [(vec![5, 6], End::StopToken(6))]);
+    assert_eq!(
+        run(&config(2), &prompts),
+        [(vec![5, 6], FinishReason::StopToken(6))]
+    );
     assert_eq!(
         run(&config(3), &prompts),
-        [(vec![5, 0, 1, 2, 3, 4], End::MaxTokens)]
+        [(vec![5, 0, 1, 2, 3, 4], FinishReason::MaxTokens)]
     );
     let config = |min| {
         let config = GenerateConfig::new(9).with_min_tokens(min);
@@ -157,11 +162,11 @@ fn no_text_ends_before_the_least_number_of_tokens() {
     };
     assert_eq!(
         run(&config(2), &prompts),
-        [(vec![5, 6], End::StopSequence(0))]
+        [(vec![5, 6], FinishReason::StopSequence(0))]
     );
     assert_eq!(
         run(&config(3), &prompts),
-        [(vec![5, 6, 7, 8, 9], End::StopSequence(1))]
+        [(vec![5, 6, 7, 8, 9], FinishReason::StopSequence(1))]
     );
 }
 

@@ -53,6 +53,11 @@ fn masks(device: &Device) -> Vec<(&'static str, Mask)> {
         keep.bool::<2>(device)
     };
     let padding: Tensor<2, Bool> = keep().bool_not();
+    let pairs = |attends: fn(usize, usize) -> bool| {
+        let pairs = Array::from_fn(&[ROWS, ROWS], |at| f64::from(attends(at[0], at[1])));
+        Mask::keep(pairs.bool::<2>(device))
+    };
+    let (lower, upper) = (|| pairs(|i, j| i + 2 >= j), || pairs(|i, j| i <= j + 3));
     vec![
         ("lengths", lens()),
         ("lengths, causal", lens() & Mask::causal()),
@@ -60,6 +65,11 @@ fn masks(device: &Device) -> Vec<(&'static str, Mask)> {
         ("padding", Mask::padding(padding)),
         ("queries", Mask::queries(keep()) & Mask::not_padding(keep())),
         ("segments", Mask::segments(&[vec![2, 3], vec![2, 1]])),
+        ("lengths, queries", lens() & Mask::queries(keep())),
+        (
+            "padding, pairs",
+            Mask::not_padding(keep()) & upper() & lower(),
+        ),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Layers and stacks compute what PyTorch's do, with the same parameters, and so do their gradients.
 
 use attention_core::transformer::{
-    Activation, NormConfig, NormOrder, TransformerDecoder, TransformerDecoderConfig,
+    FeedForwardActivation, NormConfig, NormOrder, TransformerDecoder, TransformerDecoderConfig,
     TransformerEncoder, TransformerEncoderConfig, TransformerLayerConfig,
 };
 use attention_core::{DotProductScore, Mask};
@@ -99,9 +99,9 @@ fn layer_config(case: &TransformerCase) -> TransformerLayerConfig {
         other => panic!("no order {other}"),
     };
     let activation = match case.activation.as_str() {
-        "relu" => Activation::Relu,
-        "gelu" => Activation::Gelu,
-        "geglu_tanh" => Activation::GeGluTanh,
+        "relu" => FeedForwardActivation::Relu,
+        "gelu" => FeedForwardActivation::Gelu,
+        "geglu_tanh" => FeedForwardActivation::GeGluTanh,
         other => panic!("no activation {other}"),
     };
     config.with_norm_order(order).with_activation(activation)

@@ -33,7 +33,7 @@ fn sizes_that_do_not_fit() {
                 .init_encoder(device)
         },
     );
-    refuses("num_hiddens expected at least 1, got 0", || {
+    refuses("head_size expected at least 1, got 0", || {
         layer().with_head_size(Some(0)).init_decoder(device)
     });
     refuses("hidden_size expected at least 1, got 0", || {

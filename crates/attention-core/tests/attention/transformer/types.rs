@@ -2,7 +2,7 @@
 
 use attention_core::Mask;
 use attention_core::transformer::{
-    Activation, NormConfig, NormOrder, TransformerEncoder, TransformerEncoderConfig,
+    FeedForwardActivation, NormConfig, NormOrder, TransformerEncoder, TransformerEncoderConfig,
 };
 use attention_core::{DotProductScore, NewRows};
 use attention_tests::{Array, assert_close, assert_same, device, parameters};
@@ -15,9 +15,9 @@ use super::models::{HIDDENS, drawn, layer, lens, sinusoidal, tensor, text};
 fn stacks(device: &Device) -> Vec<TransformerEncoder<DotProductScore>> {
     let gated = layer()
         .with_norm(NormConfig::rms())
-        .with_activation(Activation::SwiGlu);
+        .with_activation(FeedForwardActivation::SwiGlu);
     let layers = [
-        layer().with_activation(Activation::Gelu),
+        layer().with_activation(FeedForwardActivation::Gelu),
         layer().with_norm_order(NormOrder::Post),
         gated.clone(),
         gated.with_norm_order(NormOrder::Sandwich),
