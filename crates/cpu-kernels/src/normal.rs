@@ -39,15 +39,15 @@ pub(crate) struct Normal<V> {
 }
 
 impl<V: Copy> Normal<V> {
-    /// At `x`, which is NaN or at most 1000 in magnitude: within five units in the last place. The portable level, which
-    /// cannot tell what the square of `x` was rounded by, errs by `x^2 / 4` more.
+    /// The distribution at `x`, which is NaN or at most 1000 in magnitude: in `f32` within five units in the last place.
+    /// The portable level, which cannot tell what the square of `x` was rounded by, errs by `x^2 / 4` more.
     #[inline(always)]
     pub(crate) fn at<E: Real, S: Simd<E, V = V>>(simd: S, x: V) -> Self {
         let constant = |x| simd.splat(E::from_f64(x));
         let (half, peak) = (constant(0.5), constant(PEAK));
         let square = simd.mul(x, x);
         let power = simd.exp(simd.neg_mul_add(half, square, simd.zero()));
-        // What the square exceeds that of `x` by, half of which the exponent lacks.
+        // The rounding of the square, by half of which the exponent is too small.
         let excess = simd.neg_mul_add(x, x, square);
         let power = simd.mul_add(simd.mul(power, half), excess, power);
         let density = simd.mul(power, peak);

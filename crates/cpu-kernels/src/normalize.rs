@@ -234,7 +234,7 @@ struct Backward<'a, E> {
     inputs: NormalizationInputs<'a, E>,
     statistics: &'a [E],
     gradient: &'a [E],
-    /// Those of the rows are written, and to the others is added.
+    /// The gradients of rows are written; the others are sums that are added to.
     gradients: NormalizationGradients<'a, E>,
 }
 
@@ -277,13 +277,14 @@ impl<E: Real> Job<E> for Backward<'_, E> {
             let Some(of_rows) = &mut of_rows else {
                 continue;
             };
-            let mean_of = |sum| simd.splat(E::from_f64(simd.sum(sum).to_f64() / size as f64));
-            let mean_d = if self.inputs.is_centered {
-                mean_of(sum)
-            } else {
-                simd.zero()
-            };
-            let mean_product = mean_of(product);
+            let mut means = [simd.zero(); 2];
+            for (mean, sum) in means.iter_mut().zip([sum, product]) {
+                *mean = simd.splat(E::from_f64(simd.sum(sum).to_f64() / size as f64));
+            }
+            let [mut mean_d, mean_product] = means;
+            if !self.inputs.is_centered {
+                mean_d = simd.zero();
+            }
             for first in (0..size).step_by(S::LANES) {
                 let lanes = first..size.min(first + S::LANES);
                 let x = simd.load_partial(&row[lanes.clone()]);
@@ -315,7 +316,7 @@ impl<E: Real> NormalizationInputs<'_, E> {
             excess = sum / size;
         }
         let variance = squares / size - excess * excess;
-        // Of equal elements rounding may leave less than 0. NaN stays.
+        // Rounding may leave less than 0 where all elements are equal. NaN stays.
         let variance = if variance < 0.0 { 0.0 } else { variance };
         [
             E::from_f64(mean.to_f64() + excess),
