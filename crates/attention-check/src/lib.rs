@@ -5,6 +5,7 @@ mod case;
 mod check;
 mod decoding;
 mod dropout;
+mod feed_forward;
 mod layers;
 mod plain;
 mod recurrent;

@@ -7,7 +7,7 @@ use attention_tests::device;
 use burn::tensor::DType;
 
 /// The operations, and how many cases each has in f32.
-const OPERATIONS: [(&str, usize); 12] = [
+const OPERATIONS: [(&str, usize); 14] = [
     ("additive attention", 9 + 2 + 1),
     ("dot-product attention", 9 + 2 + 2 + 1),
     ("additive score", 9),
@@ -17,6 +17,8 @@ const OPERATIONS: [(&str, usize); 12] = [
     ("linear layer", 3),
     ("embedding", 2),
     ("cross-entropy", 4),
+    ("activation", 5),
+    ("normalization", 3),
     ("recurrent layer, GRU", 4),
     ("recurrent layer, LSTM", 4),
     ("rotation", 2),

@@ -14,15 +14,18 @@ use attention_core::{
 use attention_tests::{Array, Outcome, assert_same, parameters};
 use burn::module::Module;
 use burn::tensor::{DType, Device, Int, Tensor};
-use burn_fused_layers::linear_cross_entropy;
 use burn_fused_layers::paths::{Operation, set_defers, set_kernel};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
+use burn_fused_layers::{
+    Activation, activate, activate_gated, layer_norm, linear_cross_entropy, rms_norm,
+};
 
 #[derive(Module, Debug)]
 struct Model {
     recurrent: burn_fused_layers::recurrent::Recurrent,
     additive: attention_core::AdditiveAttention,
     dot: Attention<Rotary<DotProductScore>>,
+    norm: burn::nn::LayerNorm,
     output: burn::nn::Linear,
 }
 
@@ -34,6 +37,7 @@ fn model(device: &Device) -> Model {
         recurrent: RecurrentConfig::new(CellKind::Lstm, SIZE, SIZE).init(device),
         additive: AdditiveAttentionConfig::new(SIZE, SIZE, 5).init(device),
         dot: Attention::new(RotaryConfig::new(SIZE, 4).init_with(dot, device), 0.0),
+        norm: burn::nn::LayerNormConfig::new(SIZE).init(device),
         output: burn::nn::LinearConfig::new(SIZE, 7).init(device),
     }
 }
@@ -55,6 +59,10 @@ fn gradients(model: &Model, inputs: &Tensor<3>) -> Outcome {
     }
     let contexts = Tensor::cat(contexts, 1);
     let contexts = model.dot.forward(contexts, states.clone(), states, &mask);
+    let (gain, bias) = (&model.norm.gamma, &model.norm.beta);
+    let bias = bias.as_ref().map(|bias| bias.val());
+    let contexts = layer_norm(contexts, gain.val(), bias, 1e-5);
+    let contexts = activate_gated(contexts.clone(), contexts, Activation::Gelu);
     let targets = Tensor::<1, Int>::from_ints([0, 6, 2, 3, 3, 1], &device);
     let weight = model.output.weight.val();
     let bias = model.output.bias.as_ref().map(|bias| bias.val());
@@ -141,4 +149,99 @@ fn rotations_are_their_definition_bit_for_bit() {
             }
         }
     }
+}
+
+/// The results of a call, and the gradients of its inputs in a loss.
+fn results<const N: usize>(dtype: DType, call: impl Fn([Tensor<2>; N]) -> Tensor<2>) -> Vec<Array> {
+    let device = Device::flex().autodiff();
+    let leaf = |seed: u64| Array::draw(seed, &[23, 23]).map(|x| 2.0 * x);
+    let leaves: [Tensor<2>; N] =
+        std::array::from_fn(|n| leaf(n as u64).tensor(&device, dtype).require_grad());
+    let result = call(leaves.clone());
+    let received = Array::draw(9, &[23, 23]).tensor(&device, dtype);
+    let gradients = (result.clone() * received).sum().backward();
+    let of_leaves = leaves.map(|leaf| leaf.grad(&gradients).expect("a leaf"));
+    [result]
+        .into_iter()
+        .chain(of_leaves)
+        .map(Array::read)
+        .collect()
+}
+
+/// Compares the kernel of an operation with its definition.
+fn check_definition<const N: usize>(
+    operation: Operation,
+    what: &str,
+    call: impl Fn([Tensor<2>; N]) -> Tensor<2>,
+) {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+        let by_kernel = results(dtype, &call);
+        set_kernel(operation, false);
+        let by_definition = results(dtype, &call);
+        set_kernel(operation, true);
+        let tolerance = 20.0 * attention_tests::device::epsilon(dtype);
+        for (a, b) in by_kernel.iter().zip(&by_definition) {
+            attention_tests::assert_close(&format!("{what} {dtype:?}"), a, b, tolerance);
+        }
+    }
+}
+
+#[test]
+fn activations_and_normalizations_are_their_definitions() {
+    let _switches = SWITCHES.lock();
+    for function in [
+        Activation::Relu,
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Silu,
+    ] {
+        let what = format!("{function:?}");
+        check_definition(Operation::Activate, &what, |[x]| activate(x, function));
+        check_definition(Operation::Activate, &what, |[gate, x]| {
+            activate_gated(gate, x, function)
+        });
+    }
+    let operation = Operation::Normalize;
+    let row = |rows: Tensor<2>| rows.slice([3..4, 0..23]).reshape([23]);
+    check_definition(operation, "layer norm", |[x, gain, bias]| {
+        layer_norm(x, row(gain), Some(row(bias)), 1e-5)
+    });
+    check_definition(operation, "layer norm", |[x, gain]| {
+        layer_norm(x, row(gain), None, 1e-5)
+    });
+    check_definition(operation, "RMS norm", |[x, gain]| {
+        rms_norm(x, row(gain), 1e-5)
+    });
+}
+
+/// Far elements have the same limits in the definition.
+#[test]
+fn extremes_of_activations_by_their_definition() {
+    let _switches = SWITCHES.lock();
+    set_kernel(Operation::Activate, false);
+    let infinity = f64::INFINITY;
+    for function in [
+        Activation::Relu,
+        Activation::Gelu,
+        Activation::GeluTanh,
+        Activation::Silu,
+    ] {
+        let device = Device::flex().autodiff();
+        let input = [1e4, -1e4, infinity, -infinity, f64::NAN];
+        let leaf = Tensor::<1>::from_floats(input, &device).require_grad();
+        let output = activate(leaf.clone(), function);
+        let gradient = leaf.grad(&output.clone().sum().backward()).expect("a leaf");
+        let [output, gradient] = [output, gradient].map(|of| Array::read(of).data);
+        // e^-80 is not quite 0.
+        let is_small = |x: f64| x.abs() < 1e-25;
+        assert!(output[0] == 1e4 && output[2] == infinity, "{function:?}");
+        assert!(is_small(output[1]) && is_small(output[3]), "{function:?}");
+        assert!(is_small(gradient[0] - 1.0) && is_small(gradient[2] - 1.0));
+        assert!(
+            is_small(gradient[1]) && is_small(gradient[3]),
+            "{function:?}"
+        );
+        assert!(output[4].is_nan() && gradient[4].is_nan(), "{function:?}");
+    }
+    set_kernel(Operation::Activate, true);
 }

@@ -17,6 +17,7 @@ mod embedding_table;
 pub mod harness;
 mod linear;
 mod linear_cross_entropy;
+mod normalize;
 mod ops;
 mod packed_linear;
 pub mod paths;
@@ -29,6 +30,7 @@ pub use activate::{activate, activate_gated};
 pub use embedding_table::EmbeddingTable;
 pub use linear::linear;
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_of_parts};
+pub use normalize::{layer_norm, rms_norm};
 pub use packed_linear::PackedLinear;
 pub use read_shared::read_shared;
 
@@ -52,7 +54,7 @@ pub mod backend {
     pub use crate::harness::shared_weight::SharedWeight;
     pub use crate::ops::{
         ActivateInputs, LayerBackend, LayerOps, LinearCrossEntropyInputs, LinearInputs,
-        RecurrentInputs, SelectRowsInputs, StepsRead,
+        NormalizeInputs, RecurrentInputs, SelectRowsInputs, StepsRead,
     };
     pub use crate::recurrent::{CellKind, Steps};
 }

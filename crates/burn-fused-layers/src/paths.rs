@@ -30,13 +30,14 @@ pub enum Operation {
     Linear,
     SelectRows,
     Activate,
+    Normalize,
     LinearCrossEntropy,
     Recurrent,
 }
 
 impl Operation {
     /// Every one.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::AdditiveAttention,
         Self::DotProductAttention,
         Self::AdditiveScore,
@@ -45,6 +46,7 @@ impl Operation {
         Self::Linear,
         Self::SelectRows,
         Self::Activate,
+        Self::Normalize,
         Self::LinearCrossEntropy,
         Self::Recurrent,
     ];
@@ -60,6 +62,7 @@ impl Operation {
             Self::Linear => "linear",
             Self::SelectRows => "select_rows",
             Self::Activate => "activate",
+            Self::Normalize => "normalize",
             Self::LinearCrossEntropy => "linear_cross_entropy",
             Self::Recurrent => "recurrent",
         }

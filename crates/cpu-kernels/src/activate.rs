@@ -81,7 +81,7 @@ impl<E: Real> ActivationInputs<'_, E> {
         }
     }
 
-    /// Those of a task.
+    /// The inputs of a task.
     fn of_task(&self, task: usize) -> Self {
         let first = task * TASK_ELEMENTS;
         let part = first..self.input.len().min(first + TASK_ELEMENTS);
@@ -169,7 +169,7 @@ fn run_backward<E: Real, F: Rise>(
     for_each(tasks.into_iter(), |task| E::dispatch(level, task));
 }
 
-/// A function that rises from 0 to 1, in its ends so fast that `|x|` times the distance to the end goes to 0.
+/// A function that rises from 0 to 1, and nears both ends so fast that `|x|` times the distance goes to 0.
 trait Rise: Send + Sync {
     /// Below this it is 0.
     const LOWEST: f64 = -FAR;
@@ -188,7 +188,7 @@ struct Risen<V> {
 /// multiplied by infinity.
 const FAR: f64 = 1000.0;
 
-/// Of [`Activation::Relu`].
+/// The rise of [`Activation::Relu`].
 struct Step;
 
 impl Rise for Step {
@@ -204,7 +204,7 @@ impl Rise for Step {
     }
 }
 
-/// Of [`Activation::Gelu`].
+/// The rise of [`Activation::Gelu`].
 struct NormalDistribution;
 
 impl Rise for NormalDistribution {
@@ -218,7 +218,7 @@ impl Rise for NormalDistribution {
     }
 }
 
-/// Of [`Activation::GeluTanh`]: `(1 + tanh(y / 2)) / 2` is the logistic function of `y`.
+/// The rise of [`Activation::GeluTanh`]: `(1 + tanh(y / 2)) / 2` is the logistic function of `y`.
 struct CubicLogistic;
 
 impl Rise for CubicLogistic {
@@ -240,7 +240,7 @@ impl Rise for CubicLogistic {
     }
 }
 
-/// Of [`Activation::Silu`].
+/// The rise of [`Activation::Silu`].
 struct Logistic;
 
 impl Rise for Logistic {

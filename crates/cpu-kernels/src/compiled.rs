@@ -2,6 +2,7 @@
 
 use crate::activate::{self, ActivationGradients, ActivationInputs};
 use crate::cross_entropy::{self, CrossEntropyGradients, CrossEntropyInputs};
+use crate::normalize::{self, NormalizationGradients, NormalizationInputs};
 use crate::product::{self, Matrix, Packing, ProductStart};
 use crate::real::Real;
 use crate::recurrent::{
@@ -70,4 +71,17 @@ crate::compiled! {
         gradient: &[Self],
         gradients: ActivationGradients<Self>,
     ) = activate::backward;
+    fn normalize(
+        inputs: &NormalizationInputs<Self>,
+        level: Level,
+        output: &mut [Self],
+        statistics: &mut [Self],
+    ) = normalize::forward;
+    fn normalize_backward(
+        inputs: &NormalizationInputs<Self>,
+        level: Level,
+        statistics: &[Self],
+        gradient: &[Self],
+        gradients: NormalizationGradients<Self>,
+    ) = normalize::backward;
 }

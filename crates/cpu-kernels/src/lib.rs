@@ -15,6 +15,7 @@ mod compile;
 mod compiled;
 mod cross_entropy;
 mod normal;
+mod normalize;
 mod product;
 mod real;
 mod recurrent;
@@ -25,6 +26,7 @@ pub use activate::{Activation, ActivationGradients, ActivationInputs};
 pub use buffer::{Buffer, release_memory};
 pub use compiled::LayerReal;
 pub use cross_entropy::{CrossEntropyGradients, CrossEntropyInputs};
+pub use normalize::{NormalizationGradients, NormalizationInputs};
 pub use product::{
     Matrix, Packing, ProductStart, column_sums, product, product_packed, product_sum,
 };

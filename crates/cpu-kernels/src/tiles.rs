@@ -15,6 +15,7 @@
 //! | L3, memory | [`CROSS_ENTROPY_LOGITS`], [`CROSS_ENTROPY_ROWS`] | rows at a time in a cross-entropy |
 //! | L2 | [`CROSS_ENTROPY_JOINED`] | rows at a time in a cross-entropy of parts |
 //! | rounding | [`SUMMED_ROWS`] | sums of columns |
+//! | rounding, the cores | [`NORMALIZED_ROWS`] | sums over normalized rows |
 //! | L1 | [`SUMMED_COLUMNS`] | sums of columns |
 //! | packing | [`PACKED_ROWS`] | products: it does not pay |
 //! | memory's latency | [`PACKED_AHEAD`], `PREFETCHED_STEPS` in `simd::gemm` | packing, results of products |
@@ -81,6 +82,10 @@ pub(crate) const SUMMED_ROWS: usize = 64;
 /// The most columns in a task of such sums: 8 KiB of `f32`, which stay in L1 while the rows go by, and long enough for
 /// a processor to fetch ahead by itself.
 pub(crate) const SUMMED_COLUMNS: usize = 2048;
+
+/// The fewest and the most rows of a task that adds up the gradients of a normalization's parameters. Its sums are as
+/// much memory as one row, or two, of the many that it reads.
+pub(crate) const NORMALIZED_ROWS: [usize; 2] = [16, 64];
 
 /// Logits that are there at a time in a cross-entropy: 8 MiB of `f32`, which the products around them take from L3.
 pub(crate) const CROSS_ENTROPY_LOGITS: usize = 1 << 21;

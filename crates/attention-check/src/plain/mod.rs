@@ -7,7 +7,9 @@
     reason = "a loop for each axis, as the formulas are written"
 )]
 
+pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod layers;
+pub(crate) mod normalization;
 pub(crate) mod recurrent;
 pub(crate) mod rotation;

@@ -2,13 +2,13 @@
 
 use burn::config::Config;
 use burn::module::{Module, Param};
-use burn::nn::{LayerNorm, LayerNormConfig, RmsNorm, RmsNormConfig};
-use burn::tensor::{DType, Device, Tensor, assert_shape};
-use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
+use burn::nn::Initializer;
+use burn::tensor::{Device, Tensor};
+use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::{layer_norm, rms_norm};
 
 use crate::checks::assert_finite;
-use crate::score::wide;
 
 /// Configuration of [`Norm`].
 #[derive(Config, Debug, PartialEq)]
@@ -48,27 +48,30 @@ impl NormConfig {
     pub fn init(&self, size: usize, device: &Device) -> Norm {
         const NAME: &str = "NormConfig";
         assert_positive(NAME, &[("size", size)]);
-        let (Self::Layer { epsilon, .. } | Self::Rms { epsilon }) = *self;
+        let (is_centered, epsilon, has_bias) = match *self {
+            Self::Layer { epsilon, bias } => (true, epsilon, bias),
+            Self::Rms { epsilon } => (false, epsilon, false),
+        };
         assert_finite(NAME, "epsilon", epsilon);
         assert!(
             epsilon > 0.0,
             "{NAME}: epsilon expected above 0, got {epsilon}"
         );
-        match *self {
-            Self::Layer { epsilon, bias } => {
-                let config = LayerNormConfig::new(size).with_epsilon(epsilon);
-                Norm::Layer(config.with_bias(bias).init(device))
-            }
-            Self::Rms { epsilon } => {
-                Norm::Rms(RmsNormConfig::new(size).with_epsilon(epsilon).init(device))
-            }
+        Norm {
+            gamma: Initializer::Ones.init([size], device),
+            beta: has_bias.then(|| Initializer::Zeros.init([size], device)),
+            epsilon,
+            is_centered,
         }
     }
 }
 
-/// A normalization of each row by itself.
+/// A normalization of each row by itself, by one pass over it on the CPU.
 ///
-/// Burn's `Normalization` has others, too, which mix rows.
+/// - Layer normalization, `gamma (x - mean(x)) / sqrt(var(x) + epsilon) + beta`: Ba et al. 2016, "Layer Normalization",
+///   section 3. Burn's `LayerNorm` has the same parameters.
+/// - By the root mean square, `gamma x / sqrt(mean(x^2) + epsilon)`: Zhang & Sennrich 2019, "Root Mean Square Layer
+///   Normalization", section 4. Burn's `RmsNorm` has the same parameters.
 ///
 /// ```
 /// use attention_core::transformer::NormConfig;
@@ -82,11 +85,13 @@ impl NormConfig {
 /// rows.into_data().assert_approx_eq::<f32>(&expected, burn::tensor::Tolerance::default());
 /// ```
 #[derive(Module, Debug)]
-pub enum Norm {
-    /// `gain (x - mean(x)) / sqrt(var(x) + epsilon) + bias`: Ba et al. 2016, "Layer Normalization", section 3.
-    Layer(LayerNorm),
-    /// `gain x / sqrt(mean(x^2) + epsilon)`: Zhang & Sennrich 2019, "Root Mean Square Layer Normalization", section 4.
-    Rms(RmsNorm),
+pub struct Norm {
+    /// The gains, `[size]`.
+    pub gamma: Param<Tensor<1>>,
+    /// The bias, `[size]`.
+    pub beta: Option<Param<Tensor<1>>>,
+    epsilon: f64,
+    is_centered: bool,
 }
 
 impl Norm {
@@ -96,38 +101,13 @@ impl Norm {
     /// - rows and result `[.., size]`
     ///
     /// # Panics
-    /// If size, type or device of the rows are not those of the gain.
+    /// If size, type or device of the rows are not those of the gains.
     pub fn forward<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
-        let (Self::Layer(LayerNorm { gamma, .. }) | Self::Rms(RmsNorm { gamma, .. })) = self;
-        let gain = value(gamma);
-        let [size] = gain.dims();
-        assert_shape!(rows, [.., size]);
-        let parameter = [Argument::floats("gain", &gain)];
-        assert_together("Norm", Argument::floats("rows", &rows), parameter);
-        if rows.dims().contains(&0) {
-            return rows;
-        }
-        match self {
-            Self::Layer(norm) => dequantized(norm).forward(rows),
-            Self::Rms(norm) => {
-                // Burn's `RmsNorm` (0.22.1) squares in f32, f64 too, and divides by a root in half precision.
-                let dtype = rows.dtype();
-                let rows = rows.cast(wide(dtype));
-                let mean = rows.clone().square().mean_dim(D - 1);
-                let gain = gain.cast(rows.dtype()).unsqueeze::<D>();
-                (rows / (mean + norm.epsilon).sqrt() * gain).cast(dtype)
-            }
+        let gamma = value(&self.gamma);
+        if self.is_centered {
+            layer_norm(rows, gamma, self.beta.as_ref().map(value), self.epsilon)
+        } else {
+            rms_norm(rows, gamma, self.epsilon)
         }
     }
-}
-
-/// The normalization, with parameters that Burn's own `forward` can read.
-fn dequantized(norm: &LayerNorm) -> LayerNorm {
-    let mut norm = norm.clone();
-    for parameter in [Some(&mut norm.gamma), norm.beta.as_mut()] {
-        if let Some(parameter) = parameter.filter(|of| matches!(of.dtype(), DType::QFloat(_))) {
-            *parameter = Param::initialized(parameter.id, value(parameter));
-        }
-    }
-    norm
 }

@@ -8,6 +8,7 @@ use super::activate::ActivateInputs;
 use super::linear::LinearInputs;
 use super::linear_cross_entropy::LinearCrossEntropyInputs;
 use super::linear_cross_entropy::cpu::Unscaled;
+use super::normalize::{NormalizeInputs, Normalized};
 use super::recurrent::{Recurred, RecurrentInputs};
 use super::select_rows::SelectRowsInputs;
 use super::select_rows::cpu::Selected;
@@ -27,6 +28,7 @@ pub struct LayerKernels<B: Backend> {
     pub(super) linear: Option<Kernel<B, LinearInputs<B>, LinearInputs<B>, 3>>,
     pub(super) select_rows: Option<Kernel<B, SelectRowsInputs<B>, Selected<B>, 1>>,
     pub(super) activate: Option<Kernel<B, ActivateInputs<B>, ActivateInputs<B>, 2>>,
+    pub(super) normalize: Option<Kernel<B, NormalizeInputs<B>, Normalized<B>, 3>>,
     pub(super) linear_cross_entropy: Option<LinearCrossEntropyKernel<B>>,
     pub(super) recurrent: Option<RecurrentKernel<B>>,
 }
@@ -43,6 +45,7 @@ impl<B: Backend> LayerKernels<B> {
         linear: None,
         select_rows: None,
         activate: None,
+        normalize: None,
         linear_cross_entropy: None,
         recurrent: None,
     };

@@ -7,8 +7,8 @@ use super::layer_backend::LayerBackend;
 use super::recurrent::RecurrentInputs;
 use super::recurrent::states::StepsRead;
 use super::{
-    ActivateInputs, LinearCrossEntropyInputs, LinearInputs, SelectRowsInputs, activate, linear,
-    linear_cross_entropy, recurrent, select_rows,
+    ActivateInputs, LinearCrossEntropyInputs, LinearInputs, NormalizeInputs, SelectRowsInputs,
+    activate, linear, linear_cross_entropy, normalize, recurrent, select_rows,
 };
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::paths::Operation;
@@ -49,6 +49,16 @@ pub trait LayerOps: LayerBackend {
         match Self::LAYERS.which::<Self, _>(Operation::Activate, kernel, &inputs.input) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => activate::composed::forward(inputs),
+        }
+    }
+
+    /// `(input - mean) / sqrt(variance + epsilon) * gain + bias` of each row, or by its root mean square.
+    #[fusion(default)]
+    fn normalize(#[extension_type] inputs: NormalizeInputs<Self>) -> FloatTensor<Self> {
+        let kernel = Self::LAYERS.normalize;
+        match Self::LAYERS.which::<Self, _>(Operation::Normalize, kernel, &inputs.input) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => normalize::composed::forward(inputs).0,
         }
     }
 

@@ -11,6 +11,7 @@ mod layer_backend;
 mod layer_ops;
 mod linear;
 mod linear_cross_entropy;
+mod normalize;
 mod recurrent;
 mod select_rows;
 
@@ -20,6 +21,7 @@ pub use layer_backend::LayerBackend;
 pub use layer_ops::LayerOps;
 pub use linear::LinearInputs;
 pub use linear_cross_entropy::LinearCrossEntropyInputs;
+pub use normalize::NormalizeInputs;
 pub use recurrent::states::StepsRead;
 pub use recurrent::{CellKind, RecurrentInputs, Steps};
 pub use select_rows::SelectRowsInputs;

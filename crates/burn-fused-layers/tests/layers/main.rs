@@ -4,6 +4,7 @@
 mod activate;
 mod linear;
 mod linear_cross_entropy;
+mod normalize;
 mod packed_weights;
 mod recurrent;
 mod recurrent_conversions;

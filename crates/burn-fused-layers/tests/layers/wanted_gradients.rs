@@ -4,7 +4,7 @@ use attention_tests::{Array, assert_close, assert_same, device};
 use burn::tensor::{DType, Device, Int, Tensor};
 use burn_fused_layers::recurrent::{CellKind, Steps, recurrent};
 use burn_fused_layers::{
-    Activation, activate_gated, is_in_host_memory, linear_cross_entropy_of_parts,
+    Activation, activate_gated, is_in_host_memory, layer_norm, linear_cross_entropy_of_parts,
 };
 
 /// Each way to want some of `N` gradients and not the others, all of them first.
@@ -152,6 +152,45 @@ fn of_gated_activations() {
                 let run = |wanted| activation(function, (device, dtype), wanted);
                 check_subsets(&what, device, run);
             }
+        }
+    });
+}
+
+/// The result; the gradients of input, gain and bias.
+fn normalization(
+    on @ (device, dtype): (&Device, DType),
+    wanted @ [of_input, of_gain, of_bias]: [bool; 3],
+) -> Run<3> {
+    let shape = [70, 19];
+    let input = leaf(1, shape, on, of_input);
+    let (gain, bias) = (leaf(2, [19], on, of_gain), leaf(3, [19], on, of_bias));
+    let output = layer_norm(input.clone(), gain.clone(), Some(bias.clone()), 1e-5);
+    let results = vec![Array::read(output.clone())];
+    if wanted == [false; 3] {
+        assert!(!output.is_require_grad());
+        return Run {
+            results,
+            gradients: [const { None }; 3],
+        };
+    }
+    let gradient = Array::draw(4, &shape).tensor::<2>(device, dtype);
+    let gradients = (output * gradient).sum().backward();
+    Run {
+        results,
+        gradients: [
+            input.grad(&gradients).map(Array::read),
+            gain.grad(&gradients).map(Array::read),
+            bias.grad(&gradients).map(Array::read),
+        ],
+    }
+}
+
+#[test]
+fn of_normalizations() {
+    device::each_training(|device| {
+        for dtype in device::dtypes(device) {
+            let run = |wanted| normalization((device, dtype), wanted);
+            check_subsets(&format!("{dtype:?}"), device, run);
         }
     });
 }

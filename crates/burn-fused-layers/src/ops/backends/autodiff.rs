@@ -1,6 +1,6 @@
 //! Training: an operation with a kernel is one node of the graph, with the kernel's gradient; one without is composed,
-//! and differentiated operation by operation, but for activations and recurrent layers, whose definitions have gradients
-//! of their own.
+//! and differentiated operation by operation, but for activations, normalizations and recurrent layers, whose
+//! definitions have gradients of their own.
 
 use std::marker::PhantomData;
 
@@ -15,8 +15,9 @@ use crate::harness::deferred_gradients::{GradientSlot, marker};
 use crate::harness::differentiate::{self, differentiate, differentiate_trained, pass_of};
 use crate::ops::recurrent::states::StateDeposit;
 use crate::ops::{
-    ActivateInputs, LayerOps, LinearCrossEntropyInputs, LinearInputs, RecurrentInputs,
-    SelectRowsInputs, StepsRead, activate, linear, linear_cross_entropy, recurrent, select_rows,
+    ActivateInputs, LayerOps, LinearCrossEntropyInputs, LinearInputs, NormalizeInputs,
+    RecurrentInputs, SelectRowsInputs, StepsRead, activate, linear, linear_cross_entropy,
+    normalize, recurrent, select_rows,
 };
 use crate::paths::{self, Operation};
 
@@ -41,6 +42,12 @@ impl<B: LayerOps, C: CheckpointStrategy> LayerOps for Autodiff<B, C> {
         let kernel = B::LAYERS.activate;
         let kernel = B::LAYERS.which::<Self, _>(Operation::Activate, kernel, &inputs.input);
         differentiate(kernel.unwrap_or(activate::composed::kernel()), inputs)
+    }
+
+    fn normalize(inputs: NormalizeInputs<Self>) -> FloatTensor<Self> {
+        let kernel = B::LAYERS.normalize;
+        let kernel = B::LAYERS.which::<Self, _>(Operation::Normalize, kernel, &inputs.input);
+        differentiate(kernel.unwrap_or(normalize::composed::kernel()), inputs)
     }
 
     fn linear_cross_entropy(

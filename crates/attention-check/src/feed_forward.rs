@@ -1,0 +1,116 @@
+//! Activations, and normalizations of rows: what stands around the products of a feed-forward network.
+
+use burn::tensor::Tensor;
+use burn_fused_layers::{Activation, activate, activate_gated, layer_norm, rms_norm};
+
+use crate::case::Sizes;
+use crate::check::{Check, Input, Outcome, draw};
+use crate::plain::activation as plain;
+use crate::plain::normalization::{EPSILON, Normalization};
+
+/// The checks, of as many rows as there are queries.
+pub(crate) fn checks(sizes: Sizes) -> Vec<Check> {
+    let [input, factor] = [31, 32].map(|seed| Input::drawn(seed, shape(sizes), 2.0));
+    let gated = || [input.clone(), factor.clone()];
+    let alone = || [input.clone()];
+    let [rows, gain, bias] = norm_inputs(sizes);
+    vec![
+        activation("GELU, gated", gated(), sizes, Activation::Gelu),
+        activation("GELU", alone(), sizes, Activation::Gelu),
+        activation("GELU by tanh", alone(), sizes, Activation::GeluTanh),
+        activation("SiLU, gated", gated(), sizes, Activation::Silu),
+        activation("ReLU", alone(), sizes, Activation::Relu),
+        norm(
+            "mean and variance",
+            [rows.clone(), gain.clone(), bias],
+            sizes,
+            true,
+        ),
+        norm("without bias", [rows.clone(), gain.clone()], sizes, true),
+        norm("root mean square", [rows, gain], sizes, false),
+    ]
+}
+
+fn shape(sizes: Sizes) -> [usize; 4] {
+    let Sizes {
+        batch,
+        heads,
+        queries: rows,
+        size,
+        ..
+    } = sizes;
+    [batch, heads, rows, size]
+}
+
+/// An activation of the input, perhaps with a factor.
+fn activation<const N: usize>(
+    case: &'static str,
+    inputs: [Input; N],
+    sizes: Sizes,
+    function: Activation,
+) -> Check {
+    let shape = shape(sizes);
+    Check::new(
+        ["activation", case],
+        inputs,
+        draw(33, shape, 1.0),
+        move |inputs: [&[f64]; N], given| {
+            let ones = vec![1.0; inputs[0].len()];
+            let inputs = [inputs[0], inputs.get(1).copied().unwrap_or(&ones)];
+            let gradients = plain::activate_backward(function, inputs, given.grad_output);
+            Outcome::new(
+                plain::activate(function, inputs),
+                gradients.into_iter().take(N),
+            )
+        },
+        move |inputs: [Tensor<4>; N]| match inputs.get(1) {
+            Some(factor) => activate_gated(inputs[0].clone(), factor.clone(), function),
+            None => activate(inputs[0].clone(), function),
+        },
+    )
+}
+
+/// Rows, gain and bias.
+fn norm_inputs(sizes: Sizes) -> [Input; 3] {
+    let vector = [1, 1, 1, sizes.size];
+    [
+        Input::drawn(34, shape(sizes), 2.0),
+        Input::drawn(35, vector, 1.0),
+        Input::drawn(36, vector, 1.0),
+    ]
+}
+
+/// A normalization of rows with a gain and perhaps a bias.
+fn norm<const N: usize>(
+    case: &'static str,
+    inputs: [Input; N],
+    sizes: Sizes,
+    is_centered: bool,
+) -> Check {
+    let size = sizes.size;
+    Check::new(
+        ["normalization", case],
+        inputs,
+        draw(37, shape(sizes), 1.0),
+        move |inputs: [&[f64]; N], given| {
+            let zeros = vec![0.0; size];
+            let normalization = Normalization {
+                rows: inputs[0],
+                gain: inputs[1],
+                bias: inputs.get(2).copied().unwrap_or(&zeros),
+                is_centered,
+            };
+            let gradients = normalization.backward(given.grad_output);
+            Outcome::new(normalization.forward(), gradients.into_iter().take(N))
+        },
+        move |inputs: [Tensor<4>; N]| {
+            let (rows, gain) = (inputs[0].clone(), inputs[1].clone().reshape([size]));
+            let bias = inputs.get(2).map(|bias| bias.clone().reshape([size]));
+            if is_centered {
+                layer_norm(rows, gain, bias, EPSILON)
+            } else {
+                rms_norm(rows, gain, EPSILON)
+            }
+        },
+    )
+}
