@@ -30,9 +30,9 @@ pub struct NormalizationInputs<'a, E> {
     pub rows: &'a [E],
     /// The factor of each feature.
     pub gain: &'a [E],
-    /// What is added to each feature.
+    /// The number that is added to each feature.
     pub bias: Option<&'a [E]>,
-    /// What is added to the variance, or to the mean square.
+    /// The number that is added to the variance, or to the mean square.
     pub epsilon: f64,
     /// Whether rows are normalized by mean and variance, rather than by the mean square.
     pub is_centered: bool,

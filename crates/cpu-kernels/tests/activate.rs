@@ -42,7 +42,7 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// What `x` is multiplied by, and the derivative of that.
+/// The factor of `x`, and the derivative of that.
 fn factor(function: Activation, x: f64) -> [f64; 2] {
     match function {
         Activation::Relu => [if x > 0.0 { 1.0 } else { 0.0 }, 0.0],

@@ -17,10 +17,10 @@ pub struct NormalizeInputs<B: Backend> {
     pub input: FloatTensor<B>,
     /// The factor of each feature, `[size]`.
     pub gain: FloatTensor<B>,
-    /// What is added to each feature, `[size]`.
+    /// The number that is added to each feature, `[size]`.
     #[extension_type]
     pub bias: OptionalTensor<B>,
-    /// What is added to the variance, or to the mean square.
+    /// The number that is added to the variance, or to the mean square.
     pub epsilon: f64,
     /// Whether rows are normalized by mean and variance, rather than by the mean square.
     pub is_centered: bool,
