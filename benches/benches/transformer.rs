@@ -1,5 +1,5 @@
-//! A training step of Burn's Transformer encoder: as it is, with attention of ours in the place of its own, and
-//! PyTorch's. Forward, then the gradients of the input and of all parameters; no mask, no dropout, no optimizer.
+//! A training step of a Transformer encoder: ours, Burn's as it is and with attention of ours in the place of its own,
+//! and PyTorch's. Forward, then the gradients of the input and of all parameters; no mask, no dropout, no optimizer.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench transformer`; see benches/README.md.
 
@@ -11,13 +11,13 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, print_measured};
 use attention_benches::tensors::{call_of, numbers, random};
+use attention_core::transformer::{
+    FeedForwardActivation, NormOrder, TransformerEncoderConfig, TransformerLayerConfig,
+};
 use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
 use burn::module::Module;
 use burn::nn::LayerNorm;
-use burn::nn::transformer::{
-    PositionWiseFeedForward, TransformerEncoder, TransformerEncoderConfig, TransformerEncoderInput,
-    TransformerEncoderLayer,
-};
+use burn::nn::transformer::{self as burns, PositionWiseFeedForward, TransformerEncoderInput};
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
@@ -94,28 +94,58 @@ fn run(threads: usize) -> io::Result<()> {
 /// From the inputs of an encoder to its outputs.
 type Encode = Box<dyn Fn(Tensor<3>) -> Tensor<3>>;
 
-/// The encoder with attention of ours and as it is, with the same parameters.
+/// Our encoder, Burn's with attention of ours, and Burn's as it is, with the same parameters.
 ///
 /// # Panics
 /// If their outputs or gradients differ by more than rounding.
-fn encoders(input: &Tensor<3>, output_gradient: &Tensor<3>) -> [(&'static str, Encode); 2] {
+fn encoders(input: &Tensor<3>, output_gradient: &Tensor<3>) -> [(&'static str, Encode); 3] {
     let device = input.device();
-    let burns: TransformerEncoder =
-        TransformerEncoderConfig::new(SIZE, FEED_FORWARD, HEADS, LAYERS)
+    let burns: burns::TransformerEncoder =
+        burns::TransformerEncoderConfig::new(SIZE, FEED_FORWARD, HEADS, LAYERS)
             .with_dropout(0.0)
             .init(&device);
+    let ours = ours(&burns, &device);
     let layers: Vec<Layer> = burns
         .layers
         .iter()
         .map(|layer| Layer::of(layer, &device))
         .collect();
-    let ours: Encode =
+    let with_attention: Encode =
         Box::new(move |input| layers.iter().fold(input, |rows, layer| layer.forward(rows)));
     let burns: Encode = Box::new(move |input| burns.forward(TransformerEncoderInput::new(input)));
-    assert_close(ours(input.clone()), burns(input.clone()));
-    let gradient = |encoder| input_gradient(encoder, input, output_gradient);
-    assert_close(gradient(&ours), gradient(&burns));
-    [("ours", ours), ("Burn", burns)]
+    let expected = burns(input.clone());
+    let expected_gradient = input_gradient(&burns, input, output_gradient);
+    for encoder in [&ours, &with_attention] {
+        assert_close(encoder(input.clone()), expected.clone());
+        let gradient = input_gradient(encoder, input, output_gradient);
+        assert_close(gradient, expected_gradient.clone());
+    }
+    [
+        ("ours", ours),
+        ("Burn with our attention", with_attention),
+        ("Burn", burns),
+    ]
+}
+
+/// Our encoder with the parameters of `burns`.
+fn ours(burns: &burns::TransformerEncoder, device: &Device) -> Encode {
+    let layer = TransformerLayerConfig::new(SIZE, HEADS, FEED_FORWARD)
+        .with_activation(FeedForwardActivation::Gelu)
+        .with_norm_order(NormOrder::Post);
+    let mut encoder = TransformerEncoderConfig::new(layer, LAYERS).init(device);
+    for (layer, burns) in encoder.layers.iter_mut().zip(&burns.layers) {
+        layer.attention = Layer::of(burns, device).attention;
+        layer.feed_forward.input = burns.pwff.linear_inner.clone();
+        layer.feed_forward.output = burns.pwff.linear_outer.clone();
+        let norms = [
+            (&mut layer.attention_residual.norm, &burns.norm_1),
+            (&mut layer.feed_forward_residual.norm, &burns.norm_2),
+        ];
+        for (norm, burns) in norms {
+            (norm.gamma, norm.beta) = (burns.gamma.clone(), burns.beta.clone());
+        }
+    }
+    Box::new(move |input| encoder.forward(input, &Mask::none()))
 }
 
 /// The gradient of the input, from that of the outputs.
@@ -137,7 +167,7 @@ fn assert_close(ours: Tensor<3>, burns: Tensor<3>) {
     );
 }
 
-/// [`TransformerEncoderLayer`] that normalizes last and drops nothing, with attention of ours.
+/// [`burns::TransformerEncoderLayer`] that normalizes last and drops nothing, with attention of ours.
 struct Layer {
     attention: MultiHeadAttention<DotProductScore>,
     feed_forward: PositionWiseFeedForward,
@@ -147,7 +177,7 @@ struct Layer {
 
 impl Layer {
     /// With the parameters of `burns`.
-    fn of(burns: &TransformerEncoderLayer, device: &Device) -> Self {
+    fn of(burns: &burns::TransformerEncoderLayer, device: &Device) -> Self {
         let attention = MultiHeadAttentionConfig::new(SIZE, HEADS)
             .with_bias(true)
             .init(device)

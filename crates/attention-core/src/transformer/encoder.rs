@@ -135,7 +135,7 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
     ) -> Tensor<3> {
         let [batch, num_rows, _] = rows.dims();
         let heads = self.layers.first().map_or(1, |of| of.attention.num_heads);
-        // All layers read it once.
+        // All layers without a window read it once.
         let scores = [batch, heads, num_rows, num_rows];
         options.mask = options.mask.resolved_for(scores, &rows.device());
         let rows = self.layers.iter().fold(padding.clear(rows), |rows, layer| {

@@ -8,9 +8,11 @@ mod train;
 mod translate;
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
 
 use attention_seq2seq::{Error, Result, RunDir, Translator, compiled_in_devices, open_device};
 use burn::tensor::Device;
@@ -82,12 +84,32 @@ impl Machine {
 fn start_threads(threads: Option<usize>) -> Result<()> {
     let started = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.unwrap_or(0))
+        .spawn_handler(start_thread)
         .build_global();
     started.map_err(|reason| Error::Config {
         what: "--threads".to_string(),
         expected: "a number that the limits of this process allow to start".to_string(),
         found: reason.to_string(),
     })
+}
+
+/// Starts a thread, and waits until it runs. A thread that has its stack, and lacks memory for what the standard library
+/// does next in it, ends the process: so there must be some to spare, which no other thread is about to take.
+fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
+    const STACK: usize = 2 << 20;
+    let mut spare = Vec::<u8>::new();
+    spare
+        .try_reserve_exact(2 * STACK)
+        .map_err(|_| ErrorKind::OutOfMemory)?;
+    drop(spare);
+    let (sender, receiver) = mpsc::channel();
+    let run = move || {
+        // The receiver waits.
+        let _ = sender.send(());
+        worker.run();
+    };
+    thread::Builder::new().stack_size(STACK).spawn(run)?;
+    receiver.recv().map_err(io::Error::other)
 }
 
 /// A trained model.
@@ -164,7 +186,7 @@ const STANDARD_OUTPUT: &str = "the standard output";
 /// # Errors
 /// [`Error::Io`] if that fails; [`is_closed_output`] tells whether nobody reads any more.
 fn say(line: impl Display) -> Result<()> {
-    writeln!(std::io::stdout(), "{line}").map_err(|source| Error::Io {
+    writeln!(io::stdout(), "{line}").map_err(|source| Error::Io {
         action: "write",
         path: STANDARD_OUTPUT.into(),
         source,
@@ -191,7 +213,7 @@ pub(crate) fn is_closed_output(error: &Error) -> bool {
 
 /// Prints a line on the standard error. `eprintln!` would panic if it is closed.
 pub(crate) fn note(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// A text without the byte order mark that some programs put at the beginning of a file.
