@@ -11,7 +11,7 @@ use crate::harness::sigmoid::sigmoid;
 
 /// A cell that differs from the one of its kind that has kernels.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "a call has one")]
+#[allow(clippy::large_enum_variant, reason = "a call has one")]
 pub(super) enum Variant {
     /// A GRU whose reset gate multiplies the state before the product.
     ResetBefore,
