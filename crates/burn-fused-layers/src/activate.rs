@@ -6,8 +6,8 @@ use cpu_kernels::Activation;
 
 use crate::harness::checks::{Argument, assert_together};
 use crate::harness::optional::OptionalTensor;
+use crate::harness::wide::wide;
 use crate::ops::{ActivateInputs, LayerOps};
-use crate::wide::wide;
 
 /// The function of each element, by one pass over them on the CPU, forward and backward; the backward pass needs the
 /// input alone. Half precision is computed in f32.

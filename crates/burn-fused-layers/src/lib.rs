@@ -24,7 +24,6 @@ pub mod paths;
 mod read_shared;
 pub mod recurrent;
 mod select_rows;
-mod wide;
 
 pub use activate::{activate, activate_gated};
 pub use embedding_table::EmbeddingTable;

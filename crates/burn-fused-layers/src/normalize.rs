@@ -6,8 +6,8 @@ use burn::tensor::Tensor;
 use crate::harness::checks::{Argument, assert_together};
 use crate::harness::optional::OptionalTensor;
 use crate::harness::parameter::dequantized;
+use crate::harness::wide::wide;
 use crate::ops::{LayerOps, NormalizeInputs};
-use crate::wide::wide;
 
 /// Layer normalization along the last axis: `(x - mean) / sqrt(variance + epsilon) * gain + bias`, as by
 /// [`LayerNorm`](burn::nn::LayerNorm). On the CPU it is one pass over the rows, and one backward, which needs the input

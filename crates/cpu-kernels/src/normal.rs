@@ -1,9 +1,9 @@
 //! The normal distribution.
 //!
-//! The tail beyond `t` is `e^(-t^2 / 2) R(t)`, whose second factor falls slowly, from 1/2 to about `1 / (t sqrt(2 pi))`:
-//! a quotient of two polynomials is within 3e-8 of it, relatively, from 0 to 13.25, where `e^(-t^2 / 2)` is no longer a
-//! normal `f32`. (A minimax fit of the relative error, by least squares with weights that grow where the error is
-//! large.) All coefficients are positive, so that the rounding of the polynomials is that of a few additions.
+//! The tail beyond `t` is `e^(-t^2 / 2) R(t)`, whose second factor falls slowly, from 1/2 to about
+//! `1 / (t sqrt(2 pi))`: a quotient of two polynomials is within 3e-8 of it, relatively, from 0 to 13.25,
+//! where `e^(-t^2 / 2)` is no longer a normal `f32`. (A minimax fit of the relative error, by least squares with weights
+//! that grow where the error is large.) All coefficients are positive, so that the rounding of the polynomials is that of a few additions.
 
 use crate::Real;
 use crate::simd::{MAX_LANES, Simd};
@@ -39,8 +39,8 @@ pub(crate) struct Normal<V> {
 }
 
 impl<V: Copy> Normal<V> {
-    /// The distribution at `x`, which is NaN or at most 1000 in magnitude: in `f32` within five units in the last place.
-    /// The portable level, which cannot tell what the square of `x` was rounded by, errs by `x^2 / 4` more.
+    /// The distribution at `x`, which is NaN or at most 1000 in magnitude: in `f32` within five units in the last
+    /// place. The portable level, which cannot tell what the square of `x` was rounded by, errs by `x^2 / 4` more.
     #[inline(always)]
     pub(crate) fn at<E: Real, S: Simd<E, V = V>>(simd: S, x: V) -> Self {
         let constant = |x| simd.splat(E::from_f64(x));

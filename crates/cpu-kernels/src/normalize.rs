@@ -1,8 +1,8 @@
 //! Normalization of rows, by mean and standard deviation or by the root mean square.
 //!
-//! Forward, `y = h gain + bias` with `h = (x - mean) / std`, where `std^2` is the mean of `(x - mean)^2` plus epsilon; by
-//! the root mean square the mean is taken for 0. Mean and `1 / std` of each row are kept. Backward, with the gradient `g`
-//! of `y` and `d = g gain`, means being those of the row:
+//! Forward, `y = h gain + bias` with `h = (x - mean) / std`, where `std^2` is the mean of `(x - mean)^2` plus epsilon;
+//! by the root mean square the mean is taken for 0. Mean and `1 / std` of each row are kept. Backward, with the
+//! gradient `g` of `y` and `d = g gain`, means being those of the row:
 //!
 //! ```text
 //! dx = (d - mean(d) - h mean(d h)) / std        dgain = sum of g h over the rows        dbias = sum of g

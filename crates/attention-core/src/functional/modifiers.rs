@@ -4,10 +4,11 @@ use burn::backend::Dispatch;
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::backend::OptionalTensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::wide;
 
 use crate::Mask;
 use crate::ops::{self, ScoreModifiers};
-use crate::score::{sum_of_biases, wide};
+use crate::score::sum_of_biases;
 
 /// `cap tanh(score / cap) + bias + relative_bias`, and a sink beside the keys; the fields are those of
 /// [`AttentionOptions`](super::AttentionOptions).

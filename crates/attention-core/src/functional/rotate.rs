@@ -3,9 +3,9 @@
 use burn::backend::Dispatch;
 use burn::tensor::Tensor;
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::wide;
 
 use crate::ops::{AttentionOps, RotaryLayout, RotateInputs};
-use crate::score::wide;
 
 /// Each pair of features `x`, `y` of a row, turned by an angle: `x cos - y sin` and `y cos + x sin`. The layout says
 /// which features are a pair; features after the last pair stay as they are. The angles have no gradient; half

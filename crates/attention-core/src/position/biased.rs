@@ -4,9 +4,10 @@ use std::any::type_name;
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Tensor};
+use burn_fused_layers::harness::wide::wide;
 
 use crate::functional::along_diagonals;
-use crate::score::{checked_heads, wide, widened};
+use crate::score::{checked_heads, widened};
 use crate::{Mask, PositionTerm, Positions, ScoreKernel, ScoringFunction};
 
 /// A bias on scores by the positions of query and key, whatever they hold.

@@ -20,7 +20,7 @@ pub use cosine::{CosineScore, CosineScoreConfig};
 pub use dot_product::{DotProductScore, DotProductScoreConfig};
 pub use gaussian::{GaussianScore, GaussianScoreConfig};
 pub use kernel::{Kernel, KernelScore, KernelScoreConfig};
-pub(crate) use norms::{smallest_normal, wide, widened};
+pub(crate) use norms::{smallest_normal, widened};
 pub use projected::{ProjectedScore, ProjectedScoreConfig};
 pub use qk_norm::{QkNormScore, QkNormScoreConfig};
 

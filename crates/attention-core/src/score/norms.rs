@@ -1,20 +1,13 @@
 //! Lengths of the rows of a tensor.
 
 use burn::tensor::{DType, Tensor};
+use burn_fused_layers::harness::wide::wide;
 
 /// The smallest normal number of `dtype`. GPUs flush what is below to 0, and its reciprocal overflows.
 pub(crate) fn smallest_normal(dtype: DType) -> f64 {
     dtype
         .finfo()
         .map_or(f64::from(f32::MIN_POSITIVE), |info| info.min_positive)
-}
-
-/// The type in which half precision is computed, f32; other types are themselves.
-pub(crate) fn wide(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        _ => dtype,
-    }
 }
 
 /// Half precision as f32; other types as they are.

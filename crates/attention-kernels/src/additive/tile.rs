@@ -205,8 +205,8 @@ fn unit_reciprocal<E: Real, S: Simd<E>, const Q: usize>(
 
 /// `1 / d`, two at a time, and of a last unit by itself.
 ///
-/// Time with a quotient for each unit by time with these, for a decoding step and for attention of 128 queries: 1.22 and
-/// 1.18 (`cargo bench -p attention-benches --bench bets`).
+/// Time with a quotient for each unit by time with these, for a decoding step and for attention of 128 queries: 1.22
+/// and 1.18 (`cargo bench -p attention-benches --bench bets`).
 struct Quotients;
 
 impl Terms for Quotients {

@@ -93,8 +93,8 @@ fn start_threads(threads: Option<usize>) -> Result<()> {
     })
 }
 
-/// Starts a thread, and waits until it runs. A thread that has its stack, and lacks memory for what the standard library
-/// does next in it, ends the process: so there must be some to spare, which no other thread is about to take.
+/// Starts a thread, and waits until it runs. A thread that has its stack, and lacks memory for what the standard
+/// library does next in it, ends the process: so there must be some to spare, which no other thread is about to take.
 fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
     const STACK: usize = 2 << 20;
     let mut spare = Vec::<u8>::new();

@@ -14,6 +14,7 @@
 //! | `fusion` | a kernel behind Burn's fusion |
 //! | [`checks`], [`parameter`] | messages that name arguments; quantised parameters |
 //! | [`sigmoid`] | the logistic function, in f64 too |
+//! | [`wide`] | the types that operations compute in |
 
 pub mod checks;
 pub mod deferred_gradients;
@@ -31,3 +32,4 @@ pub mod shared_weight;
 pub mod sigmoid;
 pub mod tracked;
 pub mod upload;
+pub mod wide;

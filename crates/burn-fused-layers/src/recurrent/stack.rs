@@ -51,8 +51,8 @@ impl RecurrentConfig {
     /// Layers with new random parameters, uniform in `±1 / sqrt(hidden_size)` as in PyTorch.
     ///
     /// # Panics
-    /// If a size is 0, `dropout` is not in `[0, 1)`, `reset_after` is false but for a GRU, or `peepholes` is true but for
-    /// an LSTM.
+    /// If a size is 0, `dropout` is not in `[0, 1)`, `reset_after` is false but for a GRU, or `peepholes` is true but
+    /// for an LSTM.
     pub fn init(&self, device: &Device) -> Recurrent {
         let sizes = [
             ("input_size", self.input_size),

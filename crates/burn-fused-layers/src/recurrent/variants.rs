@@ -101,8 +101,8 @@ impl Variant {
 
 /// The gates of each step.
 ///
-/// The gradient of a slice is a tensor of the whole: slices of one tensor would make one for each step, halves of halves
-/// make `log2(steps)`.
+/// The gradient of a slice is a tensor of the whole: slices of one tensor would make one for each step, halves of
+/// halves make `log2(steps)`.
 fn each_step(gates: Tensor<3>) -> Vec<Tensor<2>> {
     let [_, count, _] = gates.dims();
     if count == 1 {

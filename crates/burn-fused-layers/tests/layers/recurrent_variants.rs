@@ -1,5 +1,5 @@
-//! Cells that are composed on every device: a GRU that resets before its product, and an LSTM with peepholes. Their values
-//! are ONNX's (`recurrent_onnx`); here are their gradients and their records.
+//! Cells that are composed on every device: a GRU that resets before its product, and an LSTM with peepholes. Their
+//! values are ONNX's (`recurrent_onnx`); here are their gradients and their records.
 
 use std::collections::BTreeMap;
 

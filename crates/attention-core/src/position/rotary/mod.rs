@@ -9,8 +9,8 @@ pub use scaling::{Llama3ScalingConfig, RotaryScaling, YarnScalingConfig};
 use burn::module::Module;
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::wide::wide;
 
-use crate::score::wide;
 use crate::{
     Mask, PositionTerm, Positions, RotaryLayout, ScoreKernel, ScoringFunction, functional,
 };

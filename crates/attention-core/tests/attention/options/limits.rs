@@ -72,8 +72,8 @@ fn options_that_do_not_fit_are_refused() {
     });
 }
 
-/// The lowest number in a bias, as many models write where they mean minus infinity: beside other keys one gets nothing,
-/// among its like it is no mask.
+/// The lowest number in a bias, as many models write where they mean minus infinity: beside other keys one gets
+/// nothing, among its like it is no mask.
 #[test]
 fn the_lowest_number_masks_no_pair() {
     device::each(|device| {

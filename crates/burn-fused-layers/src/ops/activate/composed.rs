@@ -1,7 +1,7 @@
 //! The definition, with a gradient of its own.
 //!
-//! Every function is `x c(x)`, where `c` rises from 0 to 1. Burn's gradient of GELU (0.22.1) is that of an approximation
-//! but on flex, and differentiated operation by operation the others would store several tensors.
+//! Every function is `x c(x)`, where `c` rises from 0 to 1. Burn's gradient of GELU (0.22.1) is that of an
+//! approximation but on flex, and differentiated operation by operation the others would store several tensors.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 

@@ -3,7 +3,7 @@
 use burn::tensor::DType;
 
 /// The type in which half precision is computed, f32; other types are themselves.
-pub(crate) fn wide(dtype: DType) -> DType {
+pub fn wide(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
         _ => dtype,
