@@ -22,8 +22,13 @@
 //! 1.5) of `torch.save`, with a state dict, a checkpoint that contains one (its key is part of the prefix), or a whole
 //! module; and safetensors. Only the tensors that a layer asks for are read, so the others may be of any size and
 //! type. A pickle is read as data: no function that it names is called.
+//!
+//! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a large
+//! one: a tensor is read from the file beside it that the index names.
 
 mod additive;
+mod checkpoint;
+mod json;
 mod multi_head;
 mod recurrent;
 mod state_dict;

@@ -58,6 +58,7 @@ fn load<S: ScoringFunction>(
             name: name.to_string(),
             start: outputs[..at].iter().sum(),
             rows: Some(outputs.iter().sum()),
+            is_transposed: false,
         };
         let weight = if is_fused {
             part("in_proj_weight")

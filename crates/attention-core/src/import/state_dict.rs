@@ -1,20 +1,28 @@
-//! The parameters in a file that PyTorch wrote, as they are.
+//! The parameters in files that PyTorch wrote, as they are.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use burn::module::Param;
-use burn::nn::Linear;
-use burn::tensor::{BoolStore, DType, Tensor, TensorData};
-use tensor_files::{ElementType, StoredTensor, TensorFile, shown};
+use burn::nn::{Embedding, Linear};
+use burn::tensor::{BoolStore, DType, Device, Tensor, TensorData};
+use burn_fused_layers::harness::wide::wide;
+use tensor_files::{ElementType, shown};
+
+use super::checkpoint::{Checkpoint, Found};
+use crate::transformer::Norm;
 
 /// The most names that an error tells.
 const NEAREST: usize = 5;
 
-/// The tensors of a file, of which those whose names start with a prefix are meant.
+/// The tensors of a checkpoint, of which those whose names start with a prefix are meant.
 pub(super) struct StateDict {
-    file: TensorFile,
+    checkpoint: Checkpoint,
     prefix: String,
+    /// The full names of the tensors that were asked for.
+    asked: RefCell<BTreeSet<String>>,
 }
 
 /// Where the weight or bias of a linear layer stands: in a tensor of its own, or among the `rows` of a fused one.
@@ -22,6 +30,8 @@ pub(super) struct Place {
     pub(super) name: String,
     pub(super) start: usize,
     pub(super) rows: Option<usize>,
+    /// Whether the weight is `[in, out]`, as of Hugging Face's `Conv1D`; PyTorch's is `[out, in]`.
+    pub(super) is_transposed: bool,
 }
 
 impl Place {
@@ -31,6 +41,7 @@ impl Place {
             name,
             start: 0,
             rows: None,
+            is_transposed: false,
         }
     }
 
@@ -41,22 +52,30 @@ impl Place {
 }
 
 impl StateDict {
-    /// Opens the file at `path`. No element is read before a layer asks for it.
+    /// Opens the file at `path`, or all shards of the index there. No element is read before a layer asks for it.
     pub(super) fn open(path: &Path, prefix: &str) -> Result<Self, String> {
         Ok(Self {
-            file: TensorFile::open(path).map_err(|error| error.to_string())?,
+            checkpoint: Checkpoint::open(path)?,
             prefix: prefix.to_string(),
+            asked: RefCell::default(),
         })
     }
 
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.file.names().contains(&self.full(name))
+        self.checkpoint.contains(&self.full(name))
     }
 
     /// The names after the prefix.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let names = self.file.names().range(self.prefix.clone()..);
+        let names = self.checkpoint.names_from(&self.prefix);
         names.map_while(|name| name.strip_prefix(&self.prefix))
+    }
+
+    /// The names after the prefix that no layer has asked for.
+    pub(super) fn unread(&self) -> Vec<&str> {
+        let asked = self.asked.borrow();
+        let is_unread = |name: &&str| !asked.contains(&self.full(name));
+        self.names().filter(is_unread).collect()
     }
 
     fn full(&self, name: &str) -> String {
@@ -69,46 +88,122 @@ impl StateDict {
         linear: Linear,
         [weight, bias]: [Place; 2],
     ) -> Result<Linear, String> {
-        let [from, to] = linear.weight.shape().dims();
-        let stored = self.find(&weight, &[weight.rows.unwrap_or(to), from])?;
-        let stored = stored.narrow(weight.start, to).transpose();
-        let weight = self.load(linear.weight, &weight.name, &stored)?;
+        let [from, to] = linear.weight.lazy_shape().dims();
+        let rows = weight.rows.unwrap_or(to);
+        let shape = if weight.is_transposed {
+            [from, rows]
+        } else {
+            [rows, from]
+        };
+        let found = self.find(&weight.name, &shape)?.map(|stored| {
+            let rows = if weight.is_transposed {
+                stored.transpose()
+            } else {
+                stored
+            };
+            rows.narrow(weight.start, to).transpose()
+        });
+        let weight = self.load(linear.weight, &weight.name, &found, as_it_is)?;
         let bias = match linear.bias {
             Some(param) => {
-                let stored = self.find(&bias, &[bias.rows.unwrap_or(to)])?;
-                let stored = stored.narrow(bias.start, to);
-                Some(self.load(param, &bias.name, &stored)?)
+                let found = self.find(&bias.name, &[bias.rows.unwrap_or(to)])?;
+                let found = found.map(|stored| stored.narrow(bias.start, to));
+                Some(self.load(param, &bias.name, &found, as_it_is)?)
             }
-            None if self.contains(&bias.name) => {
-                return Err(format!(
-                    "expected no tensor `{}`, since the layer has no bias",
-                    bias.name
-                ));
+            None => {
+                self.refuse(&bias.name, "the layer has no bias")?;
+                None
             }
-            None => None,
         };
         Ok(Linear { weight, bias })
     }
 
-    /// The tensor at `place`, whole, not yet read.
-    fn find(&self, place: &Place, shape: &[usize]) -> Result<StoredTensor, String> {
-        let full = self.full(&place.name);
-        if !self.contains(&place.name) {
-            return Err(self.missing(&full));
+    /// `norm` with the gain `name.weight` and the bias `name.bias`, if it has one.
+    pub(super) fn norm(&self, norm: Norm, name: &str) -> Result<Norm, String> {
+        self.norm_of_offset(norm, name, 0.0)
+    }
+
+    /// `norm` with the gain `offset + name.weight`, and as [`norm`](Self::norm).
+    pub(super) fn norm_of_offset(
+        &self,
+        mut norm: Norm,
+        name: &str,
+        offset: f64,
+    ) -> Result<Norm, String> {
+        let [gain, bias] = ["weight", "bias"].map(|kind| format!("{name}.{kind}"));
+        norm.gamma = self.parameter_of_offset(norm.gamma, &gain, offset)?;
+        norm.beta = match norm.beta {
+            Some(beta) => Some(self.parameter(beta, &bias)?),
+            None => {
+                self.refuse(&bias, "the normalization has no bias")?;
+                None
+            }
+        };
+        Ok(norm)
+    }
+
+    /// `embedding` with the rows `name.weight`.
+    pub(super) fn embedding(&self, embedding: Embedding, name: &str) -> Result<Embedding, String> {
+        let weight = self.parameter(embedding.weight, &format!("{name}.weight"))?;
+        Ok(Embedding { weight })
+    }
+
+    /// A parameter with the elements of the tensor `name`, which has its shape.
+    pub(super) fn parameter<const D: usize>(
+        &self,
+        param: Param<Tensor<D>>,
+        name: &str,
+    ) -> Result<Param<Tensor<D>>, String> {
+        let found = self.find(name, &param.lazy_shape().dims::<D>())?;
+        self.load(param, name, &found, as_it_is)
+    }
+
+    /// [`parameter`](Self::parameter), with `offset` added in f32 at least.
+    pub(super) fn parameter_of_offset<const D: usize>(
+        &self,
+        param: Param<Tensor<D>>,
+        name: &str,
+        offset: f64,
+    ) -> Result<Param<Tensor<D>>, String> {
+        if offset == 0.0 {
+            return self.parameter(param, name);
         }
-        let stored = self.file.find(&full);
-        let stored = stored.map_err(|reason| format!("`{full}`: {reason}"))?;
-        let found = stored.shape();
-        if found != shape {
+        let found = self.find(name, &param.lazy_shape().dims::<D>())?;
+        self.load(param, name, &found, |data, device, dtype| {
+            let tensor = Tensor::from_data(data, (device, wide(dtype)));
+            (tensor + offset).cast(dtype)
+        })
+    }
+
+    /// # Errors
+    /// If there is a tensor `name`.
+    pub(super) fn refuse(&self, name: &str, reason: &str) -> Result<(), String> {
+        if self.contains(name) {
+            let full = self.full(name);
+            return Err(format!("expected no tensor `{full}`, since {reason}"));
+        }
+        Ok(())
+    }
+
+    /// The tensor `name`, whole, not yet read.
+    pub(super) fn find(&self, name: &str, shape: &[usize]) -> Result<Found, String> {
+        let full = self.full(name);
+        let Some(found) = self.checkpoint.find(&full) else {
+            return Err(self.missing(&full));
+        };
+        let found = found.map_err(|reason| format!("`{full}`: {reason}"))?;
+        let got = found.stored.shape();
+        if got != shape {
             return Err(format!(
-                "`{full}`: expected the shape {shape:?}, got {found:?}"
+                "`{full}`: expected the shape {shape:?}, got {got:?}"
             ));
         }
-        Ok(stored)
+        self.asked.borrow_mut().insert(full);
+        Ok(found)
     }
 
     fn missing(&self, full: &str) -> String {
-        let mut names: Vec<&String> = self.file.names().iter().collect();
+        let mut names: Vec<&String> = self.checkpoint.names().collect();
         // A wrong prefix is the usual reason: the nearest have the same end, and of those the same beginning.
         names.sort_by_cached_key(|name| {
             let end = common(full.bytes().rev(), name.bytes().rev());
@@ -127,28 +222,40 @@ impl StateDict {
         format!("expected a tensor `{}`, {found}", shown(full))
     }
 
-    /// A parameter with the elements of a tensor.
-    fn load<const D: usize>(
+    /// A parameter with the elements of a tensor, as `make` makes it on the device and of the type of the parameter.
+    /// What it was initialized with, or would be, is not computed.
+    pub(super) fn load<const D: usize>(
         &self,
         param: Param<Tensor<D>>,
         name: &str,
-        stored: &StoredTensor,
+        found: &Found,
+        make: impl FnOnce(TensorData, &Device, DType) -> Tensor<D>,
     ) -> Result<Param<Tensor<D>>, String> {
-        let elements = self.file.read(stored);
-        let elements = elements.map_err(|reason| format!("`{}`: {reason}", self.full(name)))?;
-        let stored_type = dtype(stored.element_type())?;
-        let data = TensorData::from_bytes_vec(elements, stored.shape().to_vec(), stored_type);
-        let device = param.device();
-        let dtype = match param.dtype() {
+        let data = self.read(name, found)?;
+        let device = param.lazy_device();
+        let of_device = device.settings().float_dtype.into();
+        let dtype = match param.is_initialized().then(|| param.dtype()) {
             // What was quantised is loaded as floats.
-            DType::QFloat(_) => device.settings().float_dtype.into(),
-            dtype => dtype,
+            None | Some(DType::QFloat(_)) => of_device,
+            Some(dtype) => dtype,
         };
-        let options = (&device, dtype);
-        let tensor = Tensor::from_data(data, options);
         let id = param.id;
-        Ok(param.transform_for_load(tensor, id))
+        Ok(param.transform_for_load(make(data, &device, dtype), id))
     }
+
+    /// The elements of a tensor.
+    fn read(&self, name: &str, found: &Found) -> Result<TensorData, String> {
+        let of_tensor = |reason: String| format!("`{}`: {reason}", self.full(name));
+        let elements = self.checkpoint.read(found).map_err(of_tensor)?;
+        let dtype = dtype(found.stored.element_type()).map_err(of_tensor)?;
+        let shape = found.stored.shape().to_vec();
+        Ok(TensorData::from_bytes_vec(elements, shape, dtype))
+    }
+}
+
+/// The elements of a tensor, of a type and on a device.
+fn as_it_is<const D: usize>(data: TensorData, device: &Device, dtype: DType) -> Tensor<D> {
+    Tensor::from_data(data, (device, dtype))
 }
 
 /// Burn's name of a type.
