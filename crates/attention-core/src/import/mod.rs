@@ -12,6 +12,8 @@
 //! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`]; and for `torch.nn.GRU`
 //! and `torch.nn.LSTM`: [`load_recurrent`].
 //!
+//! Whole language models, as Llama, Gemma and GPT-2, with the names of Hugging Face's: [`hugging_face`].
+//!
 //! Models with rotary embedding differ in which features are a pair:
 //! [`RotaryConfig::reordered`](crate::RotaryConfig::reordered) takes the weights, biases and gains of queries and keys
 //! from one layout to the other.
@@ -28,6 +30,7 @@
 
 mod additive;
 mod checkpoint;
+pub mod hugging_face;
 mod json;
 mod multi_head;
 mod recurrent;

@@ -170,9 +170,16 @@ impl StateDict {
         }
         let found = self.find(name, &param.lazy_shape().dims::<D>())?;
         self.load(param, name, &found, |data, device, dtype| {
-            let tensor = Tensor::from_data(data, (device, wide(dtype)));
+            let tensor = Tensor::<D>::from_data(data, (device, wide(dtype)));
             (tensor + offset).cast(dtype)
         })
+    }
+
+    /// Whether two tensors of one shape have the same elements.
+    pub(super) fn is_same(&self, names: [&str; 2], shape: [usize; 2]) -> Result<bool, String> {
+        let read = |name: &str| self.read(name, &self.find(name, &shape)?);
+        let [one, other] = names.map(read);
+        Ok(one? == other?)
     }
 
     /// # Errors
