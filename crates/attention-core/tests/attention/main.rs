@@ -14,6 +14,7 @@ mod dot_product;
 mod dot_score_references;
 mod dot_scores;
 mod drop_in;
+mod drop_in_transformer;
 mod expanded;
 mod extremes;
 mod fully_masked_queries;
