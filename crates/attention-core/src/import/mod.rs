@@ -25,8 +25,8 @@
 //! module; and safetensors. Only the tensors that a layer asks for are read, so the others may be of any size and
 //! type. A pickle is read as data: no function that it names is called.
 //!
-//! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a large
-//! one: a tensor is read from the file beside it that the index names.
+//! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a
+//! large one: a tensor is read from the file beside it that the index names.
 
 mod additive;
 mod checkpoint;

@@ -21,6 +21,7 @@ mod fully_masked_queries;
 mod gradients;
 mod grouped_heads;
 mod half_precision;
+mod hugging_face;
 mod import_changed;
 mod import_files;
 mod import_hostile;

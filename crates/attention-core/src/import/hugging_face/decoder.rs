@@ -19,32 +19,40 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// Without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has its own keys.
     pub(super) fn of(fields: &Fields) -> Result<Self, String> {
-        let num_hiddens = fields.size("hidden_size")?;
-        let num_heads = fields.size("num_attention_heads")?;
+        let num_key_value_heads = fields.size("num_key_value_heads")?;
+        Self::with_sizes(fields, num_key_value_heads, fields.size("head_dim")?)
+    }
+
+    /// Those of Llama: without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has its
+    /// own keys.
+    pub(super) fn of_llama(fields: &Fields) -> Result<Self, String> {
+        let sizes = [
+            fields.size("num_attention_heads")?,
+            fields.size("hidden_size")?,
+        ];
+        let [num_heads, num_hiddens] = sizes;
         let key_value_heads = fields.optional_size("num_key_value_heads")?;
-        let num_key_value_heads = key_value_heads.unwrap_or(num_heads);
-        divides(
-            fields,
-            "num_key_value_heads",
-            "num_attention_heads",
-            [num_key_value_heads, num_heads],
-        )?;
         let head_size = match fields.optional_size("head_dim")? {
             Some(head_size) => head_size,
             None => {
-                divides(
-                    fields,
-                    "num_attention_heads",
-                    "hidden_size",
-                    [num_heads, num_hiddens],
-                )?;
+                divides(fields, "num_attention_heads", "hidden_size", sizes)?;
                 num_hiddens / num_heads
             }
         };
+        Self::with_sizes(fields, key_value_heads.unwrap_or(num_heads), head_size)
+    }
+
+    fn with_sizes(
+        fields: &Fields,
+        num_key_value_heads: usize,
+        head_size: usize,
+    ) -> Result<Self, String> {
+        let num_heads = fields.size("num_attention_heads")?;
+        let sizes = [num_key_value_heads, num_heads];
+        divides(fields, "num_key_value_heads", "num_attention_heads", sizes)?;
         Ok(Self {
-            num_hiddens,
+            num_hiddens: fields.size("hidden_size")?,
             num_heads,
             num_key_value_heads,
             head_size,

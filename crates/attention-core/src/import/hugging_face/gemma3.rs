@@ -26,8 +26,8 @@ const GLOBAL_THETA: f64 = 1_000_000.0;
 const PATTERN: usize = 6;
 
 /// Loads the text model of a Gemma 3 (`model_type` `gemma3_text`) from a folder of Hugging Face's: as
-/// [`load_gemma2`](super::load_gemma2), with normalized queries and keys in the place of a soft-cap on scores, and other
-/// angles in layers with a window than in those without.
+/// [`load_gemma2`](super::load_gemma2), with normalized queries and keys in the place of a soft-cap on scores, and
+/// other angles in layers with a window than in those without.
 ///
 /// The names are those of [`load_gemma2`](super::load_gemma2), and after `model.layers.n.self_attn.` the gains
 /// `q_norm.weight` and `k_norm.weight`.

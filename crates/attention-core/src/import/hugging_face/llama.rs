@@ -47,7 +47,7 @@ pub fn load_llama(
         folder.as_ref(),
         "llama",
         |fields| {
-            let heads = Heads::of(fields)?;
+            let heads = Heads::of_llama(fields)?;
             let rotary = rotary(fields, heads.head_size, THETA)?;
             let layer = layer_config(fields, &heads, "hidden_act")?;
             let config = model_config(fields, layer, false)?;

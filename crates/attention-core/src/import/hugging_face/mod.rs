@@ -1,8 +1,8 @@
 //! Today's open language models, by the names of Hugging Face's `transformers`.
 //!
 //! A folder has `config.json`, from which all sizes come, and the parameters: `model.safetensors`, or
-//! `model.safetensors.index.json` and the shards that it names, or else `pytorch_model.bin` or its index. A model has the
-//! float type of the device, whatever the type in the file.
+//! `model.safetensors.index.json` and the shards that it names, or else `pytorch_model.bin` or its index. A model has
+//! the float type of the device, whatever the type in the file.
 //!
 //! | family | `model_type` | function | positions | peculiar |
 //! | --- | --- | --- | --- | --- |
@@ -27,9 +27,9 @@
 //!
 //! Nothing is guessed. An [`ImportError`](super::ImportError) names the file and
 //!
-//! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do not
-//!   divide), that says another `model_type`, or that asks for what the library does not compute: another activation or
-//!   `rope_type`, quantized parameters, cross-attention, ..
+//! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do
+//!   not divide), that says another `model_type`, or that asks for what the library does not compute: another activation
+//!   or `rope_type`, quantized parameters, cross-attention, ..
 //! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
 //!   model or of more layers; known buffers are left alone
 //! - the shard that is missing, or lacks a tensor that the index places there
