@@ -12,12 +12,12 @@ pub(super) fn original(family: &str) -> PathBuf {
 }
 
 /// A copy of a folder, which is removed when it is dropped.
-pub(super) struct Copy(tempfile::TempDir);
+pub(super) struct FolderCopy(tempfile::TempDir);
 
 /// A tensor in a file: what the header says but for its place, and its elements.
 pub(super) type Stored = (Map<String, Value>, Vec<u8>);
 
-impl Copy {
+impl FolderCopy {
     pub(super) fn of(family: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for entry in std::fs::read_dir(original(family)).unwrap() {

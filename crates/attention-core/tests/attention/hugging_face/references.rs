@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use attention_core::import::ImportError;
-use attention_core::import::hugging_face::load_gpt_oss_attention;
 use attention_core::import::hugging_face::{
-    load_bloom, load_gemma2, load_gemma3, load_gpt2, load_llama, load_qwen3,
+    load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama, load_qwen3,
 };
 use attention_core::transformer::{GenerateConfig, LanguageModel};
 use attention_core::{NewRows, ScoringFunction};

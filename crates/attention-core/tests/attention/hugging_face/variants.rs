@@ -7,13 +7,13 @@ use attention_core::import::hugging_face::{
 use attention_tests::{device, hugging_face_logits, parameters};
 use serde_json::{Value, json};
 
-use super::folder::{Copy, original};
+use super::folder::{FolderCopy, original};
 use super::references::{check_logits, tensor};
 
 /// Version 4 of `transformers` has the base of the angles beside their scaling, which some older files call `type`.
 #[test]
 fn older_names_of_angles() {
-    let copy = Copy::of("llama");
+    let copy = FolderCopy::of("llama");
     copy.change_json("config.json", |config| {
         let mut scaling = config.remove("rope_parameters").unwrap();
         let scaling = scaling.as_object_mut().unwrap();
@@ -26,7 +26,7 @@ fn older_names_of_angles() {
         load_llama(folder, device)
     });
 
-    let copy = Copy::of("gemma3");
+    let copy = FolderCopy::of("gemma3");
     copy.change_json("config.json", |config| {
         config.remove("rope_parameters");
         config.insert("rope_local_base_freq".into(), json!(20.0));
@@ -41,7 +41,7 @@ fn older_names_of_angles() {
         load_gemma3(folder, device)
     });
 
-    let copy = Copy::of("gemma2");
+    let copy = FolderCopy::of("gemma2");
     copy.change_json("config.json", |config| {
         config.remove("layer_types");
     });
@@ -54,7 +54,7 @@ fn older_names_of_angles() {
 #[test]
 fn names_without_a_prefix() {
     for family in ["gpt2", "bloom"] {
-        let copy = Copy::of(family);
+        let copy = FolderCopy::of(family);
         copy.change_tensors(|tensors| {
             let all = std::mem::take(tensors).into_iter();
             let renamed = all.map(|(name, tensor)| {
@@ -92,7 +92,7 @@ fn names_without_a_prefix() {
 
 #[test]
 fn buffers_of_angles_are_left_alone() {
-    let copy = Copy::of("llama");
+    let copy = FolderCopy::of("llama");
     copy.change_tensors(|tensors| {
         let buffer = tensors["model.norm.weight"].clone();
         let name = "model.layers.1.self_attn.rotary_emb.inv_freq";
@@ -106,7 +106,7 @@ fn buffers_of_angles_are_left_alone() {
 /// A file may have the embedding a second time, as the head; other elements there would be ignored in silence.
 #[test]
 fn a_tied_head_is_the_embedding() {
-    let copy = Copy::of("gemma2");
+    let copy = FolderCopy::of("gemma2");
     copy.change_tensors(|tensors| {
         let embedding = tensors["model.embed_tokens.weight"].clone();
         tensors.insert("lm_head.weight".into(), embedding);
@@ -115,7 +115,7 @@ fn a_tied_head_is_the_embedding() {
         load_gemma2(folder, device)
     });
 
-    let copy = Copy::with_field("llama", "tie_word_embeddings", Value::Bool(true));
+    let copy = FolderCopy::with_field("llama", "tie_word_embeddings", Value::Bool(true));
     let error = load_llama(copy.path(), &device::plain()[0]).unwrap_err();
     let expected = "`lm_head.weight`: expected the elements of `model.embed_tokens.weight`, as \
                     `tie_word_embeddings` says, got others";

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::folder::{Copy, original};
+use super::super::folder::{FolderCopy, original};
 use super::{load, refuses};
 
 /// The model of a family is refused for a value in `config.json`.
 fn refuses_field(family: &str, field: &str, value: Value, expected: &str) {
-    let copy = Copy::with_field(family, field, value);
+    let copy = FolderCopy::with_field(family, field, value);
     refuses(
         family,
         &copy,
@@ -67,19 +67,19 @@ fn sizes_that_do_not_divide() {
         json!(5),
         "expected an even number, for pairs of features, got 5",
     );
-    let copy = Copy::with_field("llama", "head_dim", Value::Null);
+    let copy = FolderCopy::with_field("llama", "head_dim", Value::Null);
     copy.change_json("config.json", |config| {
         config.insert("num_attention_heads".into(), json!(10));
     });
     let expected = "`num_attention_heads`: expected a divisor of `hidden_size`, 24, got 10";
     refuses("llama", &copy, "config.json", expected);
-    let copy = Copy::with_field("bloom", "num_attention_heads", json!(4));
+    let copy = FolderCopy::with_field("bloom", "num_attention_heads", json!(4));
     copy.change_json("config.json", |config| {
         config.remove("n_head");
     });
     let expected = "`num_attention_heads`: expected a divisor of `hidden_size`, 18, got 4";
     refuses("bloom", &copy, "config.json", expected);
-    let copy = Copy::with_field("bloom", "num_attention_heads", json!(2));
+    let copy = FolderCopy::with_field("bloom", "num_attention_heads", json!(2));
     let expected = "`num_attention_heads`: expected 3, as `n_head` is the same size, got 2";
     refuses("bloom", &copy, "config.json", expected);
 }
@@ -144,7 +144,7 @@ fn fields_of_another_kind() {
         json!(true),
         "expected an object, got true",
     );
-    let copy = Copy::of("gemma2");
+    let copy = FolderCopy::of("gemma2");
     copy.change_json("config.json", |config| {
         config.remove("final_logit_softcapping");
     });
@@ -246,7 +246,7 @@ fn requests_that_are_not_computed() {
 #[test]
 fn angles_that_are_not_known() {
     let refuses_angles = |family, angles: Value, expected: &str| {
-        let copy = Copy::with_field(family, "rope_parameters", angles);
+        let copy = FolderCopy::with_field(family, "rope_parameters", angles);
         refuses(
             family,
             &copy,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::folder::Copy;
+use super::super::folder::FolderCopy;
 use super::{load, refuses};
 
 #[test]
@@ -18,7 +18,7 @@ fn tensors_that_are_missing_or_too_many() {
         ("gpt_oss", "model.layers.1.self_attn.sinks"),
     ];
     for (family, name) in cases {
-        let copy = Copy::of(family);
+        let copy = FolderCopy::of(family);
         copy.change_tensors(|tensors| {
             tensors.remove(name).unwrap();
         });
@@ -30,7 +30,7 @@ fn tensors_that_are_missing_or_too_many() {
         );
     }
     for (family, _) in cases.into_iter().filter(|(family, _)| *family != "gpt_oss") {
-        let copy = Copy::of(family);
+        let copy = FolderCopy::of(family);
         copy.change_tensors(|tensors| {
             let tensor = tensors.first_key_value().unwrap().1.clone();
             tensors.insert("score.weight".into(), tensor);
@@ -40,10 +40,10 @@ fn tensors_that_are_missing_or_too_many() {
         refuses(family, &copy, FILE, expected);
     }
     // A layer more than the config says, and one less.
-    let copy = Copy::with_field("gpt2", "n_layer", json!(1));
+    let copy = FolderCopy::with_field("gpt2", "n_layer", json!(1));
     let expected = "expected no tensor `transformer.h.1.attn.c_attn.bias`, for which the model";
     refuses("gpt2", &copy, FILE, expected);
-    let copy = Copy::with_field("gpt2", "n_layer", json!(3));
+    let copy = FolderCopy::with_field("gpt2", "n_layer", json!(3));
     refuses(
         "gpt2",
         &copy,
@@ -51,11 +51,11 @@ fn tensors_that_are_missing_or_too_many() {
         "expected a tensor `transformer.h.2.attn.c_attn.weight`, found ",
     );
     // A bias that the config denies, and one that it promises.
-    let copy = Copy::with_field("gpt_oss", "attention_bias", json!(false));
+    let copy = FolderCopy::with_field("gpt_oss", "attention_bias", json!(false));
     let expected =
         "expected no tensor `model.layers.1.self_attn.q_proj.bias`, since the layer has no bias";
     refuses("gpt_oss", &copy, FILE, expected);
-    let copy = Copy::with_field("llama", "mlp_bias", json!(true));
+    let copy = FolderCopy::with_field("llama", "mlp_bias", json!(true));
     refuses(
         "llama",
         &copy,
@@ -106,14 +106,14 @@ fn tensors_of_other_sizes() {
         ),
     ];
     for (family, field, size, expected) in cases {
-        let copy = Copy::with_field(family, field, json!(size));
+        let copy = FolderCopy::with_field(family, field, json!(size));
         refuses(family, &copy, FILE, expected);
     }
 }
 
 #[test]
 fn files_that_are_missing() {
-    let copy = Copy::of("llama");
+    let copy = FolderCopy::of("llama");
     copy.remove("model.safetensors");
     let error = load("llama", copy.path()).unwrap_err().to_string();
     let expected = "expected one of the files model.safetensors, model.safetensors.index.json, pytorch_model.bin, \
@@ -127,18 +127,19 @@ fn files_that_are_missing() {
 fn shards_that_do_not_fit_their_index() {
     const INDEX: &str = "model.safetensors.index.json";
     const SHARD: &str = "model-00003-of-00005.safetensors";
-    let change_place = |copy: &Copy, shard: Value| {
+    let change_place = |copy: &FolderCopy, shard: Value| {
         copy.change_json(INDEX, |index| {
             index["weight_map"]["model.norm.weight"] = shard;
         });
     };
-    let refuses = |copy: &Copy, expected: &str| refuses("llama_sharded", copy, INDEX, expected);
+    let refuses =
+        |copy: &FolderCopy, expected: &str| refuses("llama_sharded", copy, INDEX, expected);
 
-    let copy = Copy::of("llama_sharded");
+    let copy = FolderCopy::of("llama_sharded");
     copy.remove(SHARD);
     refuses(&copy, &format!("shard `{SHARD}`: No such file"));
 
-    let copy = Copy::of("llama_sharded");
+    let copy = FolderCopy::of("llama_sharded");
     change_place(&copy, json!(SHARD));
     let expected =
         format!("expected the tensor `model.norm.weight` in the shard `{SHARD}`, which has none");
@@ -162,7 +163,7 @@ fn shards_that_do_not_fit_their_index() {
     );
 
     // A tensor that the index does not list is one too many all the same.
-    let copy = Copy::with_field("llama_sharded", "num_hidden_layers", json!(1));
+    let copy = FolderCopy::with_field("llama_sharded", "num_hidden_layers", json!(1));
     copy.change_json(INDEX, |index| {
         let places = index["weight_map"].as_object_mut().unwrap();
         places.retain(|name, _| !name.starts_with("model.layers.1.mlp."));

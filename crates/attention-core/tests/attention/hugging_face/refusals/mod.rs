@@ -11,7 +11,7 @@ use attention_core::import::hugging_face::{
 };
 use attention_tests::device;
 
-use super::folder::Copy;
+use super::folder::FolderCopy;
 
 /// The error of loading a model of a family, if it does not fit.
 fn load(family: &str, folder: &Path) -> Result<(), ImportError> {
@@ -29,7 +29,7 @@ fn load(family: &str, folder: &Path) -> Result<(), ImportError> {
 }
 
 /// The model of `copy` is refused by an error of `file` for the reason `expected`.
-fn refuses(family: &str, copy: &Copy, file: &str, expected: &str) {
+fn refuses(family: &str, copy: &FolderCopy, file: &str, expected: &str) {
     let error = load(family, copy.path()).expect_err(expected).to_string();
     let path = copy.path().join(file);
     let expected = format!("cannot load `{}`: {expected}", path.display());
