@@ -9,8 +9,9 @@
 //! safetensors.torch.save_file(attention.state_dict(), "attention.safetensors")
 //! ```
 //!
-//! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`]; and for `torch.nn.GRU`
-//! and `torch.nn.LSTM`: [`load_recurrent`].
+//! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`]; for `torch.nn.GRU` and
+//! `torch.nn.LSTM`: [`load_recurrent`]; and for the layers and stacks of `torch.nn.Transformer`:
+//! [`load_transformer_encoder`] and its like.
 //!
 //! Models with rotary embedding differ in which features are a pair:
 //! [`RotaryConfig::reordered`](crate::RotaryConfig::reordered) takes the weights, biases and gains of queries and keys
@@ -32,10 +33,15 @@ mod json;
 mod multi_head;
 mod recurrent;
 mod state_dict;
+mod transformer;
 
 pub use additive::load_additive_attention;
 pub use multi_head::load_multi_head_attention;
 pub use recurrent::load_recurrent;
+pub use transformer::{
+    load_transformer_decoder, load_transformer_decoder_layer, load_transformer_encoder,
+    load_transformer_encoder_layer,
+};
 
 use std::path::{Path, PathBuf};
 

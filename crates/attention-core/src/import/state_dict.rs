@@ -170,7 +170,7 @@ impl StateDict {
         }
         let found = self.find(name, &param.lazy_shape().dims::<D>())?;
         self.load(param, name, &found, |data, device, dtype| {
-            let tensor = Tensor::from_data(data, (device, wide(dtype)));
+            let tensor = Tensor::<D>::from_data(data, (device, wide(dtype)));
             (tensor + offset).cast(dtype)
         })
     }

@@ -23,6 +23,7 @@ mod half_precision;
 mod import_changed;
 mod import_files;
 mod import_hostile;
+mod import_transformer;
 mod kernel_smoothing;
 mod large;
 mod layouts;
