@@ -1,5 +1,4 @@
-//! A training step of a Transformer encoder: ours, Burn's as it is and with attention of ours in the place of its own,
-//! and PyTorch's. Forward, then the gradients of the input and of all parameters; no mask, no dropout, no optimizer.
+//! A training step of a Transformer encoder: ours, Burn's as it is and with one import changed, and PyTorch's. Forward, then the gradients of the input and of all parameters; no mask, no dropout, no optimizer.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench transformer`; see benches/README.md.
 
@@ -11,13 +10,13 @@ use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
 use attention_benches::report::{Report, print_measured};
 use attention_benches::tensors::{call_of, numbers, random};
+use attention_core::drop_in::transformer as drop_in;
 use attention_core::transformer::{
     FeedForwardActivation, NormOrder, TransformerEncoderConfig, TransformerLayerConfig,
 };
-use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
+use attention_core::{Mask, MultiHeadAttention};
 use burn::module::Module;
-use burn::nn::LayerNorm;
-use burn::nn::transformer::{self as burns, PositionWiseFeedForward, TransformerEncoderInput};
+use burn::nn::transformer as burns;
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
@@ -27,8 +26,8 @@ const HEADS: usize = 8;
 const SIZE: usize = 256;
 /// The hidden units of a feed-forward layer.
 const FEED_FORWARD: usize = 4 * SIZE;
-const BATCH: usize = 4;
-const TOKENS: [usize; 2] = [512, 1024];
+/// Batch and tokens.
+const TEXTS: [[usize; 2]; 3] = [[4, 512], [4, 1024], [1, 4096]];
 
 fn main() -> io::Result<()> {
     let threads = limit_threads();
@@ -40,9 +39,9 @@ fn run(threads: usize) -> io::Result<()> {
     let mut baselines = Baselines::start("transformer.py", threads);
     let mut report = Report::start(threads);
     report.add_baselines(&baselines);
-    for tokens in TOKENS {
+    for [batch, tokens] in TEXTS {
         let title = format!(
-            "training step of an encoder b{BATCH} tokens {tokens} layers {LAYERS} d{SIZE} heads {HEADS} \
+            "training step of an encoder b{batch} tokens {tokens} layers {LAYERS} d{SIZE} heads {HEADS} \
              feed-forward {FEED_FORWARD}"
         );
         if !options.wants(&title) {
@@ -52,8 +51,8 @@ fn run(threads: usize) -> io::Result<()> {
         let mut candidates: Vec<Box<dyn Candidate>> = Vec::new();
         for (backend, device) in options.devices() {
             let device = device.autodiff();
-            let input = random([BATCH, tokens, SIZE], &device);
-            let output_gradient = numbers([BATCH, tokens, SIZE], &device);
+            let input = random([batch, tokens, SIZE], &device);
+            let output_gradient = numbers([batch, tokens, SIZE], &device);
             for (name, encoder) in encoders(&input, &output_gradient) {
                 let (input, output_gradient) = (input.clone(), output_gradient.clone());
                 // The gradients of the parameters are computed before that of the input, and dropped.
@@ -68,7 +67,7 @@ fn run(threads: usize) -> io::Result<()> {
             for name in ["PyTorch eager", "torch.compile"] {
                 let setup = json!({
                     "candidate": name,
-                    "batch": BATCH,
+                    "batch": batch,
                     "tokens": tokens,
                     "layers": LAYERS,
                     "size": SIZE,
@@ -94,7 +93,7 @@ fn run(threads: usize) -> io::Result<()> {
 /// From the inputs of an encoder to its outputs.
 type Encode = Box<dyn Fn(Tensor<3>) -> Tensor<3>>;
 
-/// Our encoder, Burn's with attention of ours, and Burn's as it is, with the same parameters.
+/// Our encoder, Burn's with one import changed, and Burn's as it is, with the same parameters.
 ///
 /// # Panics
 /// If their outputs or gradients differ by more than rounding.
@@ -104,46 +103,41 @@ fn encoders(input: &Tensor<3>, output_gradient: &Tensor<3>) -> [(&'static str, E
         burns::TransformerEncoderConfig::new(SIZE, FEED_FORWARD, HEADS, LAYERS)
             .with_dropout(0.0)
             .init(&device);
-    let ours = ours(&burns, &device);
-    let layers: Vec<Layer> = burns
-        .layers
-        .iter()
-        .map(|layer| Layer::of(layer, &device))
-        .collect();
-    let with_attention: Encode =
-        Box::new(move |input| layers.iter().fold(input, |rows, layer| layer.forward(rows)));
-    let burns: Encode = Box::new(move |input| burns.forward(TransformerEncoderInput::new(input)));
+    let drop_in = drop_in::TransformerEncoderConfig::new(SIZE, FEED_FORWARD, HEADS, LAYERS)
+        .with_dropout(0.0)
+        .init(&device)
+        .load_record(burns.clone().into_record());
+    let ours = ours(&drop_in, &device);
+    let drop_in: Encode =
+        Box::new(move |input| drop_in.forward(drop_in::TransformerEncoderInput::new(input)));
+    let burns: Encode =
+        Box::new(move |input| burns.forward(burns::TransformerEncoderInput::new(input)));
     let expected = burns(input.clone());
     let expected_gradient = input_gradient(&burns, input, output_gradient);
-    for encoder in [&ours, &with_attention] {
+    for encoder in [&ours, &drop_in] {
         assert_close(encoder(input.clone()), expected.clone());
         let gradient = input_gradient(encoder, input, output_gradient);
         assert_close(gradient, expected_gradient.clone());
     }
     [
         ("ours", ours),
-        ("Burn with our attention", with_attention),
+        ("one import changed", drop_in),
         ("Burn", burns),
     ]
 }
 
-/// Our encoder with the parameters of `burns`.
-fn ours(burns: &burns::TransformerEncoder, device: &Device) -> Encode {
+/// Our encoder with the parameters of `other`.
+fn ours(other: &drop_in::TransformerEncoder, device: &Device) -> Encode {
     let layer = TransformerLayerConfig::new(SIZE, HEADS, FEED_FORWARD)
         .with_activation(FeedForwardActivation::Gelu)
         .with_norm_order(NormOrder::Post);
     let mut encoder = TransformerEncoderConfig::new(layer, LAYERS).init(device);
-    for (layer, burns) in encoder.layers.iter_mut().zip(&burns.layers) {
-        layer.attention = Layer::of(burns, device).attention;
-        layer.feed_forward.input = burns.pwff.linear_inner.clone();
-        layer.feed_forward.output = burns.pwff.linear_outer.clone();
-        let norms = [
-            (&mut layer.attention_residual.norm, &burns.norm_1),
-            (&mut layer.feed_forward_residual.norm, &burns.norm_2),
-        ];
-        for (norm, burns) in norms {
-            (norm.gamma, norm.beta) = (burns.gamma.clone(), burns.beta.clone());
-        }
+    for (layer, other) in encoder.layers.iter_mut().zip(&other.layers) {
+        layer.attention = MultiHeadAttention::from(other.mha.clone());
+        layer.attention_residual.norm = other.norm_1.clone();
+        layer.feed_forward.input = other.pwff.linear_inner.clone();
+        layer.feed_forward.output = other.pwff.linear_outer.clone();
+        layer.feed_forward_residual.norm = other.norm_2.clone();
     }
     Box::new(move |input| encoder.forward(input, &Mask::none()))
 }
@@ -165,37 +159,4 @@ fn assert_close(ours: Tensor<3>, burns: Tensor<3>) {
         difference <= 1e-4 * largest,
         "ours and Burn's differ by {difference}, of at most {largest}"
     );
-}
-
-/// [`burns::TransformerEncoderLayer`] that normalizes last and drops nothing, with attention of ours.
-struct Layer {
-    attention: MultiHeadAttention<DotProductScore>,
-    feed_forward: PositionWiseFeedForward,
-    /// In Burn's order: that after the feed-forward layer is the second.
-    norms: [LayerNorm; 2],
-}
-
-impl Layer {
-    /// With the parameters of `burns`.
-    fn of(burns: &burns::TransformerEncoderLayer, device: &Device) -> Self {
-        let attention = MultiHeadAttentionConfig::new(SIZE, HEADS)
-            .with_bias(true)
-            .init(device)
-            .load_record(burns.mha.clone().into_record());
-        let weight = attention.query.weight.val();
-        assert!(weight.is_require_grad(), "what was loaded is trained");
-        Self {
-            attention,
-            feed_forward: burns.pwff.clone(),
-            norms: [burns.norm_1.clone(), burns.norm_2.clone()],
-        }
-    }
-
-    fn forward(&self, input: Tensor<3>) -> Tensor<3> {
-        let [first, last] = &self.norms;
-        let (queries, keys, values) = (input.clone(), input.clone(), input.clone());
-        let context = self.attention.forward(queries, keys, values, &Mask::none());
-        let rows = first.forward(input + context);
-        last.forward(rows.clone() + self.feed_forward.forward(rows))
-    }
 }

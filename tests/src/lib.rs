@@ -34,7 +34,8 @@ pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{
-    Case, OnnxCase, RecurrentCase, TransformerCase, onnx_reference, recurrent_reference, reference,
+    Case, HuggingFaceAttention, HuggingFaceLogits, OnnxCase, RecurrentCase, TransformerCase,
+    hugging_face_attention, hugging_face_logits, onnx_reference, recurrent_reference, reference,
     reference_path, transformer_reference,
 };
 pub use run::{Check, Path};

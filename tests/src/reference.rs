@@ -85,6 +85,24 @@ pub struct OnnxCase {
     pub outputs: BTreeMap<String, Array>,
 }
 
+/// The texts of a language model, and the logits of the token that follows each.
+#[derive(Clone, Debug, Deserialize)]
+pub struct HuggingFaceLogits {
+    /// The texts, `[batch][rows]`.
+    pub tokens: Vec<Vec<u32>>,
+    /// The logits, `[batch, rows, vocab_size]`.
+    pub logits: Array,
+}
+
+/// The attention of each layer of a model, within its residual connection, on the same rows.
+#[derive(Clone, Debug, Deserialize)]
+pub struct HuggingFaceAttention {
+    /// The rows, `[batch, rows, num_hiddens]`.
+    pub rows: Array,
+    /// The rows after the attention of each layer, `[layers, batch, rows, num_hiddens]`.
+    pub outputs: Array,
+}
+
 /// The cases of `tests/reference/<name>.json`, all finite.
 ///
 /// # Panics
@@ -132,6 +150,22 @@ pub fn transformer_reference(name: &str) -> Vec<TransformerCase> {
 /// If the file is missing, malformed or empty.
 pub fn onnx_reference(name: &str) -> Vec<OnnxCase> {
     cases(name)
+}
+
+/// The results of `tests/reference/hugging_face/<family>`.
+///
+/// # Panics
+/// If the file is missing or malformed.
+pub fn hugging_face_logits(family: &str) -> HuggingFaceLogits {
+    read(&format!("hugging_face/{family}/expected"))
+}
+
+/// The results of `tests/reference/hugging_face/<family>`, of which there is attention alone.
+///
+/// # Panics
+/// If the file is missing or malformed.
+pub fn hugging_face_attention(family: &str) -> HuggingFaceAttention {
+    read(&format!("hugging_face/{family}/expected"))
 }
 
 fn cases<C: DeserializeOwned>(name: &str) -> Vec<C> {

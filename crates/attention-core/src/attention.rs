@@ -1,8 +1,8 @@
 //! Attention pooling: score, masked softmax, dropout, weighted sum.
 
-use burn::module::Module;
-use burn::nn::{Dropout, DropoutConfig};
-use burn::tensor::{Tensor, assert_shape};
+use burn::module::{Module, Param};
+use burn::nn::{Dropout, DropoutConfig, Initializer};
+use burn::tensor::{Device, Tensor, assert_shape};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
 
 use crate::cache::{Cached, KeyValueCache, NewRows};
@@ -29,6 +29,10 @@ pub struct Attention<S: ScoringFunction> {
     /// The function from scores to weights; softmax unless [`with_normalizer`](Self::with_normalizer) says otherwise.
     #[module(skip)]
     pub normalizer: Normalizer,
+    /// The soft-cap of the scores where a call names none; see [`AttentionOptions::soft_cap`].
+    pub soft_cap: Option<f64>,
+    /// Learned logits, `[heads]`, whose weights go to no value, where a call has none; see [`AttentionOptions::sinks`].
+    pub sinks: Option<Param<Tensor<1>>>,
 }
 
 /// Additive attention, `score = w_v . tanh(W_q q + W_k k)` (Bahdanau et al. 2015).
@@ -70,12 +74,37 @@ impl<S: ScoringFunction> Attention<S> {
             score,
             dropout: DropoutConfig::new(dropout).init(),
             normalizer: Normalizer::Softmax,
+            soft_cap: None,
+            sinks: None,
         }
     }
 
     /// The same with another normalizer than softmax.
     pub fn with_normalizer(self, normalizer: Normalizer) -> Self {
         Self { normalizer, ..self }
+    }
+
+    /// The same with a soft-cap of its scores, in every call that names none, with a cache, too.
+    ///
+    /// # Panics
+    /// If it is no finite number above 0.
+    pub fn with_soft_cap(self, soft_cap: f64) -> Self {
+        assert!(
+            soft_cap.is_finite() && soft_cap > 0.0,
+            "attention: soft_cap expected a finite number above 0, got {soft_cap}"
+        );
+        Self {
+            soft_cap: Some(soft_cap),
+            ..self
+        }
+    }
+
+    /// The same with a learned sink of each of `heads` heads, whose logit is 0 at first.
+    pub fn with_sinks(self, heads: usize, device: &Device) -> Self {
+        Self {
+            sinks: Some(Initializer::Zeros.init([heads], device)),
+            ..self
+        }
     }
 
     /// The context of each query, with a mask, or with [`AttentionOptions`]: a bias, a soft-cap, sinks, ..

@@ -49,6 +49,12 @@ pub struct MultiHeadAttentionConfig {
     /// Whether the linear layers have a bias. D2L's have none by default, PyTorch's and Burn's do.
     #[config(default = false)]
     pub bias: bool,
+    /// The soft-cap of the scores; see [`AttentionOptions::soft_cap`].
+    #[config(default = "None")]
+    pub soft_cap: Option<f64>,
+    /// Whether each head has a learned sink; see [`AttentionOptions::sinks`].
+    #[config(default = false)]
+    pub sinks: bool,
     /// The probability to drop a weight while training.
     #[config(default = 0.0)]
     pub dropout: f64,
@@ -59,7 +65,8 @@ impl MultiHeadAttentionConfig {
     ///
     /// # Panics
     /// If a size or a number is 0, `num_heads` does not divide `num_hiddens`, `num_key_value_heads` does not divide
-    /// `num_heads`, an `output_size` is given without an output projection, or `dropout` is not in `[0, 1)`.
+    /// `num_heads`, an `output_size` is given without an output projection, `soft_cap` is no finite number above 0, or
+    /// `dropout` is not in `[0, 1)`.
     pub fn init(&self, device: &Device) -> MultiHeadAttention<DotProductScore> {
         self.init_with(DotProductScoreConfig::new().init(), device)
     }
@@ -113,6 +120,13 @@ impl MultiHeadAttentionConfig {
                 .with_bias(self.bias)
                 .init(device)
         };
+        let mut attention = Attention::new(score, self.dropout);
+        if let Some(soft_cap) = self.soft_cap {
+            attention = attention.with_soft_cap(soft_cap);
+        }
+        if self.sinks {
+            attention = attention.with_sinks(self.num_heads, device);
+        }
         MultiHeadAttention {
             query: linear(size(self.query_size), hiddens),
             key: linear(size(self.key_size), keys),
@@ -120,7 +134,7 @@ impl MultiHeadAttentionConfig {
             output: self
                 .output
                 .then(|| linear(contexts, size(self.output_size))),
-            attention: Attention::new(score, self.dropout),
+            attention,
             num_heads: self.num_heads,
             num_key_value_heads,
         }

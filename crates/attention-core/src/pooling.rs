@@ -1,7 +1,10 @@
 //! From projected keys and values to the context of queries, with any scoring function.
 
+use std::borrow::Cow;
+
 use burn::tensor::{DType, Tensor};
 use burn_fused_layers::harness::checks::{Argument, assert_together};
+use burn_fused_layers::harness::parameter::value;
 
 use crate::cache::Cached;
 use crate::changes::Changes;
@@ -24,6 +27,7 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
         changes: &Changes,
     ) -> Tensor<4> {
+        let changes = &*self.with_own_options(changes);
         let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
         let Some(queries) = self.project_queries(queries, memory, changes) else {
@@ -106,6 +110,19 @@ impl<S: ScoringFunction> Attention<S> {
         Tensor::cat(contexts.collect(), 0)
     }
 
+    /// The options of a call, and those of the module that it does not name.
+    fn with_own_options<'a>(&self, changes: &'a Changes) -> Cow<'a, Changes> {
+        if self.soft_cap.is_none() && self.sinks.is_none() {
+            return Cow::Borrowed(changes);
+        }
+        let mut changes = changes.clone();
+        let options = &mut changes.options;
+        options.soft_cap = options.soft_cap.or(self.soft_cap);
+        let sinks = options.sinks.take();
+        options.sinks = sinks.or_else(|| self.sinks.as_ref().map(value));
+        Cow::Owned(changes)
+    }
+
     /// Whether the scores of queries and keys depend on what they hold alone, once they are projected.
     fn ignores_positions(&self, queries: &Tensor<4>, memory: &Memory) -> bool {
         !matches!(self.score.kernel(), ScoreKernel::Custom)
@@ -163,6 +180,7 @@ impl<S: ScoringFunction> Attention<S> {
         memory: &Memory,
         changes: &Changes,
     ) -> AttentionOutput<4> {
+        let changes = &*self.with_own_options(changes);
         let dropout = self.active_dropout(&queries, changes);
         let [_, heads, num_queries, _] = queries.dims();
         match self.project_queries(queries, memory, changes) {

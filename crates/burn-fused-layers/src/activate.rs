@@ -1,13 +1,16 @@
 //! Activations, gated or not.
 
 use burn::backend::Dispatch;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use cpu_kernels::Activation;
 
 use crate::harness::checks::{Argument, assert_together};
 use crate::harness::optional::OptionalTensor;
+use crate::harness::parameter::dequantized;
 use crate::harness::wide::wide;
-use crate::ops::{ActivateInputs, LayerOps};
+use crate::linear;
+use crate::linear::assert_layer;
+use crate::ops::{ActivateInputs, ActivateLinearInputs, LayerOps};
 
 /// The function of each element, by one pass over them on the CPU, forward and backward; the backward pass needs the
 /// input alone. Half precision is computed in f32.
@@ -56,15 +59,67 @@ pub fn activate_gated<const D: usize>(
     input: Tensor<D>,
     function: Activation,
 ) -> Tensor<D> {
-    const NAME: &str = "activate_gated";
-    let of_input = [Argument::floats("input", &input)];
-    assert_together(NAME, Argument::floats("gate", &gate), of_input);
+    assert_gate("activate_gated", &gate, &input);
+    apply(gate, Some(input), function)
+}
+
+/// `activate(input, function) weight + bias`, whose backward pass computes the activation anew: it is not kept for it.
+/// So the hidden units of a feed-forward network are in memory once while it trains, and not twice.
+///
+/// ```
+/// use burn_fused_layers::{Activation, activate_linear};
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// let hidden = Tensor::<2>::from_floats([[-1.0, 0.5, 2.0]], &device);
+/// let weight = Tensor::<2>::from_floats([[1.0], [2.0], [3.0]], &device);
+/// let output = activate_linear(hidden, Activation::Relu, weight, None);
+/// assert_eq!(output.try_into_vec_as::<f32>().unwrap(), [7.0]);
+/// ```
+///
+/// # Shapes
+/// - input `[.., in]`, weight `[in, out]`, bias `[out]`, result `[.., out]`
+///
+/// # Panics
+/// If shapes, types or devices do not fit together.
+pub fn activate_linear<const D: usize>(
+    input: Tensor<D>,
+    function: Activation,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+) -> Tensor<D> {
+    apply_linear("activate_linear", input, None, function, (weight, bias))
+}
+
+/// `activate_gated(gate, input, function) weight + bias`, as [`activate_linear`].
+///
+/// # Shapes
+/// - gate and input `[.., in]`, weight `[in, out]`, bias `[out]`, result `[.., out]`
+///
+/// # Panics
+/// If shapes, types or devices do not fit together.
+pub fn activate_gated_linear<const D: usize>(
+    gate: Tensor<D>,
+    input: Tensor<D>,
+    function: Activation,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+) -> Tensor<D> {
+    const NAME: &str = "activate_gated_linear";
+    assert_gate(NAME, &gate, &input);
+    apply_linear(NAME, gate, Some(input), function, (weight, bias))
+}
+
+/// # Panics
+/// If shapes, types or devices of gate and input are not the same.
+fn assert_gate<const D: usize>(operation: &str, gate: &Tensor<D>, input: &Tensor<D>) {
+    let of_input = [Argument::floats("input", input)];
+    assert_together(operation, Argument::floats("gate", gate), of_input);
     let (expected, got) = (gate.dims(), input.dims());
     assert!(
         got == expected,
-        "{NAME}: input expected {expected:?}, as the gate, got {got:?}"
+        "{operation}: input expected {expected:?}, as the gate, got {got:?}"
     );
-    apply(gate, Some(input), function)
 }
 
 fn apply<const D: usize>(
@@ -83,4 +138,33 @@ fn apply<const D: usize>(
         function,
     };
     Tensor::<D>::from_dispatch(<Dispatch as LayerOps>::activate(inputs)).cast(dtype)
+}
+
+fn apply_linear<const D: usize>(
+    operation: &str,
+    input: Tensor<D>,
+    factor: Option<Tensor<D>>,
+    function: Activation,
+    (weight, bias): (Tensor<2>, Option<Tensor<1>>),
+) -> Tensor<D> {
+    let (weight, bias) = (dequantized(weight), bias.map(dequantized));
+    assert_layer(operation, &input, &weight, bias.as_ref());
+    let mut dims = input.dims();
+    let rows = dims[..D - 1].iter().product();
+    let [from, to] = weight.dims();
+    let is_whole = matches!(input.dtype(), DType::F32 | DType::F64);
+    if rows * from * to == 0 || !is_whole {
+        return linear(apply(input, factor, function), weight, bias);
+    }
+    let flat = |tensor: Tensor<D>| tensor.reshape([rows, from]);
+    let inputs = ActivateLinearInputs {
+        input: flat(input).into_dispatch(),
+        factor: OptionalTensor::of(factor.map(flat)),
+        weight: weight.into_dispatch(),
+        bias: OptionalTensor::of(bias),
+        function,
+    };
+    dims[D - 1] = to;
+    let output = <Dispatch as LayerOps>::activate_linear(inputs);
+    Tensor::<2>::from_dispatch(output).reshape(dims)
 }

@@ -25,7 +25,7 @@ mod read_shared;
 pub mod recurrent;
 mod select_rows;
 
-pub use activate::{activate, activate_gated};
+pub use activate::{activate, activate_gated, activate_gated_linear, activate_linear};
 pub use embedding_table::EmbeddingTable;
 pub use linear::linear;
 pub use linear_cross_entropy::{linear_cross_entropy, linear_cross_entropy_of_parts};
@@ -52,8 +52,8 @@ pub mod backend {
     pub use crate::harness::optional::OptionalTensor;
     pub use crate::harness::shared_weight::SharedWeight;
     pub use crate::ops::{
-        ActivateInputs, LayerBackend, LayerOps, LinearCrossEntropyInputs, LinearInputs,
-        NormalizeInputs, RecurrentInputs, SelectRowsInputs, StepsRead,
+        ActivateInputs, ActivateLinearInputs, LayerBackend, LayerOps, LinearCrossEntropyInputs,
+        LinearInputs, NormalizeInputs, RecurrentInputs, SelectRowsInputs, StepsRead,
     };
     pub use crate::recurrent::{CellKind, Steps};
 }

@@ -48,23 +48,9 @@ pub(crate) fn apply<const D: usize>(
     bias: Option<Tensor<1>>,
     shared: Option<&SharedWeight>,
 ) -> Tensor<D> {
-    let of_bias = bias.as_ref().map(|bias| Argument::floats("bias", bias));
-    let parameters = [Argument::floats("weight", &weight)];
-    let parameters = parameters.into_iter().chain(of_bias);
-    assert_together("linear", Argument::floats("input", &input), parameters);
+    assert_layer("linear", &input, &weight, bias.as_ref());
     let mut dims = input.dims();
     let [from, to] = weight.dims();
-    assert!(
-        dims[D - 1] == from,
-        "linear: last axis of the input expected {from}, got {dims:?}"
-    );
-    if let Some(bias) = &bias {
-        assert!(
-            bias.dims() == [to],
-            "linear: bias expected [{to}], got {:?}",
-            bias.dims()
-        );
-    }
     let dtype = input.dtype();
     let rows = dims[..D - 1].iter().product();
     dims[D - 1] = to;
@@ -90,4 +76,31 @@ pub(crate) fn apply<const D: usize>(
         shared: shared.cloned(),
     };
     Tensor::<2>::from_dispatch(<Dispatch as LayerOps>::linear(inputs)).reshape(dims)
+}
+
+/// # Panics
+/// If shapes, types or devices of a linear layer and its input do not fit together.
+pub(crate) fn assert_layer<const D: usize>(
+    operation: &str,
+    input: &Tensor<D>,
+    weight: &Tensor<2>,
+    bias: Option<&Tensor<1>>,
+) {
+    let of_bias = bias.map(|bias| Argument::floats("bias", bias));
+    let parameters = [Argument::floats("weight", weight)];
+    let parameters = parameters.into_iter().chain(of_bias);
+    assert_together(operation, Argument::floats("input", input), parameters);
+    let dims = input.dims();
+    let [from, to] = weight.dims();
+    assert!(
+        dims[D - 1] == from,
+        "{operation}: last axis of the input expected {from}, got {dims:?}"
+    );
+    if let Some(bias) = bias {
+        assert!(
+            bias.dims() == [to],
+            "{operation}: bias expected [{to}], got {:?}",
+            bias.dims()
+        );
+    }
 }

@@ -30,6 +30,7 @@ pub enum Operation {
     Linear,
     SelectRows,
     Activate,
+    ActivateLinear,
     Normalize,
     LinearCrossEntropy,
     Recurrent,
@@ -37,7 +38,7 @@ pub enum Operation {
 
 impl Operation {
     /// Every one.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::AdditiveAttention,
         Self::DotProductAttention,
         Self::AdditiveScore,
@@ -46,6 +47,7 @@ impl Operation {
         Self::Linear,
         Self::SelectRows,
         Self::Activate,
+        Self::ActivateLinear,
         Self::Normalize,
         Self::LinearCrossEntropy,
         Self::Recurrent,
@@ -62,6 +64,7 @@ impl Operation {
             Self::Linear => "linear",
             Self::SelectRows => "select_rows",
             Self::Activate => "activate",
+            Self::ActivateLinear => "activate_linear",
             Self::Normalize => "normalize",
             Self::LinearCrossEntropy => "linear_cross_entropy",
             Self::Recurrent => "recurrent",

@@ -42,13 +42,13 @@ impl MhaCache {
 
 /// Projected rows, which lie on the last axis but one.
 #[derive(Clone, Debug)]
-struct Cached<const D: usize> {
+pub(super) struct Cached<const D: usize> {
     rows: Option<Tensor<D>>,
     grows: bool,
 }
 
 impl<const D: usize> Cached<D> {
-    fn growing() -> Self {
+    pub(super) fn growing() -> Self {
         Self {
             rows: None,
             grows: true,
@@ -66,7 +66,7 @@ impl<const D: usize> Cached<D> {
     ///
     /// # Panics
     /// If they grow, and there are no more rows than are known.
-    fn forward(
+    pub(super) fn forward(
         &mut self,
         rows: Tensor<3>,
         project: impl FnOnce(Tensor<3>) -> Tensor<D>,

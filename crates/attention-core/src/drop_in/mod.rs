@@ -1,5 +1,5 @@
 //! Burn's multi-head attention with the kernels of this library: the names and signatures of `burn::nn::attention`, so
-//! that one import changes.
+//! that one import changes; [`transformer`] has those of `burn::nn::transformer`.
 //!
 //! ```
 //! // Before: use burn::nn::attention::{MhaInput, MultiHeadAttentionConfig, ..};
@@ -38,6 +38,7 @@
 mod cache;
 mod input;
 mod multi_head_attention;
+pub mod transformer;
 
 pub use cache::MhaCache;
 pub use input::MhaInput;

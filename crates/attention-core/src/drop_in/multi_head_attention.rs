@@ -7,7 +7,7 @@ use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 
 use super::MhaInput;
-use crate::{Attention, DotProductScore, DotProductScoreConfig, Normalizer};
+use crate::{Attention, DotProductScore, DotProductScoreConfig};
 
 /// Burn's `MultiHeadAttentionConfig`, field by field.
 #[derive(Config, Debug)]
@@ -128,9 +128,8 @@ impl MultiHeadAttention {
     /// The attention of each head.
     pub(super) fn attention(&self) -> Attention<DotProductScore> {
         Attention {
-            score: DotProductScoreConfig::new().init(),
             dropout: self.dropout.clone(),
-            normalizer: Normalizer::Softmax,
+            ..Attention::new(DotProductScoreConfig::new().init(), 0.0)
         }
     }
 }

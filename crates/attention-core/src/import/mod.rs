@@ -13,6 +13,8 @@
 //! `torch.nn.LSTM`: [`load_recurrent`]; and for the layers and stacks of `torch.nn.Transformer`:
 //! [`load_transformer_encoder`] and its like.
 //!
+//! Whole language models, as Llama, Gemma and GPT-2, with the names of Hugging Face's: [`hugging_face`].
+//!
 //! Models with rotary embedding differ in which features are a pair:
 //! [`RotaryConfig::reordered`](crate::RotaryConfig::reordered) takes the weights, biases and gains of queries and keys
 //! from one layout to the other.
@@ -24,11 +26,12 @@
 //! module; and safetensors. Only the tensors that a layer asks for are read, so the others may be of any size and
 //! type. A pickle is read as data: no function that it names is called.
 //!
-//! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a large
-//! one: a tensor is read from the file beside it that the index names.
+//! Instead of a file there may be the index of its shards, `model.safetensors.index.json`, as Hugging Face splits a
+//! large one: a tensor is read from the file beside it that the index names.
 
 mod additive;
 mod checkpoint;
+pub mod hugging_face;
 mod json;
 mod multi_head;
 mod recurrent;

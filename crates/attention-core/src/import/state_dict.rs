@@ -175,6 +175,13 @@ impl StateDict {
         })
     }
 
+    /// Whether two tensors of one shape have the same elements.
+    pub(super) fn is_same(&self, names: [&str; 2], shape: [usize; 2]) -> Result<bool, String> {
+        let read = |name: &str| self.read(name, &self.find(name, &shape)?);
+        let [one, other] = names.map(read);
+        Ok(one? == other?)
+    }
+
     /// # Errors
     /// If there is a tensor `name`.
     pub(super) fn refuse(&self, name: &str, reason: &str) -> Result<(), String> {

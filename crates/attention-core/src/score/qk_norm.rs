@@ -21,13 +21,16 @@ pub struct QkNormScoreConfig {
     /// large.
     #[config(default = 1e-6)]
     pub epsilon: f64,
+    /// The factor on the dot product; by default `1 / sqrt(size)`.
+    #[config(default = "None")]
+    pub scale: Option<f64>,
 }
 
 impl QkNormScoreConfig {
     /// The score, with gains of 1 on `device`.
     ///
     /// # Panics
-    /// If `size` is 0, or `epsilon` is not a positive number.
+    /// If `size` is 0, `epsilon` is not a positive number, or `scale` is not finite.
     pub fn init(&self, device: &Device) -> QkNormScore {
         assert_positive("QkNormScoreConfig", &[("size", self.size)]);
         assert_finite("QkNormScoreConfig", "epsilon", self.epsilon);
@@ -36,11 +39,15 @@ impl QkNormScoreConfig {
             "QkNormScoreConfig: epsilon expected above 0, got {}",
             self.epsilon
         );
+        if let Some(scale) = self.scale {
+            assert_finite("QkNormScoreConfig", "scale", scale);
+        }
         let gain = || Initializer::Ones.init([self.size], device);
         QkNormScore {
             query: gain(),
             key: gain(),
             epsilon: self.epsilon,
+            scale: self.scale,
         }
     }
 }
@@ -66,6 +73,7 @@ pub struct QkNormScore {
     /// The gain of each feature of a key, `[size]`.
     pub key: Param<Tensor<1>>,
     epsilon: f64,
+    scale: Option<f64>,
 }
 
 impl QkNormScore {
@@ -94,6 +102,6 @@ impl ScoringFunction for QkNormScore {
     }
 
     fn kernel(&self) -> ScoreKernel {
-        ScoreKernel::Dot { scale: None }
+        ScoreKernel::Dot { scale: self.scale }
     }
 }

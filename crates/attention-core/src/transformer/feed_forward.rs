@@ -6,7 +6,10 @@ use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 use burn_fused_layers::harness::parameter::of_linear;
-use burn_fused_layers::{Activation as Function, activate, activate_gated, linear};
+use burn_fused_layers::{
+    Activation as Function, activate, activate_gated, activate_gated_linear, activate_linear,
+    linear,
+};
 
 /// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
 /// layer: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
@@ -140,10 +143,24 @@ impl FeedForward {
         };
         let function = self.activation.function();
         let input = apply(&self.input, rows.clone());
-        let hidden = match &self.gate {
-            Some(gate) => activate_gated(apply(gate, rows), input, function),
-            None => activate(input, function),
-        };
-        apply(&self.output, self.dropout.forward(hidden))
+        let gate = self.gate.as_ref().map(|gate| apply(gate, rows));
+        if drops(&self.dropout, &input.device()) {
+            let hidden = match gate {
+                Some(gate) => activate_gated(gate, input, function),
+                None => activate(input, function),
+            };
+            return apply(&self.output, self.dropout.forward(hidden));
+        }
+        // The hidden units are not kept for the backward pass.
+        let (weight, bias) = of_linear(&self.output);
+        match gate {
+            Some(gate) => activate_gated_linear(gate, input, function, weight, bias),
+            None => activate_linear(input, function, weight, bias),
+        }
     }
+}
+
+/// Whether dropout drops something of tensors on `device`.
+pub(crate) fn drops(dropout: &Dropout, device: &Device) -> bool {
+    dropout.prob > 0.0 && dropout.training.is_enabled() && device.is_autodiff()
 }

@@ -31,14 +31,18 @@ pub struct LanguageModelConfig {
     /// Whether a head of its own has a bias.
     #[config(default = false)]
     pub head_bias: bool,
+    /// `cap` of `cap tanh(logit / cap)`, by which logits stay within it: Gemma Team 2024, "Gemma 2: Improving Open
+    /// Language Models at a Practical Size", section 2. By default they are as the head makes them.
+    #[config(default = "None")]
+    pub logit_soft_cap: Option<f64>,
 }
 
 impl LanguageModelConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If the embedding is not of the size of the rows, a tied head is to have a bias, and as
-    /// [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
+    /// If the embedding is not of the size of the rows, a tied head is to have a bias, `logit_soft_cap` is not a positive
+    /// number, and as [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
     pub fn init(&self, device: &Device) -> LanguageModel<DotProductScore> {
         self.init_with(|_| DotProductScoreConfig::new().init(), device)
     }
@@ -63,6 +67,12 @@ impl LanguageModelConfig {
             !(self.tied && self.head_bias),
             "{NAME}: head_bias expected with a head of its own (`tied` false), got it with a tied one"
         );
+        if let Some(cap) = self.logit_soft_cap {
+            assert!(
+                cap.is_finite() && cap > 0.0,
+                "{NAME}: logit_soft_cap expected a finite number above 0, got {cap}"
+            );
+        }
         let head = || {
             let config = LinearConfig::new(size, self.embedding.vocab_size);
             config.with_bias(self.head_bias).init(device)
@@ -71,6 +81,7 @@ impl LanguageModelConfig {
             embedding: self.embedding.init(device),
             stack: self.stack.init_with(score, device),
             head: (!self.tied).then(head),
+            logit_soft_cap: self.logit_soft_cap,
         }
     }
 }
@@ -118,6 +129,8 @@ pub struct LanguageModel<S: ScoringFunction> {
     pub stack: TransformerEncoder<S>,
     /// The linear layer from rows to logits, `[num_hiddens, vocab_size]`, where it is not the embedding of the tokens.
     pub head: Option<Linear>,
+    /// `cap` of `cap tanh(logit / cap)`.
+    pub logit_soft_cap: Option<f64>,
 }
 
 impl<S: ScoringFunction> LanguageModel<S> {
@@ -134,7 +147,7 @@ impl<S: ScoringFunction> LanguageModel<S> {
     }
 
     /// The rows from which the head makes [logits](Self::forward), for a loss that needs not all of those at once:
-    /// `burn_fused_layers::linear_cross_entropy`.
+    /// `burn_fused_layers::linear_cross_entropy`, unless there is a soft-cap.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, num_hiddens]`, zeros in padding
@@ -209,7 +222,11 @@ impl<S: ScoringFunction> LanguageModel<S> {
             Some(head) => of_linear(head),
             None => (value(&self.embedding.tokens.weight).transpose(), None),
         };
-        linear(rows, weight, bias)
+        let logits = linear(rows, weight, bias);
+        match self.logit_soft_cap {
+            Some(cap) => (logits / cap).tanh() * cap,
+            None => logits,
+        }
     }
 }
 

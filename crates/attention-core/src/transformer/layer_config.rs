@@ -38,6 +38,12 @@ pub struct TransformerLayerConfig {
     /// mask shows.
     #[config(default = "None")]
     pub window: Option<usize>,
+    /// The soft-cap of attention's scores, by default none.
+    #[config(default = "None")]
+    pub soft_cap: Option<f64>,
+    /// Whether each head has a learned sink.
+    #[config(default = false)]
+    pub sinks: bool,
     /// Whether the linear layers of attention have a bias.
     #[config(default = true)]
     pub attention_bias: bool,
@@ -69,8 +75,8 @@ impl TransformerLayerConfig {
     ///
     /// # Panics
     /// If a size or a number is 0, `num_heads` does not divide `num_hiddens` and there is no `head_size`,
-    /// `num_key_value_heads` does not divide `num_heads`, an epsilon is not a positive number, or a probability is not
-    /// in `[0, 1)`.
+    /// `num_key_value_heads` does not divide `num_heads`, an epsilon or the soft-cap is no positive number, or a
+    /// probability is not in `[0, 1)`.
     pub fn init_encoder(&self, device: &Device) -> TransformerEncoderLayer<DotProductScore> {
         self.init_encoder_with(DotProductScoreConfig::new().init(), device)
     }
@@ -151,6 +157,8 @@ impl TransformerLayerConfig {
             .with_value_size(Some(key_size))
             .with_output_size(Some(size))
             .with_bias(self.attention_bias)
+            .with_soft_cap(self.soft_cap)
+            .with_sinks(self.sinks)
             .with_dropout(self.attention_dropout)
             .init_with(score, device)
     }

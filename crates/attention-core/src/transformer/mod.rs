@@ -40,6 +40,7 @@ mod padding;
 mod residual;
 
 // From the parts of a layer to models of them.
+pub(crate) use feed_forward::drops;
 pub use feed_forward::{FeedForward, FeedForwardActivation, FeedForwardConfig};
 pub use norm::{Norm, NormConfig};
 pub use residual::{NormOrder, Residual};

@@ -339,6 +339,11 @@ fn bad_input_says_what_was_expected() {
             }),
             panic_message(|| QkNormScoreConfig::new(0).init(device)),
             panic_message(|| QkNormScoreConfig::new(3).with_epsilon(0.0).init(device)),
+            panic_message(|| {
+                QkNormScoreConfig::new(3)
+                    .with_scale(Some(f64::NAN))
+                    .init(device)
+            }),
             panic_message(|| GaussianScoreConfig::new().with_width(0.0).init(device)),
             panic_message(|| GaussianScoreConfig::new().with_width(f64::NAN).init(device)),
         ];
@@ -351,6 +356,7 @@ fn bad_input_says_what_was_expected() {
             "temperature",
             "size",
             "epsilon",
+            "scale",
             "width",
             "width",
         ];

@@ -5,6 +5,7 @@ use burn::backend::{Backend, BackendTypes, TensorMetadata};
 use burn::tensor::DType;
 
 use super::activate::ActivateInputs;
+use super::activate_linear::ActivateLinearInputs;
 use super::linear::LinearInputs;
 use super::linear_cross_entropy::LinearCrossEntropyInputs;
 use super::linear_cross_entropy::cpu::Unscaled;
@@ -28,6 +29,8 @@ pub struct LayerKernels<B: Backend> {
     pub(super) linear: Option<Kernel<B, LinearInputs<B>, LinearInputs<B>, 3>>,
     pub(super) select_rows: Option<Kernel<B, SelectRowsInputs<B>, Selected<B>, 1>>,
     pub(super) activate: Option<Kernel<B, ActivateInputs<B>, ActivateInputs<B>, 2>>,
+    pub(super) activate_linear:
+        Option<Kernel<B, ActivateLinearInputs<B>, ActivateLinearInputs<B>, 4>>,
     pub(super) normalize: Option<Kernel<B, NormalizeInputs<B>, Normalized<B>, 3>>,
     pub(super) linear_cross_entropy: Option<LinearCrossEntropyKernel<B>>,
     pub(super) recurrent: Option<RecurrentKernel<B>>,
@@ -45,6 +48,7 @@ impl<B: Backend> LayerKernels<B> {
         linear: None,
         select_rows: None,
         activate: None,
+        activate_linear: None,
         normalize: None,
         linear_cross_entropy: None,
         recurrent: None,

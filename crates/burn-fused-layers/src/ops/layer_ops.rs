@@ -7,8 +7,9 @@ use super::layer_backend::LayerBackend;
 use super::recurrent::RecurrentInputs;
 use super::recurrent::states::StepsRead;
 use super::{
-    ActivateInputs, LinearCrossEntropyInputs, LinearInputs, NormalizeInputs, SelectRowsInputs,
-    activate, linear, linear_cross_entropy, normalize, recurrent, select_rows,
+    ActivateInputs, ActivateLinearInputs, LinearCrossEntropyInputs, LinearInputs, NormalizeInputs,
+    SelectRowsInputs, activate, activate_linear, linear, linear_cross_entropy, normalize,
+    recurrent, select_rows,
 };
 use crate::harness::deferred_gradients::GradientSlot;
 use crate::paths::Operation;
@@ -49,6 +50,16 @@ pub trait LayerOps: LayerBackend {
         match Self::LAYERS.which::<Self, _>(Operation::Activate, kernel, &inputs.input) {
             Some(kernel) => (kernel.forward)(inputs).0,
             None => activate::composed::forward(inputs),
+        }
+    }
+
+    /// `f(input) weight + bias`, or `(f(input) * factor) weight + bias`
+    #[fusion(default)]
+    fn activate_linear(#[extension_type] inputs: ActivateLinearInputs<Self>) -> FloatTensor<Self> {
+        let kernel = Self::LAYERS.activate_linear;
+        match Self::LAYERS.which::<Self, _>(Operation::ActivateLinear, kernel, &inputs.input) {
+            Some(kernel) => (kernel.forward)(inputs).0,
+            None => activate_linear::composed::forward(inputs),
         }
     }
 

@@ -5,6 +5,7 @@
 //! operations, and `cpu`, a kernel of `cpu-kernels`.
 
 mod activate;
+mod activate_linear;
 mod backends;
 mod deferred_rows;
 mod layer_backend;
@@ -16,6 +17,7 @@ mod recurrent;
 mod select_rows;
 
 pub use activate::ActivateInputs;
+pub use activate_linear::ActivateLinearInputs;
 pub use backends::is_in_host_memory;
 pub use layer_backend::LayerBackend;
 pub use layer_ops::LayerOps;

@@ -2,7 +2,10 @@
 
 use attention_tests::{Array, assert_close, assert_same, device, panic_message};
 use burn::tensor::{DType, Device, Tensor};
-use burn_fused_layers::{Activation, activate, activate_gated, is_in_host_memory};
+use burn_fused_layers::{
+    Activation, activate, activate_gated, activate_gated_linear, activate_linear,
+    is_in_host_memory, linear,
+};
 
 const ALL: [Activation; 4] = [
     Activation::Relu,
@@ -174,4 +177,87 @@ fn gates_that_do_not_fit_are_refused() {
         message,
         "activate_gated: input expected of type F32, as the gate, got F64"
     );
+}
+
+/// One operation, and both that it is made of: the same results to the bit, and the gradients that are wanted.
+#[test]
+fn an_activation_and_a_linear_layer_are_those_two() {
+    device::each_training(|device| {
+        let types = [DType::F64, DType::F32, DType::F16].into_iter();
+        for dtype in types.filter(|&dtype| device::computes(device, dtype)) {
+            for (is_gated, has_bias, frozen) in [
+                (false, true, None),
+                (true, false, None),
+                (true, true, Some(0)),
+                (true, true, Some(1)),
+                (false, true, Some(0)),
+                (false, true, Some(2)),
+                (true, true, Some(3)),
+            ] {
+                let run = |is_one: bool| {
+                    let leaf = |at: usize, shape: &[usize]| {
+                        let drawn = Array::draw(at as u64, shape);
+                        (drawn, frozen != Some(at))
+                    };
+                    let rows = |at| {
+                        let (drawn, is_wanted) = leaf(at, &[3, 4, 7]);
+                        drawn.tensor::<3>(device, dtype).set_require_grad(is_wanted)
+                    };
+                    let (weight, is_wanted) = leaf(2, &[7, 5]);
+                    let weight = weight
+                        .tensor::<2>(device, dtype)
+                        .set_require_grad(is_wanted);
+                    let (bias, is_wanted) = leaf(3, &[5]);
+                    let bias = bias.tensor::<1>(device, dtype).set_require_grad(is_wanted);
+                    let [input, gate] = [rows(0), rows(1)];
+                    let function = Activation::Gelu;
+                    let (of_layer, layer) = (weight.clone(), has_bias.then(|| bias.clone()));
+                    let (i, g) = (input.clone(), gate.clone());
+                    let output = match (is_one, is_gated) {
+                        (true, true) => activate_gated_linear(g, i, function, of_layer, layer),
+                        (true, false) => activate_linear(i, function, of_layer, layer),
+                        (false, true) => linear(activate_gated(g, i, function), of_layer, layer),
+                        (false, false) => linear(activate(i, function), of_layer, layer),
+                    };
+                    assert_eq!(output.dims(), [3, 4, 5]);
+                    let received = Array::draw(9, &[3, 4, 5]).tensor::<3>(device, dtype);
+                    let gradients = (output.clone() * received).sum().backward();
+                    let mut all = vec![Some(Array::read(output))];
+                    all.extend([input, gate].map(|of| of.grad(&gradients).map(Array::read)));
+                    all.push(weight.grad(&gradients).map(Array::read));
+                    all.push(bias.grad(&gradients).map(Array::read));
+                    all
+                };
+                let (one, two) = (run(true), run(false));
+                let what =
+                    format!("{dtype:?}, gated {is_gated}, bias {has_bias}, frozen {frozen:?}");
+                for (at, (one, two)) in one.into_iter().zip(two).enumerate() {
+                    assert_eq!(one.is_some(), two.is_some(), "{what}: {at}");
+                    if let (Some(one), Some(two)) = (one, two) {
+                        assert_same(&format!("{what}: {at}"), &one, &two);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_activation_and_a_linear_layer_without_elements_and_with_shapes_that_do_not_fit() {
+    device::each(|device| {
+        let weight = || Tensor::<2>::ones([3, 2], device);
+        let none = Tensor::<3>::zeros([2, 0, 3], device);
+        let output = activate_linear(none, Activation::Relu, weight(), None);
+        assert_eq!(output.dims(), [2, 0, 2]);
+        let input = || Tensor::<2>::ones([4, 5], device);
+        let message = panic_message(|| activate_linear(input(), Activation::Relu, weight(), None));
+        let expected = "activate_linear: last axis of the input expected 3, got [4, 5]";
+        assert!(message.contains(expected), "{message}");
+        let gate = Tensor::<2>::ones([4, 3], device);
+        let message = panic_message(|| {
+            activate_gated_linear(gate, input(), Activation::Relu, weight(), None)
+        });
+        let expected = "activate_gated_linear: input expected [4, 3], as the gate, got [4, 5]";
+        assert!(message.contains(expected), "{message}");
+    });
 }

@@ -69,6 +69,19 @@ pub struct Rotary<S: ScoringFunction> {
 }
 
 impl<S: ScoringFunction> Rotary<S> {
+    /// The same rotation for another score, with the same tables of angles: the layers of a model for long contexts need
+    /// not each have their own.
+    pub fn with_score<T: ScoringFunction>(&self, score: T) -> Rotary<T> {
+        Rotary {
+            score,
+            cosines: self.cosines.clone(),
+            sines: self.sines.clone(),
+            size: self.size,
+            layout: self.layout,
+            after_projection: self.after_projection,
+        }
+    }
+
     /// Rows at `positions`, before and after what `project` makes of them: one of the two is turned.
     fn turned_around(
         &self,

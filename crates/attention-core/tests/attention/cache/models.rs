@@ -6,6 +6,7 @@ use attention_core::{
     MultiHeadAttentionConfig, NewRows, RelativePositionBiasConfig, RotaryConfig, ScoringFunction,
 };
 use attention_tests::Array;
+use burn::module::Param;
 use burn::tensor::{Device, Tensor};
 
 pub(super) const BATCH: usize = 3;
@@ -49,6 +50,11 @@ pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
     let alibi = Biased::new(dot(), AlibiConfig::new(HEADS).init());
     let relative = RelativePositionBiasConfig::new(HEADS).with_max_distance(20);
     let relative = Biased::new(dot(), relative.init(device));
+    let capped = || config().with_soft_cap(Some(0.5)).with_sinks(true);
+    let mut sinks = capped().init(device);
+    sinks.attention.sinks = Some(drawn_sinks(device));
+    let mut biased_sinks = capped().init_with(alibi.clone(), device);
+    biased_sinks.attention.sinks = Some(drawn_sinks(device));
     let additive = AdditiveScoreConfig::new(HIDDENS, HIDDENS, 5).init(device);
     vec![
         ("dot products", Box::new(config().init(device))),
@@ -59,6 +65,8 @@ pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
         ("rotary", Box::new(config().init_with(rotary, device))),
         ("ALiBi", Box::new(config().init_with(alibi, device))),
         ("relative", Box::new(config().init_with(relative, device))),
+        ("soft-cap and sinks", Box::new(sinks)),
+        ("soft-cap, sinks and ALiBi", Box::new(biased_sinks)),
         ("additive", Box::new(Attention::new(additive, 0.0))),
         (
             "gaussian",
@@ -72,6 +80,10 @@ pub(super) fn models(device: &Device) -> Vec<(&'static str, Box<dyn Model>)> {
             )),
         ),
     ]
+}
+
+fn drawn_sinks(device: &Device) -> Param<Tensor<1>> {
+    Param::from_tensor(Array::draw(17, &[HEADS]).f32(device))
 }
 
 pub(super) fn text(seed: u64, tokens: usize, device: &Device) -> Tensor<3> {

@@ -76,6 +76,11 @@ fn sizes_that_do_not_fit() {
     refuses("head_bias expected with a head of its own", || {
         config(HIDDENS).with_head_bias(true).init(device)
     });
+    for cap in [0.0, -30.0, f64::NAN] {
+        refuses("logit_soft_cap expected a finite number above 0", || {
+            config(HIDDENS).with_logit_soft_cap(Some(cap)).init(device)
+        });
+    }
 }
 
 #[test]

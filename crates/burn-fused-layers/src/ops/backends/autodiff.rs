@@ -15,9 +15,9 @@ use crate::harness::deferred_gradients::{GradientSlot, marker};
 use crate::harness::differentiate::{self, differentiate, differentiate_trained, pass_of};
 use crate::ops::recurrent::states::StateDeposit;
 use crate::ops::{
-    ActivateInputs, LayerOps, LinearCrossEntropyInputs, LinearInputs, NormalizeInputs,
-    RecurrentInputs, SelectRowsInputs, StepsRead, activate, linear, linear_cross_entropy,
-    normalize, recurrent, select_rows,
+    ActivateInputs, ActivateLinearInputs, LayerOps, LinearCrossEntropyInputs, LinearInputs,
+    NormalizeInputs, RecurrentInputs, SelectRowsInputs, StepsRead, activate, activate_linear,
+    linear, linear_cross_entropy, normalize, recurrent, select_rows,
 };
 use crate::paths::{self, Operation};
 
@@ -42,6 +42,14 @@ impl<B: LayerOps, C: CheckpointStrategy> LayerOps for Autodiff<B, C> {
         let kernel = B::LAYERS.activate;
         let kernel = B::LAYERS.which::<Self, _>(Operation::Activate, kernel, &inputs.input);
         differentiate(kernel.unwrap_or(activate::composed::kernel()), inputs)
+    }
+
+    fn activate_linear(inputs: ActivateLinearInputs<Self>) -> FloatTensor<Self> {
+        let kernel = B::LAYERS.activate_linear;
+        match B::LAYERS.which::<Self, _>(Operation::ActivateLinear, kernel, &inputs.input) {
+            Some(kernel) => differentiate(kernel, inputs),
+            None => activate_linear::composed::forward(inputs),
+        }
     }
 
     fn normalize(inputs: NormalizeInputs<Self>) -> FloatTensor<Self> {

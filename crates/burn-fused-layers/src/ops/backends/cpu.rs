@@ -3,7 +3,9 @@
 use crate::harness::host::CpuBackend;
 use crate::harness::kernel::{Kernel, TrainedKernel};
 use crate::ops::layer_backend::LayerKernels;
-use crate::ops::{activate, linear, linear_cross_entropy, normalize, recurrent, select_rows};
+use crate::ops::{
+    activate, activate_linear, linear, linear_cross_entropy, normalize, recurrent, select_rows,
+};
 
 /// The kernels, a line for each operation.
 pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
@@ -20,6 +22,10 @@ pub(super) const fn kernels<B: CpuBackend>() -> LayerKernels<B> {
         activate: Some(Kernel {
             forward: activate::cpu::forward,
             backward: activate::cpu::backward,
+        }),
+        activate_linear: Some(Kernel {
+            forward: activate_linear::cpu::forward,
+            backward: activate_linear::cpu::backward,
         }),
         normalize: Some(Kernel {
             forward: normalize::cpu::forward,

@@ -1,0 +1,27 @@
+//! Activations by their names.
+
+use super::fields::Fields;
+use crate::transformer::FeedForwardActivation;
+
+/// The activation in the field `name`, of a feed-forward network with a gate or without one.
+pub(super) fn activation(
+    fields: &Fields,
+    name: &str,
+    is_gated: bool,
+) -> Result<FeedForwardActivation, String> {
+    use FeedForwardActivation::{GeGlu, GeGluTanh, Gelu, GeluTanh, ReGlu, Relu, Silu, SwiGlu};
+    // Of each pair the one without a gate, and the one with it.
+    let [plain, gated] = match fields.text(name)? {
+        "relu" => [Relu, ReGlu],
+        "gelu" | "gelu_python" => [Gelu, GeGlu],
+        "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" | "gelu_python_tanh" => {
+            [GeluTanh, GeGluTanh]
+        }
+        "silu" | "swish" => [Silu, SwiGlu],
+        other => {
+            let known = ["relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu"];
+            return Err(fields.unknown(name, &known, other));
+        }
+    };
+    Ok(if is_gated { gated } else { plain })
+}

@@ -1,0 +1,78 @@
+//! Today's open language models, by the names of Hugging Face's `transformers`.
+//!
+//! A folder has `config.json`, from which all sizes come, and the parameters: `model.safetensors`, or
+//! `model.safetensors.index.json` and the shards that it names, or else `pytorch_model.bin` or its index. A model has
+//! the float type of the device, whatever the type in the file.
+//!
+//! | family | `model_type` | function | positions | peculiar |
+//! | --- | --- | --- | --- | --- |
+//! | Llama 1 to 3 | `llama` | [`load_llama`] | rotary | grouped heads |
+//! | Qwen 3 | `qwen3` | [`load_qwen3`] | rotary | normalized queries and keys |
+//! | Gemma 2 | `gemma2` | [`load_gemma2`] | rotary | soft-caps, windows, norms on both sides of a sublayer |
+//! | Gemma 3 | `gemma3_text` | [`load_gemma3`] | rotary, of two kinds | normalized queries and keys, windows |
+//! | GPT-2 | `gpt2` | [`load_gpt2`] | learned | fused queries, keys and values |
+//! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
+//! | gpt-oss | `gpt_oss` | [`load_gpt_oss_attention`] | rotary | sinks; attention alone |
+//!
+//! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
+//! one of autodiff.
+//!
+//! # Angles
+//!
+//! `rope_scaling`, since version 5 of `transformers` `rope_parameters`, may be of `rope_type` (or `type`) `default`,
+//! `linear`, `yarn` or `llama3`. Those that change with the length of a text (`dynamic`, `longrope`) are refused.
+//! Layers share tables for all `max_position_embeddings`.
+//!
+//! # Errors
+//!
+//! Nothing is guessed. An [`ImportError`](super::ImportError) names the file and
+//!
+//! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do
+//!   not divide), that says another `model_type`, or that asks for what the library does not compute: another activation
+//!   or `rope_type`, quantized parameters, cross-attention, ..
+//! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
+//!   model or of more layers; known buffers are left alone
+//! - the shard that is missing, or lacks a tensor that the index places there
+//!
+//! # Example
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use attention_core::import::hugging_face::load_llama;
+//! use burn::prelude::*;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/reference/hugging_face/qwen3");
+//! // A folder of another model.
+//! let error = load_llama(Path::new(folder), &Device::flex()).unwrap_err();
+//! let expected = r#"`model_type`: expected "llama", got "qwen3""#;
+//! assert!(error.to_string().ends_with(expected));
+//! # Ok(())
+//! # }
+//! ```
+
+mod activation;
+mod bloom;
+mod decoder;
+mod fields;
+mod folder;
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod gpt2;
+mod gpt_oss;
+mod head;
+mod layer_types;
+mod llama;
+mod qk_norm;
+mod qwen3;
+mod rotary;
+
+pub use bloom::load_bloom;
+pub use gemma2::load_gemma2;
+pub use gemma3::load_gemma3;
+pub use gpt_oss::{GptOssAttention, load_gpt_oss_attention};
+pub use gpt2::load_gpt2;
+pub use llama::load_llama;
+pub use qwen3::load_qwen3;

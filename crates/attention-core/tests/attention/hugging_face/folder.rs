@@ -1,0 +1,89 @@
+//! Copies of the reference folders, changed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use attention_tests::reference_path;
+use serde_json::{Map, Value, json};
+
+/// The folder of a family among the reference files.
+pub(super) fn original(family: &str) -> PathBuf {
+    reference_path(&format!("hugging_face/{family}"))
+}
+
+/// A copy of a folder, which is removed when it is dropped.
+pub(super) struct Copy(tempfile::TempDir);
+
+/// A tensor in a file: what the header says but for its place, and its elements.
+pub(super) type Stored = (Map<String, Value>, Vec<u8>);
+
+impl Copy {
+    pub(super) fn of(family: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(original(family)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap();
+            std::fs::copy(&path, folder.path().join(name)).unwrap();
+        }
+        Self(folder)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(super) fn remove(&self, file: &str) {
+        std::fs::remove_file(self.path().join(file)).unwrap();
+    }
+
+    pub(super) fn write(&self, file: &str, content: &[u8]) {
+        std::fs::write(self.path().join(file), content).unwrap();
+    }
+
+    /// Changes the fields of a file of JSON.
+    pub(super) fn change_json(&self, file: &str, change: impl FnOnce(&mut Map<String, Value>)) {
+        let text = std::fs::read(self.path().join(file)).unwrap();
+        let mut object: Map<String, Value> = serde_json::from_slice(&text).unwrap();
+        change(&mut object);
+        self.write(file, &serde_json::to_vec(&object).unwrap());
+    }
+
+    /// A copy whose config has another value in a field.
+    pub(super) fn with_field(family: &str, field: &str, value: Value) -> Self {
+        let copy = Self::of(family);
+        copy.change_json("config.json", |config| {
+            config.insert(field.to_string(), value);
+        });
+        copy
+    }
+
+    /// Changes the tensors of `model.safetensors`.
+    pub(super) fn change_tensors(&self, change: impl FnOnce(&mut BTreeMap<String, Stored>)) {
+        const FILE: &str = "model.safetensors";
+        let content = std::fs::read(self.path().join(FILE)).unwrap();
+        let (len, rest) = content.split_first_chunk().unwrap();
+        let (header, data) = rest.split_at(u64::from_le_bytes(*len) as usize);
+        let header: BTreeMap<String, Map<String, Value>> = serde_json::from_slice(header).unwrap();
+        let tensors = header
+            .into_iter()
+            .filter(|(name, _)| name != "__metadata__");
+        let mut tensors: BTreeMap<String, Stored> = tensors
+            .map(|(name, mut info)| {
+                let offsets = info.remove("data_offsets").unwrap();
+                let [start, end] = [0, 1].map(|at| offsets[at].as_u64().unwrap() as usize);
+                (name, (info, data[start..end].to_vec()))
+            })
+            .collect();
+        change(&mut tensors);
+        let (mut header, mut data) = (Map::new(), Vec::new());
+        for (name, (mut info, elements)) in tensors {
+            let offsets = json!([data.len(), data.len() + elements.len()]);
+            info.insert("data_offsets".to_string(), offsets);
+            header.insert(name, info.into());
+            data.extend(elements);
+        }
+        let header = serde_json::to_vec(&header).unwrap();
+        let len = (header.len() as u64).to_le_bytes();
+        self.write(FILE, &[&len[..], &header, &data].concat());
+    }
+}

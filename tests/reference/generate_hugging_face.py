@@ -1,0 +1,204 @@
+"""Writes tiny language models of Hugging Face's `transformers`, and their logits, for the Rust tests to compare against
+(see README.md).
+
+    pip install torch==2.15.0 transformers==5.24.0 numpy safetensors && python tests/reference/generate_hugging_face.py
+
+Parameters are drawn as in generate.py, so that attention is neither uniform nor on one key. Each of the settings that a
+family is known for is changed once, to see that the logits tell.
+"""
+
+import json
+import shutil
+
+import torch
+import transformers
+from transformers import (BloomConfig, BloomForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig,
+                          LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+
+from generate import HERE, draw, to_json
+
+FOLDER = HERE / "hugging_face"
+TEXTS, TOKENS = 2, 11
+GENERATOR = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
+
+# The least change of a logit, in parts of the largest, by which a setting is seen.
+SEEN = 1e-2
+
+
+def filled(model, family, gain):
+    """The model with drawn parameters; the gains of its normalizations are near `gain`, and its biases near 0."""
+
+    def std(name, like):
+        if like.dim() == 1 or "sinks" in name or "expert" in name or "router" in name:
+            return 0.3
+        if "embed" in name or "wte" in name or "wpe" in name or "lm_head" in name:
+            return 0.4
+        sizes = like.shape
+        is_conv1d = "c_attn" in name or "c_proj" in name or "c_fc" in name
+        inputs = sizes[0] if is_conv1d else sizes[1]
+        compared = ("q_proj", "k_proj", "c_attn", "query_key_value")
+        return (1.8 if any(n in name for n in compared) else 1.2) * inputs ** -0.5
+
+    def parameter(name, like):
+        # Of those that are one tensor under two names, one is drawn.
+        drawn = draw(f"{family}/{name}", *like.shape, std=std(name, like))
+        is_norm = "norm" in name or ".ln_" in name
+        return gain + drawn if is_norm and name.endswith("weight") else drawn
+
+    with torch.no_grad():
+        for name, like in model.named_parameters():
+            like.copy_(parameter(name, like))
+    return model.eval()
+
+
+def tokens_of(family, vocab_size):
+    drawn = draw(f"{family}/tokens", TEXTS, TOKENS).abs() * 64
+    return drawn.long() % vocab_size
+
+
+def config_of(kind, settings):
+    return kind(**settings, attn_implementation="eager")
+
+
+def logits_of(model_kind, config, parameters, tokens):
+    model = model_kind(config).double().eval()
+    model.load_state_dict(parameters)
+    with torch.no_grad():
+        return model(tokens, use_cache=False).logits
+
+
+def save(model, folder, shard_size=None):
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder, **({"max_shard_size": shard_size} if shard_size else {}))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+
+
+def write(folder, **content):
+    (folder / "expected.json").write_text(json.dumps({"generator": GENERATOR} | content) + "\n")
+
+
+def language_model(family, model_kind, config_kind, settings, others, gain=1.0, shard_size=None):
+    """A model of `settings` in the folder of `family`; each of the `others` is seen."""
+    model = filled(model_kind(config_of(config_kind, settings)), family, gain)
+    folder = FOLDER / family
+    save(model, folder, shard_size)
+    parameters = model.double().state_dict()
+    tokens = tokens_of(family, model.config.vocab_size)
+    logits = logits_of(model_kind, config_of(config_kind, settings), parameters, tokens)
+    for other in others:
+        changed = logits_of(model_kind, config_of(config_kind, settings | other), parameters, tokens)
+        change = ((changed - logits).abs().max() / logits.abs().max()).item()
+        assert change > SEEN, f"{family}: {other} changes the logits by {change}"
+    write(folder, tokens=tokens.tolist(), logits=to_json(logits, exact=False))
+
+
+NO_DROPOUT = {"attention_dropout": 0.0}
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 1000.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}
+
+llama = {"vocab_size": 37, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-4, "rope_parameters": LLAMA3}
+language_model("llama", LlamaForCausalLM, LlamaConfig, llama, [
+    {"rope_parameters": LLAMA3 | {"rope_type": "default"}}, {"rope_parameters": LLAMA3 | {"rope_theta": 10.0}},
+    {"rms_norm_eps": 1.0}, {"hidden_act": "gelu"}])
+
+# The embedding as the head, and biases; in shards.
+LINEAR = {"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0}
+biased = llama | {"vocab_size": 31, "num_key_value_heads": 1, "tie_word_embeddings": True, "attention_bias": True,
+                  "mlp_bias": True, "rope_parameters": LINEAR}
+language_model("llama_sharded", LlamaForCausalLM, LlamaConfig, biased,
+               [{"rope_parameters": LINEAR | {"rope_type": "default"}}], shard_size="8KB")
+
+qwen3 = {"vocab_size": 41, "hidden_size": 20, "intermediate_size": 18, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 32, "rms_norm_eps": 1e-3,
+         "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}, "use_sliding_window": True,
+         "sliding_window": 4, "max_window_layers": 1}
+language_model("qwen3", Qwen3ForCausalLM, Qwen3Config, qwen3, [
+    {"sliding_window": 5}, {"max_window_layers": 2}, {"max_window_layers": 0}, {"rms_norm_eps": 0.5},
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 10.0}}])
+
+gemma2 = {"vocab_size": 43, "hidden_size": 20, "intermediate_size": 22, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6, "max_position_embeddings": 32,
+          "rms_norm_eps": 1e-3, "rope_parameters": {"rope_type": "default", "rope_theta": 200.0}, "sliding_window": 4,
+          "query_pre_attn_scalar": 3, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+language_model("gemma2", Gemma2ForCausalLM, Gemma2Config, gemma2, [
+    {"sliding_window": 5}, {"layer_types": ["full_attention", "sliding_attention"]}, {"query_pre_attn_scalar": 6},
+    {"attn_logit_softcapping": None}, {"final_logit_softcapping": None}, {"hidden_activation": "silu"},
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 10.0}}], gain=0.0)
+
+ANGLES = {"sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+          "full_attention": {"rope_type": "linear", "rope_theta": 3000.0, "factor": 2.0}}
+gemma3 = {"vocab_size": 47, "hidden_size": 20, "intermediate_size": 22, "num_hidden_layers": 3,
+          "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 6, "max_position_embeddings": 32,
+          "rms_norm_eps": 1e-3, "rope_parameters": ANGLES, "sliding_window": 4, "query_pre_attn_scalar": 3,
+          "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+language_model("gemma3", Gemma3ForCausalLM, Gemma3TextConfig, gemma3, [
+    {"sliding_window": 5}, {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+    {"query_pre_attn_scalar": 6},
+    {"rope_parameters": ANGLES | {"full_attention": ANGLES["sliding_attention"]}},
+    {"rope_parameters": ANGLES | {"sliding_attention": ANGLES["full_attention"]}}], gain=0.0)
+
+gpt2 = {"vocab_size": 53, "n_embd": 20, "n_head": 4, "n_layer": 2, "n_positions": 13, "n_inner": 28,
+        "layer_norm_epsilon": 1e-3, "scale_attn_by_inverse_layer_idx": True}
+language_model("gpt2", GPT2LMHeadModel, GPT2Config, gpt2, [
+    {"scale_attn_by_inverse_layer_idx": False}, {"scale_attn_weights": False}, {"activation_function": "relu"},
+    {"layer_norm_epsilon": 0.5}])
+
+# Heads that are no power of two.
+bloom = {"vocab_size": 59, "hidden_size": 18, "n_head": 3, "n_layer": 2, "layer_norm_epsilon": 1e-3}
+language_model("bloom", BloomForCausalLM, BloomConfig, bloom, [{"layer_norm_epsilon": 0.5}])
+
+
+# ---- gpt-oss: the attention of each layer, within its residual connection
+
+YARN = {"rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5, "truncate": False,
+        "original_max_position_embeddings": 8}
+gpt_oss = {"vocab_size": 31, "hidden_size": 16, "intermediate_size": 8, "num_local_experts": 2,
+           "num_experts_per_tok": 1, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+           "head_dim": 6, "max_position_embeddings": 32, "rms_norm_eps": 1e-3, "sliding_window": 4,
+           "rope_parameters": YARN}
+
+
+def attention_of(model, rows):
+    """The rows after the attention of each layer."""
+    model = model.model
+    positions = torch.arange(TOKENS)[None]
+    masks = {"config": model.config, "inputs_embeds": rows, "attention_mask": None, "cache": None,
+             "position_ids": positions}
+    masks = {"full_attention": create_causal_mask(**masks),
+             "sliding_attention": create_sliding_window_causal_mask(**masks)}
+    angles = model.rotary_emb(rows, positions)
+
+    def of_layer(at, layer):
+        mask = masks[model.config.layer_types[at]]
+        added, _ = layer.self_attn(layer.input_layernorm(rows), position_embeddings=angles, attention_mask=mask)
+        return rows + added
+
+    with torch.no_grad():
+        return torch.stack([of_layer(*layer) for layer in enumerate(model.layers)])
+
+
+def gpt_oss_of(settings, parameters):
+    model = GptOssForCausalLM(config_of(GptOssConfig, settings)).double().eval()
+    model.load_state_dict(parameters)
+    return model
+
+
+def attention_of_gpt_oss():
+    folder = FOLDER / "gpt_oss"
+    model = filled(GptOssForCausalLM(config_of(GptOssConfig, gpt_oss)), "gpt_oss", 1.0)
+    save(model, folder)
+    parameters = model.double().state_dict()
+    rows = draw("gpt_oss/rows", TEXTS, TOKENS, gpt_oss["hidden_size"])
+    outputs = attention_of(gpt_oss_of(gpt_oss, parameters), rows)
+    no_sinks = {n: torch.full_like(p, -1e4) if n.endswith("sinks") else p for n, p in parameters.items()}
+    for settings, given in [(gpt_oss | {"sliding_window": 5}, parameters), (gpt_oss, no_sinks),
+                            (gpt_oss | {"rope_parameters": YARN | {"rope_type": "default"}}, parameters)]:
+        change = (attention_of(gpt_oss_of(settings, given), rows) - outputs).abs().max() / outputs.abs().max()
+        assert change > SEEN, f"gpt_oss: {settings} is not seen"
+    write(folder, rows=to_json(rows, exact=True), outputs=to_json(outputs, exact=False))
+
+
+attention_of_gpt_oss()
