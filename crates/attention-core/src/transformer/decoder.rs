@@ -27,7 +27,9 @@ pub struct TransformerDecoderConfig {
     /// ([`NormOrder::Post`](super::NormOrder::Post)).
     #[config(default = "None")]
     pub final_norm: Option<bool>,
-    /// A relative position bias that all layers share, as in T5, in the attention of the rows to each other.
+    /// A relative position bias that all layers share, as in T5, in the attention of the rows to each other. It is one
+    /// parameter: clones of a score with a bias, one in each layer, would part in training, where an optimizer changes
+    /// the first of those that share an identity.
     #[config(default = "None")]
     pub position_bias: Option<RelativePositionBiasConfig>,
 }

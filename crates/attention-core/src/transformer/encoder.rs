@@ -24,7 +24,9 @@ pub struct TransformerEncoderConfig {
     /// ([`NormOrder::Post`]).
     #[config(default = "None")]
     pub final_norm: Option<bool>,
-    /// A relative position bias that all layers share, as in T5, besides what their scores know of positions.
+    /// A relative position bias that all layers share, as in T5, besides what their scores know of positions. It is one
+    /// parameter: clones of a score with a bias, one in each layer, would part in training, where an optimizer changes
+    /// the first of those that share an identity.
     #[config(default = "None")]
     pub position_bias: Option<RelativePositionBiasConfig>,
 }

@@ -127,6 +127,8 @@ pub(super) fn biased<S: ScoringFunction>(
         score,
         dropout,
         normalizer,
+        soft_cap,
+        sinks,
     } = attention;
     MultiHeadAttention {
         query,
@@ -137,6 +139,8 @@ pub(super) fn biased<S: ScoringFunction>(
             score: Biased::new(score, bias.clone()),
             dropout,
             normalizer,
+            soft_cap,
+            sinks,
         },
         num_heads,
         num_key_value_heads,
