@@ -55,12 +55,7 @@ def torch_call(candidate, kind, device, dtype, inputs, output_gradient):
     import torch
     from torch.nn import functional
 
-    backend = getattr(torch, device)
-    if not backend.is_available():
-        raise RuntimeError(f"torch {torch.__version__} finds no device of {device}")
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    # float32 is float32, not TensorFloat-32; that is the default.
-    torch.backends.cuda.matmul.allow_tf32 = False
+    finished = protocol.finished_on(device)
     # Each work and pass is compiled for its own sizes.
     torch._dynamo.config.recompile_limit = 64
 
@@ -82,16 +77,6 @@ def torch_call(candidate, kind, device, dtype, inputs, output_gradient):
     *inputs, output_gradient = [
         torch.from_numpy(array).to(device, getattr(torch, dtype)) for array in [*inputs, output_gradient]
     ]
-
-    def finished(function):
-        """`function`, which queues its work, until that is done."""
-
-        def call():
-            result = function()
-            backend.synchronize()
-            return result
-
-        return call
 
     def loss(inputs, output_gradient):
         return (attend(*inputs) * output_gradient).sum()

@@ -3,17 +3,16 @@
 Keys and values are written into space that is there, and `scaled_dot_product_attention` reads what is filled of it.
 """
 
-import os
-
 import protocol
 
 
 def make(setup):
-    """`setup`: batch, heads, size and keys, those that are there before the step."""
+    """`setup`: device, batch, heads, size and keys, those that are there before the step."""
     import torch
     from torch.nn import functional
 
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    finished = protocol.finished_on(setup["device"])
+    torch.set_default_device(setup["device"])
     torch.manual_seed(0)
     batch, heads, size, count = (setup[name] for name in ("batch", "heads", "size", "keys"))
     keys, values = (torch.randn(batch, heads, 2 * count, size) for _ in range(2))
@@ -26,7 +25,7 @@ def make(setup):
             filled = slice(count + 1)
             return functional.scaled_dot_product_attention(query, keys[:, :, filled], values[:, :, filled])
 
-    return step
+    return finished(step)
 
 
 if __name__ == "__main__":

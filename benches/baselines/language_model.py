@@ -4,18 +4,17 @@ Layers as GPT-2 has them; keys and values are written into space that is there, 
 what is filled of it.
 """
 
-import os
-
 import protocol
 
 
 def make(setup):
-    """`setup`: batch, tokens, layers, size, heads, feed_forward and vocab."""
+    """`setup`: device, batch, tokens, layers, size, heads, feed_forward and vocab."""
     import torch
     from torch import nn
     from torch.nn import functional
 
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    finished = protocol.finished_on(setup["device"])
+    torch.set_default_device(setup["device"])
     torch.manual_seed(0)
     batch, tokens, size, heads = (setup[name] for name in ("batch", "tokens", "size", "heads"))
 
@@ -50,7 +49,7 @@ def make(setup):
                 text.append(token.tolist())
             return text
 
-    return generate
+    return finished(generate)
 
 
 if __name__ == "__main__":

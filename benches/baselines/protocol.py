@@ -107,6 +107,28 @@ def peak_on_cuda(call):
     return torch.cuda.max_memory_allocated() - before
 
 
+def finished_on(device):
+    """Makes torch ready for `device`; from a function that queues work there to one that returns when that is done."""
+    import torch
+
+    backend = getattr(torch, device)
+    if not backend.is_available():
+        raise RuntimeError(f"torch {torch.__version__} finds no device of {device}")
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    # float32 is float32, not TensorFloat-32; that is the default.
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+    def finished(function):
+        def call():
+            result = function()
+            backend.synchronize()
+            return result
+
+        return call
+
+    return finished
+
+
 def peak_extra(call):
     """Peak resident memory during a call, above the resident memory before it; None where the system does not tell."""
     gc.collect()

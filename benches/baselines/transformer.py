@@ -5,17 +5,16 @@ The layers are PyTorch's own, with the activation and the order of Burn's encode
 is neither a mask nor dropout, so that attention is PyTorch's `scaled_dot_product_attention`.
 """
 
-import os
-
 import protocol
 
 
 def make(setup):
-    """`setup`: candidate, batch, tokens, layers, size, heads and feed_forward."""
+    """`setup`: candidate, device, batch, tokens, layers, size, heads and feed_forward."""
     import torch
     from torch import nn
 
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    finished = protocol.finished_on(setup["device"])
+    torch.set_default_device(setup["device"])
     torch.manual_seed(0)
     size = setup["size"]
     layer = nn.TransformerEncoderLayer(
@@ -27,7 +26,7 @@ def make(setup):
     leaves = [inputs, *encoder.parameters()]
     if setup["candidate"] == "torch.compile":
         encoder = torch.compile(encoder, fullgraph=True, dynamic=False)
-    return lambda: torch.autograd.grad((encoder(inputs) * output_gradient).sum(), leaves)
+    return finished(lambda: torch.autograd.grad((encoder(inputs) * output_gradient).sum(), leaves))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ fn run(threads: usize) -> io::Result<()> {
             }
         }
         if let Ok(baselines) = &mut baselines {
-            let setup = json!({"batch": batch, "heads": HEADS, "size": SIZE, "keys": keys});
+            let device = options.baselines_device();
+            let setup = json!({"device": device, "batch": batch, "heads": HEADS, "size": SIZE, "keys": keys});
             baselines.add_to(&mut candidates, "PyTorch SDPA", setup);
         }
         let results = compare(&mut candidates, options.rounds);

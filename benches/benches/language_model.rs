@@ -84,6 +84,7 @@ fn run(threads: usize) -> io::Result<()> {
         }
         if let Ok(baselines) = &mut baselines {
             let setup = json!({
+                "device": options.baselines_device(),
                 "batch": batch,
                 "tokens": tokens,
                 "layers": LAYERS,

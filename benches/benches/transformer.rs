@@ -67,7 +67,8 @@ fn run(threads: usize) -> io::Result<()> {
             for name in ["PyTorch eager", "torch.compile"] {
                 let setup = json!({
                     "candidate": name,
-                    "batch": batch,
+                    "device": options.baselines_device(),
+                "batch": batch,
                     "tokens": tokens,
                     "layers": LAYERS,
                     "size": SIZE,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use crate::devices::{self, Named};
+use crate::devices::{self, Named, on_host};
 
 /// Times attention; see benches/README.md.
 #[derive(Parser)]
@@ -43,6 +43,16 @@ impl Options {
             devices::devices()
         } else {
             self.device.clone()
+        }
+    }
+
+    /// The device of the baselines, by PyTorch's name: a GPU beside ours on GPUs alone.
+    pub fn baselines_device(&self) -> &'static str {
+        let is_host = |(_, device): &Named| on_host(device);
+        if self.devices().iter().any(is_host) {
+            "cpu"
+        } else {
+            "cuda"
         }
     }
 }
