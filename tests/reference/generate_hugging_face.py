@@ -270,7 +270,7 @@ def t5_model(family, settings, others, has_own_head):
     model = T5ForConditionalGeneration(config_of(T5Config, settings))
     if has_own_head:
         model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
-    # Dot products are not scaled: attention would be on one key.
+    # Positions matter as much as what stands there.
     model = scaled(filled(model, family, 1.0), relative_attention_bias=2.0, shared=2.0)
     save(model, folder)
     if has_own_head:

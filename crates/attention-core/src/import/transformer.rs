@@ -130,7 +130,7 @@ fn load<M>(
     num_layers: Option<usize>,
     load_parameters: impl FnOnce(&StateDict) -> Result<M, String>,
 ) -> Result<M, ImportError> {
-    let load = |file: StateDict| {
+    let load_all = |file: StateDict| {
         let loaded = load_parameters(&file)?;
         let Some(name) = file.unread().first().map(|name| name.to_string()) else {
             return Ok(loaded);
@@ -142,7 +142,7 @@ fn load<M>(
         file.refuse(&name, &reason).map(|()| loaded)
     };
     let file = StateDict::open(path, prefix);
-    file.and_then(load).map_err(ImportError::of(path))
+    file.and_then(load_all).map_err(ImportError::of(path))
 }
 
 /// The beginning of the names of layer `index`.

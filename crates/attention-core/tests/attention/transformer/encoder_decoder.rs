@@ -9,7 +9,7 @@ use attention_core::{
     DotProductScore, DotProductScoreConfig, Mask, NewRows, RelativePositionBiasConfig,
 };
 use attention_tests::{Array, assert_close, assert_zero, device, parameters};
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 use super::models::{HEADS, HIDDENS, VOCAB, drawn, layer, padded, tensor, text};
 
@@ -191,6 +191,56 @@ fn generation_takes_the_most_likely_tokens() {
             // The first and the last text begin alike: what was read makes the difference.
             let differ = generated[0].tokens != generated[2].tokens;
             assert!(differ || name == "separate", "{name}");
+        }
+    });
+}
+
+/// There is nothing to attend to, in a text of padding alone as in one without rows.
+#[test]
+fn a_text_may_be_empty() {
+    device::each(|device| {
+        let targets = texts(5, [3, 3, 3]);
+        for (name, model) in models(device) {
+            let source = padded(&[vec![], vec![1, 4]], 3, false, device);
+            let memory = model.encode(source, NewRows::First(&[0, 2]));
+            let target = tensor(&targets[..2], device);
+            let logits = Array::read(model.forward(target, NewRows::All, &memory));
+            for (b, source) in [&[][..], &[1, 4]].into_iter().enumerate() {
+                let expected = alone(&model, source, &targets[b]);
+                let got = of_example(&logits, b, 0..3);
+                assert_close(&format!("{name}, text {b}"), &got, &expected, TOLERANCE);
+            }
+        }
+    });
+}
+
+#[test]
+fn half_precision_is_near() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device.supports_dtype(dtype) {
+                continue;
+            }
+            for (name, model) in models(device) {
+                // Parameters that half precision has.
+                let half = parameters::cast(model, dtype);
+                let single = parameters::cast(half.clone(), DType::F32);
+                let [got, expected] = [&half, &single].map(|model| {
+                    let source = padded(&texts(1, SOURCES), 6, false, device);
+                    let memory = model.encode(source, NewRows::First(&SOURCES));
+                    let target = tensor(&text(5, [3, 5]), device);
+                    let logits = model.forward(target, NewRows::All, &memory);
+                    (logits.dtype(), Array::read(logits))
+                });
+                assert_eq!(got.0, dtype, "{name}");
+                let tolerance = 16.0 * device::epsilon(dtype);
+                assert_close(
+                    &format!("{name}, {dtype:?}"),
+                    &got.1,
+                    &expected.1,
+                    tolerance,
+                );
+            }
         }
     });
 }

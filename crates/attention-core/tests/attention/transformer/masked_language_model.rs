@@ -7,7 +7,7 @@ use attention_core::transformer::{
 use attention_core::{DotProductScore, NewRows, Positions};
 use attention_tests::{Array, assert_close, assert_same, assert_zero, device, parameters};
 use burn::tensor::activation::gelu;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 use super::models::{HIDDENS, VOCAB, drawn, layer, padded, tensor, text};
 
@@ -122,6 +122,37 @@ fn a_head_is_what_its_formula_says() {
             let expected = rows.matmul(weight.unsqueeze()) + head.bias.val().unsqueeze();
             let logits = model.forward(tokens(), None, NewRows::All);
             assert_close(name, &Array::read(logits), &Array::read(expected), 1e-5);
+        }
+    });
+}
+
+#[test]
+fn half_precision_is_near() {
+    device::each(|device| {
+        for dtype in [DType::F16, DType::BF16] {
+            if !device.supports_dtype(dtype) {
+                continue;
+            }
+            for (name, model) in models(device) {
+                // Parameters that half precision has.
+                let half = parameters::cast(model, dtype);
+                let single = parameters::cast(half.clone(), DType::F32);
+                let [got, expected] = [&half, &single].map(|model| {
+                    let [tokens, of_types] =
+                        [texts(), types()].map(|ids| padded(&ids, 5, false, device));
+                    let features = model.features(tokens, Some(of_types), NewRows::First(&LENS));
+                    let logits = model.logits(features);
+                    (logits.dtype(), Array::read(logits))
+                });
+                assert_eq!(got.0, dtype, "{name}");
+                let tolerance = 16.0 * device::epsilon(dtype);
+                assert_close(
+                    &format!("{name}, {dtype:?}"),
+                    &got.1,
+                    &expected.1,
+                    tolerance,
+                );
+            }
         }
     });
 }
