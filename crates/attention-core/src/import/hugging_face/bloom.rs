@@ -53,12 +53,8 @@ fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<Score>, String
     fields.refuse_flag("apply_residual_connection_post_layernorm", reason)?;
     let num_hiddens = fields.size_of_any(&NUM_HIDDENS)?;
     let num_heads = fields.size_of_any(&NUM_HEADS)?;
-    divides(
-        fields,
-        NUM_HEADS[0],
-        NUM_HIDDENS[0],
-        [num_heads, num_hiddens],
-    )?;
+    let [heads, hiddens] = [&NUM_HEADS, &NUM_HIDDENS].map(|names| fields.present(names));
+    divides(fields, heads, hiddens, [num_heads, num_hiddens])?;
     let norm = NormConfig::Layer {
         epsilon: fields.positive("layer_norm_epsilon")?,
         bias: true,
@@ -70,7 +66,7 @@ fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<Score>, String
         .with_attention_dropout(fields.dropout("attention_dropout")?);
     let embedding =
         TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens).with_norm(Some(norm));
-    let stack = TransformerEncoderConfig::new(layer, fields.size_of_any(&NUM_LAYERS)?);
+    let stack = TransformerEncoderConfig::new(layer, fields.num_layers(&NUM_LAYERS)?);
     let is_tied = fields.flag("tie_word_embeddings", true)?;
     let config = LanguageModelConfig::new(embedding, stack).with_tied(is_tied);
     let score = |_| {

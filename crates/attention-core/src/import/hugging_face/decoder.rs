@@ -107,7 +107,7 @@ pub(super) fn model_config(
 ) -> Result<LanguageModelConfig, String> {
     let vocab_size = fields.size("vocab_size")?;
     let embedding = TokenEmbeddingConfig::new(vocab_size, layer.num_hiddens);
-    let num_layers = fields.size("num_hidden_layers")?;
+    let num_layers = fields.num_layers(&["num_hidden_layers"])?;
     let stack = TransformerEncoderConfig::new(layer, num_layers);
     let is_tied = fields.flag("tie_word_embeddings", is_tied)?;
     Ok(LanguageModelConfig::new(embedding, stack).with_tied(is_tied))

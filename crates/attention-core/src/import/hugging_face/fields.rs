@@ -10,6 +10,9 @@ use super::super::json::{kind, read_object};
 /// The largest size, so that products of two do not overflow.
 const MAX_SIZE: u64 = i32::MAX as u64;
 
+/// The most layers: a config alone may not take all memory.
+const MAX_LAYERS: usize = 10_000;
+
 /// The fields of an object, which errors name by their path.
 pub(super) struct Fields {
     /// The path of the object, with a dot after it; empty for the whole file.
@@ -72,6 +75,22 @@ impl Fields {
             }
             [] => Err(self.missing(&names.join("` or `"), "a size")),
         }
+    }
+
+    /// The one of several names of a field that is there; the first one if none is.
+    pub(super) fn present<'a>(&self, names: &[&'a str]) -> &'a str {
+        let found = names.iter().find(|name| self.value(name).is_some());
+        found.unwrap_or(&names[0])
+    }
+
+    /// The number of layers in the field of one of several names.
+    pub(super) fn num_layers(&self, names: &[&str]) -> Result<usize, String> {
+        let number = self.size_of_any(names)?;
+        if number > MAX_LAYERS {
+            let expected = format!("at most {MAX_LAYERS} layers");
+            return Err(self.wrong(self.present(names), &expected, &number.to_string()));
+        }
+        Ok(number)
     }
 
     pub(super) fn optional_size(&self, name: &str) -> Result<Option<usize>, String> {

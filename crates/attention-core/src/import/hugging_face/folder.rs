@@ -37,16 +37,18 @@ pub(super) fn load_model<M>(
     };
     let load = |model: M, file: &StateDict| {
         let model = load(model, file)?;
-        let left: Vec<_> = file.unread();
-        let mut left = left.into_iter().filter(|name| !is_buffer(name));
-        match left.next() {
-            None => Ok(model),
-            Some(name) => Err(format!(
-                "expected no tensor `{}`, for which the model of `{CONFIG}` has no place; there are {} of these",
-                shown(name),
-                1 + left.count()
-            )),
-        }
+        let mut left = file.unread().into_iter().filter(|name| !is_buffer(name));
+        let Some(name) = left.next() else {
+            return Ok(model);
+        };
+        let others = match left.count() {
+            0 => String::new(),
+            count => format!(", nor for {count} others"),
+        };
+        Err(format!(
+            "expected no tensor `{}`, for which the model of `{CONFIG}` has no place{others}",
+            shown(name)
+        ))
     };
     load_part(folder, model_type, init, load)
 }

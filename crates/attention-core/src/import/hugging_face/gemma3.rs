@@ -83,15 +83,19 @@ fn angles(fields: &Fields, head_size: usize) -> Result<[RotaryConfig; 2], String
     };
     let local_theta = theta("rope_local_base_freq", LOCAL_THETA)?;
     let global_theta = theta("rope_theta", GLOBAL_THETA)?;
-    let [mut local, mut global] = [None, fields.object("rope_scaling")?];
-    if let Some(parameters) = fields.object("rope_parameters")? {
-        parameters.refuse("rope_type", "each kind of layer has its own")?;
-        local = parameters.object(SLIDING)?;
-        global = match global {
-            Some(global) => Some(global),
-            None => parameters.object(FULL)?,
-        };
-    }
+    let parameters = fields.object("rope_parameters")?;
+    let of_kind = |kind: &str| match &parameters {
+        Some(parameters) => {
+            parameters.refuse("rope_type", "each kind of layer has its own")?;
+            parameters.object(kind)
+        }
+        None => Ok(None),
+    };
+    let local = of_kind(SLIDING)?;
+    let global = match fields.object("rope_scaling")? {
+        Some(scaling) => Some(scaling),
+        None => of_kind(FULL)?,
+    };
     Ok([
         rotary_of(fields, local.as_ref(), head_size, local_theta)?,
         rotary_of(fields, global.as_ref(), head_size, global_theta)?,

@@ -55,12 +55,8 @@ fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProductScor
     fields.refuse_flag("add_cross_attention", reason)?;
     let num_hiddens = fields.size_of_any(&NUM_HIDDENS)?;
     let num_heads = fields.size_of_any(&NUM_HEADS)?;
-    divides(
-        fields,
-        NUM_HEADS[0],
-        NUM_HIDDENS[0],
-        [num_heads, num_hiddens],
-    )?;
+    let [heads, hiddens] = [&NUM_HEADS, &NUM_HIDDENS].map(|names| fields.present(names));
+    divides(fields, heads, hiddens, [num_heads, num_hiddens])?;
     let feed_forward_size = fields.optional_size("n_inner")?;
     let epsilon = fields.positive("layer_norm_epsilon")?;
     let activation = activation(fields, "activation_function", false)?;
@@ -81,7 +77,7 @@ fn init(fields: &Fields, device: &Device) -> Result<LanguageModel<DotProductScor
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens)
         .with_positions(PositionEmbeddingConfig::Learned { max_positions })
         .with_dropout(fields.dropout("embd_pdrop")?);
-    let stack = TransformerEncoderConfig::new(layer, fields.size_of_any(&NUM_LAYERS)?);
+    let stack = TransformerEncoderConfig::new(layer, fields.num_layers(&NUM_LAYERS)?);
     let is_tied = fields.flag("tie_word_embeddings", true)?;
     let config = LanguageModelConfig::new(embedding, stack).with_tied(is_tied);
 

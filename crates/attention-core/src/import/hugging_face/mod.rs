@@ -39,19 +39,20 @@
 //! # Example
 //!
 //! ```
-//! use std::path::Path;
-//!
-//! use attention_core::import::hugging_face::load_llama;
+//! use attention_core::import::hugging_face::{load_llama, load_qwen3};
+//! use attention_core::transformer::GenerateConfig;
 //! use burn::prelude::*;
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/reference/hugging_face/qwen3");
-//! // A folder of another model.
-//! let error = load_llama(Path::new(folder), &Device::flex()).unwrap_err();
-//! let expected = r#"`model_type`: expected "llama", got "qwen3""#;
-//! assert!(error.to_string().ends_with(expected));
-//! # Ok(())
-//! # }
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/reference/hugging_face/llama");
+//! let device = Device::flex();
+//! let model = load_llama(folder, &device)?;
+//! let prompt = [vec![3, 1, 4]];
+//! let texts = GenerateConfig::new(5).generate(&model, model.cache(), &prompt).run();
+//! assert_eq!(texts[0].tokens.len(), 5);
+//! // It is no Qwen.
+//! let error = load_qwen3(folder, &device).unwrap_err().to_string();
+//! assert!(error.ends_with(r#"`model_type`: expected "qwen3", got "llama""#));
+//! # Ok::<(), attention_core::import::ImportError>(())
 //! ```
 
 mod activation;

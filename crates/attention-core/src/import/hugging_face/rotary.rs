@@ -7,8 +7,11 @@ use crate::{Llama3ScalingConfig, RotaryConfig, RotaryLayout, RotaryScaling, Yarn
 /// The kinds of angles that are known, by their `rope_type`.
 const KINDS: [&str; 4] = ["default", "linear", "yarn", "llama3"];
 
+/// The most angles of a table: sines of 512 MiB.
+const MAX_ANGLES: usize = 1 << 27;
+
 /// The object of the angles: `rope_scaling` before version 5 of `transformers`, `rope_parameters` since.
-pub(super) fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
+fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
     match fields.object("rope_scaling")? {
         Some(parameters) => Ok(Some(parameters)),
         None => fields.object("rope_parameters"),
@@ -45,6 +48,12 @@ pub(super) fn rotary_of(
     if !head_size.is_multiple_of(2) {
         let got = head_size.to_string();
         return Err(fields.wrong("head_dim", "an even number, for pairs of features", &got));
+    }
+    let most = MAX_ANGLES / (head_size / 2);
+    if max_positions > most {
+        let expected = format!("at most {most}, for tables of angles");
+        let got = max_positions.to_string();
+        return Err(fields.wrong("max_position_embeddings", &expected, &got));
     }
     for of in [Some(fields), parameters].into_iter().flatten() {
         let factor = of.optional_positive("partial_rotary_factor")?;

@@ -73,6 +73,12 @@ fn sizes_that_do_not_divide() {
     });
     let expected = "`num_attention_heads`: expected a divisor of `hidden_size`, 24, got 10";
     refuses("llama", &copy, "config.json", expected);
+    let copy = Copy::with_field("bloom", "num_attention_heads", json!(4));
+    copy.change_json("config.json", |config| {
+        config.remove("n_head");
+    });
+    let expected = "`num_attention_heads`: expected a divisor of `hidden_size`, 18, got 4";
+    refuses("bloom", &copy, "config.json", expected);
     let copy = Copy::with_field("bloom", "num_attention_heads", json!(2));
     let expected = "`num_attention_heads`: expected 3, as `n_head` is the same size, got 2";
     refuses("bloom", &copy, "config.json", expected);
@@ -167,6 +173,23 @@ fn fields_of_another_kind() {
         "config.json",
         "expected an object in JSON: EOF",
     );
+}
+
+/// A config alone takes neither all memory nor forever.
+#[test]
+fn sizes_beyond_reason() {
+    let number = json!(2_000_000_000);
+    for (family, field) in [
+        ("llama", "num_hidden_layers"),
+        ("gpt2", "n_layer"),
+        ("bloom", "n_layer"),
+        ("gpt_oss", "num_hidden_layers"),
+    ] {
+        let expected = "expected at most 10000 layers, got 2000000000";
+        refuses_field(family, field, number.clone(), expected);
+    }
+    let expected = "expected at most 44739242, for tables of angles, got 2000000000";
+    refuses_field("llama", "max_position_embeddings", number, expected);
 }
 
 #[test]

@@ -48,12 +48,12 @@ fn tensors_that_are_missing_or_too_many() {
         "gpt2",
         &copy,
         FILE,
-        "expected a tensor `transformer.h.2.attn.c_proj.weight`, found ",
+        "expected a tensor `transformer.h.2.attn.c_attn.weight`, found ",
     );
     // A bias that the config denies, and one that it promises.
     let copy = Copy::with_field("gpt_oss", "attention_bias", json!(false));
     let expected =
-        "expected no tensor `model.layers.1.self_attn.o_proj.bias`, since the layer has no bias";
+        "expected no tensor `model.layers.1.self_attn.q_proj.bias`, since the layer has no bias";
     refuses("gpt_oss", &copy, FILE, expected);
     let copy = Copy::with_field("llama", "mlp_bias", json!(true));
     refuses(
@@ -78,7 +78,7 @@ fn tensors_of_other_sizes() {
             "qwen3",
             "head_dim",
             8,
-            "`model.layers.0.self_attn.o_proj.weight`: expected the shape [20, 32], got [20, 24]",
+            "`model.layers.0.self_attn.q_proj.weight`: expected the shape [32, 20], got [24, 20]",
         ),
         (
             "gemma2",
