@@ -46,7 +46,7 @@ fn outcome<const N: usize>(
     }
     // Softmax ignores the bias of keys: its gradient is rounding alone.
     outcome.retain(|name, _| !name.ends_with("key.bias"));
-    outcome.insert("output".into(), Array::read(output));
+    outcome.insert("context".into(), Array::read(output));
     outcome
 }
 
@@ -97,7 +97,7 @@ fn an_encoder_is_burns() {
             if text.contains("Gelu") {
                 // Burn's gradient of GELU is another function's on ndarray and wgpu, see docs/upstream.md.
                 for outcome in [&mut actual, &mut expected] {
-                    outcome.retain(|name, _| name == "output");
+                    outcome.retain(|name, _| name == "context");
                 }
             }
             assert_outcomes_close(&what, &actual, &expected, CLOSE);
@@ -105,14 +105,14 @@ fn an_encoder_is_burns() {
             let input = ours::TransformerEncoderInput::new(rows(1, ROWS, device));
             let causal = input.mask(Mask::causal() & Mask::from(masks().0));
             let got = Array::read(ours.forward(causal));
-            assert_close(&what, &got, &expected["output"], CLOSE);
+            assert_close(&what, &got, &expected["context"], CLOSE);
             // The record, back in Burn's.
             let back = burns::TransformerEncoderConfig::load_binary(text.as_bytes()).unwrap();
             let back = back.init(device).load_record(ours.into_record());
             let (pad, causal) = masks();
             let input = burns::TransformerEncoderInput::new(rows(1, ROWS, device));
             let got = back.forward(input.mask_pad(pad).mask_attn(causal));
-            assert_close(&what, &Array::read(got), &expected["output"], 1e-6);
+            assert_close(&what, &Array::read(got), &expected["context"], 1e-6);
         }
     });
 }
@@ -162,7 +162,7 @@ fn a_decoder_is_burns() {
                 .memory_mask(Mask::from(pad(KEYS).bool::<2>(device)))
                 .memory_mask_attn(pairs.bool(device));
             let got = Array::read(ours.forward(input));
-            assert_close(&what, &got, &expected["output"], CLOSE);
+            assert_close(&what, &got, &expected["context"], CLOSE);
         }
     });
 }
