@@ -107,7 +107,7 @@ fn config(fields: &Fields) -> Result<MaskedLanguageModelConfig, String> {
         .with_num_types(Some(fields.size("type_vocab_size")?))
         .with_norm(Some(norm))
         .with_dropout(dropout);
-    let stack = TransformerEncoderConfig::new(layer, fields.size("num_hidden_layers")?);
+    let stack = TransformerEncoderConfig::new(layer, fields.num_layers(&["num_hidden_layers"])?);
     Ok(MaskedLanguageModelConfig::new(embedding, stack)
         .with_head_activation(activation)
         .with_tied(fields.flag("tie_word_embeddings", true)?))

@@ -27,6 +27,9 @@ const HEAD: &str = "lm_head.weight";
 /// The embedding under the names that each stack has for it, in older files.
 const COPIES: [&str; 2] = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
 
+/// The most elements of a table of biases: a config alone may not take all memory.
+const MAX_BIASES: usize = 1 << 24;
+
 /// A bias that the first files have and nothing reads.
 const UNUSED: &str = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 
@@ -102,10 +105,12 @@ fn config(fields: &Fields) -> Result<EncoderDecoderConfig, String> {
         .with_feed_forward_dropout(dropout);
     let bias = position_bias(fields, num_heads)?;
     let of_decoder = bias.clone().with_bidirectional(false);
-    let num_layers = fields.size("num_layers")?;
-    let of_decoder_layers = fields.optional_size("num_decoder_layers")?;
+    let num_layers = fields.num_layers(&["num_layers"])?;
+    // Without a number of its own, the decoder has as many.
+    let of_decoder_layers = fields.present(&["num_decoder_layers", "num_layers"]);
+    let num_decoder_layers = fields.num_layers(&[of_decoder_layers])?;
     let encoder = TransformerEncoderConfig::new(layer.clone(), num_layers);
-    let decoder = TransformerDecoderConfig::new(layer, of_decoder_layers.unwrap_or(num_layers));
+    let decoder = TransformerDecoderConfig::new(layer, num_decoder_layers);
     let is_tied = fields.flag("tie_word_embeddings", true)?;
     let is_scaled = fields.flag("scale_decoder_outputs", is_tied)?;
     let embedding = TokenEmbeddingConfig::new(fields.size("vocab_size")?, num_hiddens);
@@ -148,6 +153,11 @@ fn position_bias(fields: &Fields, num_heads: usize) -> Result<RelativePositionBi
     let buckets = fields.optional_size(BUCKETS)?.unwrap_or(config.num_buckets);
     if buckets < 4 || !buckets.is_multiple_of(2) {
         return Err(fields.wrong(BUCKETS, "an even number, at least 4", &buckets.to_string()));
+    }
+    let most = MAX_BIASES / num_heads;
+    if buckets > most {
+        let expected = format!("at most {most}, for {num_heads} heads");
+        return Err(fields.wrong(BUCKETS, &expected, &buckets.to_string()));
     }
     let distance = fields.optional_size(DISTANCE)?;
     let distance = distance.unwrap_or(config.max_distance);

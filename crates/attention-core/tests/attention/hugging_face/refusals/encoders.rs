@@ -52,6 +52,8 @@ fn fields_of_bert() {
     refuses_field("bert", "layer_norm_eps", json!(0), expected);
     let expected = "expected a size, got none";
     refuses_field("bert", "type_vocab_size", Value::Null, expected);
+    let expected = "expected at most 10000 layers, got 10001";
+    refuses_field("bert", "num_hidden_layers", json!(10_001), expected);
     let expected = "expected a probability in [0, 1), got -0.5";
     refuses_field("bert", "hidden_dropout_prob", json!(-0.5), expected);
 }
@@ -65,6 +67,12 @@ fn fields_of_t5() {
     for buckets in [2, 7] {
         let expected = format!("expected an even number, at least 4, got {buckets}");
         refuses_field("t5", field, json!(buckets), &expected);
+    }
+    let expected = "expected at most 5592405, for 3 heads, got 1000000000";
+    refuses_field("t5", field, json!(1_000_000_000), expected);
+    for field in ["num_layers", "num_decoder_layers"] {
+        let expected = "expected at most 10000 layers, got 10001";
+        refuses_field("t5", field, json!(10_001), expected);
     }
     let expected = format!("expected more than half of `{field}`, 4, got 4");
     refuses_field("t5", "relative_attention_max_distance", json!(4), &expected);
@@ -81,7 +89,7 @@ fn fields_of_t5() {
 #[test]
 fn tensors_of_bert() {
     let expected = "expected no tensor `bert.encoder.layer.1.attention.output.LayerNorm.bias`, \
-                    for which the model of `config.json` has no place; there are 16 of these";
+                    for which the model of `config.json` has no place, nor for 15 others";
     refuses_tensors("bert", "num_hidden_layers", json!(1), expected);
     let expected = "expected a tensor `bert.encoder.layer.2.attention.self.query.weight`";
     refuses_tensors("bert", "num_hidden_layers", json!(3), expected);
