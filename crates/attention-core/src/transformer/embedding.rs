@@ -90,8 +90,8 @@ impl TokenEmbeddingConfig {
     /// normalized features logits of variance 1.
     ///
     /// # Panics
-    /// If a size or a number of positions or types is 0, there are more than 10,000 sinusoidal positions or their `size`
-    /// is odd, or `dropout` is not in `[0, 1)`.
+    /// If a size or a number of positions or types is 0, there are more than 10,000 sinusoidal positions or their
+    /// `size` is odd, or `dropout` is not in `[0, 1)`.
     pub fn init(&self, device: &Device) -> TokenEmbedding {
         const NAME: &str = "TokenEmbeddingConfig";
         let Self {
