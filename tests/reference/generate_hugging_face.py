@@ -12,9 +12,10 @@ import shutil
 
 import torch
 import transformers
-from transformers import (BloomConfig, BloomForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig,
-                          LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+from transformers import (BertConfig, BertForMaskedLM, BloomConfig, BloomForCausalLM, Gemma2Config, Gemma2ForCausalLM,
+                          Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig,
+                          GptOssForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM, T5Config,
+                          T5ForConditionalGeneration)
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 
 from generate import HERE, draw, to_json
@@ -44,7 +45,7 @@ def filled(model, family, gain):
     def parameter(name, like):
         # Of those that are one tensor under two names, one is drawn.
         drawn = draw(f"{family}/{name}", *like.shape, std=std(name, like))
-        is_norm = "norm" in name or ".ln_" in name
+        is_norm = "norm" in name.lower() or ".ln_" in name
         return gain + drawn if is_norm and name.endswith("weight") else drawn
 
     with torch.no_grad():
@@ -202,3 +203,120 @@ def attention_of_gpt_oss():
 
 
 attention_of_gpt_oss()
+
+
+# ---- BERT and T5: padded texts, whose rows of padding are not compared
+
+LENS = [11, 6]
+
+
+def scaled(model, **factors):
+    """The model, the parameters of which that have a part of a name are multiplied."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            for part, factor in factors.items():
+                if part in name:
+                    parameter.mul_(factor)
+    return model
+
+
+def attended(lens, rows):
+    return (torch.arange(rows) < torch.tensor(lens)[:, None]).long()
+
+
+def seen(family, logits, changed, what):
+    """Asserts that a change is seen in the rows that are no padding."""
+    change = ((changed - logits)[attended(LENS, logits.shape[1]).bool()].abs().max() / logits.abs().max()).item()
+    assert change > SEEN, f"{family}: {what} changes the logits by {change}"
+
+
+def bert_model(family, settings, others):
+    folder = FOLDER / family
+    model = filled(BertForMaskedLM(config_of(BertConfig, settings)), family, 1.0)
+    save(model, folder)
+    tokens = tokens_of(family, settings["vocab_size"])
+    types = (draw(f"{family}/types", TEXTS, TOKENS) > 0).long()
+    inputs = {"input_ids": tokens, "attention_mask": attended(LENS, TOKENS), "token_type_ids": types}
+
+    def logits_of(model, **changes):
+        with torch.no_grad():
+            return model(**inputs | changes).logits
+
+    parameters = model.double().state_dict()
+    logits = logits_of(BertForMaskedLM.from_pretrained(folder, attn_implementation="eager").double())
+    for other in others:
+        changed = BertForMaskedLM(config_of(BertConfig, settings | other)).double().eval()
+        changed.load_state_dict(parameters)
+        seen(family, logits, logits_of(changed), other)
+    for changes in [{"token_type_ids": 1 - types}, {"attention_mask": None}]:
+        seen(family, logits, logits_of(model, **changes), changes)
+    write(folder, tokens=tokens.tolist(), types=types.tolist(), lens=LENS, logits=to_json(logits, exact=False))
+
+
+bert = {"vocab_size": 37, "hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 28,
+        "max_position_embeddings": 13, "type_vocab_size": 2, "layer_norm_eps": 1e-3}
+bert_model("bert", bert, [{"hidden_act": "relu"}, {"layer_norm_eps": 0.5}])
+# A head of its own.
+bert_model("bert_untied", bert | {"vocab_size": 31, "hidden_act": "gelu_new", "tie_word_embeddings": False},
+           [{"hidden_act": "relu"}])
+
+
+TARGET_ROWS, GENERATED = 6, 5
+
+
+def t5_model(family, settings, others, has_own_head):
+    """A T5; with a head of its own it is of version 1.1, whose config says so in a field that is not written today."""
+    folder = FOLDER / family
+    model = T5ForConditionalGeneration(config_of(T5Config, settings))
+    if has_own_head:
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
+    # Positions matter as much as what stands there.
+    model = scaled(filled(model, family, 1.0), relative_attention_bias=2.0, shared=2.0)
+    save(model, folder)
+    if has_own_head:
+        config = json.loads((folder / "config.json").read_text())
+        del config["scale_decoder_outputs"]
+        settings = settings | {"tie_word_embeddings": False}
+        (folder / "config.json").write_text(json.dumps(config | settings, indent=2) + "\n")
+    tokens = tokens_of(family, settings["vocab_size"])
+    targets = tokens_of(f"{family}/targets", settings["vocab_size"])[:, :TARGET_ROWS].clone()
+    targets[:, 0] = 0
+
+    def logits_of(model, tokens=tokens, mask=attended(LENS, TOKENS), targets=targets):
+        with torch.no_grad():
+            return model(input_ids=tokens, attention_mask=mask, decoder_input_ids=targets, use_cache=False).logits
+
+    def loaded(**changes):
+        changed = config_of(T5Config, settings | changes) if changes else None
+        return T5ForConditionalGeneration.from_pretrained(
+            folder, config=changed, attn_implementation="eager").double()
+
+    def change(logits, changed, what):
+        share = ((changed - logits).abs().max() / logits.abs().max()).item()
+        assert share > SEEN, f"{family}: {what} changes the logits by {share}"
+
+    model = loaded()
+    assert (model.lm_head.weight is model.shared.weight) != has_own_head
+    logits = logits_of(model)
+    for other in others:
+        change(logits, logits_of(loaded(**other)), other)
+    change(logits, logits_of(model, mask=None), "a mask")
+
+    generated = torch.zeros(TEXTS, 1, dtype=torch.long)
+    for _ in range(GENERATED):
+        best = logits_of(model, targets=generated)[:, -1].topk(2)
+        margin = (best.values[:, 0] - best.values[:, 1]).min() / logits.abs().max()
+        assert margin > 1e-3, f"{family}: two tokens are as likely, by {margin}"
+        generated = torch.cat([generated, best.indices[:, :1]], dim=1)
+    assert generated[0].tolist() != generated[1].tolist(), f"{family}: {generated}"
+    write(folder, tokens=tokens.tolist(), lens=LENS, targets=targets.tolist(), logits=to_json(logits, exact=False),
+          generated=generated[:, 1:].tolist())
+
+
+t5 = {"vocab_size": 41, "d_model": 16, "d_kv": 5, "d_ff": 18, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 3,
+      "relative_attention_num_buckets": 8, "relative_attention_max_distance": 9, "layer_norm_epsilon": 1e-3}
+t5_model("t5", t5, [{"feed_forward_proj": "gelu"}, {"layer_norm_epsilon": 0.5},
+                    {"relative_attention_max_distance": 30}, {"tie_word_embeddings": False}], False)
+# Version 1.1: a gate, a head of its own.
+t5_model("t5_gated", t5 | {"vocab_size": 43, "feed_forward_proj": "gated-gelu"},
+         [{"feed_forward_proj": "gated-silu"}, {"tie_word_embeddings": True}], True)

@@ -2,6 +2,9 @@
 
     pip install torch==2.15.0 numpy safetensors && python tests/reference/generate_transformer.py
 
+Also the state dicts of these modules, in `import`: a parameter of a name is the same in all cases of a group, `layer`
+or `stack`, so that one state dict has the parameters of them all.
+
 Everything is computed in float64 and in training mode, without dropout: in evaluation PyTorch takes another path, which
 leaves out padding. Draws are those of generate.py.
 """
@@ -9,6 +12,7 @@ leaves out padding. Draws are those of generate.py.
 import json
 
 import torch
+from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
 
@@ -91,13 +95,16 @@ class Sandwich(nn.Module):
         return rows + self.norm2_after(self.linear2(F.gelu(self.gate(x), approximate="tanh") * self.linear1(x)))
 
 
+def encoder_layer(c):
+    return nn.TransformerEncoderLayer(**c)
+
+
+def encoder_stack(c):
+    return nn.TransformerEncoder(encoder_layer(c), 2, norm=nn.LayerNorm(SIZE), enable_nested_tensor=False)
+
+
 def encoder_cases():
-    def layer(c):
-        return nn.TransformerEncoderLayer(**c)
-
-    def stack(c):
-        return nn.TransformerEncoder(layer(c), 2, norm=nn.LayerNorm(SIZE), enable_nested_tensor=False)
-
+    layer, stack = encoder_layer, encoder_stack
     rows = {"rows": draw("encoder/rows", BATCH, ROWS, SIZE)}
     yield "transformer_encoder.json", [
         encoder("layer", layer, "post", "relu"),
@@ -106,6 +113,7 @@ def encoder_cases():
         encoder("layer", layer, "pre", "gelu", lens=LENS),
         one("layer", Sandwich(), "sandwich", "geglu_tanh", True, None, lambda module, x: module(x["rows"]), rows),
         encoder("stack", stack, "pre", "gelu", causal=True, lens=LENS),
+        encoder("stack", stack, "post", "relu", lens=LENS),
     ]
 
 
@@ -126,18 +134,22 @@ def decoder(group, make, order, activation, causal=True, lens=None, memory_lens=
     return one(group, module, order, activation, causal, lens, forward, inputs, memory_lens)
 
 
+def decoder_layer(c):
+    return nn.TransformerDecoderLayer(**c)
+
+
+def decoder_stack(c):
+    return nn.TransformerDecoder(decoder_layer(c), 2, norm=nn.LayerNorm(SIZE))
+
+
 def decoder_cases():
-    def layer(c):
-        return nn.TransformerDecoderLayer(**c)
-
-    def stack(c):
-        return nn.TransformerDecoder(layer(c), 2, norm=nn.LayerNorm(SIZE))
-
+    layer, stack = decoder_layer, decoder_stack
     yield "transformer_decoder.json", [
         decoder("layer", layer, "post", "relu"),
         decoder("layer", layer, "pre", "gelu", memory_lens=MEMORY_LENS),
         decoder("layer", layer, "post", "gelu", causal=False, lens=LENS),
         decoder("stack", stack, "pre", "relu", lens=LENS, memory_lens=MEMORY_LENS),
+        decoder("stack", stack, "post", "gelu", memory_lens=MEMORY_LENS),
     ]
 
 
@@ -175,12 +187,30 @@ def feed_forward_cases():
     ]
 
 
+# ---- state dicts
+
+def write_state_dicts():
+    folder, c = HERE / "import", config("post", "relu")
+
+    def state_dict(module, group):
+        return {name: tensor.float() for name, tensor in filled(module, group).state_dict().items()}
+
+    torch.save(state_dict(encoder_layer(c), "layer"), folder / "transformer_encoder_layer.pt")
+    save_file(state_dict(decoder_layer(c), "layer"), folder / "transformer_decoder_layer.safetensors")
+    without_bias = state_dict(encoder_layer(c | {"bias": False}), "layer")
+    save_file(without_bias, folder / "transformer_encoder_layer_without_bias.safetensors")
+    # As of nn.Transformer.
+    stacks = {"encoder": encoder_stack(c), "decoder": decoder_stack(c)}
+    state = {f"{stack}.{n}": t for stack, of in stacks.items() for n, t in state_dict(of, "stack").items()}
+    torch.save(state, folder / "transformer.pt")
+
+
 def write(file, cases):
     generator = f"tests/reference/generate_transformer.py, torch {torch.__version__}"
     lines = ",\n".join(json.dumps(c, separators=(",", ":"), allow_nan=False) for c in cases)
     (HERE / file).write_text(f'{{"generator":{json.dumps(generator)},"cases":[\n{lines}\n]}}\n')
     size = (HERE / file).stat().st_size
-    assert size < 150_000, (file, size)
+    assert size < 160_000, (file, size)
     print(f"{file:28} {size:7}", ", ".join(c["name"] for c in cases))
 
 
@@ -190,3 +220,4 @@ if __name__ == "__main__":
     for subject in (encoder_cases, decoder_cases, feed_forward_cases):
         for file, cases in subject():
             write(file, cases)
+    write_state_dicts()

@@ -34,8 +34,9 @@ pub use mask::{MaskSpec, masks};
 pub use panics::panic_message;
 pub use problem::{Outcome, Problem, SIZES, Sizes};
 pub use reference::{
-    Case, HuggingFaceAttention, HuggingFaceLogits, OnnxCase, RecurrentCase, TransformerCase,
-    hugging_face_attention, hugging_face_logits, onnx_reference, recurrent_reference, reference,
+    Case, HuggingFaceAttention, HuggingFaceLogits, HuggingFaceMasked, HuggingFaceTranslation,
+    OnnxCase, RecurrentCase, TransformerCase, hugging_face_attention, hugging_face_logits,
+    hugging_face_masked, hugging_face_translation, onnx_reference, recurrent_reference, reference,
     reference_path, transformer_reference,
 };
 pub use run::{Check, Path};

@@ -94,6 +94,34 @@ pub struct HuggingFaceLogits {
     pub logits: Array,
 }
 
+/// The padded texts of a masked language model, and the logits at each of their tokens.
+#[derive(Clone, Debug, Deserialize)]
+pub struct HuggingFaceMasked {
+    /// The texts, `[batch][rows]`.
+    pub tokens: Vec<Vec<u32>>,
+    /// The types of their tokens.
+    pub types: Vec<Vec<u32>>,
+    /// The number of tokens of each that are no padding.
+    pub lens: Vec<usize>,
+    /// The logits, `[batch, rows, vocab_size]`; those of padding mean nothing.
+    pub logits: Array,
+}
+
+/// The padded texts that an encoder-decoder model reads, and what it makes of them.
+#[derive(Clone, Debug, Deserialize)]
+pub struct HuggingFaceTranslation {
+    /// The texts that are read, `[batch][rows]`.
+    pub tokens: Vec<Vec<u32>>,
+    /// The number of tokens of each that are no padding.
+    pub lens: Vec<usize>,
+    /// The texts that are made, `[batch][rows]`.
+    pub targets: Vec<Vec<u32>>,
+    /// The logits of the token that follows each of these, `[batch, rows, vocab_size]`.
+    pub logits: Array,
+    /// The most likely tokens after a 0.
+    pub generated: Vec<Vec<u32>>,
+}
+
 /// The attention of each layer of a model, within its residual connection, on the same rows.
 #[derive(Clone, Debug, Deserialize)]
 pub struct HuggingFaceAttention {
@@ -157,6 +185,22 @@ pub fn onnx_reference(name: &str) -> Vec<OnnxCase> {
 /// # Panics
 /// If the file is missing or malformed.
 pub fn hugging_face_logits(family: &str) -> HuggingFaceLogits {
+    read(&format!("hugging_face/{family}/expected"))
+}
+
+/// The results of `tests/reference/hugging_face/<family>`, a masked language model.
+///
+/// # Panics
+/// If the file is missing or malformed.
+pub fn hugging_face_masked(family: &str) -> HuggingFaceMasked {
+    read(&format!("hugging_face/{family}/expected"))
+}
+
+/// The results of `tests/reference/hugging_face/<family>`, an encoder-decoder model.
+///
+/// # Panics
+/// If the file is missing or malformed.
+pub fn hugging_face_translation(family: &str) -> HuggingFaceTranslation {
     read(&format!("hugging_face/{family}/expected"))
 }
 

@@ -9,10 +9,17 @@
 //! safetensors.torch.save_file(attention.state_dict(), "attention.safetensors")
 //! ```
 //!
-//! The same for multi-head attention, D2L's and PyTorch's own: [`load_multi_head_attention`]; and for `torch.nn.GRU`
-//! and `torch.nn.LSTM`: [`load_recurrent`].
+//! | parameters of | are loaded by |
+//! | --- | --- |
+//! | D2L's `AdditiveAttention` | [`load_additive_attention`] |
+//! | D2L's `MultiHeadAttention`, `torch.nn.MultiheadAttention` | [`load_multi_head_attention`] |
+//! | `torch.nn.GRU`, `torch.nn.LSTM` | [`load_recurrent`] |
+//! | `torch.nn.TransformerEncoderLayer`, `torch.nn.TransformerEncoder` | [`load_transformer_encoder_layer`], [`load_transformer_encoder`] |
+//! | `torch.nn.TransformerDecoderLayer`, `torch.nn.TransformerDecoder` | [`load_transformer_decoder_layer`], [`load_transformer_decoder`] |
+//! | language models of Hugging Face's, as Llama, Gemma, GPT-2, BERT and T5 | the functions of [`hugging_face`] |
 //!
-//! Whole language models, as Llama, Gemma and GPT-2, with the names of Hugging Face's: [`hugging_face`].
+//! The last are made from a folder, whose config says all sizes. The others fill a module that was configured before:
+//! a state dict says no number of heads, no activation and no order of normalizations.
 //!
 //! Models with rotary embedding differ in which features are a pair:
 //! [`RotaryConfig::reordered`](crate::RotaryConfig::reordered) takes the weights, biases and gains of queries and keys
@@ -35,10 +42,15 @@ mod json;
 mod multi_head;
 mod recurrent;
 mod state_dict;
+mod transformer;
 
 pub use additive::load_additive_attention;
 pub use multi_head::load_multi_head_attention;
 pub use recurrent::load_recurrent;
+pub use transformer::{
+    load_transformer_decoder, load_transformer_decoder_layer, load_transformer_encoder,
+    load_transformer_encoder_layer,
+};
 
 use std::path::{Path, PathBuf};
 

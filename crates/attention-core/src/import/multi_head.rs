@@ -33,37 +33,40 @@ pub fn load_multi_head_attention<S: ScoringFunction>(
 ) -> Result<MultiHeadAttention<S>, ImportError> {
     let path = path.as_ref();
     StateDict::open(path, prefix)
-        .and_then(|file| load(attention, &file))
+        .and_then(|file| load(attention, &file, ""))
         .map_err(ImportError::of(path))
 }
 
-fn load<S: ScoringFunction>(
+/// The attention whose tensors are called `at` and a name.
+pub(super) fn load<S: ScoringFunction>(
     attention: MultiHeadAttention<S>,
     file: &StateDict,
+    at: &str,
 ) -> Result<MultiHeadAttention<S>, String> {
-    if file.contains("bias_k") || file.contains("bias_v") {
+    let name = |own: &str| format!("{at}{own}");
+    if file.contains(&name("bias_k")) || file.contains(&name("bias_v")) {
         return Err("`bias_k` and `bias_v` (add_bias_kv=True) are not supported".to_string());
     }
-    let is_of_d2l = file.names().any(|name| name.starts_with("W_"));
-    let is_fused = !is_of_d2l && !file.contains("q_proj_weight");
-    let output_name = if is_of_d2l { "W_o" } else { "out_proj" };
+    let is_of_d2l = file.names().any(|of| of.starts_with(&name("W_")));
+    let is_fused = !is_of_d2l && !file.contains(&name("q_proj_weight"));
+    let output_name = name(if is_of_d2l { "W_o" } else { "out_proj" });
 
     let layers = [&attention.query, &attention.key, &attention.value];
     let outputs = layers.map(|layer| layer.weight.shape()[1]);
-    let places = |at: usize, letter: char| {
+    let places = |index: usize, letter: char| {
         if is_of_d2l {
-            return Place::weight_and_bias(&format!("W_{letter}"));
+            return Place::weight_and_bias(&name(&format!("W_{letter}")));
         }
-        let part = |name: &str| Place {
-            name: name.to_string(),
-            start: outputs[..at].iter().sum(),
+        let part = |own: &str| Place {
+            name: name(own),
+            start: outputs[..index].iter().sum(),
             rows: Some(outputs.iter().sum()),
             is_transposed: false,
         };
         let weight = if is_fused {
             part("in_proj_weight")
         } else {
-            Place::whole(format!("{letter}_proj_weight"))
+            Place::whole(name(&format!("{letter}_proj_weight")))
         };
         [weight, part("in_proj_bias")]
     };
@@ -71,13 +74,12 @@ fn load<S: ScoringFunction>(
     let key = file.linear(attention.key, places(1, 'k'))?;
     let value = file.linear(attention.value, places(2, 'v'))?;
     let output = match attention.output {
-        Some(output) => Some(file.linear(output, Place::weight_and_bias(output_name))?),
-        None if file.contains(&format!("{output_name}.weight")) => {
-            return Err(format!(
-                "expected no tensor `{output_name}.weight`, since the attention has no output projection"
-            ));
+        Some(output) => Some(file.linear(output, Place::weight_and_bias(&output_name))?),
+        None => {
+            let reason = "the attention has no output projection";
+            file.refuse(&format!("{output_name}.weight"), reason)?;
+            None
         }
-        None => None,
     };
     Ok(MultiHeadAttention {
         query,

@@ -88,22 +88,8 @@ impl StateDict {
         linear: Linear,
         [weight, bias]: [Place; 2],
     ) -> Result<Linear, String> {
-        let [from, to] = linear.weight.lazy_shape().dims();
-        let rows = weight.rows.unwrap_or(to);
-        let shape = if weight.is_transposed {
-            [from, rows]
-        } else {
-            [rows, from]
-        };
-        let found = self.find(&weight.name, &shape)?.map(|stored| {
-            let rows = if weight.is_transposed {
-                stored.transpose()
-            } else {
-                stored
-            };
-            rows.narrow(weight.start, to).transpose()
-        });
-        let weight = self.load(linear.weight, &weight.name, &found, as_it_is)?;
+        let [_, to] = linear.weight.lazy_shape().dims();
+        let weight = self.weight(linear.weight, &weight)?;
         let bias = match linear.bias {
             Some(param) => {
                 let found = self.find(&bias.name, &[bias.rows.unwrap_or(to)])?;
@@ -116,6 +102,30 @@ impl StateDict {
             }
         };
         Ok(Linear { weight, bias })
+    }
+
+    /// The weight of a linear layer, `[in, out]`, with the elements at `place`.
+    pub(super) fn weight(
+        &self,
+        param: Param<Tensor<2>>,
+        place: &Place,
+    ) -> Result<Param<Tensor<2>>, String> {
+        let [from, to] = param.lazy_shape().dims();
+        let rows = place.rows.unwrap_or(to);
+        let shape = if place.is_transposed {
+            [from, rows]
+        } else {
+            [rows, from]
+        };
+        let found = self.find(&place.name, &shape)?.map(|stored| {
+            let rows = if place.is_transposed {
+                stored.transpose()
+            } else {
+                stored
+            };
+            rows.narrow(place.start, to).transpose()
+        });
+        self.load(param, &place.name, &found, as_it_is)
     }
 
     /// `norm` with the gain `name.weight` and the bias `name.bias`, if it has one.
@@ -176,8 +186,8 @@ impl StateDict {
     }
 
     /// Whether two tensors of one shape have the same elements.
-    pub(super) fn is_same(&self, names: [&str; 2], shape: [usize; 2]) -> Result<bool, String> {
-        let read = |name: &str| self.read(name, &self.find(name, &shape)?);
+    pub(super) fn is_same(&self, names: [&str; 2], shape: &[usize]) -> Result<bool, String> {
+        let read = |name: &str| self.read(name, &self.find(name, shape)?);
         let [one, other] = names.map(read);
         Ok(one? == other?)
     }

@@ -5,11 +5,14 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
 
-use super::encoder::{final_norm, normalized};
+use super::encoder::{final_norm, normalized, shared_bias};
 use super::padding::Padding;
 use super::{Norm, TransformerCache, TransformerDecoderLayer, TransformerLayerConfig};
 use crate::functional::AttentionOptions;
-use crate::{DotProductScore, DotProductScoreConfig, Mask, Memory, NewRows, ScoringFunction};
+use crate::{
+    DotProductScore, DotProductScoreConfig, Mask, Memory, NewRows, RelativePositionBias,
+    RelativePositionBiasConfig, ScoringFunction,
+};
 
 const NAME: &str = "TransformerDecoder";
 
@@ -24,13 +27,19 @@ pub struct TransformerDecoderConfig {
     /// ([`NormOrder::Post`](super::NormOrder::Post)).
     #[config(default = "None")]
     pub final_norm: Option<bool>,
+    /// A relative position bias that all layers share, as in T5, in the attention of the rows to each other. It is one
+    /// parameter: clones of a score with a bias, one in each layer, would part in training, where an optimizer changes
+    /// the first of those that share an identity.
+    #[config(default = "None")]
+    pub position_bias: Option<RelativePositionBiasConfig>,
 }
 
 impl TransformerDecoderConfig {
     /// A stack of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If there are no layers, and as [`TransformerLayerConfig::init_encoder`].
+    /// If there are no layers, a position bias is of another number of heads than the layers, and as
+    /// [`TransformerLayerConfig::init_encoder`] and [`RelativePositionBiasConfig::init`].
     pub fn init(&self, device: &Device) -> TransformerDecoder<DotProductScore> {
         let score = |_| DotProductScoreConfig::new().init();
         self.init_with(score, score, device)
@@ -59,6 +68,7 @@ impl TransformerDecoderConfig {
         TransformerDecoder {
             layers: layers.collect(),
             norm: final_norm(&self.layer, self.final_norm, device),
+            position_bias: shared_bias(&self.layer, &self.position_bias, device),
         }
     }
 }
@@ -98,6 +108,8 @@ pub struct TransformerDecoder<S: ScoringFunction, C: ScoringFunction = DotProduc
     pub layers: Vec<TransformerDecoderLayer<S, C>>,
     /// The normalization after the last layer.
     pub norm: Option<Norm>,
+    /// The relative position bias of all layers: one parameter, whose gradient is the sum over them.
+    pub position_bias: Option<RelativePositionBias>,
 }
 
 /// The keys and values of a memory, projected by each layer of the stack that [prepared](TransformerDecoder::prepare)
@@ -174,7 +186,10 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         options.mask = (options.mask & Mask::causal()).resolved_for(scores, &rows.device());
         let layers = self.layers.iter().zip(&memory.layers);
         let rows = layers.fold(padding.clear(rows), |rows, (layer, memory)| {
-            layer.forward(rows, &options, memory)
+            match &self.position_bias {
+                Some(bias) => layer.biased(bias).forward(rows, &options, memory),
+                None => layer.forward(rows, &options, memory),
+            }
         });
         padding.clear(normalized(&self.norm, rows))
     }
@@ -207,9 +222,13 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         let padding = Padding::of_new(new, &rows);
         let states = memory.layers.iter().zip(&mut cache.layers);
         let layers = self.layers.iter().zip(states);
-        let rows = layers.fold(padding.clear(rows), |rows, (layer, (memory, cache))| {
-            layer.forward_cached(rows, new, memory, cache)
-        });
+        let rows = layers.fold(
+            padding.clear(rows),
+            |rows, (layer, (memory, cache))| match &self.position_bias {
+                Some(bias) => layer.biased(bias).forward_cached(rows, new, memory, cache),
+                None => layer.forward_cached(rows, new, memory, cache),
+            },
+        );
         padding.clear(normalized(&self.norm, rows))
     }
 

@@ -3,11 +3,12 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::encoder_layer::within;
+use super::encoder_layer::{biased, within};
 use super::{FeedForward, Residual};
 use crate::functional::AttentionOptions;
 use crate::{
-    DotProductScore, KeyValueCache, Mask, Memory, MultiHeadAttention, NewRows, ScoringFunction,
+    Biased, DotProductScore, KeyValueCache, Mask, Memory, MultiHeadAttention, NewRows,
+    RelativePositionBias, ScoringFunction,
 };
 
 /// Self-attention, attention to a memory, and a feed-forward network, each within a residual connection; made by
@@ -107,6 +108,23 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
             attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
         });
         self.after_attention(rows, memory)
+    }
+
+    /// The same layer with `bias` on the scores of the rows among each other. The clones of parameters are the
+    /// parameters: gradients reach them.
+    pub(super) fn biased(
+        &self,
+        bias: &RelativePositionBias,
+    ) -> TransformerDecoderLayer<Biased<S, RelativePositionBias>, C> {
+        TransformerDecoderLayer {
+            attention: biased(&self.attention, bias),
+            attention_residual: self.attention_residual.clone(),
+            cross_attention: self.cross_attention.clone(),
+            cross_attention_residual: self.cross_attention_residual.clone(),
+            feed_forward: self.feed_forward.clone(),
+            feed_forward_residual: self.feed_forward_residual.clone(),
+            window: self.window,
+        }
     }
 
     fn after_attention(&self, rows: Tensor<3>, memory: &Memory) -> Tensor<3> {

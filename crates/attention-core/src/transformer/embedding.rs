@@ -11,8 +11,11 @@ use burn_fused_layers::EmbeddingTable;
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 use burn_fused_layers::harness::parameter::value;
 
+use super::padding::fill_padding_tokens;
 use super::{Norm, NormConfig};
-use crate::Positions;
+use crate::{KeyValueCache, NewRows, Positions};
+
+const NAME: &str = "TokenEmbedding";
 
 /// Configuration of [`PositionEmbedding`].
 #[derive(Config, Debug, PartialEq, Eq)]
@@ -66,6 +69,10 @@ pub struct TokenEmbeddingConfig {
     /// The rows that are added by position.
     #[config(default = "PositionEmbeddingConfig::None")]
     pub positions: PositionEmbeddingConfig,
+    /// The number of types of tokens, each with a learned row that is added, as BERT tells two sentences apart; by
+    /// default tokens are of no type.
+    #[config(default = "None")]
+    pub num_types: Option<usize>,
     /// Whether the embedding of a token is multiplied by `sqrt(size)`, before positions are added.
     #[config(default = false)]
     pub scaled: bool,
@@ -83,8 +90,8 @@ impl TokenEmbeddingConfig {
     /// normalized features logits of variance 1.
     ///
     /// # Panics
-    /// If a size or a number of positions is 0, there are more than 10,000 sinusoidal positions or their `size` is odd,
-    /// or `dropout` is not in `[0, 1)`.
+    /// If a size or a number of positions or types is 0, there are more than 10,000 sinusoidal positions or their
+    /// `size` is odd, or `dropout` is not in `[0, 1)`.
     pub fn init(&self, device: &Device) -> TokenEmbedding {
         const NAME: &str = "TokenEmbeddingConfig";
         let Self {
@@ -118,9 +125,14 @@ impl TokenEmbeddingConfig {
                 Some(PositionEmbedding::Learned(table(max_positions)))
             }
         };
+        let types = self.num_types.map(|num_types| {
+            assert_positive(NAME, &[("num_types", num_types)]);
+            table(num_types)
+        });
         TokenEmbedding {
             tokens: table(vocab_size),
             positions,
+            types,
             norm: self.norm.as_ref().map(|norm| norm.init(size, device)),
             dropout: DropoutConfig::new(self.dropout).init(),
             scaled: self.scaled,
@@ -151,6 +163,9 @@ pub struct TokenEmbedding {
     pub tokens: Embedding,
     /// The rows that are added by position.
     pub positions: Option<PositionEmbedding>,
+    /// The row of each type of tokens, `[num_types, size]`. BERT's `token_type_embeddings`: Devlin et al. 2019, "BERT:
+    /// Pre-training of Deep Bidirectional Transformers for Language Understanding", section 3.
+    pub types: Option<Embedding>,
     /// The normalization of the sum.
     pub norm: Option<Norm>,
     /// Dropout on the sum, active while training.
@@ -159,7 +174,7 @@ pub struct TokenEmbedding {
 }
 
 impl TokenEmbedding {
-    /// The rows of `tokens` at `positions`.
+    /// The rows of `tokens` at `positions`; where tokens have types, of the first type.
     ///
     /// # Shapes
     /// - tokens `[batch, rows]`, result `[batch, rows, size]`
@@ -167,21 +182,74 @@ impl TokenEmbedding {
     /// # Panics
     /// If there is no such token, a position is beyond those that are added, or the tokens are on another device.
     pub fn forward(&self, tokens: Tensor<2, Int>, positions: &Positions) -> Tensor<3> {
-        let table = value(&self.tokens.weight);
-        let ([batch, num_rows], [_, size]) = (tokens.dims(), table.dims());
-        let others = [Argument::on_device("tokens", &tokens)];
-        assert_together(
-            "TokenEmbedding",
-            Argument::on_device("embedding", &table),
-            others,
-        );
-        if batch * num_rows == 0 {
-            return Tensor::empty([batch, num_rows, size], (&table.device(), table.dtype()));
+        let types = self.types.is_some().then(|| tokens.zeros_like());
+        self.sum(tokens, types, positions)
+    }
+
+    /// The rows of `tokens` of `types` at `positions`.
+    ///
+    /// # Shapes
+    /// - tokens and types `[batch, rows]`, result `[batch, rows, size]`
+    ///
+    /// # Panics
+    /// If there is no such type, the embedding has none, and as [`forward`](Self::forward).
+    pub fn forward_with_types(
+        &self,
+        tokens: Tensor<2, Int>,
+        types: Tensor<2, Int>,
+        positions: &Positions,
+    ) -> Tensor<3> {
+        self.sum(tokens, Some(types), positions)
+    }
+
+    /// The rows of texts that go on after those of `cache`. Padding need be no token that there is.
+    pub(super) fn of_texts(
+        &self,
+        tokens: Tensor<2, Int>,
+        types: Option<Tensor<2, Int>>,
+        rows: NewRows,
+        cache: &KeyValueCache,
+    ) -> Tensor<3> {
+        let [batch, num_rows] = tokens.dims();
+        let ranges = rows.ranges([batch, num_rows]);
+        let positions = cache.positions(&ranges, num_rows, &tokens.device());
+        let tokens = fill_padding_tokens(tokens, rows);
+        match types {
+            Some(types) => {
+                let types = fill_padding_tokens(types, rows);
+                self.forward_with_types(tokens, types, &positions)
+            }
+            None => self.forward(tokens, &positions),
         }
-        let rows = EmbeddingTable::new(table).rows(tokens.reshape([batch * num_rows]));
-        let mut rows = rows.reshape([batch, num_rows, size]);
+    }
+
+    fn sum(
+        &self,
+        tokens: Tensor<2, Int>,
+        types: Option<Tensor<2, Int>>,
+        positions: &Positions,
+    ) -> Tensor<3> {
+        let [batch, num_rows] = tokens.dims();
+        let table = value(&self.tokens.weight);
+        let mut rows = rows_of("tokens", table, tokens);
+        if batch * num_rows == 0 {
+            return rows;
+        }
         if self.scaled {
+            let [_, _, size] = rows.dims();
             rows = rows * (size as f64).sqrt();
+        }
+        if let Some(types) = types {
+            let got = types.dims();
+            assert!(
+                got == [batch, num_rows],
+                "{NAME}: types of [batch, rows] = {:?} expected, as tokens, got {got:?}",
+                [batch, num_rows]
+            );
+            let Some(embedding) = &self.types else {
+                panic!("{NAME}: no types expected, as the embedding has no `num_types`, got some");
+            };
+            rows = rows + rows_of("types", value(&embedding.weight), types);
         }
         if let Some(embedding) = &self.positions {
             let of_positions = positions.select(&embedding.table(), [batch, num_rows]);
@@ -193,4 +261,19 @@ impl TokenEmbedding {
         }
         self.dropout.forward(rows)
     }
+}
+
+/// The rows of a table at `indices`, `[batch, rows, size]`.
+///
+/// # Panics
+/// If they are on another device, or there is no such row.
+fn rows_of(name: &str, table: Tensor<2>, indices: Tensor<2, Int>) -> Tensor<3> {
+    let ([batch, num_rows], [_, size]) = (indices.dims(), table.dims());
+    let others = [Argument::on_device(name, &indices)];
+    assert_together(NAME, Argument::on_device("embedding", &table), others);
+    if batch * num_rows == 0 {
+        return Tensor::empty([batch, num_rows, size], (&table.device(), table.dtype()));
+    }
+    let rows = EmbeddingTable::new(table).rows(indices.reshape([batch * num_rows]));
+    rows.reshape([batch, num_rows, size])
 }

@@ -8,7 +8,10 @@ use burn_fused_layers::harness::checks::assert_positive;
 use super::padding::Padding;
 use super::{Norm, NormOrder, TransformerCache, TransformerEncoderLayer, TransformerLayerConfig};
 use crate::functional::AttentionOptions;
-use crate::{DotProductScore, DotProductScoreConfig, NewRows, ScoringFunction};
+use crate::{
+    DotProductScore, DotProductScoreConfig, NewRows, RelativePositionBias,
+    RelativePositionBiasConfig, ScoringFunction,
+};
 
 /// Configuration of [`TransformerEncoder`].
 #[derive(Config, Debug)]
@@ -21,13 +24,19 @@ pub struct TransformerEncoderConfig {
     /// ([`NormOrder::Post`]).
     #[config(default = "None")]
     pub final_norm: Option<bool>,
+    /// A relative position bias that all layers share, as in T5, besides what their scores know of positions. It is one
+    /// parameter: clones of a score with a bias, one in each layer, would part in training, where an optimizer changes
+    /// the first of those that share an identity.
+    #[config(default = "None")]
+    pub position_bias: Option<RelativePositionBiasConfig>,
 }
 
 impl TransformerEncoderConfig {
     /// A stack of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If there are no layers, and as [`TransformerLayerConfig::init_encoder`].
+    /// If there are no layers, a position bias is of another number of heads than the layers, and as
+    /// [`TransformerLayerConfig::init_encoder`] and [`RelativePositionBiasConfig::init`].
     pub fn init(&self, device: &Device) -> TransformerEncoder<DotProductScore> {
         self.init_with(|_| DotProductScoreConfig::new().init(), device)
     }
@@ -63,6 +72,7 @@ impl TransformerEncoderConfig {
         TransformerEncoder {
             layers: layers.collect(),
             norm: final_norm(&self.layer, self.final_norm, device),
+            position_bias: shared_bias(&self.layer, &self.position_bias, device),
         }
     }
 }
@@ -75,6 +85,24 @@ pub(super) fn final_norm(
 ) -> Option<Norm> {
     let is_wanted = is_wanted.unwrap_or(layer.norm_order != NormOrder::Post);
     is_wanted.then(|| layer.norm.init(layer.num_hiddens, device))
+}
+
+/// The position bias of a stack.
+///
+/// # Panics
+/// If it is of another number of heads than the layers.
+pub(super) fn shared_bias(
+    layer: &TransformerLayerConfig,
+    bias: &Option<RelativePositionBiasConfig>,
+    device: &Device,
+) -> Option<RelativePositionBias> {
+    let config = bias.as_ref()?;
+    let (expected, got) = (layer.num_heads, config.num_heads);
+    assert!(
+        got == expected,
+        "Transformer: position_bias of {expected} heads expected, as the layers have, got {got}"
+    );
+    Some(config.init(device))
 }
 
 /// A stack of [`TransformerEncoderLayer`]s around any scoring function, with positions where the score has them.
@@ -109,6 +137,8 @@ pub struct TransformerEncoder<S: ScoringFunction> {
     pub layers: Vec<TransformerEncoderLayer<S>>,
     /// The normalization after the last layer.
     pub norm: Option<Norm>,
+    /// The relative position bias of all layers: one parameter, whose gradient is the sum over them.
+    pub position_bias: Option<RelativePositionBias>,
 }
 
 impl<S: ScoringFunction> TransformerEncoder<S> {
@@ -138,8 +168,12 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
         // All layers without a window read it once.
         let scores = [batch, heads, num_rows, num_rows];
         options.mask = options.mask.resolved_for(scores, &rows.device());
-        let rows = self.layers.iter().fold(padding.clear(rows), |rows, layer| {
-            layer.forward(rows, &options)
+        let layers = self.layers.iter();
+        let rows = layers.fold(padding.clear(rows), |rows, layer| {
+            match &self.position_bias {
+                Some(bias) => layer.biased(bias).forward(rows, &options),
+                None => layer.forward(rows, &options),
+            }
         });
         padding.clear(normalized(&self.norm, rows))
     }
@@ -171,7 +205,10 @@ impl<S: ScoringFunction> TransformerEncoder<S> {
         let padding = Padding::of_new(new, &rows);
         let layers = self.layers.iter().zip(&mut cache.layers);
         let rows = layers.fold(padding.clear(rows), |rows, (layer, cache)| {
-            layer.forward_cached(rows, new, cache)
+            match &self.position_bias {
+                Some(bias) => layer.biased(bias).forward_cached(rows, new, cache),
+                None => layer.forward_cached(rows, new, cache),
+            }
         });
         padding.clear(normalized(&self.norm, rows))
     }

@@ -5,7 +5,10 @@ use burn::tensor::Tensor;
 
 use super::{FeedForward, Residual};
 use crate::functional::AttentionOptions;
-use crate::{KeyValueCache, Mask, MultiHeadAttention, NewRows, ScoringFunction};
+use crate::{
+    Attention, Biased, KeyValueCache, Mask, MultiHeadAttention, NewRows, RelativePositionBias,
+    ScoringFunction,
+};
 
 /// Self-attention around any scoring function and a feed-forward network, each within a residual connection; made by
 /// [`TransformerLayerConfig`](super::TransformerLayerConfig).
@@ -85,10 +88,62 @@ impl<S: ScoringFunction> TransformerEncoderLayer<S> {
         self.after_attention(rows)
     }
 
+    /// The same layer with `bias` on its scores. The clones of parameters are the parameters: gradients reach them.
+    pub(super) fn biased(
+        &self,
+        bias: &RelativePositionBias,
+    ) -> TransformerEncoderLayer<Biased<S, RelativePositionBias>> {
+        TransformerEncoderLayer {
+            attention: biased(&self.attention, bias),
+            attention_residual: self.attention_residual.clone(),
+            feed_forward: self.feed_forward.clone(),
+            feed_forward_residual: self.feed_forward_residual.clone(),
+            window: self.window,
+        }
+    }
+
     fn after_attention(&self, rows: Tensor<3>) -> Tensor<3> {
         let network = &self.feed_forward;
         self.feed_forward_residual
             .forward(rows, |rows| network.forward(rows))
+    }
+}
+
+/// The same heads with `bias` on their scores.
+pub(super) fn biased<S: ScoringFunction>(
+    attention: &MultiHeadAttention<S>,
+    bias: &RelativePositionBias,
+) -> MultiHeadAttention<Biased<S, RelativePositionBias>> {
+    let MultiHeadAttention {
+        query,
+        key,
+        value,
+        output,
+        attention,
+        num_heads,
+        num_key_value_heads,
+    } = attention.clone();
+    let Attention {
+        score,
+        dropout,
+        normalizer,
+        soft_cap,
+        sinks,
+    } = attention;
+    MultiHeadAttention {
+        query,
+        key,
+        value,
+        output,
+        attention: Attention {
+            score: Biased::new(score, bias.clone()),
+            dropout,
+            normalizer,
+            soft_cap,
+            sinks,
+        },
+        num_heads,
+        num_key_value_heads,
     }
 }
 

@@ -44,7 +44,7 @@ impl FeedForwardActivation {
     }
 
     /// The function itself.
-    fn function(self) -> Function {
+    pub(super) fn function(self) -> Function {
         match self {
             Self::Relu | Self::ReGlu => Function::Relu,
             Self::Gelu | Self::GeGlu => Function::Gelu,

@@ -3,11 +3,11 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::linear;
 
-use super::padding::Padding;
+use super::padding::{Padding, last_tokens};
 use super::{
     CausalModel, TokenEmbedding, TokenEmbeddingConfig, TransformerCache, TransformerEncoder,
     TransformerEncoderConfig,
@@ -155,7 +155,8 @@ impl<S: ScoringFunction> LanguageModel<S> {
     /// # Panics
     /// As [`forward`](Self::forward).
     pub fn features(&self, tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<3> {
-        let embedded = self.embed(tokens, rows, &KeyValueCache::new());
+        let none = KeyValueCache::new();
+        let embedded = self.embedding.of_texts(tokens, None, rows, &none);
         let [batch, num_rows, _] = embedded.dims();
         let padding = Padding::of_new(rows, &embedded);
         let mask = match rows {
@@ -210,27 +211,9 @@ impl<S: ScoringFunction> LanguageModel<S> {
         cache.check("LanguageModel", self.stack.layers.len());
         // All layers have seen the same tokens.
         let none = KeyValueCache::new();
-        let embedded = self.embed(tokens, rows, cache.layers.first().unwrap_or(&none));
+        let seen = cache.layers.first().unwrap_or(&none);
+        let embedded = self.embedding.of_texts(tokens, None, rows, seen);
         self.stack.forward_cached(embedded, rows, cache)
-    }
-
-    /// The embedding of tokens that come after those of `cache`.
-    fn embed(&self, tokens: Tensor<2, Int>, rows: NewRows, cache: &KeyValueCache) -> Tensor<3> {
-        let ([batch, num_rows], device) = (tokens.dims(), tokens.device());
-        let ranges = rows.ranges([batch, num_rows]);
-        let positions = cache.positions(&ranges, num_rows, &device);
-        let tokens = match rows {
-            NewRows::All => tokens,
-            // There may be no such token in padding.
-            _ => {
-                let of_example = ranges
-                    .iter()
-                    .flat_map(|of| (0..num_rows).map(|row| !of.contains(&row)));
-                let padding = TensorData::new(of_example.collect::<Vec<bool>>(), [batch, num_rows]);
-                tokens.mask_fill(Tensor::<2, Bool>::from_data(padding, &device), 0)
-            }
-        };
-        self.embedding.forward(tokens, &positions)
     }
 
     /// From rows `[batch, rows, num_hiddens]` to logits.
@@ -265,23 +248,9 @@ impl<S: ScoringFunction> CausalModel for LanguageModel<S> {
             num_rows > 0,
             "LanguageModel: at least one row of tokens expected, got none"
         );
-        let last = last_rows(rows, [batch, num_rows], &self.device());
+        let features = self.features_cached(tokens, rows, cache);
         // The head is for the last rows alone: it is the largest layer.
-        let rows = self.features_cached(tokens, rows, cache);
-        let [_, _, size] = rows.dims();
-        let rows = rows.reshape([batch * num_rows, size]).select(0, last);
-        self.logits(rows.unsqueeze()).squeeze_dim(0)
+        let last = last_tokens(features, rows, [batch, num_rows]);
+        self.logits(last.unsqueeze()).squeeze_dim(0)
     }
-}
-
-/// Where the last token of each example stands among all rows, `[batch]`; any row where there is none.
-fn last_rows(rows: NewRows, shape: [usize; 2], device: &Device) -> Tensor<1, Int> {
-    let [batch, num_rows] = shape;
-    let ranges = rows.ranges(shape).into_iter().enumerate();
-    let of_example = |(b, of): (usize, std::ops::Range<usize>)| {
-        let last = of.end.saturating_sub(1);
-        (b * num_rows + last) as i64
-    };
-    let indices: Vec<i64> = ranges.map(of_example).collect();
-    Tensor::from_data(TensorData::new(indices, [batch]), device)
 }

@@ -6,9 +6,9 @@
 //!
 //! | model | is |
 //! | --- | --- |
-//! | encoder, as BERT | [`TransformerEncoder`] |
+//! | encoder, as BERT | [`TransformerEncoder`]; with embeddings and a head [`MaskedLanguageModel`] |
 //! | language model, as GPT and Llama | [`LanguageModel`]: an encoder's layers, each row attending to those before it |
-//! | encoder-decoder, as the original and T5 | [`TransformerEncoder`] and [`TransformerDecoder`] |
+//! | encoder-decoder, as the original and T5 | [`EncoderDecoder`]: a [`TransformerEncoder`] and a [`TransformerDecoder`] |
 //!
 //! ```
 //! use attention_core::transformer::{TransformerEncoderConfig, TransformerLayerConfig};
@@ -28,11 +28,13 @@ mod decoder;
 mod decoder_layer;
 mod embedding;
 mod encoder;
+mod encoder_decoder;
 mod encoder_layer;
 mod feed_forward;
 mod generate;
 mod language_model;
 mod layer_config;
+mod masked_language_model;
 mod norm;
 mod padding;
 mod residual;
@@ -54,8 +56,12 @@ pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
 pub use embedding::{
     PositionEmbedding, PositionEmbeddingConfig, TokenEmbedding, TokenEmbeddingConfig,
 };
+pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig, EncoderDecoderState};
 pub use generate::{
     CausalModel, FinishReason, GenerateConfig, Generated, Generation, RandomSamplingConfig,
     Sampling,
 };
 pub use language_model::{LanguageModel, LanguageModelConfig};
+pub use masked_language_model::{
+    MaskedLanguageModel, MaskedLanguageModelConfig, MaskedLanguageModelHead,
+};

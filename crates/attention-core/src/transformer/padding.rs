@@ -1,6 +1,6 @@
 //! Rows that hold nothing.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
 use crate::functional::fill_padding;
 use crate::rank::{from_four_axes, to_four_axes};
@@ -51,4 +51,62 @@ impl Padding {
             None => rows,
         }
     }
+}
+
+/// The mask by which every row attends to the rows of its example that are tokens.
+///
+/// # Panics
+/// If `rows` do not fit `[batch, num_rows]`.
+pub(super) fn mask_of_tokens(rows: NewRows, shape: [usize; 2], device: &Device) -> Mask {
+    match rows {
+        NewRows::All => Mask::none(),
+        NewRows::First(_) => {
+            let lens: Vec<i64> = rows
+                .ranges(shape)
+                .iter()
+                .map(|of| of.len() as i64)
+                .collect();
+            Mask::valid_lens(Tensor::from_data(lens.as_slice(), device))
+        }
+        NewRows::Last(_) => Mask::padding(is_padding(rows, shape, device)),
+    }
+}
+
+/// The tokens, with 0 for padding, where there may be no such token.
+///
+/// # Panics
+/// If `rows` do not fit the tokens.
+pub(super) fn fill_padding_tokens(tokens: Tensor<2, Int>, rows: NewRows) -> Tensor<2, Int> {
+    match rows {
+        NewRows::All => tokens,
+        _ => {
+            let padding = is_padding(rows, tokens.dims(), &tokens.device());
+            tokens.mask_fill(padding, 0)
+        }
+    }
+}
+
+/// The row of the last token of each example, `[batch, size]`; any row where there is none.
+///
+/// # Panics
+/// If `new` does not fit `[batch, num_rows]`.
+pub(super) fn last_tokens(rows: Tensor<3>, new: NewRows, shape: [usize; 2]) -> Tensor<2> {
+    let [batch, num_rows] = shape;
+    let [_, _, size] = rows.dims();
+    let ranges = new.ranges(shape).into_iter().enumerate();
+    let last = ranges.map(|(b, of)| (b * num_rows + of.end.saturating_sub(1)) as i64);
+    let last = TensorData::new(last.collect::<Vec<_>>(), [batch]);
+    let last = Tensor::<1, Int>::from_data(last, &rows.device());
+    rows.reshape([batch * num_rows, size]).select(0, last)
+}
+
+/// True where a row is no token, `[batch, rows]`.
+fn is_padding(rows: NewRows, shape: [usize; 2], device: &Device) -> Tensor<2, Bool> {
+    let [_, num_rows] = shape;
+    let ranges = rows.ranges(shape);
+    let of_example = ranges
+        .iter()
+        .flat_map(|of| (0..num_rows).map(|row| !of.contains(&row)));
+    let padding = TensorData::new(of_example.collect::<Vec<bool>>(), shape);
+    Tensor::from_data(padding, device)
 }

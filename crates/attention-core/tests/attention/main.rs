@@ -25,6 +25,7 @@ mod hugging_face;
 mod import_changed;
 mod import_files;
 mod import_hostile;
+mod import_transformer;
 mod kernel_smoothing;
 mod large;
 mod layouts;

@@ -13,6 +13,8 @@
 //! | GPT-2 | `gpt2` | [`load_gpt2`] | learned | fused queries, keys and values |
 //! | BLOOM | `bloom` | [`load_bloom`] | ALiBi | the same fused by head; an embedding with a norm |
 //! | gpt-oss | `gpt_oss` | [`load_gpt_oss_attention`] | rotary | sinks; attention alone |
+//! | BERT | `bert` | [`load_bert`] | learned | types of tokens, a norm after the embedding and each sublayer |
+//! | T5 1.0 and 1.1 | `t5` | [`load_t5`] | relative bias | an encoder and a decoder, a bias that layers share |
 //!
 //! Results are those of `attn_implementation="eager"` in f32. Dropout is that of the config, active where the device is
 //! one of autodiff.
@@ -54,6 +56,7 @@
 //! ```
 
 mod activation;
+mod bert;
 mod bloom;
 mod decoder;
 mod fields;
@@ -69,7 +72,9 @@ mod llama;
 mod qk_norm;
 mod qwen3;
 mod rotary;
+mod t5;
 
+pub use bert::load_bert;
 pub use bloom::load_bloom;
 pub use gemma2::load_gemma2;
 pub use gemma3::load_gemma3;
@@ -77,3 +82,4 @@ pub use gpt_oss::{GptOssAttention, load_gpt_oss_attention};
 pub use gpt2::load_gpt2;
 pub use llama::load_llama;
 pub use qwen3::load_qwen3;
+pub use t5::load_t5;

@@ -2,11 +2,14 @@
 
 mod activations;
 mod cached;
+mod encoder_decoder;
 mod generation;
 mod language_model;
+mod masked_language_model;
 mod models;
 mod padding;
-mod references;
+mod position_bias;
+pub(crate) mod references;
 mod refusals;
 mod sampling;
 mod types;

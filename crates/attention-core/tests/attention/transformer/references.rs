@@ -86,7 +86,7 @@ fn of_pytorch(file: &str, tensors: &Outcome, path: &str) -> Array {
     }
 }
 
-fn layer_config(case: &TransformerCase) -> TransformerLayerConfig {
+pub(crate) fn layer_config(case: &TransformerCase) -> TransformerLayerConfig {
     let config = TransformerLayerConfig::new(SIZE, HEADS, HIDDEN);
     let (order, config) = match case.order.as_str() {
         "pre" => (NormOrder::Pre, config),
@@ -107,7 +107,22 @@ fn layer_config(case: &TransformerCase) -> TransformerLayerConfig {
     config.with_norm_order(order).with_activation(activation)
 }
 
-fn mask_of(case: &TransformerCase, device: &Device) -> Mask {
+pub(crate) fn encoder_config(case: &TransformerCase) -> TransformerEncoderConfig {
+    TransformerEncoderConfig::new(layer_config(case), 2).with_final_norm(Some(true))
+}
+
+pub(crate) fn decoder_config(case: &TransformerCase) -> TransformerDecoderConfig {
+    TransformerDecoderConfig::new(layer_config(case), 2).with_final_norm(Some(true))
+}
+
+pub(crate) fn memory_mask_of(case: &TransformerCase, device: &Device) -> Mask {
+    match &case.memory_lens {
+        Some(of) => Mask::valid_lens(lens(of, device)),
+        None => Mask::none(),
+    }
+}
+
+pub(crate) fn mask_of(case: &TransformerCase, device: &Device) -> Mask {
     let padding = match &case.lens {
         Some(lens) => Mask::valid_lens(Tensor::<1, Int>::from_ints(lens.as_slice(), device)),
         None => Mask::none(),
@@ -178,15 +193,13 @@ fn encoders_are_those_of_pytorch() {
     const FILE: &str = "transformer_encoder";
     device::each_training(|device| {
         for case in transformer_reference(FILE) {
-            let layer = layer_config(&case);
             if case.name.starts_with("stack") {
-                let stack: TransformerEncoder<DotProductScore> =
-                    TransformerEncoderConfig::new(layer, 2).init(device);
+                let stack: TransformerEncoder<DotProductScore> = encoder_config(&case).init(device);
                 check(FILE, &case, stack, device, |stack, [rows, _], mask| {
                     stack.forward(rows, mask)
                 });
             } else {
-                let layer = layer.init_encoder(device);
+                let layer = layer_config(&case).init_encoder(device);
                 check(FILE, &case, layer, device, |layer, [rows, _], mask| {
                     layer.forward(rows, mask)
                 });
@@ -200,20 +213,15 @@ fn decoders_are_those_of_pytorch() {
     const FILE: &str = "transformer_decoder";
     device::each_training(|device| {
         for case in transformer_reference(FILE) {
-            let of_memory = || match &case.memory_lens {
-                Some(of) => Mask::valid_lens(lens(of, device)),
-                None => Mask::none(),
-            };
-            let layer = layer_config(&case);
+            let of_memory = || memory_mask_of(&case, device);
             if case.name.starts_with("stack") {
-                let stack: TransformerDecoder<DotProductScore> =
-                    TransformerDecoderConfig::new(layer, 2).init(device);
+                let stack: TransformerDecoder<DotProductScore> = decoder_config(&case).init(device);
                 check(FILE, &case, stack, device, |stack, [rows, memory], mask| {
                     let memory = stack.prepare(memory, of_memory());
                     stack.forward(rows, mask, &memory)
                 });
             } else {
-                let layer = layer.init_decoder(device);
+                let layer = layer_config(&case).init_decoder(device);
                 check(FILE, &case, layer, device, |layer, [rows, memory], mask| {
                     let memory = layer.prepare(memory, of_memory());
                     layer.forward(rows, mask, &memory)

@@ -1,11 +1,11 @@
 //! Inputs that do not fit are refused in words that name both sides.
 
 use attention_core::transformer::{
-    FeedForwardConfig, LanguageModelConfig, NormConfig, PositionEmbeddingConfig,
-    TokenEmbeddingConfig, TransformerCache, TransformerDecoderConfig, TransformerEncoderConfig,
-    TransformerLayerConfig,
+    EncoderDecoderConfig, FeedForwardActivation, FeedForwardConfig, LanguageModelConfig,
+    MaskedLanguageModelConfig, NormConfig, PositionEmbeddingConfig, TokenEmbeddingConfig,
+    TransformerCache, TransformerDecoderConfig, TransformerEncoderConfig, TransformerLayerConfig,
 };
-use attention_core::{KeyValueCache, Mask, NewRows, Positions};
+use attention_core::{KeyValueCache, Mask, NewRows, Positions, RelativePositionBiasConfig};
 use attention_tests::{device, panic_message};
 use burn::tensor::Tensor;
 
@@ -81,6 +81,91 @@ fn sizes_that_do_not_fit() {
             config(HIDDENS).with_logit_soft_cap(Some(cap)).init(device)
         });
     }
+}
+
+#[test]
+fn models_whose_parts_do_not_fit() {
+    let device = &device::plain()[0];
+    let encoder = || TransformerEncoderConfig::new(layer(), 1);
+    let bias = RelativePositionBiasConfig::new(3);
+    refuses(
+        "position_bias of 2 heads expected, as the layers have, got 3",
+        || encoder().with_position_bias(Some(bias)).init(device),
+    );
+    let masked = |size| {
+        let embedding = TokenEmbeddingConfig::new(VOCAB, size);
+        MaskedLanguageModelConfig::new(embedding, encoder())
+    };
+    refuses(
+        "embedding of size 12 expected, as the num_hiddens of the layers, got 8",
+        || masked(8).init(device),
+    );
+    refuses(
+        "head_activation expected without a gate, got SwiGlu",
+        || {
+            let activation = FeedForwardActivation::SwiGlu;
+            masked(HIDDENS)
+                .with_head_activation(activation)
+                .init(device)
+        },
+    );
+    let embedding = |size| TokenEmbeddingConfig::new(VOCAB, size);
+    let translator = |size| {
+        let decoder = TransformerDecoderConfig::new(layer(), 1);
+        EncoderDecoderConfig::new(embedding(size), encoder(), decoder)
+    };
+    refuses(
+        "embedding of size 12 expected, as the num_hiddens of the decoder, got 8",
+        || translator(8).init(device),
+    );
+    refuses(
+        "embedding of the source of size 12 expected, as the num_hiddens of the encoder, got 8",
+        || {
+            let config = translator(HIDDENS).with_source_embedding(Some(embedding(8)));
+            config.init(device)
+        },
+    );
+    refuses(
+        "memory of size 12 expected, as the num_hiddens of the encoder, got 8",
+        || {
+            let mut config = translator(HIDDENS);
+            config.decoder.layer.memory_size = Some(8);
+            config.init(device)
+        },
+    );
+    refuses("head_bias expected with a head of its own", || {
+        translator(HIDDENS).with_head_bias(true).init(device)
+    });
+    refuses(
+        "feature_scale expected a finite number above 0, got 0",
+        || translator(HIDDENS).with_feature_scale(0.0).init(device),
+    );
+}
+
+#[test]
+fn types_of_tokens_that_do_not_fit() {
+    let device = &device::plain()[0];
+    let config = TokenEmbeddingConfig::new(VOCAB, HIDDENS);
+    let tokens = || tensor(&text(1, [2, 5]), device);
+    let positions = Positions::consecutive(0);
+    refuses("num_types expected at least 1, got 0", || {
+        config.clone().with_num_types(Some(0)).init(device)
+    });
+    refuses(
+        "no types expected, as the embedding has no `num_types`",
+        || {
+            let embedding = config.init(device);
+            embedding.forward_with_types(tokens(), tokens().zeros_like(), &positions)
+        },
+    );
+    refuses(
+        "types of [batch, rows] = [2, 5] expected, as tokens, got [2, 4]",
+        || {
+            let embedding = config.clone().with_num_types(Some(2)).init(device);
+            let types = tokens().zeros_like().narrow(1, 0, 4);
+            embedding.forward_with_types(tokens(), types, &positions)
+        },
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Folders that do not fit: each error names the file, the field or the tensor, what was expected and what came.
 
+mod encoders;
 mod fields;
 mod files;
 
@@ -7,7 +8,8 @@ use std::path::Path;
 
 use attention_core::import::ImportError;
 use attention_core::import::hugging_face::{
-    load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama, load_qwen3,
+    load_bert, load_bloom, load_gemma2, load_gemma3, load_gpt_oss_attention, load_gpt2, load_llama,
+    load_qwen3, load_t5,
 };
 use attention_tests::device;
 
@@ -23,6 +25,8 @@ fn load(family: &str, folder: &Path) -> Result<(), ImportError> {
         "gemma3" => load_gemma3(folder, device).map(drop),
         "gpt2" => load_gpt2(folder, device).map(drop),
         "bloom" => load_bloom(folder, device).map(drop),
+        "bert" | "bert_untied" => load_bert(folder, device).map(drop),
+        "t5" | "t5_gated" => load_t5(folder, device).map(drop),
         "gpt_oss" => load_gpt_oss_attention(folder, 1, device).map(drop),
         other => panic!("no family {other}"),
     }
