@@ -132,6 +132,15 @@ impl DecoderMemory {
     }
 }
 
+/// The result of [`TransformerDecoder::forward_with_weights`].
+#[derive(Clone, Debug)]
+pub struct TransformerDecoderOutput {
+    /// `[batch, rows, num_hiddens]`, zeros in padding.
+    pub rows: Tensor<3>,
+    /// The weights with which the rows attend to the memory before dropout, `[batch, heads, rows, keys]` of each layer.
+    pub weights: Vec<Tensor<4>>,
+}
+
 impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
     /// Projects the keys and values of a memory once for each layer.
     ///
@@ -165,8 +174,50 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         options: impl Into<AttentionOptions>,
         memory: &DecoderMemory,
     ) -> Tensor<3> {
+        self.forward_by(
+            rows,
+            options.into(),
+            memory,
+            |layer, rows, options, memory| layer.forward(rows, options, memory),
+        )
+    }
+
+    /// [`forward`](Self::forward), and the weights with which the rows attend to the memory in each layer.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    pub fn forward_with_weights(
+        &self,
+        rows: Tensor<3>,
+        options: impl Into<AttentionOptions>,
+        memory: &DecoderMemory,
+    ) -> TransformerDecoderOutput {
+        let mut weights = Vec::with_capacity(self.layers.len());
+        let rows = self.forward_by(
+            rows,
+            options.into(),
+            memory,
+            |layer, rows, options, memory| {
+                layer.forward_with_weights(rows, options, memory, &mut weights)
+            },
+        );
+        TransformerDecoderOutput { rows, weights }
+    }
+
+    /// The rows after all layers, each of which `forward` calls.
+    fn forward_by(
+        &self,
+        rows: Tensor<3>,
+        mut options: AttentionOptions,
+        memory: &DecoderMemory,
+        mut forward: impl FnMut(
+            &TransformerDecoderLayer<S, C>,
+            Tensor<3>,
+            &AttentionOptions,
+            &Memory,
+        ) -> Tensor<3>,
+    ) -> Tensor<3> {
         self.check_memory(memory);
-        let mut options = options.into();
         let padding = Padding::of_mask(&options.mask, &rows);
         let [batch, num_rows, _] = rows.dims();
         let heads = self.layers.first().map_or(1, |of| of.attention.num_heads);
@@ -174,7 +225,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         options.mask = (options.mask & Mask::causal()).resolved_for(scores, &rows.device());
         let layers = self.layers.iter().zip(&memory.layers);
         let rows = layers.fold(padding.clear(rows), |rows, (layer, memory)| {
-            layer.forward(rows, &options, memory)
+            forward(layer, rows, &options, memory)
         });
         padding.clear(normalized(&self.norm, rows))
     }

@@ -78,12 +78,25 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         options: impl Into<AttentionOptions>,
         memory: &Memory,
     ) -> Tensor<3> {
-        let options = within(self.window, options.into());
-        let rows = self.attention_residual.forward(rows, |rows| {
-            let attention = &self.attention;
-            attention.forward(rows.clone(), rows.clone(), rows, options)
-        });
-        self.after_attention(rows, memory)
+        let rows = self.after_self_attention(rows, options.into());
+        self.after_attention(rows, |rows| self.cross_attention.attend(rows, memory))
+    }
+
+    /// [`forward`](Self::forward), which adds the weights of the attention to the memory to `weights`,
+    /// `[batch, heads, rows, keys]`.
+    pub(super) fn forward_with_weights(
+        &self,
+        rows: Tensor<3>,
+        options: impl Into<AttentionOptions>,
+        memory: &Memory,
+        weights: &mut Vec<Tensor<4>>,
+    ) -> Tensor<3> {
+        let rows = self.after_self_attention(rows, options.into());
+        self.after_attention(rows, |rows| {
+            let output = self.cross_attention.attend_with_weights(rows, memory);
+            weights.push(output.weights);
+            output.context
+        })
     }
 
     /// The last rows of texts after the layer, of which `cache` has the keys and values so far, and takes those of the
@@ -106,14 +119,24 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
             let attention = &self.attention;
             attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
         });
-        self.after_attention(rows, memory)
+        self.after_attention(rows, |rows| self.cross_attention.attend(rows, memory))
     }
 
-    fn after_attention(&self, rows: Tensor<3>, memory: &Memory) -> Tensor<3> {
-        let cross_attention = &self.cross_attention;
-        let rows = self
-            .cross_attention_residual
-            .forward(rows, |rows| cross_attention.attend(rows, memory));
+    fn after_self_attention(&self, rows: Tensor<3>, options: AttentionOptions) -> Tensor<3> {
+        let options = within(self.window, options);
+        self.attention_residual.forward(rows, |rows| {
+            let attention = &self.attention;
+            attention.forward(rows.clone(), rows.clone(), rows, options)
+        })
+    }
+
+    /// The rows after the attention to the memory, `attend`, and the feed-forward network.
+    fn after_attention(
+        &self,
+        rows: Tensor<3>,
+        attend: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let rows = self.cross_attention_residual.forward(rows, attend);
         let network = &self.feed_forward;
         self.feed_forward_residual
             .forward(rows, |rows| network.forward(rows))

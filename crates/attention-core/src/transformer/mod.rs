@@ -47,7 +47,9 @@ pub use encoder_layer::TransformerEncoderLayer;
 pub use layer_config::TransformerLayerConfig;
 
 pub use cache::TransformerCache;
-pub use decoder::{DecoderMemory, TransformerDecoder, TransformerDecoderConfig};
+pub use decoder::{
+    DecoderMemory, TransformerDecoder, TransformerDecoderConfig, TransformerDecoderOutput,
+};
 pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
 
 pub use embedding::{

@@ -1,23 +1,24 @@
 //! A training from the first epoch to the last.
 
-use attention_core::StatefulAttention;
+use burn::lr_scheduler::composed::ComposedLrSchedulerConfig;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+use burn::lr_scheduler::linear::LinearLrSchedulerConfig;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
-use burn::module::Module;
 
 use super::splits::Splits;
 use super::state::State;
 use super::{Interrupter, TrainConfig, TrainEvent, TrainObserver};
-use crate::batch::Examples;
 use crate::data::check_counts;
 use crate::error::{Error, Result};
-use crate::model::Seq2Seq;
+use crate::examples::Examples;
+use crate::model::EncoderDecoder;
 use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 
-/// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and figures in the folder of a run.
+/// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
-/// The loss is the mean cross-entropy over target tokens, plus [`StatefulAttention::penalty`] if the attention has one:
-/// its sum over examples, divided by the number of target tokens.
+/// The loss is that of [`EncoderDecoder::loss`]: the mean cross-entropy over target tokens, plus, in a
+/// [`Seq2Seq`](crate::Seq2Seq) whose attention has one, its
+/// [penalty](attention_core::StatefulAttention::penalty): the sum over examples, divided by the number of target tokens.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
@@ -50,9 +51,9 @@ use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 /// assert_eq!(training.launch()?, TrainingEnd::LastEpoch);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
-pub struct Training<A: StatefulAttention, O: TrainObserver = ()> {
+pub struct Training<M: EncoderDecoder, O: TrainObserver = ()> {
     /// The model, on a training device (`device.autodiff()`).
-    pub model: Seq2Seq<A>,
+    pub model: M,
     /// The examples to learn from.
     pub train: Examples,
     /// The examples to validate on after each epoch.
@@ -83,7 +84,7 @@ pub enum TrainingEnd {
     Interrupted,
 }
 
-impl<A: StatefulAttention + 'static, O: TrainObserver> Training<A, O> {
+impl<M: EncoderDecoder + 'static, O: TrainObserver> Training<M, O> {
     /// Trains, and tells the observer how it goes.
     ///
     /// Random numbers (the order of batches, dropout) come from the seed and the number of the epoch: the device is
@@ -191,13 +192,21 @@ fn ended_by(error: Error, journal: &mut Journal<'_>) -> Result<Error> {
     })
 }
 
-/// Adam's learning rate, step by step.
+/// Adam's learning rate, step by step: along a cosine, whose first steps are a share of it.
 pub(super) fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrScheduler> {
     let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
-    CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
-        .with_min_lr(config.learning_rate * 0.01)
-        .init()
-        .map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))
+    let cosine = CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
+        .with_min_lr(config.learning_rate * 0.01);
+    let schedule = if config.warmup > 1 {
+        let share =
+            LinearLrSchedulerConfig::new(1.0 / config.warmup as f64, 1.0, config.warmup - 1);
+        let product = ComposedLrSchedulerConfig::new();
+        product.linear(share).cosine(cosine).init()
+    } else {
+        // A first step is whole.
+        cosine.init()
+    };
+    schedule.map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))
 }
 
 /// Whether the last `patience` epochs had no lower validation loss.
