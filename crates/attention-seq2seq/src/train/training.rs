@@ -216,3 +216,39 @@ fn is_exhausted(history: &[Epoch], patience: usize) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    /// The rates of two epochs of five steps.
+    fn rates(warmup: usize) -> Vec<f64> {
+        let config = TrainConfig {
+            epochs: 2,
+            learning_rate: 0.5,
+            warmup,
+            ..TrainConfig::default()
+        };
+        let mut schedule = schedule(&config, 5).unwrap();
+        (0..10).map(|_| schedule.step().base()).collect()
+    }
+
+    #[test]
+    fn the_learning_rate_rises_to_a_cosine_and_falls_along_it() {
+        let cosine = rates(0);
+        assert_eq!(cosine[0], 0.5);
+        assert!(cosine.is_sorted_by(|a, b| a > b));
+        // A step that is the first and the last of the rise is whole.
+        assert_eq!(rates(1), cosine);
+        for warmup in [2, 4, 10, 40] {
+            for (step, (rate, whole)) in rates(warmup).into_iter().zip(&cosine).enumerate() {
+                let share = ((step + 1) as f64 / warmup as f64).min(1.0);
+                assert!(
+                    (rate - share * whole).abs() < 1e-12,
+                    "{warmup}, step {step}"
+                );
+            }
+        }
+    }
+}

@@ -107,7 +107,7 @@ fn dropout_is_for_training_only() {
 }
 
 /// Copies of up to four of three letters.
-fn copies(count: usize, seed: u64) -> Vec<Example> {
+pub(crate) fn copies(count: usize, seed: u64) -> Vec<Example> {
     let mut random = random(seed);
     (0..count)
         .map(|_| {

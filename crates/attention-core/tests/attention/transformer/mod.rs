@@ -10,3 +10,4 @@ mod references;
 mod refusals;
 mod sampling;
 mod types;
+mod weights;

@@ -6,7 +6,7 @@ mod positions;
 pub use config::TransformerConfig;
 
 use attention_core::transformer::{
-    DecoderMemory, TokenEmbedding, TransformerDecoder, TransformerEncoder,
+    DecoderMemory, TokenEmbedding, TransformerCache, TransformerDecoder, TransformerEncoder,
 };
 use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction};
 use burn::module::Module;
@@ -195,15 +195,25 @@ impl<C: ScoringFunction> Transformer<C> {
     fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> Outputs {
         let candidates = Candidates::new(&self.output);
         let examples = source.batch_size();
-        let state = (self.decoder.cache(), 0);
-        greedy_search(&candidates, examples, max_len, state, |previous, state| {
-            let (mut cache, position) = state;
-            let tokens = previous.unsqueeze_dim::<2>(1);
-            let rows = self.embed(&self.target_embedding, tokens, position);
-            let decoder = &self.decoder;
-            let rows = decoder.forward_cached(rows, NewRows::All, memory, &mut cache);
-            (rows.squeeze_dim::<2>(1), (cache, position + 1))
+        let start = (self.decoder.cache(), 0);
+        greedy_search(&candidates, examples, max_len, start, |previous, state| {
+            self.step(previous, memory, state)
         })
+    }
+
+    /// The features that predict the next tokens, `[batch, hidden_size]`, from the tokens before, `[batch]`. The state
+    /// is what the steps before have left, and the number of these.
+    fn step(
+        &self,
+        previous: Tensor<1, Int>,
+        memory: &DecoderMemory,
+        (mut cache, position): (TransformerCache, usize),
+    ) -> (Tensor<2>, (TransformerCache, usize)) {
+        let tokens = previous.unsqueeze_dim::<2>(1);
+        let rows = self.embed(&self.target_embedding, tokens, position);
+        let decoder = &self.decoder;
+        let rows = decoder.forward_cached(rows, NewRows::All, memory, &mut cache);
+        (rows.squeeze_dim::<2>(1), (cache, position + 1))
     }
 
     /// The weights of each step of a search, `[batch, keys]`: those of teacher forcing with its outputs.
@@ -248,5 +258,53 @@ impl<C: ScoringFunction> EncoderDecoder for Transformer<C> {
 
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
         self.greedy(source, max_len, with_weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::AttentionKind;
+    use crate::device::test_device;
+    use crate::examples::Example;
+
+    /// The logits of [`Transformer::forward`] against those of single steps, of which greedy search chooses.
+    #[test]
+    fn teacher_forcing_is_the_steps_of_greedy_search() {
+        let device = test_device();
+        let config = TransformerConfig::new(13, 11)
+            .with_hidden_size(6)
+            .with_heads(3);
+        let example = |source: &[u32], target: &[u32]| Example {
+            source: source.to_vec(),
+            target: target.to_vec(),
+        };
+        let examples = [
+            example(&[4, 12, 7], &[10, 5, 4, 4]),
+            example(&[6, 5, 4, 9, 11], &[7, 8]),
+        ];
+        let batch = Batch::new(&examples, &device);
+        // Of the tokens that may come next: the end, and those of the data.
+        let columns = Tensor::<1, Int>::from_ints([2, 4, 5, 6, 7, 8, 9, 10], &device);
+        for &kind in AttentionKind::SCORES {
+            let score = |_| kind.score(2, &device).expect("it is a score");
+            let model = config.init_with(score, &device);
+            let logits = model.forward(&batch);
+            let memory = model.encode(&batch.source);
+            let candidates = Candidates::new(&model.output);
+            let mut state = (model.decoder.cache(), 0);
+            for at in 0..batch.target_len() {
+                let (features, next) = model.step(batch.previous_token(at), &memory, state);
+                state = next;
+                let actual = candidates.logits(features);
+                let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
+                let expected = expected.select(1, columns.clone());
+                // Behind the end of a target the rows of teacher forcing are padding.
+                let examples = if at < 3 { 2 } else { 1 };
+                let [actual, expected] = [actual, expected].map(|it| it.narrow(0, 0, examples));
+                let difference = (actual - expected).abs().max().into_scalar::<f32>();
+                assert!(difference < 1e-5, "{kind}, step {at}: {difference}");
+            }
+        }
     }
 }
