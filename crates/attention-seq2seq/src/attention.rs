@@ -1,9 +1,9 @@
 //! The attentions that `--attention` chooses from: [`AttentionKind`] names one, [`AnyAttention`] is one.
 //!
 //! All of them are variants of one module, so that model, training and program are compiled once, however many there
-//! are. A Transformer attends with those that are a score alone, [`AnyScore`]. A new one is a line of the list at the end of this file: its description, its name, its type, and how it is
+//! are. A new one is a line of the list at the end of this file: its description, its name, its type, and how it is
 //! made from the settings of a model. On the command line and in saved settings its name is the variant's in kebab
-//! case.
+//! case. A Transformer attends with those that are a score alone: [`AnyScore`].
 
 mod score;
 
@@ -288,6 +288,9 @@ mod tests {
             assert_eq!(saved, format!("{:?}", name.get_name()));
             let read: AttentionKind = serde_json::from_str(&saved).unwrap();
             assert_eq!(read.init(&config, &device).kind(), *kind);
+            assert_eq!(kind.to_string(), name.get_name());
+            let is_score = kind.score(4, &device).is_some();
+            assert_eq!(AttentionKind::SCORES.contains(kind), is_score);
         }
         assert_eq!(
             AttentionKind::ALL.len(),

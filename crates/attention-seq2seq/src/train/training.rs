@@ -16,9 +16,9 @@ use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 
 /// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
-/// The loss is that of [`EncoderDecoder::loss`]: the mean cross-entropy over target tokens, plus, in a
-/// [`Seq2Seq`](crate::Seq2Seq) whose attention has one, its
-/// [penalty](attention_core::StatefulAttention::penalty): the sum over examples, divided by the number of target tokens.
+/// The loss is that of [`EncoderDecoder::loss`]: the mean cross-entropy over target tokens. The attention of a
+/// [`Seq2Seq`](crate::Seq2Seq) may add its [penalty](attention_core::StatefulAttention::penalty): the sum over examples,
+/// divided by the number of target tokens.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;

@@ -2,8 +2,8 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Sines and cosines of the positions from `start` on, `[1, rows, size]`: `sin(p / 10000^(2 n / size))` in feature `2 n`
-/// of position `p`, and its cosine in the next.
+/// Sines and cosines of the positions from `start` on, `[1, rows, size]`: `sin(p / 10000^(2 n / size))` in feature
+/// `2 n` of position `p`, and its cosine in the next.
 ///
 /// They are made where they are needed, so that there is no longest text.
 ///
