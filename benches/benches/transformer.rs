@@ -1,4 +1,5 @@
-//! A training step of a Transformer encoder: ours, Burn's as it is and with one import changed, and PyTorch's. Forward, then the gradients of the input and of all parameters; no mask, no dropout, no optimizer.
+//! A training step of a Transformer encoder: ours, Burn's as it is and with one import changed, and PyTorch's. Forward,
+//! then the gradients of the input and of all parameters; no mask, no dropout, no optimizer.
 //!
 //! `ATTENTION_PYTHON=/path/to/python cargo bench -p attention-benches --bench transformer`; see benches/README.md.
 

@@ -2,7 +2,7 @@
 
 use attention_benches::tensors::finish;
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig};
-use attention_seq2seq::{Adam, Batch, Example, Seq2SeqConfig, Trainee, Vocab};
+use attention_seq2seq::{Adam, Batch, Example, Seq2Seq, Seq2SeqConfig, Trainee, Vocab};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor};
 
@@ -16,7 +16,7 @@ const CLIP: f32 = 1.0;
 /// A model, its optimizer as `seq2seq train` sets it, and what it learns from.
 pub(crate) struct Training {
     /// Absent while the optimizer has it: as in the program, whose parameters are then changed in place.
-    trainee: Option<Trainee<AdditiveAttention>>,
+    trainee: Option<Trainee<Seq2Seq<AdditiveAttention>>>,
     optimizer: ModuleOptimizer,
     batch: Batch,
 }
@@ -57,7 +57,7 @@ impl Training {
         }
     }
 
-    fn trainee(&self) -> &Trainee<AdditiveAttention> {
+    fn trainee(&self) -> &Trainee<Seq2Seq<AdditiveAttention>> {
         self.trainee
             .as_ref()
             .expect("the optimizer does not have the model")

@@ -3,16 +3,18 @@
 //! All of them are variants of one module, so that model, training and program are compiled once, however many there
 //! are. A new one is a line of the list at the end of this file: its description, its name, its type, and how it is
 //! made from the settings of a model. On the command line and in saved settings its name is the variant's in kebab
-//! case.
+//! case. A Transformer attends with those that are a score alone: [`AnyScore`].
+
+mod score;
+
+pub use score::AnyScore;
 
 use attention_core::{
-    AdditiveScore, AdditiveScoreConfig, Attention, AttentionOutput, AttentionState, BiaffineScore,
-    BiaffineScoreConfig, BilinearScore, BilinearScoreConfig, ConcatScore, ConcatScoreConfig,
-    CosineScore, CosineScoreConfig, CoverageAttention, CoverageAttentionConfig, DotProductScore,
-    DotProductScoreConfig, GaussianScore, GaussianScoreConfig, Kernel, KernelScore,
-    KernelScoreConfig, LocationAttention, LocationAttentionConfig, Mask, Memory,
-    MonotonicAttention, MonotonicAttentionConfig, MultiHeadAttention, MultiHeadAttentionConfig,
-    Normalizer, ProjectedScore, ProjectedScoreConfig, QkNormScore, QkNormScoreConfig,
+    AdditiveScore, Attention, AttentionOutput, AttentionState, BiaffineScore, BilinearScore,
+    ConcatScore, CosineScore, CoverageAttention, CoverageAttentionConfig, DotProductScore,
+    GaussianScore, Kernel, KernelScore, KernelScoreConfig, LocationAttention,
+    LocationAttentionConfig, Mask, Memory, MonotonicAttention, MonotonicAttentionConfig,
+    MultiHeadAttention, MultiHeadAttentionConfig, Normalizer, ProjectedScore, QkNormScore,
     ScoringFunction, StatefulAttention,
 };
 use burn::module::{
@@ -21,12 +23,10 @@ use burn::module::{
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::model::Seq2SeqConfig;
+use crate::model::{ModelKind, Seq2SeqConfig};
+use crate::variants::module_of_variants;
 
 /// Defines [`AttentionKind`], [`AnyAttention`] and [`AnyState`], with a variant for each line.
-///
-/// `Module` is not derived, because that would put the name of the variant into the names of the parameters: a saved
-/// model is to have the names of the attention itself, `decoder.attention.score...`.
 macro_rules! attentions {
     ($($(#[doc = $doc:literal])+ $kind:ident($module:ty) = $make:expr;)+) => {
         /// The name of an attention that a saved model can have.
@@ -67,6 +67,13 @@ macro_rules! attentions {
             }
         }
 
+        /// The name on the command line and in saved settings.
+        impl std::fmt::Display for AttentionKind {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.serialize(f)
+            }
+        }
+
         /// Any of the attentions that [`AttentionKind`] names. Its parameters have the names of that attention's own.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant, reason = "a model has one")]
@@ -80,51 +87,7 @@ macro_rules! attentions {
             $($(#[doc = $doc])+ $kind(<$module as StatefulAttention>::State),)+
         }
 
-        impl Module for AnyAttention {
-            fn collect_devices(&self, devices: Devices) -> Devices {
-                match self { $(Self::$kind(module) => module.collect_devices(devices),)+ }
-            }
-
-            fn fork(self, device: &Device) -> Self {
-                match self { $(Self::$kind(module) => Self::$kind(module.fork(device)),)+ }
-            }
-
-            fn to_device(self, device: &Device) -> Self {
-                match self { $(Self::$kind(module) => Self::$kind(module.to_device(device)),)+ }
-            }
-
-            fn train(self) -> Self {
-                match self { $(Self::$kind(module) => Self::$kind(module.train()),)+ }
-            }
-
-            fn valid(&self) -> Self {
-                match self { $(Self::$kind(module) => Self::$kind(module.valid()),)+ }
-            }
-
-            fn materialize(self) -> Self {
-                match self { $(Self::$kind(module) => Self::$kind(module.materialize()),)+ }
-            }
-
-            fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-                match self { $(Self::$kind(module) => module.visit(visitor),)+ }
-            }
-
-            fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
-                match self { $(Self::$kind(module) => Self::$kind(module.map(mapper)),)+ }
-            }
-        }
-
-        impl ModuleDisplayDefault for AnyAttention {
-            fn content(&self, content: Content) -> Option<Content> {
-                match self { $(Self::$kind(module) => module.content(content),)+ }
-            }
-
-            fn num_params(&self) -> usize {
-                Module::num_params(self)
-            }
-        }
-
-        impl ModuleDisplay for AnyAttention {}
+        module_of_variants!(AnyAttention { $($kind),+ });
 
         impl StatefulAttention for AnyAttention {
             type State = AnyState;
@@ -199,6 +162,16 @@ macro_rules! attentions {
     };
 }
 
+impl AttentionKind {
+    /// The attention that the program gives a model of this kind.
+    pub(crate) fn of(model: ModelKind) -> Self {
+        match model {
+            ModelKind::Rnn => Self::Additive,
+            ModelKind::Transformer => Self::Dot,
+        }
+    }
+}
+
 impl AnyAttention {
     /// # Panics
     /// Always: `state` is another attention's.
@@ -216,75 +189,57 @@ fn initial_state<A: StatefulAttention>(
     wrap(module.initial_state(memory))
 }
 
-/// Attention with a scoring function and the dropout of the model.
-fn pooling<S: ScoringFunction>(score: S, model: &Seq2SeqConfig) -> Attention<S> {
-    Attention::new(score, model.dropout)
+/// Attention with the scoring function that `make` makes of the size of states, and the dropout of the model.
+fn pooling<S: ScoringFunction>(
+    make: fn(usize, &Device) -> S,
+    model: &Seq2SeqConfig,
+    device: &Device,
+) -> Attention<S> {
+    Attention::new(make(model.hidden_size, device), model.dropout)
 }
 
 attentions! {
     /// `w_v . tanh(W_q q + W_k k)`
     Additive(attention_core::AdditiveAttention) = |model, device| {
-        let size = model.hidden_size;
-        pooling(AdditiveScoreConfig::new(size, size, size).init(device), model)
+        pooling(score::additive, model, device)
     };
     /// `q . k / sqrt(size)`
-    Dot(attention_core::DotProductAttention) = |model, _| {
-        pooling(DotProductScoreConfig::new().init(), model)
+    Dot(attention_core::DotProductAttention) = |model, device| {
+        pooling(score::dot, model, device)
     };
     /// `g v/|v| . tanh(W_q q + W_k k + b)`
     Normalized(attention_core::AdditiveAttention) = |model, device| {
-        let size = model.hidden_size;
-        let score = AdditiveScoreConfig::new(size, size, size).with_normalize(true);
-        pooling(score.init(device), model)
+        pooling(score::normalized, model, device)
     };
     /// `v . tanh(W [q; k])`
-    Concat(Attention<ConcatScore>) = |model, device| {
-        let size = model.hidden_size;
-        pooling(ConcatScoreConfig::new(size, size, size).init(device), model)
-    };
+    Concat(Attention<ConcatScore>) = |model, device| pooling(score::concat, model, device);
     /// `q^T M k`
-    Bilinear(Attention<BilinearScore>) = |model, device| {
-        let size = model.hidden_size;
-        pooling(BilinearScoreConfig::new(size, size).init(device), model)
-    };
+    Bilinear(Attention<BilinearScore>) = |model, device| pooling(score::bilinear, model, device);
     /// `q^T M k + u . q + v . k + b`
-    Biaffine(Attention<BiaffineScore>) = |model, device| {
-        let size = model.hidden_size;
-        pooling(BiaffineScoreConfig::new(size, size).init(device), model)
-    };
+    Biaffine(Attention<BiaffineScore>) = |model, device| pooling(score::biaffine, model, device);
     /// `W_q q . W_k k / sqrt(size)`
     Projected(Attention<ProjectedScore>) = |model, device| {
-        let size = model.hidden_size;
-        pooling(ProjectedScoreConfig::new(size, size, size).init(device), model)
+        pooling(score::projected, model, device)
     };
     /// `t cos(q, k)`, `t` learned
-    Cosine(Attention<CosineScore>) = |model, device| {
-        pooling(CosineScoreConfig::new().init(device), model)
-    };
+    Cosine(Attention<CosineScore>) = |model, device| pooling(score::cosine, model, device);
     /// `norm(q) . norm(k) / sqrt(size)`, RMS normalization with learned gains
-    QkNorm(Attention<QkNormScore>) = |model, device| {
-        pooling(QkNormScoreConfig::new(model.hidden_size).init(device), model)
-    };
+    QkNorm(Attention<QkNormScore>) = |model, device| pooling(score::qk_norm, model, device);
     /// `-|q - k|^2 / 2 s^2`, `s` learned
-    Gaussian(Attention<GaussianScore>) = |model, device| {
-        // The width at which the scores of random states begin as those of the scaled dot product.
-        let width = (model.hidden_size as f64).sqrt().sqrt();
-        let score = GaussianScoreConfig::new().with_width(width).with_learned(true);
-        pooling(score.init(device), model)
-    };
+    Gaussian(Attention<GaussianScore>) = |model, device| pooling(score::gaussian, model, device);
     /// `max(0, 1 - |q - k|^2 / s^2)`, divided by their sum in place of softmax: keys beyond `s` have weight 0
-    Kernel(Attention<KernelScore>) = |model, _| {
+    Kernel(Attention<KernelScore>) = |model, device| {
         // Small states, as at the start of training, are all within this distance of each other, so that they learn.
         // States whose components are near 1 or -1 are beyond it where more than 18 % of the signs differ.
-        let width = 0.85 * (model.hidden_size as f64).sqrt();
-        let score = KernelScoreConfig::new(Kernel::Epanechnikov).with_width(width);
-        pooling(score.init(), model).with_normalizer(Normalizer::SumNormalized)
+        let score = |size: usize, _: &Device| {
+            let width = 0.85 * (size as f64).sqrt();
+            KernelScoreConfig::new(Kernel::Epanechnikov).with_width(width).init()
+        };
+        pooling(score, model, device).with_normalizer(Normalizer::SumNormalized)
     };
     /// `w_v . tanh(W_q q + W_k k)` with sparsemax in place of softmax
     Sparse(attention_core::AdditiveAttention) = |model, device| {
-        let size = model.hidden_size;
-        let score = AdditiveScoreConfig::new(size, size, size).init(device);
-        pooling(score, model).with_normalizer(Normalizer::Sparsemax)
+        pooling(score::additive, model, device).with_normalizer(Normalizer::Sparsemax)
     };
     /// scaled dot products of 4 heads (2 or 1 where the size does not divide)
     Heads(MultiHeadAttention<DotProductScore>) = |model, device| {
@@ -333,6 +288,9 @@ mod tests {
             assert_eq!(saved, format!("{:?}", name.get_name()));
             let read: AttentionKind = serde_json::from_str(&saved).unwrap();
             assert_eq!(read.init(&config, &device).kind(), *kind);
+            assert_eq!(kind.to_string(), name.get_name());
+            let is_score = kind.score(4, &device).is_some();
+            assert_eq!(AttentionKind::SCORES.contains(kind), is_score);
         }
         assert_eq!(
             AttentionKind::ALL.len(),

@@ -1,111 +1,9 @@
 //! Batches: examples of similar length, padded to the longest.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 
+use crate::examples::{Example, Examples};
 use crate::vocab::Vocab;
-
-/// A pair of source and target as token ids: see [`Vocabs::encode`](crate::Vocabs::encode).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Example {
-    /// The source tokens, at least one.
-    pub source: Vec<u32>,
-    /// The target tokens, without begin and end.
-    pub target: Vec<u32>,
-}
-
-/// Examples, one after the other in one piece of memory.
-///
-/// ```
-/// use attention_seq2seq::{Example, Examples};
-///
-/// let example = Example { source: vec![5, 4, 6], target: vec![7] };
-/// let examples = Examples::from(vec![example.clone()]);
-/// assert_eq!(examples.get(0), example);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Examples {
-    tokens: Vec<u32>,
-    /// Where the source and the target of each example end.
-    ends: Vec<[u32; 2]>,
-}
-
-impl Examples {
-    /// The most tokens of all examples together.
-    pub(crate) const MAX_TOKENS: usize = u32::MAX as usize;
-
-    /// Room for so many examples with so many tokens together.
-    pub(crate) fn with_capacity(examples: usize, tokens: usize) -> Self {
-        Self {
-            tokens: Vec::with_capacity(tokens),
-            ends: Vec::with_capacity(examples),
-        }
-    }
-
-    /// # Panics
-    /// If there are more than [`MAX_TOKENS`](Self::MAX_TOKENS).
-    pub(crate) fn push(
-        &mut self,
-        source: impl Iterator<Item = u32>,
-        target: impl Iterator<Item = u32>,
-    ) {
-        let mut end_of = |part: &mut dyn Iterator<Item = u32>| {
-            self.tokens.extend(part);
-            u32::try_from(self.tokens.len()).expect("fewer than 2^32 tokens")
-        };
-        let ends = [end_of(&mut { source }), end_of(&mut { target })];
-        self.ends.push(ends);
-    }
-
-    /// The number of examples.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// One of them.
-    ///
-    /// # Panics
-    /// If `index` is not below [`len`](Self::len).
-    pub fn get(&self, index: usize) -> Example {
-        let [start, source_end, end] = self.range(index);
-        Example {
-            source: self.tokens[start..source_end].to_vec(),
-            target: self.tokens[source_end..end].to_vec(),
-        }
-    }
-
-    /// The lengths of source and target.
-    fn lens(&self, index: usize) -> (usize, usize) {
-        let [start, source_end, end] = self.range(index);
-        (source_end - start, end - source_end)
-    }
-
-    fn range(&self, index: usize) -> [usize; 3] {
-        let before = index.checked_sub(1);
-        let start = before.map_or(0, |before| self.ends[before][1]);
-        let [source_end, end] = self.ends[index];
-        [start, source_end, end].map(|at| at as usize)
-    }
-}
-
-impl From<Vec<Example>> for Examples {
-    /// # Panics
-    /// If there are 2^32 tokens or more.
-    fn from(examples: Vec<Example>) -> Self {
-        let tokens = examples
-            .iter()
-            .map(|example| example.source.len() + example.target.len());
-        let mut all = Self::with_capacity(examples.len(), tokens.sum());
-        for Example { source, target } in examples {
-            all.push(source.into_iter(), target.into_iter());
-        }
-        all
-    }
-}
 
 /// The sources of a batch, padded to the longest.
 ///
@@ -155,9 +53,24 @@ impl Source {
 
     /// The number of tokens of each source, `[batch]`.
     pub(crate) fn valid_lens(&self) -> Tensor<1, Int> {
-        let lens: Vec<i64> = self.lens.iter().map(|&len| len as i64).collect();
-        let shape = [lens.len()];
-        Tensor::from_data(TensorData::new(lens, shape), &self.tokens.device())
+        lens_on_device(&self.lens, &self.tokens.device())
+    }
+
+    /// The same sources, each with the end token after its last.
+    pub(crate) fn with_end(&self) -> Self {
+        let ([batch, width], device) = (self.tokens.dims(), self.tokens.device());
+        let padding = Tensor::full([batch, 1], Vocab::PAD, &device);
+        let tokens = Tensor::cat(vec![self.tokens(), padding], 1);
+        let is_end = self
+            .lens
+            .iter()
+            .flat_map(|&len| (0..=width).map(move |at| at == len));
+        let is_end = TensorData::new(is_end.collect::<Vec<bool>>(), [batch, width + 1]);
+        let is_end = Tensor::<2, Bool>::from_data(is_end, &device);
+        Self {
+            tokens: tokens.mask_fill(is_end, Vocab::EOS),
+            lens: self.lens.iter().map(|len| len + 1).collect(),
+        }
     }
 
     /// The tokens, `[batch, source tokens]`.
@@ -201,16 +114,13 @@ impl Batch {
         let lens = examples.iter().map(|example| example.target.len() + 1);
         let lens: Vec<usize> = lens.collect();
         let sources = examples.iter().map(|example| example.source.as_slice());
-        let target = |example: &Example| example.target.clone();
-        let previous = examples
-            .iter()
-            .map(|example| std::iter::once(Vocab::BOS).chain(target(example)));
-        let following = examples
-            .iter()
-            .map(|example| target(example).into_iter().chain([Vocab::EOS]));
+        let targets = examples.iter().map(|example| example.target.as_slice());
+        let following = targets
+            .clone()
+            .map(|target| target.iter().copied().chain([Vocab::EOS]));
         Self {
             source: Source::new(sources, device),
-            previous: padded(previous, &lens, device),
+            previous: decoder_inputs(targets, device),
             target: padded(following, &lens, device),
             target_lens: lens,
         }
@@ -231,6 +141,16 @@ impl Batch {
         let last: Vec<i64> = self.target_lens.iter().map(|&len| len as i64 - 1).collect();
         let shape = [last.len()];
         Tensor::from_data(TensorData::new(last, shape), &self.target.device())
+    }
+
+    /// The number of tokens of each target, its end included, `[batch]`.
+    pub(crate) fn target_valid_lens(&self) -> Tensor<1, Int> {
+        lens_on_device(&self.target_lens, &self.target.device())
+    }
+
+    /// The decoder's inputs at all steps, `[batch, target tokens]`.
+    pub(crate) fn previous_tokens(&self) -> Tensor<2, Int> {
+        self.previous.clone()
     }
 
     /// The decoder's input at one step, `[batch]`.
@@ -277,6 +197,24 @@ impl Batches {
             .map(|&index| self.examples.get(index as usize))
             .collect()
     }
+}
+
+/// The inputs of a decoder whose outputs are `targets`: the begin token and each target, padded to the longest.
+/// `[batch, tokens of the longest target + 1]`
+pub(crate) fn decoder_inputs<'a>(
+    targets: impl Iterator<Item = &'a [u32]> + Clone,
+    device: &Device,
+) -> Tensor<2, Int> {
+    let lens: Vec<usize> = targets.clone().map(|target| target.len() + 1).collect();
+    let inputs = targets.map(|target| [Vocab::BOS].into_iter().chain(target.iter().copied()));
+    padded(inputs, &lens, device)
+}
+
+/// `[batch]`
+fn lens_on_device(lens: &[usize], device: &Device) -> Tensor<1, Int> {
+    let lens: Vec<i64> = lens.iter().map(|&len| len as i64).collect();
+    let shape = [lens.len()];
+    Tensor::from_data(TensorData::new(lens, shape), device)
 }
 
 fn padded<I: IntoIterator<Item = u32>>(
@@ -345,11 +283,24 @@ mod tests {
             [[7, 2, 0, 0], [9, 4, 5, 2], [2, 0, 0, 0]]
         );
         assert_eq!(batch.target_len(), 4);
+        let lens = batch.target_valid_lens().to_data();
+        assert_eq!(lens.iter::<i64>().collect::<Vec<_>>(), [2, 4, 1]);
+        assert_eq!(rows(&batch.previous_tokens()), rows(&batch.previous));
         for step in 0..4 {
             let token = batch.previous_token(step).to_data();
             let expected = rows(&batch.previous).into_iter().map(|row| row[step]);
             assert!(token.iter::<i64>().eq(expected));
         }
+    }
+
+    #[test]
+    fn a_source_ends_after_its_last_token() {
+        let source = Source::new([&[4, 5, 6][..], &[8], &[6, 7]], &device()).with_end();
+        assert_eq!(
+            rows(&source.tokens),
+            [[4, 5, 6, 2], [8, 2, 0, 0], [6, 7, 2, 0]]
+        );
+        assert_eq!(source.lens(), [4, 2, 3]);
     }
 
     #[test]

@@ -5,15 +5,16 @@
 //! - Pairs: [`Task`] generates them, [`load_tsv`] reads them from a file, [`split_holdout`] holds some out for
 //!   validation.
 //! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
-//! - Model: [`Seq2Seq`] is the encoder-decoder, generic over the attention; [`AttentionKind`] lists those that a saved
-//!   model can have.
+//! - Model: [`Seq2Seq`] is the recurrent encoder-decoder, [`Transformer`] the one of self-attention, both generic over
+//!   the attention to the source; [`AttentionKind`] lists those that a saved model can have. [`EncoderDecoder`] is what
+//!   the rest of the crate needs of a model.
 //! - Training: [`Training`] is the whole of it, with checkpoints, and tells a [`TrainObserver`] how it goes;
 //!   [`Trainee`] is for a loop of your own.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
 //! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
 //!
 //! Shapes are written `[batch, source tokens, hidden_size]`: the source tokens are the keys of the attention, the
-//! target tokens its queries, one in each step.
+//! target tokens its queries, in decoding one in each step.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
 // The program prints, the library does not.
@@ -25,6 +26,7 @@ mod corpus;
 mod data;
 mod device;
 mod error;
+mod examples;
 mod file;
 mod memory;
 mod metrics;
@@ -35,6 +37,7 @@ mod tokens;
 mod train;
 mod translate;
 mod tsv;
+mod variants;
 mod vocab;
 mod vocabs;
 
@@ -45,17 +48,19 @@ pub use tasks::Task;
 pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
-pub use batch::{Batch, Example, Examples, Source};
+pub use batch::{Batch, Source};
+pub use examples::{Example, Examples};
 pub use tokens::Tokenization;
 pub use vocab::Vocab;
 pub use vocabs::Vocabs;
 
 // The model.
-pub use attention::{AnyAttention, AnyState, AttentionKind};
+pub use attention::{AnyAttention, AnyScore, AnyState, AttentionKind};
 pub use device::{adapters, compiled_in_devices, open_device};
 pub use model::{
-    Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, LossOutput, Seq2Seq,
-    Seq2SeqConfig, Translation,
+    AnyModel, AttentionHead, Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig,
+    EncoderDecoder, ForwardOutput, LossOutput, ModelConfig, ModelKind, Seq2Seq, Seq2SeqConfig,
+    Transformer, TransformerConfig, Translation,
 };
 
 // Training.

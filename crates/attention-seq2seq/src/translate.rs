@@ -4,14 +4,13 @@ use burn::module::Module;
 use burn::store::ModuleRecord;
 use burn::tensor::{Bytes, Device};
 
-use crate::attention::AnyAttention;
 use crate::batch::Source;
 use crate::corpus::Corpus;
 use crate::data::{Pair, group_by_source};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::metrics::TokenErrors;
-use crate::model::Seq2Seq;
+use crate::model::{AnyModel, AttentionHead, EncoderDecoder};
 use crate::run::{Manifest, RunConfig, RunDir, check_max_len};
 use crate::tokens::trim;
 use crate::train::Trainee;
@@ -22,6 +21,9 @@ const BATCH_SIZE: usize = 256;
 
 /// The most tokens of a batch of outputs: half a gigabyte, with the string of each.
 const BATCH_TOKENS: usize = 1 << 23;
+
+/// The name of the end of a text beside tokens.
+const END: &str = "<eos>";
 
 /// The bytes of a token of an output: its id, its string, and its share of the text.
 const BYTES_OF_TOKEN: f64 = 64.0;
@@ -41,13 +43,14 @@ pub struct Hypothesis {
 /// A translation, with the attention weights of each of its tokens.
 #[derive(Clone, Debug)]
 pub struct Attended {
-    /// The source tokens, the keys.
+    /// The source tokens, and `<eos>` where the model attends to the end of a source, as a Transformer does: one for
+    /// each key.
     pub source: Vec<String>,
     /// The target tokens, and `<eos>` if the output ended: one for each query.
     pub target: Vec<String>,
     /// The translation.
     pub output: Hypothesis,
-    /// The attention weights, `[target tokens, source tokens]`, row by row.
+    /// The attention weights, `[queries, keys]`, row by row.
     pub weights: Vec<f32>,
 }
 
@@ -70,7 +73,7 @@ pub struct Attended {
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
 pub struct Translator {
-    model: Seq2Seq<AnyAttention>,
+    model: AnyModel,
     config: RunConfig,
     vocabs: Vocabs,
     epoch: usize,
@@ -269,15 +272,25 @@ impl Translator {
     /// [`Error::Config`] if the weights of an output of [`max_len`](Self::max_len) tokens do not fit into the memory
     /// that is free.
     pub fn attend(&self, source: &[String]) -> Result<Attended> {
-        // Each step's tensor, its elements, and a copy of these.
-        let bytes_of_step = 512.0 + 8.0 * source.len() as f64;
+        self.attend_with(source, AttentionHead::default())
+    }
+
+    /// As [`attend`](Self::attend), with the weights of one head, where the model is a Transformer.
+    ///
+    /// # Errors
+    /// As [`attend`](Self::attend); [`Error::Config`] if the model has no such layer or head.
+    pub fn attend_with(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
+        let mut keys = source.to_vec();
+        if self.model.attends_to_end() {
+            keys.push(END.to_string());
+        }
         memory::check(
             "the memory of the attention weights",
-            bytes_of_step * self.max_len as f64,
+            self.model.bytes_of_weights(keys.len()) * self.max_len as f64,
         )?;
         let encoded = self.vocabs.source.encode(source);
         let batch = Source::new([encoded.as_slice()], &self.device);
-        let translation = self.model.greedy(&batch, self.max_len, true);
+        let translation = self.model.greedy_with_weights(&batch, self.max_len, head)?;
         let weights = translation.weights.into_iter();
         let weights: Vec<f32> = weights
             .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
@@ -286,10 +299,10 @@ impl Translator {
         let mut target = output.tokens.clone();
         // The step that predicted the end has weights, too.
         if output.ended {
-            target.push("<eos>".to_string());
+            target.push(END.to_string());
         }
         Ok(Attended {
-            source: source.to_vec(),
+            source: keys,
             target,
             output,
             weights,

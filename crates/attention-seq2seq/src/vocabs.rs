@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::Example;
 use crate::data::Pair;
+use crate::examples::Example;
 use crate::vocab::Vocab;
 
 /// The vocabularies of source and target. They are checked when they are read.

@@ -8,10 +8,12 @@ mod support;
 
 use std::sync::Once;
 
-use attention_seq2seq::{AttentionKind, Seq2SeqConfig};
+use attention_seq2seq::{
+    AnyScore, AttentionKind, Batch, Seq2SeqConfig, Transformer, TransformerConfig,
+};
 use attention_tests::parameters;
 use burn::module::Module;
-use burn::tensor::{DType, Device, FloatDType};
+use burn::tensor::{DType, Device, FloatDType, Tensor};
 use burn_fused_layers::recurrent::CellKind;
 use support::*;
 
@@ -25,7 +27,6 @@ fn configure() {
 /// Two layers; sources and targets of different lengths, a target that is empty.
 fn check(kind: AttentionKind, cell: CellKind, bidirectional: bool) {
     configure();
-    const STEP: f64 = 1e-5;
     let config = Seq2SeqConfig::new(13, 11)
         .with_embedding_size(3)
         .with_hidden_size(4)
@@ -33,7 +34,32 @@ fn check(kind: AttentionKind, cell: CellKind, bidirectional: bool) {
         .with_bidirectional(bidirectional)
         .with_cell(cell);
     let model = drawn_model(kind, &config, 1);
-    let all = examples(&[(3, 2), (5, 0)], &config, 2);
+    // Softmax ignores the offset.
+    let is_ignored = |name: &str| kind == AttentionKind::Biaffine && name.contains(".offset.");
+    let bounds = Bounds {
+        smallest: 1e-5,
+        tolerance: 1e-8,
+    };
+    check_model(&format!("{kind}"), model, loss, is_ignored, bounds);
+}
+
+struct Bounds {
+    /// The least that the largest element of a parameter's gradient is above.
+    smallest: f64,
+    /// As in [`assert_close`].
+    tolerance: f64,
+}
+
+/// The gradients of a model's loss; those of parameters that are ignored are 0.
+fn check_model<M: Module>(
+    what: &str,
+    model: M,
+    loss: impl Fn(&M, &Batch) -> Tensor<1>,
+    is_ignored: impl Fn(&str) -> bool,
+    bounds: Bounds,
+) {
+    const STEP: f64 = 1e-5;
+    let all = examples_of(&[(3, 2), (5, 0)], [13, 11], 2);
     let start = loss(&model, &batch(&all));
     assert_eq!(start.dtype(), DType::F64);
     let gradients = parameters::gradients(&model, Some(&start.backward()));
@@ -46,11 +72,11 @@ fn check(kind: AttentionKind, cell: CellKind, bidirectional: bool) {
         let size = |entry: &usize| gradient[*entry].abs();
         let by_size = |a: &usize, b: &usize| size(a).total_cmp(&size(b));
         let largest = (0..gradient.len()).max_by(by_size).unwrap();
-        if kind == AttentionKind::Biaffine && name.contains(".offset.") {
-            assert!(size(&largest) < 1e-12, "{name}: softmax ignores it");
+        if is_ignored(name) {
+            assert!(size(&largest) < 1e-12, "{what}: {name}");
             continue;
         }
-        assert!(size(&largest) > 1e-5, "{name}");
+        assert!(size(&largest) > bounds.smallest, "{what}: {name}");
         for entry in [largest, gradient.len() / 2] {
             let moved = |by: f64| {
                 let model = parameters::changed(model.clone(), |path, mut value| {
@@ -62,8 +88,8 @@ fn check(kind: AttentionKind, cell: CellKind, bidirectional: bool) {
                 read(loss(&model, &batch))[0]
             };
             let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
-            let what = format!("{kind:?}: {name}, entry {entry}");
-            assert_close(&what, &[gradient[entry]], &[expected], 1e-8);
+            let what = format!("{what}: {name}, entry {entry}");
+            assert_close(&what, &[gradient[entry]], &[expected], bounds.tolerance);
         }
     }
 }
@@ -83,4 +109,38 @@ fn of_a_model_in_one_direction_are_finite_differences() {
 #[test]
 fn of_a_model_of_lstms_are_finite_differences() {
     check(AttentionKind::Dot, CellKind::Lstm, true);
+}
+
+#[test]
+fn of_a_transformer_are_finite_differences() {
+    configure();
+    let config = TransformerConfig::new(13, 11)
+        .with_hidden_size(4)
+        .with_heads(2)
+        .with_feed_forward_size(5);
+    use AttentionKind::{Additive, Biaffine, Dot, Gaussian};
+    for kind in [Dot, Additive, Biaffine, Gaussian] {
+        let device = device();
+        let model = config.init_with(|_| kind.score(2, &device).unwrap(), &device);
+        // Softmax ignores a term that all keys share, as a bias of theirs is where the score is linear in the keys.
+        let is_linear = [Dot, Biaffine].contains(&kind);
+        let is_ignored = |name: &str| {
+            name.ends_with(".attention.key.bias")
+                || is_linear && name.ends_with(".cross_attention.key.bias")
+                || name.contains(".offset.")
+        };
+        let loss = |model: &Transformer<AnyScore>, batch: &Batch| model.loss(batch).loss;
+        // Normalizations before each sublayer make some gradients small.
+        let bounds = Bounds {
+            smallest: 1e-8,
+            tolerance: 1e-7,
+        };
+        check_model(
+            &format!("{kind}"),
+            drawn(model, 1),
+            loss,
+            is_ignored,
+            bounds,
+        );
+    }
 }

@@ -14,8 +14,10 @@
 //! | D2L's `AdditiveAttention` | [`load_additive_attention`] |
 //! | D2L's `MultiHeadAttention`, `torch.nn.MultiheadAttention` | [`load_multi_head_attention`] |
 //! | `torch.nn.GRU`, `torch.nn.LSTM` | [`load_recurrent`] |
-//! | `torch.nn.TransformerEncoderLayer`, `torch.nn.TransformerEncoder` | [`load_transformer_encoder_layer`], [`load_transformer_encoder`] |
-//! | `torch.nn.TransformerDecoderLayer`, `torch.nn.TransformerDecoder` | [`load_transformer_decoder_layer`], [`load_transformer_decoder`] |
+//! | `torch.nn.TransformerEncoderLayer` | [`load_transformer_encoder_layer`] |
+//! | `torch.nn.TransformerEncoder` | [`load_transformer_encoder`] |
+//! | `torch.nn.TransformerDecoderLayer` | [`load_transformer_decoder_layer`] |
+//! | `torch.nn.TransformerDecoder` | [`load_transformer_decoder`] |
 //! | language models of Hugging Face's, as Llama, Gemma, GPT-2, BERT and T5 | the functions of [`hugging_face`] |
 //!
 //! The last are made from a folder, whose config says all sizes. The others fill a module that was configured before:

@@ -57,7 +57,7 @@ pub fn load_transformer_decoder_layer<S: ScoringFunction, C: ScoringFunction>(
 /// | PyTorch | its default | here | our default |
 /// | --- | --- | --- | --- |
 /// | `norm_first` | `False` | `norm_order` | [`Pre`](crate::transformer::NormOrder::Pre), its `True` |
-/// | `norm` of a stack | `None` | `final_norm` | `Some(true)`, with [`Post`](crate::transformer::NormOrder::Post) `Some(false)` |
+/// | `norm` of a stack | `None` | `final_norm` | a norm, unless the order is `Post` |
 /// | `activation` | `relu` | `activation` | [`Relu`](crate::transformer::FeedForwardActivation::Relu), the same |
 /// | `layer_norm_eps` | `1e-5` | `norm` | [`NormConfig::layer`](crate::transformer::NormConfig::layer), the same |
 /// | `nhead` | none | `num_heads` | none |

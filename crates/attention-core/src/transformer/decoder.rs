@@ -144,6 +144,15 @@ impl DecoderMemory {
     }
 }
 
+/// The result of [`TransformerDecoder::forward_with_weights`].
+#[derive(Clone, Debug)]
+pub struct TransformerDecoderOutput {
+    /// `[batch, rows, num_hiddens]`, zeros in padding.
+    pub rows: Tensor<3>,
+    /// The weights with which the rows attend to the memory before dropout, `[batch, heads, rows, keys]` of each layer.
+    pub weights: Vec<Tensor<4>>,
+}
+
 impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
     /// Projects the keys and values of a memory once for each layer.
     ///
@@ -177,8 +186,33 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         options: impl Into<AttentionOptions>,
         memory: &DecoderMemory,
     ) -> Tensor<3> {
+        self.run(rows, options.into(), memory, None)
+    }
+
+    /// [`forward`](Self::forward), and the weights with which the rows attend to the memory in each layer.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    pub fn forward_with_weights(
+        &self,
+        rows: Tensor<3>,
+        options: impl Into<AttentionOptions>,
+        memory: &DecoderMemory,
+    ) -> TransformerDecoderOutput {
+        let mut weights = Vec::with_capacity(self.layers.len());
+        let rows = self.run(rows, options.into(), memory, Some(&mut weights));
+        TransformerDecoderOutput { rows, weights }
+    }
+
+    /// The rows after all layers, whose weights of the attention to the memory are added to `weights`.
+    fn run(
+        &self,
+        rows: Tensor<3>,
+        mut options: AttentionOptions,
+        memory: &DecoderMemory,
+        mut weights: Option<&mut Vec<Tensor<4>>>,
+    ) -> Tensor<3> {
         self.check_memory(memory);
-        let mut options = options.into();
         let padding = Padding::of_mask(&options.mask, &rows);
         let [batch, num_rows, _] = rows.dims();
         let heads = self.layers.first().map_or(1, |of| of.attention.num_heads);
@@ -186,9 +220,10 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoder<S, C> {
         options.mask = (options.mask & Mask::causal()).resolved_for(scores, &rows.device());
         let layers = self.layers.iter().zip(&memory.layers);
         let rows = layers.fold(padding.clear(rows), |rows, (layer, memory)| {
+            let (options, weights) = (options.clone(), weights.as_deref_mut());
             match &self.position_bias {
-                Some(bias) => layer.biased(bias).forward(rows, &options, memory),
-                None => layer.forward(rows, &options, memory),
+                Some(bias) => layer.biased(bias).run(rows, options, memory, weights),
+                None => layer.run(rows, options, memory, weights),
             }
         });
         padding.clear(normalized(&self.norm, rows))

@@ -79,12 +79,32 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         options: impl Into<AttentionOptions>,
         memory: &Memory,
     ) -> Tensor<3> {
-        let options = within(self.window, options.into());
+        self.run(rows, options.into(), memory, None)
+    }
+
+    /// [`forward`](Self::forward), which adds the weights of the attention to the memory to `weights`,
+    /// `[batch, heads, rows, keys]`.
+    pub(super) fn run(
+        &self,
+        rows: Tensor<3>,
+        options: AttentionOptions,
+        memory: &Memory,
+        weights: Option<&mut Vec<Tensor<4>>>,
+    ) -> Tensor<3> {
+        let options = within(self.window, options);
         let rows = self.attention_residual.forward(rows, |rows| {
             let attention = &self.attention;
             attention.forward(rows.clone(), rows.clone(), rows, options)
         });
-        self.after_attention(rows, memory)
+        let attention = &self.cross_attention;
+        self.after_attention(rows, |rows| match weights {
+            Some(weights) => {
+                let output = attention.attend_with_weights(rows, memory);
+                weights.push(output.weights);
+                output.context
+            }
+            None => attention.attend(rows, memory),
+        })
     }
 
     /// The last rows of texts after the layer, of which `cache` has the keys and values so far, and takes those of the
@@ -107,7 +127,7 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
             let attention = &self.attention;
             attention.forward_cached(rows.clone(), rows.clone(), rows, new, cache)
         });
-        self.after_attention(rows, memory)
+        self.after_attention(rows, |rows| self.cross_attention.attend(rows, memory))
     }
 
     /// The same layer with `bias` on the scores of the rows among each other. The clones of parameters are the
@@ -127,11 +147,13 @@ impl<S: ScoringFunction, C: ScoringFunction> TransformerDecoderLayer<S, C> {
         }
     }
 
-    fn after_attention(&self, rows: Tensor<3>, memory: &Memory) -> Tensor<3> {
-        let cross_attention = &self.cross_attention;
-        let rows = self
-            .cross_attention_residual
-            .forward(rows, |rows| cross_attention.attend(rows, memory));
+    /// The rows after the attention to the memory, `attend`, and the feed-forward network.
+    fn after_attention(
+        &self,
+        rows: Tensor<3>,
+        attend: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        let rows = self.cross_attention_residual.forward(rows, attend);
         let network = &self.feed_forward;
         self.feed_forward_residual
             .forward(rows, |rows| network.forward(rows))

@@ -41,8 +41,8 @@ impl LanguageModelConfig {
     /// A model of scaled dot-product attention, with new random parameters on `device`.
     ///
     /// # Panics
-    /// If the embedding is not of the size of the rows, a tied head is to have a bias, `logit_soft_cap` is not a positive
-    /// number, and as [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
+    /// If the embedding is not of the size of the rows, a tied head is to have a bias, `logit_soft_cap` is not a
+    /// positive number, and as [`TokenEmbeddingConfig::init`] and [`TransformerEncoderConfig::init`].
     pub fn init(&self, device: &Device) -> LanguageModel<DotProductScore> {
         self.init_with(|_| DotProductScoreConfig::new().init(), device)
     }

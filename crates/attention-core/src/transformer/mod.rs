@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | encoder, as BERT | [`TransformerEncoder`]; with embeddings and a head [`MaskedLanguageModel`] |
 //! | language model, as GPT and Llama | [`LanguageModel`]: an encoder's layers, each row attending to those before it |
-//! | encoder-decoder, as the original and T5 | [`EncoderDecoder`]: a [`TransformerEncoder`] and a [`TransformerDecoder`] |
+//! | encoder-decoder, as the original and T5 | [`EncoderDecoder`], of [`TransformerEncoder`] and [`TransformerDecoder`] |
 //!
 //! ```
 //! use attention_core::transformer::{TransformerEncoderConfig, TransformerLayerConfig};
@@ -50,7 +50,9 @@ pub use encoder_layer::TransformerEncoderLayer;
 pub use layer_config::TransformerLayerConfig;
 
 pub use cache::TransformerCache;
-pub use decoder::{DecoderMemory, TransformerDecoder, TransformerDecoderConfig};
+pub use decoder::{
+    DecoderMemory, TransformerDecoder, TransformerDecoderConfig, TransformerDecoderOutput,
+};
 pub use encoder::{TransformerEncoder, TransformerEncoderConfig};
 
 pub use embedding::{

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use attention_plot::{Heatmap, PlotError, TerminalColor};
-use attention_seq2seq::{Attended, Error, Result};
+use attention_seq2seq::{Attended, AttentionHead, Error, Result};
 use clap::Args;
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;
@@ -18,6 +18,12 @@ pub(crate) struct AttendArgs {
     /// The file to save the heatmap to: .svg, .png or .html.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// The layer of a Transformer's decoder, from 1 [default: the last].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    layer: Option<usize>,
+    /// The head of a Transformer, from 1 [default: the mean over all of the layer].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    head: Option<usize>,
     #[command(flatten)]
     model: Model,
 }
@@ -26,7 +32,11 @@ impl AttendArgs {
     pub(crate) fn run(self) -> Result<()> {
         let translator = self.model.load()?;
         let source = translator.source_tokens(without_mark(&self.text))?;
-        let attended = translator.attend(&source)?;
+        let head = AttentionHead {
+            layer: self.layer,
+            head: self.head,
+        };
+        let attended = translator.attend_with(&source, head)?;
         let drawn = draw(&attended)?;
         if let Some(file) = &self.output {
             drawn.save(file)?;

@@ -4,9 +4,9 @@ mod texts;
 
 use std::cmp::Ordering;
 
-use crate::batch::Examples;
 use crate::data::{Pair, Pairs, PairsChecksum, check_counts};
 use crate::error::Result;
+use crate::examples::Examples;
 use crate::tsv::{TsvFile, TsvOptions};
 use crate::vocab::{TokenCounts, Vocab};
 use crate::vocabs::Vocabs;

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use super::first_equals;
-use crate::batch::Examples;
 use crate::data::{Pair, held_out_groups};
 use crate::error::{Error, Result};
+use crate::examples::Examples;
 use crate::tokens::Tokenization;
 use crate::tsv::{TsvFile, TsvOptions};
 

@@ -1,7 +1,7 @@
 //! The choice of the next token in decoding.
 
-use burn::nn::{Dropout, Linear};
-use burn::tensor::{Int, Tensor};
+use burn::nn::Linear;
+use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::PackedLinear;
 
 use crate::vocab::Vocab;
@@ -15,20 +15,19 @@ pub(crate) struct Candidates {
     /// The token of each column. The end is first, as the first of equal logits is chosen, and the first NaN: a model
     /// without a most likely token ends.
     tokens: Tensor<1, Int>,
-    dropout: Dropout,
 }
 
 impl Candidates {
-    /// The candidates among the tokens of `output`, whose features pass through `dropout`.
+    /// The candidates among the tokens of `output`.
     ///
     /// # Panics
     /// If `output` has fewer tokens than there are special ones.
-    pub(super) fn new(output: &Linear, dropout: &Dropout) -> Self {
+    pub(super) fn new(output: &Linear) -> Self {
         let weight = output.weight.val();
         let [_, vocab_size] = weight.dims();
         assert!(
             vocab_size >= Vocab::SPECIAL_TOKENS,
-            "Seq2Seq::greedy: target tokens expected at least the {} special ones, got {vocab_size}",
+            "greedy search: target tokens expected at least the {} special ones, got {vocab_size}",
             Vocab::SPECIAL_TOKENS
         );
         let device = weight.device();
@@ -46,13 +45,17 @@ impl Candidates {
                 bias.map(|bias| columns(bias.val(), 0)),
             ),
             tokens,
-            dropout: dropout.clone(),
         }
+    }
+
+    /// The device on which they are chosen.
+    pub(super) fn device(&self) -> Device {
+        self.tokens.device()
     }
 
     /// The logits of the candidates, `[rows, candidates]`, from features `[rows, size]`.
     pub(super) fn logits(&self, features: Tensor<2>) -> Tensor<2> {
-        self.projection.forward(self.dropout.forward(features))
+        self.projection.forward(features)
     }
 
     /// The most likely tokens, `[rows]`, from features `[rows, size]`.
@@ -76,7 +79,7 @@ fn columns<const D: usize>(parameter: Tensor<D>, axis: usize) -> Tensor<D> {
 #[cfg(test)]
 mod tests {
     use burn::module::Param;
-    use burn::nn::{DropoutConfig, LinearConfig};
+    use burn::nn::LinearConfig;
 
     use super::*;
     use crate::device::test_device;
@@ -87,7 +90,7 @@ mod tests {
         let mut output = LinearConfig::new(3, logits.len()).init(&device);
         output.weight = Param::from_tensor(Tensor::zeros([3, logits.len()], &device));
         output.bias = Some(Param::from_tensor(Tensor::from_floats(logits, &device)));
-        Candidates::new(&output, &DropoutConfig::new(0.0).init())
+        Candidates::new(&output)
     }
 
     #[track_caller]

@@ -6,11 +6,11 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::DataSource;
-use crate::attention::{AnyAttention, AttentionKind};
+use crate::attention::AttentionKind;
 use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::memory;
-use crate::model::{Seq2Seq, Seq2SeqConfig};
+use crate::model::{AnyModel, ModelConfig, ModelKind};
 use crate::train::TrainConfig;
 
 /// The most tokens of an output.
@@ -19,10 +19,10 @@ const MOST_OUTPUT: usize = 1_000_000;
 /// All settings of a run, as saved beside its model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunConfig {
-    /// The attention.
+    /// The attention of the decoder to the source.
     pub attention: AttentionKind,
-    /// The sizes of the model.
-    pub model: Seq2SeqConfig,
+    /// The model and its sizes.
+    pub model: ModelConfig,
     /// How the model is trained.
     pub train: TrainConfig,
     /// The pairs to learn from and to validate on.
@@ -34,7 +34,7 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// The settings of a new run, with additive attention and the defaults of [`TrainConfig`].
+    /// The settings of a new run, with the attention and the [`TrainConfig`] that the program has for this model.
     ///
     /// Outputs may be a quarter longer than the longest target of `pairs`, plus two tokens.
     ///
@@ -53,17 +53,23 @@ impl RunConfig {
     /// assert_eq!(config.max_len, 27); // the longest target has 20 letters
     /// # Ok::<(), attention_seq2seq::Error>(())
     /// ```
-    pub fn new(model: Seq2SeqConfig, data: DataSource, pairs: &[Pair]) -> Self {
+    pub fn new(model: impl Into<ModelConfig>, data: DataSource, pairs: &[Pair]) -> Self {
         let targets = pairs.iter().map(|pair| pair.target.len());
         Self::of_longest_target(model, data, targets.max().unwrap_or(0))
     }
 
     /// As [`new`](Self::new), for pairs whose longest target has so many tokens.
-    pub fn of_longest_target(model: Seq2SeqConfig, data: DataSource, longest: usize) -> Self {
+    pub fn of_longest_target(
+        model: impl Into<ModelConfig>,
+        data: DataSource,
+        longest: usize,
+    ) -> Self {
+        let model = model.into();
+        let kind = model.kind();
         Self {
-            attention: AttentionKind::Additive,
+            attention: AttentionKind::of(kind),
             model,
-            train: TrainConfig::default(),
+            train: TrainConfig::of(kind),
             data,
             data_checksum: None,
             max_len: longest + longest / 4 + 2,
@@ -77,7 +83,25 @@ impl RunConfig {
     pub fn check(&self) -> Result<()> {
         self.train.check()?;
         self.model.check()?;
+        self.check_attention()?;
         check_max_len(self.max_len)
+    }
+
+    /// Checks that the model can have the attention.
+    fn check_attention(&self) -> Result<()> {
+        let is_score = AttentionKind::SCORES.contains(&self.attention);
+        if self.model.kind() == ModelKind::Rnn || is_score {
+            return Ok(());
+        }
+        let scores: Vec<String> = AttentionKind::SCORES
+            .iter()
+            .map(AttentionKind::to_string)
+            .collect();
+        let expected = format!(
+            "a score for the heads of a transformer ({})",
+            scores.join(", ")
+        );
+        Err(Error::config("the attention", &expected, self.attention))
     }
 
     /// Checks that the model can be trained in this machine's memory, as far as the system tells how much is free for
@@ -123,11 +147,21 @@ impl RunConfig {
     /// A model of these settings, with new random parameters.
     ///
     /// # Panics
-    /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional:
-    /// [`check`](Self::check) reports these as errors.
-    pub fn init_model(&self, device: &Device) -> Seq2Seq<AnyAttention> {
-        let attention = self.attention.init(&self.model, device);
-        self.model.init(attention, device)
+    /// Where [`check`](Self::check) reports an error in the settings of the model or the attention.
+    pub fn init_model(&self, device: &Device) -> AnyModel {
+        match &self.model {
+            ModelConfig::Rnn(model) => {
+                let attention = self.attention.init(model, device);
+                AnyModel::Rnn(model.init(attention, device))
+            }
+            ModelConfig::Transformer(model) => {
+                let score = |_| {
+                    let score = self.attention.score(model.head_size(), device);
+                    score.unwrap_or_else(|| panic!("RunConfig: {} is no score", self.attention))
+                };
+                AnyModel::Transformer(model.init_with(score, device))
+            }
+        }
     }
 }
 
@@ -150,6 +184,7 @@ pub(crate) fn check_max_len(max_len: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Seq2SeqConfig;
     use crate::tasks::Task;
     use crate::tokens::Tokenization::Chars;
 

@@ -13,7 +13,7 @@ use super::manifest::{self, Manifest, NAME};
 use super::{RunConfig, RunLock};
 use crate::error::{Error, Result};
 use crate::file::write_atomic;
-use crate::model::Seq2SeqConfig;
+use crate::model::ModelConfig;
 use crate::vocabs::Vocabs;
 
 /// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.
@@ -220,7 +220,7 @@ impl RunDir {
     ///
     /// # Errors
     /// As [`load_config`](Self::load_config); [`Error::Checkpoint`] for vocabularies of other sizes.
-    pub fn load_vocabs(&self, model: &Seq2SeqConfig) -> Result<Vocabs> {
+    pub fn load_vocabs(&self, model: &ModelConfig) -> Result<Vocabs> {
         self.vocabs_of(&self.manifest()?, model)
     }
 
@@ -237,12 +237,12 @@ impl RunDir {
     }
 
     /// The vocabularies in a manifest.
-    pub(crate) fn vocabs_of(&self, manifest: &Manifest, model: &Seq2SeqConfig) -> Result<Vocabs> {
+    pub(crate) fn vocabs_of(&self, manifest: &Manifest, model: &ModelConfig) -> Result<Vocabs> {
         let vocabs = manifest.vocabs.clone();
         let vocabs = vocabs.ok_or_else(|| self.no_settings())?;
         for (side, found, expected) in [
-            ("source", vocabs.source.len(), model.source_vocab_size),
-            ("target", vocabs.target.len(), model.target_vocab_size),
+            ("source", vocabs.source.len(), model.source_vocab_size()),
+            ("target", vocabs.target.len(), model.target_vocab_size()),
         ] {
             if found != expected {
                 let reason = format!(

@@ -5,8 +5,9 @@ use rand::rngs::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::model::ModelKind;
 
-/// The settings of a training. The default is that of the program for a task.
+/// The settings of a training. The default is that of the program for a task and a recurrent model.
 ///
 /// ```
 /// use attention_seq2seq::TrainConfig;
@@ -23,6 +24,10 @@ pub struct TrainConfig {
     /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
     /// resumed with more epochs follows the longer cosine from its last step.
     pub learning_rate: f64,
+    /// The number of steps in which the learning rate rises to that cosine: step `n` of them, from 1, is made at `n /
+    /// warmup` of its rate. Transformers learn better with some hundreds (Vaswani et al. 2017, section 5.3).
+    #[serde(default)]
+    pub warmup: usize,
     /// The norm to which the gradient of all parameters together is clipped. A higher one than 1e18 counts as 1e18: the
     /// optimizer keeps squares of gradients.
     pub clip: f32,
@@ -34,18 +39,28 @@ pub struct TrainConfig {
 
 impl Default for TrainConfig {
     fn default() -> Self {
+        Self::of(ModelKind::Rnn)
+    }
+}
+
+impl TrainConfig {
+    /// The settings of the program for a task and this kind of model.
+    pub fn of(model: ModelKind) -> Self {
+        let (epochs, learning_rate, warmup) = match model {
+            ModelKind::Rnn => (3, 0.004, 0),
+            ModelKind::Transformer => (10, 0.002, 400),
+        };
         Self {
-            epochs: 3,
+            epochs,
             batch_size: 64,
-            learning_rate: 0.004,
+            learning_rate,
+            warmup,
             clip: 1.0,
             patience: 3,
             seed: 0,
         }
     }
-}
 
-impl TrainConfig {
     /// The random numbers of an epoch: the same whether training came to it in one go or was resumed.
     pub(crate) fn random(&self, epoch: usize) -> ChaCha8Rng {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);

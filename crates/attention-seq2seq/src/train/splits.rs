@@ -1,6 +1,5 @@
 //! An epoch: its steps over the examples to learn from, and over those to validate on.
 
-use attention_core::StatefulAttention;
 use burn::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
 use burn::module::Module;
 use burn::tensor::Device;
@@ -11,8 +10,10 @@ use rand::seq::SliceRandom;
 use super::meter::{Meter, failed};
 use super::state::State;
 use super::{Interrupter, Split, StepOutput, TrainConfig, TrainEvent, TrainObserver};
-use crate::batch::{Batch, Batches, Examples};
+use crate::batch::{Batch, Batches};
 use crate::error::Result;
+use crate::examples::Examples;
+use crate::model::EncoderDecoder;
 use crate::run::Figures;
 
 /// The examples to learn from and to validate on.
@@ -48,15 +49,15 @@ impl Splits {
     }
 
     /// Trains for an epoch; `None` if it was interrupted.
-    pub(super) fn train<A: StatefulAttention>(
+    pub(super) fn train<M: EncoderDecoder>(
         &self,
         epoch: usize,
-        mut state: State<A>,
+        mut state: State<M>,
         config: &TrainConfig,
         schedule: &mut ModuleLrScheduler,
         interrupter: &Interrupter,
         observer: &mut dyn TrainObserver,
-    ) -> Result<Option<(State<A>, Figures)>> {
+    ) -> Result<Option<(State<M>, Figures)>> {
         let mut random = config.random(epoch);
         self.device.seed(random.random());
         let mut order: Vec<usize> = (0..self.train.len()).collect();
@@ -96,10 +97,10 @@ impl Splits {
     }
 
     /// Validates after an epoch; `None` if it was interrupted.
-    pub(super) fn validate<A: StatefulAttention>(
+    pub(super) fn validate<M: EncoderDecoder>(
         &self,
         epoch: usize,
-        state: &State<A>,
+        state: &State<M>,
         interrupter: &Interrupter,
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<Figures>> {
@@ -169,11 +170,11 @@ struct Pass<'a> {
 impl Pass<'_> {
     /// Makes each step once its loss and the norm of its gradients are known to be finite, and else refuses it; `None`
     /// if it was interrupted.
-    fn make<A: StatefulAttention>(
+    fn make<M: EncoderDecoder>(
         &mut self,
-        mut state: State<A>,
+        mut state: State<M>,
         steps: &[Step],
-    ) -> Result<Option<State<A>>> {
+    ) -> Result<Option<State<M>>> {
         for step in steps {
             if self.interrupter.should_stop() {
                 return Ok(None);
@@ -201,11 +202,11 @@ impl Pass<'_> {
 
     /// Makes steps of which nothing is read before the last: one that should have been refused is found then, and they
     /// are made again, from the state before, one by one. That state stays in memory until then.
-    fn make_unread<A: StatefulAttention>(
+    fn make_unread<M: EncoderDecoder>(
         &mut self,
-        before: State<A>,
+        before: State<M>,
         steps: &[Step],
-    ) -> Result<Option<State<A>>> {
+    ) -> Result<Option<State<M>>> {
         let mut state = before.clone();
         let mut all_made = Vec::new();
         for step in steps {

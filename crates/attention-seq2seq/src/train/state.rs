@@ -1,6 +1,5 @@
 //! Parameters and their moments: what a step changes, and a checkpoint holds.
 
-use attention_core::StatefulAttention;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
@@ -10,7 +9,7 @@ use burn::tensor::Bytes;
 use super::order::{number_parameters, optimizer_bytes};
 use super::{Adam, TrainConfig, Trainee};
 use crate::error::{Error, Result};
-use crate::model::Seq2Seq;
+use crate::model::EncoderDecoder;
 use crate::run::{Epoch, Journal};
 
 /// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
@@ -23,16 +22,16 @@ const HIGHEST_CLIP: f32 = 1e18;
 
 /// The parameters, their moments, and the count of refused steps: a step changes nothing else.
 #[derive(Clone)]
-pub(super) struct State<A: StatefulAttention> {
-    pub(super) trainee: Trainee<A>,
+pub(super) struct State<M: EncoderDecoder> {
+    pub(super) trainee: Trainee<M>,
     optimizer: ModuleOptimizer,
     /// The number of steps refused since the last that was made.
     refused: usize,
 }
 
-impl<A: StatefulAttention> State<A> {
+impl<M: EncoderDecoder> State<M> {
     /// The state before the first step.
-    pub(super) fn new(model: Seq2Seq<A>, config: &TrainConfig) -> Self {
+    pub(super) fn new(model: M, config: &TrainConfig) -> Self {
         let clip = config.clip.min(HIGHEST_CLIP);
         Self {
             trainee: Trainee::new(number_parameters(model)).with_clip(clip),

@@ -1,6 +1,5 @@
 //! A step of training and a step of validation.
 
-use attention_core::StatefulAttention;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Int, Tensor, TensorData};
@@ -9,7 +8,7 @@ use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite
 use super::meter::failed;
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::model::{LossOutput, Seq2Seq};
+use crate::model::{EncoderDecoder, LossOutput};
 use crate::vocab::Vocab;
 
 /// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the
@@ -35,17 +34,17 @@ use crate::vocab::Vocab;
 /// }
 /// ```
 #[derive(Module, Debug)]
-pub struct Trainee<A: StatefulAttention> {
+pub struct Trainee<M: EncoderDecoder> {
     /// The model.
-    pub model: Seq2Seq<A>,
+    pub model: M,
     /// The norm to which gradients are clipped.
     #[module(skip)]
     clip: Option<f32>,
 }
 
-impl<A: StatefulAttention> Trainee<A> {
+impl<M: EncoderDecoder> Trainee<M> {
     /// A model to train.
-    pub fn new(model: Seq2Seq<A>) -> Self {
+    pub fn new(model: M) -> Self {
         Self { model, clip: None }
     }
 
@@ -93,10 +92,7 @@ impl TrainOutput {
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
-    pub(super) fn fault<A: StatefulAttention>(
-        &self,
-        trainee: &Trainee<A>,
-    ) -> Result<Option<String>> {
+    pub(super) fn fault<M: EncoderDecoder>(&self, trainee: &Trainee<M>) -> Result<Option<String>> {
         if !self.has_finite_norm()? {
             let name = first_not_finite(&self.gradients, &trainee.model);
             let name = name.unwrap_or_else(|| "all parameters together".to_string());
@@ -130,7 +126,7 @@ pub struct StepOutput {
     pub targets: Tensor<2, Int>,
 }
 
-impl<A: StatefulAttention> Trainee<A> {
+impl<M: EncoderDecoder> Trainee<M> {
     /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     ///
     /// # Panics

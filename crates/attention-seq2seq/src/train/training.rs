@@ -1,23 +1,24 @@
 //! A training from the first epoch to the last.
 
-use attention_core::StatefulAttention;
+use burn::lr_scheduler::composed::ComposedLrSchedulerConfig;
 use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+use burn::lr_scheduler::linear::LinearLrSchedulerConfig;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
-use burn::module::Module;
 
 use super::splits::Splits;
 use super::state::State;
 use super::{Interrupter, TrainConfig, TrainEvent, TrainObserver};
-use crate::batch::Examples;
 use crate::data::check_counts;
 use crate::error::{Error, Result};
-use crate::model::Seq2Seq;
+use crate::examples::Examples;
+use crate::model::EncoderDecoder;
 use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 
-/// A training of a [`Seq2Seq`] model with any attention, which leaves checkpoints and figures in the folder of a run.
+/// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
-/// The loss is the mean cross-entropy over target tokens, plus [`StatefulAttention::penalty`] if the attention has one:
-/// its sum over examples, divided by the number of target tokens.
+/// The loss is that of [`EncoderDecoder::loss`]: the mean cross-entropy over target tokens. The attention of a
+/// [`Seq2Seq`](crate::Seq2Seq) may add its [penalty](attention_core::StatefulAttention::penalty): the sum over
+/// examples, divided by the number of target tokens.
 ///
 /// ```
 /// use attention_core::DotProductAttentionConfig;
@@ -50,9 +51,9 @@ use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 /// assert_eq!(training.launch()?, TrainingEnd::LastEpoch);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
-pub struct Training<A: StatefulAttention, O: TrainObserver = ()> {
+pub struct Training<M: EncoderDecoder, O: TrainObserver = ()> {
     /// The model, on a training device (`device.autodiff()`).
-    pub model: Seq2Seq<A>,
+    pub model: M,
     /// The examples to learn from.
     pub train: Examples,
     /// The examples to validate on after each epoch.
@@ -83,7 +84,7 @@ pub enum TrainingEnd {
     Interrupted,
 }
 
-impl<A: StatefulAttention + 'static, O: TrainObserver> Training<A, O> {
+impl<M: EncoderDecoder + 'static, O: TrainObserver> Training<M, O> {
     /// Trains, and tells the observer how it goes.
     ///
     /// Random numbers (the order of batches, dropout) come from the seed and the number of the epoch: the device is
@@ -191,13 +192,21 @@ fn ended_by(error: Error, journal: &mut Journal<'_>) -> Result<Error> {
     })
 }
 
-/// Adam's learning rate, step by step.
+/// Adam's learning rate, step by step: along a cosine, whose first steps are a share of it.
 pub(super) fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrScheduler> {
     let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
-    CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
-        .with_min_lr(config.learning_rate * 0.01)
-        .init()
-        .map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))
+    let cosine = CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
+        .with_min_lr(config.learning_rate * 0.01);
+    let schedule = if config.warmup > 1 {
+        let share =
+            LinearLrSchedulerConfig::new(1.0 / config.warmup as f64, 1.0, config.warmup - 1);
+        let product = ComposedLrSchedulerConfig::new();
+        product.linear(share).cosine(cosine).init()
+    } else {
+        // A first step is whole.
+        cosine.init()
+    };
+    schedule.map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))
 }
 
 /// Whether the last `patience` epochs had no lower validation loss.
@@ -205,5 +214,41 @@ fn is_exhausted(history: &[Epoch], patience: usize) -> bool {
     match (lowest_loss(history), history.last()) {
         (Some(lowest), Some(last)) => last.epoch.saturating_sub(lowest) >= patience,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    /// The rates of two epochs of five steps.
+    fn rates(warmup: usize) -> Vec<f64> {
+        let config = TrainConfig {
+            epochs: 2,
+            learning_rate: 0.5,
+            warmup,
+            ..TrainConfig::default()
+        };
+        let mut schedule = schedule(&config, 5).unwrap();
+        (0..10).map(|_| schedule.step().base()).collect()
+    }
+
+    #[test]
+    fn the_learning_rate_rises_to_a_cosine_and_falls_along_it() {
+        let cosine = rates(0);
+        assert_eq!(cosine[0], 0.5);
+        assert!(cosine.is_sorted_by(|a, b| a > b));
+        // A step that is the first and the last of the rise is whole.
+        assert_eq!(rates(1), cosine);
+        for warmup in [2, 4, 10, 40] {
+            for (step, (rate, whole)) in rates(warmup).into_iter().zip(&cosine).enumerate() {
+                let share = ((step + 1) as f64 / warmup as f64).min(1.0);
+                assert!(
+                    (rate - share * whole).abs() < 1e-12,
+                    "{warmup}, step {step}"
+                );
+            }
+        }
     }
 }

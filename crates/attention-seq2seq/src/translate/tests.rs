@@ -6,7 +6,7 @@ use super::*;
 use crate::attention::AttentionKind;
 use crate::data::Pairs;
 use crate::device::test_device as device;
-use crate::model::Seq2SeqConfig;
+use crate::model::{Seq2SeqConfig, TransformerConfig};
 use crate::run::{DataSource, Epoch, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::Chars;
@@ -21,13 +21,16 @@ fn config() -> RunConfig {
         train: 3,
         valid: 3,
     };
-    let model = Seq2SeqConfig::new(10, 6)
-        .with_embedding_size(3)
-        .with_hidden_size(4);
     RunConfig {
         max_len: MAX_LEN,
-        ..RunConfig::new(model, data, &[])
+        ..RunConfig::new(sizes(), data, &[])
     }
+}
+
+fn sizes() -> Seq2SeqConfig {
+    Seq2SeqConfig::new(10, 6)
+        .with_embedding_size(3)
+        .with_hidden_size(4)
 }
 
 fn created() -> (TempDir, RunDir) {
@@ -62,7 +65,9 @@ fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
 
 fn model(bias: [f32; 6]) -> Bytes {
     let device = device();
-    let mut model = config().init_model(&device);
+    let AnyModel::Rnn(mut model) = config().init_model(&device) else {
+        panic!("the settings are those of a recurrent model")
+    };
     let [size, tokens] = model.decoder.output.weight.dims();
     let normal = burn::tensor::Distribution::Normal(0.0, 1.0);
     let weight = Tensor::random([size, tokens], normal, &device);
@@ -297,9 +302,13 @@ fn a_model_of_other_sizes_is_an_error() {
     add(&run, 1, PREDICTS_X);
     let mut other = config();
     for change in [
-        |config: &mut RunConfig| config.model.hidden_size = 6,
-        |config: &mut RunConfig| config.model.layers = 2,
-        |config: &mut RunConfig| config.model.bidirectional = false,
+        |config: &mut RunConfig| config.model = sizes().with_hidden_size(6).into(),
+        |config: &mut RunConfig| config.model = sizes().with_layers(2).into(),
+        |config: &mut RunConfig| config.model = sizes().with_bidirectional(false).into(),
+        |config: &mut RunConfig| {
+            config.model = TransformerConfig::new(10, 6).with_hidden_size(4).into();
+            config.attention = AttentionKind::Dot;
+        },
         |config: &mut RunConfig| config.attention = AttentionKind::Dot,
     ] {
         change(&mut other);

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    AnyAttention, AttentionKind, DataSource, Error, Example, Examples, Interrupter, RunConfig,
-    RunDir, Seq2SeqConfig, Task, TrainConfig, Training, Vocab, Vocabs,
+    AnyModel, AttentionKind, DataSource, Error, Example, Examples, Interrupter, RunConfig, RunDir,
+    Seq2SeqConfig, Task, TrainConfig, Training, Vocab, Vocabs,
 };
 use attention_tests::parameters;
 
@@ -25,7 +25,7 @@ fn training(
     folder: &Path,
     batch_size: usize,
     poison: impl FnOnce(&Vocabs) -> Option<u32>,
-) -> Training<AnyAttention> {
+) -> Training<AnyModel> {
     let data = DataSource::Task {
         task: Task::Reverse,
         train: 32,

@@ -17,3 +17,4 @@ mod run;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;
+mod transformer;

@@ -44,8 +44,6 @@ fn check_epochs(attention: &str, others: &[&str], last: usize) -> usize {
             "32",
             "--batch-size",
             "16",
-            "--embedding",
-            "4",
             "--hidden",
             "8",
             "--epochs",
@@ -97,15 +95,24 @@ fn check_epochs(attention: &str, others: &[&str], last: usize) -> usize {
 
 #[test]
 fn additive_attention_resumed_is_the_uninterrupted_run() {
-    check("additive", &["--threads", "1"]);
+    check("additive", &["--threads", "1", "--embedding", "4"]);
 }
 
 #[test]
 fn dot_product_attention_resumed_is_the_uninterrupted_run() {
-    check("dot", &["--threads", "2", "--layers", "2"]);
+    let sizes = ["--embedding", "4", "--layers", "2"];
+    check("dot", &[&["--threads", "2"], &sizes[..]].concat());
 }
 
 #[test]
 fn noisy_attention_resumed_is_the_uninterrupted_run() {
-    check("monotonic", &["--threads", "1", "--cell", "lstm"]);
+    let sizes = ["--embedding", "4", "--cell", "lstm"];
+    check("monotonic", &[&["--threads", "1"], &sizes[..]].concat());
+}
+
+#[test]
+fn a_transformer_resumed_is_the_uninterrupted_run() {
+    // The last steps of the rise of the learning rate are those of the second epoch.
+    let settings = ["--model", "transformer", "--heads", "2", "--warmup", "31"];
+    check("dot", &[&["--threads", "2"], &settings[..]].concat());
 }

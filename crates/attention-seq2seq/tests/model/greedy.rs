@@ -9,7 +9,7 @@ use crate::models::{biased, config, constant, each_model};
 use crate::support::{batch, device, drawn_model, examples, read, without_noise};
 
 /// The token with the highest logit among those that may be an output.
-fn most_likely(logits: &[f64]) -> u32 {
+pub(crate) fn most_likely(logits: &[f64]) -> u32 {
     let may_be = |token: &usize| *token == Vocab::EOS as usize || *token >= Vocab::SPECIAL_TOKENS;
     let tokens = (0..logits.len()).filter(may_be);
     let best = tokens.max_by(|&a, &b| logits[a].total_cmp(&logits[b]));

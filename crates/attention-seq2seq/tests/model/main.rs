@@ -9,3 +9,4 @@ mod models;
 #[path = "../support/mod.rs"]
 mod support;
 mod training;
+mod transformer;

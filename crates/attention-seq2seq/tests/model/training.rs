@@ -54,7 +54,7 @@ fn a_step_measures_tokens_up_to_the_end_of_each_target() {
 fn a_step_clips_the_gradients_of_all_parameters_together() {
     let model = drawn_model(AttentionKind::Additive, &config(), 17);
     let batch = batch(&examples(&[(3, 2), (5, 4), (2, 0)], &config(), 18));
-    let gradients = |trainee: &Trainee<AnyAttention>| {
+    let gradients = |trainee: &Trainee<Seq2Seq<AnyAttention>>| {
         step_gradients(trainee, trainee.train_step(batch.clone()).gradients)
     };
     let whole = gradients(&Trainee::new(model.clone()));
@@ -107,7 +107,7 @@ fn dropout_is_for_training_only() {
 }
 
 /// Copies of up to four of three letters.
-fn copies(count: usize, seed: u64) -> Vec<Example> {
+pub(crate) fn copies(count: usize, seed: u64) -> Vec<Example> {
     let mut random = random(seed);
     (0..count)
         .map(|_| {

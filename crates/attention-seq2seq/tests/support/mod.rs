@@ -40,7 +40,7 @@ pub(crate) fn drawn_model(
 }
 
 /// The same model with parameters that depend on `seed` only.
-pub(crate) fn drawn<A: StatefulAttention>(model: Seq2Seq<A>, seed: u64) -> Seq2Seq<A> {
+pub(crate) fn drawn<M: Module>(model: M, seed: u64) -> M {
     let mut random = random(seed);
     parameters::changed(model, |_, mut value| {
         value.data.fill_with(|| random.random_range(-0.7..0.7));
@@ -50,6 +50,16 @@ pub(crate) fn drawn<A: StatefulAttention>(model: Seq2Seq<A>, seed: u64) -> Seq2S
 
 /// Examples of these lengths of source and target, of ordinary tokens.
 pub(crate) fn examples(lens: &[(usize, usize)], config: &Seq2SeqConfig, seed: u64) -> Vec<Example> {
+    let vocab_sizes = [config.source_vocab_size, config.target_vocab_size];
+    examples_of(lens, vocab_sizes, seed)
+}
+
+/// [`examples`], of vocabularies of these sizes.
+pub(crate) fn examples_of(
+    lens: &[(usize, usize)],
+    [source_vocab_size, target_vocab_size]: [usize; 2],
+    seed: u64,
+) -> Vec<Example> {
     let mut random = random(seed);
     let mut tokens = |len: usize, vocab: usize| {
         let ordinary = Vocab::SPECIAL_TOKENS as u32..vocab as u32;
@@ -59,8 +69,8 @@ pub(crate) fn examples(lens: &[(usize, usize)], config: &Seq2SeqConfig, seed: u6
     };
     lens.iter()
         .map(|&(source, target)| Example {
-            source: tokens(source, config.source_vocab_size),
-            target: tokens(target, config.target_vocab_size),
+            source: tokens(source, source_vocab_size),
+            target: tokens(target, target_vocab_size),
         })
         .collect()
 }
@@ -76,7 +86,11 @@ pub(crate) fn batch_on(examples: &[Example], device: &Device) -> Batch {
 
 /// The mean cross-entropy over target tokens, their ends included.
 pub(crate) fn loss<A: StatefulAttention>(model: &Seq2Seq<A>, batch: &Batch) -> Tensor<1> {
-    let logits = model.forward(batch);
+    loss_of_logits(model.forward(batch), batch)
+}
+
+/// [`loss`], of these logits.
+pub(crate) fn loss_of_logits(logits: Tensor<3>, batch: &Batch) -> Tensor<1> {
     let [examples, steps, tokens] = logits.dims();
     CrossEntropyLossConfig::new()
         .with_pad_tokens(Some(vec![Vocab::PAD as usize]))

@@ -1,5 +1,5 @@
-//! Burn's Transformer with the kernels of this library: the names and signatures of `burn::nn::transformer`, so that one
-//! import changes.
+//! Burn's Transformer with the kernels of this library: the names and signatures of `burn::nn::transformer`, so that
+//! one import changes.
 //!
 //! ```
 //! // Before: use burn::nn::transformer::{TransformerEncoderConfig, TransformerEncoderInput};

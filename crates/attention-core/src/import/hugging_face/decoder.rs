@@ -24,8 +24,8 @@ impl Heads {
         Self::with_sizes(fields, num_key_value_heads, fields.size("head_dim")?)
     }
 
-    /// Those of Llama: without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has its
-    /// own keys.
+    /// Those of Llama: without a `head_dim` the heads share `hidden_size`, and without `num_key_value_heads` each has
+    /// its own keys.
     pub(super) fn of_llama(fields: &Fields) -> Result<Self, String> {
         let sizes = [
             fields.size("num_attention_heads")?,

@@ -30,8 +30,8 @@
 //! Nothing is guessed. An [`ImportError`](super::ImportError) names the file and
 //!
 //! - the field of `config.json` that is missing, of another type, out of range or at odds with another (sizes that do
-//!   not divide), that says another `model_type`, or that asks for what the library does not compute: another activation
-//!   or `rope_type`, quantized parameters, cross-attention, ..
+//!   not divide), that says another `model_type`, or that asks for what the library does not compute: another
+//!   activation or `rope_type`, quantized parameters, cross-attention, ..
 //! - the tensor that is missing, of another shape or unreadable, or that the model has no place for, as that of another
 //!   model or of more layers; known buffers are left alone
 //! - the shard that is missing, or lacks a tensor that the index places there

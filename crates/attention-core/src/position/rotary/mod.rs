@@ -69,8 +69,8 @@ pub struct Rotary<S: ScoringFunction> {
 }
 
 impl<S: ScoringFunction> Rotary<S> {
-    /// The same rotation for another score, with the same tables of angles: the layers of a model for long contexts need
-    /// not each have their own.
+    /// The same rotation for another score, with the same tables of angles: the layers of a model for long contexts
+    /// need not each have their own.
     pub fn with_score<T: ScoringFunction>(&self, score: T) -> Rotary<T> {
         Rotary {
             score,

@@ -11,7 +11,7 @@ use attention_tests::{
 use burn::tensor::Tensor;
 use serde_json::json;
 
-use super::folder::{Copy, original};
+use super::folder::{FolderCopy, original};
 use super::references::tensor;
 
 const TOLERANCE: f64 = 1e-5;
@@ -99,7 +99,7 @@ fn t5_with_a_gate_and_a_head_of_its_own() {
 /// The names of the first files, with the head of the other pretraining task, and what a tied head has twice.
 #[test]
 fn older_names_of_bert() {
-    let copy = Copy::of("bert");
+    let copy = FolderCopy::of("bert");
     copy.change_tensors(|tensors| {
         let all = std::mem::take(tensors).into_iter();
         let renamed = all.map(|(name, tensor)| {
@@ -128,7 +128,7 @@ fn older_names_of_bert() {
 /// Fields that the first configs lack, the embedding of each stack, and a bias that nothing reads.
 #[test]
 fn older_files_of_t5() {
-    let copy = Copy::of("t5");
+    let copy = FolderCopy::of("t5");
     copy.change_json("config.json", |config| {
         for name in [
             "feed_forward_proj",
@@ -161,7 +161,7 @@ fn older_files_of_t5() {
 /// `transformers` 5 writes that every head is tied, also of a model whose head has elements of its own.
 #[test]
 fn a_head_of_its_own_that_the_config_calls_tied() {
-    let copy = Copy::with_field("t5_gated", "tie_word_embeddings", json!(true));
+    let copy = FolderCopy::with_field("t5_gated", "tie_word_embeddings", json!(true));
     copy.change_json("config.json", |config| {
         config.insert("scale_decoder_outputs".into(), json!(false));
     });
@@ -173,7 +173,7 @@ fn a_head_of_its_own_that_the_config_calls_tied() {
 fn every_parameter_is_learned() {
     device::each_training(|device| {
         let expected = hugging_face_translation("t5_gated");
-        let copy = Copy::with_field("t5_gated", "dropout_rate", json!(0.0));
+        let copy = FolderCopy::with_field("t5_gated", "dropout_rate", json!(0.0));
         let model = load_t5(copy.path(), device).unwrap();
         let tokens = tensor(&expected.tokens, device);
         let memory = model.encode(tokens, NewRows::First(&expected.lens));

@@ -13,3 +13,4 @@ pub(crate) mod references;
 mod refusals;
 mod sampling;
 mod types;
+mod weights;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use attention_seq2seq::{AttentionKind, Columns, Tokenization, TrainConfig, TsvOptions};
+use attention_seq2seq::{AttentionKind, Columns, ModelKind, Tokenization, TrainConfig, TsvOptions};
 use burn_fused_layers::recurrent::CellKind;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::cli::Machine;
 
 /// The settings that a resumed run keeps.
-const KEPT_BY_RESUME: [&str; 17] = [
+const KEPT_BY_RESUME: [&str; 21] = [
     "valid",
     "columns",
     "source_tokens",
@@ -18,14 +18,18 @@ const KEPT_BY_RESUME: [&str; 17] = [
     "max_tokens",
     "train_pairs",
     "valid_pairs",
+    "model",
     "attention",
     "cell",
     "embedding",
+    "unidirectional",
+    "heads",
+    "feed_forward",
     "hidden",
     "layers",
-    "unidirectional",
     "dropout",
     "batch_size",
+    "warmup",
     "clip",
     "seed",
 ];
@@ -96,20 +100,13 @@ pub(crate) struct TrainArgs {
     )]
     pub(super) valid_pairs: usize,
 
-    /// The attention of the decoder to the source.
-    #[arg(long, value_enum, default_value = "additive")]
-    pub(super) attention: AttentionKind,
-    /// The recurrent cell of encoder and decoder.
-    #[arg(long, value_name = "CELL", default_value = "gru", value_parser = cells())]
-    pub(super) cell: CellKind,
-    /// The feature dimension of a token's embedding.
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        default_value_t = 32
-    )]
-    pub(super) embedding: usize,
+    /// The model.
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) model: ModelKind,
+    /// The attention of the decoder to the source; a Transformer takes those from additive to gaussian [default:
+    /// additive, of a Transformer dot].
+    #[arg(long, value_enum)]
+    pub(super) attention: Option<AttentionKind>,
     /// The feature dimension of a state of encoder and decoder.
     #[arg(
         long,
@@ -118,18 +115,26 @@ pub(crate) struct TrainArgs {
         default_value_t = 128
     )]
     pub(super) hidden: usize,
-    /// The number of recurrent layers of encoder and decoder.
-    #[arg(
-        long,
-        value_name = "N",
-        allow_negative_numbers = true,
-        default_value_t = 1
-    )]
-    pub(super) layers: usize,
-    /// Read the source left to right only.
+    /// The number of layers of encoder and decoder [default: 1, of a Transformer 2].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) layers: Option<usize>,
+    /// The recurrent cell of encoder and decoder [default: gru].
+    #[arg(long, value_name = "CELL", value_parser = cells())]
+    pub(super) cell: Option<CellKind>,
+    /// The feature dimension of a token's embedding, before recurrent layers [default: 32].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) embedding: Option<usize>,
+    /// Read the source left to right only, by recurrent layers.
     #[arg(long)]
     pub(super) unidirectional: bool,
-    /// The probability to drop an attention weight or an output feature while training.
+    /// The number of heads of each attention of a Transformer [default: 4].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) heads: Option<usize>,
+    /// The number of hidden units of the feed-forward networks of a Transformer [default: twice --hidden].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) feed_forward: Option<usize>,
+    /// The probability to drop an attention weight or an output feature while training; of a Transformer, an element of
+    /// an embedding or of what a sublayer adds.
     #[arg(
         long,
         value_name = "P",
@@ -138,15 +143,19 @@ pub(crate) struct TrainArgs {
     )]
     pub(super) dropout: f64,
 
-    /// The number of times that every pair is visited [default: 3 for a task, 6 for a file].
+    /// The number of times that every pair is visited [default: 3 for a task, 6 for a file; of a Transformer 10
+    /// and 20].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) epochs: Option<usize>,
     /// The number of pairs in a step.
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = TrainConfig::default().batch_size)]
     pub(super) batch_size: usize,
-    /// Adam's learning rate at the start; it falls along a cosine [default: 0.004].
+    /// Adam's learning rate at the start; it falls along a cosine [default: 0.004, of a Transformer 0.002].
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub(super) learning_rate: Option<f64>,
+    /// The number of steps in which the learning rate first rises, linearly [default: 0, of a Transformer 400].
+    #[arg(long, value_name = "STEPS", allow_negative_numbers = true)]
+    pub(super) warmup: Option<usize>,
     /// The norm to which the gradient of all parameters together is clipped, at most 1e18. A step whose gradient or
     /// loss is not finite changes nothing and is named on the standard error; after ten in a row training ends with
     /// exit code 2.

@@ -2,6 +2,7 @@
 
 mod args;
 mod data;
+mod model;
 mod progress;
 
 pub(crate) use args::TrainArgs;
@@ -12,9 +13,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use attention_seq2seq::{
-    AnyAttention, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, RunLock,
-    Seq2SeqConfig, TrainConfig, Training, TrainingEnd, Translator, TsvFile, Vocabs,
-    group_by_source,
+    AnyModel, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, RunLock, TrainConfig,
+    Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
@@ -142,16 +142,17 @@ impl TrainArgs {
     /// A new run.
     fn prepare(&self, run: &RunDir) -> Result<Prepared> {
         self.check_absent(run)?;
-        let defaults = TrainConfig::default();
-        let epochs = if self.data.is_some() {
-            6
-        } else {
-            defaults.epochs
+        self.check_model()?;
+        let defaults = TrainConfig::of(self.model);
+        let epochs = match self.data {
+            Some(_) => 2 * defaults.epochs,
+            None => defaults.epochs,
         };
         let train = TrainConfig {
             epochs: self.epochs.unwrap_or(epochs),
             batch_size: self.batch_size,
             learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
+            warmup: self.warmup.unwrap_or(defaults.warmup),
             clip: self.clip,
             patience: self.patience.unwrap_or(defaults.patience),
             seed: self.seed,
@@ -163,18 +164,13 @@ impl TrainArgs {
             remark,
         } = self.data(run)?;
         let vocabs = corpus.vocabs();
-        let model = Seq2SeqConfig::new(vocabs.source.len(), vocabs.target.len())
-            .with_embedding_size(self.embedding)
-            .with_hidden_size(self.hidden)
-            .with_layers(self.layers)
-            .with_bidirectional(!self.unidirectional)
-            .with_dropout(self.dropout)
-            .with_cell(self.cell);
+        let model = self.model_config(&vocabs);
+        let defaults = RunConfig::of_longest_target(model, source, corpus.longest_target());
         let config = RunConfig {
-            attention: self.attention,
+            attention: self.attention.unwrap_or(defaults.attention),
             train,
             data_checksum: Some(corpus.checksum()),
-            ..RunConfig::of_longest_target(model, source, corpus.longest_target())
+            ..defaults
         };
         config.check()?;
         Ok(Prepared {
@@ -222,7 +218,7 @@ impl Prepared {
         run: &RunDir,
         interrupter: Interrupter,
         device: &Device,
-    ) -> Training<AnyAttention, Progress> {
+    ) -> Training<AnyModel, Progress> {
         let train = self.corpus.train_examples(&self.vocabs);
         self.corpus.forget_train();
         Training {

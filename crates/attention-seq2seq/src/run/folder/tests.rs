@@ -5,6 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::attention::AttentionKind;
+use crate::model::Seq2SeqConfig;
 use crate::run::{DataSource, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::{Chars, Spaces};
@@ -23,6 +24,7 @@ fn config() -> RunConfig {
         epochs: 2,
         batch_size: 3,
         learning_rate: 0.004,
+        warmup: 7,
         clip: 1.0,
         patience: 5,
         seed: u64::MAX,

@@ -5,9 +5,9 @@ use rand::rngs::StdRng;
 use tempfile::TempDir;
 
 use super::*;
-use crate::batch::Example;
 use crate::device::test_device;
 use crate::error::Error;
+use crate::examples::Example;
 use crate::model::{Seq2Seq, Seq2SeqConfig};
 use crate::run::RunDir;
 use crate::train::order::optimizer_bytes;
@@ -64,11 +64,7 @@ fn splits(first: &[u32], window: usize) -> Splits {
 }
 
 /// The state after an epoch, and the figures.
-fn epoch(
-    splits: &Splits,
-    epoch: usize,
-    state: State<DotProductAttention>,
-) -> Result<(State<DotProductAttention>, Figures)> {
+fn epoch(splits: &Splits, epoch: usize, state: State<Model>) -> Result<(State<Model>, Figures)> {
     let mut schedule = crate::train::training::schedule(&config(), 100)?;
     let (config, interrupter) = (config(), Interrupter::new());
     let ended = splits.train(epoch, state, &config, &mut schedule, &interrupter, &mut ());
@@ -76,7 +72,7 @@ fn epoch(
 }
 
 /// The bits of parameters and moments.
-fn bits(state: &State<DotProductAttention>) -> [Vec<u8>; 2] {
+fn bits(state: &State<Model>) -> [Vec<u8>; 2] {
     let model = state.trainee.clone().into_record().into_bytes().unwrap();
     let optimizer = optimizer_bytes(state.optimizer()).unwrap();
     [model.to_vec(), optimizer.to_vec()]
@@ -210,11 +206,7 @@ fn the_reason_names_the_first_parameter_or_the_loss() {
 }
 
 /// A training in a folder of its own.
-fn training(
-    run: &RunDir,
-    first: &[u32],
-    resume_from: Option<usize>,
-) -> Training<DotProductAttention> {
+fn training(run: &RunDir, first: &[u32], resume_from: Option<usize>) -> Training<Model> {
     observed(run, first, resume_from, ())
 }
 
@@ -223,7 +215,7 @@ fn observed<O: TrainObserver>(
     first: &[u32],
     resume_from: Option<usize>,
     observer: O,
-) -> Training<DotProductAttention, O> {
+) -> Training<Model, O> {
     Training {
         model: model(),
         train: examples(first),

@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::super::folder::{Copy, original};
+use super::super::folder::{FolderCopy, original};
 use super::{load, refuses};
 
 fn refuses_field(family: &str, field: &str, value: Value, expected: &str) {
-    let copy = Copy::with_field(family, field, value);
+    let copy = FolderCopy::with_field(family, field, value);
     let expected = format!("`{field}`: {expected}");
     refuses(family, &copy, "config.json", &expected);
 }
 
 /// The model of a config with another value in a field does not fit its tensors.
 fn refuses_tensors(family: &str, field: &str, value: Value, expected: &str) {
-    let copy = Copy::with_field(family, field, value);
+    let copy = FolderCopy::with_field(family, field, value);
     refuses(family, &copy, "model.safetensors", expected);
 }
 
@@ -110,7 +110,7 @@ fn tensors_of_bert() {
             "cls.predictions.bias",
         ),
     ] {
-        let changed = Copy::with_field(family, "tie_word_embeddings", json!(true));
+        let changed = FolderCopy::with_field(family, "tie_word_embeddings", json!(true));
         changed.change_tensors(|tensors| {
             let mut tensor = tensors[of].clone();
             tensor.1[3] ^= 1;
@@ -120,7 +120,7 @@ fn tensors_of_bert() {
             format!("`{copy}`: expected the elements of `{of}`, as `tie_word_embeddings` says");
         refuses(family, &changed, "model.safetensors", &expected);
     }
-    let copy = Copy::of("bert");
+    let copy = FolderCopy::of("bert");
     copy.change_tensors(|tensors| {
         tensors
             .remove("bert.encoder.layer.0.output.LayerNorm.bias")
@@ -146,13 +146,13 @@ fn tensors_of_t5() {
     let expected = format!("`{bias}`: expected the shape [6, 3], got [8, 3]");
     refuses_tensors("t5", "relative_attention_num_buckets", json!(6), &expected);
 
-    let copy = Copy::of("t5");
+    let copy = FolderCopy::of("t5");
     copy.change_tensors(|tensors| {
         tensors.remove(bias).unwrap();
     });
     let expected = format!("expected a tensor `{bias}`");
     refuses("t5", &copy, "model.safetensors", &expected);
-    let copy = Copy::of("t5");
+    let copy = FolderCopy::of("t5");
     copy.change_tensors(|tensors| {
         let mut tensor = tensors["shared.weight"].clone();
         tensor.1[3] ^= 1;

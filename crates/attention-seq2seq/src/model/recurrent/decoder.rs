@@ -10,8 +10,8 @@ use burn_fused_layers::recurrent::{
 };
 use burn_fused_layers::{EmbeddingTable, PackedLinear, linear, linear_cross_entropy_of_parts};
 
-use super::candidates::Candidates;
 use super::gates::{TokenGates, weights_after};
+use crate::model::candidates::Candidates;
 
 /// Configuration of a [`Decoder`].
 ///
@@ -181,7 +181,7 @@ impl<A: StatefulAttention> Decoder<A> {
 
     /// The tokens that may come next in decoding, for one step after the other.
     pub(crate) fn candidates(&self) -> Candidates {
-        Candidates::new(&self.output, &self.dropout)
+        Candidates::new(&self.output)
     }
 
     /// The sum of the cross-entropy of `targets` times their `factors`, `[1]`, and the most likely tokens, `[rows]`,

@@ -1,4 +1,4 @@
-//! The configuration of a model.
+//! The configuration of a recurrent model.
 
 use attention_core::StatefulAttention;
 use burn::config::Config;
@@ -7,12 +7,7 @@ use burn_fused_layers::recurrent::CellKind;
 
 use super::{DecoderConfig, EncoderConfig, Seq2Seq};
 use crate::error::Error;
-
-/// The most layers of a model.
-const MOST_LAYERS: usize = 1024;
-
-/// The most parameters of a model: more than any machine holds.
-const MOST_PARAMETERS: f64 = 1e13;
+use crate::model::checks::{check_dropout, check_layers, check_parameters, check_sizes};
 
 /// Configuration of a [`Seq2Seq`] model.
 ///
@@ -61,39 +56,19 @@ impl Seq2SeqConfig {
     /// # Errors
     /// [`Error::Config`] for the first setting that is out of its range.
     pub(crate) fn check(&self) -> crate::error::Result<()> {
-        let sizes = [
+        check_sizes(&[
             ("the embedding size", self.embedding_size),
             ("the hidden size", self.hidden_size),
             ("the number of layers", self.layers),
-        ];
-        for (what, size) in sizes {
-            if size == 0 {
-                return Err(Error::config(what, "at least 1", size));
-            }
-        }
-        if self.layers > MOST_LAYERS {
-            let expected = format!("at most {MOST_LAYERS}");
-            return Err(Error::config(
-                "the number of layers",
-                &expected,
-                self.layers,
-            ));
-        }
+        ])?;
+        check_layers(self.layers)?;
         if self.bidirectional && !self.hidden_size.is_multiple_of(2) {
             let expected = "even, half for each direction of the encoder";
             let found = self.hidden_size;
             return Err(Error::config("the hidden size", expected, found));
         }
-        if !(0.0..1.0).contains(&self.dropout) {
-            let expected = "at least 0 and less than 1";
-            return Err(Error::config("the dropout", expected, self.dropout));
-        }
-        if self.parameters() > MOST_PARAMETERS {
-            let expected = format!("at most {MOST_PARAMETERS:e} parameters");
-            let found = format!("some {:.1e}", self.parameters());
-            return Err(Error::config("the model", &expected, found));
-        }
-        Ok(())
+        check_dropout(self.dropout)?;
+        check_parameters(self.parameters())
     }
 
     /// The number of parameters, those of the attention left out. Settings from outside may take it beyond any integer.

@@ -1,0 +1,79 @@
+//! Options that are a module's own.
+
+use attention_core::functional::AttentionOptions;
+use attention_core::{DotProductScore, Mask, MultiHeadAttention, MultiHeadAttentionConfig};
+use attention_tests::{Array, assert_close, device, panic_message};
+use burn::module::Param;
+use burn::tensor::{Device, Tensor};
+
+use super::case::{BATCH, HEADS, KEY_HEADS};
+
+/// A module's own soft-cap and sinks are those of a call that names none; they learn, and a call goes before them.
+#[test]
+fn a_module_has_options_of_its_own() {
+    device::each_training(|device| {
+        let heads = MultiHeadAttentionConfig::new(6 * HEADS, HEADS)
+            .with_num_key_value_heads(Some(KEY_HEADS))
+            .with_soft_cap(Some(0.5))
+            .with_sinks(true);
+        let mut own = heads.init(device);
+        let drawn = Array::draw(17, &[HEADS]).f32::<1>(device);
+        own.attention.sinks = Some(Param::from_tensor(drawn.clone()));
+        let mut plain = own.clone();
+        plain.attention.soft_cap = None;
+        plain.attention.sinks = None;
+        let rows = Array::draw(3, &[BATCH, 5, 6 * HEADS]).f32::<3>(device);
+        let run = |attention: &MultiHeadAttention<DotProductScore>, options: &AttentionOptions| {
+            attention.forward(rows.clone(), rows.clone(), rows.clone(), options)
+        };
+        let sinks = drawn.require_grad();
+        let of_call = |soft_cap| AttentionOptions {
+            mask: Mask::causal(),
+            soft_cap: Some(soft_cap),
+            sinks: Some(sinks.clone()),
+            ..Default::default()
+        };
+        let masked = AttentionOptions::from(&Mask::causal());
+        let expected = run(&plain, &of_call(0.5));
+        let got = run(&own, &masked);
+        let read = |tensor: &Tensor<3>| Array::read(tensor.clone());
+        assert_close("context", &read(&got), &read(&expected), 1e-6);
+        let with_weights =
+            own.forward_with_weights(rows.clone(), rows.clone(), rows.clone(), &masked);
+        assert_close(
+            "with weights",
+            &read(&with_weights.context),
+            &read(&expected),
+            1e-5,
+        );
+        let memory = own.prepare(rows.clone(), rows.clone(), Mask::causal());
+        let prepared = own.attend(rows.clone(), &memory);
+        assert_close("prepared", &read(&prepared), &read(&expected), 1e-6);
+        let other = of_call(2.0);
+        assert_close(
+            "a call",
+            &read(&run(&own, &other)),
+            &read(&run(&plain, &other)),
+            1e-6,
+        );
+        let parameter = own.attention.sinks.as_ref().unwrap().val();
+        let of_module = parameter.grad(&got.sum().backward()).expect("it learns");
+        let of_call = sinks.grad(&expected.sum().backward()).expect("a leaf");
+        assert_close(
+            "sinks",
+            &Array::read(of_module),
+            &Array::read(of_call),
+            1e-5,
+        );
+    });
+}
+
+#[test]
+fn a_soft_cap_of_a_module_is_a_number_above_0() {
+    for soft_cap in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let config = MultiHeadAttentionConfig::new(4, 2).with_soft_cap(Some(soft_cap));
+        let message = panic_message(|| config.init(&Device::flex()));
+        let expected = format!("soft_cap expected a finite number above 0, got {soft_cap}");
+        assert!(message.contains(&expected), "`{message}`");
+    }
+}

@@ -1,0 +1,104 @@
+//! Examples: pairs as token ids.
+
+/// A pair of source and target as token ids: see [`Vocabs::encode`](crate::Vocabs::encode).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// The source tokens, at least one.
+    pub source: Vec<u32>,
+    /// The target tokens, without begin and end.
+    pub target: Vec<u32>,
+}
+
+/// Examples, one after the other in one piece of memory.
+///
+/// ```
+/// use attention_seq2seq::{Example, Examples};
+///
+/// let example = Example { source: vec![5, 4, 6], target: vec![7] };
+/// let examples = Examples::from(vec![example.clone()]);
+/// assert_eq!(examples.get(0), example);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Examples {
+    tokens: Vec<u32>,
+    /// Where the source and the target of each example end.
+    ends: Vec<[u32; 2]>,
+}
+
+impl Examples {
+    /// The most tokens of all examples together.
+    pub(crate) const MAX_TOKENS: usize = u32::MAX as usize;
+
+    /// Room for so many examples with so many tokens together.
+    pub(crate) fn with_capacity(examples: usize, tokens: usize) -> Self {
+        Self {
+            tokens: Vec::with_capacity(tokens),
+            ends: Vec::with_capacity(examples),
+        }
+    }
+
+    /// # Panics
+    /// If there are more than [`MAX_TOKENS`](Self::MAX_TOKENS).
+    pub(crate) fn push(
+        &mut self,
+        source: impl Iterator<Item = u32>,
+        target: impl Iterator<Item = u32>,
+    ) {
+        let mut end_of = |part: &mut dyn Iterator<Item = u32>| {
+            self.tokens.extend(part);
+            u32::try_from(self.tokens.len()).expect("fewer than 2^32 tokens")
+        };
+        let ends = [end_of(&mut { source }), end_of(&mut { target })];
+        self.ends.push(ends);
+    }
+
+    /// The number of examples.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    pub fn get(&self, index: usize) -> Example {
+        let [start, source_end, end] = self.range(index);
+        Example {
+            source: self.tokens[start..source_end].to_vec(),
+            target: self.tokens[source_end..end].to_vec(),
+        }
+    }
+
+    /// The lengths of source and target.
+    pub(crate) fn lens(&self, index: usize) -> (usize, usize) {
+        let [start, source_end, end] = self.range(index);
+        (source_end - start, end - source_end)
+    }
+
+    fn range(&self, index: usize) -> [usize; 3] {
+        let before = index.checked_sub(1);
+        let start = before.map_or(0, |before| self.ends[before][1]);
+        let [source_end, end] = self.ends[index];
+        [start, source_end, end].map(|at| at as usize)
+    }
+}
+
+impl From<Vec<Example>> for Examples {
+    /// # Panics
+    /// If there are 2^32 tokens or more.
+    fn from(examples: Vec<Example>) -> Self {
+        let tokens = examples
+            .iter()
+            .map(|example| example.source.len() + example.target.len());
+        let mut all = Self::with_capacity(examples.len(), tokens.sum());
+        for Example { source, target } in examples {
+            all.push(source.into_iter(), target.into_iter());
+        }
+        all
+    }
+}

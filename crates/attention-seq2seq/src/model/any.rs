@@ -1,0 +1,94 @@
+//! Either model.
+
+use burn::module::{
+    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
+};
+use burn::tensor::Device;
+
+use super::{
+    AttentionHead, EncoderDecoder, LossOutput, ModelKind, Seq2Seq, Transformer, Translation,
+};
+use crate::attention::{AnyAttention, AnyScore};
+use crate::batch::{Batch, Source};
+use crate::error::{Error, Result};
+use crate::variants::module_of_variants;
+
+/// Either of the models that [`ModelKind`] names. Its parameters have the names of that model's own.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program has one")]
+pub enum AnyModel {
+    /// A recurrent model.
+    Rnn(Seq2Seq<AnyAttention>),
+    /// A Transformer.
+    Transformer(Transformer<AnyScore>),
+}
+
+module_of_variants!(AnyModel { Rnn, Transformer });
+
+impl AnyModel {
+    /// The name of this model.
+    pub fn kind(&self) -> ModelKind {
+        match self {
+            Self::Rnn(_) => ModelKind::Rnn,
+            Self::Transformer(_) => ModelKind::Transformer,
+        }
+    }
+
+    /// Greedy search, with the weights of one head.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the model has no such head.
+    pub(crate) fn greedy_with_weights(
+        &self,
+        source: &Source,
+        max_len: usize,
+        head: AttentionHead,
+    ) -> Result<Translation> {
+        match self {
+            Self::Rnn(_) if head != AttentionHead::default() => Err(Error::config(
+                "the layer and the head to look at",
+                "a run of --model transformer",
+                "one of --model rnn",
+            )),
+            Self::Rnn(model) => Ok(model.greedy(source, max_len, true)),
+            Self::Transformer(model) => {
+                model.check_head(head)?;
+                Ok(model.greedy_with_weights(source, max_len, head))
+            }
+        }
+    }
+
+    /// Whether the end of a source is one of the keys.
+    pub(crate) fn attends_to_end(&self) -> bool {
+        match self {
+            Self::Rnn(_) => false,
+            Self::Transformer(_) => true,
+        }
+    }
+
+    /// The bytes that a step of [`greedy_with_weights`](Self::greedy_with_weights) takes.
+    pub(crate) fn bytes_of_weights(&self, keys: usize) -> f64 {
+        let rows = match self {
+            Self::Rnn(_) => 1,
+            Self::Transformer(model) => model.layers() * model.heads(),
+        };
+        // Each step's tensor, its elements, and a copy of these.
+        512.0 + 8.0 * rows as f64 * keys as f64
+    }
+}
+
+impl EncoderDecoder for AnyModel {
+    fn loss(&self, batch: &Batch) -> LossOutput {
+        match self {
+            Self::Rnn(model) => model.loss(batch),
+            Self::Transformer(model) => model.loss(batch),
+        }
+    }
+
+    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
+        match self {
+            Self::Rnn(model) => model.greedy(source, max_len, with_weights),
+            Self::Transformer(model) => model.greedy(source, max_len, with_weights),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The settings of either model.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Seq2SeqConfig, TransformerConfig};
+use crate::error::Result;
+
+/// The name of a model that the program trains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelKind {
+    /// recurrent encoder and decoder with attention: a `Seq2Seq`
+    #[default]
+    Rnn,
+    /// encoder and decoder of self-attention: a `Transformer`
+    Transformer,
+}
+
+/// The name on the command line and in saved settings.
+impl std::fmt::Display for ModelKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// The settings of a model that the program trains, saved with its [`ModelKind`].
+///
+/// ```
+/// use attention_seq2seq::{ModelConfig, ModelKind, TransformerConfig};
+///
+/// let config = ModelConfig::from(TransformerConfig::new(13, 11));
+/// assert_eq!(config.kind(), ModelKind::Transformer);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ModelConfig {
+    /// Those of a [`Seq2Seq`](crate::Seq2Seq).
+    Rnn(Seq2SeqConfig),
+    /// Those of a [`Transformer`](crate::Transformer).
+    Transformer(TransformerConfig),
+}
+
+impl ModelConfig {
+    /// The name of the model.
+    pub fn kind(&self) -> ModelKind {
+        match self {
+            Self::Rnn(_) => ModelKind::Rnn,
+            Self::Transformer(_) => ModelKind::Transformer,
+        }
+    }
+
+    /// The number of source tokens.
+    pub fn source_vocab_size(&self) -> usize {
+        match self {
+            Self::Rnn(config) => config.source_vocab_size,
+            Self::Transformer(config) => config.source_vocab_size,
+        }
+    }
+
+    /// The number of target tokens.
+    pub fn target_vocab_size(&self) -> usize {
+        match self {
+            Self::Rnn(config) => config.target_vocab_size,
+            Self::Transformer(config) => config.target_vocab_size,
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) for the first setting that is out of its range.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Self::Rnn(config) => config.check(),
+            Self::Transformer(config) => config.check(),
+        }
+    }
+
+    /// The number of parameters, those of the attention's score left out.
+    pub(crate) fn parameters(&self) -> f64 {
+        match self {
+            Self::Rnn(config) => config.parameters(),
+            Self::Transformer(config) => config.parameters(),
+        }
+    }
+}
+
+impl From<Seq2SeqConfig> for ModelConfig {
+    fn from(config: Seq2SeqConfig) -> Self {
+        Self::Rnn(config)
+    }
+}
+
+impl From<TransformerConfig> for ModelConfig {
+    fn from(config: TransformerConfig) -> Self {
+        Self::Transformer(config)
+    }
+}
+
+/// Runs from before there were Transformers say no kind: their models are recurrent.
+impl<'de> Deserialize<'de> for ModelConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Saved {
+            #[serde(default)]
+            kind: ModelKind,
+            #[serde(flatten)]
+            settings: serde_json::Value,
+        }
+        let Saved { kind, settings } = Saved::deserialize(deserializer)?;
+        match kind {
+            ModelKind::Rnn => serde_json::from_value(settings).map(Self::Rnn),
+            ModelKind::Transformer => serde_json::from_value(settings).map(Self::Transformer),
+        }
+        .map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_as_they_were_written() {
+        let rnn = Seq2SeqConfig::new(13, 11).with_dropout(0.3);
+        let transformer = TransformerConfig::new(13, 11).with_heads(2);
+        for (config, kind) in [(rnn.into(), "rnn"), (transformer.into(), "transformer")] {
+            let config: ModelConfig = config;
+            assert_eq!(config.kind().to_string(), kind);
+            let saved = serde_json::to_value(&config).unwrap();
+            assert_eq!(saved["kind"], kind);
+            assert_eq!(
+                serde_json::from_value::<ModelConfig>(saved).unwrap(),
+                config
+            );
+        }
+    }
+
+    #[test]
+    fn settings_without_a_kind_are_those_of_a_recurrent_model() {
+        let config = Seq2SeqConfig::new(13, 11).with_layers(2);
+        let saved = serde_json::to_value(&config).unwrap();
+        assert!(saved.get("kind").is_none());
+        let read: ModelConfig = serde_json::from_value(saved).unwrap();
+        assert_eq!(read, ModelConfig::Rnn(config));
+    }
+
+    #[test]
+    fn a_kind_that_there_is_not_is_an_error_with_those_that_there_are() {
+        let error = serde_json::from_str::<ModelConfig>(r#"{"kind": "cnn"}"#).unwrap_err();
+        let line = error.to_string();
+        assert!(
+            line.contains("`cnn`, expected `rnn` or `transformer`"),
+            "{line}"
+        );
+        let error = serde_json::from_str::<ModelConfig>(r#"{"kind": "transformer"}"#);
+        let line = error.unwrap_err().to_string();
+        assert!(line.contains("missing field `source_vocab_size`"), "{line}");
+    }
+}

@@ -1,0 +1,212 @@
+//! The configuration of a Transformer.
+
+use attention_core::transformer::{
+    TokenEmbeddingConfig, TransformerDecoderConfig, TransformerEncoderConfig,
+    TransformerLayerConfig,
+};
+use attention_core::{DotProductScore, DotProductScoreConfig, ScoringFunction};
+use burn::config::Config;
+use burn::nn::{DropoutConfig, LinearConfig};
+use burn::tensor::Device;
+
+use super::Transformer;
+use crate::error::Error;
+use crate::model::checks::{check_dropout, check_layers, check_parameters, check_sizes};
+
+/// Configuration of a [`Transformer`].
+///
+/// ```
+/// use attention_seq2seq::{Source, TransformerConfig};
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let model = TransformerConfig::new(13, 11).with_hidden_size(8).init(&device);
+///
+/// let source = Source::new([&[5, 4, 6][..], &[7]], &device);
+/// let translation = model.greedy(&source, 9, true);
+/// assert!(translation.tokens.iter().all(|tokens| tokens.len() <= 9));
+/// assert_eq!(translation.weights[0].dims(), [2, 4]); // the longest source and its end
+/// ```
+#[derive(Config, Debug, PartialEq)]
+pub struct TransformerConfig {
+    /// The number of source tokens.
+    pub source_vocab_size: usize,
+    /// The number of target tokens.
+    pub target_vocab_size: usize,
+    /// The feature dimension of a row, of encoder and decoder. PyTorch's `d_model`.
+    #[config(default = 128)]
+    pub hidden_size: usize,
+    /// The number of heads of each attention.
+    #[config(default = 4)]
+    pub heads: usize,
+    /// The number of layers, of encoder and decoder.
+    #[config(default = 2)]
+    pub layers: usize,
+    /// The number of hidden units of a feed-forward network. PyTorch's `dim_feedforward`.
+    #[config(default = 256)]
+    pub feed_forward_size: usize,
+    /// The probability to drop, while training, an element of an embedding or of what a sublayer adds.
+    #[config(default = 0.0)]
+    pub dropout: f64,
+}
+
+impl TransformerConfig {
+    /// Checks the settings, with an error of one line where [`init`](Self::init) would panic.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first setting that is out of its range.
+    pub(crate) fn check(&self) -> crate::error::Result<()> {
+        check_sizes(&[
+            ("the hidden size", self.hidden_size),
+            ("the number of heads", self.heads),
+            ("the number of layers", self.layers),
+            ("the feed-forward size", self.feed_forward_size),
+        ])?;
+        check_layers(self.layers)?;
+        if !self.hidden_size.is_multiple_of(self.heads) {
+            let expected = format!("a divisor of the hidden size {}", self.hidden_size);
+            return Err(Error::config("the number of heads", &expected, self.heads));
+        }
+        check_dropout(self.dropout)?;
+        check_parameters(self.parameters())
+    }
+
+    /// The number of parameters, those of the score of the attention to the source left out. Settings from outside may
+    /// take it beyond any integer.
+    pub(crate) fn parameters(&self) -> f64 {
+        let [hidden, feed_forward, layers] =
+            [self.hidden_size, self.feed_forward_size, self.layers].map(|size| size as f64);
+        let vocabs = [self.source_vocab_size, self.target_vocab_size].map(|size| size as f64);
+        let attention = 4.0 * hidden * (hidden + 1.0);
+        let feed_forward = feed_forward * (2.0 * hidden + 1.0) + hidden;
+        let norm = 2.0 * hidden;
+        let encoder = layers * (attention + feed_forward + 2.0 * norm) + norm;
+        let decoder = layers * (2.0 * attention + feed_forward + 3.0 * norm) + norm;
+        let embeddings = hidden * (vocabs[0] + vocabs[1]);
+        embeddings + encoder + decoder + (hidden + 1.0) * vocabs[1]
+    }
+
+    /// The size of a query and key within a head.
+    pub(crate) fn head_size(&self) -> usize {
+        self.hidden_size / self.heads
+    }
+
+    /// A model of scaled dot-product attention, with new random parameters.
+    ///
+    /// # Panics
+    /// If a size or a number is 0, `heads` does not divide `hidden_size`, or `dropout` is not in `[0, 1)`.
+    pub fn init(&self, device: &Device) -> Transformer<DotProductScore> {
+        self.init_with(|_| DotProductScoreConfig::new().init(), device)
+    }
+
+    /// A model whose decoder attends to the source by the scores that `score` makes of the index of each layer, for
+    /// queries and keys of `hidden_size / heads`. Each layer should have its own: the clone of a module shares the
+    /// identity of its parameters, which optimizers go by. [`AttentionKind::score`] makes those that the program
+    /// offers.
+    ///
+    /// ```
+    /// use attention_core::AdditiveScoreConfig;
+    /// use attention_seq2seq::TransformerConfig;
+    /// use burn::tensor::Device;
+    ///
+    /// let device = Device::flex();
+    /// let score = AdditiveScoreConfig::new(2, 2, 5);
+    /// let config = TransformerConfig::new(13, 11).with_hidden_size(8).with_heads(4);
+    /// let model = config.init_with(|_| score.init(&device), &device);
+    /// ```
+    ///
+    /// [`AttentionKind::score`]: crate::AttentionKind::score
+    ///
+    /// # Panics
+    /// As [`init`](Self::init).
+    pub fn init_with<C: ScoringFunction>(
+        &self,
+        score: impl FnMut(usize) -> C,
+        device: &Device,
+    ) -> Transformer<C> {
+        let size = self.hidden_size;
+        let embedding = |vocab_size| {
+            let config = TokenEmbeddingConfig::new(vocab_size, size);
+            config.with_scaled(true).init(device)
+        };
+        let layer = TransformerLayerConfig::new(size, self.heads, self.feed_forward_size)
+            .with_dropout(self.dropout);
+        let dot = |_| DotProductScoreConfig::new().init();
+        Transformer {
+            source_embedding: embedding(self.source_vocab_size),
+            encoder: TransformerEncoderConfig::new(layer.clone(), self.layers).init(device),
+            target_embedding: embedding(self.target_vocab_size),
+            decoder: TransformerDecoderConfig::new(layer, self.layers)
+                .init_with(dot, score, device),
+            dropout: DropoutConfig::new(self.dropout).init(),
+            output: LinearConfig::new(size, self.target_vocab_size).init(device),
+            heads: self.heads,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use burn::module::Module;
+
+    use super::*;
+    use crate::device::test_device;
+
+    fn config() -> TransformerConfig {
+        TransformerConfig::new(13, 11)
+            .with_hidden_size(6)
+            .with_heads(3)
+            .with_feed_forward_size(7)
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_model_without_its_score() {
+        for layers in [1, 3] {
+            let config = config().with_layers(layers);
+            let model = config.init(&test_device());
+            assert_eq!(model.num_params() as f64, config.parameters(), "{config}");
+        }
+    }
+
+    #[test]
+    fn settings_out_of_their_range_are_errors() {
+        assert!(config().check().is_ok());
+        for (config, line) in [
+            (
+                config().with_hidden_size(0),
+                "the hidden size: expected at least 1, found 0",
+            ),
+            (
+                config().with_heads(0),
+                "the number of heads: expected at least 1, found 0",
+            ),
+            (
+                config().with_heads(4),
+                "the number of heads: expected a divisor of the hidden size 6, found 4",
+            ),
+            (
+                config().with_layers(0),
+                "the number of layers: expected at least 1, found 0",
+            ),
+            (
+                config().with_layers(1025),
+                "the number of layers: expected at most 1024, found 1025",
+            ),
+            (
+                config().with_feed_forward_size(0),
+                "the feed-forward size: expected at least 1, found 0",
+            ),
+            (
+                config().with_dropout(1.0),
+                "the dropout: expected at least 0 and less than 1, found 1",
+            ),
+            (
+                config().with_feed_forward_size(usize::MAX),
+                "the model: expected at most 1e13 parameters, found some 9.6e20",
+            ),
+        ] {
+            assert_eq!(config.check().unwrap_err().to_string(), line);
+        }
+    }
+}

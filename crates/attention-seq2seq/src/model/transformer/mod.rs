@@ -1,0 +1,310 @@
+//! The Transformer, generic over the score of its decoder's attention to the source.
+
+mod config;
+mod positions;
+
+pub use config::TransformerConfig;
+
+use attention_core::transformer::{
+    DecoderMemory, TokenEmbedding, TransformerCache, TransformerDecoder, TransformerEncoder,
+};
+use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction};
+use burn::module::Module;
+use burn::nn::{Dropout, Linear};
+use burn::tensor::{Int, Tensor};
+use burn_fused_layers::{linear, linear_cross_entropy};
+
+use super::candidates::Candidates;
+use super::greedy::{Outputs, greedy_search};
+use super::loss::token_factors;
+use super::{EncoderDecoder, LossOutput, Translation};
+use crate::batch::{Batch, Source, decoder_inputs};
+use crate::error::{Error, Result};
+use positions::sinusoids;
+
+/// A Transformer: an encoder and a decoder of self-attention, of which the second also attends to the source, by a
+/// score of its own.
+///
+/// Positions are sinusoids, added to the embeddings, so that there is no longest text. Normalizations stand before each
+/// sublayer. The encoder reads the end of a source as a token, from which it knows how far each other is from the end.
+///
+/// Vaswani et al. 2017, "Attention Is All You Need"; normalizations: Xiong et al. 2020, "On Layer Normalization in the
+/// Transformer Architecture".
+///
+/// ```
+/// use attention_seq2seq::{Batch, Example, TransformerConfig};
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let model = TransformerConfig::new(13, 11).with_hidden_size(8).init(&device);
+///
+/// let example = Example { source: vec![5, 4, 6], target: vec![7, 8] };
+/// let logits = model.forward(&Batch::new(&[example], &device));
+/// assert_eq!(logits.dims(), [1, 3, 11]); // the target and its end
+/// ```
+#[derive(Module, Debug)]
+pub struct Transformer<C: ScoringFunction = DotProductScore> {
+    /// The embedding of source tokens.
+    pub source_embedding: TokenEmbedding,
+    /// The encoder, from embedded source tokens to the rows that the decoder attends to.
+    pub encoder: TransformerEncoder<DotProductScore>,
+    /// The embedding of target tokens.
+    pub target_embedding: TokenEmbedding,
+    /// The decoder.
+    pub decoder: TransformerDecoder<DotProductScore, C>,
+    /// Dropout on the sum of embedding and position, active while training.
+    pub dropout: Dropout,
+    /// The output projection, from rows to the logits of the tokens.
+    pub output: Linear,
+    heads: usize,
+}
+
+/// The weights to look at, of all with which the decoder of a [`Transformer`] attends to the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttentionHead {
+    /// The layer, from 1; by default the last.
+    pub layer: Option<usize>,
+    /// The head, from 1; by default the mean over all of the layer.
+    pub head: Option<usize>,
+}
+
+impl<C: ScoringFunction> Transformer<C> {
+    /// The logits of every target token, each predicted from the target's tokens before it (teacher forcing).
+    ///
+    /// # Shapes
+    /// - result `[batch, target tokens, target_vocab_size]`; the end of a target is one of its tokens
+    pub fn forward(&self, batch: &Batch) -> Tensor<3> {
+        let bias = self.output.bias.as_ref().map(|bias| bias.val());
+        linear(self.features(batch), self.output.weight.val(), bias)
+    }
+
+    /// The loss of teacher forcing. The logits of all tokens are never there at once, which matters where a vocabulary
+    /// is large.
+    pub fn loss(&self, batch: &Batch) -> LossOutput {
+        let rows = self.features(batch);
+        let [examples, steps, size] = rows.dims();
+        let rows = rows.reshape([examples * steps, size]);
+        let targets = batch.target.clone().reshape([examples * steps]);
+        let weight = self.output.weight.val();
+        let bias = self.output.bias.as_ref().map(|bias| bias.val());
+        let factors = token_factors(&targets, batch.target_tokens(), weight.dtype());
+        let (loss, predictions) = linear_cross_entropy(rows, weight, bias, targets, factors);
+        LossOutput {
+            loss,
+            predictions: predictions.reshape([examples, steps]),
+        }
+    }
+
+    /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
+    /// `max_len` tokens. Weights are those of the last layer, the mean over its heads. It is without autodiff: of a
+    /// model in training, that of `valid()`.
+    ///
+    /// A step chooses among the tokens of the data and the end; padding, begin and the unknown token are never chosen.
+    /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
+    ///
+    /// # Panics
+    /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
+    pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
+        if with_weights {
+            return self.greedy_with_weights(source, max_len, AttentionHead::default());
+        }
+        let memory = self.encode(source);
+        let Outputs { tokens, ended } = self.search(source, &memory, max_len);
+        Translation {
+            tokens,
+            ended,
+            weights: Vec::new(),
+        }
+    }
+
+    /// [`greedy`](Self::greedy) with the weights of one head.
+    ///
+    /// # Panics
+    /// If there is no such layer or head, and as [`greedy`](Self::greedy).
+    pub fn greedy_with_weights(
+        &self,
+        source: &Source,
+        max_len: usize,
+        head: AttentionHead,
+    ) -> Translation {
+        if let Err(error) = self.check_head(head) {
+            panic!("Transformer: {error}");
+        }
+        let memory = self.encode(source);
+        let Outputs { tokens, ended } = self.search(source, &memory, max_len);
+        let weights = self.weights_of(&tokens, &ended, &memory, head);
+        Translation {
+            tokens,
+            ended,
+            weights,
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Config`] if there is no such layer or head.
+    pub(super) fn check_head(&self, AttentionHead { layer, head }: AttentionHead) -> Result<()> {
+        let parts = [
+            ("layer", "layers", layer, self.layers()),
+            ("head", "heads", head, self.heads),
+        ];
+        for (part, parts, number, count) in parts {
+            if let Some(number) = number.filter(|number| !(1..=count).contains(number)) {
+                let what = format!("the {part} to look at");
+                let expected = format!("1 to {count}, the {parts} of the model");
+                return Err(Error::config(&what, &expected, number));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of layers of the decoder.
+    pub(super) fn layers(&self) -> usize {
+        self.decoder.layers.len()
+    }
+
+    /// The number of heads of each attention.
+    pub(super) fn heads(&self) -> usize {
+        self.heads
+    }
+
+    /// The rows that predict the target tokens, `[batch, target tokens, hidden_size]`.
+    fn features(&self, batch: &Batch) -> Tensor<3> {
+        let memory = self.encode(&batch.source);
+        let rows = self.embed(&self.target_embedding, batch.previous_tokens(), 0);
+        let mask = Mask::valid_lens(batch.target_valid_lens());
+        self.decoder.forward(rows, &mask, &memory)
+    }
+
+    /// The keys and values of a source, which the decoder attends to.
+    fn encode(&self, source: &Source) -> DecoderMemory {
+        let source = source.with_end();
+        let mask = Mask::valid_lens(source.valid_lens());
+        let rows = self.embed(&self.source_embedding, source.tokens(), 0);
+        let rows = self.encoder.forward(rows, &mask);
+        self.decoder.prepare(rows, mask)
+    }
+
+    /// The rows of tokens `[batch, rows]` whose positions begin with `start`.
+    fn embed(&self, embedding: &TokenEmbedding, tokens: Tensor<2, Int>, start: usize) -> Tensor<3> {
+        let rows = embedding.forward(tokens, &Positions::consecutive(start as i64));
+        let ([_, count, size], dtype) = (rows.dims(), rows.dtype());
+        let positions = sinusoids(start, count, size, &rows.device()).cast(dtype);
+        self.dropout.forward(rows + positions)
+    }
+
+    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> Outputs {
+        let candidates = Candidates::new(&self.output);
+        let examples = source.batch_size();
+        let start = (self.decoder.cache(), 0);
+        greedy_search(&candidates, examples, max_len, start, |previous, state| {
+            self.step(previous, memory, state)
+        })
+    }
+
+    /// The features that predict the next tokens, `[batch, hidden_size]`, from the tokens before, `[batch]`. The state
+    /// is what the steps before have left, and the number of these.
+    fn step(
+        &self,
+        previous: Tensor<1, Int>,
+        memory: &DecoderMemory,
+        (mut cache, position): (TransformerCache, usize),
+    ) -> (Tensor<2>, (TransformerCache, usize)) {
+        let tokens = previous.unsqueeze_dim::<2>(1);
+        let rows = self.embed(&self.target_embedding, tokens, position);
+        let decoder = &self.decoder;
+        let rows = decoder.forward_cached(rows, NewRows::All, memory, &mut cache);
+        (rows.squeeze_dim::<2>(1), (cache, position + 1))
+    }
+
+    /// The weights of each step of a search, `[batch, keys]`: those of teacher forcing with its outputs.
+    fn weights_of(
+        &self,
+        tokens: &[Vec<u32>],
+        ended: &[bool],
+        memory: &DecoderMemory,
+        AttentionHead { layer, head }: AttentionHead,
+    ) -> Vec<Tensor<2>> {
+        let examples = tokens.iter().zip(ended);
+        // The step that predicted the end is one.
+        let steps = examples.map(|(tokens, ended)| tokens.len() + usize::from(*ended));
+        let steps = steps.max().unwrap_or(0);
+        if steps == 0 {
+            return Vec::new();
+        }
+        let device = self.output.weight.device();
+        let inputs = decoder_inputs(tokens.iter().map(Vec::as_slice), &device);
+        let rows = self.embed(&self.target_embedding, inputs.narrow(1, 0, steps), 0);
+        let output = self
+            .decoder
+            .forward_with_weights(rows, &Mask::none(), memory);
+        let layer = layer.unwrap_or(self.layers()) - 1;
+        let weights = output.weights[layer].clone();
+        let weights = match head {
+            Some(head) => weights.narrow(1, head - 1, 1),
+            None => weights.mean_dim(1),
+        };
+        let of_steps = (0..steps).map(|step| {
+            let of_step = weights.clone().narrow(2, step, 1);
+            of_step.squeeze_dims::<2>(&[1, 2])
+        });
+        of_steps.collect()
+    }
+}
+
+impl<C: ScoringFunction> EncoderDecoder for Transformer<C> {
+    fn loss(&self, batch: &Batch) -> LossOutput {
+        self.loss(batch)
+    }
+
+    fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
+        self.greedy(source, max_len, with_weights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attention::AttentionKind;
+    use crate::device::test_device;
+    use crate::examples::Example;
+
+    /// The logits of [`Transformer::forward`] against those of single steps, of which greedy search chooses.
+    #[test]
+    fn teacher_forcing_is_the_steps_of_greedy_search() {
+        let device = test_device();
+        let config = TransformerConfig::new(13, 11)
+            .with_hidden_size(6)
+            .with_heads(3);
+        let example = |source: &[u32], target: &[u32]| Example {
+            source: source.to_vec(),
+            target: target.to_vec(),
+        };
+        let examples = [
+            example(&[4, 12, 7], &[10, 5, 4, 4]),
+            example(&[6, 5, 4, 9, 11], &[7, 8]),
+        ];
+        let batch = Batch::new(&examples, &device);
+        // Of the tokens that may come next: the end, and those of the data.
+        let columns = Tensor::<1, Int>::from_ints([2, 4, 5, 6, 7, 8, 9, 10], &device);
+        for &kind in AttentionKind::SCORES {
+            let score = |_| kind.score(2, &device).expect("it is a score");
+            let model = config.init_with(score, &device);
+            let logits = model.forward(&batch);
+            let memory = model.encode(&batch.source);
+            let candidates = Candidates::new(&model.output);
+            let mut state = (model.decoder.cache(), 0);
+            for at in 0..batch.target_len() {
+                let (features, next) = model.step(batch.previous_token(at), &memory, state);
+                state = next;
+                let actual = candidates.logits(features);
+                let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
+                let expected = expected.select(1, columns.clone());
+                // Behind the end of a target the rows of teacher forcing are padding.
+                let examples = if at < 3 { 2 } else { 1 };
+                let [actual, expected] = [actual, expected].map(|it| it.narrow(0, 0, examples));
+                let difference = (actual - expected).abs().max().into_scalar::<f32>();
+                assert!(difference < 1e-5, "{kind}, step {at}: {difference}");
+            }
+        }
+    }
+}

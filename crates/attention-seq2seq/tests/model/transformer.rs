@@ -1,0 +1,281 @@
+//! Transformers: padding, greedy search and teacher forcing, weights, training.
+
+use attention_seq2seq::{
+    AnyScore, AttentionHead, AttentionKind, Example, Source, Trainee, Transformer,
+    TransformerConfig, Vocab,
+};
+use attention_tests::parameters;
+use burn::module::Module;
+use burn::optim::AdamConfig;
+use burn::tensor::Tensor;
+use rand::RngExt;
+
+use crate::greedy::most_likely;
+use crate::support::{
+    assert_all_close, assert_close, batch, batch_on, device, drawn, examples_of, loss_of_logits,
+    random, read,
+};
+use crate::training::copies;
+
+fn config() -> TransformerConfig {
+    TransformerConfig::new(13, 11)
+        .with_hidden_size(6)
+        .with_heads(3)
+        .with_feed_forward_size(7)
+}
+
+/// A model whose decoder attends to the source with this score.
+fn model(kind: AttentionKind, config: &TransformerConfig, seed: u64) -> Transformer<AnyScore> {
+    let device = device();
+    let size = config.hidden_size / config.heads;
+    let score = |_| kind.score(size, &device).unwrap();
+    drawn(config.init_with(score, &device), seed)
+}
+
+/// Runs `check` on a model of one and of two layers, with each score.
+fn each_model(check: impl Fn(&str, &Transformer<AnyScore>)) {
+    for layers in [1, 2] {
+        for &kind in AttentionKind::SCORES {
+            let model = model(kind, &config().with_layers(layers), layers as u64);
+            check(&format!("{kind}, {layers} layers"), &model);
+        }
+    }
+}
+
+fn examples(lens: &[(usize, usize)], seed: u64) -> Vec<Example> {
+    examples_of(lens, [13, 11], seed)
+}
+
+fn source(examples: &[Example]) -> Source {
+    let sources = examples.iter().map(|example| example.source.as_slice());
+    Source::new(sources, &device().inner())
+}
+
+#[test]
+fn padding_changes_nothing() {
+    each_model(|what, model| {
+        let of = |lens: &[(usize, usize)]| {
+            let mut all = examples(&[(3, 2)], 1);
+            all.extend(examples(lens, 2));
+            let logits = model.forward(&batch(&all));
+            let logits = logits.narrow(0, 0, 1).narrow(1, 0, 3);
+            let mut random = random(9);
+            let factors: Vec<f64> = (0..33).map(|_| random.random_range(-1.0..1.0)).collect();
+            let factors = Tensor::<1>::from_floats(factors.as_slice(), &device());
+            let loss = (logits.clone() * factors.reshape([1, 3, 11])).sum();
+            let gradients = parameters::gradients(model, Some(&loss.backward()));
+            (read(logits), gradients)
+        };
+        let (logits, gradients) = of(&[]);
+        for lens in [
+            &[(2, 1)][..],
+            &[(4, 2)],
+            &[(3, 7)],
+            &[(9, 5), (1, 0), (3, 2)],
+        ] {
+            let (padded, padded_gradients) = of(lens);
+            let what = format!("{what} beside {lens:?}");
+            assert_close(&what, &padded, &logits, 1e-5);
+            assert_all_close(&what, &padded_gradients, &gradients, 1e-5);
+        }
+    });
+}
+
+#[test]
+fn the_loss_is_the_cross_entropy_of_the_logits() {
+    each_model(|what, model| {
+        let batch = batch(&examples(&[(3, 2), (7, 5), (1, 0)], 5));
+        let actual = model.loss(&batch);
+        let logits = model.forward(&batch);
+        let likely = logits.clone().argmax(2).squeeze_dim::<2>(2);
+        let expected = loss_of_logits(logits, &batch);
+        assert_close(
+            what,
+            &read(actual.loss.clone()),
+            &read(expected.clone()),
+            1e-6,
+        );
+        let [actual_gradients, expected] = [actual.loss, expected]
+            .map(|loss| parameters::gradients(model, Some(&loss.backward())));
+        assert_all_close(what, &actual_gradients, &expected, 1e-5);
+        let [predicted, likely] = [actual.predictions, likely].map(|it| {
+            let padding = batch.target.clone().equal_scalar(Vocab::PAD);
+            it.mask_fill(padding, Vocab::PAD).into_data()
+        });
+        predicted.assert_eq(&likely, false);
+    });
+}
+
+#[test]
+fn the_end_of_a_source_and_the_places_of_its_tokens_count() {
+    let model = model(AttentionKind::Dot, &config(), 3);
+    let logits = |source: &[u32]| {
+        let example = Example {
+            source: source.to_vec(),
+            target: vec![5],
+        };
+        read(model.forward(&batch(&[example])))
+    };
+    assert_ne!(logits(&[4, 5, 6]), logits(&[5, 4, 6]));
+    assert_ne!(logits(&[4, 4]), logits(&[4, 4, 4]));
+}
+
+#[test]
+fn greedy_search_predicts_what_teacher_forcing_finds_most_likely() {
+    const MAX_LEN: usize = 6;
+    each_model(|what, model| {
+        let model = model.valid();
+        let mut all = examples(&[(3, 0), (7, 0), (1, 0), (5, 0), (4, 0)], 6);
+        let translation = model.greedy(&source(&all), MAX_LEN, false);
+        for (example, tokens) in all.iter().zip(&translation.tokens) {
+            let alone = model.greedy(&source(std::slice::from_ref(example)), MAX_LEN, false);
+            assert_eq!(&alone.tokens[0], tokens, "{what}: alone");
+        }
+        for (example, tokens) in all.iter_mut().zip(&translation.tokens) {
+            example.target = tokens.clone();
+        }
+        let logits = model.forward(&batch_on(&all, &device().inner()));
+        let [_, width, vocab_size] = logits.dims();
+        let logits = read(logits);
+        let likely: Vec<u32> = logits.chunks(vocab_size).map(most_likely).collect();
+        let outputs = translation.tokens.iter().zip(&translation.ended);
+        for (likely, (tokens, ended)) in likely.chunks(width).zip(outputs) {
+            assert_eq!(&likely[..tokens.len()], tokens.as_slice(), "{what}");
+            if *ended {
+                assert_eq!(likely[tokens.len()], Vocab::EOS, "{what}: no end");
+            } else {
+                assert_eq!(tokens.len(), MAX_LEN, "{what}: cut off");
+            }
+        }
+    });
+}
+
+#[test]
+fn weights_are_those_of_a_head_or_the_mean_of_a_layer() {
+    each_model(|what, model| {
+        let model = model.valid();
+        let sources = examples(&[(3, 0), (7, 0), (1, 0)], 12);
+        let layers = model.decoder.layers.len();
+        let weights = |layer, head| {
+            let head = AttentionHead { layer, head };
+            let translation = model.greedy_with_weights(&source(&sources), 4, head);
+            let without = model.greedy(&source(&sources), 4, false);
+            assert_eq!(translation.tokens, without.tokens, "{what}");
+            assert_eq!(translation.ended, without.ended, "{what}");
+            let lens = without.tokens.iter().zip(without.ended);
+            let steps = lens.map(|(tokens, ended)| tokens.len() + usize::from(ended));
+            assert_eq!(translation.weights.len(), steps.max().unwrap(), "{what}");
+            let rows = translation.weights.into_iter().flat_map(|weights| {
+                // A source of 7 tokens, and its end.
+                assert_eq!(weights.dims(), [3, 8], "{what}");
+                read(weights)
+            });
+            rows.collect::<Vec<f64>>()
+        };
+        let of_last = weights(None, None);
+        for (at, row) in of_last.chunks(8).enumerate() {
+            let len = sources[at % 3].source.len() + 1;
+            assert!(
+                row[..len].iter().all(|weight| *weight > 0.0),
+                "{what}: {row:?}"
+            );
+            assert!(
+                row[len..].iter().all(|weight| *weight == 0.0),
+                "{what}: {row:?}"
+            );
+            let sum: f64 = row.iter().sum();
+            assert!((sum - 1.0).abs() < 1e-5, "{what}: {row:?}");
+        }
+        assert_eq!(of_last, weights(Some(layers), None));
+        let heads = [1, 2, 3].map(|head| weights(Some(layers), Some(head)));
+        assert_ne!(heads[0], heads[1]);
+        let mean = (0..of_last.len()).map(|at| heads.iter().map(|of| of[at]).sum::<f64>() / 3.0);
+        assert_close(what, &of_last, &mean.collect::<Vec<_>>(), 1e-6);
+        if layers > 1 {
+            assert_ne!(weights(Some(1), None), of_last, "{what}");
+        }
+        assert!(model.greedy(&source(&sources), 0, true).weights.is_empty());
+    });
+}
+
+#[test]
+#[should_panic(
+    expected = "the layer to look at: expected 1 to 2, the layers of the model, found 3"
+)]
+fn a_layer_that_there_is_not_is_refused() {
+    let model = model(AttentionKind::Dot, &config(), 3).valid();
+    let head = AttentionHead {
+        layer: Some(3),
+        head: None,
+    };
+    model.greedy_with_weights(&source(&examples(&[(3, 0)], 1)), 4, head);
+}
+
+#[test]
+fn dropout_is_for_training_only() {
+    let all = examples(&[(3, 2), (5, 4)], 12);
+    let [dropping, whole] = [0.5, 0.0].map(|dropout| {
+        let config = config().with_dropout(dropout);
+        model(AttentionKind::Dot, &config, 11)
+    });
+    let expected = read(whole.forward(&batch(&all)));
+    assert_ne!(read(dropping.forward(&batch(&all))), expected);
+    let valid = dropping.valid().forward(&batch_on(&all, &device().inner()));
+    assert_close("valid", &read(valid), &expected, 1e-6);
+}
+
+/// Trains on all examples in each step, and returns the model with the losses before and after.
+fn learn(
+    start: Transformer<AnyScore>,
+    examples: &[Example],
+    steps: usize,
+) -> (Transformer<AnyScore>, [f64; 2]) {
+    let batch = batch(examples);
+    let mut trainee = Trainee::new(start).with_clip(1.0);
+    let mut optimizer = AdamConfig::new().init();
+    let mut losses = Vec::new();
+    for _ in 0..steps {
+        let output = trainee.train_step(batch.clone());
+        losses.push(read(output.output.loss)[0]);
+        trainee = optimizer.step(0.01, trainee, output.gradients);
+    }
+    (trainee.model, [losses[0], losses[steps - 1]])
+}
+
+#[test]
+fn every_score_learns_with_every_parameter() {
+    let copies = copies(20, 14);
+    let config = TransformerConfig {
+        source_vocab_size: 7,
+        target_vocab_size: 7,
+        ..config()
+    };
+    for &kind in AttentionKind::SCORES {
+        let start = model(kind, &config, 13);
+        let (learned, [before, after]) = learn(start.clone(), &copies, 20);
+        assert!(after < 0.8 * before, "{kind}: {before} to {after}");
+        let (start, learned) = (parameters::values(&start), parameters::values(&learned));
+        for (name, start) in start {
+            assert!(learned[&name] != start, "{kind}: {name} did not learn");
+        }
+    }
+}
+
+#[test]
+fn a_copy_task_is_learned_to_the_last_token() {
+    let copies = copies(24, 15);
+    let config = TransformerConfig::new(7, 7)
+        .with_hidden_size(16)
+        .with_heads(2)
+        .with_layers(1)
+        .with_feed_forward_size(32);
+    let device = device();
+    device.seed(3);
+    let start = config.init_with(|_| AttentionKind::Dot.score(8, &device).unwrap(), &device);
+    let (model, [_, after]) = learn(start, &copies, 150);
+    assert!(after < 0.05, "loss {after}");
+    let translation = model.valid().greedy(&source(&copies), 6, false);
+    for (tokens, example) in translation.tokens.iter().zip(&copies) {
+        assert_eq!(tokens, &example.target);
+    }
+}
