@@ -99,8 +99,16 @@ impl<S: ScoringFunction> Attention<S> {
         }
     }
 
-    /// The same with a learned sink of each of `heads` heads, whose logit is 0 at first.
+    /// The same with a learned sink of each of `heads` heads, whose logit is 0 at first. Calls with another number of
+    /// heads panic.
+    ///
+    /// # Panics
+    /// If `heads` is 0.
     pub fn with_sinks(self, heads: usize, device: &Device) -> Self {
+        assert!(
+            heads > 0,
+            "attention: sinks of at least one head expected, got none"
+        );
         Self {
             sinks: Some(Initializer::Zeros.init([heads], device)),
             ..self

@@ -6,7 +6,7 @@
 //!   validation.
 //! - Tokens: [`Tokenization`] splits a text, [`Vocab`] gives each token an id, [`Batch`] pads the ids.
 //! - Model: [`Seq2Seq`] is the recurrent encoder-decoder, [`Transformer`] the one of self-attention, both generic over
-//!   the attention to the source; [`AttentionKind`] lists those that a saved model can have. [`EncoderDecoder`] is what
+//!   the attention to the source; [`AttentionKind`] lists those that a saved model can have. [`Seq2SeqModel`] is what
 //!   the rest of the crate needs of a model.
 //! - Training: [`Training`] is the whole of it, with checkpoints, and tells a [`TrainObserver`] how it goes;
 //!   [`Trainee`] is for a loop of your own.
@@ -59,7 +59,7 @@ pub use attention::{AnyAttention, AnyScore, AnyState, AttentionKind};
 pub use device::{adapters, compiled_in_devices, open_device};
 pub use model::{
     AnyModel, AttentionHead, Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig,
-    EncoderDecoder, ForwardOutput, LossOutput, ModelConfig, ModelKind, Seq2Seq, Seq2SeqConfig,
+    ForwardOutput, LossOutput, ModelConfig, ModelKind, Seq2Seq, Seq2SeqConfig, Seq2SeqModel,
     Transformer, TransformerConfig, Translation,
 };
 

@@ -10,7 +10,7 @@ use crate::data::{Pair, group_by_source};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::metrics::TokenErrors;
-use crate::model::{AnyModel, AttentionHead, EncoderDecoder};
+use crate::model::{AnyModel, AttentionHead, Seq2SeqModel};
 use crate::run::{Manifest, RunConfig, RunDir, check_max_len};
 use crate::tokens::trim;
 use crate::train::Trainee;

@@ -78,7 +78,7 @@ impl<const D: usize> Cached<D> {
                 let ([_, total, _], first) = (rows.dims(), known.dims()[D - 2]);
                 assert!(
                     total > first,
-                    "MhaCache: expected more rows than the {first} of the steps before, got {total}"
+                    "drop_in: expected more rows than the {first} of the steps before, got {total}"
                 );
                 let new = project(rows.narrow(1, first, total - first));
                 Tensor::cat(vec![known, new], D - 2)

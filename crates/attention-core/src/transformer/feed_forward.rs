@@ -151,7 +151,7 @@ impl FeedForward {
             };
             return apply(&self.output, self.dropout.forward(hidden));
         }
-        // The hidden units are not kept for the backward pass.
+        // On the CPU what is activated is not kept for the backward pass.
         let (weight, bias) = of_linear(&self.output);
         match gate {
             Some(gate) => activate_gated_linear(gate, input, function, weight, bias),

@@ -94,7 +94,7 @@ fn an_encoder_is_burns() {
                 ours.forward(input.mask_pad(pad).mask_attn(causal))
             });
             assert_eq!(actual.len(), 2 * (7 + 4 + 4) + 2, "{what}: results");
-            if text.contains("Gelu") {
+            if text.contains("Gelu") && !format!("{device:?}").contains("Flex") {
                 // Burn's gradient of GELU is another function's on ndarray and wgpu, see docs/upstream.md.
                 for outcome in [&mut actual, &mut expected] {
                     outcome.retain(|name, _| name == "context");

@@ -6,7 +6,7 @@ use burn::module::{
 use burn::tensor::Device;
 
 use super::{
-    AttentionHead, EncoderDecoder, LossOutput, ModelKind, Seq2Seq, Transformer, Translation,
+    AttentionHead, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer, Translation,
 };
 use crate::attention::{AnyAttention, AnyScore};
 use crate::batch::{Batch, Source};
@@ -77,7 +77,7 @@ impl AnyModel {
     }
 }
 
-impl EncoderDecoder for AnyModel {
+impl Seq2SeqModel for AnyModel {
     fn loss(&self, batch: &Batch) -> LossOutput {
         match self {
             Self::Rnn(model) => model.loss(batch),

@@ -26,11 +26,11 @@ use crate::batch::{Batch, Source};
 /// [`Training`](crate::Training) likewise.
 ///
 /// ```
-/// use attention_seq2seq::{Batch, EncoderDecoder, Example, TransformerConfig};
+/// use attention_seq2seq::{Batch, Seq2SeqModel, Example, TransformerConfig};
 /// use burn::tensor::Device;
 ///
 /// /// The longest output of a model, of at most nine tokens.
-/// fn longest(model: &impl EncoderDecoder, batch: &Batch) -> usize {
+/// fn longest(model: &impl Seq2SeqModel, batch: &Batch) -> usize {
 ///     let outputs = model.greedy(&batch.source, 9, false).tokens;
 ///     outputs.iter().map(Vec::len).max().unwrap_or(0)
 /// }
@@ -40,7 +40,7 @@ use crate::batch::{Batch, Source};
 /// let example = Example { source: vec![5, 4, 6], target: vec![7, 8] };
 /// assert!(longest(&model, &Batch::new(&[example], &device)) <= 9);
 /// ```
-pub trait EncoderDecoder: Module + ModuleDisplay {
+pub trait Seq2SeqModel: Module + ModuleDisplay {
     /// The loss of teacher forcing: each target token is predicted from the tokens before it.
     fn loss(&self, batch: &Batch) -> LossOutput;
 
@@ -49,7 +49,7 @@ pub trait EncoderDecoder: Module + ModuleDisplay {
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
 }
 
-/// The output of [`EncoderDecoder::loss`].
+/// The output of [`Seq2SeqModel::loss`].
 pub struct LossOutput {
     /// The mean over target tokens of the cross-entropy, plus the attention's penalty per token, `[1]`.
     pub loss: Tensor<1>,
@@ -57,7 +57,7 @@ pub struct LossOutput {
     pub predictions: Tensor<2, Int>,
 }
 
-/// The output of [`EncoderDecoder::greedy`], for a batch.
+/// The output of [`Seq2SeqModel::greedy`], for a batch.
 pub struct Translation {
     /// The target tokens of each example, without the end token: tokens of the data, no special ones.
     pub tokens: Vec<Vec<u32>>,

@@ -13,7 +13,7 @@ use super::{Interrupter, Split, StepOutput, TrainConfig, TrainEvent, TrainObserv
 use crate::batch::{Batch, Batches};
 use crate::error::Result;
 use crate::examples::Examples;
-use crate::model::EncoderDecoder;
+use crate::model::Seq2SeqModel;
 use crate::run::Figures;
 
 /// The examples to learn from and to validate on.
@@ -49,7 +49,7 @@ impl Splits {
     }
 
     /// Trains for an epoch; `None` if it was interrupted.
-    pub(super) fn train<M: EncoderDecoder>(
+    pub(super) fn train<M: Seq2SeqModel>(
         &self,
         epoch: usize,
         mut state: State<M>,
@@ -97,7 +97,7 @@ impl Splits {
     }
 
     /// Validates after an epoch; `None` if it was interrupted.
-    pub(super) fn validate<M: EncoderDecoder>(
+    pub(super) fn validate<M: Seq2SeqModel>(
         &self,
         epoch: usize,
         state: &State<M>,
@@ -170,7 +170,7 @@ struct Pass<'a> {
 impl Pass<'_> {
     /// Makes each step once its loss and the norm of its gradients are known to be finite, and else refuses it; `None`
     /// if it was interrupted.
-    fn make<M: EncoderDecoder>(
+    fn make<M: Seq2SeqModel>(
         &mut self,
         mut state: State<M>,
         steps: &[Step],
@@ -202,7 +202,7 @@ impl Pass<'_> {
 
     /// Makes steps of which nothing is read before the last: one that should have been refused is found then, and they
     /// are made again, from the state before, one by one. That state stays in memory until then.
-    fn make_unread<M: EncoderDecoder>(
+    fn make_unread<M: Seq2SeqModel>(
         &mut self,
         before: State<M>,
         steps: &[Step],

@@ -9,7 +9,7 @@ use burn::tensor::Bytes;
 use super::order::{number_parameters, optimizer_bytes};
 use super::{Adam, TrainConfig, Trainee};
 use crate::error::{Error, Result};
-use crate::model::EncoderDecoder;
+use crate::model::Seq2SeqModel;
 use crate::run::{Epoch, Journal};
 
 /// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
@@ -22,14 +22,14 @@ const HIGHEST_CLIP: f32 = 1e18;
 
 /// The parameters, their moments, and the count of refused steps: a step changes nothing else.
 #[derive(Clone)]
-pub(super) struct State<M: EncoderDecoder> {
+pub(super) struct State<M: Seq2SeqModel> {
     pub(super) trainee: Trainee<M>,
     optimizer: ModuleOptimizer,
     /// The number of steps refused since the last that was made.
     refused: usize,
 }
 
-impl<M: EncoderDecoder> State<M> {
+impl<M: Seq2SeqModel> State<M> {
     /// The state before the first step.
     pub(super) fn new(model: M, config: &TrainConfig) -> Self {
         let clip = config.clip.min(HIGHEST_CLIP);

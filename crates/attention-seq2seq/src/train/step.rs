@@ -8,7 +8,7 @@ use super::clip::{Clipped, GradientNorm, Squares, clip_by_norm, first_not_finite
 use super::meter::failed;
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::model::{EncoderDecoder, LossOutput};
+use crate::model::{LossOutput, Seq2SeqModel};
 use crate::vocab::Vocab;
 
 /// A model in training, with the steps for a loop of one's own; [`Training`](super::Training) is the loop of the
@@ -34,7 +34,7 @@ use crate::vocab::Vocab;
 /// }
 /// ```
 #[derive(Module, Debug)]
-pub struct Trainee<M: EncoderDecoder> {
+pub struct Trainee<M: Seq2SeqModel> {
     /// The model.
     pub model: M,
     /// The norm to which gradients are clipped.
@@ -42,7 +42,7 @@ pub struct Trainee<M: EncoderDecoder> {
     clip: Option<f32>,
 }
 
-impl<M: EncoderDecoder> Trainee<M> {
+impl<M: Seq2SeqModel> Trainee<M> {
     /// A model to train.
     pub fn new(model: M) -> Self {
         Self { model, clip: None }
@@ -92,7 +92,7 @@ impl TrainOutput {
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) if the device fails.
-    pub(super) fn fault<M: EncoderDecoder>(&self, trainee: &Trainee<M>) -> Result<Option<String>> {
+    pub(super) fn fault<M: Seq2SeqModel>(&self, trainee: &Trainee<M>) -> Result<Option<String>> {
         if !self.has_finite_norm()? {
             let name = first_not_finite(&self.gradients, &trainee.model);
             let name = name.unwrap_or_else(|| "all parameters together".to_string());
@@ -126,7 +126,7 @@ pub struct StepOutput {
     pub targets: Tensor<2, Int>,
 }
 
-impl<M: EncoderDecoder> Trainee<M> {
+impl<M: Seq2SeqModel> Trainee<M> {
     /// A step of teacher forcing: the outputs are the most likely tokens after those of the target.
     ///
     /// # Panics

@@ -11,12 +11,12 @@ use super::{Interrupter, TrainConfig, TrainEvent, TrainObserver};
 use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::examples::Examples;
-use crate::model::EncoderDecoder;
+use crate::model::Seq2SeqModel;
 use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 
 /// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
-/// The loss is that of [`EncoderDecoder::loss`]: the mean cross-entropy over target tokens. The attention of a
+/// The loss is that of [`Seq2SeqModel::loss`]: the mean cross-entropy over target tokens. The attention of a
 /// [`Seq2Seq`](crate::Seq2Seq) may add its [penalty](attention_core::StatefulAttention::penalty): the sum over
 /// examples, divided by the number of target tokens.
 ///
@@ -51,7 +51,7 @@ use crate::run::{Epoch, Journal, RunDir, lowest_loss};
 /// assert_eq!(training.launch()?, TrainingEnd::LastEpoch);
 /// # Ok::<(), attention_seq2seq::Error>(())
 /// ```
-pub struct Training<M: EncoderDecoder, O: TrainObserver = ()> {
+pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     /// The model, on a training device (`device.autodiff()`).
     pub model: M,
     /// The examples to learn from.
@@ -84,7 +84,7 @@ pub enum TrainingEnd {
     Interrupted,
 }
 
-impl<M: EncoderDecoder + 'static, O: TrainObserver> Training<M, O> {
+impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     /// Trains, and tells the observer how it goes.
     ///
     /// Random numbers (the order of batches, dropout) come from the seed and the number of the epoch: the device is
@@ -192,14 +192,17 @@ fn ended_by(error: Error, journal: &mut Journal<'_>) -> Result<Error> {
     })
 }
 
+/// The part of all steps in which the learning rate may rise, as its reciprocal.
+const LONGEST_WARMUP: usize = 4;
+
 /// Adam's learning rate, step by step: along a cosine, whose first steps are a share of it.
 pub(super) fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrScheduler> {
     let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
     let cosine = CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
         .with_min_lr(config.learning_rate * 0.01);
-    let schedule = if config.warmup > 1 {
-        let share =
-            LinearLrSchedulerConfig::new(1.0 / config.warmup as f64, 1.0, config.warmup - 1);
+    let warmup = config.warmup.min(steps.div_ceil(LONGEST_WARMUP));
+    let schedule = if warmup > 1 {
+        let share = LinearLrSchedulerConfig::new(1.0 / warmup as f64, 1.0, warmup - 1);
         let product = ComposedLrSchedulerConfig::new();
         product.linear(share).cosine(cosine).init()
     } else {
@@ -243,7 +246,8 @@ mod tests {
         assert_eq!(rates(1), cosine);
         for warmup in [2, 4, 10, 40] {
             for (step, (rate, whole)) in rates(warmup).into_iter().zip(&cosine).enumerate() {
-                let share = ((step + 1) as f64 / warmup as f64).min(1.0);
+                // A quarter of ten steps, and no more.
+                let share = ((step + 1) as f64 / warmup.min(3) as f64).min(1.0);
                 assert!(
                     (rate - share * whole).abs() < 1e-12,
                     "{warmup}, step {step}"

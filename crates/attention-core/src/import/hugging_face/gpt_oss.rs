@@ -40,10 +40,13 @@ impl GptOssAttention {
     /// - rows and result `[batch, rows, num_hiddens]`
     ///
     /// # Panics
-    /// If the shapes do not fit together.
+    /// If the shapes do not fit together, or the window is 0.
     pub fn forward(&self, rows: Tensor<3>) -> Tensor<3> {
         let mask = match self.window {
-            Some(window) => Mask::window(window - 1, 0),
+            Some(window) => {
+                let before = window.checked_sub(1);
+                Mask::window(before.expect("a window of at least 1, the row itself"), 0)
+            }
             None => Mask::causal(),
         };
         self.residual.forward(rows, |rows| {

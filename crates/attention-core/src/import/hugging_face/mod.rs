@@ -1,4 +1,4 @@
-//! Today's open language models, by the names of Hugging Face's `transformers`.
+//! Open models, by the names of Hugging Face's `transformers` (version 5.24).
 //!
 //! A folder has `config.json`, from which all sizes come, and the parameters: `model.safetensors`, or
 //! `model.safetensors.index.json` and the shards that it names, or else `pytorch_model.bin` or its index. A model has

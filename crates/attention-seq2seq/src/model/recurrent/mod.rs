@@ -15,7 +15,7 @@ use burn::tensor::Tensor;
 
 use super::greedy::greedy_search;
 use super::loss::token_factors;
-use super::{EncoderDecoder, LossOutput, Translation};
+use super::{LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source};
 
 use decoder::{DecoderState, Features};
@@ -162,7 +162,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
     }
 }
 
-impl<A: StatefulAttention> EncoderDecoder for Seq2Seq<A> {
+impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
     fn loss(&self, batch: &Batch) -> LossOutput {
         self.loss(batch)
     }

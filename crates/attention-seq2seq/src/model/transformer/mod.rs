@@ -17,7 +17,7 @@ use burn_fused_layers::{linear, linear_cross_entropy};
 use super::candidates::Candidates;
 use super::greedy::{Outputs, greedy_search};
 use super::loss::token_factors;
-use super::{EncoderDecoder, LossOutput, Translation};
+use super::{LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source, decoder_inputs};
 use crate::error::{Error, Result};
 use positions::sinusoids;
@@ -251,7 +251,7 @@ impl<C: ScoringFunction> Transformer<C> {
     }
 }
 
-impl<C: ScoringFunction> EncoderDecoder for Transformer<C> {
+impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
     fn loss(&self, batch: &Batch) -> LossOutput {
         self.loss(batch)
     }

@@ -34,7 +34,11 @@ pub(crate) fn backward<B: CpuBackend>(
 ) -> [Gradient<B>; 4] {
     let [of_input, of_factor, of_weight, of_bias] = asked.wanted;
     let (activation, layer) = inputs.parts();
-    let (activated, activation) = activate::cpu::forward(activation);
+    // The gradient of the weight alone reads it; those of others have its shape.
+    let (activated, activation) = match of_weight {
+        true => activate::cpu::forward(activation),
+        false => (activation.input.clone(), activation),
+    };
     let asked_of_layer = Asked {
         wanted: [of_input || of_factor, of_weight, of_bias],
         deferral: Deferral::Forbidden,
