@@ -132,7 +132,7 @@ impl<A: StatefulAttention> Seq2Seq<A> {
     /// Where no token is the most likely, because all logits are equal or NaN, the example ends.
     ///
     /// # Panics
-    /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`].
+    /// If the target vocabulary is smaller than [`Vocab::SPECIAL_TOKENS`](crate::Vocab::SPECIAL_TOKENS).
     pub fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
         let Encoding { memory, state } = self.encode(source);
         let pass = self.decoder.pass(&memory, max_len);
