@@ -144,6 +144,7 @@ fn train<M: LanguageModel>(
     let cross_entropy = CrossEntropyLossConfig::new().init(device);
     let text = Tensor::<1, Int>::from_data(text, device);
     let [len] = text.dims();
+    burn_fused_layers::release_memory(); // what kernels kept for their next results
     let before = MEMORY.current_usage_as_mb();
     MEMORY.reset_peak_usage();
     let (start, mut losses, mut times) = (Instant::now(), Vec::new(), Vec::new());
