@@ -6,10 +6,10 @@
 use std::io;
 
 use attention_benches::baselines::Baselines;
-use attention_benches::compare::{Candidate, Local, compare};
+use attention_benches::compare::{Candidate, Local};
 use attention_benches::machine::{among_threads, limit_threads};
 use attention_benches::options::Options;
-use attention_benches::report::{Report, print_measured};
+use attention_benches::report::Report;
 use attention_benches::tensors::Call;
 use attention_core::transformer::{
     FeedForwardActivation, GenerateConfig, LanguageModel, LanguageModelConfig, PositionEmbedding,
@@ -95,15 +95,8 @@ fn run(threads: usize) -> io::Result<()> {
             });
             baselines.add_to(&mut candidates, "PyTorch eager", setup);
         }
-        let results = compare(&mut candidates, options.rounds);
-        drop(candidates);
-        if let Ok(baselines) = &mut baselines {
-            baselines.drop_all().map_err(io::Error::other)?;
-        }
-        print_measured(&results);
-        for result in &results {
-            report.add(&title, "generation", result);
-        }
+        let work = [title.as_str(), "generation"];
+        report.measure(work, candidates, &mut baselines, options.rounds)?;
     }
     report.write(options.json.as_deref())
 }

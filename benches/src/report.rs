@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::baselines::Baselines;
-use crate::compare::Measured;
+use crate::compare::{Candidate, Measured, compare};
 use crate::floors::{Floor, Rates};
 use crate::machine::{keeps_memory, processor};
 
@@ -49,6 +49,29 @@ impl Report {
             }
             Err(reason) => println!("baselines skipped: {reason}\n"),
         }
+    }
+
+    /// Times the candidates of a work by turns; prints and adds their results. The baselines forget what was set up.
+    ///
+    /// # Errors
+    /// If the process of the baselines has ended.
+    pub fn measure(
+        &mut self,
+        [work, pass]: [&str; 2],
+        mut candidates: Vec<Box<dyn Candidate>>,
+        baselines: &mut Result<Baselines, String>,
+        rounds: u32,
+    ) -> io::Result<()> {
+        let results = compare(&mut candidates, rounds);
+        drop(candidates);
+        if let Ok(baselines) = baselines {
+            baselines.drop_all().map_err(io::Error::other)?;
+        }
+        print_measured(&results);
+        for result in &results {
+            self.add(work, pass, result);
+        }
+        Ok(())
     }
 
     /// Adds the result of one candidate at one work.

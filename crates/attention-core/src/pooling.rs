@@ -9,6 +9,7 @@ use burn_fused_layers::harness::parameter::value;
 use crate::cache::Cached;
 use crate::changes::Changes;
 use crate::checks::assert_batch;
+use crate::dropout::drops;
 use crate::functional::{
     self, Modifiers, additive_score, attend_additive, attend_dot_product, dot_product_score,
     drop_weights, modify, repeat_key_heads, softmax_with_sinks, with_extra_keys,
@@ -362,7 +363,7 @@ impl<S: ScoringFunction> Attention<S> {
     /// The dropout probability in force: that of the call, or else 0 unless the module trains, on a training device.
     fn active_dropout(&self, queries: &Tensor<4>, changes: &Changes) -> f64 {
         changes.options.dropout.unwrap_or_else(|| {
-            if self.dropout.training.is_enabled() && queries.device().is_autodiff() {
+            if drops(&self.dropout, &queries.device()) {
                 self.dropout.prob
             } else {
                 0.0

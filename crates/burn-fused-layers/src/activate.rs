@@ -63,8 +63,9 @@ pub fn activate_gated<const D: usize>(
     apply(gate, Some(input), function)
 }
 
-/// `activate(input, function) weight + bias`. On the CPU, in f32 and f64, the backward pass computes the activation anew,
-/// so that it is not kept: the hidden units of a feed-forward network are in memory once while it trains, and not twice.
+/// `activate(input, function) weight + bias`. On the CPU, in f32 and f64, the backward pass computes the activation
+/// anew, so that it is not kept: the hidden units of a feed-forward network are in memory once while it trains, and not
+/// twice.
 ///
 /// ```
 /// use burn_fused_layers::{Activation, activate_linear};

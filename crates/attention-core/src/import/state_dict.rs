@@ -240,7 +240,7 @@ impl StateDict {
     }
 
     /// A parameter with the elements of a tensor, as `make` makes it on the device and of the type of the parameter.
-    /// What it was initialized with, or would be, is not computed.
+    /// The value it was initialized with, or would be, is not computed.
     pub(super) fn load<const D: usize>(
         &self,
         param: Param<Tensor<D>>,

@@ -122,8 +122,8 @@ pub fn load_transformer_decoder<S: ScoringFunction, C: ScoringFunction>(
     })
 }
 
-/// What `load_parameters` makes of the tensors at `prefix`, all of which it must ask for; `num_layers` are those of a
-/// stack.
+/// The module that `load_parameters` makes of the tensors at `prefix`, all of which it must ask for; `num_layers` are
+/// those of a stack.
 fn load<M>(
     path: &Path,
     prefix: &str,

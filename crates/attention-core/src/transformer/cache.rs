@@ -66,12 +66,8 @@ impl TransformerCache {
 
     /// An empty cache for layers of these windows.
     pub(super) fn of_windows(windows: impl Iterator<Item = Option<usize>>) -> Self {
-        let layers = windows.map(|window| match window {
-            Some(window) => KeyValueCache::new().with_window(window),
-            None => KeyValueCache::new(),
-        });
         Self {
-            layers: layers.collect(),
+            layers: windows.map(KeyValueCache::of_window).collect(),
         }
     }
 

@@ -3,7 +3,8 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 
-use super::encoder_layer::{biased, within};
+use super::encoder_layer::biased;
+use super::within;
 use super::{FeedForward, Residual};
 use crate::functional::AttentionOptions;
 use crate::{

@@ -3,13 +3,13 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{
-    Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, PositionalEncoding,
+    Dropout, DropoutConfig, Embedding, EmbeddingConfig, Initializer, Linear, PositionalEncoding,
     PositionalEncodingConfig,
 };
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::EmbeddingTable;
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
-use burn_fused_layers::harness::parameter::value;
+use burn_fused_layers::harness::parameter::{of_linear, value};
 
 use super::padding::fill_padding_tokens;
 use super::{Norm, NormConfig};
@@ -220,6 +220,14 @@ impl TokenEmbedding {
                 self.forward_with_types(tokens, types, &positions)
             }
             None => self.forward(tokens, &positions),
+        }
+    }
+
+    /// Weight and bias of the layer from rows to logits: `own`, or else the embedding of the tokens.
+    pub(super) fn head(&self, own: Option<&Linear>) -> (Tensor<2>, Option<Tensor<1>>) {
+        match own {
+            Some(own) => of_linear(own),
+            None => (value(&self.tokens.weight).transpose(), None),
         }
     }
 

@@ -5,7 +5,6 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::harness::checks::assert_positive;
-use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::linear;
 
 use super::padding::{last_tokens, mask_of_tokens};
@@ -282,10 +281,7 @@ impl<S: ScoringFunction, C: ScoringFunction> EncoderDecoder<S, C> {
     /// # Panics
     /// If size, type or device of the features are not those of the parameters.
     pub fn logits<const D: usize>(&self, features: Tensor<D>) -> Tensor<D> {
-        let (weight, bias) = match &self.head {
-            Some(head) => of_linear(head),
-            None => (value(&self.embedding.tokens.weight).transpose(), None),
-        };
+        let (weight, bias) = self.embedding.head(self.head.as_ref());
         linear(features, weight, bias)
     }
 

@@ -148,7 +148,7 @@ pub(super) fn biased<S: ScoringFunction>(
 }
 
 /// The options, with a mask that ends `window` rows back.
-pub(super) fn within(window: Option<usize>, options: AttentionOptions) -> AttentionOptions {
+pub(crate) fn within(window: Option<usize>, options: AttentionOptions) -> AttentionOptions {
     let Some(window) = window else {
         return options;
     };

@@ -11,6 +11,8 @@ use burn_fused_layers::{
     linear,
 };
 
+use crate::dropout::drops;
+
 /// The function between the two layers of a [`FeedForward`]. Gated ones multiply the activation of one layer by another
 /// layer: Shazeer 2020, "GLU Variants Improve Transformer", section 2.
 #[derive(Config, Debug, Copy, PartialEq, Eq)]
@@ -144,23 +146,29 @@ impl FeedForward {
         let function = self.activation.function();
         let input = apply(&self.input, rows.clone());
         let gate = self.gate.as_ref().map(|gate| apply(gate, rows));
-        if drops(&self.dropout, &input.device()) {
-            let hidden = match gate {
-                Some(gate) => activate_gated(gate, input, function),
-                None => activate(input, function),
-            };
-            return apply(&self.output, self.dropout.forward(hidden));
-        }
-        // On the CPU what is activated is not kept for the backward pass.
-        let (weight, bias) = of_linear(&self.output);
-        match gate {
-            Some(gate) => activate_gated_linear(gate, input, function, weight, bias),
-            None => activate_linear(input, function, weight, bias),
-        }
+        activated_output(&self.output, &self.dropout, gate, input, function)
     }
 }
 
-/// Whether dropout drops something of tensors on `device`.
-pub(crate) fn drops(dropout: &Dropout, device: &Device) -> bool {
-    dropout.prob > 0.0 && dropout.training.is_enabled() && device.is_autodiff()
+/// The output layer of `f(input)`, or of `f(gate) * input`, of which dropout drops some. Where it drops nothing, what is
+/// activated is not kept for the backward pass on the CPU.
+pub(crate) fn activated_output<const D: usize>(
+    output: &Linear,
+    dropout: &Dropout,
+    gate: Option<Tensor<D>>,
+    input: Tensor<D>,
+    function: Function,
+) -> Tensor<D> {
+    let (weight, bias) = of_linear(output);
+    if drops(dropout, &input.device()) {
+        let hidden = match gate {
+            Some(gate) => activate_gated(gate, input, function),
+            None => activate(input, function),
+        };
+        return linear(dropout.forward(hidden), weight, bias);
+    }
+    match gate {
+        Some(gate) => activate_gated_linear(gate, input, function, weight, bias),
+        None => activate_linear(input, function, weight, bias),
+    }
 }

@@ -4,7 +4,6 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Int, Tensor};
-use burn_fused_layers::harness::parameter::{of_linear, value};
 use burn_fused_layers::linear;
 
 use super::padding::{Padding, last_tokens};
@@ -218,10 +217,7 @@ impl<S: ScoringFunction> LanguageModel<S> {
 
     /// From rows `[batch, rows, num_hiddens]` to logits.
     fn logits(&self, rows: Tensor<3>) -> Tensor<3> {
-        let (weight, bias) = match &self.head {
-            Some(head) => of_linear(head),
-            None => (value(&self.embedding.tokens.weight).transpose(), None),
-        };
+        let (weight, bias) = self.embedding.head(self.head.as_ref());
         let logits = linear(rows, weight, bias);
         match self.logit_soft_cap {
             Some(cap) => (logits / cap).tanh() * cap,

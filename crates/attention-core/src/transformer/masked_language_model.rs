@@ -202,10 +202,7 @@ impl<S: ScoringFunction> MaskedLanguageModel<S> {
         let (weight, transform_bias) = of_linear(transform);
         let rows = linear(features, weight, transform_bias);
         let rows = norm.forward(activate(rows, activation.function()));
-        let weight = match output {
-            Some(output) => value(&output.weight),
-            None => value(&self.embedding.tokens.weight).transpose(),
-        };
+        let (weight, _) = self.embedding.head(output.as_ref());
         linear(rows, weight, Some(value(bias)))
     }
 }

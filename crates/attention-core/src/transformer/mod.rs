@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | encoder, as BERT | [`TransformerEncoder`]; with embeddings and a head [`MaskedLanguageModel`] |
 //! | language model, as GPT and Llama | [`LanguageModel`]: an encoder's layers, each row attending to those before it |
-//! | encoder-decoder, as the original and T5 | [`EncoderDecoder`], of [`TransformerEncoder`] and [`TransformerDecoder`] |
+//! | encoder-decoder, as T5 | [`EncoderDecoder`], of [`TransformerEncoder`] and [`TransformerDecoder`] |
 //!
 //! ```
 //! use attention_core::transformer::{TransformerEncoderConfig, TransformerLayerConfig};
@@ -40,7 +40,8 @@ mod padding;
 mod residual;
 
 // From the parts of a layer to models of them.
-pub(crate) use feed_forward::drops;
+pub(crate) use encoder_layer::within;
+pub(crate) use feed_forward::activated_output;
 pub use feed_forward::{FeedForward, FeedForwardActivation, FeedForwardConfig};
 pub use norm::{Norm, NormConfig};
 pub use residual::{NormOrder, Residual};

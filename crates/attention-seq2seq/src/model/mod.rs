@@ -21,7 +21,7 @@ use burn::tensor::{Int, Tensor};
 
 use crate::batch::{Batch, Source};
 
-/// What training, evaluation and translation need of a model. [`Seq2Seq`] and [`Transformer`] are such models,
+/// A model, as training, evaluation and translation need it. [`Seq2Seq`] and [`Transformer`] are such models,
 /// [`AnyModel`] is either of them, and a model of your own trains and is checkpointed by
 /// [`Training`](crate::Training) likewise.
 ///

@@ -24,8 +24,8 @@ pub struct TrainConfig {
     /// Adam's learning rate in the first step; it falls along a cosine to 1 % of it in the last. A training that is
     /// resumed with more epochs follows the longer cosine from its last step.
     pub learning_rate: f64,
-    /// The number of steps in which the learning rate rises to that cosine, but at most a quarter of all steps: step `n`
-    /// of them, from 1, is made at `n / warmup` of its rate. Vaswani et al. 2017, section 5.3.
+    /// The number of steps in which the learning rate rises to that cosine, but at most a quarter of all steps: step
+    /// `n` of them, from 1, is made at `n / warmup` of its rate. Vaswani et al. 2017, section 5.3.
     #[serde(default)]
     pub warmup: usize,
     /// The norm to which the gradient of all parameters together is clipped. A higher one than 1e18 counts as 1e18: the

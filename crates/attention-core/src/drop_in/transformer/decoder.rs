@@ -187,20 +187,8 @@ impl TransformerDecoder {
     ///
     /// # Panics
     /// If the shapes or the masks do not fit together.
-    pub fn forward(&self, mut input: TransformerDecoderInput) -> Tensor<3> {
-        let [batch, rows, _] = input.target.dims();
-        let [_, keys, _] = input.memory.dims();
-        let device = input.target.device();
-        for (masks, keys) in [
-            (&mut input.target_masks, rows),
-            (&mut input.memory_masks, keys),
-        ] {
-            let own = masks.resolved([batch, self.n_heads, rows, keys], &device);
-            *masks = Masks {
-                own,
-                ..Masks::default()
-            };
-        }
+    pub fn forward(&self, input: TransformerDecoderInput) -> Tensor<3> {
+        let input = self.with_resolved_masks(input);
         let layers = self.layers.iter();
         layers
             .fold(input, |input, layer| layer.run(input, None))
@@ -218,9 +206,28 @@ impl TransformerDecoder {
         cache: &mut TransformerDecoderAutoregressiveCache,
     ) -> Tensor<3> {
         check_layers(self.layers.len(), cache.layers.len());
+        let input = self.with_resolved_masks(input);
         let layers = self.layers.iter().zip(&mut cache.layers);
         let output = layers.fold(input, |input, (layer, cache)| layer.run(input, Some(cache)));
         output.target
+    }
+
+    /// The input with masks that are resolved once for all layers.
+    fn with_resolved_masks(&self, mut input: TransformerDecoderInput) -> TransformerDecoderInput {
+        let [batch, rows, _] = input.target.dims();
+        let [_, keys, _] = input.memory.dims();
+        let device = input.target.device();
+        for (masks, keys) in [
+            (&mut input.target_masks, rows),
+            (&mut input.memory_masks, keys),
+        ] {
+            let own = masks.resolved([batch, self.n_heads, rows, keys], &device);
+            *masks = Masks {
+                own,
+                ..Masks::default()
+            };
+        }
+        input
     }
 
     /// An empty cache.
@@ -339,7 +346,7 @@ impl TransformerDecoderLayer {
     }
 }
 
-/// What a cache knows of each part of a layer.
+/// The parts of a layer's cache, none without one.
 #[derive(Default)]
 struct Parts<'a> {
     self_attn: Option<&'a mut MhaCache>,

@@ -133,14 +133,14 @@ pub(super) struct Masks {
 }
 
 impl Masks {
-    /// What both kinds keep, as one mask, which all layers share.
+    /// One mask of the pairs that all of them keep.
     pub(super) fn joined(&self) -> Mask {
         let pad = self.pad.clone().map_or_else(Mask::none, Mask::from);
         let attn = self.attn.clone().map_or_else(Mask::none, Mask::from);
         self.own.clone() & pad & attn
     }
 
-    /// [`joined`](Self::joined), resolved once for scores `[batch, heads, queries, keys]`.
+    /// [`joined`](Self::joined), resolved for scores `[batch, heads, queries, keys]`: once for all layers.
     pub(super) fn resolved(&self, scores: [usize; 4], device: &Device) -> Mask {
         self.joined().resolved_for(scores, device)
     }
@@ -179,9 +179,7 @@ impl TransformerEncoder {
     /// # Panics
     /// If the shapes or the masks do not fit together.
     pub fn forward(&self, input: TransformerEncoderInput) -> Tensor<3> {
-        let [batch, rows, _] = input.tensor.dims();
-        let scores = [batch, self.n_heads, rows, rows];
-        let mask = input.masks.resolved(scores, &input.tensor.device());
+        let mask = self.mask(&input);
         self.layers.iter().fold(input.tensor, |rows, layer| {
             layer.run(rows, mask.clone(), None)
         })
@@ -198,11 +196,17 @@ impl TransformerEncoder {
         cache: &mut TransformerEncoderAutoregressiveCache,
     ) -> Tensor<3> {
         check_layers(self.layers.len(), cache.layers.len());
-        let mask = input.masks.joined();
+        let mask = self.mask(&input);
         let layers = self.layers.iter().zip(&mut cache.layers);
         layers.fold(input.tensor, |rows, (layer, cache)| {
             layer.run(rows, mask.clone(), Some(cache))
         })
+    }
+
+    fn mask(&self, input: &TransformerEncoderInput) -> Mask {
+        let [batch, rows, _] = input.tensor.dims();
+        let scores = [batch, self.n_heads, rows, rows];
+        input.masks.resolved(scores, &input.tensor.device())
     }
 
     /// An empty cache.
@@ -323,7 +327,7 @@ impl TransformerEncoderLayer {
     }
 }
 
-/// What a cache knows of each part of a layer.
+/// The parts of a layer's cache, none without one.
 #[derive(Default)]
 struct Parts<'a> {
     mha: Option<&'a mut MhaCache>,

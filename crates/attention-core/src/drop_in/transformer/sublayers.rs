@@ -1,15 +1,15 @@
-//! What surrounds attention in a layer.
+//! Norms, residual connections and feed-forward networks of a layer.
 
 use burn::nn::activation::Activation;
 use burn::nn::transformer::{PositionWiseFeedForward, PositionWiseFeedForwardConfig};
 use burn::nn::{Dropout, DropoutConfig, Initializer, Linear, activation::ActivationConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::harness::parameter::of_linear;
-use burn_fused_layers::{Activation as Function, activate, activate_linear, linear};
+use burn_fused_layers::{Activation as Function, linear};
 
 use crate::drop_in::cache::Cached;
 use crate::drop_in::{MhaCache, MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
-use crate::transformer::{Norm, NormConfig, drops};
+use crate::transformer::{Norm, NormConfig, activated_output};
 
 /// The settings that the layers of encoder and decoder have in common.
 pub(super) struct LayerSettings<'a> {
@@ -119,10 +119,6 @@ pub(super) fn feed_forward(network: &PositionWiseFeedForward, rows: Tensor<3>) -
             return apply(&network.linear_outer, hidden);
         }
     };
-    if drops(&network.dropout, &hidden.device()) {
-        let hidden = network.dropout.forward(activate(hidden, function));
-        return apply(&network.linear_outer, hidden);
-    }
-    let (weight, bias) = of_linear(&network.linear_outer);
-    activate_linear(hidden, function, weight, bias)
+    let (output, dropout) = (&network.linear_outer, &network.dropout);
+    activated_output(output, dropout, None, hidden, function)
 }

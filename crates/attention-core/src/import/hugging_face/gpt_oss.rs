@@ -11,8 +11,11 @@ use super::fields::Fields;
 use super::folder::load_part;
 use super::layer_types::{has_window, window};
 use super::rotary::rotary;
+use crate::functional::AttentionOptions;
 use crate::import::ImportError;
-use crate::transformer::{NormConfig, Residual, TransformerEncoderLayer, TransformerLayerConfig};
+use crate::transformer::{
+    NormConfig, Residual, TransformerEncoderLayer, TransformerLayerConfig, within,
+};
 use crate::{
     DotProductScore, DotProductScoreConfig, KeyValueCache, Mask, MultiHeadAttention, NewRows,
     Rotary,
@@ -42,25 +45,16 @@ impl GptOssAttention {
     /// # Panics
     /// If the shapes do not fit together, or the window is 0.
     pub fn forward(&self, rows: Tensor<3>) -> Tensor<3> {
-        let mask = match self.window {
-            Some(window) => {
-                let before = window.checked_sub(1);
-                Mask::window(before.expect("a window of at least 1, the row itself"), 0)
-            }
-            None => Mask::causal(),
-        };
+        let options = within(self.window, AttentionOptions::from(&Mask::causal()));
         self.residual.forward(rows, |rows| {
             let attention = &self.attention;
-            attention.forward(rows.clone(), rows.clone(), rows, &mask)
+            attention.forward(rows.clone(), rows.clone(), rows, options)
         })
     }
 
     /// An empty cache for [`forward_cached`](Self::forward_cached), with the window of the layer.
     pub fn cache(&self) -> KeyValueCache {
-        match self.window {
-            Some(window) => KeyValueCache::new().with_window(window),
-            None => KeyValueCache::new(),
-        }
+        KeyValueCache::of_window(self.window)
     }
 
     /// The last rows of texts after attention, of which `cache` has the keys and values so far, and takes those of the

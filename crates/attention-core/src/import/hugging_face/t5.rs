@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use burn::nn::LinearConfig;
+use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 
 use super::super::state_dict::{Place, StateDict};
@@ -288,13 +288,7 @@ fn load_attention(
         (&mut attention.value, "v"),
     ];
     let output = attention.output.iter_mut().map(|output| (output, "o"));
-    for (linear, own) in linears.into_iter().chain(output) {
-        *linear = file.linear(
-            linear.clone(),
-            Place::weight_and_bias(&format!("{name}.{own}")),
-        )?;
-    }
-    Ok(())
+    load_linears(linears.into_iter().chain(output), file, name)
 }
 
 fn load_feed_forward(
@@ -305,11 +299,18 @@ fn load_feed_forward(
     let input = if network.gate.is_some() { "wi_1" } else { "wi" };
     let gate = network.gate.iter_mut().map(|gate| (gate, "wi_0"));
     let others = [(&mut network.input, input), (&mut network.output, "wo")];
-    for (linear, own) in gate.chain(others) {
-        *linear = file.linear(
-            linear.clone(),
-            Place::weight_and_bias(&format!("{name}.{own}")),
-        )?;
+    load_linears(gate.chain(others), file, name)
+}
+
+/// Linear layers below `name`, each with its own name there.
+fn load_linears<'a>(
+    linears: impl IntoIterator<Item = (&'a mut Linear, &'a str)>,
+    file: &StateDict,
+    name: &str,
+) -> Result<(), String> {
+    for (linear, own) in linears {
+        let place = Place::weight_and_bias(&format!("{name}.{own}"));
+        *linear = file.linear(linear.clone(), place)?;
     }
     Ok(())
 }

@@ -153,8 +153,8 @@ pub(crate) struct TrainArgs {
     /// Adam's learning rate at the start; it falls along a cosine [default: 0.004, of a Transformer 0.002].
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub(super) learning_rate: Option<f64>,
-    /// The number of steps in which the learning rate first rises, linearly, at most a quarter of all [default: 0, of a Transformer
-    /// 400].
+    /// The number of steps in which the learning rate first rises, linearly, at most a quarter of all [default: 0, of a
+    /// Transformer 400].
     #[arg(long, value_name = "STEPS", allow_negative_numbers = true)]
     pub(super) warmup: Option<usize>,
     /// The norm to which the gradient of all parameters together is clipped, at most 1e18. A step whose gradient or

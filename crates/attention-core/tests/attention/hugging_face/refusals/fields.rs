@@ -1,4 +1,4 @@
-//! What `config.json` may not say.
+//! Fields of `config.json` that are refused.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What files of parameters may not hold.
+//! Files of parameters that are refused.
 
 use serde_json::{Value, json};
 
