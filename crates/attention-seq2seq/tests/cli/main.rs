@@ -14,6 +14,7 @@ mod outputs;
 mod program;
 mod resume;
 mod run;
+mod settings;
 mod signals;
 #[path = "../support/mod.rs"]
 mod support;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use attention_seq2seq::{Corpus, DataSource, Error, Result, RunDir, Task, Tokenization, TsvFile};
 
 use super::TrainArgs;
+use super::settings::Settings;
 use crate::cli::note;
 
 /// Pairs that were read, once.
@@ -32,15 +33,16 @@ impl TrainArgs {
     }
 
     /// Reads or generates the pairs, for a run in a folder that need not be there.
-    pub(super) fn data(&self, run: &RunDir) -> Result<Data> {
+    pub(super) fn data(&self, settings: &Settings, run: &RunDir) -> Result<Data> {
+        let seed = settings.train(self.data.is_some()).seed;
         let Some(path) = &self.data else {
             let source = DataSource::Task {
                 task: self.task()?,
-                train: self.train_pairs,
-                valid: self.valid_pairs,
+                train: settings.train_pairs.unwrap_or(24_000),
+                valid: settings.valid_pairs.unwrap_or(1_000),
             };
             return Ok(Data {
-                corpus: source.corpus(self.seed)?,
+                corpus: source.corpus(seed)?,
                 source,
                 streams: Vec::new(),
                 remark: None,
@@ -51,10 +53,10 @@ impl TrainArgs {
         }
         let train = TsvFile::read(path)?;
         let valid = self.valid.as_ref().map(TsvFile::read).transpose()?;
-        let mut options = train.guess(self.columns)?;
-        options.source_tokens = self.source_tokens.unwrap_or(options.source_tokens);
-        options.target_tokens = self.target_tokens.unwrap_or(options.target_tokens);
-        options.max_tokens = self.max_tokens;
+        let mut options = train.guess(settings.columns.unwrap_or_default())?;
+        options.source_tokens = settings.source_tokens.unwrap_or(options.source_tokens);
+        options.target_tokens = settings.target_tokens.unwrap_or(options.target_tokens);
+        options.max_tokens = settings.max_tokens.unwrap_or(options.max_tokens);
         let place = |path: &Path, file: &TsvFile| match file.is_stream() {
             true => run.stream_file(file),
             false => absolute(path),
@@ -67,13 +69,13 @@ impl TrainArgs {
             },
             options,
         };
-        let remark = match (self.source_tokens, self.target_tokens) {
+        let remark = match (settings.source_tokens, settings.target_tokens) {
             (Some(_), Some(_)) => None,
             _ => Some(guessed(options.source_tokens, options.target_tokens)),
         };
         Ok(Data {
             source,
-            corpus: Corpus::of_files(&train, valid.as_ref(), &options, self.seed)?,
+            corpus: Corpus::of_files(&train, valid.as_ref(), &options, seed)?,
             streams: [Some(train), valid]
                 .into_iter()
                 .flatten()

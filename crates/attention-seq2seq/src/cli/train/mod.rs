@@ -3,18 +3,21 @@
 mod args;
 mod data;
 mod model;
+mod presets;
 mod progress;
+mod settings;
 
 pub(crate) use args::TrainArgs;
 use data::Data;
 use progress::Progress;
+use settings::Settings;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use attention_seq2seq::{
-    AnyModel, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, RunLock, TrainConfig,
-    Training, TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
+    AnyModel, Corpus, Error, Interrupter, Pair, Result, RunConfig, RunDir, RunLock, Training,
+    TrainingEnd, Translator, TsvFile, Vocabs, group_by_source,
 };
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
@@ -55,8 +58,16 @@ impl TrainArgs {
         let mut prepared = if self.resume {
             self.resume(&run)?
         } else {
-            self.prepare(&run)?
+            let settings = self.settings()?;
+            if !self.print_config {
+                self.check_absent(&run)?;
+            }
+            self.prepare(&settings, &run)?
         };
+        if self.print_config {
+            say(Settings::of(&prepared.config).to_toml())?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let device = self.machine.open()?;
         let config = prepared.config.clone();
         if is_in_host_memory(&device) {
@@ -71,6 +82,10 @@ impl TrainArgs {
             prepared.vocabs.target.len(),
             describe(self.machine.name(), &device),
         ))?;
+        if let Some(preset) = self.preset {
+            let settings = preset.settings().to_toml().replace('\n', ", ");
+            say_to_anyone(format_args!("preset {preset}: {settings}"))?;
+        }
         if let Some(remark) = &prepared.remark {
             say_to_anyone(remark)?;
         }
@@ -125,6 +140,14 @@ impl TrainArgs {
         })
     }
 
+    /// The settings that are given, those of the file and those of the preset.
+    fn settings(&self) -> Result<Settings> {
+        let settings = self.settings.over(self.config.as_deref(), self.preset)?;
+        settings.check_data(self.data.is_some())?;
+        settings.check_model()?;
+        Ok(settings)
+    }
+
     /// Checks that there is no run, or that it may be overwritten.
     fn check_absent(&self, run: &RunDir) -> Result<()> {
         if !run.exists() || self.overwrite {
@@ -140,35 +163,19 @@ impl TrainArgs {
     }
 
     /// A new run.
-    fn prepare(&self, run: &RunDir) -> Result<Prepared> {
-        self.check_absent(run)?;
-        self.check_model()?;
-        let defaults = TrainConfig::of(self.model);
-        let epochs = match self.data {
-            Some(_) => 2 * defaults.epochs,
-            None => defaults.epochs,
-        };
-        let train = TrainConfig {
-            epochs: self.epochs.unwrap_or(epochs),
-            batch_size: self.batch_size,
-            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
-            warmup: self.warmup.unwrap_or(defaults.warmup),
-            clip: self.clip,
-            patience: self.patience.unwrap_or(defaults.patience),
-            seed: self.seed,
-        };
+    fn prepare(&self, settings: &Settings, run: &RunDir) -> Result<Prepared> {
         let Data {
             source,
             corpus,
             streams,
             remark,
-        } = self.data(run)?;
+        } = self.data(settings, run)?;
         let vocabs = corpus.vocabs();
-        let model = self.model_config(&vocabs);
+        let model = settings.model(&vocabs);
         let defaults = RunConfig::of_longest_target(model, source, corpus.longest_target());
         let config = RunConfig {
-            attention: self.attention.unwrap_or(defaults.attention),
-            train,
+            attention: settings.attention.unwrap_or(defaults.attention),
+            train: settings.train(self.data.is_some()),
             data_checksum: Some(corpus.checksum()),
             ..defaults
         };
@@ -189,9 +196,10 @@ impl TrainArgs {
         self.check_same_data(run, &config.data)?;
         let vocabs = run.load_vocabs(&config.model)?;
         let train = &mut config.train;
-        train.epochs = train.epochs.max(self.epochs.unwrap_or(0));
-        train.learning_rate = self.learning_rate.unwrap_or(train.learning_rate);
-        train.patience = self.patience.unwrap_or(train.patience);
+        let changed = &self.settings;
+        train.epochs = train.epochs.max(changed.epochs.unwrap_or(0));
+        train.learning_rate = changed.learning_rate.unwrap_or(train.learning_rate);
+        train.patience = changed.patience.unwrap_or(train.patience);
         config.check()?;
         let corpus = config.data.corpus(config.train.seed)?;
         let checksum = corpus.checksum();

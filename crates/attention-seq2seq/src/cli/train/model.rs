@@ -1,67 +1,62 @@
-//! The model that the arguments of `seq2seq train` describe.
+//! The settings of a model and its training.
 
 use attention_seq2seq::{
-    Error, ModelConfig, ModelKind, Result, Seq2SeqConfig, TransformerConfig, Vocabs,
+    ModelConfig, ModelKind, Seq2SeqConfig, TrainConfig, TransformerConfig, Vocabs,
 };
 
-use super::TrainArgs;
+use super::settings::Settings;
 
-impl TrainArgs {
-    /// Refuses settings of the other model.
-    pub(super) fn check_model(&self) -> Result<()> {
-        let of_rnn = [
-            ("--cell", self.cell.is_some()),
-            ("--embedding", self.embedding.is_some()),
-            ("--unidirectional", self.unidirectional),
-        ];
-        let of_transformer = [
-            ("--heads", self.heads.is_some()),
-            ("--feed-forward", self.feed_forward.is_some()),
-        ];
-        let (others, other) = match self.model {
-            ModelKind::Rnn => (&of_transformer[..], ModelKind::Transformer),
-            ModelKind::Transformer => (&of_rnn[..], ModelKind::Rnn),
-        };
-        match others.iter().find(|(_, is_given)| *is_given) {
-            None => Ok(()),
-            Some((name, _)) => Err(Error::Config {
-                what: name.to_string(),
-                expected: format!("--model {other}"),
-                found: format!("--model {}", self.model),
-            }),
-        }
-    }
-
+impl Settings {
     /// The settings of the model.
-    pub(super) fn model_config(&self, vocabs: &Vocabs) -> ModelConfig {
+    pub(super) fn model(&self, vocabs: &Vocabs) -> ModelConfig {
         let (source, target) = (vocabs.source.len(), vocabs.target.len());
-        match self.model {
+        match self.model.unwrap_or_default() {
             ModelKind::Rnn => {
                 let config = Seq2SeqConfig::new(source, target);
                 Seq2SeqConfig {
-                    hidden_size: self.hidden,
+                    hidden_size: self.hidden.unwrap_or(config.hidden_size),
                     layers: self.layers.unwrap_or(config.layers),
                     embedding_size: self.embedding.unwrap_or(config.embedding_size),
-                    bidirectional: !self.unidirectional,
-                    cell: self.cell.unwrap_or(config.cell),
-                    dropout: self.dropout,
+                    bidirectional: !self.unidirectional.unwrap_or(!config.bidirectional),
+                    cell: self.cell.map_or(config.cell, Into::into),
+                    dropout: self.dropout.unwrap_or(config.dropout),
                     ..config
                 }
                 .into()
             }
             ModelKind::Transformer => {
                 let config = TransformerConfig::new(source, target);
-                let twice = self.hidden.saturating_mul(2);
+                let hidden_size = self.hidden.unwrap_or(config.hidden_size);
+                let twice = hidden_size.saturating_mul(2);
                 TransformerConfig {
-                    hidden_size: self.hidden,
+                    hidden_size,
                     layers: self.layers.unwrap_or(config.layers),
                     heads: self.heads.unwrap_or(config.heads),
                     feed_forward_size: self.feed_forward.unwrap_or(twice),
-                    dropout: self.dropout,
+                    dropout: self.dropout.unwrap_or(config.dropout),
                     ..config
                 }
                 .into()
             }
+        }
+    }
+
+    /// The settings of the training, on pairs of files or of a task.
+    pub(super) fn train(&self, is_file: bool) -> TrainConfig {
+        let defaults = TrainConfig::of(self.model.unwrap_or_default());
+        let epochs = if is_file {
+            2 * defaults.epochs
+        } else {
+            defaults.epochs
+        };
+        TrainConfig {
+            epochs: self.epochs.unwrap_or(epochs),
+            batch_size: self.batch_size.unwrap_or(defaults.batch_size),
+            learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
+            warmup: self.warmup.unwrap_or(defaults.warmup),
+            clip: self.clip.unwrap_or(defaults.clip),
+            patience: self.patience.unwrap_or(defaults.patience),
+            seed: self.seed.unwrap_or(defaults.seed),
         }
     }
 }

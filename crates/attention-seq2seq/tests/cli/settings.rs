@@ -1,0 +1,109 @@
+//! Settings of a training from a file, a preset and the command line.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{run, succeed, written};
+
+/// The settings that a training would have.
+#[track_caller]
+fn printed(folder: &Path, args: &[&str]) -> String {
+    succeed(folder, &[&["train", "--print-config"], args].concat())
+}
+
+#[track_caller]
+fn check_line(printed: &str, line: &str) {
+    assert!(printed.lines().any(|it| it == line), "{line}: {printed}");
+}
+
+/// The error of a file of settings, after its name.
+fn error_of(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("x.toml"), text).unwrap();
+    let args = ["train", "copy", "--config", "x.toml"];
+    let [_, stderr] = written(&args, &run(folder.path(), &args), 2);
+    assert!(!folder.path().join("runs").exists());
+    stderr.trim().to_string()
+}
+
+#[test]
+fn the_command_line_wins_over_a_file_and_a_file_over_a_preset() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let file = "hidden = 24\ndropout = 0.5\nunidirectional = true\n";
+    fs::write(folder.join("x.toml"), file).unwrap();
+    let args = ["--preset", "g2p", "--config", "x.toml", "--dropout", "0.25"];
+    let all = printed(folder, &args);
+    for line in [
+        "cell = \"lstm\"",
+        "hidden = 24",
+        "dropout = 0.25",
+        "unidirectional = true",
+        "seed = 0",
+        "train-pairs = 24000",
+    ] {
+        check_line(&all, line);
+    }
+    let args = [&args[..], &["--unidirectional=false"]].concat();
+    check_line(&printed(folder, &args), "unidirectional = false");
+    assert!(!folder.join("runs").exists());
+}
+
+#[test]
+fn printed_settings_are_a_file_of_the_same_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("pairs.tsv"), "a b\tx\tc d\nb\ty\td\nc\tz\te\n").unwrap();
+    let of_task = ["reverse", "--train-pairs", "20", "--clip", "0.3"];
+    let of_file = ["--data", "pairs.tsv", "--columns", "3,1", "--cell", "lstm"];
+    let transformer = ["copy", "--model", "transformer", "--heads", "2"];
+    for args in [&of_task[..], &of_file, &transformer] {
+        let all = printed(folder, args);
+        fs::write(folder.join("all.toml"), &all).unwrap();
+        let data = if args[0] == "--data" { 2 } else { 1 };
+        let again = [&args[..data], &["--config", "all.toml"]].concat();
+        assert_eq!(printed(folder, &again), all, "{args:?}");
+    }
+}
+
+#[test]
+fn what_is_no_setting_is_an_error_with_its_line() {
+    let error = error_of("hidden = 3\nhiden = 4\n");
+    assert!(
+        error.starts_with("error: x.toml:2: expected settings of `seq2seq train`"),
+        "{error}"
+    );
+    assert!(error.contains("unknown field `hiden`"), "{error}");
+    for (text, part) in [
+        ("hidden = \"many\"", "x.toml:1: expected settings"),
+        ("\nhidden = 3\nhidden = 4\n", "x.toml:3: expected settings"),
+        ("cell = \"rnn\"", "expected `gru` or `lstm`"),
+        (
+            "columns = \"2,1\"",
+            "--columns: expected --data, found a task",
+        ),
+        (
+            "heads = 2",
+            "--heads: expected --model transformer, found --model rnn",
+        ),
+        (
+            "layers = 0",
+            "the number of layers: expected at least 1, found 0",
+        ),
+    ] {
+        let error = error_of(text);
+        assert!(
+            error.contains(part) && error.lines().count() == 1,
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_preset_says_what_it_sets() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = ["--train-pairs", "16", "--valid-pairs", "4", "--hidden", "8"];
+    let args = ["train", "copy", "--preset", "dates", "--epochs", "1"];
+    let stdout = succeed(folder.path(), &[&args[..], &tiny].concat());
+    assert!(stdout.contains("\npreset dates: "), "{stdout}");
+}
