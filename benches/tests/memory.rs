@@ -9,8 +9,8 @@ use attention_core::{
 };
 use attention_tests::parameters;
 use burn::tensor::{DType, Device, Int, Tensor};
-use burn_fused_layers::linear_cross_entropy;
 use burn_fused_layers::recurrent::{CellKind, Steps, recurrent};
+use burn_fused_layers::{ClassTargets, linear_cross_entropy};
 
 const QUERIES: usize = 4093;
 const KEYS: usize = 4099;
@@ -173,8 +173,8 @@ fn frozen_tensors_of_cross_entropy_take_no_gradient(name: &str, device: &Device)
             let input = leaf([rows, size], device, is_input_frozen);
             let weight = leaf([size, classes], device, is_weight_frozen);
             training_peak(|| {
-                let (targets, factors) = (targets.clone(), factors.clone());
-                linear_cross_entropy(input.clone(), weight.clone(), None, targets, factors).0
+                let targets = ClassTargets::new(targets.clone(), factors.clone());
+                linear_cross_entropy(input.clone(), weight.clone(), None, targets).0
             })
         });
         let elements = if frozen[0] { rows } else { classes } * size;

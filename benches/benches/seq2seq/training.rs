@@ -64,7 +64,7 @@ impl Training {
     }
 
     pub(crate) fn loss(&self) -> Tensor<1> {
-        self.trainee().model.loss(&self.batch).loss
+        self.trainee().model.loss(&self.batch, 0.0).loss
     }
 
     pub(crate) fn gradients(&self, loss: Tensor<1>) -> GradientsParams {

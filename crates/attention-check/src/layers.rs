@@ -2,7 +2,8 @@
 
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_fused_layers::{
-    EmbeddingTable, PackedLinear, linear, linear_cross_entropy, linear_cross_entropy_of_parts,
+    ClassTargets, EmbeddingTable, PackedLinear, linear, linear_cross_entropy,
+    linear_cross_entropy_of_parts,
 };
 
 use crate::case::Sizes;
@@ -221,6 +222,7 @@ impl Loss {
                 let targets = classes(&self.targets(), &parts);
                 let factors = TensorData::new(self.factors(), [rows]);
                 let factors = Tensor::from_data(factors, (&parts.device(), parts.dtype()));
+                let targets = ClassTargets::new(targets, factors);
                 let weight = inputs[1].clone().reshape([width, num_classes]);
                 let bias = inputs
                     .get(2)
@@ -228,11 +230,11 @@ impl Loss {
                 let (loss, predictions) = match self.parts {
                     1 => {
                         let input = parts.reshape([rows, size]);
-                        linear_cross_entropy(input, weight, bias, targets, factors)
+                        linear_cross_entropy(input, weight, bias, targets)
                     }
                     count => {
                         let parts = parts.reshape([count, rows, size]);
-                        linear_cross_entropy_of_parts(parts, weight, bias, targets, factors)
+                        linear_cross_entropy_of_parts(parts, weight, bias, targets)
                     }
                 };
                 Output {

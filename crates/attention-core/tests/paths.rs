@@ -17,7 +17,7 @@ use burn::tensor::{DType, Device, Int, Tensor};
 use burn_fused_layers::paths::{Operation, set_defers, set_kernel};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
 use burn_fused_layers::{
-    Activation, activate, activate_gated, layer_norm, linear_cross_entropy, rms_norm,
+    Activation, ClassTargets, activate, activate_gated, layer_norm, linear_cross_entropy, rms_norm,
 };
 
 #[derive(Module, Debug)]
@@ -66,9 +66,8 @@ fn gradients(model: &Model, inputs: &Tensor<3>) -> Outcome {
     let targets = Tensor::<1, Int>::from_ints([0, 6, 2, 3, 3, 1], &device);
     let weight = model.output.weight.val();
     let bias = model.output.bias.as_ref().map(|bias| bias.val());
-    let factors = Tensor::ones([6], &device);
-    let (loss, _) =
-        linear_cross_entropy(contexts.reshape([6, SIZE]), weight, bias, targets, factors);
+    let targets = ClassTargets::new(targets, Tensor::ones([6], &device));
+    let (loss, _) = linear_cross_entropy(contexts.reshape([6, SIZE]), weight, bias, targets);
     parameters::gradients(model, Some(&loss.backward()))
 }
 

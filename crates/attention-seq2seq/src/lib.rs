@@ -66,8 +66,8 @@ pub use model::{
 // Training.
 pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
 pub use train::{
-    Adam, GradientNorm, Interrupter, Split, StepOutput, TrainConfig, TrainEvent, TrainObserver,
-    TrainOutput, Trainee, Training, TrainingEnd,
+    Adam, GradientNorm, Interrupter, Select, Split, StepOutput, TrainConfig, TrainEvent,
+    TrainObserver, TrainOutput, Trainee, Training, TrainingEnd,
 };
 
 // Translation.

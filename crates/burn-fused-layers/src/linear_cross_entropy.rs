@@ -8,16 +8,60 @@ use crate::harness::optional::OptionalTensor;
 use crate::harness::parameter::dequantized;
 use crate::ops::{LayerOps, LinearCrossEntropyInputs};
 
+/// The targets of a cross-entropy, and their weights in it.
+///
+/// ```
+/// use burn_fused_layers::ClassTargets;
+/// use burn::tensor::{Device, Tensor};
+///
+/// let device = Device::flex();
+/// // The mean of the first two; the last is padding.
+/// let factors = Tensor::from_floats([0.5, 0.5, 0.0], &device);
+/// let targets = ClassTargets::new(Tensor::from_ints([4, 7, 0], &device), factors);
+/// let smoothed = targets.with_label_smoothing(0.1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClassTargets {
+    /// The class of each row, `[rows]`.
+    pub classes: Tensor<1, Int>,
+    /// The factor on the loss of each row, `[rows]`. It has no gradient, and may be f32 beside half precision. Where it
+    /// is 0 the row does not count, though its input must be finite.
+    pub factors: Tensor<1>,
+    /// The share of each target that is spread over all classes, the target among them, in `[0, 1]`: Szegedy et al.
+    /// 2016, "Rethinking the Inception Architecture for Computer Vision", section 7. PyTorch's `label_smoothing`.
+    pub label_smoothing: f64,
+}
+
+impl ClassTargets {
+    /// Targets that are not smoothed.
+    pub fn new(classes: Tensor<1, Int>, factors: Tensor<1>) -> Self {
+        Self {
+            classes,
+            factors,
+            label_smoothing: 0.0,
+        }
+    }
+
+    /// Spreads a share of each target over all classes.
+    pub fn with_label_smoothing(self, share: f64) -> Self {
+        Self {
+            label_smoothing: share,
+            ..self
+        }
+    }
+}
+
 /// A linear layer to classes with its loss, cross-entropy, as after the last layer of a model.
 ///
-/// It is the sum over rows of `factors[r] (log sum_c exp logits[r, c] - logits[r, targets[r]])` with
-/// `logits = input weight + bias`, `[1]`, and the class with the greatest logit of each row, `[rows]`.
+/// It is the sum over rows of `factors[r] (log sum_c exp logits[r, c] - logits[r, classes[r]])` with
+/// `logits = input weight + bias`, `[1]`, and the class with the greatest logit of each row, `[rows]`. Where targets
+/// are smoothed, their logit is `(1 - label_smoothing) logits[r, classes[r]] + label_smoothing mean_c logits[r, c]`.
 ///
 /// On the CPU in `f32` and `f64` the logits of some rows are there at a time, in training too, and a frozen tensor
 /// costs no gradient. Of other types the result is computed in `f32`.
 ///
 /// ```
-/// use burn_fused_layers::linear_cross_entropy;
+/// use burn_fused_layers::{ClassTargets, linear_cross_entropy};
 /// use burn::nn::LinearConfig;
 /// use burn::tensor::{Device, Tensor};
 ///
@@ -26,25 +70,23 @@ use crate::ops::{LayerOps, LinearCrossEntropyInputs};
 /// let features = Tensor::<2>::ones([3, 5], &device);
 /// let targets = Tensor::from_ints([4, 29_999, 0], &device);
 /// // The mean of the first two; the last is padding.
-/// let factors = Tensor::from_floats([0.5, 0.5, 0.0], &device);
-/// let (loss, classes) = linear_cross_entropy(features, output.weight.val(), None, targets, factors);
+/// let targets = ClassTargets::new(targets, Tensor::from_floats([0.5, 0.5, 0.0], &device));
+/// let (loss, classes) = linear_cross_entropy(features, output.weight.val(), None, targets);
 /// assert_eq!((loss.dims(), classes.dims()), ([1], [3]));
 /// ```
 ///
 /// # Shapes
 /// - input `[rows, in]`, weight `[in, classes]`, bias `[classes]`
-/// - targets, factors `[rows]`; factors have no gradient, may be f32 beside half precision, and where one is 0 the row
-///   does not count, though its input must be finite
+/// - classes and factors of the targets `[rows]`
 ///
 /// # Panics
-/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, and on the CPU if a
-/// target is no class.
+/// If shapes, types or devices do not fit together, there are no rows, no features or no classes, the share of label
+/// smoothing is not in `[0, 1]`, and on the CPU if a target is no class.
 pub fn linear_cross_entropy(
     input: Tensor<2>,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
-    targets: Tensor<1, Int>,
-    factors: Tensor<1>,
+    targets: ClassTargets,
 ) -> (Tensor<1>, Tensor<1, Int>) {
     let ([rows, size], [from, classes]) = (input.dims(), weight.dims());
     assert!(
@@ -52,14 +94,14 @@ pub fn linear_cross_entropy(
         "linear cross-entropy: input expected [rows, {from}] and some classes, got {:?} and {classes}",
         input.dims()
     );
-    of_rows(input, rows, weight, bias, targets, factors)
+    of_rows(input, rows, weight, bias, targets)
 }
 
 /// [`linear_cross_entropy`] of features that come in parts, as the states and the contexts of a decoder: as if the
 /// parts were concatenated, which on the CPU those of some rows are at a time.
 ///
 /// ```
-/// use burn_fused_layers::linear_cross_entropy_of_parts;
+/// use burn_fused_layers::{ClassTargets, linear_cross_entropy_of_parts};
 /// use burn::nn::LinearConfig;
 /// use burn::tensor::{Device, Tensor};
 ///
@@ -67,15 +109,14 @@ pub fn linear_cross_entropy(
 /// let output = LinearConfig::new(5 + 5, 100).with_bias(false).init(&device);
 /// let (states, contexts) = (Tensor::<2>::ones([3, 5], &device), Tensor::zeros([3, 5], &device));
 /// let parts = Tensor::stack(vec![states, contexts], 0);
-/// let targets = Tensor::from_ints([4, 99, 0], &device);
-/// let factors = Tensor::ones([3], &device);
-/// let (loss, _) = linear_cross_entropy_of_parts(parts, output.weight.val(), None, targets, factors);
+/// let targets = ClassTargets::new(Tensor::from_ints([4, 99, 0], &device), Tensor::ones([3], &device));
+/// let (loss, _) = linear_cross_entropy_of_parts(parts, output.weight.val(), None, targets);
 /// assert_eq!(loss.dims(), [1]);
 /// ```
 ///
 /// # Shapes
 /// - parts `[parts, rows, size]`, weight `[parts * size, classes]`, bias `[classes]`
-/// - targets, factors `[rows]`
+/// - classes and factors of the targets `[rows]`
 ///
 /// # Panics
 /// As [`linear_cross_entropy`].
@@ -83,8 +124,7 @@ pub fn linear_cross_entropy_of_parts(
     parts: Tensor<3>,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
-    targets: Tensor<1, Int>,
-    factors: Tensor<1>,
+    targets: ClassTargets,
 ) -> (Tensor<1>, Tensor<1, Int>) {
     let ([count, rows, size], [from, classes]) = (parts.dims(), weight.dims());
     assert!(
@@ -94,7 +134,7 @@ pub fn linear_cross_entropy_of_parts(
         parts.dims()
     );
     let input = parts.reshape([count * rows, size]);
-    of_rows(input, rows, weight, bias, targets, factors)
+    of_rows(input, rows, weight, bias, targets)
 }
 
 /// The loss of `rows` rows; their features may be in parts.
@@ -103,9 +143,17 @@ fn of_rows(
     rows: usize,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
-    targets: Tensor<1, Int>,
-    factors: Tensor<1>,
+    targets: ClassTargets,
 ) -> (Tensor<1>, Tensor<1, Int>) {
+    let ClassTargets {
+        classes: targets,
+        factors,
+        label_smoothing,
+    } = targets;
+    assert!(
+        (0.0..=1.0).contains(&label_smoothing),
+        "linear cross-entropy: label smoothing expected in [0, 1], got {label_smoothing}"
+    );
     let (weight, bias) = (dequantized(weight), bias.map(dequantized));
     let [_, classes] = weight.dims();
     let vectors = [("targets", targets.dims()), ("factors", factors.dims())];
@@ -149,6 +197,7 @@ fn of_rows(
         bias: OptionalTensor::of(bias.map(|bias| bias.cast(dtype))),
         targets: targets.into_dispatch(),
         factors: OptionalTensor::of(Some(factors.without_autodiff().cast(dtype))),
+        label_smoothing,
     };
     let (loss, predictions) = <Dispatch as LayerOps>::linear_cross_entropy(inputs);
     (

@@ -20,9 +20,12 @@ use crate::{Buffer, LayerReal, Real};
 
 const OPERATION: &str = "cross-entropy";
 
-/// `sum_r factors[r] (log sum_c exp logits[r, c] - logits[r, targets[r]])` with `logits = input weight + bias`.
+/// `sum_r factors[r] (log sum_c exp logits[r, c] - sum_c p[r, c] logits[r, c])` with `logits = input weight + bias`,
+/// where `p` is 1 at the target and 0 elsewhere, smoothed: `(1 - label_smoothing) p + label_smoothing / classes`
+/// (Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer Vision", section 7).
 ///
-/// PyTorch: `F.cross_entropy(F.linear(input, weight.T, bias), targets)`, where all factors are `1 / rows`.
+/// PyTorch: `F.cross_entropy(F.linear(input, weight.T, bias), targets, label_smoothing=..)`, where all factors are
+/// `1 / rows`.
 ///
 /// The features of a row may come in several parts of the same size, the first of all rows, then the second of all
 /// rows, and so on: `logits[r] = sum_p input[p * rows + r] weight[p * size..(p + 1) * size] + bias`. There are as many
@@ -43,6 +46,8 @@ pub struct CrossEntropyInputs<'a, E> {
     pub targets: &'a [usize],
     /// The factor of the loss of each row; a row with 0 does not count, whatever its logits are.
     pub factors: &'a [E],
+    /// The share of each target that is spread over all classes, in `[0, 1]`.
+    pub label_smoothing: f64,
 }
 
 /// Where the gradients that are wanted are written; contiguous, in the shapes of the inputs.
@@ -261,6 +266,7 @@ fn of_logits<E: Real>(
             classes,
             targets,
             factors,
+            label_smoothing: inputs.label_smoothing,
             logits,
             predictions,
             losses,
@@ -273,6 +279,7 @@ struct Task<'a, E> {
     classes: usize,
     targets: &'a [usize],
     factors: &'a [E],
+    label_smoothing: f64,
     logits: &'a mut [E],
     predictions: &'a mut [usize],
     losses: &'a mut [f64],
@@ -283,6 +290,8 @@ impl<E: Real> Job<E> for Task<'_, E> {
 
     #[inline(always)]
     fn run<S: Simd<E>>(self, simd: S) {
+        let smoothing = self.label_smoothing;
+        let share = E::from_f64(smoothing / self.classes as f64);
         let rows = self.logits.chunks_exact_mut(self.classes).enumerate();
         for (row, logits) in rows {
             let (target, factor) = (self.targets[row], self.factors[row]);
@@ -294,11 +303,21 @@ impl<E: Real> Job<E> for Task<'_, E> {
                 self.losses[row] = 0.0;
                 continue;
             }
-            let logit = logits[target].to_f64();
+            let mut logit = logits[target].to_f64();
+            if smoothing > 0.0 {
+                // Of differences, as logits may be large.
+                let below = logits.iter().map(|x| x.to_f64() - logit).sum::<f64>();
+                logit += smoothing * below / self.classes as f64;
+            }
             // Not the log-sum-exp less the logit: beside very large logits the logarithm would be rounded away.
             let [largest, log_sum] = softmax(simd, logits).log_sum_exp();
             self.losses[row] = factor.to_f64() * (largest - logit + log_sum);
-            logits[target] = logits[target] - E::ONE;
+            if smoothing > 0.0 {
+                logits.iter_mut().for_each(|x| *x = *x - share);
+                logits[target] = logits[target] - E::from_f64(1.0 - smoothing);
+            } else {
+                logits[target] = logits[target] - E::ONE;
+            }
             for x in logits {
                 *x = *x * factor;
             }

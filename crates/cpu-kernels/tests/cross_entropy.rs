@@ -17,6 +17,7 @@ struct Case {
     has_bias: bool,
     /// The factor of the logits.
     spread: f64,
+    label_smoothing: f64,
 }
 
 struct Inputs<E> {
@@ -103,11 +104,18 @@ impl Case {
             let sum: f64 = logits.iter().map(|logit| (logit - greatest).exp()).sum();
             results.predictions[row] = logits.iter().position(|&x| x == greatest).unwrap_or(0);
             let (factor, target) = (inputs.factors[row], inputs.targets[row]);
-            results.loss += factor * (greatest + sum.ln() - logits[target]);
+            let smoothed = |class| {
+                let hit = if class == target { 1.0 } else { 0.0 };
+                (1.0 - self.label_smoothing) * hit + self.label_smoothing / classes as f64
+            };
+            let losses = logits.iter().enumerate().map(|(class, logit)| {
+                // The logarithm of the probability.
+                smoothed(class) * (greatest + sum.ln() - logit)
+            });
+            results.loss += factor * losses.sum::<f64>();
             for (class, logit) in logits.iter().enumerate() {
                 let probability = (logit - greatest).exp() / sum;
-                let hit = if class == target { 1.0 } else { 0.0 };
-                let gradient = factor * (probability - hit);
+                let gradient = factor * (probability - smoothed(class));
                 results.bias[class] += gradient;
                 for n in 0..size {
                     let (x, w) = (self.place(row, n), n * classes + class);
@@ -130,6 +138,7 @@ fn view<'a, E: LayerReal>(case: &Case, inputs: &'a Inputs<E>) -> CrossEntropyInp
         bias: case.has_bias.then_some(&inputs.bias),
         targets: &inputs.targets,
         factors: &inputs.factors,
+        label_smoothing: case.label_smoothing,
     }
 }
 
@@ -198,6 +207,7 @@ const CASE: Case = Case {
     classes: 37,
     has_bias: true,
     spread: 2.0,
+    label_smoothing: 0.0,
 };
 
 #[test]
@@ -238,6 +248,21 @@ fn features_in_parts() {
                 size,
                 parts,
                 has_bias,
+                ..CASE
+            };
+            check::<f32>(case, 2e-6);
+            check::<f64>(case, 1e-13);
+        }
+    }
+}
+
+#[test]
+fn targets_are_smoothed() {
+    for label_smoothing in [0.1, 0.5, 1.0] {
+        for classes in [1, 2, 37, 4099] {
+            let case = Case {
+                classes,
+                label_smoothing,
                 ..CASE
             };
             check::<f32>(case, 2e-6);

@@ -12,6 +12,7 @@ fn of_logits<E: LayerReal>(level: Level, logits: [f64; 3], target: usize) -> (f6
         bias: Some(&bias),
         targets: &[target],
         factors: &[E::ONE],
+        label_smoothing: 0.0,
     };
     let mut of_bias = [E::from_f64(f64::NAN); 3];
     let gradients = CrossEntropyGradients {

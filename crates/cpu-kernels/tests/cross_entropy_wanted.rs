@@ -49,6 +49,7 @@ impl<E: LayerReal> Inputs<E> {
             bias: self.bias.as_deref(),
             targets: &self.targets,
             factors: &self.factors,
+            label_smoothing: 0.0,
         };
         let of = CrossEntropyGradients {
             input,

@@ -8,7 +8,7 @@ use attention_core::{
 use attention_tests::{Array, Path, Problem, Sizes, assert_close, assert_same, device, parameters};
 use attention_tests::{MaskSpec, assert_zero};
 use burn::tensor::{DType, Device, Tensor};
-use burn_fused_layers::linear_cross_entropy;
+use burn_fused_layers::{ClassTargets, linear_cross_entropy};
 
 /// The largest number of a type, whose products and sums of two are infinite.
 fn largest(dtype: DType) -> f64 {
@@ -46,8 +46,8 @@ fn the_loss_of_equal_logits_is_the_logarithm_of_their_number() {
             let weight = Tensor::<2>::zeros([1, 3], (device, dtype));
             let bias = vector(&logits).require_grad();
             let target = Array::full(&[1], target).int(device);
-            let (loss, _) =
-                linear_cross_entropy(zeros, weight, Some(bias.clone()), target, vector(&[1.0]));
+            let target = ClassTargets::new(target, vector(&[1.0]));
+            let (loss, _) = linear_cross_entropy(zeros, weight, Some(bias.clone()), target);
             let gradient = bias.grad(&loss.clone().backward()).unwrap();
             (Array::read(loss).data[0], Array::read(gradient).data)
         };

@@ -10,7 +10,7 @@ use attention_tests::{device, panic_message};
 use burn::nn::LinearConfig;
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, RecurrentState, Steps};
-use burn_fused_layers::{PackedLinear, linear, linear_cross_entropy};
+use burn_fused_layers::{ClassTargets, PackedLinear, linear, linear_cross_entropy};
 
 /// A tensor that differs from what an operation is made for: in its type, or in its device.
 type Other<'a> = &'a dyn Fn(Tensor<4>) -> Tensor<4>;
@@ -51,7 +51,7 @@ fn mixed_calls(device: &Device, other: Other) -> Vec<(&'static str, &'static str
     });
     let loss = |input, weight, bias, factors| {
         let targets = Tensor::from_ints([0, 1], device);
-        linear_cross_entropy(input, weight, bias, targets, factors);
+        linear_cross_entropy(input, weight, bias, ClassTargets::new(targets, factors));
     };
     refused("weight", "input", &|| {
         loss(flat(2, 3), matrix(3, 5), None, ones(2));
@@ -206,7 +206,8 @@ fn another_device_is_named() {
         let flat = |len, size| Tensor::<2>::ones([len, size], &device);
         let message = panic_message(|| {
             let factors = Tensor::ones([2], &device);
-            linear_cross_entropy(flat(2, 3), flat(3, 5), None, targets(), factors)
+            let targets = ClassTargets::new(targets(), factors);
+            linear_cross_entropy(flat(2, 3), flat(3, 5), None, targets)
         });
         assert_names(&message, ["targets", "input"], [name, "NdArray"]);
     }

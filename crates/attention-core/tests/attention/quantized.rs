@@ -18,7 +18,7 @@ use burn::nn::LinearConfig;
 use burn::tensor::quantization::{Calibration, QuantValue};
 use burn::tensor::{DType, Device, Tensor};
 use burn_fused_layers::recurrent::{CellKind, RecurrentConfig, Steps};
-use burn_fused_layers::{EmbeddingTable, PackedLinear, linear, linear_cross_entropy};
+use burn_fused_layers::{ClassTargets, EmbeddingTable, PackedLinear, linear, linear_cross_entropy};
 
 /// The module with all parameters quantised, and the same module with what they are dequantised to.
 fn pair<M: Module>(module: M, device: &Device) -> [M; 2] {
@@ -242,8 +242,7 @@ fn functions() {
                 input.clone(),
                 weight.clone(),
                 bias.clone(),
-                targets,
-                factors,
+                ClassTargets::new(targets, factors),
             );
             vec![
                 Array::read(linear(input.clone(), weight, bias)),

@@ -78,10 +78,10 @@ impl AnyModel {
 }
 
 impl Seq2SeqModel for AnyModel {
-    fn loss(&self, batch: &Batch) -> LossOutput {
+    fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         match self {
-            Self::Rnn(model) => model.loss(batch),
-            Self::Transformer(model) => model.loss(batch),
+            Self::Rnn(model) => model.loss(batch, label_smoothing),
+            Self::Transformer(model) => model.loss(batch, label_smoothing),
         }
     }
 

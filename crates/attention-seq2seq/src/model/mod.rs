@@ -41,8 +41,9 @@ use crate::batch::{Batch, Source};
 /// assert!(longest(&model, &Batch::new(&[example], &device)) <= 9);
 /// ```
 pub trait Seq2SeqModel: Module + ModuleDisplay {
-    /// The loss of teacher forcing: each target token is predicted from the tokens before it.
-    fn loss(&self, batch: &Batch) -> LossOutput;
+    /// The loss of teacher forcing: each target token is predicted from the tokens before it. A share of each target,
+    /// `label_smoothing`, is spread over all tokens.
+    fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput;
 
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
     /// `max_len` tokens. A step chooses among the tokens of the data and the end.

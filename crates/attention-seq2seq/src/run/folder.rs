@@ -14,6 +14,7 @@ use super::{RunConfig, RunLock};
 use crate::error::{Error, Result};
 use crate::file::write_atomic;
 use crate::model::ModelConfig;
+use crate::train::Select;
 use crate::vocabs::Vocabs;
 
 /// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.
@@ -282,6 +283,7 @@ impl RunDir {
         let whole = checkpoints.filter(|it| {
             is_there(manifest::model_file(&self.path, it.epoch))
                 && is_there(manifest::optim_file(&self.path, it.epoch))
+                && (it.weights.is_none() || is_there(manifest::weights_file(&self.path, it.epoch)))
         });
         whole.map(|it| it.epoch).collect()
     }
@@ -341,10 +343,10 @@ impl RunDir {
     }
 
     /// For a training that begins, or goes on after an epoch.
-    pub(crate) fn journal(&self, after: Option<usize>) -> Result<Journal<'_>> {
+    pub(crate) fn journal(&self, after: Option<usize>, select: Select) -> Result<Journal<'_>> {
         match after {
-            Some(epoch) => Journal::go_on(self, epoch),
-            None => Journal::begin(self),
+            Some(epoch) => Journal::go_on(self, epoch, select),
+            None => Journal::begin(self, select),
         }
     }
 

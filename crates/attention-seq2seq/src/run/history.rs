@@ -53,20 +53,6 @@ fn rounded(number: f64) -> f64 {
     (number * PLACES).round() / PLACES
 }
 
-/// The epoch with the lowest validation loss, the first of equals; the first of all where every loss is NaN.
-pub(crate) fn lowest_loss(history: &[Epoch]) -> Option<usize> {
-    let mut lowest: Option<&Epoch> = None;
-    for epoch in history {
-        let lower = |it: &Epoch| {
-            epoch.valid.loss < it.valid.loss || it.valid.loss.is_nan() && !epoch.valid.loss.is_nan()
-        };
-        if lowest.is_none_or(lower) {
-            lowest = Some(epoch);
-        }
-    }
-    lowest.map(|it| it.epoch)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
@@ -86,19 +72,6 @@ mod tests {
                 valid: figures(loss),
             })
             .collect()
-    }
-
-    #[test]
-    fn the_lowest_loss_is_the_first_and_no_nan_if_there_is_another() {
-        for (losses, expected) in [
-            (&[][..], None),
-            (&[3.0, 1.0, 2.0, 1.0], Some(2)),
-            (&[f64::NAN, 5.0, f64::NAN], Some(2)),
-            (&[2.0, f64::NAN], Some(1)),
-        ] {
-            assert_eq!(lowest_loss(&epochs(losses)), expected, "{losses:?}");
-        }
-        assert_eq!(lowest_loss(&epochs(&[f64::NAN; 2])), Some(1));
     }
 
     #[test]

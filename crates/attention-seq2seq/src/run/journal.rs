@@ -1,12 +1,14 @@
 //! The checkpoints and figures of a training, as it writes them.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::RunDir;
-use super::history::{Epoch, lowest_loss};
-use super::manifest::{Checkpoint, Checksum, Manifest, model_file, optim_file};
+use super::history::Epoch;
+use super::manifest::{Checkpoint, Checksum, Manifest, model_file, optim_file, weights_file};
 use crate::error::{Error, Result};
+use crate::train::Select;
 
 /// The number of the newest checkpoints that are kept, whatever their loss.
 const NEWEST: usize = 2;
@@ -18,11 +20,52 @@ const NEWEST: usize = 2;
 pub(crate) struct Journal<'a> {
     run: &'a RunDir,
     manifest: Manifest,
+    /// The figure whose best checkpoint is kept.
+    select: Select,
+}
+
+/// The content of the files of a checkpoint.
+pub(crate) struct CheckpointFiles {
+    /// The parameters of the model.
+    pub(crate) model: Vec<u8>,
+    /// The state of the optimizer.
+    pub(crate) optim: Vec<u8>,
+    /// The parameters that a step changes, where those of the model are their average.
+    pub(crate) weights: Option<Vec<u8>>,
+}
+
+#[cfg(test)]
+impl CheckpointFiles {
+    /// The files of a model without an average.
+    pub(crate) fn of(model: &[u8], optim: &[u8]) -> Self {
+        Self {
+            model: model.to_vec(),
+            optim: optim.to_vec(),
+            weights: None,
+        }
+    }
+}
+
+/// The name of a file of a checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CheckpointFile {
+    Model,
+    Optim,
+    Weights,
+}
+
+/// What is beside the files of a checkpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CheckpointState {
+    /// The number of steps that were refused in a row when the epoch ended.
+    pub(crate) refused: usize,
+    /// The seconds of training so far, where they are limited.
+    pub(crate) seconds: Option<f64>,
 }
 
 impl<'a> Journal<'a> {
     /// Begins with the first epoch, in a folder with settings or without. Nothing is written yet.
-    pub(super) fn begin(run: &'a RunDir) -> Result<Self> {
+    pub(super) fn begin(run: &'a RunDir, select: Select) -> Result<Self> {
         let folder = run.path();
         let settings = match folder.join(super::manifest::NAME).exists() {
             true => Manifest::load(folder)?,
@@ -35,16 +78,21 @@ impl<'a> Journal<'a> {
                 vocabs: settings.vocabs,
                 ..Manifest::default()
             },
+            select,
         })
     }
 
     /// Goes on after `epoch`; what came later is forgotten, once something is written.
-    pub(super) fn go_on(run: &'a RunDir, epoch: usize) -> Result<Self> {
+    pub(super) fn go_on(run: &'a RunDir, epoch: usize, select: Select) -> Result<Self> {
         let mut manifest = Manifest::load(run.path())?;
         manifest.history.retain(|it| it.epoch <= epoch);
         manifest.checkpoints.retain(|it| it.epoch <= epoch);
         manifest.model = manifest.model.filter(|&it| it <= epoch);
-        Ok(Self { run, manifest })
+        Ok(Self {
+            run,
+            manifest,
+            select,
+        })
     }
 
     /// Writes what is left of an earlier training, before the first epoch is added.
@@ -67,8 +115,8 @@ impl<'a> Journal<'a> {
         &self.manifest.history
     }
 
-    /// The files of model and optimizer after an epoch, with their content.
-    pub(crate) fn checkpoint(&self, epoch: usize) -> Result<[(PathBuf, Vec<u8>); 2]> {
+    /// The content of the files after an epoch.
+    pub(crate) fn checkpoint(&self, epoch: usize) -> Result<CheckpointFiles> {
         let checkpoint = self.manifest.checkpoint(epoch).ok_or_else(|| {
             let reason = format!("it has no checkpoint of epoch {epoch} to go on from");
             Error::unusable(self.folder(), reason)
@@ -80,50 +128,79 @@ impl<'a> Journal<'a> {
             },
             other => other,
         };
-        let read = |path: PathBuf, sum| {
-            let bytes = read_part(&path, sum).map_err(advised)?;
-            Ok((path, bytes))
+        let read = |path: PathBuf, sum| read_part(&path, sum).map_err(advised);
+        let weights = checkpoint.weights.as_ref();
+        Ok(CheckpointFiles {
+            model: read(model_file(self.folder(), epoch), &checkpoint.model)?,
+            optim: read(optim_file(self.folder(), epoch), &checkpoint.optim)?,
+            weights: weights
+                .map(|sum| read(weights_file(self.folder(), epoch), sum))
+                .transpose()?,
+        })
+    }
+
+    /// The error of a file of the checkpoint of an epoch that is not of the model in training.
+    pub(crate) fn unusable(
+        &self,
+        file: CheckpointFile,
+        epoch: usize,
+        reason: impl Display,
+    ) -> Error {
+        let path = match file {
+            CheckpointFile::Model => model_file(self.folder(), epoch),
+            CheckpointFile::Optim => optim_file(self.folder(), epoch),
+            CheckpointFile::Weights => weights_file(self.folder(), epoch),
         };
-        Ok([
-            read(model_file(self.folder(), epoch), &checkpoint.model)?,
-            read(optim_file(self.folder(), epoch), &checkpoint.optim)?,
-        ])
+        Error::unusable(&path, reason)
     }
 
-    /// The number of steps that were refused in a row when an epoch ended.
-    pub(crate) fn refused(&self, epoch: usize) -> usize {
-        self.manifest.checkpoint(epoch).map_or(0, |it| it.refused)
+    /// What is beside the files after an epoch.
+    pub(crate) fn state(&self, epoch: usize) -> CheckpointState {
+        let checkpoint = self.manifest.checkpoint(epoch);
+        let state = checkpoint.map(|it| CheckpointState {
+            refused: it.refused,
+            seconds: it.seconds,
+        });
+        state.unwrap_or_default()
     }
 
-    /// Adds an epoch and its checkpoint, and keeps this one, the one before, that with the lowest validation loss, and
-    /// the newest sound one.
+    /// Adds an epoch and its checkpoint, and keeps this one, the one before, the best one, and the newest sound one.
     pub(crate) fn add(
         &mut self,
         epoch: Epoch,
-        refused: usize,
-        model: &[u8],
-        optim: &[u8],
+        state: CheckpointState,
+        files: &CheckpointFiles,
     ) -> Result<()> {
         let folder = self.folder();
+        let CheckpointFiles {
+            model,
+            optim,
+            weights,
+        } = files;
         self.run.write(model_file(folder, epoch.epoch), model)?;
         self.run.write(optim_file(folder, epoch.epoch), optim)?;
+        if let Some(weights) = weights {
+            self.run.write(weights_file(folder, epoch.epoch), weights)?;
+        }
         let manifest = &mut self.manifest;
         manifest.history.push(epoch);
         manifest.checkpoints.push(Checkpoint {
             epoch: epoch.epoch,
             model: Checksum::of(model),
             optim: Checksum::of(optim),
-            refused,
+            weights: weights.as_deref().map(Checksum::of),
+            refused: state.refused,
+            seconds: state.seconds,
         });
         // It was chosen among others.
         manifest.model = None;
-        let lowest = lowest_loss(&manifest.history);
+        let best = self.select.best(&manifest.history);
         let newest = manifest.checkpoints.len().saturating_sub(NEWEST);
         let sound = manifest.newest_sound();
         let mut index = 0..;
         manifest.checkpoints.retain(|it| {
             let recent = index.next().is_some_and(|index| index >= newest);
-            recent || [lowest, sound].contains(&Some(it.epoch))
+            recent || [best, sound].contains(&Some(it.epoch))
         });
         self.run.save_alone(&self.manifest)
     }
@@ -175,7 +252,7 @@ pub(super) fn read_part(path: &Path, expected: &Checksum) -> Result<Vec<u8>> {
 /// stays, and is not named either.
 pub(super) fn remove_unnamed(folder: &Path, manifest: &Manifest) {
     let named = |name: &str| {
-        let Some(("model" | "optim", rest)) = name.split_once('-') else {
+        let Some(("model" | "optim" | "weights", rest)) = name.split_once('-') else {
             return true;
         };
         let epoch = rest.strip_suffix(".bpk").and_then(|it| it.parse().ok());

@@ -42,8 +42,14 @@ pub(crate) struct Checkpoint {
     pub(super) model: Checksum,
     /// The file of the optimizer's state.
     pub(super) optim: Checksum,
+    /// The file of the weights, where the model is their average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) weights: Option<Checksum>,
     /// The number of steps refused in a row when the epoch ended.
     pub(super) refused: usize,
+    /// The seconds of training so far, where they are limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seconds: Option<f64>,
 }
 
 /// The length and checksum that tell whether a file is the one that was written.
@@ -211,6 +217,11 @@ pub(super) fn model_file(folder: &Path, epoch: usize) -> PathBuf {
 /// The file of the optimizer's state after an epoch.
 pub(super) fn optim_file(folder: &Path, epoch: usize) -> PathBuf {
     checkpoint_file(folder, "optim", epoch)
+}
+
+/// The file of the weights after an epoch, where the model is their average.
+pub(super) fn weights_file(folder: &Path, epoch: usize) -> PathBuf {
+    checkpoint_file(folder, "weights", epoch)
 }
 
 fn checkpoint_file(folder: &Path, part: &str, epoch: usize) -> PathBuf {

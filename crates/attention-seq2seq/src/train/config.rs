@@ -4,6 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use super::Select;
 use crate::error::{Error, Result};
 use crate::model::ModelKind;
 
@@ -28,10 +29,24 @@ pub struct TrainConfig {
     /// `n` of them, from 1, is made at `n / warmup` of its rate. Vaswani et al. 2017, section 5.3.
     #[serde(default)]
     pub warmup: usize,
+    /// The share of each target that is spread over all tokens: Szegedy et al. 2016, section 7. Validation is without.
+    #[serde(default)]
+    pub label_smoothing: f64,
+    /// The decay of the exponential moving average of the weights, which then is the model: 0 for none. It is less in
+    /// the first steps, `(1 + n) / (10 + n)` in step `n`.
+    #[serde(default)]
+    pub ema: f64,
+    /// The minutes after which training ends, with a validation, wherever it is in an epoch. The learning rate has
+    /// fallen then as at the end of the last epoch.
+    #[serde(default)]
+    pub max_minutes: Option<f64>,
+    /// The figure of validation by which checkpoints are kept, and training is stopped.
+    #[serde(default)]
+    pub select: Select,
     /// The norm to which the gradient of all parameters together is clipped. A higher one than 1e18 counts as 1e18: the
     /// optimizer keeps squares of gradients.
     pub clip: f32,
-    /// The number of epochs without a lower validation loss after which training stops.
+    /// The number of epochs without a better figure of [`select`](Self::select) after which training stops.
     pub patience: usize,
     /// The seed of the parameters, of the order of batches and of dropout.
     pub seed: u64,
@@ -55,6 +70,10 @@ impl TrainConfig {
             batch_size: 64,
             learning_rate,
             warmup,
+            label_smoothing: 0.0,
+            ema: 0.0,
+            max_minutes: None,
+            select: Select::Loss,
             clip: 1.0,
             patience: 3,
             seed: 0,
@@ -86,6 +105,24 @@ impl TrainConfig {
         if !(self.learning_rate > 0.0 && self.learning_rate <= 1.0) {
             let (expected, found) = ("more than 0 and at most 1", self.learning_rate);
             return Err(Error::config("the learning rate", expected, found));
+        }
+        let shares = [
+            ("the label smoothing", self.label_smoothing),
+            ("the decay of the average of weights", self.ema),
+        ];
+        for (what, share) in shares {
+            if !(0.0..1.0).contains(&share) {
+                return Err(Error::config(what, "at least 0 and less than 1", share));
+            }
+        }
+        if let Some(minutes) = self.max_minutes
+            && !(minutes > 0.0 && minutes.is_finite())
+        {
+            return Err(Error::config(
+                "the minutes of training",
+                "more than 0",
+                minutes,
+            ));
         }
         if !(self.clip > 0.0 && self.clip.is_finite()) {
             return Err(Error::config("the clipping norm", "more than 0", self.clip));

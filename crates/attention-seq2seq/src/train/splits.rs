@@ -1,13 +1,12 @@
 //! An epoch: its steps over the examples to learn from, and over those to validate on.
 
-use burn::lr_scheduler::module_lr_scheduler::{ModuleLearningRate, ModuleLrScheduler};
-use burn::module::Module;
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
 use super::meter::{Meter, failed};
+use super::schedule::Schedule;
 use super::state::State;
 use super::{Interrupter, Split, StepOutput, TrainConfig, TrainEvent, TrainObserver};
 use crate::batch::{Batch, Batches};
@@ -48,13 +47,13 @@ impl Splits {
         }
     }
 
-    /// Trains for an epoch; `None` if it was interrupted.
+    /// Trains for an epoch, which ends early where time does; `None` if it was interrupted.
     pub(super) fn train<M: Seq2SeqModel>(
         &self,
         epoch: usize,
         mut state: State<M>,
         config: &TrainConfig,
-        schedule: &mut ModuleLrScheduler,
+        schedule: &mut Schedule,
         interrupter: &Interrupter,
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<(State<M>, Figures)>> {
@@ -75,13 +74,20 @@ impl Splits {
         };
         let mut numbers = 1..;
         for window in order.chunks(self.window) {
+            if schedule.is_out_of_time() {
+                break;
+            }
             // The rate is that of the step's number, whatever becomes of the steps before.
             let steps = window.iter().zip(numbers.by_ref());
             let steps: Vec<Step> = steps
-                .map(|(&batch, number)| Step {
-                    number,
-                    batch,
-                    rate: schedule.step(),
+                .map(|(&batch, number)| {
+                    let rate = schedule.step();
+                    Step {
+                        number,
+                        of_all: schedule.begun(),
+                        batch,
+                        rate,
+                    }
                 })
                 .collect();
             let next = match steps[..] {
@@ -104,7 +110,7 @@ impl Splits {
         interrupter: &Interrupter,
         observer: &mut dyn TrainObserver,
     ) -> Result<Option<Figures>> {
-        let model = state.trainee.valid();
+        let model = state.model();
         let device = self.device.clone().inner();
         let part = Part {
             epoch,
@@ -152,10 +158,12 @@ impl Part {
 
 /// A step to make.
 struct Step {
-    /// From 1.
+    /// The number in the epoch, from 1.
     number: usize,
+    /// The number in the whole training, from 1.
+    of_all: usize,
     batch: usize,
-    rate: ModuleLearningRate,
+    rate: f64,
 }
 
 /// The training of an epoch.
@@ -182,7 +190,7 @@ impl Pass<'_> {
             let made = state.trainee.train_step(self.batch(step));
             match made.fault(&state.trainee)? {
                 None => {
-                    state = state.step(&step.rate, made.gradients);
+                    state = state.step(step.of_all, step.rate, made.gradients);
                     self.count(step, made.output)?;
                 }
                 Some(reason) => {
@@ -215,7 +223,7 @@ impl Pass<'_> {
             }
             let mut made = state.trainee.train_step_unread(self.batch(step));
             let gradients = std::mem::take(&mut made.gradients);
-            state = state.step(&step.rate, gradients);
+            state = state.step(step.of_all, step.rate, gradients);
             self.splits.device.flush().map_err(failed)?;
             all_made.push(made);
         }

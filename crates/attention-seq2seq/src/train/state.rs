@@ -1,16 +1,16 @@
 //! Parameters and their moments: what a step changes, and a checkpoint holds.
 
-use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::store::{ModuleRecord, RecordError};
 use burn::tensor::Bytes;
 
+use super::average::{average, decay_at};
 use super::order::{number_parameters, optimizer_bytes};
 use super::{Adam, TrainConfig, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
-use crate::run::{Epoch, Journal};
+use crate::run::{CheckpointFile, CheckpointFiles, CheckpointState, Epoch, Journal};
 
 /// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
 /// the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.
@@ -20,11 +20,13 @@ const MOST_REFUSED: usize = 10;
 /// Where one is too large for that, its parameter would never change again. `seq2seq train --help` says the number.
 const HIGHEST_CLIP: f32 = 1e18;
 
-/// The parameters, their moments, and the count of refused steps: a step changes nothing else.
+/// The parameters, their moments and their average, and the count of refused steps: a step changes nothing else.
 #[derive(Clone)]
 pub(super) struct State<M: Seq2SeqModel> {
     pub(super) trainee: Trainee<M>,
     optimizer: ModuleOptimizer,
+    /// The average of the weights, where the model is that, and its decay.
+    average: Option<(Trainee<M>, f64)>,
     /// The number of steps refused since the last that was made.
     refused: usize,
 }
@@ -33,35 +35,97 @@ impl<M: Seq2SeqModel> State<M> {
     /// The state before the first step.
     pub(super) fn new(model: M, config: &TrainConfig) -> Self {
         let clip = config.clip.min(HIGHEST_CLIP);
+        let trainee = Trainee::new(number_parameters(model))
+            .with_clip(clip)
+            .with_label_smoothing(config.label_smoothing);
+        let average = (config.ema > 0.0).then(|| (trainee.valid(), config.ema));
         Self {
-            trainee: Trainee::new(number_parameters(model)).with_clip(clip),
+            trainee,
             optimizer: ModuleOptimizer::from(Adam::new()),
+            average,
             refused: 0,
         }
     }
 
     /// The state in the checkpoint of an epoch.
     pub(super) fn load(self, journal: &Journal<'_>, epoch: usize) -> Result<Self> {
-        let [(model_file, model), (optim_file, optim)] = journal.checkpoint(epoch)?;
-        let model = ModuleRecord::from_bytes(Bytes::from_bytes_vec(model));
-        let trainee = model.and_then(|model| self.trainee.try_load_record(model));
+        let CheckpointFiles {
+            model,
+            optim,
+            weights,
+        } = journal.checkpoint(epoch)?;
+        let unusable = |file, error| journal.unusable(file, epoch, error);
+        let load = |trainee: Trainee<M>, file, bytes| {
+            ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes))
+                .and_then(|record| trainee.try_load_record(record))
+                .map_err(|error| unusable(file, error))
+        };
         let optimizer = self.optimizer.from_bytes(Bytes::from_bytes_vec(optim));
+        let optimizer = optimizer.map_err(|error| unusable(CheckpointFile::Optim, error))?;
+        let (trainee, average) = match (self.average, weights) {
+            (Some((average, decay)), Some(weights)) => {
+                let average = load(average, CheckpointFile::Model, model)?;
+                let trainee = load(self.trainee, CheckpointFile::Weights, weights)?;
+                (trainee, Some((average, decay)))
+            }
+            (average, weights) => {
+                // The weights alone: an average begins with them.
+                let (file, bytes) = match weights {
+                    Some(weights) => (CheckpointFile::Weights, weights),
+                    None => (CheckpointFile::Model, model),
+                };
+                let trainee = load(self.trainee, file, bytes)?;
+                let average = average.map(|(_, decay)| (trainee.valid(), decay));
+                (trainee, average)
+            }
+        };
         Ok(Self {
-            trainee: trainee.map_err(|error| Error::unusable(&model_file, error))?,
-            optimizer: optimizer.map_err(|error| Error::unusable(&optim_file, error))?,
-            refused: journal.refused(epoch),
+            trainee,
+            optimizer,
+            average,
+            refused: journal.state(epoch).refused,
         })
     }
 
-    pub(super) fn save(&self, journal: &mut Journal<'_>, figures: Epoch) -> Result<()> {
+    /// Adds the state after an epoch, with its figures and the seconds of training so far, if they are limited.
+    pub(super) fn save(
+        &self,
+        journal: &mut Journal<'_>,
+        figures: Epoch,
+        seconds: Option<f64>,
+    ) -> Result<()> {
         let failed = |error: RecordError| {
             let found = error.to_string().replace('\n', " ");
             Error::config("the checkpoint", "parameters that can be saved", found)
         };
-        let model = self.trainee.clone().into_record().into_bytes();
-        let optim = optimizer_bytes(&self.optimizer);
-        let (model, optim) = (model.map_err(failed)?, optim.map_err(failed)?);
-        journal.add(figures, self.refused, &model, &optim)
+        let bytes = |trainee: &Trainee<M>| {
+            let bytes = trainee.clone().into_record().into_bytes();
+            bytes.map(|bytes| bytes.to_vec()).map_err(failed)
+        };
+        let weights = bytes(&self.trainee)?;
+        let (model, weights) = match &self.average {
+            Some((average, _)) => (bytes(average)?, Some(weights)),
+            None => (weights, None),
+        };
+        let optim = optimizer_bytes(&self.optimizer).map_err(failed)?.to_vec();
+        let state = CheckpointState {
+            refused: self.refused,
+            seconds,
+        };
+        let files = CheckpointFiles {
+            model,
+            optim,
+            weights,
+        };
+        journal.add(figures, state, &files)
+    }
+
+    /// The model as it would be kept: the average, where there is one.
+    pub(super) fn model(&self) -> Trainee<M> {
+        match &self.average {
+            Some((average, _)) => average.clone(),
+            None => self.trainee.valid(),
+        }
     }
 
     /// The optimizer, with the moments.
@@ -70,9 +134,13 @@ impl<M: Seq2SeqModel> State<M> {
         &self.optimizer
     }
 
-    /// The state after a step.
-    pub(super) fn step(mut self, rate: &ModuleLearningRate, gradients: GradientsParams) -> Self {
-        self.trainee = self.optimizer.step(rate.clone(), self.trainee, gradients);
+    /// The state after a step, of this number in the whole training, from 1.
+    pub(super) fn step(mut self, number: usize, rate: f64, gradients: GradientsParams) -> Self {
+        self.trainee = self.optimizer.step(rate, self.trainee, gradients);
+        self.average = self.average.map(|(mean, decay)| {
+            let mean = average(mean, &self.trainee, decay_at(number, decay));
+            (mean, decay)
+        });
         self.refused = 0;
         self
     }

@@ -40,12 +40,19 @@ pub struct Trainee<M: Seq2SeqModel> {
     /// The norm to which gradients are clipped.
     #[module(skip)]
     clip: Option<f32>,
+    /// The share of each target that is spread over all tokens while training.
+    #[module(skip)]
+    label_smoothing: f64,
 }
 
 impl<M: Seq2SeqModel> Trainee<M> {
     /// A model to train.
     pub fn new(model: M) -> Self {
-        Self { model, clip: None }
+        Self {
+            model,
+            clip: None,
+            label_smoothing: 0.0,
+        }
     }
 
     /// Clips the gradients of each step to a norm, that of all parameters together. Gradients whose norm is not finite
@@ -60,6 +67,22 @@ impl<M: Seq2SeqModel> Trainee<M> {
         );
         let clip = Some(norm);
         Self { clip, ..self }
+    }
+
+    /// Smooths the targets of training steps: a share of each is spread over all tokens, see
+    /// [`ClassTargets::label_smoothing`](burn_fused_layers::ClassTargets::label_smoothing).
+    ///
+    /// # Panics
+    /// If it is not in `[0, 1)`.
+    pub fn with_label_smoothing(self, share: f64) -> Self {
+        assert!(
+            (0.0..1.0).contains(&share),
+            "Trainee: label smoothing expected in [0, 1), got {share}"
+        );
+        Self {
+            label_smoothing: share,
+            ..self
+        }
     }
 }
 
@@ -142,7 +165,7 @@ impl<M: Seq2SeqModel> Trainee<M> {
     }
 
     fn step(&self, batch: Batch, squares: Squares) -> TrainOutput {
-        let LossOutput { loss, predictions } = self.model.loss(&batch);
+        let LossOutput { loss, predictions } = self.model.loss(&batch, self.label_smoothing);
         let gradients = loss.backward();
         let padding = batch.target.clone().equal_scalar(Vocab::PAD);
         let gradients = GradientsParams::from_grads(gradients, self);
@@ -168,9 +191,9 @@ impl<M: Seq2SeqModel> Trainee<M> {
         }
     }
 
-    /// The loss of teacher forcing, and the outputs of greedy search.
+    /// The loss of teacher forcing, whose targets are not smoothed, and the outputs of greedy search.
     pub fn valid_step(&self, batch: Batch) -> StepOutput {
-        let LossOutput { loss, .. } = self.model.loss(&batch);
+        let LossOutput { loss, .. } = self.model.loss(&batch, 0.0);
         let [examples, width] = batch.target.dims();
         let translation = self.model.greedy(&batch.source, width, false);
         let mut outputs = vec![i64::from(Vocab::PAD); examples * width];

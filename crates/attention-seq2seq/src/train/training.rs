@@ -1,10 +1,8 @@
 //! A training from the first epoch to the last.
 
-use burn::lr_scheduler::composed::ComposedLrSchedulerConfig;
-use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
-use burn::lr_scheduler::linear::LinearLrSchedulerConfig;
-use burn::lr_scheduler::module_lr_scheduler::ModuleLrScheduler;
+use std::time::Instant;
 
+use super::schedule::Schedule;
 use super::splits::Splits;
 use super::state::State;
 use super::{Interrupter, TrainConfig, TrainEvent, TrainObserver};
@@ -12,7 +10,7 @@ use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::examples::Examples;
 use crate::model::Seq2SeqModel;
-use crate::run::{Epoch, Journal, RunDir, lowest_loss};
+use crate::run::{Epoch, Journal, RunDir};
 
 /// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///
@@ -78,8 +76,10 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
 pub enum TrainingEnd {
     /// All epochs were trained.
     LastEpoch,
-    /// The validation loss was not lower for as many epochs as the patience has.
+    /// The figure of [`TrainConfig::select`] was not better for as many epochs as the patience has.
     Patience,
+    /// The time of [`TrainConfig::max_minutes`] is over.
+    Time,
     /// It was interrupted within an epoch, of which nothing is kept.
     Interrupted,
 }
@@ -89,7 +89,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
     ///
     /// Random numbers (the order of batches, dropout) come from the seed and the number of the epoch: the device is
     /// seeded anew in each. A checkpoint is written after each epoch, whole or not at all: the last two and the one
-    /// with the lowest validation loss are kept.
+    /// with the best figure of [`TrainConfig::select`] are kept.
     ///
     /// A step whose loss or gradients are not finite is refused: parameters and moments stay as they are, to the bit,
     /// and [`TrainEvent::StepRefused`] names the step and the first parameter with such a gradient. The figures of the
@@ -118,25 +118,29 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         check_counts(train.len(), valid.len())?;
         let device = model.devices().into_iter().next().unwrap_or_default();
         let mut state = State::new(model, &config);
-        let mut journal = run.journal(resume_from)?;
+        let mut journal = run.journal(resume_from, config.select)?;
         let last = resume_from.unwrap_or(0);
         if resume_from.is_some() {
             state = state.load(&journal, last)?;
         }
         journal.open()?;
         let batches = Splits::new(train, valid, &config, device);
-        let mut schedule = schedule(&config, batches.train.len())?;
-        // Its state is the number of steps.
-        (0..last * batches.train.len()).for_each(|_| {
-            schedule.step();
-        });
+        let seconds = journal.state(last).seconds.unwrap_or(0.0);
+        let steps_of_epoch = batches.train.len();
+        let mut schedule = Schedule::new(&config, steps_of_epoch, last * steps_of_epoch, seconds);
         observer.observe(&TrainEvent::Started {
             trained: last,
             epochs: config.epochs,
         });
         for epoch in last + 1..=config.epochs {
-            if is_exhausted(journal.history(), config.patience) {
+            if config
+                .select
+                .is_exhausted(journal.history(), config.patience)
+            {
                 return Ok(TrainingEnd::Patience);
+            }
+            if schedule.is_out_of_time() {
+                return Ok(TrainingEnd::Time);
             }
             let trained = batches.train(
                 epoch,
@@ -151,6 +155,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
                 return Ok(TrainingEnd::Interrupted);
             };
             state = next;
+            let validation = Instant::now();
             let Some(valid) = batches.validate(epoch, &state, &interrupter, &mut observer)? else {
                 return Ok(TrainingEnd::Interrupted);
             };
@@ -159,7 +164,8 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
                 train,
                 valid,
             };
-            state.save(&mut journal, figures)?;
+            schedule.reserve(validation.elapsed());
+            state.save(&mut journal, figures, schedule.seconds())?;
             observer.observe(&TrainEvent::EpochEnded(figures));
         }
         Ok(TrainingEnd::LastEpoch)
@@ -190,69 +196,4 @@ fn ended_by(error: Error, journal: &mut Journal<'_>) -> Result<Error> {
         reason,
         checkpoint: journal.newest(),
     })
-}
-
-/// The part of all steps in which the learning rate may rise, as its reciprocal.
-const LONGEST_WARMUP: usize = 4;
-
-/// Adam's learning rate, step by step: along a cosine, whose first steps are a share of it.
-pub(super) fn schedule(config: &TrainConfig, steps_of_epoch: usize) -> Result<ModuleLrScheduler> {
-    let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
-    let cosine = CosineAnnealingLrSchedulerConfig::new(config.learning_rate, steps)
-        .with_min_lr(config.learning_rate * 0.01);
-    let warmup = config.warmup.min(steps.div_ceil(LONGEST_WARMUP));
-    let schedule = if warmup > 1 {
-        let share = LinearLrSchedulerConfig::new(1.0 / warmup as f64, 1.0, warmup - 1);
-        let product = ComposedLrSchedulerConfig::new();
-        product.linear(share).cosine(cosine).init()
-    } else {
-        // A first step is whole.
-        cosine.init()
-    };
-    schedule.map_err(|reason| Error::config("the learning rate", "one Burn accepts", reason))
-}
-
-/// Whether the last `patience` epochs had no lower validation loss.
-fn is_exhausted(history: &[Epoch], patience: usize) -> bool {
-    match (lowest_loss(history), history.last()) {
-        (Some(lowest), Some(last)) => last.epoch.saturating_sub(lowest) >= patience,
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use super::*;
-
-    /// The rates of two epochs of five steps.
-    fn rates(warmup: usize) -> Vec<f64> {
-        let config = TrainConfig {
-            epochs: 2,
-            learning_rate: 0.5,
-            warmup,
-            ..TrainConfig::default()
-        };
-        let mut schedule = schedule(&config, 5).unwrap();
-        (0..10).map(|_| schedule.step().base()).collect()
-    }
-
-    #[test]
-    fn the_learning_rate_rises_to_a_cosine_and_falls_along_it() {
-        let cosine = rates(0);
-        assert_eq!(cosine[0], 0.5);
-        assert!(cosine.is_sorted_by(|a, b| a > b));
-        // A step that is the first and the last of the rise is whole.
-        assert_eq!(rates(1), cosine);
-        for warmup in [2, 4, 10, 40] {
-            for (step, (rate, whole)) in rates(warmup).into_iter().zip(&cosine).enumerate() {
-                // A quarter of ten steps, and no more.
-                let share = ((step + 1) as f64 / warmup.min(3) as f64).min(1.0);
-                assert!(
-                    (rate - share * whole).abs() < 1e-12,
-                    "{warmup}, step {step}"
-                );
-            }
-        }
-    }
 }

@@ -7,9 +7,10 @@ use crate::attention::AttentionKind;
 use crate::data::Pairs;
 use crate::device::test_device as device;
 use crate::model::{Seq2SeqConfig, TransformerConfig};
-use crate::run::{DataSource, Epoch, Figures};
+use crate::run::{CheckpointFiles, CheckpointState, DataSource, Epoch, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::Chars;
+use crate::train::Select;
 use crate::vocab::Vocab;
 
 const MAX_LEN: usize = 5;
@@ -58,9 +59,12 @@ fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
         valid: figures,
     };
     let before = run.checkpoints().unwrap().last().copied();
-    let mut journal = run.journal(before).unwrap();
+    let mut journal = run.journal(before, Select::Loss).unwrap();
     journal.open().unwrap();
-    journal.add(epoch_of, 0, &model(bias), b"optim").unwrap();
+    let files = CheckpointFiles::of(&model(bias), b"optim");
+    journal
+        .add(epoch_of, CheckpointState::default(), &files)
+        .unwrap();
 }
 
 fn model(bias: [f32; 6]) -> Bytes {

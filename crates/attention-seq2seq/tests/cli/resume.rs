@@ -111,6 +111,27 @@ fn noisy_attention_resumed_is_the_uninterrupted_run() {
 }
 
 #[test]
+fn an_average_of_weights_resumed_is_the_uninterrupted_run() {
+    let recipe = [
+        "--threads",
+        "2",
+        "--layers",
+        "2",
+        "--layer-dropout",
+        "0.1",
+        "--embedding-dropout",
+        "0.1",
+        "--ema",
+        "0.99",
+        "--label-smoothing",
+        "0.1",
+        "--select",
+        "error-rate",
+    ];
+    check("bilinear", &recipe);
+}
+
+#[test]
 fn a_transformer_resumed_is_the_uninterrupted_run() {
     // The last steps of the rise of the learning rate are those of the second epoch.
     let settings = ["--model", "transformer", "--heads", "2", "--warmup", "31"];

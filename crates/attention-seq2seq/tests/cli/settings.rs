@@ -100,6 +100,34 @@ fn what_is_no_setting_is_an_error_with_its_line() {
 }
 
 #[test]
+fn the_greatest_seed_is_printed_and_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let seed = u64::MAX.to_string();
+    let all = printed(folder, &["copy", "--seed", &seed]);
+    check_line(&all, &format!("seed = {seed}"));
+    fs::write(folder.join("all.toml"), &all).unwrap();
+    assert_eq!(printed(folder, &["copy", "--config", "all.toml"]), all);
+}
+
+#[test]
+fn a_later_layer_says_how_long_to_train() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let of_task = ["copy", "--train-pairs", "100", "--batch-size", "10"];
+    let epochs = |args: &[&str]| printed(folder, &[&of_task, args].concat());
+    check_line(&epochs(&["--steps", "41"]), "epochs = 5");
+    fs::write(folder.join("x.toml"), "steps = 80\n").unwrap();
+    check_line(&epochs(&["--config", "x.toml"]), "epochs = 8");
+    check_line(
+        &epochs(&["--config", "x.toml", "--epochs", "2"]),
+        "epochs = 2",
+    );
+    // A preset of 16 epochs.
+    check_line(&epochs(&["--preset", "g2p", "--steps", "30"]), "epochs = 3");
+}
+
+#[test]
 fn a_preset_says_what_it_sets() {
     let folder = tempfile::tempdir().unwrap();
     let tiny = ["--train-pairs", "16", "--valid-pairs", "4", "--hidden", "8"];

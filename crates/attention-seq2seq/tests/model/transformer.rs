@@ -85,7 +85,7 @@ fn padding_changes_nothing() {
 fn the_loss_is_the_cross_entropy_of_the_logits() {
     each_model(|what, model| {
         let batch = batch(&examples(&[(3, 2), (7, 5), (1, 0)], 5));
-        let actual = model.loss(&batch);
+        let actual = model.loss(&batch, 0.0);
         let logits = model.forward(&batch);
         let likely = logits.clone().argmax(2).squeeze_dim::<2>(2);
         let expected = loss_of_logits(logits, &batch);

@@ -3,7 +3,7 @@
 use attention_tests::{Array, assert_close, assert_same, device, panic_message};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, Device, Int, Tensor};
-use burn_fused_layers::{linear_cross_entropy, linear_cross_entropy_of_parts};
+use burn_fused_layers::{ClassTargets, linear_cross_entropy, linear_cross_entropy_of_parts};
 
 const ROWS: usize = 23;
 
@@ -12,7 +12,7 @@ fn leaf<const D: usize>(seed: u64, shape: [usize; D], device: &Device, dtype: DT
     tensor.require_grad()
 }
 
-fn targets(classes: usize, device: &Device) -> Tensor<1, Int> {
+fn classes_of_rows(classes: usize, device: &Device) -> Tensor<1, Int> {
     let targets: Vec<i32> = (0..ROWS).map(|row| (row * 31 % classes) as i32).collect();
     Tensor::from_data(targets.as_slice(), device)
 }
@@ -29,23 +29,33 @@ fn factors(device: &Device, dtype: DType) -> Tensor<1> {
     Array::from_fn(&[ROWS], factor).tensor::<1>(device, dtype)
 }
 
+/// The targets of all rows, which are not smoothed.
+fn targets(classes: usize, device: &Device, dtype: DType) -> ClassTargets {
+    ClassTargets::new(classes_of_rows(classes, device), factors(device, dtype))
+}
+
 #[test]
 fn it_is_the_loss_of_the_logits_and_its_gradients() {
     device::each_training(|device| {
         for dtype in device::dtypes(device) {
-            let tolerance = 32.0 * device::epsilon(dtype);
-            for (classes, has_bias) in [(37, true), (400, false), (1, true)] {
+            let tolerance = 64.0 * device::epsilon(dtype);
+            for (classes, has_bias, label_smoothing) in [
+                (37, true, 0.0),
+                (400, false, 0.0),
+                (1, true, 0.0),
+                (37, true, 0.1),
+                (400, false, 0.5),
+                (37, false, 1.0),
+            ] {
                 let input = leaf(1, [ROWS, 13], device, dtype);
                 let weight = leaf(2, [13, classes], device, dtype);
                 let bias = leaf(3, [classes], device, dtype);
-                let targets = targets(classes, device);
-                let factors = factors(device, dtype);
+                let targets = targets(classes, device, dtype).with_label_smoothing(label_smoothing);
                 let run = |is_ours: bool| {
                     let bias_or_none = has_bias.then(|| bias.clone());
                     let (loss, predictions) = if is_ours {
-                        let (targets, factors) = (targets.clone(), factors.clone());
                         let (input, weight) = (input.clone(), weight.clone());
-                        linear_cross_entropy(input, weight, bias_or_none, targets, factors)
+                        linear_cross_entropy(input, weight, bias_or_none, targets.clone())
                     } else {
                         let logits = input.clone().matmul(weight.clone());
                         let logits = match bias_or_none {
@@ -53,9 +63,11 @@ fn it_is_the_loss_of_the_logits_and_its_gradients() {
                             None => logits,
                         };
                         let predictions = logits.clone().argmax(1).squeeze_dim::<1>(1);
-                        let indices = targets.clone().unsqueeze_dim::<2>(1);
-                        let hits = log_softmax(logits, 1).gather(1, indices);
-                        let losses = hits.squeeze_dim::<1>(1).neg() * factors.clone();
+                        let indices = targets.classes.clone().unsqueeze_dim::<2>(1);
+                        let logarithms = log_softmax(logits, 1);
+                        let hits = logarithms.clone().gather(1, indices) * (1.0 - label_smoothing);
+                        let hits = hits + logarithms.mean_dim(1) * label_smoothing;
+                        let losses = hits.squeeze_dim::<1>(1).neg() * targets.factors.clone();
                         (losses.sum(), predictions)
                     };
                     // A gradient that is not 1.
@@ -88,15 +100,15 @@ fn features_in_parts() {
             let weight = leaf(2, [14, 37], device, dtype);
             let bias = leaf(3, [37], device, dtype);
             let run = |is_in_parts: bool| {
-                let (targets, factors) = (targets(37, device), factors(device, dtype));
+                let targets = targets(37, device, dtype).with_label_smoothing(0.2);
                 let (weight_now, bias_now) = (weight.clone(), Some(bias.clone()));
                 let (loss, predictions) = if is_in_parts {
                     let parts = parts.clone();
-                    linear_cross_entropy_of_parts(parts, weight_now, bias_now, targets, factors)
+                    linear_cross_entropy_of_parts(parts, weight_now, bias_now, targets)
                 } else {
                     let part = |n| parts.clone().narrow(0, n, 1).squeeze_dim::<2>(0);
                     let input = Tensor::cat(vec![part(0), part(1)], 1);
-                    linear_cross_entropy(input, weight_now, bias_now, targets, factors)
+                    linear_cross_entropy(input, weight_now, bias_now, targets)
                 };
                 let gradients = (loss.clone() * 3.0).backward();
                 [
@@ -121,10 +133,9 @@ fn of_constants() {
     device::each_training(|device| {
         let input = leaf(1, [ROWS, 13], device, DType::F32);
         let weight = Array::draw(2, &[13, 37]).tensor::<2>(device, DType::F32);
-        let targets = targets(37, device);
-        let factors = factors(device, DType::F32);
+        let targets = targets(37, device, DType::F32);
         let run = |input: Tensor<2>, weight: Tensor<2>| {
-            linear_cross_entropy(input, weight, None, targets.clone(), factors.clone()).0
+            linear_cross_entropy(input, weight, None, targets.clone()).0
         };
         let loss = run(input.clone(), weight.clone());
         let constant = run(input.clone().detach(), weight.clone());
@@ -147,10 +158,8 @@ fn half_precision_is_computed_in_f32() {
             let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
             let run = |dtype| {
                 let (input, weight) = (input.clone().cast(dtype), weight.clone().cast(dtype));
-                let factors = factors(device, dtype);
-                Array::read(
-                    linear_cross_entropy(input, weight, None, targets(37, device), factors).0,
-                )
+                let targets = targets(37, device, dtype);
+                Array::read(linear_cross_entropy(input, weight, None, targets).0)
             };
             assert_close(
                 "loss",
@@ -175,9 +184,8 @@ fn factors_beside_half_precision_may_be_f32() {
             let run = |of_rows| {
                 let (input, weight) = (draw(1, [ROWS, 13]), draw(2, [13, 37]));
                 let factors = factors(device, dtype).cast(of_rows);
-                Array::read(
-                    linear_cross_entropy(input, weight, None, targets(37, device), factors).0,
-                )
+                let targets = ClassTargets::new(classes_of_rows(37, device), factors);
+                Array::read(linear_cross_entropy(input, weight, None, targets).0)
             };
             assert_same("loss", &run(DType::F32), &run(dtype));
         }
@@ -191,23 +199,16 @@ fn what_does_not_fit_is_refused() {
     let run = |input: [usize; 2], weight: [usize; 2], factors: usize| {
         let factors = Tensor::<1>::ones([factors], device);
         panic_message(|| {
-            linear_cross_entropy(
-                zeros(input),
-                zeros(weight),
-                None,
-                targets(3, device),
-                factors,
-            );
+            let targets = ClassTargets::new(classes_of_rows(3, device), factors);
+            linear_cross_entropy(zeros(input), zeros(weight), None, targets);
         })
     };
     let message = run([ROWS, 4], [5, 3], ROWS);
     assert!(message.contains("input expected [rows, 5]"), "{message}");
     let message = panic_message(|| {
-        let (parts, factors) = (
-            Tensor::<3>::zeros([3, ROWS, 2], device),
-            Tensor::ones([ROWS], device),
-        );
-        linear_cross_entropy_of_parts(parts, zeros([5, 3]), None, targets(3, device), factors);
+        let parts = Tensor::<3>::zeros([3, ROWS, 2], device);
+        let targets = targets(3, device, DType::F32);
+        linear_cross_entropy_of_parts(parts, zeros([5, 3]), None, targets);
     });
     assert!(
         message.contains("parts times size 5, and some classes, got [3, 23, 2] and 3"),
@@ -221,6 +222,14 @@ fn what_does_not_fit_is_refused() {
     let message = run([4, 5], [5, 3], 4);
     assert!(
         message.contains("targets expected [4], got [23]"),
+        "{message}"
+    );
+    let message = panic_message(|| {
+        let targets = targets(3, device, DType::F32).with_label_smoothing(1.5);
+        linear_cross_entropy(zeros([ROWS, 5]), zeros([5, 3]), None, targets);
+    });
+    assert!(
+        message.contains("label smoothing expected in [0, 1], got 1.5"),
         "{message}"
     );
 }

@@ -4,7 +4,8 @@ use attention_tests::{Array, assert_close, assert_same, device};
 use burn::tensor::{DType, Device, Int, Tensor};
 use burn_fused_layers::recurrent::{CellKind, Steps, recurrent};
 use burn_fused_layers::{
-    Activation, activate_gated, is_in_host_memory, layer_norm, linear_cross_entropy_of_parts,
+    Activation, ClassTargets, activate_gated, is_in_host_memory, layer_norm,
+    linear_cross_entropy_of_parts,
 };
 
 /// Each way to want some of `N` gradients and not the others, all of them first.
@@ -80,8 +81,7 @@ fn cross_entropy(
         input.clone(),
         weight.clone(),
         has_bias.then(|| bias.clone()),
-        targets.int(device),
-        factors.tensor(device, dtype),
+        ClassTargets::new(targets.int(device), factors.tensor(device, dtype)),
     );
     let results = vec![Array::read(loss.clone()), Array::read(predictions.float())];
     if !(of_input || of_weight || of_bias && has_bias) {

@@ -39,8 +39,8 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// Go on with the run in that folder, from its newest checkpoint and with its settings. --epochs raises the number
-    /// of epochs, and the learning rate then follows the longer cosine from its last step; --learning-rate and
-    /// --patience may change, too.
+    /// of epochs, and the learning rate then follows the longer cosine from its last step; --max-time,
+    /// --learning-rate and --patience may change, too.
     #[arg(long, conflicts_with = "overwrite", conflicts_with_all = KEPT_BY_RESUME)]
     pub(super) resume: bool,
     /// Start anew in a folder that holds a run.

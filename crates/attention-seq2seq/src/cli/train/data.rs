@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use attention_seq2seq::{Corpus, DataSource, Error, Result, RunDir, Task, Tokenization, TsvFile};
+use attention_seq2seq::{
+    Corpus, DataSource, Error, Result, RunDir, Task, Tokenization, TrainConfig, TsvFile,
+};
 
 use super::TrainArgs;
 use super::settings::Settings;
@@ -34,7 +36,7 @@ impl TrainArgs {
 
     /// Reads or generates the pairs, for a run in a folder that need not be there.
     pub(super) fn data(&self, settings: &Settings, run: &RunDir) -> Result<Data> {
-        let seed = settings.train(self.data.is_some()).seed;
+        let seed = settings.seed.unwrap_or(TrainConfig::default().seed);
         let Some(path) = &self.data else {
             let source = DataSource::Task {
                 task: self.task()?,

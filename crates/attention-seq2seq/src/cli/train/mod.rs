@@ -127,8 +127,12 @@ impl TrainArgs {
                 _ => format!("{patience} epochs"),
             };
             say_to_anyone(format_args!(
-                "stopped early: no lower validation loss for {epochs} (see --patience)"
+                "stopped early: no lower {} for {epochs} (see --patience)",
+                config.train.select
             ))?;
+        }
+        if end == TrainingEnd::Time {
+            say_to_anyone("stopped: the time is over (see --max-time)")?;
         }
         match finish(&run, &lock, &prepared.corpus, end, &device) {
             Err(error) if !is_closed_output(&error) => return Err(error),
@@ -175,7 +179,7 @@ impl TrainArgs {
         let defaults = RunConfig::of_longest_target(model, source, corpus.longest_target());
         let config = RunConfig {
             attention: settings.attention.unwrap_or(defaults.attention),
-            train: settings.train(self.data.is_some()),
+            train: settings.train(corpus.train_len(), self.data.is_some()),
             data_checksum: Some(corpus.checksum()),
             ..defaults
         };
@@ -200,6 +204,7 @@ impl TrainArgs {
         train.epochs = train.epochs.max(changed.epochs.unwrap_or(0));
         train.learning_rate = changed.learning_rate.unwrap_or(train.learning_rate);
         train.patience = changed.patience.unwrap_or(train.patience);
+        train.max_minutes = changed.max_time.or(train.max_minutes);
         config.check()?;
         let corpus = config.data.corpus(config.train.seed)?;
         let checksum = corpus.checksum();

@@ -20,6 +20,8 @@ impl Settings {
                     bidirectional: !self.unidirectional.unwrap_or(!config.bidirectional),
                     cell: self.cell.map_or(config.cell, Into::into),
                     dropout: self.dropout.unwrap_or(config.dropout),
+                    embedding_dropout: self.embedding_dropout.unwrap_or(config.embedding_dropout),
+                    layer_dropout: self.layer_dropout.unwrap_or(config.layer_dropout),
                     ..config
                 }
                 .into()
@@ -41,19 +43,26 @@ impl Settings {
         }
     }
 
-    /// The settings of the training, on pairs of files or of a task.
-    pub(super) fn train(&self, is_file: bool) -> TrainConfig {
+    /// The settings of the training, on so many pairs, of files or of a task.
+    pub(super) fn train(&self, pairs: usize, is_file: bool) -> TrainConfig {
         let defaults = TrainConfig::of(self.model.unwrap_or_default());
         let epochs = if is_file {
             2 * defaults.epochs
         } else {
             defaults.epochs
         };
+        let batch_size = self.batch_size.unwrap_or(defaults.batch_size);
+        let steps_of_epoch = pairs.div_ceil(batch_size.max(1)).max(1);
+        let of_steps = self.steps.map(|steps| steps.div_ceil(steps_of_epoch));
         TrainConfig {
-            epochs: self.epochs.unwrap_or(epochs),
-            batch_size: self.batch_size.unwrap_or(defaults.batch_size),
+            epochs: self.epochs.or(of_steps).unwrap_or(epochs),
+            batch_size,
             learning_rate: self.learning_rate.unwrap_or(defaults.learning_rate),
             warmup: self.warmup.unwrap_or(defaults.warmup),
+            label_smoothing: self.label_smoothing.unwrap_or(defaults.label_smoothing),
+            ema: self.ema.unwrap_or(defaults.ema),
+            max_minutes: self.max_time.or(defaults.max_minutes),
+            select: self.select.unwrap_or(defaults.select),
             clip: self.clip.unwrap_or(defaults.clip),
             patience: self.patience.unwrap_or(defaults.patience),
             seed: self.seed.unwrap_or(defaults.seed),

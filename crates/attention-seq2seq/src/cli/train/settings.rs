@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    AttentionKind, Columns, DataSource, Error, ModelConfig, ModelKind, Result, RunConfig,
+    AttentionKind, Columns, DataSource, Error, ModelConfig, ModelKind, Result, RunConfig, Select,
     Tokenization,
 };
 use burn_fused_layers::recurrent::CellKind;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::presets::Preset;
 
 /// The settings that a resumed run keeps, and what would set them.
-pub(super) const KEPT_BY_RESUME: [&str; 23] = [
+pub(super) const KEPT_BY_RESUME: [&str; 29] = [
     "preset",
     "config",
     "valid",
@@ -33,8 +33,14 @@ pub(super) const KEPT_BY_RESUME: [&str; 23] = [
     "hidden",
     "layers",
     "dropout",
+    "embedding_dropout",
+    "layer_dropout",
     "batch_size",
+    "steps",
     "warmup",
+    "label_smoothing",
+    "ema",
+    "select",
     "clip",
     "seed",
 ];
@@ -126,11 +132,28 @@ pub(crate) struct Settings {
     /// an embedding or of what a sublayer adds [default: 0].
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(super) dropout: Option<f64>,
+    /// The probability to drop a feature of an embedding, before recurrent layers [default: 0].
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) embedding_dropout: Option<f64>,
+    /// The probability to drop an output of a recurrent layer below another [default: 0].
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) layer_dropout: Option<f64>,
 
     /// The number of times that every pair is visited [default: 3 for a task, 6 for a file; of a Transformer 10
     /// and 20].
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        conflicts_with = "steps"
+    )]
     pub(super) epochs: Option<usize>,
+    /// The number of steps instead: as many epochs as it takes to make them.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) steps: Option<usize>,
+    /// End training after so many minutes, wherever it is; the learning rate has fallen by then.
+    #[arg(long, value_name = "MINUTES", allow_negative_numbers = true)]
+    pub(super) max_time: Option<f64>,
     /// The number of pairs in a step [default: 64].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) batch_size: Option<usize>,
@@ -141,12 +164,23 @@ pub(crate) struct Settings {
     /// Transformer 400].
     #[arg(long, value_name = "STEPS", allow_negative_numbers = true)]
     pub(super) warmup: Option<usize>,
+    /// The share of each target that is spread over all tokens, in training [default: 0].
+    #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
+    pub(super) label_smoothing: Option<f64>,
+    /// Keep the exponential moving average of the weights, of this decay, as the model; 0 keeps the weights
+    /// [default: 0].
+    #[arg(long, value_name = "DECAY", allow_negative_numbers = true)]
+    pub(super) ema: Option<f64>,
     /// The norm to which the gradient of all parameters together is clipped, at most 1e18 [default: 1]. A step whose
     /// gradient or loss is not finite changes nothing and is named on the standard error; after ten in a row training
     /// ends with exit code 2.
     #[arg(long, value_name = "NORM", allow_negative_numbers = true)]
     pub(super) clip: Option<f32>,
-    /// Stop after this many epochs without a lower validation loss [default: 3].
+    /// The figure of validation by which checkpoints are kept and training is stopped, the error rate by its mean over
+    /// three epochs [default: loss].
+    #[arg(long, value_enum)]
+    pub(super) select: Option<Select>,
+    /// Stop after this many epochs without a better one [default: 3].
     #[arg(long, value_name = "EPOCHS", allow_negative_numbers = true)]
     pub(super) patience: Option<usize>,
     /// The seed of data, parameters and dropout [default: 0].
@@ -194,13 +228,51 @@ impl Settings {
     }
 
     /// These settings, but for those that `other` has.
-    fn overlaid(&self, other: &Self) -> Self {
-        let table = |settings: &Self| {
-            toml::Table::try_from(settings).expect("settings are names with numbers and texts")
-        };
-        let mut all = table(self);
-        all.extend(table(other));
-        all.try_into().expect("settings of settings")
+    fn overlaid(mut self, other: &Self) -> Self {
+        // Either says how long to train.
+        if other.epochs.is_some() {
+            self.steps = None;
+        }
+        if other.steps.is_some() {
+            self.epochs = None;
+        }
+        macro_rules! overlaid {
+            ($($setting:ident),* $(,)?) => {
+                Self { $($setting: other.$setting.or(self.$setting)),* }
+            };
+        }
+        overlaid!(
+            columns,
+            source_tokens,
+            target_tokens,
+            max_tokens,
+            train_pairs,
+            valid_pairs,
+            model,
+            attention,
+            hidden,
+            layers,
+            cell,
+            embedding,
+            unidirectional,
+            heads,
+            feed_forward,
+            dropout,
+            embedding_dropout,
+            layer_dropout,
+            epochs,
+            steps,
+            max_time,
+            batch_size,
+            learning_rate,
+            warmup,
+            label_smoothing,
+            ema,
+            clip,
+            select,
+            patience,
+            seed,
+        )
     }
 
     /// Refuses settings for pairs of another kind: of files, or of a task.
@@ -235,6 +307,8 @@ impl Settings {
             ("--cell", self.cell.is_some()),
             ("--embedding", self.embedding.is_some()),
             ("--unidirectional", self.unidirectional.is_some()),
+            ("--embedding-dropout", self.embedding_dropout.is_some()),
+            ("--layer-dropout", self.layer_dropout.is_some()),
         ];
         let of_transformer = [
             ("--heads", self.heads.is_some()),
@@ -262,6 +336,10 @@ impl Settings {
             batch_size: Some(train.batch_size),
             learning_rate: Some(train.learning_rate),
             warmup: Some(train.warmup),
+            label_smoothing: Some(train.label_smoothing),
+            ema: Some(train.ema),
+            max_time: train.max_minutes,
+            select: Some(train.select),
             clip: Some(train.clip),
             patience: Some(train.patience),
             seed: Some(train.seed),
@@ -275,6 +353,8 @@ impl Settings {
                 embedding: Some(model.embedding_size),
                 unidirectional: Some(!model.bidirectional),
                 dropout: Some(model.dropout),
+                embedding_dropout: Some(model.embedding_dropout),
+                layer_dropout: Some(model.layer_dropout),
                 ..all
             },
             ModelConfig::Transformer(model) => Self {

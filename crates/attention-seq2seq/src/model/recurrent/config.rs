@@ -48,6 +48,12 @@ pub struct Seq2SeqConfig {
     /// The cell of the recurrent layers.
     #[config(default = "CellKind::Gru")]
     pub cell: CellKind,
+    /// The probability to drop a feature of an embedding while training.
+    #[config(default = 0.0)]
+    pub embedding_dropout: f64,
+    /// The probability to drop an output of a recurrent layer below another while training.
+    #[config(default = 0.0)]
+    pub layer_dropout: f64,
 }
 
 impl Seq2SeqConfig {
@@ -67,7 +73,9 @@ impl Seq2SeqConfig {
             let found = self.hidden_size;
             return Err(Error::config("the hidden size", expected, found));
         }
-        check_dropout(self.dropout)?;
+        for dropout in [self.dropout, self.embedding_dropout, self.layer_dropout] {
+            check_dropout(dropout)?;
+        }
         check_parameters(self.parameters())
     }
 
@@ -119,7 +127,7 @@ impl Seq2SeqConfig {
     /// [`AttentionKind::init`]: crate::attention::AttentionKind::init
     ///
     /// # Panics
-    /// If a size is 0, `dropout` is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
+    /// If a size is 0, a dropout is not in `[0, 1)`, or `hidden_size` is odd and the encoder bidirectional.
     pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Seq2Seq<A> {
         let encoder = EncoderConfig::new(
             self.source_vocab_size,
@@ -128,7 +136,9 @@ impl Seq2SeqConfig {
         )
         .with_layers(self.layers)
         .with_bidirectional(self.bidirectional)
-        .with_cell(self.cell);
+        .with_cell(self.cell)
+        .with_embedding_dropout(self.embedding_dropout)
+        .with_layer_dropout(self.layer_dropout);
         let decoder = DecoderConfig::new(
             self.target_vocab_size,
             self.embedding_size,
@@ -136,7 +146,9 @@ impl Seq2SeqConfig {
         )
         .with_layers(self.layers)
         .with_dropout(self.dropout)
-        .with_cell(self.cell);
+        .with_cell(self.cell)
+        .with_embedding_dropout(self.embedding_dropout)
+        .with_layer_dropout(self.layer_dropout);
         Seq2Seq {
             encoder: encoder.init(device),
             decoder: decoder.init(attention, device),

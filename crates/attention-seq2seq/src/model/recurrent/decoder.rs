@@ -8,7 +8,9 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_fused_layers::recurrent::{
     CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
 };
-use burn_fused_layers::{EmbeddingTable, PackedLinear, linear, linear_cross_entropy_of_parts};
+use burn_fused_layers::{
+    ClassTargets, EmbeddingTable, PackedLinear, linear, linear_cross_entropy_of_parts,
+};
 
 use super::gates::{TokenGates, weights_after};
 use crate::model::candidates::Candidates;
@@ -42,6 +44,12 @@ pub struct DecoderConfig {
     /// The cell of the layers.
     #[config(default = "CellKind::Gru")]
     pub cell: CellKind,
+    /// The probability to drop a feature of an embedding while training.
+    #[config(default = 0.0)]
+    pub embedding_dropout: f64,
+    /// The probability to drop an output of a layer below another while training.
+    #[config(default = 0.0)]
+    pub layer_dropout: f64,
 }
 
 impl DecoderConfig {
@@ -50,7 +58,7 @@ impl DecoderConfig {
     /// Queries and keys are of `hidden_size`, and contexts have to be.
     ///
     /// # Panics
-    /// If a size is 0 or `dropout` is not in `[0, 1)`.
+    /// If a size is 0 or a dropout is not in `[0, 1)`.
     pub fn init<A: StatefulAttention>(&self, attention: A, device: &Device) -> Decoder<A> {
         assert!(
             self.layers > 0,
@@ -60,11 +68,15 @@ impl DecoderConfig {
         let recurrent = RecurrentConfig::new(self.cell, self.embedding_size + size, size);
         Decoder {
             embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
+            embedding_dropout: DropoutConfig::new(self.embedding_dropout).init(),
             attention,
             start: (0..self.layers)
                 .map(|_| LinearConfig::new(size, size).init(device))
                 .collect(),
-            recurrent: recurrent.with_layers(self.layers).init(device),
+            recurrent: recurrent
+                .with_layers(self.layers)
+                .with_dropout(self.layer_dropout)
+                .init(device),
             dropout: DropoutConfig::new(self.dropout).init(),
             output: LinearConfig::new(2 * size, self.vocab_size).init(device),
         }
@@ -80,12 +92,14 @@ impl DecoderConfig {
 pub struct Decoder<A: StatefulAttention> {
     /// The embedding of target tokens, `[tokens, embedding_size]`.
     pub embedding: Embedding,
+    /// Dropout on these embeddings.
+    pub embedding_dropout: Dropout,
     /// The attention to the source.
     pub attention: A,
     /// The linear layers from the encoder's last outputs to the first ones, one for each layer; the cell of an LSTM is
     /// handed on as it is.
     pub start: Vec<Linear>,
-    /// The recurrent layers, in one direction and without dropout between them.
+    /// The recurrent layers, in one direction.
     pub recurrent: Recurrent,
     /// Dropout on the features that predict a token.
     pub dropout: Dropout,
@@ -173,7 +187,12 @@ impl<A: StatefulAttention> Decoder<A> {
         DecoderPass {
             decoder: self,
             memory,
-            of_tokens: TokenGates::new(&layers[0].input, &embedding, tokens),
+            of_tokens: TokenGates::new(
+                &layers[0].input,
+                &embedding,
+                &self.embedding_dropout,
+                tokens,
+            ),
             gates: gates.collect(),
             cells: layers.iter().map(RecurrentLayer::cell).collect(),
         }
@@ -184,17 +203,16 @@ impl<A: StatefulAttention> Decoder<A> {
         Candidates::new(&self.output)
     }
 
-    /// The sum of the cross-entropy of `targets` times their `factors`, `[1]`, and the most likely tokens, `[rows]`,
+    /// The sum of the cross-entropy of `targets` times their factors, `[1]`, and the most likely tokens, `[rows]`,
     /// from the features of steps: the logits of all of them are never there at once.
     pub(crate) fn loss(
         &self,
         features: Vec<Features>,
-        targets: Tensor<1, Int>,
-        factors: Tensor<1>,
+        targets: ClassTargets,
     ) -> (Tensor<1>, Tensor<1, Int>) {
         let bias = self.output.bias.as_ref().map(|bias| bias.val());
         // The states of all steps, and after them the contexts.
-        let [rows] = targets.dims();
+        let [rows] = targets.classes.dims();
         let (states, contexts): (Vec<_>, Vec<_>) = features
             .into_iter()
             .map(|features| (features.state, features.context))
@@ -202,7 +220,7 @@ impl<A: StatefulAttention> Decoder<A> {
         let features = Tensor::cat(states.into_iter().chain(contexts).collect(), 0);
         let [_, size] = features.dims();
         let features = self.dropout.forward(features).reshape([2, rows, size]);
-        linear_cross_entropy_of_parts(features, self.output.weight.val(), bias, targets, factors)
+        linear_cross_entropy_of_parts(features, self.output.weight.val(), bias, targets)
     }
 
     /// The logits of the next tokens, `[rows, vocab_size]`, from the features of steps.
@@ -238,10 +256,9 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         let mut of_tokens = Some(self.of_tokens.rows(tokens));
         let mut below = context.clone();
         for ((cell, gates), state) in self.cells.iter().zip(&self.gates).zip(&mut states) {
-            let gates = gates.forward(below);
             let gates = match of_tokens.take() {
-                Some(of_tokens) => of_tokens + gates,
-                None => gates,
+                Some(of_tokens) => of_tokens + gates.forward(below),
+                None => gates.forward(self.decoder.recurrent.dropout.forward(below)),
             };
             *state = cell.forward(gates, state.clone());
             below = state.hidden.clone();

@@ -2,7 +2,7 @@
 
 use burn::config::Config;
 use burn::module::Module;
-use burn::nn::{Embedding, EmbeddingConfig};
+use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig};
 use burn::tensor::{Device, Tensor};
 use burn_fused_layers::EmbeddingTable;
 use burn_fused_layers::recurrent::{
@@ -42,6 +42,12 @@ pub struct EncoderConfig {
     /// The cell of the layers.
     #[config(default = "CellKind::Gru")]
     pub cell: CellKind,
+    /// The probability to drop a feature of an embedding while training.
+    #[config(default = 0.0)]
+    pub embedding_dropout: f64,
+    /// The probability to drop an output of a layer below another while training.
+    #[config(default = 0.0)]
+    pub layer_dropout: f64,
 }
 
 impl EncoderConfig {
@@ -63,9 +69,11 @@ impl EncoderConfig {
         let size = self.hidden_size / directions;
         let recurrent = RecurrentConfig::new(self.cell, self.embedding_size, size)
             .with_layers(self.layers)
-            .with_bidirectional(self.bidirectional);
+            .with_bidirectional(self.bidirectional)
+            .with_dropout(self.layer_dropout);
         Encoder {
             embedding: EmbeddingConfig::new(self.vocab_size, self.embedding_size).init(device),
+            embedding_dropout: DropoutConfig::new(self.embedding_dropout).init(),
             recurrent: recurrent.init(device),
         }
     }
@@ -76,6 +84,8 @@ impl EncoderConfig {
 pub struct Encoder {
     /// The embedding of source tokens, `[tokens, embedding_size]`.
     pub embedding: Embedding,
+    /// Dropout on these embeddings.
+    pub embedding_dropout: Dropout,
     /// The recurrent layers.
     pub recurrent: Recurrent,
 }
@@ -93,8 +103,10 @@ impl Encoder {
     pub fn forward(&self, source: &Source) -> Encoded {
         let in_order = Steps::of_lens(source.lens());
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
-        let of_tokens =
-            |layer: &RecurrentLayer| token_gates(&layer.input, &embedding, source.tokens());
+        let dropout = &self.embedding_dropout;
+        let of_tokens = |layer: &RecurrentLayer| {
+            token_gates(&layer.input, &embedding, dropout, source.tokens())
+        };
         let (states, last) = self.recurrent.forward_gates(of_tokens, None, &in_order);
         let directions = last.len() / self.recurrent.layers.len();
         Encoded {

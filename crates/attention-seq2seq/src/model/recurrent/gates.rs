@@ -1,12 +1,13 @@
 //! The input projection of a recurrent layer's gates, where the input begins with the embedding of a token.
 
-use burn::nn::Linear;
+use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
 use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
 
 /// The projections of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenGates {
+    dropout: Dropout,
     /// The projections of all tokens or, where there is a layer, their embeddings.
     table: EmbeddingTable,
     /// From embeddings to gates.
@@ -17,19 +18,29 @@ impl TokenGates {
     /// For a pass over about so many tokens. The embedding's features are the first inputs of `layer`, which makes
     /// gates of inputs.
     ///
-    /// A vocabulary no larger than that is projected whole, once: cheaper than a product for each of these tokens.
-    pub(crate) fn new(layer: &Linear, embedding: &EmbeddingTable, tokens: usize) -> Self {
+    /// A vocabulary no larger than that is projected whole, once: cheaper than a product for each of these tokens. Not
+    /// in training with dropout, which drops other features of each of them.
+    pub(crate) fn new(
+        layer: &Linear,
+        embedding: &EmbeddingTable,
+        dropout: &Dropout,
+        tokens: usize,
+    ) -> Self {
         let table = embedding.table();
         let [vocab_size, size] = table.dims();
         let weight = layer.weight.val().narrow(0, 0, size);
         let bias = layer.bias.as_ref().map(|bias| bias.val());
-        if vocab_size > tokens {
+        let dropout = dropout.clone();
+        let drops = dropout.prob > 0.0 && weight.device().is_autodiff();
+        if drops || vocab_size > tokens {
             Self {
+                dropout,
                 table: embedding.clone(),
                 layer: Some(PackedLinear::new(weight, bias)),
             }
         } else {
             Self {
+                dropout,
                 table: EmbeddingTable::new(linear(table, weight, bias)),
                 layer: None,
             }
@@ -40,7 +51,7 @@ impl TokenGates {
     pub(crate) fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         let rows = self.table.rows(tokens);
         match &self.layer {
-            Some(layer) => layer.forward(rows),
+            Some(layer) => layer.forward(self.dropout.forward(rows)),
             None => rows,
         }
     }
@@ -50,10 +61,11 @@ impl TokenGates {
 pub(crate) fn token_gates(
     layer: &Linear,
     embedding: &EmbeddingTable,
+    dropout: &Dropout,
     tokens: Tensor<2, Int>,
 ) -> Tensor<3> {
     let [batch, steps] = tokens.dims();
-    let gates = TokenGates::new(layer, embedding, batch * steps);
+    let gates = TokenGates::new(layer, embedding, dropout, batch * steps);
     let rows = gates.rows(tokens.reshape([batch * steps]));
     let [_, width] = rows.dims();
     rows.reshape([batch, steps, width])

@@ -14,7 +14,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 
 use super::greedy::greedy_search;
-use super::loss::token_factors;
+use super::loss::class_targets;
 use super::{LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source};
 
@@ -76,16 +76,17 @@ impl<A: StatefulAttention> Seq2Seq<A> {
         }
     }
 
-    /// The loss of teacher forcing. The logits of all tokens are never there at once, which matters where a vocabulary
-    /// is large.
-    pub fn loss(&self, batch: &Batch) -> LossOutput {
+    /// The loss of teacher forcing; a share of each target, `label_smoothing`, is spread over all tokens. The logits of
+    /// all tokens are never there at once, which matters where a vocabulary is large.
+    pub fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let (features, penalty) = self.features(batch);
         let [examples, steps] = batch.target.dims();
         let targets = batch.target.clone().transpose();
         let targets = targets.reshape([steps * examples]);
         let dtype = self.decoder.output.weight.dtype();
-        let factors = token_factors(&targets, batch.target_tokens(), dtype);
-        let (loss, predictions) = self.decoder.loss(features, targets, factors);
+        let count = batch.target_tokens();
+        let targets = class_targets(targets, count, dtype, label_smoothing);
+        let (loss, predictions) = self.decoder.loss(features, targets);
         let loss = match penalty {
             Some(penalty) => {
                 let penalty = penalty.cast(loss.dtype()).sum();
@@ -163,8 +164,8 @@ impl<A: StatefulAttention> Seq2Seq<A> {
 }
 
 impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
-    fn loss(&self, batch: &Batch) -> LossOutput {
-        self.loss(batch)
+    fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
+        self.loss(batch, label_smoothing)
     }
 
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {

@@ -16,7 +16,7 @@ use burn_fused_layers::{linear, linear_cross_entropy};
 
 use super::candidates::Candidates;
 use super::greedy::{Outputs, greedy_search};
-use super::loss::token_factors;
+use super::loss::class_targets;
 use super::{LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source, decoder_inputs};
 use crate::error::{Error, Result};
@@ -78,17 +78,18 @@ impl<C: ScoringFunction> Transformer<C> {
         linear(self.features(batch), self.output.weight.val(), bias)
     }
 
-    /// The loss of teacher forcing. The logits of all tokens are never there at once, which matters where a vocabulary
-    /// is large.
-    pub fn loss(&self, batch: &Batch) -> LossOutput {
+    /// The loss of teacher forcing; a share of each target, `label_smoothing`, is spread over all tokens. The logits of
+    /// all tokens are never there at once, which matters where a vocabulary is large.
+    pub fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
         let rows = self.features(batch);
         let [examples, steps, size] = rows.dims();
         let rows = rows.reshape([examples * steps, size]);
         let targets = batch.target.clone().reshape([examples * steps]);
         let weight = self.output.weight.val();
         let bias = self.output.bias.as_ref().map(|bias| bias.val());
-        let factors = token_factors(&targets, batch.target_tokens(), weight.dtype());
-        let (loss, predictions) = linear_cross_entropy(rows, weight, bias, targets, factors);
+        let count = batch.target_tokens();
+        let targets = class_targets(targets, count, weight.dtype(), label_smoothing);
+        let (loss, predictions) = linear_cross_entropy(rows, weight, bias, targets);
         LossOutput {
             loss,
             predictions: predictions.reshape([examples, steps]),
@@ -252,8 +253,8 @@ impl<C: ScoringFunction> Transformer<C> {
 }
 
 impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
-    fn loss(&self, batch: &Batch) -> LossOutput {
-        self.loss(batch)
+    fn loss(&self, batch: &Batch, label_smoothing: f64) -> LossOutput {
+        self.loss(batch, label_smoothing)
     }
 
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {

@@ -6,11 +6,11 @@ use tempfile::TempDir;
 use super::*;
 use crate::attention::AttentionKind;
 use crate::model::Seq2SeqConfig;
+use crate::run::{CheckpointFiles, CheckpointState};
 use crate::run::{DataSource, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::{Chars, Spaces};
 use crate::train::TrainConfig;
-
 use crate::tsv::{Columns, TsvFile, TsvOptions};
 use crate::vocab::Vocab;
 
@@ -25,6 +25,10 @@ fn config() -> RunConfig {
         batch_size: 3,
         learning_rate: 0.004,
         warmup: 7,
+        label_smoothing: 0.1,
+        ema: 0.99,
+        max_minutes: Some(1.5),
+        select: Select::ErrorRate,
         clip: 1.0,
         patience: 5,
         seed: u64::MAX,
@@ -85,7 +89,7 @@ fn figures(loss: f64) -> Figures {
 }
 
 fn open(run: &RunDir, after: Option<usize>) -> Journal<'_> {
-    let journal = run.journal(after).unwrap();
+    let journal = run.journal(after, Select::Loss).unwrap();
     journal.open().unwrap();
     journal
 }
@@ -98,7 +102,10 @@ fn add(journal: &mut Journal<'_>, epoch: usize, loss: f64) {
         valid: figures(loss),
     };
     let [model, optim] = content(epoch.epoch);
-    journal.add(epoch, 0, &model, &optim).unwrap();
+    let files = CheckpointFiles::of(&model, &optim);
+    journal
+        .add(epoch, CheckpointState::default(), &files)
+        .unwrap();
 }
 
 fn content(epoch: usize) -> [Vec<u8>; 2] {

@@ -1,5 +1,6 @@
 use attention_core::{DotProductAttention, DotProductAttentionConfig};
 use attention_tests::parameters;
+use burn::module::Module;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tempfile::TempDir;
@@ -65,7 +66,7 @@ fn splits(first: &[u32], window: usize) -> Splits {
 
 /// The state after an epoch, and the figures.
 fn epoch(splits: &Splits, epoch: usize, state: State<Model>) -> Result<(State<Model>, Figures)> {
-    let mut schedule = crate::train::training::schedule(&config(), 100)?;
+    let mut schedule = Schedule::new(&config(), 100, 0, 0.0);
     let (config, interrupter) = (config(), Interrupter::new());
     let ended = splits.train(epoch, state, &config, &mut schedule, &interrupter, &mut ());
     Ok(ended?.unwrap())
@@ -113,7 +114,7 @@ fn steps_beside_one_that_is_refused_are_made_at_their_rates() {
     let mut random = config().random(1);
     let _: u64 = random.random();
     order.shuffle(&mut random);
-    let mut schedule = crate::train::training::schedule(&config(), 100).unwrap();
+    let mut schedule = Schedule::new(&config(), 100, 0, 0.0);
     let mut state = start();
     let mut refused = 0;
     for batch in order {
@@ -125,7 +126,7 @@ fn steps_beside_one_that_is_refused_are_made_at_their_rates() {
         }
         let batch = Batch::new(&examples, &splits.device);
         let gradients = state.trainee.train_step(batch).gradients;
-        state = state.step(&rate, gradients);
+        state = state.step(schedule.begun(), rate, gradients);
     }
     assert_eq!(refused, 2);
     assert!(bits(&state) == bits(&one_by_one));

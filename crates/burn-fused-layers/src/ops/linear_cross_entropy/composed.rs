@@ -15,6 +15,7 @@ pub(crate) fn forward<B: Backend>(
         bias,
         targets,
         factors,
+        label_smoothing,
     } = inputs;
     let ([input_rows, size], [rows]) = (input.shape().dims(), targets.shape().dims());
     let settings = get_device_settings::<B>(&input.device());
@@ -43,7 +44,15 @@ pub(crate) fn forward<B: Backend>(
     let constant = B::float_detach(logits.clone());
     let shifted = B::float_sub(logits, B::float_max_dim(constant, 1));
     let sums = B::float_sum_dim(B::float_exp(shifted.clone()), 1);
-    let hits = B::float_gather(1, shifted, B::int_reshape(targets, [rows, 1].into()));
+    let targets = B::int_reshape(targets, [rows, 1].into());
+    let hits = B::float_gather(1, shifted.clone(), targets);
+    let hits = if label_smoothing > 0.0 {
+        let means = B::float_mul_scalar(B::float_mean_dim(shifted, 1), label_smoothing.into());
+        let hits = B::float_mul_scalar(hits, (1.0 - label_smoothing).into());
+        B::float_add(hits, means)
+    } else {
+        hits
+    };
     let losses = B::float_sub(B::float_log(sums), hits);
     let losses = B::float_reshape(losses, [rows].into());
     let losses = match factors.into_option() {

@@ -69,6 +69,7 @@ fn run<B: CpuBackend, E: CpuReal>(
         bias: inputs.bias.as_option().map(elements::<B, E>),
         targets: &indices::<B>(inputs.targets.clone()),
         factors,
+        label_smoothing: inputs.label_smoothing,
     };
     let mut predictions = vec![0; rows];
     let loss = kernel.compute(Level::current(), &mut predictions, gradients);

@@ -25,6 +25,8 @@ pub struct LinearCrossEntropyInputs<B: Backend> {
     /// The factor on the loss of each row, `[rows]`, or else 1; it has no gradient.
     #[extension_type]
     pub factors: OptionalTensor<B>,
+    /// The share of each target that is spread over all classes.
+    pub label_smoothing: f64,
 }
 
 tracked_inputs!(LinearCrossEntropyInputs[3], first: input, {
@@ -33,4 +35,5 @@ tracked_inputs!(LinearCrossEntropyInputs[3], first: input, {
     bias: tracked_option,
     targets: same,
     factors: constant,
+    label_smoothing: same,
 });

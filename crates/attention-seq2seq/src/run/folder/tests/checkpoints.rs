@@ -43,8 +43,9 @@ fn a_checkpoint_whose_files_were_removed_does_not_count() {
     let mut journal = open(&run, Some(1));
     assert_eq!(journal.history().len(), 1);
     assert_eq!(checkpoint_files(&run), ["model-1.bpk", "optim-1.bpk"]);
-    let read = journal.checkpoint(1).unwrap().map(|(_, bytes)| bytes);
-    assert_eq!(read, content(1));
+    let read = journal.checkpoint(1).unwrap();
+    assert_eq!([read.model, read.optim], content(1));
+    assert!(read.weights.is_none());
     add(&mut journal, 2, 1.0);
     assert_eq!(run.checkpoints().unwrap(), [1, 2]);
     let line = line(journal.checkpoint(3), &run);
@@ -52,6 +53,34 @@ fn a_checkpoint_whose_files_were_removed_does_not_count() {
         line.ends_with("RUN: it has no checkpoint of epoch 3 to go on from"),
         "{line}"
     );
+}
+
+#[test]
+fn the_weights_beside_an_average_are_a_part_of_a_checkpoint() {
+    let (_folder, run) = created();
+    let mut journal = open(&run, None);
+    add(&mut journal, 1, 1.0);
+    let epoch = Epoch {
+        epoch: 2,
+        train: figures(1.0),
+        valid: figures(0.5),
+    };
+    let files = CheckpointFiles {
+        weights: Some(b"weights".to_vec()),
+        ..CheckpointFiles::of(b"average", b"optim")
+    };
+    let state = CheckpointState {
+        seconds: Some(1.25),
+        ..CheckpointState::default()
+    };
+    journal.add(epoch, state, &files).unwrap();
+    let journal = open(&run, Some(2));
+    let read = journal.checkpoint(2).unwrap();
+    assert_eq!(read.weights, files.weights);
+    assert_eq!(journal.state(2).seconds, Some(1.25));
+    assert_eq!(run.checkpoints().unwrap(), [1, 2]);
+    fs::remove_file(run.path().join("checkpoint/weights-2.bpk")).unwrap();
+    assert_eq!(run.checkpoints().unwrap(), [1]);
 }
 
 #[test]
@@ -78,7 +107,7 @@ fn nothing_is_forgotten_before_the_checkpoint_was_read() {
     let (_folder, run) = created();
     let mut journal = open(&run, None);
     (1..=3).for_each(|epoch| add(&mut journal, epoch, 1.0));
-    let journal = run.journal(Some(2)).unwrap();
+    let journal = run.journal(Some(2), Select::Loss).unwrap();
     assert_eq!(journal.history().len(), 2);
     assert_eq!(run.checkpoints().unwrap(), [1, 2, 3]);
     journal.open().unwrap();
@@ -92,7 +121,12 @@ fn add_refused(journal: &mut Journal<'_>, number: usize, refused: usize, loss: f
         train: figures(1.0),
         valid: figures(loss),
     };
-    journal.add(epoch, refused, model, b"optim").unwrap();
+    let state = CheckpointState {
+        refused,
+        ..CheckpointState::default()
+    };
+    let files = CheckpointFiles::of(model, b"optim");
+    journal.add(epoch, state, &files).unwrap();
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_lock_is_one_at_a_time() {
 
 /// Every way to write into the folder of a run.
 fn writes(run: &RunDir) -> Vec<Result<()>> {
-    let mut journal = run.journal(Some(1)).unwrap();
+    let mut journal = run.journal(Some(1), Select::Loss).unwrap();
     let epoch = Epoch {
         epoch: 2,
         train: figures(1.0),
@@ -27,7 +27,11 @@ fn writes(run: &RunDir) -> Vec<Result<()>> {
         run.save_config(&config()),
         run.choose_model(1),
         journal.open(),
-        journal.add(epoch, 0, b"model", b"optim"),
+        journal.add(
+            epoch,
+            CheckpointState::default(),
+            &CheckpointFiles::of(b"model", b"optim"),
+        ),
     ]
 }
 
@@ -76,7 +80,11 @@ fn a_folder_that_was_moved_is_not_made_again() {
     let results = [
         run.create(&config(), &vocabs()),
         journal.open(),
-        journal.add(epoch, 0, b"model", b"optim"),
+        journal.add(
+            epoch,
+            CheckpointState::default(),
+            &CheckpointFiles::of(b"model", b"optim"),
+        ),
     ];
     for result in results {
         let line = line(result, &run);

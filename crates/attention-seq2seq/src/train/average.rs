@@ -1,0 +1,106 @@
+//! The exponential moving average of weights.
+
+use std::collections::HashMap;
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::tensor::Tensor;
+
+/// The average after a step: `decay average + (1 - decay) weights`, on the device of the average.
+///
+/// Polyak and Juditsky 1992, "Acceleration of Stochastic Approximation by Averaging". PyTorch:
+/// `torch.optim.swa_utils.get_ema_multi_avg_fn`.
+pub(super) fn average<M: Module>(average: M, weights: &impl Module, decay: f64) -> M {
+    let mut all = Weights::default();
+    weights.visit(&mut all);
+    average.map(&mut Average {
+        weights: all,
+        decay,
+    })
+}
+
+/// The decay at a step, from 1: less than `decay` in the first, which begin far from where the weights will be. As in
+/// TensorFlow's `ExponentialMovingAverage` with `num_updates`.
+pub(super) fn decay_at(step: usize, decay: f64) -> f64 {
+    decay.min((1 + step) as f64 / (10 + step) as f64)
+}
+
+/// The float parameters of a module, one after the other, without a graph.
+#[derive(Default)]
+struct Weights(HashMap<ParamId, Tensor<1>>);
+
+impl ModuleVisitor for Weights {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let weights = param.val().without_autodiff();
+        let elements = weights.shape().num_elements();
+        self.0.insert(param.id, weights.reshape([elements]));
+    }
+}
+
+struct Average {
+    weights: Weights,
+    decay: f64,
+}
+
+impl ModuleMapper for Average {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, value, mapper) = param.consume();
+        let value = match self.weights.0.get(&id) {
+            Some(weights) => {
+                let weights = weights.clone().reshape(value.shape());
+                value.clone() + (weights - value) * (1.0 - self.decay)
+            }
+            None => value,
+        };
+        Param::from_mapped_value(id, value, mapper)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::{Linear, LinearConfig};
+
+    use super::*;
+    use crate::device::test_device;
+
+    #[test]
+    fn the_average_is_that_of_all_weights() {
+        let device = test_device().autodiff();
+        let weights: Linear = LinearConfig::new(3, 2).init(&device);
+        let start = weights.clone().map(&mut Scale(3.0)).valid();
+        let mean = average(start, &weights, 0.75);
+        // 0.75 times 3, and 0.25 times 1.
+        let expected = weights.clone().map(&mut Scale(2.5)).valid();
+        let pairs = [
+            (mean.weight.val(), expected.weight.val()),
+            (
+                bias(&mean).unsqueeze_dim(0),
+                bias(&expected).unsqueeze_dim(0),
+            ),
+        ];
+        for (mean, expected) in pairs {
+            assert!(!mean.device().is_autodiff());
+            let difference = (mean - expected).abs().max().into_scalar::<f32>();
+            assert!(difference < 1e-6, "{difference}");
+        }
+    }
+
+    fn bias(layer: &Linear) -> Tensor<1> {
+        layer.bias.as_ref().expect("a layer with a bias").val()
+    }
+
+    struct Scale(f64);
+
+    impl ModuleMapper for Scale {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            let (id, value, mapper) = param.consume();
+            Param::from_mapped_value(id, value * self.0, mapper)
+        }
+    }
+
+    #[test]
+    fn the_first_steps_count_for_more() {
+        assert_eq!(decay_at(0, 0.999), 0.1);
+        assert_eq!(decay_at(8, 0.999), 0.5);
+        assert_eq!(decay_at(100_000, 0.999), 0.999);
+    }
+}

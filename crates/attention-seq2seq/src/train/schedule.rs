@@ -1,0 +1,223 @@
+//! The learning rate of each step, and the end of training.
+
+use std::f64::consts::PI;
+use std::time::{Duration, Instant};
+
+use super::TrainConfig;
+
+/// The part of all steps in which the learning rate may rise, as its reciprocal.
+const LONGEST_WARMUP: usize = 4;
+
+/// The learning rate at the end of training, as a share of the highest.
+const LAST_SHARE: f64 = 0.01;
+
+/// The steps of a training: their learning rates, along a cosine whose first steps are a share of it (Loshchilov and
+/// Hutter 2017, "SGDR", section 3; Vaswani et al. 2017, section 5.3), and whether one is the last.
+///
+/// The cosine ends with the last step of the last epoch or, where there is a limit of time and it comes first, with
+/// that limit.
+pub(super) struct Schedule {
+    highest: f64,
+    /// The number of all steps.
+    steps: usize,
+    warmup: usize,
+    /// The number of steps that were begun.
+    begun: usize,
+    clock: Option<Clock>,
+}
+
+impl Schedule {
+    /// The steps of `config`, of which `begun` were made in `seconds`.
+    pub(super) fn new(
+        config: &TrainConfig,
+        steps_of_epoch: usize,
+        begun: usize,
+        seconds: f64,
+    ) -> Self {
+        let clock = config.max_minutes.map(|minutes| {
+            let started = Instant::now();
+            Clock {
+                limit: 60.0 * minutes,
+                before: seconds,
+                elapsed: Box::new(move || started.elapsed()),
+                reserved: 0.0,
+            }
+        });
+        let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
+        Self {
+            highest: config.learning_rate,
+            steps,
+            warmup: config.warmup.min(steps.div_ceil(LONGEST_WARMUP)),
+            begun,
+            clock,
+        }
+    }
+
+    /// The learning rate of the next step.
+    pub(super) fn step(&mut self) -> f64 {
+        let lowest = LAST_SHARE * self.highest;
+        let of_steps = self.begun as f64 / self.steps as f64;
+        let of_time = self.clock.as_ref().map_or(0.0, Clock::progress);
+        let cosine = (of_steps.max(of_time.min(1.0)) * PI).cos();
+        self.begun += 1;
+        let rise = (self.begun as f64 / self.warmup.max(1) as f64).min(1.0);
+        rise * (lowest + 0.5 * (self.highest - lowest) * (1.0 + cosine))
+    }
+
+    /// The number of steps that were begun.
+    pub(super) fn begun(&self) -> usize {
+        self.begun
+    }
+
+    /// Whether there is no time for another step.
+    pub(super) fn is_out_of_time(&self) -> bool {
+        self.clock
+            .as_ref()
+            .is_some_and(|clock| clock.progress() >= 1.0)
+    }
+
+    /// Leaves time for a validation as long as this one.
+    pub(super) fn reserve(&mut self, validation: Duration) {
+        if let Some(clock) = &mut self.clock {
+            clock.reserved = validation.as_secs_f64();
+        }
+    }
+
+    /// The seconds of training so far, where there is a limit of time.
+    pub(super) fn seconds(&self) -> Option<f64> {
+        self.clock.as_ref().map(Clock::seconds)
+    }
+}
+
+/// The time that a training has, in seconds.
+struct Clock {
+    limit: f64,
+    /// Those before it was resumed.
+    before: f64,
+    elapsed: Box<dyn Fn() -> Duration>,
+    /// Those that the validation at the end takes.
+    reserved: f64,
+}
+
+impl Clock {
+    fn seconds(&self) -> f64 {
+        self.before + (self.elapsed)().as_secs_f64()
+    }
+
+    /// The share of the time for steps that is over.
+    fn progress(&self) -> f64 {
+        let left = self.limit - self.reserved;
+        if left > 0.0 {
+            self.seconds() / left
+        } else {
+            1.0
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use burn::lr_scheduler::cosine::CosineAnnealingLrSchedulerConfig;
+
+    use super::*;
+
+    /// The rates of two epochs of five steps.
+    fn rates(warmup: usize) -> Vec<f64> {
+        let config = TrainConfig {
+            epochs: 2,
+            learning_rate: 0.5,
+            warmup,
+            ..TrainConfig::default()
+        };
+        let mut schedule = Schedule::new(&config, 5, 0, 0.0);
+        (0..10).map(|_| schedule.step()).collect()
+    }
+
+    #[test]
+    fn the_learning_rate_falls_along_the_cosine_of_burn() {
+        let burns = CosineAnnealingLrSchedulerConfig::new(0.5, 10).with_min_lr(0.005);
+        let mut burns = burns.init().unwrap();
+        let expected: Vec<f64> = (0..10).map(|_| burns.step().base()).collect();
+        assert_eq!(rates(0), expected);
+        assert_eq!(expected[0], 0.5);
+        assert!(expected.is_sorted_by(|a, b| a > b));
+    }
+
+    #[test]
+    fn the_learning_rate_rises_to_the_cosine() {
+        let cosine = rates(0);
+        // A step that is the first and the last of the rise is whole.
+        assert_eq!(rates(1), cosine);
+        for warmup in [2, 4, 10, 40] {
+            for (step, (rate, whole)) in rates(warmup).into_iter().zip(&cosine).enumerate() {
+                // A quarter of ten steps, and no more.
+                let share = ((step + 1) as f64 / warmup.min(3) as f64).min(1.0);
+                assert!(
+                    (rate - share * whole).abs() < 1e-12,
+                    "{warmup}, step {step}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_training_goes_on_where_it_was() {
+        let config = TrainConfig {
+            epochs: 2,
+            warmup: 3,
+            ..TrainConfig::default()
+        };
+        let mut whole = Schedule::new(&config, 5, 0, 0.0);
+        let mut resumed = Schedule::new(&config, 5, 5, 0.0);
+        (0..5).for_each(|_| {
+            whole.step();
+        });
+        assert_eq!(whole.begun(), resumed.begun());
+        assert_eq!(whole.step(), resumed.step());
+    }
+
+    #[test]
+    fn a_limit_of_time_ends_the_cosine() {
+        let config = TrainConfig {
+            epochs: 100,
+            learning_rate: 0.5,
+            max_minutes: Some(2.0),
+            ..TrainConfig::default()
+        };
+        let mut schedule = Schedule::new(&config, 5, 5, 20.0);
+        let now = Rc::new(Cell::new(0));
+        let clock = schedule.clock.as_mut().unwrap();
+        let elapsed = Rc::clone(&now);
+        clock.elapsed = Box::new(move || Duration::from_secs(elapsed.get()));
+        let mut rate_at = |seconds: u64| {
+            now.set(seconds);
+            (
+                schedule.step(),
+                schedule.is_out_of_time(),
+                schedule.seconds(),
+            )
+        };
+        // 20 of 120 seconds are over, far more than 5 of 500 steps.
+        let middle = |progress: f64| 0.005 + 0.5 * 0.495 * (1.0 + (progress * PI).cos());
+        assert_eq!(rate_at(0), (middle(20.0 / 120.0), false, Some(20.0)));
+        assert_eq!(rate_at(40), (middle(0.5), false, Some(60.0)));
+        assert!(!rate_at(99).1 && rate_at(100).1);
+        assert!((rate_at(500).0 - 0.005).abs() < 1e-12);
+        // The last validation is in the time.
+        schedule.reserve(Duration::from_secs(30));
+        now.set(69);
+        assert!(!schedule.is_out_of_time());
+        now.set(70);
+        assert!(schedule.is_out_of_time());
+    }
+
+    #[test]
+    fn without_a_limit_there_is_time() {
+        let schedule = Schedule::new(&TrainConfig::default(), 5, 1000, 1e9);
+        assert!(!schedule.is_out_of_time() && schedule.seconds().is_none());
+    }
+}

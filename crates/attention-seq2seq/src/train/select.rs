@@ -1,0 +1,122 @@
+//! The figure by which checkpoints are kept and training is stopped.
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::Epoch;
+
+/// The figure of validation by which a training keeps checkpoints, and is stopped when it gets no better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Select {
+    /// the loss under teacher forcing
+    #[default]
+    Loss,
+    /// the share of outputs of greedy search that are not their target
+    ErrorRate,
+}
+
+impl Select {
+    /// The figure of an epoch; the lower, the better.
+    fn figure(self, epoch: &Epoch) -> f64 {
+        match self {
+            Self::Loss => epoch.valid.loss,
+            Self::ErrorRate => 100.0 - epoch.valid.exact_match,
+        }
+    }
+
+    /// The best epoch, the first of equals; the first of all where every figure is NaN.
+    pub(crate) fn best(self, history: &[Epoch]) -> Option<usize> {
+        let figures = history.iter().map(|epoch| self.figure(epoch));
+        let best = lowest(figures)?;
+        Some(history[best].epoch)
+    }
+
+    /// Whether the last `patience` epochs were no better than one before. An error rate is judged by its mean over
+    /// three epochs: of some hundred outputs it goes up and down by itself.
+    pub(crate) fn is_exhausted(self, history: &[Epoch], patience: usize) -> bool {
+        let smoothed = |at: usize| match self {
+            Self::Loss => self.figure(&history[at]),
+            Self::ErrorRate => {
+                let recent = &history[at.saturating_sub(2)..=at];
+                recent.iter().map(|it| self.figure(it)).sum::<f64>() / recent.len() as f64
+            }
+        };
+        match (lowest((0..history.len()).map(smoothed)), history.last()) {
+            (Some(best), Some(last)) => last.epoch.saturating_sub(history[best].epoch) >= patience,
+            _ => false,
+        }
+    }
+}
+
+/// The figure, as a person reads of it.
+impl std::fmt::Display for Select {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Loss => "validation loss",
+            Self::ErrorRate => "validation error rate",
+        })
+    }
+}
+
+/// The place of the lowest number, the first of equals, and none of NaN if there is another.
+fn lowest(numbers: impl Iterator<Item = f64>) -> Option<usize> {
+    let mut lowest: Option<(usize, f64)> = None;
+    for (at, number) in numbers.enumerate() {
+        let is_lower = |known: f64| number < known || known.is_nan() && !number.is_nan();
+        if lowest.is_none_or(|(_, known)| is_lower(known)) {
+            lowest = Some((at, number));
+        }
+    }
+    lowest.map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Figures;
+
+    fn epochs(figures: &[f64]) -> Vec<Epoch> {
+        let of = |number| Figures {
+            loss: number,
+            exact_match: 100.0 - number,
+            token_errors: 0.1,
+        };
+        (1..)
+            .zip(figures)
+            .map(|(epoch, &number)| Epoch {
+                epoch,
+                train: of(0.0),
+                valid: of(number),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_best_is_the_first_of_the_lowest_and_no_nan_if_there_is_another() {
+        for (figures, expected) in [
+            (&[][..], None),
+            (&[3.0, 1.0, 2.0, 1.0], Some(2)),
+            (&[f64::NAN, 5.0, f64::NAN], Some(2)),
+            (&[2.0, f64::NAN], Some(1)),
+            (&[f64::NAN; 2], Some(1)),
+        ] {
+            for select in [Select::Loss, Select::ErrorRate] {
+                assert_eq!(select.best(&epochs(figures)), expected, "{figures:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_rate_is_judged_by_three_epochs() {
+        // The mean over three falls on after the lowest epoch, the second, to the fourth.
+        let figures = [9.0, 4.0, 5.0, 5.0, 6.0, 7.0];
+        let exhausted = |select: Select, epochs_so_far: usize| {
+            select.is_exhausted(&epochs(&figures[..epochs_so_far]), 2)
+        };
+        let of = |select| (1..=6).filter(move |&count| exhausted(select, count));
+        assert_eq!(of(Select::Loss).collect::<Vec<_>>(), [4, 5, 6]);
+        assert_eq!(of(Select::ErrorRate).collect::<Vec<_>>(), [6]);
+        assert!(!Select::Loss.is_exhausted(&[], 1));
+    }
+}
