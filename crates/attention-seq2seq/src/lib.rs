@@ -11,7 +11,8 @@
 //! - Training: [`Training`] is the whole of it, with checkpoints, and tells a [`TrainObserver`] how it goes;
 //!   [`Trainee`] is for a loop of your own.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
-//! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
+//! - Translation: [`Translator`] is a trained model with its vocabularies, [`Evaluation`] measures it, by
+//!   [`TokenErrors`], [`Bleu`] and [`ChrF`].
 //!
 //! Shapes are written `[batch, source tokens, hidden_size]`: the source tokens are the keys of the attention, the
 //! target tokens its queries, in decoding one in each step.
@@ -26,6 +27,7 @@ mod corpus;
 mod data;
 mod device;
 mod error;
+mod evaluation;
 mod examples;
 mod file;
 mod memory;
@@ -37,6 +39,7 @@ mod tokens;
 mod train;
 mod translate;
 mod tsv;
+mod unknown;
 mod variants;
 mod vocab;
 mod vocabs;
@@ -51,6 +54,7 @@ pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 pub use batch::{Batch, Source};
 pub use examples::{Example, Examples};
 pub use tokens::Tokenization;
+pub use unknown::{ReadTokens, UnknownTokens};
 pub use vocab::Vocab;
 pub use vocabs::Vocabs;
 
@@ -70,8 +74,11 @@ pub use train::{
     TrainOutput, Trainee, Training, TrainingEnd,
 };
 
-// Translation.
-pub use metrics::TokenErrors;
+// Translation, and how good it is.
+pub use evaluation::{
+    Evaluation, EvaluationConfig, EvaluationIntervals, EvaluationSums, WrongOutput,
+};
+pub use metrics::{Bleu, Bootstrap, ChrF, Edit, Interval, TokenErrors, align, d2l_bleu};
 pub use translate::{Attended, Hypothesis, Translator};
 
 pub use error::{Error, Result};
