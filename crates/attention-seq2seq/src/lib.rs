@@ -33,29 +33,35 @@ mod file;
 mod memory;
 mod metrics;
 mod model;
+mod normalization;
+mod pair_file;
 mod run;
+mod tags;
 mod tasks;
+mod tokenizer;
 mod tokens;
 mod train;
 mod translate;
-mod tsv;
 mod unknown;
 mod variants;
 mod vocab;
+mod vocab_limits;
 mod vocabs;
 
 // Pairs of source and target.
 pub use corpus::Corpus;
 pub use data::{Pair, Pairs, SourceGroup, group_by_source, split_holdout};
+pub use pair_file::{Columns, JsonFields, PairFormat, Stress, TsvFile, TsvOptions, load_tsv};
 pub use tasks::Task;
-pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
 pub use batch::{Batch, Source};
 pub use examples::{Example, Examples};
+pub use normalization::Normalization;
 pub use tokens::Tokenization;
 pub use unknown::{ReadTokens, UnknownTokens};
 pub use vocab::Vocab;
+pub use vocab_limits::VocabLimits;
 pub use vocabs::Vocabs;
 
 // The model.

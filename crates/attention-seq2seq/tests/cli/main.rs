@@ -8,6 +8,7 @@ mod disk;
 mod divergence;
 mod evaluation;
 mod faults;
+mod formats;
 mod inputs;
 mod limits;
 mod lock;

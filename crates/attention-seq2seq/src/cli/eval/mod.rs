@@ -6,8 +6,8 @@ mod json;
 use std::path::PathBuf;
 
 use attention_seq2seq::{
-    Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, Result,
-    RunConfig, TokenErrors, Translator, TsvFile, TsvOptions, UnknownTokens,
+    Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
+    Result, RunConfig, TokenErrors, Translator, TsvFile, TsvOptions, UnknownTokens,
 };
 use clap::{Args, ValueEnum};
 
@@ -21,6 +21,9 @@ pub(crate) struct EvalArgs {
     /// A file of pairs, in the columns and tokens of the training file [default: the validation pairs of training].
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
+    /// The format of this file: tsv, dict or jsonl [default: that of the training file].
+    #[arg(long, value_name = "FORMAT", requires = "data")]
+    input_format: Option<PairFormat>,
     /// List so many wrong outputs, those with the most edits first, aligned to the closest reference.
     #[arg(
         long,
@@ -67,11 +70,14 @@ impl EvalArgs {
     fn corpus(&self, config: &RunConfig) -> Result<Corpus> {
         match (&self.data, &config.data) {
             (Some(file), DataSource::Tsv { options, .. }) => {
-                let any_length = TsvOptions {
+                let mut options = TsvOptions {
                     max_tokens: usize::MAX,
-                    ..*options
+                    ..options.clone()
                 };
-                Corpus::to_validate(&TsvFile::read(file)?, &any_length)
+                if let Some(format) = &self.input_format {
+                    options.format = format.clone();
+                }
+                Corpus::to_validate(&TsvFile::read(file)?, &options)
             }
             (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {
                 what: "--data".to_string(),

@@ -3,24 +3,31 @@
 use std::path::Path;
 
 use attention_seq2seq::{
-    AttentionKind, Columns, DataSource, Error, ModelConfig, ModelKind, Result, RunConfig,
-    Tokenization,
+    AttentionKind, Columns, DataSource, Error, JsonFields, ModelConfig, ModelKind, Normalization,
+    PairFormat, Result, RunConfig, Stress, Tokenization,
 };
-use burn_fused_layers::recurrent::CellKind;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::as_text;
+use super::cell::Cell;
 use super::presets::Preset;
 
 /// The settings that a resumed run keeps, and what would set them.
-pub(super) const KEPT_BY_RESUME: [&str; 23] = [
+pub(super) const KEPT_BY_RESUME: [&str; 29] = [
     "preset",
     "config",
     "valid",
+    "input_format",
     "columns",
+    "fields",
+    "stress",
+    "unicode",
     "source_tokens",
     "target_tokens",
     "max_tokens",
+    "min_count",
+    "max_vocab",
     "train_pairs",
     "valid_pairs",
     "model",
@@ -43,7 +50,19 @@ pub(super) const KEPT_BY_RESUME: [&str; 23] = [
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The columns of source and target, from 1 [default: 1,2].
+    /// The format of the files: tsv (columns divided by TAB), dict (a pronunciation dictionary in the form of CMUdict)
+    /// or jsonl (a JSON object a line) [default: as the ending of --data tells, .dict or .jsonl, else tsv].
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    #[serde(default, with = "as_text")]
+    pub(super) input_format: Option<PairFormat>,
+    /// The columns of source and target, from 1, or the role of each column: source (or lemma), target (or form), tags,
+    /// or - for none. Tags are divided by `;`, and each is a token before those of the source; in a text to translate
+    /// they come first: "V;PST go" [default: 1,2].
     #[arg(
         long,
         value_name = "SOURCE,TARGET",
@@ -52,6 +71,28 @@ pub(crate) struct Settings {
     )]
     #[serde(default, with = "as_text")]
     pub(super) columns: Option<Columns>,
+    /// The names of the fields of jsonl, of tags too if there are some [default: source,target].
+    #[arg(
+        long,
+        value_name = "SOURCE,TARGET[,TAGS]",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    #[serde(default, with = "as_text")]
+    pub(super) fields: Option<JsonFields>,
+    /// The digits of stress of a dict [default: keep].
+    #[arg(long, value_enum, requires = "data", conflicts_with = "task")]
+    pub(super) stress: Option<Stress>,
+    /// Unicode's normal form of sources, targets and texts to translate, in which a letter and its accent are the same
+    /// tokens whichever keyboard or system wrote them [default: nfc, which changes nothing in most files].
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORM",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    pub(super) unicode: Option<Normalization>,
     /// The tokens of a source: spaces (U+0020 alone separates) or chars [default: guessed from the file].
     #[arg(
         long,
@@ -77,6 +118,13 @@ pub(crate) struct Settings {
         conflicts_with = "task"
     )]
     pub(super) max_tokens: Option<usize>,
+    /// The fewest occurrences of a token that the model knows; it reads others as <unk>, and writes none of them
+    /// [default: 1].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) min_count: Option<usize>,
+    /// The most tokens of source and of target that the model knows, the most frequent ones [default: all].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) max_vocab: Option<usize>,
     /// The number of pairs of a task generated to learn from [default: 24000].
     #[arg(
         long,
@@ -154,34 +202,6 @@ pub(crate) struct Settings {
     pub(super) seed: Option<u64>,
 }
 
-/// The name of a recurrent cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Cell {
-    /// a gated recurrent unit
-    Gru,
-    /// a long short-term memory
-    Lstm,
-}
-
-impl From<Cell> for CellKind {
-    fn from(cell: Cell) -> Self {
-        match cell {
-            Cell::Gru => Self::Gru,
-            Cell::Lstm => Self::Lstm,
-        }
-    }
-}
-
-impl From<CellKind> for Cell {
-    fn from(cell: CellKind) -> Self {
-        match cell {
-            CellKind::Gru => Self::Gru,
-            CellKind::Lstm => Self::Lstm,
-        }
-    }
-}
-
 impl Settings {
     /// These settings, those that are not given as in `file` and then as in the preset.
     ///
@@ -209,7 +229,11 @@ impl Settings {
     /// [`Error::Config`] for the first of them.
     pub(super) fn check_data(&self, is_file: bool) -> Result<()> {
         let of_files = [
+            ("--input-format", self.input_format.is_some()),
             ("--columns", self.columns.is_some()),
+            ("--fields", self.fields.is_some()),
+            ("--stress", self.stress.is_some()),
+            ("--unicode", self.unicode.is_some()),
             ("--source-tokens", self.source_tokens.is_some()),
             ("--target-tokens", self.target_tokens.is_some()),
             ("--max-tokens", self.max_tokens.is_some()),
@@ -265,6 +289,8 @@ impl Settings {
             clip: Some(train.clip),
             patience: Some(train.patience),
             seed: Some(train.seed),
+            min_count: Some(run.vocab_limits.min_count),
+            max_vocab: run.vocab_limits.max_tokens,
             ..Self::default()
         };
         let of_model = match &run.model {
@@ -292,13 +318,7 @@ impl Settings {
                 valid_pairs: Some(*valid),
                 ..of_model
             },
-            DataSource::Tsv { options, .. } => Self {
-                columns: Some(options.columns),
-                source_tokens: Some(options.source_tokens),
-                target_tokens: Some(options.target_tokens),
-                max_tokens: Some(options.max_tokens),
-                ..of_model
-            },
+            DataSource::Tsv { options, .. } => of_model.with_options(options),
         }
     }
 
@@ -338,28 +358,4 @@ fn read(file: &Path) -> Result<Settings> {
             found: error.message().replace('\n', " "),
         }
     })
-}
-
-/// A setting as the text that it is on the command line.
-mod as_text {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        setting: &Option<T>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        setting.as_ref().map(T::to_string).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<T>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        let setting = text.map(|text| text.parse().map_err(D::Error::custom));
-        setting.transpose()
-    }
 }

@@ -11,7 +11,7 @@ use crate::tasks::Task;
 use crate::tokens::Tokenization::{Chars, Spaces};
 use crate::train::TrainConfig;
 
-use crate::tsv::{Columns, TsvFile, TsvOptions};
+use crate::pair_file::{Columns, TsvFile, TsvOptions};
 use crate::vocab::Vocab;
 
 fn config() -> RunConfig {
@@ -139,9 +139,8 @@ fn tsv() -> DataSource {
         valid: None,
         options: TsvOptions {
             columns: "2,1".parse::<Columns>().unwrap(),
-            source_tokens: Chars,
-            target_tokens: Spaces,
             max_tokens: 12,
+            ..TsvOptions::new(Chars, Spaces)
         },
     }
 }
