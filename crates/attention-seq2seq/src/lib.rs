@@ -11,7 +11,8 @@
 //! - Training: [`Training`] is the whole of it, with checkpoints, and tells a [`TrainObserver`] how it goes;
 //!   [`Trainee`] is for a loop of your own.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
-//! - Translation: [`Translator`] is a trained model with its vocabularies, [`TokenErrors`] measures it.
+//! - Translation: [`Translator`] is a trained model with its vocabularies, [`Evaluation`] measures it, by
+//!   [`TokenErrors`], [`Bleu`] and [`ChrF`].
 //!
 //! Shapes are written `[batch, source tokens, hidden_size]`: the source tokens are the keys of the attention, the
 //! target tokens its queries, in decoding one in each step.
@@ -26,32 +27,41 @@ mod corpus;
 mod data;
 mod device;
 mod error;
+mod evaluation;
 mod examples;
 mod file;
 mod memory;
 mod metrics;
 mod model;
+mod normalization;
+mod pair_file;
 mod run;
+mod tags;
 mod tasks;
+mod tokenizer;
 mod tokens;
 mod train;
 mod translate;
-mod tsv;
+mod unknown;
 mod variants;
 mod vocab;
+mod vocab_limits;
 mod vocabs;
 
 // Pairs of source and target.
 pub use corpus::Corpus;
 pub use data::{Pair, Pairs, SourceGroup, group_by_source, split_holdout};
+pub use pair_file::{Columns, JsonFields, PairFormat, Stress, TsvFile, TsvOptions, load_tsv};
 pub use tasks::Task;
-pub use tsv::{Columns, TsvFile, TsvOptions, load_tsv};
 
 // From text to batches.
 pub use batch::{Batch, Source};
 pub use examples::{Example, Examples};
+pub use normalization::Normalization;
 pub use tokens::Tokenization;
+pub use unknown::{ReadTokens, UnknownTokens};
 pub use vocab::Vocab;
+pub use vocab_limits::VocabLimits;
 pub use vocabs::Vocabs;
 
 // The model.
@@ -70,8 +80,11 @@ pub use train::{
     TrainObserver, TrainOutput, Trainee, Training, TrainingEnd,
 };
 
-// Translation.
-pub use metrics::TokenErrors;
+// Translation, and how good it is.
+pub use evaluation::{
+    Evaluation, EvaluationConfig, EvaluationIntervals, EvaluationSums, WrongOutput,
+};
+pub use metrics::{Bleu, Bootstrap, ChrF, Edit, Interval, TokenErrors, align, d2l_bleu};
 pub use translate::{Attended, Hypothesis, Translator};
 
 pub use error::{Error, Result};

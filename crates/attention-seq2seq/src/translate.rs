@@ -159,6 +159,11 @@ impl Translator {
         &self.config
     }
 
+    /// The vocabularies that the model was trained with.
+    pub fn vocabs(&self) -> &Vocabs {
+        &self.vocabs
+    }
+
     /// The number of tokens after which an output is cut off: that of the settings, if no other was set.
     pub fn max_len(&self) -> usize {
         self.max_len

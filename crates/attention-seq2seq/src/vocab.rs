@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::vocab_limits::VocabLimits;
 
 /// The first tokens of every vocabulary, in the order of their ids.
 const SPECIAL: [&str; 4] = ["<pad>", "<bos>", "<eos>", "<unk>"];
@@ -44,12 +45,20 @@ impl Vocab {
     /// The vocabulary of all tokens in these sequences, frequent ones first, equally frequent ones in the order of
     /// their characters: the order of the sequences does not matter.
     pub fn build<'a>(sequences: impl IntoIterator<Item = &'a [String]>) -> Self {
+        Self::build_within(sequences, &VocabLimits::default())
+    }
+
+    /// As [`build`](Self::build), of the tokens within these limits.
+    pub fn build_within<'a>(
+        sequences: impl IntoIterator<Item = &'a [String]>,
+        limits: &VocabLimits,
+    ) -> Self {
         let mut counts = TokenCounts::default();
         sequences
             .into_iter()
             .flatten()
             .for_each(|token| counts.add(token));
-        counts.into_vocab()
+        counts.into_vocab(limits)
     }
 
     /// The ids of these tokens, [`UNK`](Self::UNK) for those that have none.
@@ -166,11 +175,19 @@ impl TokenCounts {
         }
     }
 
+    /// How often the most frequent token occurs.
+    pub(crate) fn most(&self) -> usize {
+        self.0.values().copied().max().unwrap_or(0)
+    }
+
     /// The vocabulary of these tokens, as [`Vocab::build`] orders them.
-    pub(crate) fn into_vocab(self) -> Vocab {
-        let mut by_count = self.0.into_iter().collect::<Vec<_>>();
+    pub(crate) fn into_vocab(self, limits: &VocabLimits) -> Vocab {
+        let frequent = self.0.into_iter();
+        let frequent = frequent.filter(|(_, count)| *count >= limits.min_count);
+        let mut by_count = frequent.collect::<Vec<_>>();
         // Stable: the order of the map breaks ties.
         by_count.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        by_count.truncate(limits.max_tokens.unwrap_or(usize::MAX));
         let special = SPECIAL.into_iter().map(str::to_owned);
         let tokens = special.chain(by_count.into_iter().map(|(token, _)| token));
         Vocab::from_tokens(tokens.collect())
@@ -241,6 +258,26 @@ mod tests {
         let reversed = ["d b", "a <eos> b", "c a b"].map(|line| Spaces.split(line));
         assert_eq!(Vocab::build(reversed.iter().map(Vec::as_slice)), vocab);
         assert_eq!(Vocab::build([]).len(), 4);
+    }
+
+    #[test]
+    fn rare_tokens_are_left_out_in_an_order_that_does_not_depend_on_the_data() {
+        let sequences = ["b a c", "b <eos> a", "d b"].map(|line| Spaces.split(line));
+        let tokens = |min_count, max_tokens| -> String {
+            let limits = VocabLimits {
+                min_count,
+                max_tokens,
+            };
+            let reversed = sequences.iter().rev().map(Vec::as_slice);
+            let vocab = Vocab::build_within(sequences.iter().map(Vec::as_slice), &limits);
+            assert_eq!(Vocab::build_within(reversed, &limits), vocab);
+            vocab.tokens[SPECIAL.len()..].concat()
+        };
+        assert_eq!(tokens(1, None), "bacd");
+        assert_eq!(tokens(2, None), "ba");
+        assert_eq!(tokens(1, Some(3)), "bac");
+        assert_eq!(tokens(3, Some(9)), "b");
+        assert_eq!(tokens(4, Some(9)), "");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::Pair;
 use crate::examples::Example;
 use crate::vocab::Vocab;
+use crate::vocab_limits::VocabLimits;
 
 /// The vocabularies of source and target. They are checked when they are read.
 ///
@@ -27,9 +28,16 @@ pub struct Vocabs {
 impl Vocabs {
     /// The vocabularies of all sources and of all targets of these pairs.
     pub fn build(pairs: &[Pair]) -> Self {
+        Self::build_within(pairs, &VocabLimits::default())
+    }
+
+    /// As [`build`](Self::build), of the tokens within these limits on either side.
+    pub fn build_within(pairs: &[Pair], limits: &VocabLimits) -> Self {
+        let sources = pairs.iter().map(|pair| pair.source.as_slice());
+        let targets = pairs.iter().map(|pair| pair.target.as_slice());
         Self {
-            source: Vocab::build(pairs.iter().map(|pair| pair.source.as_slice())),
-            target: Vocab::build(pairs.iter().map(|pair| pair.target.as_slice())),
+            source: Vocab::build_within(sources, limits),
+            target: Vocab::build_within(targets, limits),
         }
     }
 

@@ -7,8 +7,9 @@ use std::cmp::Ordering;
 use crate::data::{Pair, Pairs, PairsChecksum, check_counts};
 use crate::error::Result;
 use crate::examples::Examples;
-use crate::tsv::{TsvFile, TsvOptions};
+use crate::pair_file::{TsvFile, TsvOptions};
 use crate::vocab::{TokenCounts, Vocab};
+use crate::vocab_limits::VocabLimits;
 use crate::vocabs::Vocabs;
 use texts::Texts;
 
@@ -112,15 +113,34 @@ impl Corpus {
 
     /// The vocabularies of the pairs to learn from.
     pub fn vocabs(&self) -> Vocabs {
+        let all = VocabLimits::default();
+        let [source, target] = self.token_counts().map(|counts| counts.into_vocab(&all));
+        Vocabs { source, target }
+    }
+
+    /// As [`vocabs`](Self::vocabs), of the tokens within these limits on either side.
+    ///
+    /// # Errors
+    /// [`Error::Config`](crate::Error::Config) if a limit is 0, or no token of a side is frequent enough.
+    pub fn vocabs_within(&self, limits: &VocabLimits) -> Result<Vocabs> {
+        limits.check()?;
+        let [source, target] = self.token_counts();
+        limits.check_left("source", source.most())?;
+        limits.check_left("target", target.most())?;
+        Ok(Vocabs {
+            source: source.into_vocab(limits),
+            target: target.into_vocab(limits),
+        })
+    }
+
+    /// How often each token occurs in sources and in targets to learn from.
+    fn token_counts(&self) -> [TokenCounts; 2] {
         let (mut sources, mut targets) = (TokenCounts::default(), TokenCounts::default());
         self.train.for_each(|source, target| {
             source.for_each(|token| sources.add(token));
             target.for_each(|token| targets.add(token));
         });
-        Vocabs {
-            source: sources.into_vocab(),
-            target: targets.into_vocab(),
-        }
+        [sources, targets]
     }
 
     /// The number of tokens of the longest target to learn from.
@@ -285,107 +305,4 @@ fn first_equals(count: usize, compare: impl Fn(usize, usize) -> Ordering) -> Vec
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
-    use super::*;
-    use crate::data::{group_by_source, split_holdout};
-    use crate::tasks::Task;
-    use crate::tokens::Tokenization;
-
-    fn options(tokens: Tokenization) -> TsvOptions {
-        TsvOptions {
-            columns: "1,2".parse().unwrap(),
-            source_tokens: tokens,
-            target_tokens: tokens,
-            max_tokens: 50,
-        }
-    }
-
-    /// A corpus of texts, and the same as pairs.
-    #[track_caller]
-    fn check(corpus: &Corpus, pairs: &Pairs) {
-        assert_eq!(corpus.clone().into_pairs(), *pairs);
-        assert_eq!(corpus.checksum(), pairs.checksum());
-        let same = Corpus::from(pairs.clone());
-        assert_eq!(same.checksum(), pairs.checksum());
-        let vocabs = Vocabs::build(&pairs.train);
-        assert_eq!(
-            (corpus.vocabs(), same.vocabs()),
-            (vocabs.clone(), vocabs.clone())
-        );
-        for corpus in [corpus, &same] {
-            let counts = (corpus.train_len(), corpus.valid_len());
-            assert_eq!(counts, (pairs.train.len(), pairs.valid.len()));
-            let groups = group_by_source(&pairs.valid);
-            let valid: Vec<Pair> = corpus.valid_chunks().flatten().collect();
-            assert!(valid.len() == pairs.valid.len() && group_by_source(&valid) == groups);
-            let longest = pairs.train.iter().map(|pair| pair.target.len()).max();
-            assert_eq!(corpus.longest_target(), longest.unwrap_or(0));
-            let train = Examples::from(vocabs.encode(&pairs.train));
-            assert_eq!(corpus.train_examples(&vocabs), train);
-            let valid = Examples::from(vocabs.encode(&pairs.valid));
-            assert_eq!(corpus.valid_examples(&vocabs), valid);
-        }
-    }
-
-    #[test]
-    fn texts_are_the_pairs_that_they_stand_for() {
-        let lines = "a  b c\tü ö\nb a\tx\na b c\ty\u{a0}z\nc\tü\u{3000}\n";
-        let file = TsvFile::from_bytes("pairs.tsv", lines);
-        for tokens in [Tokenization::Chars, Tokenization::Spaces] {
-            let options = options(tokens);
-            let pairs = file.pairs(&options).unwrap();
-            for seed in 0..9 {
-                let corpus = Corpus::of_files(&file, None, &options, seed).unwrap();
-                check(&corpus, &split_holdout(pairs.clone(), 0.05, seed).unwrap());
-            }
-            let corpus = Corpus::of_files(&file, Some(&file), &options, 1).unwrap();
-            let (train, valid) = (pairs.clone(), pairs);
-            check(&corpus, &Pairs { train, valid });
-        }
-    }
-
-    #[test]
-    fn generated_pairs_are_a_corpus() {
-        let pairs = Task::Dates.train_valid(20, 5, 3);
-        check(&Corpus::from(pairs.clone()), &pairs);
-        let mut corpus = Corpus::from(pairs);
-        corpus.forget_train();
-        assert_eq!((corpus.train_len(), corpus.valid_len()), (0, 5));
-    }
-
-    #[test]
-    fn a_chunk_has_whole_sources() {
-        let lines = "a b\tx\nc\ty\na  b\tz z\nd\tx\nc\tx\na b\ty\n";
-        let file = TsvFile::from_bytes("pairs.tsv", lines);
-        let corpus = Corpus::to_validate(&file, &options(Tokenization::Spaces)).unwrap();
-        let same = Side::Pairs(file.pairs(&options(Tokenization::Spaces)).unwrap());
-        // Of ten, four and two tokens.
-        for (most, sources) in [
-            (1, &["aaa", "cc", "d"][..]),
-            (4, &["aaa", "cc", "d"]),
-            (10, &["aaa", "ccd"]),
-            (11, &["aaacc", "d"]),
-            (14, &["aaacc", "d"]),
-            (15, &["aaaccd"]),
-        ] {
-            for side in [&corpus.valid, &same] {
-                let of_chunk = |chunk: Vec<Pair>| -> String {
-                    chunk.iter().map(|pair| pair.source[0].as_str()).collect()
-                };
-                let found: Vec<String> = side.chunks(most).map(of_chunk).collect();
-                assert_eq!(found, sources, "{most}");
-            }
-        }
-    }
-
-    #[test]
-    fn one_source_cannot_be_split() {
-        let file = TsvFile::from_bytes("pairs.tsv", "a  b\tx\na b\ty\n");
-        let error = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1);
-        let error = error.unwrap_err().to_string();
-        assert!(
-            error.contains("at least two different sources, found one"),
-            "{error}"
-        );
-    }
-}
+mod tests;

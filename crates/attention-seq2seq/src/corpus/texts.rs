@@ -6,15 +6,15 @@ use super::first_equals;
 use crate::data::{Pair, held_out_groups};
 use crate::error::{Error, Result};
 use crate::examples::Examples;
-use crate::tokens::Tokenization;
-use crate::tsv::{TsvFile, TsvOptions};
+use crate::pair_file::{TsvFile, TsvOptions};
+use crate::tokenizer::Tokenizer;
 
 /// The texts of pairs.
 #[derive(Clone, Debug)]
 pub(super) struct Texts {
-    pub(super) source: Tokenization,
-    pub(super) target: Tokenization,
-    /// A line for each pair, source and target divided by TAB: they have no control characters of their own.
+    pub(super) source: Tokenizer,
+    pub(super) target: Tokenizer,
+    /// A line for each pair, prepared source and target divided by TAB: they have no control characters of their own.
     lines: String,
     /// The number of pairs.
     pub(super) len: usize,
@@ -23,19 +23,24 @@ pub(super) struct Texts {
 impl Texts {
     pub(super) fn read(file: &TsvFile, options: &TsvOptions) -> Result<Self> {
         let bytes = file.bytes().len() + 1; // The last line of a file need not end.
-        if bytes > Examples::MAX_TOKENS {
-            let expected = format!("fewer than {} bytes", Examples::MAX_TOKENS);
-            let what = format!("the file {}", file.path().display());
-            return Err(Error::config(&what, &expected, bytes - 1));
-        }
-        let (source, target) = (options.source_tokens, options.target_tokens);
-        let mut texts = Self::with_capacity(source, target, bytes);
+        let check = |bytes: usize| {
+            if bytes > Examples::MAX_TOKENS {
+                let expected = format!("fewer than {} bytes", Examples::MAX_TOKENS);
+                let what = format!("the file {}", file.path().display());
+                return Err(Error::config(&what, &expected, bytes - 1));
+            }
+            Ok(())
+        };
+        check(bytes)?;
+        let mut texts = Self::with_capacity(options.source(), options.target(), bytes);
         file.for_each_pair(options, |source, target| texts.push(source, target))?;
+        // In another normal form they may be longer.
+        check(texts.lines.len())?;
         Ok(texts)
     }
 
     /// Room for so many bytes.
-    fn with_capacity(source: Tokenization, target: Tokenization, bytes: usize) -> Self {
+    fn with_capacity(source: Tokenizer, target: Tokenizer, bytes: usize) -> Self {
         Self {
             source,
             target,
@@ -73,9 +78,13 @@ impl Texts {
     }
 
     pub(super) fn tokens(&self, (source, target): (&str, &str)) -> Pair {
+        let owned = |tokenizer: Tokenizer, prepared| {
+            let tokens = tokenizer.tokens(prepared);
+            tokens.map(str::to_owned).collect()
+        };
         Pair {
-            source: self.source.split(source),
-            target: self.target.split(target),
+            source: owned(self.source, source),
+            target: owned(self.target, target),
         }
     }
 

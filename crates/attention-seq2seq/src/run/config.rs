@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::{AnyModel, ModelConfig, ModelKind};
 use crate::train::TrainConfig;
+use crate::vocab_limits::VocabLimits;
 
 /// The most tokens of an output.
 const MOST_OUTPUT: usize = 1_000_000;
@@ -27,6 +28,9 @@ pub struct RunConfig {
     pub train: TrainConfig,
     /// The pairs to learn from and to validate on.
     pub data: DataSource,
+    /// The tokens of the pairs that the vocabularies have.
+    #[serde(default)]
+    pub vocab_limits: VocabLimits,
     /// The [checksum](crate::Pairs::checksum) of these pairs, where it is known.
     pub data_checksum: Option<u32>,
     /// The number of tokens after which an output is cut off, unless a [`Translator`](crate::Translator) sets another.
@@ -71,6 +75,7 @@ impl RunConfig {
             model,
             train: TrainConfig::of(kind),
             data,
+            vocab_limits: VocabLimits::default(),
             data_checksum: None,
             max_len: longest + longest / 4 + 2,
         }
@@ -84,6 +89,7 @@ impl RunConfig {
         self.train.check()?;
         self.model.check()?;
         self.check_attention()?;
+        self.vocab_limits.check()?;
         check_max_len(self.max_len)
     }
 

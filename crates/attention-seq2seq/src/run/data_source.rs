@@ -9,9 +9,9 @@ use crate::corpus::Corpus;
 use crate::data::Pairs;
 use crate::error::Result;
 use crate::memory;
+use crate::pair_file::{TsvFile, TsvOptions};
 use crate::tasks::Task;
-use crate::tokens::Tokenization;
-use crate::tsv::{TsvFile, TsvOptions};
+use crate::tokenizer::Tokenizer;
 
 /// The source of a run's pairs: a task or files.
 ///
@@ -41,7 +41,7 @@ pub enum DataSource {
         train: PathBuf,
         /// The file of the pairs to validate on; without it, 5 % of the sources of `train` are held out.
         valid: Option<PathBuf>,
-        /// Columns and tokens.
+        /// Their format, and how texts become tokens.
         options: TsvOptions,
     },
 }
@@ -89,18 +89,18 @@ impl DataSource {
     }
 
     /// How a source is split into tokens.
-    pub(crate) fn source_tokens(&self) -> Tokenization {
+    pub(crate) fn source_tokens(&self) -> Tokenizer {
         match self {
-            Self::Task { task, .. } => task.tokenization(),
-            Self::Tsv { options, .. } => options.source_tokens,
+            Self::Task { task, .. } => task.tokenization().into(),
+            Self::Tsv { options, .. } => options.source(),
         }
     }
 
     /// How a target is split into tokens.
-    pub(crate) fn target_tokens(&self) -> Tokenization {
+    pub(crate) fn target_tokens(&self) -> Tokenizer {
         match self {
-            Self::Task { task, .. } => task.tokenization(),
-            Self::Tsv { options, .. } => options.target_tokens,
+            Self::Task { task, .. } => task.tokenization().into(),
+            Self::Tsv { options, .. } => options.target(),
         }
     }
 }
@@ -121,7 +121,6 @@ mod tests {
 
     use super::*;
     use crate::tokens::Tokenization::{Chars, Spaces};
-    use crate::tsv::Columns;
 
     #[test]
     fn data_has_a_name() {
@@ -133,12 +132,7 @@ mod tests {
         let file = |train: &str, valid: Option<&str>| DataSource::Tsv {
             train: train.into(),
             valid: valid.map(PathBuf::from),
-            options: TsvOptions {
-                columns: Columns::default(),
-                source_tokens: Chars,
-                target_tokens: Chars,
-                max_tokens: TsvOptions::MAX_TOKENS,
-            },
+            options: TsvOptions::new(Chars, Chars),
         };
         assert_eq!(task(Task::Copy, 1).to_string(), "task copy");
         assert_eq!(file("a/b.tsv", None).to_string(), "file a/b.tsv");
@@ -167,17 +161,12 @@ mod tests {
             fs::write(&path, lines).unwrap();
             path
         };
-        let options = TsvOptions {
-            columns: Columns::default(),
-            source_tokens: Spaces,
-            target_tokens: Spaces,
-            max_tokens: TsvOptions::MAX_TOKENS,
-        };
+        let options = TsvOptions::new(Spaces, Spaces);
         let train = file("train.tsv", 0..40);
         let mut data = DataSource::Tsv {
             train: train.clone(),
             valid: None,
-            options,
+            options: options.clone(),
         };
         let split = data.pairs(1).unwrap();
         assert_eq!((split.train.len(), split.valid.len()), (38, 2));

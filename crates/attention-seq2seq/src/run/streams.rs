@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DataSource, RunConfig, RunDir};
 use crate::error::Result;
-use crate::tsv::TsvFile;
+use crate::pair_file::TsvFile;
 
 /// How the name of a stream that is kept begins; its checksum follows.
 const STREAM: &str = "pairs-";

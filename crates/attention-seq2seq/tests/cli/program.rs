@@ -102,6 +102,11 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// The first line of an output.
+pub(crate) fn first_line(stdout: &str) -> &str {
+    stdout.lines().next().unwrap_or_default()
+}
+
 /// `seq2seq train TASK` with a tiny model, and other arguments.
 pub(crate) fn train_args<'a>(task: &'a str, epochs: &'a str, others: &[&'a str]) -> Vec<&'a str> {
     let mut args = vec!["train", task];

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::program::{
-    self, copied, epochs, fail, files, good, resume_args, run_with_usage_error, succeed,
-    train_args, trained, translate_lines, written,
+    self, copied, epochs, fail, files, first_line, good, resume_args, run_with_usage_error,
+    succeed, train_args, trained, translate_lines, written,
 };
 
 #[test]
@@ -93,9 +93,8 @@ fn an_evaluation_repeats_the_figures_of_training() {
         evaluation.starts_with("10 sources: exact match "),
         "{evaluation}"
     );
-    assert_eq!(evaluation.lines().count(), 1);
     assert!(
-        stdout.contains(&evaluation),
+        stdout.contains(first_line(&evaluation)),
         "{evaluation} is not in {stdout}"
     );
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use attention_seq2seq::{
-    Columns, Corpus, Error, RunDir, Task, TokenErrors, Tokenization, TsvFile, Vocab, split_holdout,
+    Columns, Corpus, Error, JsonFields, Normalization, PairFormat, RunDir, Task, TokenErrors,
+    Tokenization, TsvFile, Vocab, split_holdout,
 };
 
 /// The readers: the first byte of an input chooses one.
@@ -35,19 +36,24 @@ fn one_line<T>(result: Result<T, Error>) -> Option<T> {
     result.ok()
 }
 
-/// A file of pairs, in columns that its first byte chooses.
+/// A file of pairs, in columns, a format and a normal form that its first byte chooses.
 fn pairs(bytes: &[u8]) {
-    let Some((&columns, bytes)) = bytes.split_first() else {
+    let Some((&choice, bytes)) = bytes.split_first() else {
         return;
     };
     let columns = Columns {
-        source: usize::from(columns % 4),
-        target: usize::from(columns / 4 % 4),
+        source: usize::from(choice % 4),
+        target: usize::from(choice / 4 % 4),
+        tags: (choice / 64 % 2 == 1).then_some(3),
     };
-    let file = TsvFile::from_bytes("pairs.tsv", bytes);
+    let format = ["tsv", "dict", "jsonl", "tsv"][usize::from(choice / 16 % 4)];
+    let file = TsvFile::from_bytes(format!("pairs.{format}"), bytes);
     let Some(mut options) = one_line(file.guess(columns)) else {
         return;
     };
+    if choice / 128 == 1 {
+        options.normalization = Normalization::Nfd;
+    }
     options.max_tokens = 100;
     let pairs = one_line(file.pairs(&options));
     let corpus = one_line(Corpus::of_files(&file, None, &options, 1));
@@ -113,6 +119,11 @@ fn names(bytes: &[u8]) {
     };
     if let Some(columns) = one_line(name.parse::<Columns>()) {
         assert!(columns.source > 0 && columns.target > 0 && columns.source != columns.target);
+        assert_eq!(columns.to_string().parse::<Columns>().ok(), Some(columns));
+    }
+    one_line(name.parse::<PairFormat>());
+    if let Some(fields) = one_line(name.parse::<JsonFields>()) {
+        assert_eq!(fields.to_string(), name);
     }
     one_line(name.parse::<Task>());
     one_line(name.parse::<Tokenization>());

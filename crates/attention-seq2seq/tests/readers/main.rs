@@ -38,10 +38,21 @@ fn good() -> Vec<Vec<Vec<u8>>> {
             "\u{9}cab\tK AE B\nbad\tB AE D\n",
             "\u{6}1\t2\r\nä\tö ü\r\n\r\n",
             "\u{9}\u{feff}a b\tX Y\tnote\nc\tZ",
+            "\u{49}go\twent\tV;PST\nox\toxen\tN\n",
+            "\u{19}cab(2)  K AE1 B # note\n;;; none\nd\u{e9} D EY0\n",
+            "\u{29}{\"source\": \"cab\", \"target\": \"K\"}\n{\"target\": \"e\u{301}\", \"source\": \"\\u00e9\"}\n",
         ]),
         text(&[&vocab]),
         text(&[&manifest, &unchecked, &unchecked]),
-        text(&["1,2", "dates", "chars", "spaces", "5 novembre 1994"]),
+        text(&[
+            "1,2",
+            "lemma,-,form,tags",
+            "dict",
+            "dates",
+            "chars",
+            "spaces",
+            "5 novembre 1994",
+        ]),
     ]
 }
 

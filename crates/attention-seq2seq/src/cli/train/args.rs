@@ -13,8 +13,9 @@ pub(crate) struct TrainArgs {
     /// The task: dates (human-written dates to ISO 8601), reverse or copy [default: dates].
     #[arg(conflicts_with = "data")]
     pub(super) task: Option<String>,
-    /// A file of pairs instead: source TAB target, one pair a line; `-` is the standard input. Spaces and carriage
-    /// returns around a column are no part of it; other white space, such as a no-break space, is.
+    /// A file of pairs instead: source TAB target, one pair a line, or another --input-format; `-` is the standard
+    /// input. Spaces and carriage returns around a text are no part of it; other white space, such as a no-break space,
+    /// is.
     #[arg(long, value_name = "FILE")]
     pub(super) data: Option<PathBuf>,
     // `conflicts_with` too: clap waives `requires` beside a task, because `--data` would conflict with that.

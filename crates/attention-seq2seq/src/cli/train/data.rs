@@ -55,14 +55,16 @@ impl TrainArgs {
         }
         let train = TsvFile::read(path)?;
         let valid = self.valid.as_ref().map(TsvFile::read).transpose()?;
-        let mut options = train.guess(settings.columns.unwrap_or_default())?;
-        options.source_tokens = settings.source_tokens.unwrap_or(options.source_tokens);
-        options.target_tokens = settings.target_tokens.unwrap_or(options.target_tokens);
-        options.max_tokens = settings.max_tokens.unwrap_or(options.max_tokens);
+        let options = settings.options(path, &train)?;
         let place = |path: &Path, file: &TsvFile| match file.is_stream() {
             true => run.stream_file(file),
             false => absolute(path),
         };
+        let remark = match (settings.source_tokens, settings.target_tokens) {
+            (Some(_), Some(_)) => None,
+            _ => Some(guessed(options.source_tokens, options.target_tokens)),
+        };
+        let corpus = Corpus::of_files(&train, valid.as_ref(), &options, seed)?;
         let source = DataSource::Tsv {
             train: place(path, &train)?,
             valid: match (&self.valid, &valid) {
@@ -71,13 +73,9 @@ impl TrainArgs {
             },
             options,
         };
-        let remark = match (settings.source_tokens, settings.target_tokens) {
-            (Some(_), Some(_)) => None,
-            _ => Some(guessed(options.source_tokens, options.target_tokens)),
-        };
         Ok(Data {
             source,
-            corpus: Corpus::of_files(&train, valid.as_ref(), &options, seed)?,
+            corpus,
             streams: [Some(train), valid]
                 .into_iter()
                 .flatten()

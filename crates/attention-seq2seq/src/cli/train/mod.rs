@@ -1,7 +1,11 @@
 //! `seq2seq train`
 
 mod args;
+mod as_text;
+mod cell;
 mod data;
+mod data_settings;
+mod layers;
 mod model;
 mod presets;
 mod progress;
@@ -174,12 +178,14 @@ impl TrainArgs {
             streams,
             remark,
         } = self.data(settings, run)?;
-        let vocabs = corpus.vocabs();
+        let vocab_limits = settings.vocab_limits();
+        let vocabs = corpus.vocabs_within(&vocab_limits)?;
         let model = settings.model(&vocabs);
         let defaults = RunConfig::of_longest_target(model, source, corpus.longest_target());
         let config = RunConfig {
             attention: settings.attention.unwrap_or(defaults.attention),
             train: settings.train(corpus.train_len(), self.data.is_some()),
+            vocab_limits,
             data_checksum: Some(corpus.checksum()),
             ..defaults
         };

@@ -1,26 +1,30 @@
 //! The settings of `seq2seq train`, from the command line, a file, or a preset.
 
-use std::path::Path;
-
 use attention_seq2seq::{
-    AttentionKind, Columns, DataSource, Error, ModelConfig, ModelKind, Result, RunConfig, Select,
+    AttentionKind, Columns, JsonFields, ModelKind, Normalization, PairFormat, Select, Stress,
     Tokenization,
 };
-use burn_fused_layers::recurrent::CellKind;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::presets::Preset;
+use super::as_text;
+use super::cell::Cell;
 
 /// The settings that a resumed run keeps, and what would set them.
-pub(super) const KEPT_BY_RESUME: [&str; 29] = [
+pub(super) const KEPT_BY_RESUME: [&str; 35] = [
     "preset",
     "config",
     "valid",
+    "input_format",
     "columns",
+    "fields",
+    "stress",
+    "unicode",
     "source_tokens",
     "target_tokens",
     "max_tokens",
+    "min_count",
+    "max_vocab",
     "train_pairs",
     "valid_pairs",
     "model",
@@ -49,7 +53,19 @@ pub(super) const KEPT_BY_RESUME: [&str; 29] = [
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The columns of source and target, from 1 [default: 1,2].
+    /// The format of the files: tsv (columns divided by TAB), dict (a pronunciation dictionary in the form of CMUdict)
+    /// or jsonl (a JSON object a line) [default: as the ending of --data tells, .dict or .jsonl, else tsv].
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    #[serde(default, with = "as_text")]
+    pub(super) input_format: Option<PairFormat>,
+    /// The columns of source and target, from 1, or the role of each column: source (or lemma), target (or form), tags,
+    /// or - for none. Tags are divided by `;`, and each is a token before those of the source; in a text to translate
+    /// they come first: "V;PST go" [default: 1,2].
     #[arg(
         long,
         value_name = "SOURCE,TARGET",
@@ -58,6 +74,28 @@ pub(crate) struct Settings {
     )]
     #[serde(default, with = "as_text")]
     pub(super) columns: Option<Columns>,
+    /// The names of the fields of jsonl, of tags too if there are some [default: source,target].
+    #[arg(
+        long,
+        value_name = "SOURCE,TARGET[,TAGS]",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    #[serde(default, with = "as_text")]
+    pub(super) fields: Option<JsonFields>,
+    /// The digits of stress of a dict [default: keep].
+    #[arg(long, value_enum, requires = "data", conflicts_with = "task")]
+    pub(super) stress: Option<Stress>,
+    /// Unicode's normal form of sources, targets and texts to translate, in which a letter and its accent are the same
+    /// tokens whichever keyboard or system wrote them [default: nfc, which changes nothing in most files].
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORM",
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    pub(super) unicode: Option<Normalization>,
     /// The tokens of a source: spaces (U+0020 alone separates) or chars [default: guessed from the file].
     #[arg(
         long,
@@ -83,6 +121,13 @@ pub(crate) struct Settings {
         conflicts_with = "task"
     )]
     pub(super) max_tokens: Option<usize>,
+    /// The fewest occurrences of a token that the model knows; it reads others as <unk>, and writes none of them
+    /// [default: 1].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) min_count: Option<usize>,
+    /// The most tokens of source and of target that the model knows, the most frequent ones [default: all].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) max_vocab: Option<usize>,
     /// The number of pairs of a task generated to learn from [default: 24000].
     #[arg(
         long,
@@ -186,260 +231,4 @@ pub(crate) struct Settings {
     /// The seed of data, parameters and dropout [default: 0].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) seed: Option<u64>,
-}
-
-/// The name of a recurrent cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Cell {
-    /// a gated recurrent unit
-    Gru,
-    /// a long short-term memory
-    Lstm,
-}
-
-impl From<Cell> for CellKind {
-    fn from(cell: Cell) -> Self {
-        match cell {
-            Cell::Gru => Self::Gru,
-            Cell::Lstm => Self::Lstm,
-        }
-    }
-}
-
-impl From<CellKind> for Cell {
-    fn from(cell: CellKind) -> Self {
-        match cell {
-            CellKind::Gru => Self::Gru,
-            CellKind::Lstm => Self::Lstm,
-        }
-    }
-}
-
-impl Settings {
-    /// These settings, those that are not given as in `file` and then as in the preset.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if the file cannot be read, [`Error::Config`] if it does not hold settings alone.
-    pub(super) fn over(&self, file: Option<&Path>, preset: Option<Preset>) -> Result<Self> {
-        let of_preset = preset.map(Preset::settings).unwrap_or_default();
-        let of_file = file.map(read).transpose()?.unwrap_or_default();
-        Ok(of_preset.overlaid(&of_file).overlaid(self))
-    }
-
-    /// These settings, but for those that `other` has.
-    fn overlaid(mut self, other: &Self) -> Self {
-        // Either says how long to train.
-        if other.epochs.is_some() {
-            self.steps = None;
-        }
-        if other.steps.is_some() {
-            self.epochs = None;
-        }
-        macro_rules! overlaid {
-            ($($setting:ident),* $(,)?) => {
-                Self { $($setting: other.$setting.or(self.$setting)),* }
-            };
-        }
-        overlaid!(
-            columns,
-            source_tokens,
-            target_tokens,
-            max_tokens,
-            train_pairs,
-            valid_pairs,
-            model,
-            attention,
-            hidden,
-            layers,
-            cell,
-            embedding,
-            unidirectional,
-            heads,
-            feed_forward,
-            dropout,
-            embedding_dropout,
-            layer_dropout,
-            epochs,
-            steps,
-            max_time,
-            batch_size,
-            learning_rate,
-            warmup,
-            label_smoothing,
-            ema,
-            clip,
-            select,
-            patience,
-            seed,
-        )
-    }
-
-    /// Refuses settings for pairs of another kind: of files, or of a task.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for the first of them.
-    pub(super) fn check_data(&self, is_file: bool) -> Result<()> {
-        let of_files = [
-            ("--columns", self.columns.is_some()),
-            ("--source-tokens", self.source_tokens.is_some()),
-            ("--target-tokens", self.target_tokens.is_some()),
-            ("--max-tokens", self.max_tokens.is_some()),
-        ];
-        let of_tasks = [
-            ("--train-pairs", self.train_pairs.is_some()),
-            ("--valid-pairs", self.valid_pairs.is_some()),
-        ];
-        let (others, expected, found) = if is_file {
-            (&of_tasks[..], "a task", "--data")
-        } else {
-            (&of_files[..], "--data", "a task")
-        };
-        refuse(others, expected, found)
-    }
-
-    /// Refuses settings of another model than that of these settings.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for the first of them.
-    pub(super) fn check_model(&self) -> Result<()> {
-        let of_rnn = [
-            ("--cell", self.cell.is_some()),
-            ("--embedding", self.embedding.is_some()),
-            ("--unidirectional", self.unidirectional.is_some()),
-            ("--embedding-dropout", self.embedding_dropout.is_some()),
-            ("--layer-dropout", self.layer_dropout.is_some()),
-        ];
-        let of_transformer = [
-            ("--heads", self.heads.is_some()),
-            ("--feed-forward", self.feed_forward.is_some()),
-        ];
-        let model = self.model.unwrap_or_default();
-        let (others, other) = match model {
-            ModelKind::Rnn => (&of_transformer[..], ModelKind::Transformer),
-            ModelKind::Transformer => (&of_rnn[..], ModelKind::Rnn),
-        };
-        refuse(
-            others,
-            &format!("--model {other}"),
-            &format!("--model {model}"),
-        )
-    }
-
-    /// The settings of a run, every one that its data and its model have.
-    pub(super) fn of(run: &RunConfig) -> Self {
-        let train = run.train.clone();
-        let all = Self {
-            model: Some(run.model.kind()),
-            attention: Some(run.attention),
-            epochs: Some(train.epochs),
-            batch_size: Some(train.batch_size),
-            learning_rate: Some(train.learning_rate),
-            warmup: Some(train.warmup),
-            label_smoothing: Some(train.label_smoothing),
-            ema: Some(train.ema),
-            max_time: train.max_minutes,
-            select: Some(train.select),
-            clip: Some(train.clip),
-            patience: Some(train.patience),
-            seed: Some(train.seed),
-            ..Self::default()
-        };
-        let of_model = match &run.model {
-            ModelConfig::Rnn(model) => Self {
-                hidden: Some(model.hidden_size),
-                layers: Some(model.layers),
-                cell: Some(model.cell.into()),
-                embedding: Some(model.embedding_size),
-                unidirectional: Some(!model.bidirectional),
-                dropout: Some(model.dropout),
-                embedding_dropout: Some(model.embedding_dropout),
-                layer_dropout: Some(model.layer_dropout),
-                ..all
-            },
-            ModelConfig::Transformer(model) => Self {
-                hidden: Some(model.hidden_size),
-                layers: Some(model.layers),
-                heads: Some(model.heads),
-                feed_forward: Some(model.feed_forward_size),
-                dropout: Some(model.dropout),
-                ..all
-            },
-        };
-        match &run.data {
-            DataSource::Task { train, valid, .. } => Self {
-                train_pairs: Some(*train),
-                valid_pairs: Some(*valid),
-                ..of_model
-            },
-            DataSource::Tsv { options, .. } => Self {
-                columns: Some(options.columns),
-                source_tokens: Some(options.source_tokens),
-                target_tokens: Some(options.target_tokens),
-                max_tokens: Some(options.max_tokens),
-                ..of_model
-            },
-        }
-    }
-
-    /// The settings as a file, without the line end of its last line.
-    pub(super) fn to_toml(&self) -> String {
-        let text = toml::to_string(self).expect("settings are names with numbers and texts");
-        text.trim_end().to_string()
-    }
-}
-
-/// Refuses settings that are given.
-fn refuse(settings: &[(&str, bool)], expected: &str, found: &str) -> Result<()> {
-    match settings.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((name, _)) => Err(Error::Config {
-            what: name.to_string(),
-            expected: expected.to_string(),
-            found: found.to_string(),
-        }),
-    }
-}
-
-/// Reads a file of settings.
-fn read(file: &Path) -> Result<Settings> {
-    let text = std::fs::read_to_string(file).map_err(|source| Error::Io {
-        action: "read",
-        path: file.to_path_buf(),
-        source,
-    })?;
-    toml::from_str(&text).map_err(|error| {
-        let before = error
-            .span()
-            .map_or("", |span| &text[..span.start.min(text.len())]);
-        Error::Config {
-            what: format!("{}:{}", file.display(), 1 + before.matches('\n').count()),
-            expected: "settings of `seq2seq train`, such as batch-size = 128".to_string(),
-            found: error.message().replace('\n', " "),
-        }
-    })
-}
-
-/// A setting as the text that it is on the command line.
-mod as_text {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        setting: &Option<T>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        setting.as_ref().map(T::to_string).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<T>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        let setting = text.map(|text| text.parse().map_err(D::Error::custom));
-        setting.transpose()
-    }
 }

@@ -6,12 +6,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::attention::AttentionKind;
 use crate::model::Seq2SeqConfig;
+use crate::pair_file::{Columns, TsvFile, TsvOptions};
 use crate::run::{CheckpointFiles, CheckpointState};
 use crate::run::{DataSource, Figures};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::{Chars, Spaces};
 use crate::train::TrainConfig;
-use crate::tsv::{Columns, TsvFile, TsvOptions};
 use crate::vocab::Vocab;
 
 fn config() -> RunConfig {
@@ -146,9 +146,8 @@ fn tsv() -> DataSource {
         valid: None,
         options: TsvOptions {
             columns: "2,1".parse::<Columns>().unwrap(),
-            source_tokens: Chars,
-            target_tokens: Spaces,
             max_tokens: 12,
+            ..TsvOptions::new(Chars, Spaces)
         },
     }
 }

@@ -1,14 +1,15 @@
 use std::fs;
 
-use super::Tokenization::{Chars, Spaces};
 use super::*;
+use crate::data::Pair;
+use crate::error::{Error, Result};
+use crate::normalization::Normalization;
+use crate::tokens::Tokenization::{Chars, Spaces};
 
 fn options(columns: &str) -> TsvOptions {
     TsvOptions {
         columns: columns.parse().unwrap(),
-        source_tokens: Spaces,
-        target_tokens: Spaces,
-        max_tokens: TsvOptions::MAX_TOKENS,
+        ..TsvOptions::new(Spaces, Spaces)
     }
 }
 
@@ -145,29 +146,12 @@ fn no_lines_and_no_file_are_different_errors() {
 }
 
 #[test]
-fn columns_are_two_different_numbers_from_one() {
-    assert_eq!(
-        "2,1".parse::<Columns>().unwrap(),
-        Columns {
-            source: 2,
-            target: 1
-        }
-    );
-    assert_eq!(
-        Columns::default().to_string().parse::<Columns>().unwrap(),
-        Columns::default()
-    );
-    for spec in ["", "1", "1,", "0,1", "1,1", "1,2,3", "a,b", "-1,2"] {
-        let error = spec.parse::<Columns>().unwrap_err();
-        assert!(
-            error.to_string().contains(&format!("found {spec:?}")),
-            "{error}"
-        );
-    }
+fn columns_are_checked_when_a_file_is_read() {
     let zero = TsvOptions {
         columns: Columns {
             source: 0,
             target: 1,
+            tags: None,
         },
         ..options("1,2")
     };
@@ -260,4 +244,100 @@ fn a_pipe_is_read_once() {
     let path = folder.path().join("file");
     fs::write(&path, "a\tb\n").unwrap();
     assert!(!TsvFile::read(&path).unwrap().is_stream());
+}
+
+#[test]
+fn tags_are_tokens_before_the_source_wherever_their_column_is() {
+    let pair = |source: &[&str], target: &str| Pair {
+        source: source.iter().map(|it| it.to_string()).collect(),
+        target: Chars.split(target),
+    };
+    let expected = [
+        pair(&["V;", "PST;", "g", "o"], "went"),
+        pair(&["N;", "o", "x"], "oxen"),
+    ];
+    for (columns, content) in [
+        ("lemma,form,tags", "go\twent\tV;PST\nox\toxen\tN\n"),
+        ("lemma,tags,form", "go\tV;PST\twent\nox\tN;\toxen\n"),
+        ("-,tags,form,lemma", "1\tV;PST\twent\tgo\r\n2\tN\toxen\tox"),
+    ] {
+        let file = TsvFile::from_bytes("pairs.tsv", content);
+        let options = file.guess(columns.parse().unwrap()).unwrap();
+        assert_eq!(
+            (options.source_tokens, options.target_tokens),
+            (Chars, Chars)
+        );
+        assert_eq!(file.pairs(&options).unwrap(), expected, "{columns}");
+    }
+    for (line, message) in [
+        (
+            "go\twent\n",
+            "expected tags in column 3, found 2 columns divided by TAB",
+        ),
+        (
+            "go\twent\t \tx\n",
+            "expected tags in column 3, found an empty column",
+        ),
+        (
+            "go\twent\tV PST\n",
+            "expected tags divided by ; without spaces, found \"V PST\"",
+        ),
+    ] {
+        let error = load(line, &options("lemma,form,tags"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with(&format!("pairs.tsv:1: {message}")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn letters_and_their_accents_are_the_same_however_they_are_written() {
+    let content = "\u{e9}\te\u{301}\ne\u{301}\t\u{e9}\n";
+    let file = TsvFile::from_bytes("pairs.tsv", content);
+    let guessed = file.guess(Columns::default()).unwrap();
+    assert_eq!(guessed.normalization, Normalization::Nfc);
+    for (normalization, lens) in [
+        (Normalization::None, [1, 2]),
+        (Normalization::Nfc, [1, 1]),
+        (Normalization::Nfd, [2, 2]),
+    ] {
+        let options = TsvOptions {
+            normalization,
+            ..guessed.clone()
+        };
+        let pairs = file.pairs(&options).unwrap();
+        let [first, second] = &pairs[..] else {
+            panic!("two lines")
+        };
+        assert_eq!(
+            [first.source.len(), first.target.len()],
+            lens,
+            "{normalization}"
+        );
+        assert_eq!(
+            (&first.source, &first.target),
+            (&second.target, &second.source)
+        );
+    }
+}
+
+#[test]
+fn options_saved_before_there_were_formats_are_read() {
+    let saved = r#"{"columns":{"source":2,"target":1},"source_tokens":"chars","target_tokens":"spaces","max_tokens":9}"#;
+    let options: TsvOptions = serde_json::from_str(saved).unwrap();
+    let expected = TsvOptions {
+        columns: "2,1".parse().unwrap(),
+        max_tokens: 9,
+        normalization: Normalization::None,
+        ..TsvOptions::new(Chars, Spaces)
+    };
+    assert_eq!(options, expected);
+    let again = serde_json::to_string(&expected).unwrap();
+    assert_eq!(
+        serde_json::from_str::<TsvOptions>(&again).unwrap(),
+        expected
+    );
 }

@@ -1,21 +1,34 @@
-//! How far an output is from its target.
+//! Error rates of tokens and sequences.
 
-/// The fewest insertions, deletions and substitutions that turn one sequence into the other (Levenshtein 1966).
-///
-/// Wagner and Fischer's table, one row at a time: `O(|a| |b|)` steps and `O(|b|)` memory.
-fn edit_distance<T: PartialEq>(a: &[T], b: &[T]) -> usize {
-    // row[j]: the distance of the part of `a` read so far to the first j tokens of `b`
-    let mut row = (0..=b.len()).collect::<Vec<_>>();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+use std::ops::AddAssign;
+
+use super::edits::edit_distance;
+
+/// The reference that is closest to an output.
+pub(crate) struct Closest<'a, T> {
+    /// The edits between the two.
+    pub(crate) edits: usize,
+    pub(crate) reference: &'a [T],
+}
+
+impl<'a, T: PartialEq> Closest<'a, T> {
+    /// The reference that takes the fewest edits, of equally close ones the shortest, of these the first.
+    ///
+    /// # Panics
+    /// If there is no reference.
+    pub(crate) fn of(output: &[T], references: &'a [impl AsRef<[T]>]) -> Self {
+        let references = references.iter().map(AsRef::as_ref);
+        let closest = references
+            .map(|reference| Self {
+                edits: edit_distance(output, reference),
+                reference,
+            })
+            .min_by_key(|it| (it.edits, it.reference.len()));
+        match closest {
+            Some(closest) => closest,
+            None => panic!("expected at least one reference for an output, found none"),
         }
     }
-    row[b.len()]
 }
 
 /// Counts errors over many sequences.
@@ -54,14 +67,8 @@ impl TokenErrors {
     /// # Panics
     /// If there is no reference.
     pub fn add<T: PartialEq>(&mut self, output: &[T], references: &[impl AsRef<[T]>]) {
-        let closest = references
-            .iter()
-            .map(AsRef::as_ref)
-            .map(|reference| (edit_distance(output, reference), reference.len()))
-            .min();
-        let Some((edits, reference_tokens)) = closest else {
-            panic!("expected at least one reference for an output, found none")
-        };
+        let Closest { edits, reference } = Closest::of(output, references);
+        let reference_tokens = reference.len();
         self.sequences += 1;
         self.wrong_sequences += usize::from(edits > 0);
         self.edits += edits;
@@ -93,6 +100,16 @@ impl TokenErrors {
         self.cut_off
     }
 
+    /// The fewest insertions, deletions and substitutions that turn the outputs into their references.
+    pub fn edits(&self) -> usize {
+        self.edits
+    }
+
+    /// The number of tokens of the references that count.
+    pub fn reference_tokens(&self) -> usize {
+        self.reference_tokens
+    }
+
     /// Edits divided by the tokens of the references: 0 is perfect, and above 1 is possible. NaN before the first
     /// output.
     pub fn token_error_rate(&self) -> f64 {
@@ -110,51 +127,15 @@ impl TokenErrors {
     }
 }
 
+impl AddAssign for TokenErrors {
+    fn add_assign(&mut self, other: Self) {
+        self.merge(other);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The definition, by recursion.
-    fn brute_force(a: &[u8], b: &[u8]) -> usize {
-        match (a, b) {
-            ([], rest) | (rest, []) => rest.len(),
-            ([x, a_rest @ ..], [y, b_rest @ ..]) => (brute_force(a_rest, b_rest)
-                + usize::from(x != y))
-            .min(brute_force(a_rest, b) + 1)
-            .min(brute_force(a, b_rest) + 1),
-        }
-    }
-
-    /// All strings over three letters with up to four of them.
-    fn small_strings() -> Vec<Vec<u8>> {
-        let mut all = vec![vec![]];
-        let mut start = 0;
-        for _ in 0..4 {
-            let end = all.len();
-            for index in start..end {
-                for letter in b"abc" {
-                    let mut longer = all[index].clone();
-                    longer.push(*letter);
-                    all.push(longer);
-                }
-            }
-            start = end;
-        }
-        all
-    }
-
-    #[test]
-    fn distances_follow_the_definition() {
-        let strings = small_strings();
-        assert_eq!(strings.len(), 121);
-        for a in &strings {
-            for b in &strings {
-                assert_eq!(edit_distance(a, b), brute_force(a, b), "{a:?} {b:?}");
-            }
-        }
-        assert_eq!(edit_distance(b"kitten", b"sitting"), 3);
-        assert_eq!(edit_distance(b"intention", b"execution"), 5);
-    }
 
     #[test]
     fn rates_are_over_all_sequences_together() {

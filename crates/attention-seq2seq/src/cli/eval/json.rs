@@ -1,0 +1,111 @@
+//! The figures as one JSON object.
+
+use attention_seq2seq::{Bootstrap, Edit, Evaluation, Interval, Translator};
+use serde::Serialize;
+
+/// All figures. Rates are shares of 1, BLEU and chrF are in percent.
+#[derive(Serialize)]
+struct Figures<'a> {
+    sources: usize,
+    exact_match: f64,
+    sequence_error_rate: f64,
+    token_error_rate: f64,
+    edits: usize,
+    reference_tokens: usize,
+    /// The number of outputs that reached `max_length`.
+    cut_off: usize,
+    max_length: usize,
+    bleu: f64,
+    chrf: f64,
+    d2l_bleu: f64,
+    intervals: Intervals,
+    unknown: &'a [String],
+    errors: Vec<Wrong<'a>>,
+}
+
+#[derive(Serialize)]
+struct Intervals {
+    confidence: f64,
+    samples: usize,
+    sequence_error_rate: [f64; 2],
+    token_error_rate: [f64; 2],
+    bleu: [f64; 2],
+    chrf: [f64; 2],
+}
+
+/// A wrong output.
+#[derive(Serialize)]
+struct Wrong<'a> {
+    source: &'a str,
+    output: &'a str,
+    reference: &'a str,
+    edits: usize,
+    is_cut_off: bool,
+    alignment: Vec<Step<'a>>,
+}
+
+/// A step of the alignment, without a token where there is none.
+#[derive(Serialize)]
+struct Step<'a> {
+    edit: Edit,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference: Option<&'a str>,
+}
+
+/// The line of the object.
+pub(super) fn object(evaluation: &Evaluation, translator: &Translator) -> String {
+    let sums = evaluation.sums();
+    let bootstrap = Bootstrap::default();
+    let intervals = evaluation.intervals(&bootstrap);
+    let bounds = |Interval { lower, upper }| [lower, upper];
+    let figures = Figures {
+        sources: sums.errors.sequences(),
+        exact_match: sums.errors.exact_match(),
+        sequence_error_rate: sums.errors.sequence_error_rate(),
+        token_error_rate: sums.errors.token_error_rate(),
+        edits: sums.errors.edits(),
+        reference_tokens: sums.errors.reference_tokens(),
+        cut_off: sums.errors.cut_off(),
+        max_length: translator.max_len(),
+        bleu: sums.bleu.score(),
+        chrf: sums.chrf.score(),
+        d2l_bleu: sums.d2l_bleu(),
+        intervals: Intervals {
+            confidence: bootstrap.confidence,
+            samples: bootstrap.samples,
+            sequence_error_rate: bounds(intervals.sequence_error_rate),
+            token_error_rate: bounds(intervals.token_error_rate),
+            bleu: bounds(intervals.bleu),
+            chrf: bounds(intervals.chrf),
+        },
+        unknown: evaluation.unknown(),
+        errors: evaluation.worst().map(wrong).collect(),
+    };
+    // Keys are strings, and nothing in it refuses to be written.
+    serde_json::to_string(&figures).expect("figures have a JSON form")
+}
+
+fn wrong(wrong: &attention_seq2seq::WrongOutput) -> Wrong<'_> {
+    let (mut output, mut reference) = (wrong.output.iter(), wrong.reference.iter());
+    let steps = wrong.alignment().into_iter().map(|edit| Step {
+        edit,
+        output: match edit {
+            Edit::Deletion => None,
+            _ => output.next().map(String::as_str),
+        },
+        reference: match edit {
+            Edit::Insertion => None,
+            _ => reference.next().map(String::as_str),
+        },
+    });
+    Wrong {
+        source: &wrong.source,
+        output: &wrong.output_text,
+        reference: &wrong.reference_text,
+        edits: wrong.edits,
+        is_cut_off: wrong.is_cut_off,
+        alignment: steps.collect(),
+    }
+}

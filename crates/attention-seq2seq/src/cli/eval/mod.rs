@@ -1,0 +1,173 @@
+//! `seq2seq eval`
+
+mod alignment;
+mod json;
+
+use std::path::PathBuf;
+
+use attention_seq2seq::{
+    Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
+    Result, RunConfig, TokenErrors, Translator, TsvFile, TsvOptions, UnknownTokens,
+};
+use clap::{Args, ValueEnum};
+
+use super::{Model, say, tokens};
+
+/// The most unknown tokens that are named.
+const MOST_UNKNOWN: usize = 20;
+
+#[derive(Args)]
+pub(crate) struct EvalArgs {
+    /// A file of pairs, in the columns and tokens of the training file [default: the validation pairs of training].
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// The format of this file: tsv, dict or jsonl [default: that of the training file].
+    #[arg(long, value_name = "FORMAT", requires = "data")]
+    input_format: Option<PairFormat>,
+    /// List so many wrong outputs, those with the most edits first, aligned to the closest reference.
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        default_value_t = 0
+    )]
+    errors: usize,
+    /// How source tokens are read that the model has not learned. A target with one is always wrong.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = UnknownTokens::Unk)]
+    unknown: UnknownTokens,
+    /// The form of the figures: lines to read, or one JSON object with all of them, rates as shares of 1, BLEU and chrF
+    /// in percent. The lines name BLEU and chrF where at least half of the sources and of the targets hold a space.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    model: Model,
+}
+
+/// The form of the figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+impl EvalArgs {
+    pub(crate) fn run(self) -> Result<()> {
+        let translator = self.model.load()?;
+        let corpus = self.corpus(translator.config())?;
+        let config = EvaluationConfig {
+            worst: self.errors,
+            unknown: self.unknown,
+        };
+        let evaluation = Evaluation::new(&translator, &corpus, &config)?;
+        match self.format {
+            Format::Text => self.print(&evaluation, &translator),
+            Format::Json => say(json::object(&evaluation, &translator)),
+        }
+    }
+
+    /// The pairs to evaluate on.
+    fn corpus(&self, config: &RunConfig) -> Result<Corpus> {
+        match (&self.data, &config.data) {
+            (Some(file), DataSource::Tsv { options, .. }) => {
+                let mut options = TsvOptions {
+                    max_tokens: usize::MAX,
+                    ..options.clone()
+                };
+                if let Some(format) = &self.input_format {
+                    options.format = format.clone();
+                }
+                Corpus::to_validate(&TsvFile::read(file)?, &options)
+            }
+            (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {
+                what: "--data".to_string(),
+                expected: "a model that was trained on a file".to_string(),
+                found: format!("one trained on the task `{task}`"),
+            }),
+            (None, data) => {
+                let mut corpus = data.corpus(config.train.seed)?;
+                if matches!(data, DataSource::Tsv { .. }) {
+                    let expected = "those of training (--data evaluates others)";
+                    config.check_data(corpus.checksum(), &self.model.model, expected)?;
+                }
+                corpus.forget_train();
+                Ok(corpus)
+            }
+        }
+    }
+
+    fn print(&self, evaluation: &Evaluation, translator: &Translator) -> Result<()> {
+        let sums = evaluation.sums();
+        report(&sums.errors, translator)?;
+        let bootstrap = Bootstrap::default();
+        let intervals = evaluation.intervals(&bootstrap);
+        say(format_args!(
+            "{} % confidence: sequence error rate {} %, token error rate {} %",
+            100.0 * bootstrap.confidence,
+            range(intervals.sequence_error_rate, 100.0),
+            range(intervals.token_error_rate, 100.0),
+        ))?;
+        if evaluation.is_of_sentences() {
+            say(format_args!(
+                "BLEU {:.2} ({}), chrF {:.2} ({})",
+                sums.bleu.score(),
+                range(intervals.bleu, 1.0),
+                sums.chrf.score(),
+                range(intervals.chrf, 1.0),
+            ))?;
+        }
+        if !evaluation.unknown().is_empty() {
+            say(unknown(evaluation.unknown(), self.unknown))?;
+        }
+        for wrong in evaluation.worst() {
+            say("")?;
+            say(alignment::described(wrong))?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints the error rates of a translator, and how many outputs it cut off.
+pub(crate) fn report(errors: &TokenErrors, translator: &Translator) -> Result<()> {
+    let limit = tokens(translator.max_len());
+    let cut_off = match errors.cut_off() {
+        0 => String::new(),
+        count => {
+            let outputs = if count == 1 { "output" } else { "outputs" };
+            format!(
+                "; {count} {outputs} reached the limit of {limit} (eval --max-length raises it)"
+            )
+        }
+    };
+    say(format_args!(
+        "{} sources: exact match {:.2} %, sequence error rate {:.2} %, token error rate {:.2} %{cut_off}",
+        errors.sequences(),
+        100.0 * errors.exact_match(),
+        100.0 * errors.sequence_error_rate(),
+        100.0 * errors.token_error_rate(),
+    ))
+}
+
+/// An interval, times a factor.
+fn range(interval: Interval, factor: f64) -> String {
+    let Interval { lower, upper } = interval;
+    format!("{:.2} to {:.2}", factor * lower, factor * upper)
+}
+
+/// The line that names source tokens which the model has not learned.
+fn unknown(found: &[String], reading: UnknownTokens) -> String {
+    let reading = match reading {
+        UnknownTokens::Skip => "left out",
+        UnknownTokens::Error | UnknownTokens::Unk => "read as <unk>",
+    };
+    let named = found.iter().take(MOST_UNKNOWN);
+    let named: Vec<String> = named.map(|token| format!("{token:?}")).collect();
+    let others = match found.len().saturating_sub(MOST_UNKNOWN) {
+        0 => String::new(),
+        others => format!(" and {others} others"),
+    };
+    format!(
+        "unknown source tokens, {reading}: {}{others}",
+        named.join(" ")
+    )
+}

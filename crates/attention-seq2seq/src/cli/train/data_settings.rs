@@ -1,0 +1,75 @@
+//! The settings of files of pairs.
+
+use std::path::Path;
+
+use attention_seq2seq::{Error, PairFormat, Result, TsvFile, TsvOptions, VocabLimits};
+
+use super::settings::Settings;
+
+impl Settings {
+    /// How to read a file: as it is set, and else as the file's name and its first lines tell.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a setting of another format, and those of [`TsvFile::guess_as`].
+    pub(super) fn options(&self, path: &Path, file: &TsvFile) -> Result<TsvOptions> {
+        let mut format = match &self.input_format {
+            Some(format) => format.clone(),
+            None => PairFormat::of_path(path),
+        };
+        if let Some(fields) = &self.fields {
+            format = format.with_fields(fields.clone())?;
+        }
+        if let Some(stress) = self.stress {
+            format = format.with_stress(stress)?;
+        }
+        if self.columns.is_some() && format != PairFormat::Tsv {
+            return Err(Error::Config {
+                what: "--columns".to_string(),
+                expected: "a file in the format tsv".to_string(),
+                found: format.to_string(),
+            });
+        }
+        let guessed = file.guess_as(format, self.columns.unwrap_or_default())?;
+        Ok(TsvOptions {
+            source_tokens: self.source_tokens.unwrap_or(guessed.source_tokens),
+            target_tokens: self.target_tokens.unwrap_or(guessed.target_tokens),
+            max_tokens: self.max_tokens.unwrap_or(guessed.max_tokens),
+            normalization: self.unicode.unwrap_or(guessed.normalization),
+            ..guessed
+        })
+    }
+
+    /// These settings, with those of options for a file.
+    pub(super) fn with_options(self, options: &TsvOptions) -> Self {
+        let all = Self {
+            input_format: Some(options.format.clone()),
+            unicode: Some(options.normalization),
+            source_tokens: Some(options.source_tokens),
+            target_tokens: Some(options.target_tokens),
+            max_tokens: Some(options.max_tokens),
+            ..self
+        };
+        match &options.format {
+            PairFormat::Tsv => Self {
+                columns: Some(options.columns),
+                ..all
+            },
+            PairFormat::Dict { stress } => Self {
+                stress: Some(*stress),
+                ..all
+            },
+            PairFormat::Jsonl(fields) => Self {
+                fields: Some(fields.clone()),
+                ..all
+            },
+        }
+    }
+
+    /// The limits of the vocabularies.
+    pub(super) fn vocab_limits(&self) -> VocabLimits {
+        VocabLimits {
+            min_count: self.min_count.unwrap_or(1),
+            max_tokens: self.max_vocab,
+        }
+    }
+}

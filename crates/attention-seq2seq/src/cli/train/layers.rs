@@ -1,0 +1,218 @@
+//! The layers of settings: a preset below, a file over it, the command line on top.
+
+use std::path::Path;
+
+use attention_seq2seq::{DataSource, Error, ModelConfig, ModelKind, Result, RunConfig};
+
+use super::presets::Preset;
+use super::settings::Settings;
+
+impl Settings {
+    /// These settings, those that are not given as in `file` and then as in the preset.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file cannot be read, [`Error::Config`] if it does not hold settings alone.
+    pub(super) fn over(&self, file: Option<&Path>, preset: Option<Preset>) -> Result<Self> {
+        let of_preset = preset.map(Preset::settings).unwrap_or_default();
+        let of_file = file.map(read).transpose()?.unwrap_or_default();
+        Ok(of_preset.overlaid(&of_file).overlaid(self))
+    }
+
+    /// These settings, but for those that `other` has.
+    fn overlaid(mut self, other: &Self) -> Self {
+        // Either says how long to train.
+        if other.epochs.is_some() {
+            self.steps = None;
+        }
+        if other.steps.is_some() {
+            self.epochs = None;
+        }
+        macro_rules! overlaid {
+            ($($setting:ident),* $(,)?) => {
+                Self { $($setting: other.$setting.clone().or(self.$setting)),* }
+            };
+        }
+        overlaid!(
+            input_format,
+            columns,
+            fields,
+            stress,
+            unicode,
+            source_tokens,
+            target_tokens,
+            max_tokens,
+            min_count,
+            max_vocab,
+            train_pairs,
+            valid_pairs,
+            model,
+            attention,
+            hidden,
+            layers,
+            cell,
+            embedding,
+            unidirectional,
+            heads,
+            feed_forward,
+            dropout,
+            embedding_dropout,
+            layer_dropout,
+            epochs,
+            steps,
+            max_time,
+            batch_size,
+            learning_rate,
+            warmup,
+            label_smoothing,
+            ema,
+            clip,
+            select,
+            patience,
+            seed,
+        )
+    }
+
+    /// Refuses settings for pairs of another kind: of files, or of a task.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first of them.
+    pub(super) fn check_data(&self, is_file: bool) -> Result<()> {
+        let of_files = [
+            ("--input-format", self.input_format.is_some()),
+            ("--columns", self.columns.is_some()),
+            ("--fields", self.fields.is_some()),
+            ("--stress", self.stress.is_some()),
+            ("--unicode", self.unicode.is_some()),
+            ("--source-tokens", self.source_tokens.is_some()),
+            ("--target-tokens", self.target_tokens.is_some()),
+            ("--max-tokens", self.max_tokens.is_some()),
+        ];
+        let of_tasks = [
+            ("--train-pairs", self.train_pairs.is_some()),
+            ("--valid-pairs", self.valid_pairs.is_some()),
+        ];
+        let (others, expected, found) = if is_file {
+            (&of_tasks[..], "a task", "--data")
+        } else {
+            (&of_files[..], "--data", "a task")
+        };
+        refuse(others, expected, found)
+    }
+
+    /// Refuses settings of another model than that of these settings.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first of them.
+    pub(super) fn check_model(&self) -> Result<()> {
+        let of_rnn = [
+            ("--cell", self.cell.is_some()),
+            ("--embedding", self.embedding.is_some()),
+            ("--unidirectional", self.unidirectional.is_some()),
+            ("--embedding-dropout", self.embedding_dropout.is_some()),
+            ("--layer-dropout", self.layer_dropout.is_some()),
+        ];
+        let of_transformer = [
+            ("--heads", self.heads.is_some()),
+            ("--feed-forward", self.feed_forward.is_some()),
+        ];
+        let model = self.model.unwrap_or_default();
+        let (others, other) = match model {
+            ModelKind::Rnn => (&of_transformer[..], ModelKind::Transformer),
+            ModelKind::Transformer => (&of_rnn[..], ModelKind::Rnn),
+        };
+        refuse(
+            others,
+            &format!("--model {other}"),
+            &format!("--model {model}"),
+        )
+    }
+
+    /// The settings of a run, every one that its data and its model have.
+    pub(super) fn of(run: &RunConfig) -> Self {
+        let train = run.train.clone();
+        let all = Self {
+            model: Some(run.model.kind()),
+            attention: Some(run.attention),
+            epochs: Some(train.epochs),
+            batch_size: Some(train.batch_size),
+            learning_rate: Some(train.learning_rate),
+            warmup: Some(train.warmup),
+            label_smoothing: Some(train.label_smoothing),
+            ema: Some(train.ema),
+            max_time: train.max_minutes,
+            select: Some(train.select),
+            clip: Some(train.clip),
+            patience: Some(train.patience),
+            seed: Some(train.seed),
+            min_count: Some(run.vocab_limits.min_count),
+            max_vocab: run.vocab_limits.max_tokens,
+            ..Self::default()
+        };
+        let of_model = match &run.model {
+            ModelConfig::Rnn(model) => Self {
+                hidden: Some(model.hidden_size),
+                layers: Some(model.layers),
+                cell: Some(model.cell.into()),
+                embedding: Some(model.embedding_size),
+                unidirectional: Some(!model.bidirectional),
+                dropout: Some(model.dropout),
+                embedding_dropout: Some(model.embedding_dropout),
+                layer_dropout: Some(model.layer_dropout),
+                ..all
+            },
+            ModelConfig::Transformer(model) => Self {
+                hidden: Some(model.hidden_size),
+                layers: Some(model.layers),
+                heads: Some(model.heads),
+                feed_forward: Some(model.feed_forward_size),
+                dropout: Some(model.dropout),
+                ..all
+            },
+        };
+        match &run.data {
+            DataSource::Task { train, valid, .. } => Self {
+                train_pairs: Some(*train),
+                valid_pairs: Some(*valid),
+                ..of_model
+            },
+            DataSource::Tsv { options, .. } => of_model.with_options(options),
+        }
+    }
+
+    /// The settings as a file, without the line end of its last line.
+    pub(super) fn to_toml(&self) -> String {
+        let text = toml::to_string(self).expect("settings are names with numbers and texts");
+        text.trim_end().to_string()
+    }
+}
+
+/// Refuses settings that are given.
+fn refuse(settings: &[(&str, bool)], expected: &str, found: &str) -> Result<()> {
+    match settings.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::Config {
+            what: name.to_string(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }),
+    }
+}
+
+/// Reads a file of settings.
+fn read(file: &Path) -> Result<Settings> {
+    let text = std::fs::read_to_string(file).map_err(|source| Error::Io {
+        action: "read",
+        path: file.to_path_buf(),
+        source,
+    })?;
+    toml::from_str(&text).map_err(|error| {
+        let before = error
+            .span()
+            .map_or("", |span| &text[..span.start.min(text.len())]);
+        Error::Config {
+            what: format!("{}:{}", file.display(), 1 + before.matches('\n').count()),
+            expected: "settings of `seq2seq train`, such as batch-size = 128".to_string(),
+            found: error.message().replace('\n', " "),
+        }
+    })
+}

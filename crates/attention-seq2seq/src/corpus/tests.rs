@@ -1,0 +1,136 @@
+use super::*;
+use crate::data::{group_by_source, split_holdout};
+use crate::tasks::Task;
+use crate::tokens::Tokenization;
+
+fn options(tokens: Tokenization) -> TsvOptions {
+    TsvOptions {
+        max_tokens: 50,
+        ..TsvOptions::new(tokens, tokens)
+    }
+}
+
+/// A corpus of texts, and the same as pairs.
+#[track_caller]
+fn check(corpus: &Corpus, pairs: &Pairs) {
+    assert_eq!(corpus.clone().into_pairs(), *pairs);
+    assert_eq!(corpus.checksum(), pairs.checksum());
+    let same = Corpus::from(pairs.clone());
+    assert_eq!(same.checksum(), pairs.checksum());
+    let vocabs = Vocabs::build(&pairs.train);
+    assert_eq!(
+        (corpus.vocabs(), same.vocabs()),
+        (vocabs.clone(), vocabs.clone())
+    );
+    for corpus in [corpus, &same] {
+        let counts = (corpus.train_len(), corpus.valid_len());
+        assert_eq!(counts, (pairs.train.len(), pairs.valid.len()));
+        let groups = group_by_source(&pairs.valid);
+        let valid: Vec<Pair> = corpus.valid_chunks().flatten().collect();
+        assert!(valid.len() == pairs.valid.len() && group_by_source(&valid) == groups);
+        let longest = pairs.train.iter().map(|pair| pair.target.len()).max();
+        assert_eq!(corpus.longest_target(), longest.unwrap_or(0));
+        let train = Examples::from(vocabs.encode(&pairs.train));
+        assert_eq!(corpus.train_examples(&vocabs), train);
+        let valid = Examples::from(vocabs.encode(&pairs.valid));
+        assert_eq!(corpus.valid_examples(&vocabs), valid);
+    }
+}
+
+#[test]
+fn texts_are_the_pairs_that_they_stand_for() {
+    let lines = "a  b c\tü ö\nb a\tx\na b c\ty\u{a0}z\nc\tü\u{3000}\n";
+    let file = TsvFile::from_bytes("pairs.tsv", lines);
+    for tokens in [Tokenization::Chars, Tokenization::Spaces] {
+        let options = options(tokens);
+        let pairs = file.pairs(&options).unwrap();
+        for seed in 0..9 {
+            let corpus = Corpus::of_files(&file, None, &options, seed).unwrap();
+            check(&corpus, &split_holdout(pairs.clone(), 0.05, seed).unwrap());
+        }
+        let corpus = Corpus::of_files(&file, Some(&file), &options, 1).unwrap();
+        let (train, valid) = (pairs.clone(), pairs);
+        check(&corpus, &Pairs { train, valid });
+    }
+}
+
+#[test]
+fn rare_tokens_are_unknown_and_some_must_be_frequent() {
+    let file = TsvFile::from_bytes("pairs.tsv", "a a b\tx\na c\ty\n");
+    let corpus = Corpus::of_files(&file, Some(&file), &options(Tokenization::Spaces), 1);
+    let corpus = corpus.unwrap();
+    let limits = |min_count, max_tokens| VocabLimits {
+        min_count,
+        max_tokens: Some(max_tokens),
+    };
+    let pairs = corpus.clone().into_pairs();
+    let all = corpus.vocabs_within(&VocabLimits::default()).unwrap();
+    assert_eq!(all, Vocabs::build(&pairs.train));
+    let two = limits(1, 2);
+    let vocabs = corpus.vocabs_within(&two).unwrap();
+    assert_eq!(vocabs, Vocabs::build_within(&pairs.train, &two));
+    let example = corpus.train_examples(&vocabs).get(1);
+    assert_eq!(example.source, [4, Vocab::UNK]);
+    let refused = |limits| corpus.vocabs_within(&limits).unwrap_err().to_string();
+    assert_eq!(
+        refused(limits(2, 9)),
+        "--min-count: expected at most 1, the count of the most frequent target token, found 2"
+    );
+    assert_eq!(
+        refused(limits(4, 9)),
+        "--min-count: expected at most 3, the count of the most frequent source token, found 4"
+    );
+    assert_eq!(
+        refused(limits(0, 9)),
+        "--min-count: expected at least 1, found 0"
+    );
+    assert_eq!(
+        refused(limits(1, 0)),
+        "--max-vocab: expected at least 1, found 0"
+    );
+}
+
+#[test]
+fn generated_pairs_are_a_corpus() {
+    let pairs = Task::Dates.train_valid(20, 5, 3);
+    check(&Corpus::from(pairs.clone()), &pairs);
+    let mut corpus = Corpus::from(pairs);
+    corpus.forget_train();
+    assert_eq!((corpus.train_len(), corpus.valid_len()), (0, 5));
+}
+
+#[test]
+fn a_chunk_has_whole_sources() {
+    let lines = "a b\tx\nc\ty\na  b\tz z\nd\tx\nc\tx\na b\ty\n";
+    let file = TsvFile::from_bytes("pairs.tsv", lines);
+    let corpus = Corpus::to_validate(&file, &options(Tokenization::Spaces)).unwrap();
+    let same = Side::Pairs(file.pairs(&options(Tokenization::Spaces)).unwrap());
+    // Of ten, four and two tokens.
+    for (most, sources) in [
+        (1, &["aaa", "cc", "d"][..]),
+        (4, &["aaa", "cc", "d"]),
+        (10, &["aaa", "ccd"]),
+        (11, &["aaacc", "d"]),
+        (14, &["aaacc", "d"]),
+        (15, &["aaaccd"]),
+    ] {
+        for side in [&corpus.valid, &same] {
+            let of_chunk = |chunk: Vec<Pair>| -> String {
+                chunk.iter().map(|pair| pair.source[0].as_str()).collect()
+            };
+            let found: Vec<String> = side.chunks(most).map(of_chunk).collect();
+            assert_eq!(found, sources, "{most}");
+        }
+    }
+}
+
+#[test]
+fn one_source_cannot_be_split() {
+    let file = TsvFile::from_bytes("pairs.tsv", "a  b\tx\na b\ty\n");
+    let error = Corpus::of_files(&file, None, &options(Tokenization::Spaces), 1);
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("at least two different sources, found one"),
+        "{error}"
+    );
+}

@@ -1,0 +1,328 @@
+//! The figures of a model on pairs with known targets.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::AddAssign;
+
+use crate::corpus::Corpus;
+use crate::data::{Pair, SourceGroup, group_by_source};
+use crate::error::Result;
+use crate::metrics::{
+    Bleu, Bootstrap, ChrF, Closest, Edit, Interval, TokenErrors, align, d2l_bleu,
+};
+use crate::translate::Translator;
+use crate::unknown::UnknownTokens;
+
+/// How a model is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvaluationConfig {
+    /// The number of wrong outputs that are kept: those with the most edits.
+    pub worst: usize,
+    /// How source tokens are read that the model has not learned. A target with such a token is always wrong.
+    pub unknown: UnknownTokens,
+}
+
+impl Default for EvaluationConfig {
+    /// No outputs are kept, and unknown tokens are read as [`Vocab::UNK`](crate::Vocab::UNK).
+    fn default() -> Self {
+        Self {
+            worst: 0,
+            unknown: UnknownTokens::Unk,
+        }
+    }
+}
+
+/// An output that is compared.
+#[derive(Default)]
+struct Output {
+    tokens: Vec<String>,
+    text: String,
+    is_cut_off: bool,
+}
+
+/// The sums over outputs that all figures are computed from; of one output, its share of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EvaluationSums {
+    /// The errors of tokens and sequences.
+    pub errors: TokenErrors,
+    /// BLEU of the texts.
+    pub bleu: Bleu,
+    /// chrF of the texts.
+    pub chrf: ChrF,
+    d2l_bleu: f64,
+}
+
+impl EvaluationSums {
+    /// One output; of the references any is right.
+    fn of(translator: &Translator, output: &Output, references: &[&[String]]) -> Self {
+        let mut errors = TokenErrors::new();
+        errors.add(&output.tokens, references);
+        if output.is_cut_off {
+            errors.add_cut_off();
+        }
+        let texts: Vec<String> = references
+            .iter()
+            .map(|it| translator.target_text(it))
+            .collect();
+        let of_d2l = references
+            .iter()
+            .map(|reference| d2l_bleu(&output.tokens, reference, Self::D2L_ORDER));
+        Self {
+            errors,
+            bleu: Bleu::of_texts(&output.text, &texts),
+            chrf: ChrF::of_texts(&output.text, &texts),
+            d2l_bleu: of_d2l.fold(0.0, f64::max),
+        }
+    }
+
+    /// The most tokens of an n-gram in [`d2l_bleu`](Self::d2l_bleu), as in D2L.
+    const D2L_ORDER: usize = 2;
+
+    /// The mean over outputs of [`d2l_bleu`](crate::d2l_bleu) with n-grams of up to two tokens, of several references
+    /// the highest.
+    pub fn d2l_bleu(&self) -> f64 {
+        self.d2l_bleu / self.errors.sequences() as f64
+    }
+}
+
+impl AddAssign for EvaluationSums {
+    fn add_assign(&mut self, other: Self) {
+        self.errors += other.errors;
+        self.bleu += other.bleu;
+        self.chrf += other.chrf;
+        self.d2l_bleu += other.d2l_bleu;
+    }
+}
+
+/// The confidence intervals of an [`Evaluation`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EvaluationIntervals {
+    /// The interval of [`TokenErrors::sequence_error_rate`].
+    pub sequence_error_rate: Interval,
+    /// The interval of [`TokenErrors::token_error_rate`].
+    pub token_error_rate: Interval,
+    /// The interval of [`Bleu::score`].
+    pub bleu: Interval,
+    /// The interval of [`ChrF::score`].
+    pub chrf: Interval,
+}
+
+/// An output that is none of its references.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongOutput {
+    /// The source, as a text.
+    pub source: String,
+    /// The output, as a text.
+    pub output_text: String,
+    /// The tokens of the output.
+    pub output: Vec<String>,
+    /// Whether the output was cut off: it reached [`Translator::max_len`].
+    pub is_cut_off: bool,
+    /// The closest reference, as a text.
+    pub reference_text: String,
+    /// The tokens of this reference.
+    pub reference: Vec<String>,
+    /// The fewest insertions, deletions and substitutions between the two.
+    pub edits: usize,
+}
+
+impl WrongOutput {
+    /// The alignment of the output to its reference, as [`align`] finds it.
+    pub fn alignment(&self) -> Vec<Edit> {
+        align(&self.output, &self.reference)
+    }
+}
+
+/// The figures of a model on pairs: error rates, BLEU, chrF, and the outputs that are far off.
+///
+/// ```no_run
+/// use attention_seq2seq::{Bootstrap, Corpus, Evaluation, EvaluationConfig, RunDir, Translator};
+/// use burn::tensor::Device;
+///
+/// let translator = Translator::load(&RunDir::new("runs/words"), &Device::flex())?;
+/// let config = translator.config();
+/// let corpus = config.data.corpus(config.train.seed)?;
+/// let worst = EvaluationConfig { worst: 10, ..EvaluationConfig::default() };
+/// let evaluation = Evaluation::new(&translator, &corpus, &worst)?;
+/// let errors = evaluation.sums().errors;
+/// let interval = evaluation.intervals(&Bootstrap::default()).sequence_error_rate;
+/// println!("{} ({} to {})", errors.sequence_error_rate(), interval.lower, interval.upper);
+/// for wrong in evaluation.worst() {
+///     println!("{}: {} for {}", wrong.source, wrong.output_text, wrong.reference_text);
+/// }
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Evaluation {
+    outputs: Vec<EvaluationSums>,
+    worst: BTreeMap<Rank, WrongOutput>,
+    unknown: Vec<String>,
+    spaces: Spaces,
+}
+
+/// The order of wrong outputs: the most edits first, then the place of the source among all.
+type Rank = (Reverse<usize>, usize);
+
+/// The numbers of sources, of those with a space, and of those of whose targets one has a space.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spaces {
+    all: usize,
+    sources: usize,
+    targets: usize,
+}
+
+impl Evaluation {
+    /// Translates the sources of the pairs to validate on, and compares each output with the targets of its source, any
+    /// of which is right.
+    ///
+    /// # Errors
+    /// [`Error::UnknownToken`](crate::Error::UnknownToken) for a source token that the model has not learned, if these
+    /// are to be an error.
+    pub fn new(
+        translator: &Translator,
+        corpus: &Corpus,
+        config: &EvaluationConfig,
+    ) -> Result<Self> {
+        let mut evaluation = Self::default();
+        let mut named = HashSet::new();
+        for pairs in corpus.valid_chunks() {
+            evaluation.add(translator, &pairs, config, &mut named)?;
+        }
+        Ok(evaluation)
+    }
+
+    /// Adds pairs, those of one source together.
+    fn add(
+        &mut self,
+        translator: &Translator,
+        pairs: &[Pair],
+        config: &EvaluationConfig,
+        named: &mut HashSet<String>,
+    ) -> Result<()> {
+        let groups = group_by_source(pairs);
+        let mut sources = Vec::with_capacity(groups.len());
+        for group in &groups {
+            let vocab = &translator.vocabs().source;
+            let read = vocab.read(group.source.to_vec(), config.unknown)?;
+            for token in read.unknown {
+                if named.insert(token.clone()) {
+                    self.unknown.push(token);
+                }
+            }
+            sources.push(read.tokens);
+        }
+        // Sources of similar length together, and no more outputs in memory than those of a batch.
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by_key(|&index| sources[index].len());
+        let (empty, order): (Vec<usize>, Vec<usize>) = order
+            .into_iter()
+            .partition(|&index| sources[index].is_empty());
+        for index in empty {
+            self.add_output(translator, &groups[index], index, Output::default(), config);
+        }
+        for batch in order.chunks(translator.batch_size()) {
+            let batch_sources: Vec<&[String]> =
+                batch.iter().map(|&index| &sources[index][..]).collect();
+            let outputs = translator.translate(&batch_sources);
+            for (&index, output) in batch.iter().zip(outputs) {
+                let output = Output {
+                    is_cut_off: !output.ended,
+                    tokens: output.tokens,
+                    text: output.text,
+                };
+                self.add_output(translator, &groups[index], index, output, config);
+            }
+        }
+        self.spaces.all += groups.len();
+        Ok(())
+    }
+
+    /// Adds the output of the source at `index` among those that are being added.
+    fn add_output(
+        &mut self,
+        translator: &Translator,
+        group: &SourceGroup<'_>,
+        index: usize,
+        output: Output,
+        config: &EvaluationConfig,
+    ) {
+        let sums = EvaluationSums::of(translator, &output, &group.targets);
+        self.outputs.push(sums);
+        let source = translator.source_text(group.source);
+        let has_space = |tokens: &&[String]| translator.target_text(tokens).contains(' ');
+        self.spaces.sources += usize::from(source.contains(' '));
+        self.spaces.targets += usize::from(group.targets.iter().any(has_space));
+        let edits = sums.errors.edits();
+        if edits == 0 {
+            return;
+        }
+        let reference = Closest::of(&output.tokens, &group.targets).reference;
+        let wrong = WrongOutput {
+            source,
+            output_text: output.text,
+            output: output.tokens,
+            is_cut_off: output.is_cut_off,
+            reference_text: translator.target_text(reference),
+            reference: reference.to_vec(),
+            edits,
+        };
+        let rank = (Reverse(edits), self.spaces.all + index);
+        self.worst.insert(rank, wrong);
+        if self.worst.len() > config.worst {
+            self.worst.pop_last();
+        }
+    }
+
+    /// The sums over all outputs.
+    pub fn sums(&self) -> EvaluationSums {
+        let mut sums = EvaluationSums::default();
+        for output in &self.outputs {
+            sums += *output;
+        }
+        sums
+    }
+
+    /// Confidence intervals of the figures.
+    ///
+    /// # Panics
+    /// As [`Bootstrap::intervals`].
+    pub fn intervals(&self, bootstrap: &Bootstrap) -> EvaluationIntervals {
+        let figures = |sums: &EvaluationSums| {
+            [
+                sums.errors.sequence_error_rate(),
+                sums.errors.token_error_rate(),
+                sums.bleu.score(),
+                sums.chrf.score(),
+            ]
+        };
+        let [sequence_error_rate, token_error_rate, bleu, chrf] =
+            bootstrap.intervals(&self.outputs, figures);
+        EvaluationIntervals {
+            sequence_error_rate,
+            token_error_rate,
+            bleu,
+            chrf,
+        }
+    }
+
+    /// The wrong outputs with the most edits, of equally many those of earlier sources.
+    pub fn worst(&self) -> impl Iterator<Item = &WrongOutput> {
+        self.worst.values()
+    }
+
+    /// The source tokens that the model has not learned, each once.
+    pub fn unknown(&self) -> &[String] {
+        &self.unknown
+    }
+
+    /// Whether sources and targets are sentences, so that BLEU and chrF say something: at least half of the texts of
+    /// either side hold a space. Words and their pronunciations are none, nor are dates.
+    pub fn is_of_sentences(&self) -> bool {
+        let Spaces {
+            all,
+            sources,
+            targets,
+        } = self.spaces;
+        all > 0 && 2 * sources >= all && 2 * targets >= all
+    }
+}

@@ -1,0 +1,117 @@
+//! BLEU and chrF are sacreBLEU's, and D2L's is D2L's.
+
+use serde::Deserialize;
+
+use super::tokenize_13a::{tokenize_13a, words};
+use super::{Bleu, Bootstrap, ChrF, d2l_bleu};
+
+/// A corpus with its figures, by `tests/reference/generate_text_metrics.py`.
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    outputs: Vec<String>,
+    references: Vec<Vec<String>>,
+    tokens_13a: Vec<Vec<String>>,
+    bleu: f64,
+    bleu_of_words: f64,
+    chrf: f64,
+}
+
+fn cases() -> Vec<Case> {
+    #[derive(Deserialize)]
+    struct File {
+        cases: Vec<Case>,
+    }
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/reference/text_metrics.json"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let file: File = serde_json::from_str(&text).unwrap();
+    assert!(file.cases.len() > 10);
+    file.cases
+}
+
+#[track_caller]
+fn assert_is(what: &str, name: &str, found: f64, expected: f64) {
+    assert!(
+        (found - expected).abs() <= 1e-6,
+        "{what} of {name:?}: {found} is not {expected}"
+    );
+}
+
+#[test]
+fn scores_of_corpora_are_those_of_sacrebleu() {
+    for case in cases() {
+        let (mut bleu, mut of_words, mut chrf) =
+            (Bleu::default(), Bleu::default(), ChrF::default());
+        for (output, references) in case.outputs.iter().zip(&case.references) {
+            bleu += Bleu::of_texts(output, references);
+            let references_of_words: Vec<Vec<&str>> =
+                references.iter().map(|it| words(it).collect()).collect();
+            of_words += Bleu::of_tokens(&words(output).collect::<Vec<_>>(), &references_of_words);
+            chrf += ChrF::of_texts(output, references);
+        }
+        assert_is("BLEU", &case.name, bleu.score(), case.bleu);
+        assert_is(
+            "BLEU of words",
+            &case.name,
+            of_words.score(),
+            case.bleu_of_words,
+        );
+        assert_is("chrF", &case.name, chrf.score(), case.chrf);
+    }
+}
+
+#[test]
+fn texts_are_split_as_sacrebleu_splits_them() {
+    for case in cases() {
+        for (output, tokens) in case.outputs.iter().zip(&case.tokens_13a) {
+            let found = tokenize_13a(output);
+            assert_eq!(words(&found).collect::<Vec<_>>(), *tokens, "{output:?}");
+        }
+    }
+}
+
+#[test]
+fn the_bleu_of_d2l_is_its_function() {
+    let words = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
+    for (output, reference, max_order, expected) in [
+        ("il est mouillé .", "il est calme .", 2, 0.6580370064762462),
+        ("il court .", "il est calme .", 2, 0.0),
+        ("il court .", "il est calme .", 1, 0.5850453652111616),
+        ("va !", "va !", 2, 1.0),
+        ("a b c d e f", "a b c d", 3, 0.6589666468204242),
+        ("", "a", 2, 0.0),
+        ("a", "", 2, 0.0),
+        ("", "", 2, 1.0),
+    ] {
+        let found = d2l_bleu(&words(output), &words(reference), max_order);
+        assert_is("D2L's BLEU", output, found, expected);
+    }
+}
+
+#[test]
+fn intervals_of_scores_hold_the_score() {
+    for case in cases().iter().filter(|case| case.outputs.len() >= 20) {
+        let outputs = || case.outputs.iter().zip(&case.references);
+        let bleu: Vec<Bleu> = outputs()
+            .map(|(output, known)| Bleu::of_texts(output, known))
+            .collect();
+        let [interval] = Bootstrap::default().intervals(&bleu, |sum| [sum.score()]);
+        let is_inside = interval.lower < case.bleu && case.bleu < interval.upper;
+        assert!(is_inside, "{}: {interval:?}", case.name);
+    }
+}
+
+#[test]
+#[should_panic(expected = "at least one reference")]
+fn an_output_without_reference_has_no_bleu() {
+    Bleu::of_texts("a", &[] as &[&str]);
+}
+
+#[test]
+#[should_panic(expected = "at least one reference")]
+fn an_output_without_reference_has_no_chrf() {
+    ChrF::of_texts("a", &[] as &[&str]);
+}

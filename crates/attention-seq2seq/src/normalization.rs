@@ -1,0 +1,61 @@
+//! Unicode's normal forms.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick, is_nfd_quick};
+
+/// Unicode's normal form of the texts of a model (Unicode Standard Annex 15).
+///
+/// A letter with an accent is one character or two, depending on the keyboard, the editor or the file system that wrote
+/// it. In a normal form it is the same tokens, wherever it comes from. Compatibility forms (NFKC, NFKD) are not among
+/// them: these change what a text says, `x²` to `x2`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum Normalization {
+    /// texts are read as they are
+    None,
+    /// a letter and its accent are one character, where there is one: the form of most texts
+    #[default]
+    Nfc,
+    /// a letter and its accent are two characters, a Korean syllable its letters; outputs are written in NFC
+    Nfd,
+}
+
+impl Normalization {
+    /// No normal form, which settings have that were saved before there were any.
+    pub(crate) fn none() -> Self {
+        Self::None
+    }
+
+    /// A text in this form.
+    ///
+    /// ```
+    /// use attention_seq2seq::Normalization;
+    ///
+    /// assert_eq!(Normalization::Nfc.apply("e\u{301}"), "\u{e9}");
+    /// assert_eq!(Normalization::Nfd.apply("\u{e9}"), "e\u{301}");
+    /// assert_eq!(Normalization::Nfc.apply("x²"), "x²");
+    /// ```
+    pub fn apply(self, text: &str) -> Cow<'_, str> {
+        let is_in_form = match self {
+            Self::None => IsNormalized::Yes,
+            Self::Nfc => is_nfc_quick(text.chars()),
+            Self::Nfd => is_nfd_quick(text.chars()),
+        };
+        match self {
+            _ if is_in_form == IsNormalized::Yes => Cow::Borrowed(text),
+            Self::Nfd => Cow::Owned(text.nfd().collect()),
+            Self::None | Self::Nfc => Cow::Owned(text.nfc().collect()),
+        }
+    }
+}
+
+/// The name on the command line and in saved settings.
+impl fmt::Display for Normalization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}

@@ -1,0 +1,130 @@
+//! Lines of JSON objects.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::JsonFields;
+use super::line::{LineError, LineResult, Texts, check_characters, check_not_empty, check_tags};
+use crate::tags::with_tags;
+use crate::tokens::trim;
+
+/// The texts of one line.
+pub(super) fn texts<'a>(line: &'a str, fields: &JsonFields) -> LineResult<Texts<'a>> {
+    check_not_empty(line)?;
+    let object: Map<String, Value> = serde_json::from_str(trim(line))
+        .map_err(|error| LineError::new("a JSON object", error.to_string().replace('\n', " ")))?;
+    let text = |name: &str| {
+        let expected = || format!("a text {name:?} in the object");
+        let found = match object.get(name) {
+            Some(Value::String(text)) => match trim(text) {
+                "" => "an empty text",
+                text => {
+                    check_characters(text, &format!("in {name:?}"))?;
+                    return Ok(text);
+                }
+            },
+            Some(Value::Null) => "null",
+            Some(Value::Bool(_)) => "a boolean",
+            Some(Value::Number(_)) => "a number",
+            Some(Value::Array(_)) => "an array",
+            Some(Value::Object(_)) => "an object",
+            None => "none",
+        };
+        Err(LineError::new(expected(), found))
+    };
+    let source = text(&fields.source)?;
+    let target = text(&fields.target)?.to_owned();
+    let source = match &fields.tags {
+        None => source.to_owned(),
+        Some(name) => {
+            let tags = text(name)?;
+            check_tags(tags)?;
+            with_tags(tags, source)
+        }
+    };
+    Ok(Texts {
+        source: Cow::Owned(source),
+        target: Cow::Owned(target),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use crate::data::Pair;
+    use crate::error::Result;
+    use crate::pair_file::{Columns, PairFormat, TsvFile};
+    use crate::tokens::Tokenization::{Chars, Spaces};
+
+    fn read(content: &str, fields: &str) -> Result<Vec<Pair>> {
+        let file = TsvFile::from_bytes("pairs.jsonl", content);
+        let format = PairFormat::Jsonl(fields.parse()?);
+        let mut options = file.guess_as(format, Columns::default())?;
+        options.source_tokens = Chars;
+        options.target_tokens = Spaces;
+        file.pairs(&options)
+    }
+
+    #[test]
+    fn fields_are_named_and_others_are_ignored() {
+        let content = "\u{feff}{\"source\": \" c\\u00e9 \", \"target\": \"K  AE\", \"note\": [1, {}]}\r\n\
+                       {\"target\":\"\\\"B\",\"source\":\"b\"}\n\n";
+        let pair = |source: &str, target: &str| Pair {
+            source: Chars.split(source),
+            target: Spaces.split(target),
+        };
+        let expected = [pair("cé", "K AE"), pair("b", "\"B")];
+        assert_eq!(read(content, "source,target").unwrap(), expected);
+        let others = content.replace("source", "word").replace("target", "sound");
+        assert_eq!(read(&others, "word,sound").unwrap(), expected);
+        assert!(read(content, "target,source").is_ok());
+        let tagged = "{\"lemma\": \"go\", \"form\": \"went\", \"msd\": \"V;PST\"}";
+        let pairs = read(tagged, "lemma,form,msd").unwrap();
+        assert_eq!(pairs[0].source, ["V;", "PST;", "g", "o"]);
+    }
+
+    #[test]
+    fn faults_are_named_by_their_line() {
+        for (line, message) in [
+            (
+                "[\"a\", \"b\"]",
+                "expected a JSON object, found invalid type: sequence",
+            ),
+            (
+                "{\"source\": ",
+                "expected a JSON object, found EOF while parsing",
+            ),
+            (
+                "a\tb",
+                "expected a JSON object, found expected value at line 1 column 1",
+            ),
+            (
+                "{\"source\": \"a\"}",
+                "expected a text \"target\" in the object, found none",
+            ),
+            (
+                "{\"source\": 7, \"target\": \"b\"}",
+                "expected a text \"source\" in the object, found a number",
+            ),
+            (
+                "{\"source\": \"a\", \"target\": \" \"}",
+                "expected a text \"target\" in the object, found an empty text",
+            ),
+            (
+                "{\"source\": \"a\\tb\", \"target\": \"c\"}",
+                "found U+0009 in \"source\"",
+            ),
+            ("", "expected a pair, found an empty line"),
+        ] {
+            let good = "{\"source\": \"a\", \"target\": \"b\"}\n";
+            let content = format!("{good}{line}\n{good}");
+            let error = read(&content, "source,target").unwrap_err().to_string();
+            assert!(
+                error.starts_with("pairs.jsonl:2: ") && error.contains(message),
+                "{error}"
+            );
+            assert_eq!(error.lines().count(), 1);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A line of a file of pairs.
+
+use std::borrow::Cow;
+
+use crate::tokens::trim;
+
+/// The texts of a pair.
+pub(super) struct Texts<'a> {
+    pub(super) source: Cow<'a, str>,
+    pub(super) target: Cow<'a, str>,
+}
+
+/// The fault of a line, without its number.
+pub(super) struct LineError {
+    pub(super) expected: String,
+    pub(super) found: String,
+}
+
+impl LineError {
+    pub(super) fn new(expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self {
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+}
+
+/// The texts of a line, none if it is a comment, or its fault.
+pub(super) type LineResult<T> = std::result::Result<T, LineError>;
+
+/// Refuses a line without anything in it.
+pub(super) fn check_not_empty(line: &str) -> LineResult<()> {
+    match trim(line) {
+        "" => Err(LineError::new("a pair", "an empty line")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses control characters in a text; `place` says where it stands.
+pub(super) fn check_characters(text: &str, place: &str) -> LineResult<()> {
+    match text.chars().find(|c| c.is_control()) {
+        None => Ok(()),
+        Some(control) => Err(LineError::new(
+            "text without control characters",
+            format!("U+{:04X} {place}", u32::from(control)),
+        )),
+    }
+}
+
+/// Refuses tags that could not be told from the source behind them.
+pub(super) fn check_tags(tags: &str) -> LineResult<()> {
+    match tags.contains(' ') {
+        false => Ok(()),
+        true => Err(LineError::new(
+            "tags divided by ; without spaces",
+            format!("{tags:?}"),
+        )),
+    }
+}

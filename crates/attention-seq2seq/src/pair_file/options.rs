@@ -1,0 +1,79 @@
+//! How to read a file of pairs.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Columns, PairFormat, TsvFile};
+use crate::error::Result;
+use crate::normalization::Normalization;
+use crate::tokenizer::Tokenizer;
+use crate::tokens::Tokenization;
+
+/// How to read a file of pairs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TsvOptions {
+    /// The format.
+    #[serde(default)]
+    pub format: PairFormat,
+    /// The columns of source and target, where they are divided by TAB.
+    pub columns: Columns,
+    /// How a source becomes tokens.
+    pub source_tokens: Tokenization,
+    /// How a target becomes tokens.
+    pub target_tokens: Tokenization,
+    /// The most tokens that a source or a target may have.
+    pub max_tokens: usize,
+    /// Unicode's normal form of sources, targets and texts to translate. Settings that were saved without one have none.
+    #[serde(default = "Normalization::none")]
+    pub normalization: Normalization,
+}
+
+impl TsvOptions {
+    /// The most tokens of a source or a target, unless another number is asked for: a model of recurrent layers learns
+    /// little from more, and memory and time of a batch grow with the longest in it.
+    pub const MAX_TOKENS: usize = 1_000;
+
+    /// These tokens, and all other options by default.
+    pub fn new(source_tokens: Tokenization, target_tokens: Tokenization) -> Self {
+        Self {
+            format: PairFormat::default(),
+            columns: Columns::default(),
+            source_tokens,
+            target_tokens,
+            max_tokens: Self::MAX_TOKENS,
+            normalization: Normalization::default(),
+        }
+    }
+
+    /// As [`TsvFile::guess`], for a file.
+    ///
+    /// # Errors
+    /// Those of [`load_tsv`](crate::load_tsv).
+    pub fn guess(path: impl AsRef<Path>, columns: Columns) -> Result<Self> {
+        TsvFile::read(path)?.guess(columns)
+    }
+
+    /// How a source becomes tokens, its tags and its normal form included.
+    pub(crate) fn source(&self) -> Tokenizer {
+        let has_tags = match &self.format {
+            PairFormat::Tsv => self.columns.tags.is_some(),
+            PairFormat::Dict { .. } => false,
+            PairFormat::Jsonl(fields) => fields.tags.is_some(),
+        };
+        Tokenizer {
+            tokens: self.source_tokens,
+            normalization: self.normalization,
+            has_tags,
+        }
+    }
+
+    /// How a target becomes tokens, its normal form included.
+    pub(crate) fn target(&self) -> Tokenizer {
+        Tokenizer {
+            tokens: self.target_tokens,
+            normalization: self.normalization,
+            has_tags: false,
+        }
+    }
+}

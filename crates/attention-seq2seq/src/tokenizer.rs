@@ -1,0 +1,137 @@
+//! From the texts of one side to tokens, and back.
+
+use std::borrow::Cow;
+
+use crate::normalization::Normalization;
+use crate::tags;
+use crate::tokens::Tokenization;
+
+/// How the texts of one side become tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tokenizer {
+    pub(crate) tokens: Tokenization,
+    pub(crate) normalization: Normalization,
+    /// Whether tags stand before a text.
+    pub(crate) has_tags: bool,
+}
+
+impl From<Tokenization> for Tokenizer {
+    /// Texts are as they are.
+    fn from(tokens: Tokenization) -> Self {
+        Self {
+            tokens,
+            normalization: Normalization::None,
+            has_tags: false,
+        }
+    }
+}
+
+impl Tokenizer {
+    /// The form of a text that [`tokens`](Self::tokens) divides: normalized, its tags as [`tags::with_tags`] has them.
+    pub(crate) fn prepare<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let text = self.normalization.apply(text);
+        match self.has_tags {
+            true => Cow::Owned(tags::canonical(&text)),
+            false => text,
+        }
+    }
+
+    /// The tokens of a prepared text, as parts of it.
+    pub(crate) fn tokens<'a>(&self, prepared: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let (tags, text) = match self.has_tags {
+            true => tags::split(prepared),
+            false => ("", prepared),
+        };
+        tags::tokens(tags).chain(self.tokens.tokens(text))
+    }
+
+    /// The tokens of a text.
+    pub(crate) fn split(&self, text: &str) -> Vec<String> {
+        let prepared = self.prepare(text);
+        self.tokens(&prepared).map(str::to_owned).collect()
+    }
+
+    /// The text that tokens make, as a person expects it: letters and their accents composed, if they were taken apart.
+    pub(crate) fn join(&self, tokens: &[String]) -> String {
+        let tags = match self.has_tags {
+            true => tokens
+                .iter()
+                .take_while(|token| tags::is_tag(token))
+                .count(),
+            false => 0,
+        };
+        let (tags, tokens) = tokens.split_at(tags);
+        let mut text = tags.concat();
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(&self.tokens.join(tokens));
+        match self.normalization {
+            Normalization::Nfd => Normalization::Nfc.apply(&text).into_owned(),
+            Normalization::None | Normalization::Nfc => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::Tokenization::{Chars, Spaces};
+
+    fn tokenizer(tokens: Tokenization, normalization: Normalization, has_tags: bool) -> Tokenizer {
+        Tokenizer {
+            tokens,
+            normalization,
+            has_tags,
+        }
+    }
+
+    #[test]
+    fn tags_come_first_each_a_token() {
+        let tagged = tokenizer(Chars, Normalization::None, true);
+        for text in [
+            "V;PST\tgo off",
+            "V;PST go off",
+            "V;PST; go off",
+            "V;PST;  go off",
+            "V;PST \t go off",
+            "V;;PST; go off",
+        ] {
+            let tokens = tagged.split(text);
+            assert_eq!(
+                tokens,
+                ["V;", "PST;", "g", "o", " ", "o", "f", "f"],
+                "{text:?}"
+            );
+            assert_eq!(tagged.join(&tokens), "V;PST; go off");
+        }
+        // A letter is not the tag of the same name.
+        assert_eq!(tagged.split("N\tN"), ["N;", "N"]);
+        assert_eq!(tagged.join(&tagged.split("N; N")), "N; N");
+        // Without tags, and without a column of them.
+        assert_eq!(tagged.split("go off").concat(), "go off");
+        let plain = tokenizer(Spaces, Normalization::None, false);
+        assert_eq!(plain.split("V;PST go"), ["V;PST", "go"]);
+        let words = tokenizer(Spaces, Normalization::None, true);
+        assert_eq!(words.split("V;PST go off"), ["V;", "PST;", "go", "off"]);
+    }
+
+    #[test]
+    fn texts_are_normalized_and_read_back_composed() {
+        let (composed, apart) = ("caf\u{e9}", "cafe\u{301}");
+        for (normalization, tokens) in [(Normalization::Nfc, 4), (Normalization::Nfd, 5)] {
+            let chars = tokenizer(Chars, normalization, false);
+            for text in [composed, apart] {
+                let split = chars.split(text);
+                assert_eq!(split.len(), tokens, "{normalization}");
+                assert_eq!(chars.join(&split), composed);
+            }
+        }
+        let chars = Tokenizer::from(Chars);
+        assert_eq!(
+            (chars.split(composed).len(), chars.split(apart).len()),
+            (4, 5)
+        );
+        assert_eq!(chars.join(&chars.split(apart)), apart);
+    }
+}

@@ -1,0 +1,66 @@
+//! Limits of a vocabulary.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The tokens of the data that a vocabulary has: the most frequent ones. Others are read as [`Vocab::UNK`], in sources
+/// and in targets, so that a model learns something of rare tokens together; an output never has that token.
+///
+/// [`Vocab::UNK`]: crate::Vocab::UNK
+///
+/// ```
+/// use attention_seq2seq::{Tokenization::Chars, Vocab, VocabLimits};
+///
+/// let line = Chars.split("banana");
+/// let limits = VocabLimits { min_count: 2, ..VocabLimits::default() };
+/// let vocab = Vocab::build_within([&line[..]], &limits);
+/// assert_eq!(vocab.encode(&Chars.split("nab")), [5, 4, Vocab::UNK]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VocabLimits {
+    /// The fewest occurrences of a token.
+    pub min_count: usize,
+    /// The most tokens, beside the special ones: all if there is no limit. Of equally frequent ones those whose
+    /// characters come first are kept.
+    pub max_tokens: Option<usize>,
+}
+
+impl Default for VocabLimits {
+    /// All tokens.
+    fn default() -> Self {
+        Self {
+            min_count: 1,
+            max_tokens: None,
+        }
+    }
+}
+
+impl VocabLimits {
+    /// Checks the limits.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for one that is 0.
+    pub fn check(&self) -> Result<()> {
+        let limits = [
+            ("--min-count", Some(self.min_count)),
+            ("--max-vocab", self.max_tokens),
+        ];
+        match limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::config(name, "at least 1", 0)),
+        }
+    }
+
+    /// Checks that a vocabulary has a token whose most frequent one occurs `most` times; `side` is source or target.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if all are too rare.
+    pub(crate) fn check_left(&self, side: &str, most: usize) -> Result<()> {
+        if self.min_count <= most {
+            return Ok(());
+        }
+        let expected = format!("at most {most}, the count of the most frequent {side} token");
+        Err(Error::config("--min-count", &expected, self.min_count))
+    }
+}

@@ -1,0 +1,166 @@
+//! `seq2seq eval`: its lines, its JSON object, and the outputs that are far off.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{fail, first_line, succeed, trained};
+
+/// Trains on these lines, validates on others, and keeps the model in `run`.
+fn train(folder: &Path, train: &str, valid: &str) {
+    fs::write(folder.join("train.tsv"), train).unwrap();
+    fs::write(folder.join("valid.tsv"), valid).unwrap();
+    let args = "train --data train.tsv --valid valid.tsv --out run --overwrite --hidden 8 --embedding 4 --epochs 1 \
+                --threads 1";
+    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
+}
+
+fn eval(folder: &Path, others: &[&str]) -> String {
+    let args = ["eval", "--model", "run", "--threads", "1"];
+    succeed(folder, &[&args, others].concat())
+}
+
+fn json(folder: &Path, others: &[&str]) -> Value {
+    let stdout = eval(folder, &[&["--format", "json"], others].concat());
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    serde_json::from_str(&stdout).unwrap()
+}
+
+/// A share of 1 in percent, as the lines have it.
+fn percent(figure: &Value) -> String {
+    format!("{:.2}", 100.0 * figure.as_f64().unwrap())
+}
+
+fn range(interval: &Value, factor: f64) -> String {
+    let bound = |at: usize| factor * interval[at].as_f64().unwrap();
+    assert!(bound(0) <= bound(1), "{interval}");
+    format!("{:.2} to {:.2}", bound(0), bound(1))
+}
+
+#[test]
+fn lines_and_object_have_the_same_figures() {
+    let run = trained().0.parent().unwrap();
+    let lines = eval(run, &[]);
+    let object = json(run, &[]);
+    let first = format!(
+        "10 sources: exact match {} %, sequence error rate {} %, token error rate {} %",
+        percent(&object["exact_match"]),
+        percent(&object["sequence_error_rate"]),
+        percent(&object["token_error_rate"]),
+    );
+    assert!(lines.starts_with(&first), "{lines}");
+    let intervals = &object["intervals"];
+    let second = format!(
+        "95 % confidence: sequence error rate {} %, token error rate {} %",
+        range(&intervals["sequence_error_rate"], 100.0),
+        range(&intervals["token_error_rate"], 100.0),
+    );
+    // The words of `reverse` are no sentences.
+    assert_eq!(lines.lines().nth(1), Some(&second[..]), "{lines}");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+
+    let number = |name: &str| object[name].as_f64().unwrap();
+    assert_eq!(number("sources"), 10.0);
+    assert_eq!(
+        number("token_error_rate"),
+        number("edits") / number("reference_tokens")
+    );
+    assert!(number("edits") > 0.0 && number("chrf") > 0.0 && number("d2l_bleu") < 1.0);
+    let is_noted = first_line(&lines).contains("reached the limit");
+    assert_eq!(number("cut_off") > 0.0, is_noted, "{lines}");
+    assert_eq!(object["errors"], serde_json::json!([]));
+    assert_eq!(
+        (&intervals["confidence"], &intervals["samples"]),
+        (&0.95.into(), &1000.into())
+    );
+}
+
+#[test]
+fn the_worst_outputs_are_aligned_to_their_references() {
+    let run = trained().0.parent().unwrap();
+    let object = json(run, &["--errors", "3"]);
+    let errors = object["errors"].as_array().unwrap();
+    assert_eq!(errors.len(), 3);
+    let all = json(run, &["--errors", "100"]);
+    let all = all["errors"].as_array().unwrap();
+    let wrong = 10.0 * object["sequence_error_rate"].as_f64().unwrap();
+    assert_eq!((all.len() as f64, &all[..3]), (wrong.round(), &errors[..]));
+    let edits: Vec<u64> = all.iter().map(|it| it["edits"].as_u64().unwrap()).collect();
+    assert!(edits.is_sorted_by(|a, b| a >= b), "{edits:?}");
+    assert_eq!(edits.iter().sum::<u64>(), object["edits"].as_u64().unwrap());
+    let lines = eval(run, &["--errors", "3"]);
+    let mut blocks = lines.split("\n\n").skip(1);
+    for wrong in errors {
+        let source = wrong["source"].as_str().unwrap();
+        let target: String = source.chars().rev().collect();
+        assert_eq!(wrong["reference"], target);
+        let steps = wrong["alignment"].as_array().unwrap();
+        let side = |name: &str| -> String {
+            let tokens = steps.iter().filter_map(|step| step[name].as_str());
+            tokens.collect()
+        };
+        assert_eq!(side("output"), wrong["output"].as_str().unwrap());
+        assert_eq!(side("reference"), target);
+        let changes = steps.iter().filter(|step| step["edit"] != "match").count();
+        assert_eq!(wrong["edits"], changes);
+
+        let block: Vec<&str> = blocks.next().unwrap().lines().collect();
+        let plural = if changes == 1 { "" } else { "s" };
+        let title = format!("{changes} edit{plural}: {source}");
+        assert!(block[0].starts_with(&title), "{block:?}");
+        let reference = block[2].strip_prefix("  reference ").unwrap();
+        assert_eq!(reference.replace([' ', '*'], ""), target);
+        let letters = block[3].replace(' ', "");
+        assert_eq!(letters.len(), changes, "{block:?}");
+    }
+    assert_eq!(blocks.next(), None);
+}
+
+#[test]
+fn sentences_have_bleu_and_chrf() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = |at: usize| format!("the {} sees\tle {} voit .\n", at % 3, at % 3);
+    let lines: String = (0..40).map(line).collect();
+    let valid = "the 1 sees\tle 1 voit .\nthe 1 sees\tle 1 regarde .\nsees 2\tvoit 2\n";
+    train(folder, &lines, valid);
+    let object = json(folder, &[]);
+    let lines = eval(folder, &[]);
+    let number = |name: &str| object[name].as_f64().unwrap();
+    let third = format!(
+        "BLEU {:.2} ({}), chrF {:.2} ({})",
+        number("bleu"),
+        range(&object["intervals"]["bleu"], 1.0),
+        number("chrf"),
+        range(&object["intervals"]["chrf"], 1.0),
+    );
+    assert_eq!(lines.lines().nth(2), Some(&third[..]), "{lines}");
+}
+
+#[test]
+fn unknown_tokens_are_named_once_and_read_as_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
+    train(folder, &lines, "10zy\t9\n0z11\t3\nzyz\t1\n01\t1\n");
+    let second_last = |lines: &str| lines.lines().nth(2).map(str::to_string);
+    let named = |how: &str| Some(format!("unknown source tokens, {how}: \"z\" \"y\""));
+    let as_unk = eval(folder, &[]);
+    assert!(as_unk.starts_with("4 sources: "), "{as_unk}");
+    assert_eq!(second_last(&as_unk), named("read as <unk>"));
+    assert_eq!(eval(folder, &["--unknown", "unk"]), as_unk);
+
+    let skipped = eval(folder, &["--unknown", "skip"]);
+    assert_eq!(second_last(&skipped), named("left out"));
+    let object = json(folder, &["--unknown", "skip", "--errors", "9"]);
+    assert_eq!(object["unknown"], serde_json::json!(["z", "y"]));
+    // Nothing is left of one source: its output is empty. A target that cannot be written is wrong.
+    let errors = object["errors"].as_array().unwrap();
+    let of = |source: &str| errors.iter().find(|wrong| wrong["source"] == source);
+    assert_eq!(of("zyz").unwrap()["output"], "");
+    assert!(of("10zy").is_some(), "{object}");
+
+    let args = ["eval", "--model", "run", "--unknown", "error"];
+    fail(folder, &args, "unknown token \"z\" at position 3; ");
+}
