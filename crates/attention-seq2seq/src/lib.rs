@@ -63,6 +63,9 @@ pub use model::{
     Transformer, TransformerConfig, Translation,
 };
 
+// Decoding.
+pub use model::{BeamOutput, BeamSearchConfig, Decoding, NextTokens};
+
 // Training.
 pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
 pub use train::{

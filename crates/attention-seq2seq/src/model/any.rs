@@ -6,7 +6,7 @@ use burn::module::{
 use burn::tensor::Device;
 
 use super::{
-    AttentionHead, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer, Translation,
+    AttentionHead, Decoding, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer, Translation,
 };
 use crate::attention::{AnyAttention, AnyScore};
 use crate::batch::{Batch, Source};
@@ -89,6 +89,18 @@ impl Seq2SeqModel for AnyModel {
         match self {
             Self::Rnn(model) => model.greedy(source, max_len, with_weights),
             Self::Transformer(model) => model.greedy(source, max_len, with_weights),
+        }
+    }
+
+    fn decoding<'a>(
+        &'a self,
+        source: &Source,
+        max_len: usize,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + 'a> {
+        match self {
+            Self::Rnn(model) => model.decoding(source, max_len, with_weights),
+            Self::Transformer(model) => model.decoding(source, max_len, with_weights),
         }
     }
 }
