@@ -75,6 +75,8 @@ pub use train::{
 
 // Translation.
 pub use metrics::TokenErrors;
-pub use translate::{Attended, Hypothesis, Translator};
+pub use translate::{
+    Attended, Hypothesis, ScoredHypothesis, SearchConfig, TokenScores, Translator,
+};
 
 pub use error::{Error, Result};

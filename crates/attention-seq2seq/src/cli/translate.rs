@@ -80,7 +80,7 @@ fn print(
     for sources in sources.chunks(translator.batch_size()) {
         let known = sources.iter().map(Vec::as_slice);
         let known: Vec<&[String]> = known.filter(|source| !source.is_empty()).collect();
-        let mut outputs = translator.translate(&known).into_iter();
+        let mut outputs = translator.translate_tokens(&known).into_iter();
         for (index, source) in numbered.by_ref().take(sources.len()) {
             let output = if source.is_empty() {
                 None

@@ -5,6 +5,8 @@ mod beam;
 mod candidates;
 mod checks;
 mod decoding;
+mod ensemble;
+mod forced;
 mod greedy;
 mod loss;
 mod recurrent;
@@ -14,6 +16,9 @@ mod transformer;
 pub use any::AnyModel;
 pub use beam::{BeamOutput, BeamSearchConfig};
 pub use decoding::{Decoding, NextTokens};
+pub(crate) use ensemble::EnsembleDecoding;
+pub(crate) use forced::forced_steps;
+pub(crate) use greedy::{GreedyOutputs, greedy_steps};
 pub use recurrent::{
     Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Seq2Seq, Seq2SeqConfig,
 };

@@ -165,7 +165,7 @@ fn a_search_stops_once_no_hypothesis_can_pass_the_last_one_kept() {
     // The empty output has .5 at once, and `a` cannot pass it; with a penalty it can, up to the limit.
     assert_eq!(steps(40, 0.0, 1), 1);
     assert!(steps(40, 1.0, 1) > 30);
-    // A second output is kept: `a` with .005, which the next has, too, but not the one after.
+    // A second output is kept: what goes on is more likely than all that end.
     assert_eq!(steps(40, 0.0, 2), 40);
 }
 

@@ -16,7 +16,7 @@ use burn::tensor::{Int, Tensor};
 use burn_fused_layers::{linear, linear_cross_entropy};
 
 use super::candidates::Candidates;
-use super::greedy::{Outputs, greedy_search};
+use super::greedy::{GreedyOutputs, greedy_search};
 use super::loss::token_factors;
 use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source, decoder_inputs};
@@ -111,7 +111,7 @@ impl<C: ScoringFunction> Transformer<C> {
             return self.greedy_with_weights(source, max_len, AttentionHead::default());
         }
         let memory = self.encode(source);
-        let Outputs { tokens, ended } = self.search(source, &memory, max_len);
+        let GreedyOutputs { tokens, ended } = self.search(source, &memory, max_len);
         Translation {
             tokens,
             ended,
@@ -133,7 +133,7 @@ impl<C: ScoringFunction> Transformer<C> {
             panic!("Transformer: {error}");
         }
         let memory = self.encode(source);
-        let Outputs { tokens, ended } = self.search(source, &memory, max_len);
+        let GreedyOutputs { tokens, ended } = self.search(source, &memory, max_len);
         let weights = self.weights_of(&tokens, &ended, &memory, head);
         Translation {
             tokens,
@@ -194,7 +194,7 @@ impl<C: ScoringFunction> Transformer<C> {
         self.dropout.forward(rows + positions)
     }
 
-    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> Outputs {
+    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> GreedyOutputs {
         let candidates = Candidates::new(&self.output);
         let (examples, start) = (source.batch_size(), self.first_state());
         greedy_search(
@@ -232,6 +232,21 @@ impl<C: ScoringFunction> Transformer<C> {
             .decoder
             .forward_cached(rows, NewRows::All, memory, cache);
         rows.squeeze_dim::<2>(1)
+    }
+
+    /// The weights of one head at each step of a given output, `[steps, keys]` row by row, of one source.
+    pub(super) fn weights_of_output(
+        &self,
+        source: &Source,
+        tokens: &[u32],
+        ended: bool,
+        head: AttentionHead,
+    ) -> Vec<f32> {
+        let memory = self.encode(source);
+        let rows = self.weights_of(&[tokens.to_vec()], &[ended], &memory, head);
+        rows.into_iter()
+            .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
+            .collect()
     }
 
     /// The weights of each step of a search, `[batch, keys]`: those of teacher forcing with its outputs.

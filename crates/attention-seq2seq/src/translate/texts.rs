@@ -1,0 +1,59 @@
+//! From texts to tokens and back.
+
+use super::Translator;
+use crate::error::{Error, Result};
+use crate::tokens::trim;
+
+impl Translator {
+    /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part
+    /// of it.
+    pub fn is_blank(&self, text: &str) -> bool {
+        trim(text).is_empty()
+    }
+
+    /// Splits a text into source tokens that the model knows. As in a file of pairs, spaces, tabs and line ends around
+    /// it are no part of it. A byte order mark is: it belongs to a file, and who reads the file takes it away.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] if it has one that is not in the vocabulary.
+    pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
+        let tokens = self.config.data.source_tokens().split(trim(text));
+        if tokens.is_empty() {
+            let (what, expected) = ("the text to translate", "at least one token");
+            return Err(Error::config(what, expected, "none"));
+        }
+        self.vocabs.source.try_encode(&tokens)?;
+        Ok(tokens)
+    }
+
+    /// Joins source tokens to a text.
+    pub fn source_text(&self, tokens: &[String]) -> String {
+        self.config.data.source_tokens().join(tokens)
+    }
+
+    /// Joins target tokens to a text.
+    pub fn target_text(&self, tokens: &[String]) -> String {
+        self.config.data.target_tokens().join(tokens)
+    }
+
+    /// The [`source_tokens`](Self::source_tokens) of each text.
+    pub(super) fn source_tokens_of<T: AsRef<str>>(
+        &self,
+        texts: impl IntoIterator<Item = T>,
+    ) -> Result<Vec<Vec<String>>> {
+        let texts = texts.into_iter();
+        texts
+            .map(|text| self.source_tokens(text.as_ref()))
+            .collect()
+    }
+
+    /// Splits a text into target tokens that the model knows, none if it is blank.
+    ///
+    /// # Errors
+    /// [`Error::UnknownToken`] if one is not in the vocabulary.
+    pub fn target_tokens(&self, text: &str) -> Result<Vec<String>> {
+        let tokens = self.config.data.target_tokens().split(trim(text));
+        self.vocabs.target.try_encode(&tokens)?;
+        Ok(tokens)
+    }
+}
