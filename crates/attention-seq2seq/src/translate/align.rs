@@ -38,7 +38,7 @@ impl Translator {
             .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
             .collect();
         let output = self.hypothesis(&translation.tokens[0], translation.ended[0]);
-        Ok(attended(keys, output, weights))
+        Ok(attended(member, keys, output, weights))
     }
 
     /// The attention weights with which the model writes a given output, such as one of [`n_best`](Self::n_best);
@@ -64,7 +64,8 @@ impl Translator {
         let encoded = self.vocabs.source.encode(source);
         let batch = Source::new([encoded.as_slice()], &member.device);
         let weights = member.model.weights_of(&batch, &tokens, ended, head)?;
-        Ok(attended(keys, self.hypothesis(&tokens, ended), weights))
+        let output = self.hypothesis(&tokens, ended);
+        Ok(attended(member, keys, output, weights))
     }
 
     /// The model whose weights are asked for.
@@ -94,7 +95,12 @@ fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
     )
 }
 
-fn attended(source: Vec<String>, output: Hypothesis, weights: Vec<f32>) -> Attended {
+fn attended(
+    member: &Member,
+    source: Vec<String>,
+    output: Hypothesis,
+    weights: Vec<f32>,
+) -> Attended {
     let mut target = output.tokens.clone();
     // The step that predicted the end has weights, too.
     if output.ended {
@@ -105,5 +111,6 @@ fn attended(source: Vec<String>, output: Hypothesis, weights: Vec<f32>) -> Atten
         target,
         output,
         weights,
+        attends_to_end: member.model.attends_to_end(),
     }
 }

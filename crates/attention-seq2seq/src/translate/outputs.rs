@@ -49,4 +49,13 @@ pub struct Attended {
     pub output: Hypothesis,
     /// The attention weights, `[queries, keys]`, row by row.
     pub weights: Vec<f32>,
+    /// Whether the last key is the end of the source.
+    pub(super) attends_to_end: bool,
+}
+
+impl Attended {
+    /// Whether the last key is the end of the source.
+    pub fn attends_to_end(&self) -> bool {
+        self.attends_to_end
+    }
 }

@@ -78,18 +78,26 @@ impl SearchConfig {
         self.beam_search(max_len, Vec::new()).check()
     }
 
-    fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
-        let beam = self.beam.or(self.n_best).unwrap_or(match self.mass {
+    /// The most outputs that a source has by these settings.
+    pub fn most_outputs(&self) -> usize {
+        self.n_best.unwrap_or(match self.mass {
+            Some(_) => self.width(),
+            None => 1,
+        })
+    }
+
+    /// The number of hypotheses.
+    fn width(&self) -> usize {
+        self.beam.or(self.n_best).unwrap_or(match self.mass {
             Some(_) => BEAM_OF_MASS,
             None => 1,
-        });
-        let n_best = self.n_best.unwrap_or(match self.mass {
-            Some(_) => beam,
-            None => 1,
-        });
+        })
+    }
+
+    fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
         BeamSearchConfig::new(self.max_len.unwrap_or(max_len))
-            .with_beam(beam)
-            .with_n_best(n_best)
+            .with_beam(self.width())
+            .with_n_best(self.most_outputs())
             .with_length_penalty(self.length_penalty)
             .with_coverage_penalty(self.coverage_penalty)
             .with_min_len(self.min_len)

@@ -1,8 +1,13 @@
 //! From texts to tokens and back.
 
+use std::path::Path;
+
 use super::Translator;
+use crate::data::Pair;
 use crate::error::{Error, Result};
+use crate::run::DataSource;
 use crate::tokens::trim;
+use crate::tsv::{Columns, TsvFile, TsvOptions};
 
 impl Translator {
     /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part
@@ -17,13 +22,41 @@ impl Translator {
     /// # Errors
     /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] if it has one that is not in the vocabulary.
     pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
-        let tokens = self.config.data.source_tokens().split(trim(text));
+        let tokens = self.split_source(text);
         if tokens.is_empty() {
             let (what, expected) = ("the text to translate", "at least one token");
             return Err(Error::config(what, expected, "none"));
         }
         self.vocabs.source.try_encode(&tokens)?;
         Ok(tokens)
+    }
+
+    /// Splits a text into source tokens as [`source_tokens`](Self::source_tokens), whether the model knows them or not.
+    pub fn split_source(&self, text: &str) -> Vec<String> {
+        self.config.data.source_tokens().split(trim(text))
+    }
+
+    /// Reads pairs from a file, or from the standard input, which is `-`: in the columns and tokens of the training
+    /// file, or as source TAB target where the model was trained on a task. They may have any number of tokens, and any
+    /// tokens.
+    ///
+    /// # Errors
+    /// Those of [`TsvFile::read`] and [`TsvFile::pairs`].
+    pub fn read_pairs(&self, file: impl AsRef<Path>) -> Result<Vec<Pair>> {
+        let options = match &self.config.data {
+            DataSource::Tsv { options, .. } => *options,
+            data => TsvOptions {
+                columns: Columns::default(),
+                source_tokens: data.source_tokens(),
+                target_tokens: data.target_tokens(),
+                max_tokens: usize::MAX,
+            },
+        };
+        let any_length = TsvOptions {
+            max_tokens: usize::MAX,
+            ..options
+        };
+        TsvFile::read(file)?.pairs(&any_length)
     }
 
     /// Joins source tokens to a text.
