@@ -14,6 +14,7 @@ mod outputs;
 mod program;
 mod resume;
 mod run;
+mod search;
 mod settings;
 mod signals;
 #[path = "../support/mod.rs"]
