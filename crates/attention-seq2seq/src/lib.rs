@@ -21,6 +21,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod attention;
+mod average;
 mod batch;
 mod corpus;
 mod data;
@@ -78,5 +79,7 @@ pub use metrics::TokenErrors;
 pub use translate::{
     Attended, Hypothesis, ScoredHypothesis, SearchConfig, TokenScores, Translator,
 };
+
+pub use average::{CheckpointOfRun, average_checkpoints};
 
 pub use error::{Error, Result};

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod attend;
+mod average;
 mod devices;
 mod eval;
 mod log;
@@ -38,6 +39,8 @@ enum Command {
     Translate(Box<translate::TranslateArgs>),
     /// Give the probabilities of given outputs, token by token.
     Score(score::ScoreArgs),
+    /// Average the weights of checkpoints, to a run of their mean.
+    Average(average::AverageArgs),
     /// Count the errors of a model.
     Eval(eval::EvalArgs),
     /// Draw the attention weights of one translation.
@@ -290,6 +293,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Train(args) => return args.run(),
         Command::Translate(args) => return args.run(),
         Command::Score(args) => return args.run(),
+        Command::Average(args) => args.run()?,
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
         Command::Devices(args) => args.run()?,

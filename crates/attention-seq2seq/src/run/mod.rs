@@ -1,5 +1,6 @@
 //! Runs: their settings, data and folders.
 
+mod averaged;
 mod config;
 mod data_source;
 mod folder;
@@ -9,6 +10,7 @@ mod lock;
 mod manifest;
 mod streams;
 
+pub(crate) use averaged::CheckpointFiles;
 pub use config::RunConfig;
 pub(crate) use config::check_max_len;
 pub use data_source::DataSource;

@@ -117,11 +117,7 @@ impl Translator {
     fn of_epoch(run: &RunDir, manifest: &Manifest, epoch: usize, device: &Device) -> Result<Self> {
         let config = run.config_of(manifest)?;
         let vocabs = run.vocabs_of(manifest, &config.model)?;
-        let bytes = Bytes::from_bytes_vec(run.read_model(manifest, epoch)?);
-        let trainee = Trainee::new(config.init_model(device));
-        let trainee = ModuleRecord::from_bytes(bytes)
-            .and_then(|record| trainee.try_load_record(record))
-            .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))?;
+        let trainee = load_trainee(run, manifest, &config, epoch, device)?;
         let member = Member {
             model: trainee.model.valid(),
             device: device.clone(),
@@ -219,4 +215,22 @@ impl Translator {
             .map(|source| self.vocabs.source.encode(source))
             .collect()
     }
+}
+
+/// Loads the model after one epoch, as training has it.
+///
+/// # Errors
+/// [`Error::Checkpoint`] if it does not fit the settings or was changed; [`Error::Io`] if the file cannot be read.
+pub(crate) fn load_trainee(
+    run: &RunDir,
+    manifest: &Manifest,
+    config: &RunConfig,
+    epoch: usize,
+    device: &Device,
+) -> Result<Trainee<AnyModel>> {
+    let bytes = Bytes::from_bytes_vec(run.read_model(manifest, epoch)?);
+    let trainee = Trainee::new(config.init_model(device));
+    ModuleRecord::from_bytes(bytes)
+        .and_then(|record| trainee.try_load_record(record))
+        .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))
 }
