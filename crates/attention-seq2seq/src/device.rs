@@ -80,6 +80,14 @@ pub fn open_device(name: &str) -> Result<Device> {
     })
 }
 
+/// Opens the first device that is compiled in.
+///
+/// # Errors
+/// As [`open_device`].
+pub(crate) fn open_default_device() -> Result<Device> {
+    open_device(compiled_in_devices().first().copied().unwrap_or("none"))
+}
+
 /// The adapters that a GPU backend reaches and that work, by Burn's name of the backend; none on the CPU.
 ///
 /// ```

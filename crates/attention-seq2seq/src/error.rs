@@ -134,6 +134,16 @@ pub enum Error {
         checkpoint: Option<usize>,
     },
 
+    /// A model gives no probabilities: logits are NaN or infinite.
+    #[error(
+        "the model has no probabilities for token {position} of an output: its logits are not finite; translate with \
+         another checkpoint, or train again with a lower --learning-rate or --clip"
+    )]
+    NoProbabilities {
+        /// The position of the token, counted from 1.
+        position: usize,
+    },
+
     /// A line of the standard input is not a text to translate.
     #[error("line {line} of the standard input: {source}")]
     InputLine {
@@ -263,6 +273,7 @@ mod tests {
                 reason: text(),
                 checkpoint: None,
             },
+            Error::NoProbabilities { position: 3 },
             Error::Config {
                 what: "batch size".to_owned(),
                 expected: text(),

@@ -223,7 +223,7 @@ impl Evaluation {
         for batch in order.chunks(translator.batch_size()) {
             let batch_sources: Vec<&[String]> =
                 batch.iter().map(|&index| &sources[index][..]).collect();
-            let outputs = translator.translate(&batch_sources);
+            let outputs = translator.translate_tokens(&batch_sources);
             for (&index, output) in batch.iter().zip(outputs) {
                 let output = Output {
                     is_cut_off: !output.ended,

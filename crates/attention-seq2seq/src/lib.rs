@@ -22,6 +22,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod attention;
+mod average;
 mod batch;
 mod corpus;
 mod data;
@@ -73,6 +74,9 @@ pub use model::{
     Transformer, TransformerConfig, Translation,
 };
 
+// Decoding.
+pub use model::{BeamOutput, BeamSearchConfig, Decoding, NextTokens};
+
 // Training.
 pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
 pub use train::{
@@ -85,6 +89,10 @@ pub use evaluation::{
     Evaluation, EvaluationConfig, EvaluationIntervals, EvaluationSums, WrongOutput,
 };
 pub use metrics::{Bleu, Bootstrap, ChrF, Edit, Interval, TokenErrors, align, d2l_bleu};
-pub use translate::{Attended, Hypothesis, Translator};
+pub use translate::{
+    Attended, Hypothesis, ScoredHypothesis, SearchConfig, TokenScores, Translator,
+};
+
+pub use average::{CheckpointOfRun, average_checkpoints};
 
 pub use error::{Error, Result};

@@ -1,9 +1,11 @@
 //! The command line.
 
 mod attend;
+mod average;
 mod devices;
 mod eval;
 mod log;
+mod score;
 mod train;
 mod translate;
 
@@ -14,7 +16,9 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 
-use attention_seq2seq::{Error, Result, RunDir, Translator, compiled_in_devices, open_device};
+use attention_seq2seq::{
+    Error, Result, RunConfig, RunDir, Translator, compiled_in_devices, open_device,
+};
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use clap::{Args, Parser, Subcommand};
@@ -32,7 +36,11 @@ enum Command {
     /// Train a model on a generated task or on a file of pairs.
     Train(Box<train::TrainArgs>),
     /// Translate texts given as arguments, or the lines of the standard input.
-    Translate(translate::TranslateArgs),
+    Translate(Box<translate::TranslateArgs>),
+    /// Give the probabilities of given outputs, token by token.
+    Score(score::ScoreArgs),
+    /// Average the weights of checkpoints, to a run of their mean.
+    Average(average::AverageArgs),
     /// Count the errors of a model.
     Eval(eval::EvalArgs),
     /// Draw the attention weights of one translation.
@@ -112,12 +120,13 @@ fn start_thread(worker: rayon::ThreadBuilder) -> io::Result<()> {
     receiver.recv().map_err(io::Error::other)
 }
 
-/// A trained model.
+/// A trained model, or several that translate as one.
 #[derive(Args)]
 struct Model {
-    /// The folder of a training: its model is the best epoch, or the newest while training goes on.
-    #[arg(long, value_name = "DIR", default_value = "runs/dates")]
-    model: PathBuf,
+    /// The folder of a training: its model is the best epoch, or the newest while training goes on. Several, each after
+    /// a --model of its own, translate as one, by the mean of their probabilities.
+    #[arg(long = "model", value_name = "DIR", default_value = "runs/dates")]
+    models: Vec<PathBuf>,
     /// The most tokens of an output; one that reaches them is cut off, and a note says so [default: those of the
     /// longest target learned, a quarter more, and two].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -127,27 +136,42 @@ struct Model {
 }
 
 impl Model {
+    /// The folder of the first model, which stands for all.
+    fn folder(&self) -> &Path {
+        self.models.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
     fn load(&self) -> Result<Translator> {
         // A missing model is an error before a device is opened.
-        let run = RunDir::new(&self.model);
-        let config = run.load_config()?;
+        let runs: Vec<RunDir> = self.models.iter().map(RunDir::new).collect();
+        let configs = runs.iter().map(RunDir::load_config);
+        let configs: Vec<RunConfig> = configs.collect::<Result<_>>()?;
         let device = self.machine.open()?;
         if is_in_host_memory(&device) {
-            config.check_memory_to_load()?;
+            configs
+                .iter()
+                .try_for_each(RunConfig::check_memory_to_load)?;
         }
-        let translator = Translator::load(&run, &device)?;
-        if !translator.is_chosen() {
-            note(format_args!(
-                "note: the training in {} has not ended; this is its newest checkpoint, of epoch {}",
-                run.path().display(),
-                translator.epoch(),
-            ));
-        }
+        let translators = runs.iter().map(|run| load_model(run, &device));
+        let translator = Translator::ensemble(translators.collect::<Result<_>>()?)?;
         match self.max_length {
             Some(max_length) => translator.with_max_len(max_length),
             None => Ok(translator),
         }
     }
+}
+
+/// Loads one model, and says if its training has not ended.
+fn load_model(run: &RunDir, device: &Device) -> Result<Translator> {
+    let translator = Translator::load(run, device)?;
+    if !translator.is_chosen() {
+        note(format_args!(
+            "note: the training in {} has not ended; this is its newest checkpoint, of epoch {}",
+            run.path().display(),
+            translator.epoch(),
+        ));
+    }
+    Ok(translator)
 }
 
 /// Runs `work` on one of the threads that compute. From outside, each operation that they share would first wake one of
@@ -268,6 +292,8 @@ pub(crate) fn run() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Train(args) => return args.run(),
         Command::Translate(args) => return args.run(),
+        Command::Score(args) => return args.run(),
+        Command::Average(args) => args.run()?,
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
         Command::Devices(args) => args.run()?,

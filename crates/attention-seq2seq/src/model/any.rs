@@ -6,7 +6,8 @@ use burn::module::{
 use burn::tensor::Device;
 
 use super::{
-    AttentionHead, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer, Translation,
+    AttentionHead, Decoding, LossOutput, ModelKind, Seq2Seq, Seq2SeqModel, Transformer,
+    Translation, forced_steps,
 };
 use crate::attention::{AnyAttention, AnyScore};
 use crate::batch::{Batch, Source};
@@ -34,6 +35,45 @@ impl AnyModel {
         }
     }
 
+    /// The weights of one head at each step of a given output, `[steps, keys]` row by row, of one source; `ended` tells
+    /// whether the end is one of the steps.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the model has no such head.
+    pub(crate) fn weights_of(
+        &self,
+        source: &Source,
+        tokens: &[u32],
+        ended: bool,
+        head: AttentionHead,
+    ) -> Result<Vec<f32>> {
+        self.check_head(head)?;
+        let steps = tokens.len() + usize::from(ended);
+        match self {
+            Self::Rnn(model) => {
+                let mut decoding = model.decoding(source, steps, true);
+                let forced = forced_steps(&mut *decoding, &[tokens.to_vec()]);
+                let rows = forced.into_iter().flat_map(|forced| forced.weights);
+                Ok(rows.take(steps).flatten().collect())
+            }
+            Self::Transformer(model) => Ok(model.weights_of_output(source, tokens, ended, head)),
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Config`] if the model has no such head.
+    fn check_head(&self, head: AttentionHead) -> Result<()> {
+        match self {
+            Self::Rnn(_) if head != AttentionHead::default() => Err(Error::config(
+                "the layer and the head to look at",
+                "a run of --model transformer",
+                "one of --model rnn",
+            )),
+            Self::Rnn(_) => Ok(()),
+            Self::Transformer(model) => model.check_head(head),
+        }
+    }
+
     /// Greedy search, with the weights of one head.
     ///
     /// # Errors
@@ -44,18 +84,11 @@ impl AnyModel {
         max_len: usize,
         head: AttentionHead,
     ) -> Result<Translation> {
-        match self {
-            Self::Rnn(_) if head != AttentionHead::default() => Err(Error::config(
-                "the layer and the head to look at",
-                "a run of --model transformer",
-                "one of --model rnn",
-            )),
-            Self::Rnn(model) => Ok(model.greedy(source, max_len, true)),
-            Self::Transformer(model) => {
-                model.check_head(head)?;
-                Ok(model.greedy_with_weights(source, max_len, head))
-            }
-        }
+        self.check_head(head)?;
+        Ok(match self {
+            Self::Rnn(model) => model.greedy(source, max_len, true),
+            Self::Transformer(model) => model.greedy_with_weights(source, max_len, head),
+        })
     }
 
     /// Whether the end of a source is one of the keys.
@@ -89,6 +122,18 @@ impl Seq2SeqModel for AnyModel {
         match self {
             Self::Rnn(model) => model.greedy(source, max_len, with_weights),
             Self::Transformer(model) => model.greedy(source, max_len, with_weights),
+        }
+    }
+
+    fn decoding<'a>(
+        &'a self,
+        source: &Source,
+        max_len: usize,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + 'a> {
+        match self {
+            Self::Rnn(model) => model.decoding(source, max_len, with_weights),
+            Self::Transformer(model) => model.decoding(source, max_len, with_weights),
         }
     }
 }

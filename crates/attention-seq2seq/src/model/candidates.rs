@@ -15,6 +15,8 @@ pub(crate) struct Candidates {
     /// The token of each column. The end is first, as the first of equal logits is chosen, and the first NaN: a model
     /// without a most likely token ends.
     tokens: Tensor<1, Int>,
+    /// The number of tokens, special ones included.
+    vocab_size: usize,
 }
 
 impl Candidates {
@@ -45,7 +47,14 @@ impl Candidates {
                 bias.map(|bias| columns(bias.val(), 0)),
             ),
             tokens,
+            vocab_size,
         }
+    }
+
+    /// The token of each column.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        let of_data = Vocab::SPECIAL_TOKENS as u32..self.vocab_size as u32;
+        [Vocab::EOS].into_iter().chain(of_data).collect()
     }
 
     /// The device on which they are chosen.

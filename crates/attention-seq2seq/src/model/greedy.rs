@@ -3,14 +3,36 @@
 use burn::tensor::{Int, Tensor};
 
 use super::candidates::Candidates;
+use super::decoding::Decoding;
 use crate::vocab::Vocab;
 
 /// The outputs of [`greedy_search`].
-pub(super) struct Outputs {
+pub(crate) struct GreedyOutputs {
     /// The target tokens of each example, without the end token.
-    pub(super) tokens: Vec<Vec<u32>>,
+    pub(crate) tokens: Vec<Vec<u32>>,
     /// Whether each example has ended.
-    pub(super) ended: Vec<bool>,
+    pub(crate) ended: Vec<bool>,
+}
+
+impl GreedyOutputs {
+    /// Before the first step.
+    fn new(examples: usize) -> Self {
+        Self {
+            tokens: vec![Vec::new(); examples],
+            ended: vec![false; examples],
+        }
+    }
+
+    /// Adds the token that a step has chosen for each example, and tells whether all have ended.
+    fn add(&mut self, chosen: &[u32]) -> bool {
+        for (example, &token) in chosen.iter().enumerate() {
+            self.ended[example] |= token == Vocab::EOS;
+            if !self.ended[example] {
+                self.tokens[example].push(token);
+            }
+        }
+        self.ended.iter().all(|&ended| ended)
+    }
 }
 
 /// The most likely token of each step as the input of the next, until every example has ended or has `max_len` tokens.
@@ -26,10 +48,9 @@ pub(super) fn greedy_search<S>(
     max_len: usize,
     mut state: S,
     mut step: impl FnMut(Tensor<1, Int>, S) -> (Tensor<2>, S),
-) -> Outputs {
+) -> GreedyOutputs {
     let mut previous = Tensor::<1, Int>::full([examples], Vocab::BOS, &candidates.device());
-    let mut tokens = vec![Vec::new(); examples];
-    let mut ended = vec![false; examples];
+    let mut outputs = GreedyOutputs::new(examples);
     for _ in 0..max_len {
         let (features, next) = step(previous, state);
         state = next;
@@ -37,15 +58,36 @@ pub(super) fn greedy_search<S>(
         let chosen = previous
             .try_to_vec_as::<u32>()
             .expect("tokens are integers");
-        for (example, &token) in chosen.iter().enumerate() {
-            ended[example] |= token == Vocab::EOS;
-            if !ended[example] {
-                tokens[example].push(token);
-            }
-        }
-        if ended.iter().all(|&ended| ended) {
+        if outputs.add(&chosen) {
             break;
         }
     }
-    Outputs { tokens, ended }
+    outputs
+}
+
+/// [`greedy_search`] by the steps of any decoding, such as an ensemble's.
+pub(crate) fn greedy_steps(decoding: &mut dyn Decoding, max_len: usize) -> GreedyOutputs {
+    let candidates = decoding.candidates().to_vec();
+    let mut outputs = GreedyOutputs::new(decoding.rows());
+    let mut previous = vec![Vocab::BOS; decoding.rows()];
+    for _ in 0..max_len {
+        let next = decoding.step(&previous);
+        let rows = next.log_probabilities.chunks_exact(candidates.len());
+        previous = rows.map(|row| candidates[most_likely(row)]).collect();
+        if outputs.add(&previous) {
+            break;
+        }
+    }
+    outputs
+}
+
+/// The first of the largest elements, or the first of all, the end, if the row is NaN.
+fn most_likely(row: &[f64]) -> usize {
+    let mut best = 0;
+    for (column, &it) in row.iter().enumerate() {
+        if it > row[best] {
+            best = column;
+        }
+    }
+    best
 }

@@ -1,8 +1,12 @@
 //! The models: encoder-decoders with attention between the two.
 
 mod any;
+mod beam;
 mod candidates;
 mod checks;
+mod decoding;
+mod ensemble;
+mod forced;
 mod greedy;
 mod loss;
 mod recurrent;
@@ -10,6 +14,11 @@ mod settings;
 mod transformer;
 
 pub use any::AnyModel;
+pub use beam::{BeamOutput, BeamSearchConfig};
+pub use decoding::{Decoding, NextTokens};
+pub(crate) use ensemble::EnsembleDecoding;
+pub(crate) use forced::forced_steps;
+pub(crate) use greedy::{GreedyOutputs, greedy_steps};
 pub use recurrent::{
     Decoder, DecoderConfig, Encoded, Encoder, EncoderConfig, ForwardOutput, Seq2Seq, Seq2SeqConfig,
 };
@@ -48,6 +57,15 @@ pub trait Seq2SeqModel: Module + ModuleDisplay {
     /// Greedy search: the most likely token of each step is the input of the next, until every example has ended or has
     /// `max_len` tokens. A step chooses among the tokens of the data and the end.
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation;
+
+    /// The steps of decoding, for a search such as [`BeamSearchConfig::search`] to ask: with a row for each source, and
+    /// for at most so many steps. The weights of each step come with it, if they are asked for and it has some.
+    fn decoding<'a>(
+        &'a self,
+        source: &Source,
+        max_len: usize,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + 'a>;
 }
 
 /// The output of [`Seq2SeqModel::loss`].

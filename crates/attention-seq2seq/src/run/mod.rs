@@ -1,5 +1,6 @@
 //! Runs: their settings, data and folders.
 
+mod averaged;
 mod config;
 mod data_source;
 mod folder;

@@ -1,6 +1,7 @@
 //! The program `seq2seq`: its files, its output and its errors.
 #![allow(clippy::unwrap_used)]
 
+mod average;
 mod damage;
 mod data;
 mod devices;
@@ -16,6 +17,7 @@ mod outputs;
 mod program;
 mod resume;
 mod run;
+mod search;
 mod settings;
 mod signals;
 #[path = "../support/mod.rs"]

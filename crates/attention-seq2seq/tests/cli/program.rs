@@ -207,10 +207,12 @@ pub(crate) fn epochs(stdout: &str) -> Vec<&str> {
 
 /// `seq2seq translate` in `run`, with `lines` as its standard input.
 pub(crate) fn translate_lines(run: &Path, lines: &[u8]) -> Output {
-    let mut child = command(run, &["translate", "--model", "."])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    run_with_input(run, &["translate", "--model", "."], lines)
+}
+
+/// `seq2seq` in `folder`, with `lines` as its standard input.
+pub(crate) fn run_with_input(folder: &Path, args: &[&str], lines: &[u8]) -> Output {
+    let mut child = command(folder, args).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(lines).unwrap();
     child.wait_with_output().unwrap()
 }

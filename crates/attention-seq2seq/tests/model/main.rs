@@ -1,6 +1,7 @@
-//! The model: against PyTorch, under padding, in greedy search, beyond the width of a kernel, in training.
+//! The model: against PyTorch, under padding, in greedy and beam search, beyond the width of a kernel, in training.
 #![allow(clippy::unwrap_used)]
 
+mod beam;
 mod encoder;
 mod forward;
 mod greedy;

@@ -33,7 +33,7 @@ fn model(kind: AttentionKind, config: &TransformerConfig, seed: u64) -> Transfor
 }
 
 /// Runs `check` on a model of one and of two layers, with each score.
-fn each_model(check: impl Fn(&str, &Transformer<AnyScore>)) {
+pub(crate) fn each_model(check: impl Fn(&str, &Transformer<AnyScore>)) {
     for layers in [1, 2] {
         for &kind in AttentionKind::SCORES {
             let model = model(kind, &config().with_layers(layers), layers as u64);

@@ -88,7 +88,7 @@ impl EvalArgs {
                 let mut corpus = data.corpus(config.train.seed)?;
                 if matches!(data, DataSource::Tsv { .. }) {
                     let expected = "those of training (--data evaluates others)";
-                    config.check_data(corpus.checksum(), &self.model.model, expected)?;
+                    config.check_data(corpus.checksum(), self.model.folder(), expected)?;
                 }
                 corpus.forget_train();
                 Ok(corpus)

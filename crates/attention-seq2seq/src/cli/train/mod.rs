@@ -342,7 +342,7 @@ fn finish(
     }
     let shown = &groups[..groups.len().min(SHOWN)];
     let sources: Vec<&[String]> = shown.iter().map(|group| group.source).collect();
-    for (group, output) in shown.iter().zip(translator.translate(&sources)) {
+    for (group, output) in shown.iter().zip(translator.translate_tokens(&sources)) {
         let right = group.targets.contains(&output.tokens.as_slice());
         let mark = if right { ' ' } else { '!' };
         let source = shortened(translator.source_text(group.source));

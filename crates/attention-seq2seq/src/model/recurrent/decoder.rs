@@ -1,6 +1,8 @@
 //! The decoder: one target token at a time, each with its own attention to the source.
 
-use attention_core::{Memory, StatefulAttention};
+use std::borrow::Cow;
+
+use attention_core::{AttentionState, Memory, StatefulAttention};
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, Embedding, EmbeddingConfig, Linear, LinearConfig};
@@ -110,7 +112,7 @@ pub struct Decoder<A: StatefulAttention> {
 /// A decoder prepared for one pass over a target.
 pub(crate) struct DecoderPass<'a, A: StatefulAttention> {
     decoder: &'a Decoder<A>,
-    memory: &'a Memory,
+    memory: Cow<'a, Memory>,
     /// The tokens' share of the first layer's gates.
     of_tokens: TokenGates,
     /// The shares of the layers' gates: of the first from the context, of the others from the layer below.
@@ -173,6 +175,15 @@ impl<A: StatefulAttention> Decoder<A> {
 
     /// Prepares one pass over a target of at most so many steps.
     pub(crate) fn pass<'a>(&'a self, memory: &'a Memory, steps: usize) -> DecoderPass<'a, A> {
+        self.pass_of(Cow::Borrowed(memory), steps)
+    }
+
+    /// [`pass`](Self::pass), with a memory of its own.
+    pub(crate) fn pass_of<'a>(
+        &'a self,
+        memory: Cow<'a, Memory>,
+        steps: usize,
+    ) -> DecoderPass<'a, A> {
         let embedding = EmbeddingTable::new(self.embedding.weight.val());
         let [_, embedding_size] = self.embedding.weight.dims();
         let layers = &self.recurrent.layers;
@@ -244,11 +255,11 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         let query = states[top].hidden.clone().unsqueeze_dim::<3>(1);
         let attention = &self.decoder.attention;
         let (context, weights, attention) = if with_weights {
-            let (output, state) = attention.step_with_weights(query, self.memory, state.attention);
+            let (output, state) = attention.step_with_weights(query, &self.memory, state.attention);
             let weights = output.weights.squeeze_dim::<2>(1);
             (output.context, Some(weights), state)
         } else {
-            let (context, state) = attention.step(query, self.memory, state.attention);
+            let (context, state) = attention.step(query, &self.memory, state.attention);
             (context, None, state)
         };
         let context = context.squeeze_dim::<2>(1);
@@ -273,6 +284,28 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
                 layers: states,
                 attention,
             },
+        }
+    }
+}
+
+impl<A: StatefulAttention> DecoderPass<'_, A> {
+    /// Goes on with another memory, of as many examples as the rows to come.
+    pub(super) fn set_memory(&mut self, memory: Memory) {
+        self.memory = Cow::Owned(memory);
+    }
+}
+
+impl<A: StatefulAttention> DecoderState<A> {
+    /// The state of these rows, in this order.
+    pub(super) fn select(&self, rows: &Tensor<1, Int>) -> Self {
+        let select = |tensor: &Tensor<2>| tensor.clone().select(0, rows.clone());
+        let layers = self.layers.iter().map(|layer| RecurrentState {
+            hidden: select(&layer.hidden),
+            cell: layer.cell.as_ref().map(select),
+        });
+        Self {
+            layers: layers.collect(),
+            attention: self.attention.select(rows.clone()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod config;
 mod decoder;
+mod decoding;
 mod encoder;
 mod gates;
 
@@ -15,10 +16,11 @@ use burn::tensor::Tensor;
 
 use super::greedy::greedy_search;
 use super::loss::class_targets;
-use super::{LossOutput, Seq2SeqModel, Translation};
+use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source};
 
 use decoder::{DecoderState, Features};
+use decoding::RecurrentDecoding;
 
 /// An encoder and a decoder with attention between them, generic over the attention.
 ///
@@ -170,6 +172,16 @@ impl<A: StatefulAttention> Seq2SeqModel for Seq2Seq<A> {
 
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
         self.greedy(source, max_len, with_weights)
+    }
+
+    fn decoding<'a>(
+        &'a self,
+        source: &Source,
+        max_len: usize,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + 'a> {
+        let decoding = RecurrentDecoding::new(self, source, max_len, with_weights);
+        Box::new(decoding)
     }
 }
 

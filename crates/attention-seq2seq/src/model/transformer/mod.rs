@@ -1,12 +1,13 @@
 //! The Transformer, generic over the score of its decoder's attention to the source.
 
 mod config;
+mod decoding;
 mod positions;
 
 pub use config::TransformerConfig;
 
 use attention_core::transformer::{
-    DecoderMemory, TokenEmbedding, TransformerCache, TransformerDecoder, TransformerEncoder,
+    DecoderMemory, TokenEmbedding, TransformerDecoder, TransformerEncoder,
 };
 use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction};
 use burn::module::Module;
@@ -15,11 +16,12 @@ use burn::tensor::{Int, Tensor};
 use burn_fused_layers::{linear, linear_cross_entropy};
 
 use super::candidates::Candidates;
-use super::greedy::{Outputs, greedy_search};
+use super::greedy::{GreedyOutputs, greedy_search};
 use super::loss::class_targets;
-use super::{LossOutput, Seq2SeqModel, Translation};
+use super::{Decoding, LossOutput, Seq2SeqModel, Translation};
 use crate::batch::{Batch, Source, decoder_inputs};
 use crate::error::{Error, Result};
+use decoding::{StepState, TransformerDecoding};
 use positions::sinusoids;
 
 /// A Transformer: an encoder and a decoder of self-attention, of which the second also attends to the source, by a
@@ -110,7 +112,7 @@ impl<C: ScoringFunction> Transformer<C> {
             return self.greedy_with_weights(source, max_len, AttentionHead::default());
         }
         let memory = self.encode(source);
-        let Outputs { tokens, ended } = self.search(source, &memory, max_len);
+        let GreedyOutputs { tokens, ended } = self.search(source, &memory, max_len);
         Translation {
             tokens,
             ended,
@@ -132,7 +134,7 @@ impl<C: ScoringFunction> Transformer<C> {
             panic!("Transformer: {error}");
         }
         let memory = self.encode(source);
-        let Outputs { tokens, ended } = self.search(source, &memory, max_len);
+        let GreedyOutputs { tokens, ended } = self.search(source, &memory, max_len);
         let weights = self.weights_of(&tokens, &ended, &memory, head);
         Translation {
             tokens,
@@ -193,28 +195,59 @@ impl<C: ScoringFunction> Transformer<C> {
         self.dropout.forward(rows + positions)
     }
 
-    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> Outputs {
+    fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> GreedyOutputs {
         let candidates = Candidates::new(&self.output);
-        let examples = source.batch_size();
-        let start = (self.decoder.cache(), 0);
-        greedy_search(&candidates, examples, max_len, start, |previous, state| {
-            self.step(previous, memory, state)
-        })
+        let (examples, start) = (source.batch_size(), self.first_state());
+        greedy_search(
+            &candidates,
+            examples,
+            max_len,
+            start,
+            |previous, mut state| {
+                let features = self.step(previous, memory, &mut state);
+                (features, state)
+            },
+        )
     }
 
-    /// The features that predict the next tokens, `[batch, hidden_size]`, from the tokens before, `[batch]`. The state
-    /// is what the steps before have left, and the number of these.
+    /// The state before the first token.
+    fn first_state(&self) -> StepState {
+        StepState {
+            cache: self.decoder.cache(),
+            position: 0,
+        }
+    }
+
+    /// The features that predict the next tokens, `[batch, hidden_size]`, from the tokens before, `[batch]`.
     fn step(
         &self,
         previous: Tensor<1, Int>,
         memory: &DecoderMemory,
-        (mut cache, position): (TransformerCache, usize),
-    ) -> (Tensor<2>, (TransformerCache, usize)) {
+        state: &mut StepState,
+    ) -> Tensor<2> {
         let tokens = previous.unsqueeze_dim::<2>(1);
-        let rows = self.embed(&self.target_embedding, tokens, position);
-        let decoder = &self.decoder;
-        let rows = decoder.forward_cached(rows, NewRows::All, memory, &mut cache);
-        (rows.squeeze_dim::<2>(1), (cache, position + 1))
+        let rows = self.embed(&self.target_embedding, tokens, state.position);
+        state.position += 1;
+        let cache = &mut state.cache;
+        let rows = self
+            .decoder
+            .forward_cached(rows, NewRows::All, memory, cache);
+        rows.squeeze_dim::<2>(1)
+    }
+
+    /// The weights of one head at each step of a given output, `[steps, keys]` row by row, of one source.
+    pub(super) fn weights_of_output(
+        &self,
+        source: &Source,
+        tokens: &[u32],
+        ended: bool,
+        head: AttentionHead,
+    ) -> Vec<f32> {
+        let memory = self.encode(source);
+        let rows = self.weights_of(&[tokens.to_vec()], &[ended], &memory, head);
+        rows.into_iter()
+            .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
+            .collect()
     }
 
     /// The weights of each step of a search, `[batch, keys]`: those of teacher forcing with its outputs.
@@ -260,6 +293,15 @@ impl<C: ScoringFunction> Seq2SeqModel for Transformer<C> {
     fn greedy(&self, source: &Source, max_len: usize, with_weights: bool) -> Translation {
         self.greedy(source, max_len, with_weights)
     }
+
+    fn decoding<'a>(
+        &'a self,
+        source: &Source,
+        _max_len: usize,
+        _with_weights: bool,
+    ) -> Box<dyn Decoding + 'a> {
+        Box::new(TransformerDecoding::new(self, source))
+    }
 }
 
 #[cfg(test)]
@@ -293,10 +335,9 @@ mod tests {
             let logits = model.forward(&batch);
             let memory = model.encode(&batch.source);
             let candidates = Candidates::new(&model.output);
-            let mut state = (model.decoder.cache(), 0);
+            let mut state = model.first_state();
             for at in 0..batch.target_len() {
-                let (features, next) = model.step(batch.previous_token(at), &memory, state);
-                state = next;
+                let features = model.step(batch.previous_token(at), &memory, &mut state);
                 let actual = candidates.logits(features);
                 let expected = logits.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
                 let expected = expected.select(1, columns.clone());

@@ -1,0 +1,133 @@
+//! The outputs of texts, by a dictionary and a model.
+
+use attention_seq2seq::{Attended, AttentionHead, Result, SearchConfig, Translator};
+
+use super::dictionary::Dictionary;
+use super::lines::Line;
+
+/// An output of a source.
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) tokens: Vec<String>,
+    pub(super) ended: bool,
+    /// The probability of an output that the model was asked for with one; none from a dictionary.
+    pub(super) probability: Option<Probability>,
+    pub(super) is_from_dictionary: bool,
+    /// What its tokens were predicted from, if that is asked for.
+    pub(super) alignment: Option<Attended>,
+}
+
+/// The probability of an output.
+#[derive(Clone, Copy)]
+pub(super) struct Probability {
+    pub(super) log_probability: f64,
+    pub(super) score: f64,
+}
+
+/// A model, the way it is asked, and what is known without it.
+pub(super) struct Answerer {
+    pub(super) translator: Translator,
+    /// None for greedy search.
+    pub(super) search: Option<SearchConfig>,
+    pub(super) dictionary: Option<Dictionary>,
+    pub(super) with_alignments: bool,
+}
+
+impl Answerer {
+    /// Checks the settings before the first text is read.
+    pub(super) fn check(&self) -> Result<()> {
+        if let Some(search) = &self.search {
+            search.check(self.translator.max_len())?;
+            self.translator.target_tokens(&search.prefix)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the dictionary has the source.
+    pub(super) fn knows(&self, source: &[String]) -> bool {
+        self.known(source).is_some()
+    }
+
+    fn known(&self, source: &[String]) -> Option<&[Vec<String>]> {
+        self.dictionary.as_ref()?.targets(source)
+    }
+
+    /// The answers to each line, none to one without tokens.
+    pub(super) fn answers(&self, lines: &[Line]) -> Result<Vec<Vec<Answer>>> {
+        let unknown = |line: &&Line| !line.tokens.is_empty() && !self.knows(&line.tokens);
+        let sources = lines.iter().filter(unknown);
+        let sources: Vec<&[String]> = sources.map(|line| &line.tokens[..]).collect();
+        let mut by_model = self.by_model(&sources)?.into_iter();
+        let answers = lines.iter().map(|line| {
+            let mut answers = match self.known(&line.tokens) {
+                _ if line.tokens.is_empty() => Vec::new(),
+                Some(targets) => self.by_dictionary(targets),
+                None => by_model.next().unwrap_or_default(),
+            };
+            if self.with_alignments {
+                for answer in &mut answers {
+                    self.align(&line.tokens, answer)?;
+                }
+            }
+            Ok(answers)
+        });
+        answers.collect()
+    }
+
+    fn by_model(&self, sources: &[&[String]]) -> Result<Vec<Vec<Answer>>> {
+        let Some(search) = &self.search else {
+            let outputs = self.translator.translate_tokens(sources).into_iter();
+            let answer = |output: attention_seq2seq::Hypothesis| Answer {
+                text: output.text,
+                tokens: output.tokens,
+                ended: output.ended,
+                probability: None,
+                is_from_dictionary: false,
+                alignment: None,
+            };
+            return Ok(outputs.map(|output| vec![answer(output)]).collect());
+        };
+        let outputs = self.translator.n_best_tokens(sources, search)?;
+        let answer = |output: attention_seq2seq::ScoredHypothesis| Answer {
+            text: output.text,
+            tokens: output.tokens,
+            ended: output.ended,
+            probability: Some(Probability {
+                log_probability: output.log_probability,
+                score: output.score,
+            }),
+            is_from_dictionary: false,
+            alignment: None,
+        };
+        let of_source = |outputs: Vec<_>| outputs.into_iter().map(answer).collect();
+        Ok(outputs.into_iter().map(of_source).collect())
+    }
+
+    /// As many targets as there may be outputs.
+    fn by_dictionary(&self, targets: &[Vec<String>]) -> Vec<Answer> {
+        let most = match &self.search {
+            Some(search) => search.most_outputs(),
+            None => 1,
+        };
+        let answer = |tokens: &Vec<String>| Answer {
+            text: self.translator.target_text(tokens),
+            tokens: tokens.clone(),
+            ended: true,
+            probability: None,
+            is_from_dictionary: true,
+            alignment: None,
+        };
+        targets.iter().take(most).map(answer).collect()
+    }
+
+    /// Adds the weights of an output of the model: by the output itself, so that they are right for any hypothesis.
+    fn align(&self, source: &[String], answer: &mut Answer) -> Result<()> {
+        if !answer.is_from_dictionary {
+            let head = AttentionHead::default();
+            let translator = &self.translator;
+            let aligned = translator.attend_to(source, &answer.tokens, answer.ended, head)?;
+            answer.alignment = Some(aligned);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! The forms of outputs.
+
+use attention_seq2seq::{Attended, Error, Result};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::answers::Answer;
+use super::lines::Line;
+
+/// The form of the outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// The outputs of a source in a line.
+    #[default]
+    Text,
+    /// A line for each output.
+    Tsv,
+    /// An object for each source.
+    Jsonl,
+}
+
+/// The form of alignments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Alignments {
+    /// Pairs of positions.
+    Pharaoh,
+    /// Tokens and weights.
+    Json,
+}
+
+/// Writes outputs in lines.
+pub(super) struct Writer {
+    pub(super) format: Format,
+    pub(super) alignments: Option<Alignments>,
+}
+
+/// The outputs of a source.
+#[derive(Serialize)]
+struct SourceObject<'a> {
+    source: &'a str,
+    outputs: Vec<OutputObject<'a>>,
+    /// The reason why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// An output.
+#[derive(Serialize)]
+struct OutputObject<'a> {
+    text: &'a str,
+    tokens: &'a [String],
+    /// The model, or the dictionary.
+    by: &'static str,
+    /// False if the output was cut off at the limit of tokens.
+    ended: bool,
+    log_probability: Option<f64>,
+    score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<AlignmentValue<'a>>,
+}
+
+/// An alignment in one of its forms.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum AlignmentValue<'a> {
+    Pharaoh(String),
+    Json(AlignmentObject<'a>),
+}
+
+impl<'a> AlignmentValue<'a> {
+    fn new(form: Alignments, alignment: &'a Attended) -> Self {
+        match form {
+            Alignments::Pharaoh => Self::Pharaoh(pharaoh(alignment)),
+            Alignments::Json => Self::Json(AlignmentObject {
+                source: &alignment.source,
+                target: &alignment.target,
+                weights: alignment
+                    .weights
+                    .chunks(alignment.source.len().max(1))
+                    .collect(),
+            }),
+        }
+    }
+
+    /// The text of a column.
+    fn text(self) -> Result<String> {
+        match self {
+            Self::Pharaoh(links) => Ok(links),
+            Self::Json(object) => json(&object),
+        }
+    }
+}
+
+/// The weights of an output.
+#[derive(Serialize)]
+struct AlignmentObject<'a> {
+    source: &'a [String],
+    target: &'a [String],
+    /// A row for each target token.
+    weights: Vec<&'a [f32]>,
+}
+
+impl Writer {
+    /// The lines of a source's outputs; one that is empty if there are none.
+    pub(super) fn lines(&self, line: &Line, answers: &[Answer]) -> Result<Vec<String>> {
+        match self.format {
+            Format::Text => {
+                let texts = answers
+                    .iter()
+                    .map(|answer| self.with_alignment(answer, &answer.text));
+                let texts: Vec<String> = texts.collect::<Result<_>>()?;
+                Ok(vec![texts.join("\t")])
+            }
+            Format::Tsv if answers.is_empty() => Ok(vec![String::new()]),
+            Format::Tsv => {
+                let source = in_column(&line.text);
+                let lines = answers.iter().map(|answer| {
+                    let probability = answer.probability.map(|it| it.log_probability.to_string());
+                    let probability = probability.unwrap_or_default();
+                    let columns = format!("{source}\t{}\t{probability}", answer.text);
+                    self.with_alignment(answer, &columns)
+                });
+                lines.collect()
+            }
+            Format::Jsonl => Ok(vec![self.object(line, answers)?]),
+        }
+    }
+
+    fn object(&self, line: &Line, answers: &[Answer]) -> Result<String> {
+        let outputs = answers.iter().map(|answer| OutputObject {
+            text: &answer.text,
+            tokens: &answer.tokens,
+            by: match answer.is_from_dictionary {
+                true => "dictionary",
+                false => "model",
+            },
+            ended: answer.ended,
+            log_probability: answer.probability.map(|it| it.log_probability),
+            score: answer.probability.map(|it| it.score),
+            alignment: self.alignment_of(answer),
+        });
+        json(&SourceObject {
+            source: &line.text,
+            outputs: outputs.collect(),
+            error: line.error.as_deref(),
+        })
+    }
+
+    /// The columns of an answer, and its alignment in one more if that is asked for.
+    fn with_alignment(&self, answer: &Answer, columns: &str) -> Result<String> {
+        let Some(_) = self.alignments else {
+            return Ok(columns.to_string());
+        };
+        let alignment = self.alignment_of(answer).map(AlignmentValue::text);
+        let alignment = alignment.transpose()?.unwrap_or_default();
+        Ok(format!("{columns}\t{alignment}"))
+    }
+
+    fn alignment_of<'a>(&self, answer: &'a Answer) -> Option<AlignmentValue<'a>> {
+        let alignment = answer.alignment.as_ref()?;
+        Some(AlignmentValue::new(self.alignments?, alignment))
+    }
+}
+
+/// For each target token but the end, its position after that of the source token with the greatest weight; nothing for
+/// a token whose greatest weight is that of the source's end.
+fn pharaoh(alignment: &Attended) -> String {
+    let rows = alignment.weights.chunks(alignment.source.len().max(1));
+    let rows = rows.take(alignment.output.tokens.len()).enumerate();
+    let links = rows.filter_map(|(target, row)| {
+        let best = (0..row.len()).reduce(|best, at| if row[at] > row[best] { at } else { best })?;
+        let is_end = alignment.attends_to_end() && best + 1 == row.len();
+        (!is_end).then(|| format!("{best}-{target}"))
+    });
+    links.collect::<Vec<_>>().join(" ")
+}
+
+/// A text as a column: a TAB would begin another.
+fn in_column(text: &str) -> String {
+    text.trim_matches(['\t', ' ']).replace('\t', " ")
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(json_error)
+}
+
+fn json_error(source: serde_json::Error) -> Error {
+    Error::Json {
+        path: "the standard output".into(),
+        source,
+    }
+}

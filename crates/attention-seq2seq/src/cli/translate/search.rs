@@ -1,0 +1,69 @@
+//! The arguments of a search.
+
+use attention_seq2seq::SearchConfig;
+use clap::Args;
+
+#[derive(Args)]
+pub(crate) struct SearchArgs {
+    /// The number of hypotheses that a step keeps of each source (beam search) [default: as many as --n-best, and 10
+    /// with --mass].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    beam: Option<usize>,
+    /// The most outputs of each source, the best first [default: 1, and with --mass as many as --beam].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    n_best: Option<usize>,
+    /// As many of the best outputs as have this probability together, such as 0.85; at least one. For words that have
+    /// several pronunciations.
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    mass: Option<f64>,
+    /// The exponent of the length penalty, for beams: 0 orders outputs by their probability, 0.6 to 1 favours longer
+    /// ones, for whole sentences (Wu et al. 2016, section 7) [default: 0].
+    #[arg(long, value_name = "A", allow_negative_numbers = true)]
+    length_penalty: Option<f64>,
+    /// The factor of the coverage penalty, for beams of recurrent models: above 0, outputs that leave source tokens
+    /// unread come later, 0.2 in the paper (ibid.) [default: 0].
+    #[arg(long, value_name = "B", allow_negative_numbers = true)]
+    coverage_penalty: Option<f64>,
+    /// The fewest tokens of an output [default: 0].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    min_length: Option<usize>,
+    /// The text with which every output begins.
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+}
+
+impl SearchArgs {
+    /// The most outputs of a source, where that is given by the arguments alone.
+    pub(super) fn n_best(&self) -> Option<usize> {
+        self.n_best.or(match self.mass {
+            Some(_) => None,
+            None => Some(1),
+        })
+    }
+
+    /// The settings of the search; none for greedy search, unless its probabilities are needed.
+    pub(super) fn config(&self, with_probabilities: bool) -> Option<SearchConfig> {
+        let is_greedy = matches!(
+            self,
+            Self {
+                beam: None,
+                n_best: None,
+                mass: None,
+                length_penalty: None,
+                coverage_penalty: None,
+                min_length: None,
+                prefix: None,
+            }
+        );
+        (with_probabilities || !is_greedy).then(|| {
+            SearchConfig::new()
+                .with_beam(self.beam)
+                .with_n_best(self.n_best)
+                .with_mass(self.mass)
+                .with_length_penalty(self.length_penalty.unwrap_or(0.0))
+                .with_coverage_penalty(self.coverage_penalty.unwrap_or(0.0))
+                .with_min_len(self.min_length.unwrap_or(0))
+                .with_prefix(self.prefix.clone().unwrap_or_default())
+        })
+    }
+}

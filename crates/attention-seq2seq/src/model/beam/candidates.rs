@@ -1,0 +1,82 @@
+//! The best extensions of an example's hypotheses.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// A hypothesis and the token that extends it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extension {
+    /// The index of the hypothesis.
+    pub(super) parent: usize,
+    /// The column of the token.
+    pub(super) column: usize,
+    /// The log-probability of the extended hypothesis.
+    pub(super) log_probability: f64,
+    /// The log-probability of the token.
+    of_token: f64,
+}
+
+/// The order from the best to the worst. Sums of one parent may round to the same where its tokens differ: these decide,
+/// so that a beam of one chooses as greedy search does. Of equals the first hypothesis and the first column come first.
+impl Ord for Extension {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_sum = other.log_probability.total_cmp(&self.log_probability);
+        by_sum
+            .then(self.parent.cmp(&other.parent))
+            .then_with(|| other.of_token.total_cmp(&self.of_token))
+            .then(self.column.cmp(&other.column))
+    }
+}
+
+impl PartialOrd for Extension {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Extension {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Extension {}
+
+/// The `count` best extensions by tokens of `columns`, the best first: of hypotheses of the log-probabilities `sums`,
+/// whose next tokens have those of `rows`. A token of probability 0 is chosen only if it is the only column.
+pub(super) fn best_extensions(
+    rows: &[&[f64]],
+    sums: &[f64],
+    columns: Range<usize>,
+    count: usize,
+) -> Vec<Extension> {
+    let is_forced = columns.len() == 1;
+    // The worst of those that are kept is on top.
+    let mut best: BinaryHeap<Extension> = BinaryHeap::with_capacity(count + 1);
+    for (parent, (row, sum)) in rows.iter().zip(sums).enumerate() {
+        for column in columns.clone() {
+            let of_token = row[column];
+            let log_probability = sum + of_token;
+            let is_full = best.len() == count;
+            if of_token == f64::NEG_INFINITY && !is_forced
+                || is_full
+                    && best
+                        .peek()
+                        .is_some_and(|worst| log_probability < worst.log_probability)
+            {
+                continue;
+            }
+            best.push(Extension {
+                parent,
+                column,
+                log_probability,
+                of_token,
+            });
+            if is_full {
+                best.pop();
+            }
+        }
+    }
+    best.into_sorted_vec()
+}

@@ -1,0 +1,107 @@
+//! The settings of a beam search.
+
+use burn::config::Config;
+
+use crate::error::{self, Error};
+
+/// The most hypotheses of an example.
+const MOST_BEAM: usize = 10_000;
+
+/// Configuration of a beam search, which keeps the `beam` most likely beginnings of an output at each step.
+///
+/// A step extends each of them by every token of the data and by the end, and keeps the `beam` extensions of the highest
+/// probability, all examples of a batch in one step. Those that the end extends are outputs; the others go on. So a beam
+/// of one is greedy search: it stops with the first end that is the most likely token.
+///
+/// Outputs are ordered by their score, `log p / lp + cp`, where `log p` is the sum of the log-probabilities of their
+/// tokens, the end included, in `f64`. A probability is over the tokens of the data and the end: padding, begin and the
+/// unknown token, which no output has, are left out of the softmax. A token that the minimum length or a prefix forbids
+/// keeps its share, so that `log p` is what the model says of the output, however it was found.
+///
+/// - `lp = ((5 + n) / 6)^length_penalty`, where `n` is the number of tokens, the end included. At 0, the default, the
+///   most likely output is first. Above, long outputs gain.
+/// - `cp = coverage_penalty * sum_i log(min(sum_t a_ti, 1))`, where `a_ti` is the attention weight of source token `i`
+///   at step `t`; a sum below 1e-6 counts as that. It needs a recurrent model.
+///
+/// Wu et al. 2016, "Google's Neural Machine Translation System", section 7. Their penalties order outputs only; which
+/// beginnings are kept is decided among those of one length.
+///
+/// An example is done as soon as none of its hypotheses can still pass the last of the `n_best`: log-probabilities only
+/// fall, and `lp` grows up to that of `max_len`. So the first of `n_best` outputs is the output of the same search for
+/// one. Outputs that reach `max_len` without an end come after those that ended.
+///
+/// ```
+/// use attention_seq2seq::{BeamSearchConfig, Seq2SeqModel, Source, TransformerConfig};
+/// use burn::tensor::Device;
+///
+/// let device = Device::flex();
+/// let model = TransformerConfig::new(13, 11).with_hidden_size(8).init(&device);
+/// let source = Source::new([&[5, 4, 6][..], &[7, 4, 4]], &device);
+///
+/// let search = BeamSearchConfig::new(9).with_beam(4).with_n_best(2);
+/// let outputs = search.search(&mut *model.decoding(&source, search.max_len, false))?;
+/// for output in &outputs[1] {
+///     println!("{:?} {:.3}", output.tokens, output.log_probability.exp());
+/// }
+/// assert_eq!(outputs[1].len(), 2);
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+#[derive(Config, Debug)]
+pub struct BeamSearchConfig {
+    /// The most tokens of an output; one that has so many and no end is cut off.
+    pub max_len: usize,
+    /// The number of hypotheses that a step keeps of each example.
+    #[config(default = 1)]
+    pub beam: usize,
+    /// The number of outputs of each example, at most `beam`. There are fewer where fewer are possible.
+    #[config(default = 1)]
+    pub n_best: usize,
+    /// The exponent of the length penalty, from 0.
+    #[config(default = 0.0)]
+    pub length_penalty: f64,
+    /// The factor of the coverage penalty, from 0.
+    #[config(default = 0.0)]
+    pub coverage_penalty: f64,
+    /// The fewest tokens of an output, its end not counted; less than `max_len`.
+    #[config(default = 0)]
+    pub min_len: usize,
+    /// The tokens with which every output begins; tokens of the data.
+    #[config(default = "Vec::new()")]
+    pub prefix: Vec<u32>,
+}
+
+impl BeamSearchConfig {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first that is out of its range.
+    pub fn check(&self) -> error::Result<()> {
+        if !(1..=MOST_BEAM).contains(&self.beam) {
+            let expected = format!("1 to {MOST_BEAM}");
+            return Err(Error::config("the beam", &expected, self.beam));
+        }
+        if !(1..=self.beam).contains(&self.n_best) {
+            let what = "the number of best outputs";
+            let expected = format!("1 to {}, as many as the beam has hypotheses", self.beam);
+            return Err(Error::config(what, &expected, self.n_best));
+        }
+        check_factor("the length penalty", self.length_penalty)?;
+        check_factor("the coverage penalty", self.coverage_penalty)?;
+        if self.min_len > 0 && self.min_len >= self.max_len {
+            let expected = format!("less than {}, where outputs are cut off", self.max_len);
+            return Err(Error::config("the minimum length", &expected, self.min_len));
+        }
+        if self.prefix.len() > self.max_len {
+            let expected = format!("at most {} tokens, where outputs are cut off", self.max_len);
+            return Err(Error::config("the prefix", &expected, self.prefix.len()));
+        }
+        Ok(())
+    }
+}
+
+fn check_factor(what: &str, factor: f64) -> error::Result<()> {
+    match factor >= 0.0 && factor.is_finite() {
+        true => Ok(()),
+        false => Err(Error::config(what, "a number from 0", factor)),
+    }
+}

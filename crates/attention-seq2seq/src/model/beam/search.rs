@@ -1,0 +1,97 @@
+//! The steps of a beam search.
+
+use super::candidates::{Extension, best_extensions};
+use super::hypotheses::{Hypotheses, Scoring};
+use super::{BeamOutput, BeamSearchConfig};
+use crate::error::{Error, Result};
+use crate::model::decoding::Decoding;
+use crate::vocab::Vocab;
+
+impl BeamSearchConfig {
+    /// The best outputs of each example, the first one first: of those that ended, that of the highest score, of equals
+    /// the one that ended first.
+    ///
+    /// They are the same in any batch of sources of one length, bit for bit. (Padding may change the last bits of an
+    /// attention's sums.)
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check); [`Error::Config`] if a token of the prefix is none of the data, or there is a
+    /// coverage penalty and the model has no weights for it; [`Error::NoProbabilities`] if logits are NaN or infinite.
+    pub fn search(&self, decoding: &mut dyn Decoding) -> Result<Vec<Vec<BeamOutput>>> {
+        self.check()?;
+        let tokens = decoding.candidates().to_vec();
+        let prefix = self.columns_of_prefix(&tokens)?;
+        let scoring = Scoring {
+            length_penalty: self.length_penalty,
+            coverage_penalty: self.coverage_penalty,
+            max_len: self.max_len,
+            n_best: self.n_best,
+        };
+        let mut examples: Vec<Hypotheses> =
+            (0..decoding.rows()).map(|_| Hypotheses::new()).collect();
+        for len in 0..self.max_len {
+            let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
+            if previous.is_empty() {
+                break;
+            }
+            let next = decoding.step(&previous);
+            let weights = self.coverage_weights(next.weights)?;
+            let mut rows = next.log_probabilities.chunks_exact(tokens.len());
+            let mut first = 0;
+            let mut kept = Vec::new();
+            for example in &mut examples {
+                let count = example.live();
+                let rows: Vec<&[f64]> = rows.by_ref().take(count).collect();
+                // A row without probabilities is NaN in all of its elements.
+                if rows.iter().any(|row| row[0].is_nan()) {
+                    return Err(Error::NoProbabilities { position: len + 1 });
+                }
+                let sums = example.log_probabilities();
+                let columns = match prefix.get(len) {
+                    Some(&column) => column..column + 1,
+                    None if len < self.min_len => 1..tokens.len(),
+                    None => 0..tokens.len(),
+                };
+                let extensions = best_extensions(&rows, &sums, columns, self.beam);
+                let weights = weights
+                    .as_ref()
+                    .map(|weights| &weights[first..first + count]);
+                let token = |extension: &Extension| tokens[extension.column];
+                let parents = example.extend(&extensions, token, weights, &scoring);
+                kept.extend(parents.into_iter().map(|parent| first + parent));
+                first += count;
+            }
+            decoding.select(&kept);
+        }
+        let outputs = examples.into_iter();
+        Ok(outputs
+            .map(|example| example.into_outputs(&scoring))
+            .collect())
+    }
+
+    /// The column of each token of the prefix.
+    fn columns_of_prefix(&self, candidates: &[u32]) -> Result<Vec<usize>> {
+        let column = |token: &u32| {
+            let column = candidates.iter().position(|candidate| candidate == token);
+            column.filter(|_| *token != Vocab::EOS).ok_or_else(|| {
+                Error::config("the prefix", "tokens of the data", format!("token {token}"))
+            })
+        };
+        self.prefix.iter().map(column).collect()
+    }
+
+    /// The weights that the coverage penalty needs; none without one.
+    fn coverage_weights(&self, weights: Option<Vec<Vec<f32>>>) -> Result<Option<Vec<Vec<f32>>>> {
+        if self.coverage_penalty == 0.0 {
+            return Ok(None);
+        }
+        let weights = weights.ok_or_else(|| {
+            Error::config(
+                "the coverage penalty",
+                "recurrent models, whose steps have one attention to the source each",
+                "a model without weights of its steps",
+            )
+        });
+        weights.map(Some)
+    }
+}

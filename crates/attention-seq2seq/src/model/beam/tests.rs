@@ -1,0 +1,462 @@
+use std::collections::HashMap;
+
+use super::*;
+use crate::error::Error;
+use crate::model::{Decoding, NextTokens};
+use crate::vocab::Vocab;
+
+/// The first token of the data.
+const A: u32 = Vocab::SPECIAL_TOKENS as u32;
+
+/// A model that is a function from the tokens so far to the probabilities of the end and of the tokens from [`A`] on.
+struct Table<F> {
+    probabilities: F,
+    tokens: Vec<u32>,
+    /// The tokens of each row.
+    rows: Vec<Vec<u32>>,
+    steps: usize,
+}
+
+impl<F: Fn(&[u32]) -> Vec<f64>> Table<F> {
+    fn new(examples: usize, probabilities: F) -> Self {
+        let count = probabilities(&[]).len() as u32 - 1;
+        Self {
+            probabilities,
+            tokens: [Vocab::EOS].into_iter().chain(A..A + count).collect(),
+            rows: vec![Vec::new(); examples],
+            steps: 0,
+        }
+    }
+}
+
+impl<F: Fn(&[u32]) -> Vec<f64>> Decoding for Table<F> {
+    fn candidates(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn step(&mut self, previous: &[u32]) -> NextTokens {
+        assert_eq!(previous.len(), self.rows.len());
+        for (row, &token) in self.rows.iter_mut().zip(previous) {
+            match self.steps {
+                0 => assert_eq!(token, Vocab::BOS),
+                _ => row.push(token),
+            }
+        }
+        self.steps += 1;
+        let probabilities = self.rows.iter().flat_map(|row| (self.probabilities)(row));
+        NextTokens {
+            log_probabilities: probabilities.map(f64::ln).collect(),
+            // Two source tokens: the second is read by whoever has written nothing but `a`.
+            weights: Some(self.rows.iter().map(|row| weights(row)).collect()),
+        }
+    }
+
+    fn select(&mut self, rows: &[usize]) {
+        self.rows = rows.iter().map(|&row| self.rows[row].clone()).collect();
+    }
+}
+
+fn weights(row: &[u32]) -> Vec<f32> {
+    match row.iter().all(|&token| token == A) {
+        true => vec![0.25, 0.75],
+        false => vec![1.0, 0.0],
+    }
+}
+
+/// The end has the probabilities .5, .1 and .9 at the first three steps, and `a` the rest.
+fn ends_early(row: &[u32]) -> Vec<f64> {
+    let of_end = [0.5, 0.1, 0.9][row.len()];
+    vec![of_end, 1.0 - of_end]
+}
+
+fn search(config: &BeamSearchConfig, decoding: &mut dyn Decoding) -> Vec<Vec<BeamOutput>> {
+    config.search(decoding).unwrap()
+}
+
+#[track_caller]
+fn check_close(actual: f64, expected: f64) {
+    assert!(
+        (actual - expected).abs() < 5e-4,
+        "{actual} is not {expected}"
+    );
+}
+
+#[test]
+fn the_length_penalty_decides_between_a_short_and_a_likely_continuation() {
+    // Of the empty output, of `a a` and of `a`.
+    let sums = [-0.693, -0.904, -2.996];
+    for examples in [1, 32] {
+        for (penalty, order, scores) in [
+            (0.0, [0, 2, 1], sums),
+            (0.6, [0, 2, 1], [-0.693, -0.761, -2.731]),
+            (1.0, [2, 0, 1], [-0.678, -0.693, -2.568]),
+        ] {
+            let config = BeamSearchConfig::new(3)
+                .with_beam(3)
+                .with_n_best(3)
+                .with_length_penalty(penalty);
+            let all = search(&config, &mut Table::new(examples, ends_early));
+            assert_eq!(all.len(), examples);
+            for outputs in all {
+                let lens: Vec<usize> = outputs.iter().map(|it| it.tokens.len()).collect();
+                assert_eq!(lens, order, "{penalty}");
+                for (output, score) in outputs.iter().zip(scores) {
+                    assert!(output.ended && output.tokens.iter().all(|&token| token == A));
+                    check_close(output.score, score);
+                    check_close(
+                        output.log_probability,
+                        [sums[0], sums[2], sums[1]][output.tokens.len()],
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_output_that_reaches_the_limit_is_cut_off_and_comes_last() {
+    let config = BeamSearchConfig::new(1).with_beam(2).with_n_best(2);
+    let outputs = search(&config, &mut Table::new(1, ends_early)).remove(0);
+    let found: Vec<_> = outputs
+        .iter()
+        .map(|it| (it.tokens.clone(), it.ended))
+        .collect();
+    assert_eq!(found, [(vec![], true), (vec![A], false)]);
+    for output in &outputs {
+        check_close(output.log_probability, -0.693);
+    }
+    // Though `a` is more likely than an output that has ended.
+    let unlikely_end = |_: &[u32]| vec![0.1, 0.9];
+    let outputs = search(&config, &mut Table::new(1, unlikely_end)).remove(0);
+    assert!(outputs[0].ended && outputs[0].log_probability < outputs[1].log_probability);
+    // A beam of one has no other.
+    let greedy = search(&BeamSearchConfig::new(1), &mut Table::new(1, unlikely_end)).remove(0);
+    assert_eq!((&greedy[0].tokens[..], greedy[0].ended), (&[A][..], false));
+    let nothing = search(&BeamSearchConfig::new(0), &mut Table::new(2, unlikely_end));
+    for outputs in nothing {
+        let [output] = &outputs[..] else {
+            panic!("{outputs:?}")
+        };
+        assert_eq!(
+            (output.tokens.len(), output.ended, output.log_probability),
+            (0, false, 0.0)
+        );
+    }
+}
+
+#[test]
+fn a_search_stops_once_no_hypothesis_can_pass_the_last_one_kept() {
+    let steps = |max_len: usize, penalty: f64, n_best: usize| {
+        let config = BeamSearchConfig::new(max_len)
+            .with_beam(3)
+            .with_n_best(n_best)
+            .with_length_penalty(penalty);
+        let mut table = Table::new(1, |row: &[u32]| match row.len() {
+            0 => vec![0.5, 0.5],
+            _ => vec![0.01, 0.99],
+        });
+        search(&config, &mut table);
+        table.steps
+    };
+    // The empty output has .5 at once, and `a` cannot pass it; with a penalty it can, up to the limit.
+    assert_eq!(steps(40, 0.0, 1), 1);
+    assert!(steps(40, 1.0, 1) > 30);
+    // A second output is kept: what goes on is more likely than all that end.
+    assert_eq!(steps(40, 0.0, 2), 40);
+}
+
+/// Probabilities that look random, of the tokens so far: of the end and of so many tokens.
+fn scrambled(tokens: u32, seed: u64) -> impl Fn(&[u32]) -> Vec<f64> {
+    move |row: &[u32]| {
+        let mut state = row.iter().fold(seed, |state, &token| {
+            (state ^ u64::from(token))
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(23)
+        });
+        let draws = (0..=tokens).map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            0.05 + (state >> 40) as f64 / (1u64 << 24) as f64
+        });
+        let draws: Vec<f64> = draws.collect();
+        let sum: f64 = draws.iter().sum();
+        draws.into_iter().map(|draw| draw / sum).collect()
+    }
+}
+
+/// Every output of at most `max_len` tokens, by plain recursion, as the documentation orders them.
+fn every_output(config: &BeamSearchConfig, table: &impl Fn(&[u32]) -> Vec<f64>) -> Vec<BeamOutput> {
+    fn score(config: &BeamSearchConfig, sum: f64, len: usize, steps: &[Vec<f32>]) -> f64 {
+        let penalty = ((5.0 + len as f64) / 6.0).powf(config.length_penalty);
+        let covered = |key: usize| {
+            let sum: f64 = steps.iter().map(|step| f64::from(step[key])).sum();
+            sum.clamp(1e-6, 1.0).ln()
+        };
+        let coverage = if steps.is_empty() {
+            0.0
+        } else {
+            covered(0) + covered(1)
+        };
+        sum / penalty + config.coverage_penalty * coverage
+    }
+    fn go_on(
+        config: &BeamSearchConfig,
+        table: &impl Fn(&[u32]) -> Vec<f64>,
+        tokens: &mut Vec<u32>,
+        sum: f64,
+        found: &mut Vec<BeamOutput>,
+    ) {
+        let steps = |count: usize| {
+            (0..count)
+                .map(|len| weights(&tokens[..len]))
+                .collect::<Vec<_>>()
+        };
+        let len = tokens.len();
+        if len == config.max_len {
+            found.push(BeamOutput {
+                tokens: tokens.clone(),
+                ended: false,
+                log_probability: sum,
+                score: score(config, sum, len, &steps(len)),
+            });
+            return;
+        }
+        let probabilities = table(tokens);
+        if len >= config.min_len.max(config.prefix.len()) {
+            let sum = sum + probabilities[0].ln();
+            found.push(BeamOutput {
+                tokens: tokens.clone(),
+                ended: true,
+                log_probability: sum,
+                score: score(config, sum, len + 1, &steps(len + 1)),
+            });
+        }
+        for (token, probability) in (A..).zip(&probabilities[1..]) {
+            if config.prefix.get(len).is_none_or(|&forced| forced == token) {
+                tokens.push(token);
+                go_on(config, table, tokens, sum + probability.ln(), found);
+                tokens.pop();
+            }
+        }
+    }
+    let mut found = Vec::new();
+    go_on(config, table, &mut Vec::new(), 0.0, &mut found);
+    found.sort_by(|a, b| b.ended.cmp(&a.ended).then(b.score.total_cmp(&a.score)));
+    found
+}
+
+#[test]
+fn a_wide_beam_finds_the_best_of_all_outputs() {
+    let plain = BeamSearchConfig::new(4).with_beam(300).with_n_best(300);
+    let configs = [
+        plain.clone(),
+        plain.clone().with_length_penalty(1.3),
+        plain
+            .clone()
+            .with_coverage_penalty(0.7)
+            .with_length_penalty(0.4),
+        plain.clone().with_min_len(2),
+        plain.clone().with_prefix(vec![A + 1]),
+        plain.clone().with_prefix(vec![A, A + 2]).with_min_len(3),
+        plain.clone().with_prefix(vec![A, A, A + 1, A]),
+    ];
+    for seed in 0..5 {
+        let table = scrambled(3, seed);
+        for config in &configs {
+            let expected = every_output(config, &table);
+            let outputs = search(config, &mut Table::new(1, &table)).remove(0);
+            assert_eq!(outputs, expected, "{config}");
+            // The best few alone, by a search that stops as soon as they are certain.
+            for n_best in [1, 3] {
+                let few = config.clone().with_n_best(n_best);
+                let outputs = search(&few, &mut Table::new(1, &table)).remove(0);
+                assert_eq!(outputs, expected[..n_best.min(expected.len())], "{few}");
+            }
+        }
+    }
+}
+
+#[test]
+fn outputs_differ_and_the_first_is_that_of_a_search_for_one() {
+    for seed in 0..50 {
+        let table = scrambled(5, seed);
+        for (beam, penalty) in [(2, 0.0), (3, 1.0), (7, 0.4)] {
+            let config = BeamSearchConfig::new(9)
+                .with_beam(beam)
+                .with_length_penalty(penalty);
+            let all = config.clone().with_n_best(beam);
+            let outputs = search(&all, &mut Table::new(1, &table)).remove(0);
+            assert_eq!(outputs.len(), beam);
+            let one = search(&config, &mut Table::new(1, &table)).remove(0);
+            assert_eq!(one, outputs[..1], "{seed} {config}");
+            let mut tokens: Vec<_> = outputs.iter().map(|output| &output.tokens).collect();
+            tokens.sort();
+            tokens.dedup();
+            assert_eq!(tokens.len(), beam, "{seed}: {outputs:?}");
+            for [better, worse] in outputs.array_windows() {
+                assert!(better.ended > worse.ended || better.score >= worse.score);
+            }
+        }
+    }
+}
+
+#[test]
+fn examples_do_not_know_of_each_other() {
+    // Each example has its own model: the first token of a row, forced by nothing, tells them apart.
+    let tables: HashMap<u64, _> = (0..6).map(|seed| (seed, scrambled(4, seed))).collect();
+    let config = BeamSearchConfig::new(7)
+        .with_beam(4)
+        .with_n_best(3)
+        .with_length_penalty(0.8);
+    let alone: Vec<_> = (0..6)
+        .map(|seed| search(&config, &mut Table::new(1, &tables[&seed])).remove(0))
+        .collect();
+    struct Several<'a> {
+        members: Vec<Box<dyn Decoding + 'a>>,
+        /// The member of each row.
+        of_rows: Vec<usize>,
+    }
+    impl Decoding for Several<'_> {
+        fn candidates(&self) -> &[u32] {
+            self.members[0].candidates()
+        }
+        fn rows(&self) -> usize {
+            self.of_rows.len()
+        }
+        fn step(&mut self, previous: &[u32]) -> NextTokens {
+            let mut log_probabilities = Vec::new();
+            for (index, member) in self.members.iter_mut().enumerate() {
+                let own = self
+                    .of_rows
+                    .iter()
+                    .zip(previous)
+                    .filter(|(of, _)| **of == index);
+                let own: Vec<u32> = own.map(|(_, &token)| token).collect();
+                if !own.is_empty() {
+                    log_probabilities.extend(member.step(&own).log_probabilities);
+                }
+            }
+            NextTokens {
+                log_probabilities,
+                weights: None,
+            }
+        }
+        fn select(&mut self, rows: &[usize]) {
+            let mut first = 0;
+            for (index, member) in self.members.iter_mut().enumerate() {
+                let count = self.of_rows.iter().filter(|of| **of == index).count();
+                let own = rows
+                    .iter()
+                    .filter(|row| (first..first + count).contains(row));
+                let own: Vec<usize> = own.map(|row| row - first).collect();
+                member.select(&own);
+                first += count;
+            }
+            self.of_rows = rows.iter().map(|&row| self.of_rows[row]).collect();
+        }
+    }
+    let members =
+        (0..6).map(|seed| -> Box<dyn Decoding> { Box::new(Table::new(1, &tables[&seed])) });
+    let mut several = Several {
+        members: members.collect(),
+        of_rows: (0..6).collect(),
+    };
+    assert_eq!(search(&config, &mut several), alone);
+}
+
+#[test]
+fn a_token_without_probability_is_not_chosen_but_where_it_is_forced() {
+    let never_b = |_: &[u32]| vec![0.3, 0.7, 0.0];
+    let config = BeamSearchConfig::new(3).with_beam(9).with_n_best(9);
+    let outputs = search(&config, &mut Table::new(1, never_b)).remove(0);
+    assert_eq!(outputs.len(), 4);
+    let forced = config.with_prefix(vec![A + 1]);
+    let outputs = search(&forced, &mut Table::new(1, never_b)).remove(0);
+    assert!(!outputs.is_empty());
+    for output in outputs {
+        assert_eq!(
+            (output.tokens[0], output.log_probability),
+            (A + 1, f64::NEG_INFINITY)
+        );
+    }
+    // Without a token of the data, the end alone may come, and a minimum length leaves nothing.
+    let only_end = |_: &[u32]| vec![1.0];
+    let outputs = search(
+        &BeamSearchConfig::new(3).with_min_len(1),
+        &mut Table::new(1, only_end),
+    );
+    assert_eq!(
+        (outputs[0][0].tokens.len(), outputs[0][0].ended),
+        (0, false)
+    );
+}
+
+#[test]
+fn a_model_without_probabilities_is_an_error() {
+    let nan_later = |row: &[u32]| match row.len() {
+        0 | 1 => vec![0.1, 0.9],
+        _ => vec![f64::NAN; 2],
+    };
+    let error = BeamSearchConfig::new(9)
+        .with_beam(2)
+        .search(&mut Table::new(2, nan_later));
+    assert!(
+        matches!(error, Err(Error::NoProbabilities { position: 3 })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let config = BeamSearchConfig::new(5).with_beam(3);
+    for (config, message) in [
+        (
+            config.clone().with_beam(0),
+            "the beam: expected 1 to 10000, found 0",
+        ),
+        (
+            config.clone().with_beam(10_001),
+            "the beam: expected 1 to 10000, found 10001",
+        ),
+        (
+            config.clone().with_n_best(0),
+            "the number of best outputs: expected 1 to 3, as many as the beam has hypotheses, found 0",
+        ),
+        (
+            config.clone().with_n_best(4),
+            "the number of best outputs: expected 1 to 3, as many as the beam has hypotheses, found 4",
+        ),
+        (
+            config.clone().with_length_penalty(-0.1),
+            "the length penalty: expected a number from 0, found -0.1",
+        ),
+        (
+            config.clone().with_coverage_penalty(f64::NAN),
+            "the coverage penalty: expected a number from 0, found NaN",
+        ),
+        (
+            config.clone().with_min_len(5),
+            "the minimum length: expected less than 5, where outputs are cut off, found 5",
+        ),
+        (
+            config.clone().with_prefix(vec![A; 6]),
+            "the prefix: expected at most 5 tokens, where outputs are cut off, found 6",
+        ),
+        (
+            config.clone().with_prefix(vec![Vocab::EOS]),
+            "the prefix: expected tokens of the data, found token 2",
+        ),
+        (
+            config.clone().with_prefix(vec![A + 9]),
+            "the prefix: expected tokens of the data, found token 13",
+        ),
+    ] {
+        let error = config.search(&mut Table::new(1, ends_early)).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    }
+}

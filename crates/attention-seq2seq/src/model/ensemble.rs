@@ -1,0 +1,97 @@
+//! Several models that decode as one.
+
+use super::decoding::{Decoding, NextTokens};
+
+/// Several models that decode as one: the probability of a token is the mean of theirs.
+pub(crate) struct EnsembleDecoding<'a> {
+    members: Vec<Box<dyn Decoding + 'a>>,
+}
+
+impl<'a> EnsembleDecoding<'a> {
+    /// # Panics
+    /// If there is no member, or they differ in rows or candidates.
+    pub(crate) fn new(members: Vec<Box<dyn Decoding + 'a>>) -> Self {
+        let first = members
+            .first()
+            .expect("EnsembleDecoding: at least one member expected, got none");
+        for other in &members[1..] {
+            assert!(
+                other.rows() == first.rows() && other.candidates() == first.candidates(),
+                "EnsembleDecoding: members of the same rows and candidates expected, got {} and {} rows of {} and {}",
+                first.rows(),
+                other.rows(),
+                first.candidates().len(),
+                other.candidates().len()
+            );
+        }
+        Self { members }
+    }
+}
+
+impl Decoding for EnsembleDecoding<'_> {
+    fn candidates(&self) -> &[u32] {
+        self.members[0].candidates()
+    }
+
+    fn rows(&self) -> usize {
+        self.members[0].rows()
+    }
+
+    fn step(&mut self, previous: &[u32]) -> NextTokens {
+        let steps = self.members.iter_mut();
+        let steps: Vec<NextTokens> = steps.map(|member| member.step(previous)).collect();
+        let of_element = |index: usize| {
+            let all = steps.iter().map(move |step| step.log_probabilities[index]);
+            log_mean(all)
+        };
+        let log_probabilities = (0..steps[0].log_probabilities.len())
+            .map(of_element)
+            .collect();
+        let weights: Option<Vec<&Vec<Vec<f32>>>> =
+            steps.iter().map(|step| step.weights.as_ref()).collect();
+        NextTokens {
+            log_probabilities,
+            weights: weights.and_then(|weights| mean_weights(&weights)),
+        }
+    }
+
+    fn select(&mut self, rows: &[usize]) {
+        for member in &mut self.members {
+            member.select(rows);
+        }
+    }
+}
+
+/// The logarithm of the mean of probabilities, of their logarithms; NaN if one is.
+fn log_mean(all: impl Iterator<Item = f64> + Clone) -> f64 {
+    let largest = all.clone().fold(f64::NEG_INFINITY, f64::max);
+    let (sum, count) = all.fold((0.0, 0.0), |(sum, count), it| {
+        // A probability of 0 beside others of 0.
+        let share = if it == largest {
+            1.0
+        } else {
+            (it - largest).exp()
+        };
+        (sum + share, count + 1.0)
+    });
+    let mean = largest + (sum / count).ln();
+    // Rounding may leave more than a probability of 1.
+    if mean > 0.0 { 0.0 } else { mean }
+}
+
+/// The mean of the members' weights, where all have as many keys.
+fn mean_weights(members: &[&Vec<Vec<f32>>]) -> Option<Vec<Vec<f32>>> {
+    let (first, others) = members.split_first()?;
+    let keys = |member: &Vec<Vec<f32>>| member.iter().map(Vec::len).collect::<Vec<_>>();
+    if others.iter().any(|other| keys(other) != keys(first)) {
+        return None;
+    }
+    let of_row = |row: usize| {
+        let of_key = |key: usize| {
+            let sum: f32 = members.iter().map(|member| member[row][key]).sum();
+            sum / members.len() as f32
+        };
+        (0..first[row].len()).map(of_key).collect()
+    };
+    Some((0..first.len()).map(of_row).collect())
+}

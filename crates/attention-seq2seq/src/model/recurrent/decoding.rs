@@ -1,0 +1,98 @@
+//! The steps of decoding by a recurrent model.
+
+use std::borrow::Cow;
+
+use attention_core::{Memory, StatefulAttention};
+use burn::tensor::{Device, Tensor};
+
+use super::decoder::{DecoderPass, DecoderState};
+use super::{Encoding, Seq2Seq};
+use crate::batch::Source;
+use crate::model::candidates::Candidates;
+use crate::model::decoding::{
+    Decoding, NextTokens, RowExamples, Selection, log_softmax, on_device,
+};
+
+/// A pass over a batch of outputs in the making.
+pub(super) struct RecurrentDecoding<'a, A: StatefulAttention> {
+    model: &'a Seq2Seq<A>,
+    candidates: Candidates,
+    tokens: Vec<u32>,
+    /// Of the rows.
+    pass: DecoderPass<'a, A>,
+    state: DecoderState<A>,
+    /// Of the examples, as they were encoded.
+    memory: Memory,
+    /// The number of source tokens of each example.
+    source_lens: Vec<usize>,
+    examples: RowExamples,
+    with_weights: bool,
+    device: Device,
+}
+
+impl<'a, A: StatefulAttention> RecurrentDecoding<'a, A> {
+    pub(super) fn new(
+        model: &'a Seq2Seq<A>,
+        source: &Source,
+        max_len: usize,
+        with_weights: bool,
+    ) -> Self {
+        let Encoding { memory, state } = model.encode(source);
+        let candidates = model.decoder.candidates();
+        Self {
+            model,
+            tokens: candidates.ids(),
+            pass: model.decoder.pass_of(Cow::Owned(memory.clone()), max_len),
+            state,
+            memory,
+            source_lens: source.lens().to_vec(),
+            examples: RowExamples::new(source.batch_size()),
+            with_weights,
+            device: candidates.device(),
+            candidates,
+        }
+    }
+
+    /// The weights of each row, without those of padding.
+    fn weights(&self, weights: Tensor<2>) -> Vec<Vec<f32>> {
+        let [_, keys] = weights.dims();
+        let weights: Vec<f32> = weights.try_into_vec_as().expect("weights are floats");
+        let rows = weights.chunks_exact(keys).zip(self.examples.iter());
+        rows.map(|(row, example)| row[..self.source_lens[example]].to_vec())
+            .collect()
+    }
+}
+
+impl<A: StatefulAttention> Decoding for RecurrentDecoding<'_, A> {
+    fn candidates(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    fn rows(&self) -> usize {
+        self.examples.len()
+    }
+
+    fn step(&mut self, previous: &[u32]) -> NextTokens {
+        self.examples.check(previous);
+        let previous = on_device(previous.iter().map(|&token| i64::from(token)), &self.device);
+        let step = self
+            .pass
+            .step(previous, self.state.clone(), self.with_weights);
+        self.state = step.state;
+        let features = self.model.decoder.dropout.forward(step.features.joined());
+        NextTokens {
+            log_probabilities: log_softmax(self.candidates.logits(features)),
+            weights: step.weights.map(|weights| self.weights(weights)),
+        }
+    }
+
+    fn select(&mut self, rows: &[usize]) {
+        let Selection { rows, examples } = self.examples.select(rows, &self.device);
+        if let Some(rows) = rows {
+            self.state = self.state.select(&rows);
+        }
+        if let Some(examples) = examples {
+            self.pass.set_memory(self.memory.select(examples));
+        }
+    }
+}

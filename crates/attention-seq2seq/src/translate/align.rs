@@ -1,0 +1,116 @@
+//! Outputs with the attention weights of their tokens.
+
+use super::translator::Member;
+use super::{Attended, Hypothesis, Translator};
+use crate::batch::Source;
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::model::AttentionHead;
+
+/// The name of the end of a text beside tokens.
+const END: &str = "<eos>";
+
+impl Translator {
+    /// The most likely target tokens of one source, with the attention weights of each.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the weights of an output of [`max_len`](Self::max_len) tokens do not fit into the memory
+    /// that is free, or this is an [`ensemble`](Self::ensemble).
+    pub fn attend(&self, source: &[String]) -> Result<Attended> {
+        self.attend_with(source, AttentionHead::default())
+    }
+
+    /// As [`attend`](Self::attend), with the weights of one head, where the model is a Transformer.
+    ///
+    /// # Errors
+    /// As [`attend`](Self::attend); [`Error::Config`] if the model has no such layer or head.
+    pub fn attend_with(&self, source: &[String], head: AttentionHead) -> Result<Attended> {
+        let member = self.single()?;
+        let keys = self.keys(member, source);
+        check_memory(member, keys.len(), self.max_len)?;
+        let encoded = self.vocabs.source.encode(source);
+        let batch = Source::new([encoded.as_slice()], &member.device);
+        let translation = member
+            .model
+            .greedy_with_weights(&batch, self.max_len, head)?;
+        let weights = translation.weights.into_iter();
+        let weights = weights
+            .flat_map(|row| row.try_into_vec_as::<f32>().expect("weights are floats"))
+            .collect();
+        let output = self.hypothesis(&translation.tokens[0], translation.ended[0]);
+        Ok(attended(member, keys, output, weights))
+    }
+
+    /// The attention weights with which the model writes a given output, such as one of [`n_best`](Self::n_best);
+    /// `ended` tells whether its end was written, too.
+    ///
+    /// # Errors
+    /// As [`attend_with`](Self::attend_with), of an output of so many tokens; [`Error::Config`] without source tokens;
+    /// [`Error::UnknownToken`] for a target token that is not in the vocabulary.
+    pub fn attend_to(
+        &self,
+        source: &[String],
+        target: &[String],
+        ended: bool,
+        head: AttentionHead,
+    ) -> Result<Attended> {
+        if source.is_empty() {
+            return Err(Error::config("the source", "at least one token", "none"));
+        }
+        let member = self.single()?;
+        let keys = self.keys(member, source);
+        check_memory(member, keys.len(), target.len() + 1)?;
+        let tokens = self.vocabs.target.try_encode(target)?;
+        let encoded = self.vocabs.source.encode(source);
+        let batch = Source::new([encoded.as_slice()], &member.device);
+        let weights = member.model.weights_of(&batch, &tokens, ended, head)?;
+        let output = self.hypothesis(&tokens, ended);
+        Ok(attended(member, keys, output, weights))
+    }
+
+    /// The model whose weights are asked for.
+    fn single(&self) -> Result<&Member> {
+        match &self.members[..] {
+            [member] => Ok(member),
+            members => Err(Error::config(
+                "attention weights",
+                "those of one model",
+                format!("an ensemble of {}", members.len()),
+            )),
+        }
+    }
+
+    /// The source token of each key.
+    fn keys(&self, member: &Member, source: &[String]) -> Vec<String> {
+        let end = member.model.attends_to_end().then(|| END.to_string());
+        source.iter().cloned().chain(end).collect()
+    }
+}
+
+/// Checks that the weights of so many steps fit into memory.
+fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
+    memory::check(
+        "the memory of the attention weights",
+        member.model.bytes_of_weights(keys) * steps as f64,
+    )
+}
+
+fn attended(
+    member: &Member,
+    source: Vec<String>,
+    output: Hypothesis,
+    weights: Vec<f32>,
+) -> Attended {
+    let mut target = output.tokens.clone();
+    // The step that predicted the end has weights, too.
+    if output.ended {
+        target.push(END.to_string());
+    }
+    Attended {
+        source,
+        target,
+        output,
+        weights,
+        attends_to_end: member.model.attends_to_end(),
+    }
+}

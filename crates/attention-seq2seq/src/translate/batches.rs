@@ -1,0 +1,34 @@
+//! Sources in batches.
+
+/// The number of sources translated at once, where outputs are short.
+pub(super) const BATCH_SIZE: usize = 256;
+
+/// The most tokens of a batch of outputs: half a gigabyte, with the string of each.
+pub(super) const BATCH_TOKENS: usize = 1 << 23;
+
+/// The indices of sources of these lengths in batches of at most `size`, each of sources of one length: without padding,
+/// which would change the last bits of some attentions' sums, none knows which others are in its batch.
+pub(super) fn of_one_length(lens: &[usize], size: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lens.len()).collect();
+    order.sort_by_key(|&index| lens[index]);
+    let of_length = order.chunk_by(|&a, &b| lens[a] == lens[b]);
+    of_length
+        .flat_map(|indices| indices.chunks(size))
+        .map(<[usize]>::to_vec)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_sources_of_one_length() {
+        let lens = [3, 1, 3, 3, 2, 1];
+        assert_eq!(
+            of_one_length(&lens, 2),
+            [vec![1, 5], vec![4], vec![0, 2], vec![3]]
+        );
+        assert_eq!(of_one_length(&[], 2), Vec::<Vec<usize>>::new());
+    }
+}

@@ -1,0 +1,21 @@
+//! Texts and tokens translated by a trained model.
+
+mod align;
+mod batches;
+mod ensemble;
+mod errors;
+mod greedy;
+mod outputs;
+mod score;
+mod search;
+mod texts;
+mod translator;
+
+pub use outputs::{Attended, Hypothesis, ScoredHypothesis, TokenScores};
+pub use search::SearchConfig;
+pub use translator::Translator;
+pub(crate) use translator::load_trainee;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests;

@@ -1,0 +1,61 @@
+//! The outputs of a translator.
+
+/// The translation of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hypothesis {
+    /// The target tokens, without special ones.
+    pub tokens: Vec<String>,
+    /// The tokens, joined to a text.
+    pub text: String,
+    /// Whether the model ended the output. If not, it was cut off at
+    /// [`Translator::max_len`](crate::Translator::max_len) tokens, and
+    /// [`Translator::with_max_len`](crate::Translator::with_max_len) allows more.
+    pub ended: bool,
+}
+
+/// One of the best translations of a source, by [`Translator::n_best`](crate::Translator::n_best).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScoredHypothesis {
+    /// The target tokens, without special ones.
+    pub tokens: Vec<String>,
+    /// The tokens, joined to a text.
+    pub text: String,
+    /// Whether the model ended the output. If not, it was cut off.
+    pub ended: bool,
+    /// The sum of the natural logarithms of the tokens' probabilities, with that of the end if it has ended.
+    pub log_probability: f64,
+    /// The score that orders outputs: the log-probability, where no penalty is set.
+    pub score: f64,
+}
+
+/// The probability of a given output, by [`Translator::score`](crate::Translator::score).
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenScores {
+    /// The log-probability of each target token after those before it, and last that of the end.
+    pub tokens: Vec<f64>,
+    /// Their sum.
+    pub log_probability: f64,
+}
+
+/// A translation, with the attention weights of each of its tokens.
+#[derive(Clone, Debug)]
+pub struct Attended {
+    /// The source tokens, and `<eos>` where the model attends to the end of a source, as a Transformer does: one for
+    /// each key.
+    pub source: Vec<String>,
+    /// The target tokens, and `<eos>` if the output ended: one for each query.
+    pub target: Vec<String>,
+    /// The translation.
+    pub output: Hypothesis,
+    /// The attention weights, `[queries, keys]`, row by row.
+    pub weights: Vec<f32>,
+    /// Whether the last key is the end of the source.
+    pub(super) attends_to_end: bool,
+}
+
+impl Attended {
+    /// Whether the last key is the end of the source.
+    pub fn attends_to_end(&self) -> bool {
+        self.attends_to_end
+    }
+}

@@ -1,0 +1,68 @@
+//! The probability of given outputs.
+
+use super::batches::of_one_length;
+use super::{TokenScores, Translator};
+use crate::error::{Error, Result};
+use crate::model::forced_steps;
+
+impl Translator {
+    /// The probability that the model gives `target` as the output of `source`, token by token: low ones point at what
+    /// may be wrong in a lexicon. A probability is over the tokens that an output can have, as in
+    /// [`n_best`](Self::n_best), whose outputs have the probabilities that this gives.
+    ///
+    /// Source tokens that are not in the vocabulary are read as [`Vocab::UNK`](crate::Vocab::UNK).
+    ///
+    /// # Errors
+    /// [`Error::Config`] without source tokens; [`Error::UnknownToken`] for a target token that is not in the
+    /// vocabulary; [`Error::NoProbabilities`] if logits of the model are NaN or infinite.
+    pub fn score(&self, source: &[String], target: &[String]) -> Result<TokenScores> {
+        let mut scores = self.score_all(&[(source, target)])?;
+        Ok(scores.remove(0))
+    }
+
+    /// The [`score`](Self::score) of each pair of source and target, many at once.
+    ///
+    /// # Errors
+    /// Those of [`score`](Self::score), for the first pair that has one.
+    pub fn score_all(&self, pairs: &[(&[String], &[String])]) -> Result<Vec<TokenScores>> {
+        let sources: Vec<&[String]> = pairs.iter().map(|(source, _)| *source).collect();
+        if sources.iter().any(|source| source.is_empty()) {
+            return Err(Error::config(
+                "the source to score",
+                "at least one token",
+                "none",
+            ));
+        }
+        let sources = self.encoded(&sources);
+        let targets = pairs
+            .iter()
+            .map(|(_, target)| self.vocabs.target.try_encode(target));
+        let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
+        let lens: Vec<usize> = sources.iter().map(Vec::len).collect();
+        let mut scores = vec![None; pairs.len()];
+        for indices in of_one_length(&lens, self.batch_size()) {
+            let of_batch = |all: &'_ [Vec<u32>]| -> Vec<Vec<u32>> {
+                indices.iter().map(|&index| all[index].clone()).collect()
+            };
+            let (sources, targets) = (of_batch(&sources), of_batch(&targets));
+            let steps = targets
+                .iter()
+                .map(|target| target.len() + 1)
+                .max()
+                .unwrap_or(0);
+            let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
+            let mut decoding = self.decoding(&sources, steps, false);
+            for (index, steps) in indices.iter().zip(forced_steps(&mut *decoding, &targets)) {
+                let tokens = steps.log_probabilities;
+                if let Some(at) = tokens.iter().position(|it| it.is_nan()) {
+                    return Err(Error::NoProbabilities { position: at + 1 });
+                }
+                scores[*index] = Some(TokenScores {
+                    log_probability: tokens.iter().sum(),
+                    tokens,
+                });
+            }
+        }
+        Ok(scores.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,186 @@
+//! Translation by beam search.
+
+use burn::config::Config;
+
+use super::batches::{BATCH_TOKENS, of_one_length};
+use super::{ScoredHypothesis, Translator};
+use crate::error::{self, Error};
+use crate::model::{BeamOutput, BeamSearchConfig};
+
+/// The rows of a step, where hypotheses are that many: products of more rows are no faster.
+const ROWS: usize = 1024;
+
+/// The most log-probabilities of a step.
+const MOST_PROBABILITIES: usize = 1 << 22;
+
+/// The beam where the outputs are to have a probability together, and no other is set.
+const BEAM_OF_MASS: usize = 10;
+
+/// Configuration of [`Translator::n_best`], a beam search. [`BeamSearchConfig`] says how outputs are found and ordered.
+///
+/// The penalties are 0 by default, so that outputs come in the order of their probability. Translations of whole
+/// sentences gain by a length penalty of 0.6 to 1; pronunciations of words do not.
+///
+/// ```
+/// use attention_seq2seq::SearchConfig;
+///
+/// let search = SearchConfig::new().with_beam(Some(5)).with_n_best(Some(3));
+/// search.check(20)?;
+/// let error = search.with_n_best(Some(7)).check(20).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "the number of best outputs: expected 1 to 5, as many as the beam has hypotheses, found 7"
+/// );
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+#[derive(Config, Debug)]
+pub struct SearchConfig {
+    /// The number of hypotheses that a step keeps of each source; by default that of the best outputs, and 10 with a
+    /// mass.
+    #[config(default = "None")]
+    pub beam: Option<usize>,
+    /// The most outputs of each source; by default 1, and with a mass as many as the beam.
+    #[config(default = "None")]
+    pub n_best: Option<usize>,
+    /// The probability, above 0 and at most 1, that the outputs have together: as many of the best as reach it, at least
+    /// one, and `n_best` where these do not.
+    #[config(default = "None")]
+    pub mass: Option<f64>,
+    /// The exponent of the length penalty, from 0.
+    #[config(default = 0.0)]
+    pub length_penalty: f64,
+    /// The factor of the coverage penalty, from 0; above it, for recurrent models.
+    #[config(default = 0.0)]
+    pub coverage_penalty: f64,
+    /// The fewest tokens of an output.
+    #[config(default = 0)]
+    pub min_len: usize,
+    /// The number of tokens after which an output is cut off; by default [`Translator::max_len`].
+    #[config(default = "None")]
+    pub max_len: Option<usize>,
+    /// The text with which every output begins.
+    #[config(default = "String::new()")]
+    pub prefix: String,
+}
+
+impl SearchConfig {
+    /// Checks the settings but the prefix, where outputs are cut off at `max_len` tokens.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first that is out of its range.
+    pub fn check(&self, max_len: usize) -> error::Result<()> {
+        if let Some(mass) = self.mass
+            && !(mass > 0.0 && mass <= 1.0)
+        {
+            let what = "the probability of the best outputs";
+            return Err(Error::config(what, "above 0 and at most 1", mass));
+        }
+        self.beam_search(max_len, Vec::new()).check()
+    }
+
+    /// The most outputs that a source has by these settings.
+    pub fn most_outputs(&self) -> usize {
+        self.n_best.unwrap_or(match self.mass {
+            Some(_) => self.width(),
+            None => 1,
+        })
+    }
+
+    /// The number of hypotheses.
+    fn width(&self) -> usize {
+        self.beam.or(self.n_best).unwrap_or(match self.mass {
+            Some(_) => BEAM_OF_MASS,
+            None => 1,
+        })
+    }
+
+    fn beam_search(&self, max_len: usize, prefix: Vec<u32>) -> BeamSearchConfig {
+        BeamSearchConfig::new(self.max_len.unwrap_or(max_len))
+            .with_beam(self.width())
+            .with_n_best(self.most_outputs())
+            .with_length_penalty(self.length_penalty)
+            .with_coverage_penalty(self.coverage_penalty)
+            .with_min_len(self.min_len)
+            .with_prefix(prefix)
+    }
+
+    /// The number of outputs that reach the mass.
+    fn count(&self, outputs: &[BeamOutput]) -> usize {
+        let Some(mass) = self.mass else {
+            return outputs.len();
+        };
+        let mut sum = 0.0;
+        let reached = outputs.iter().position(|output| {
+            sum += output.log_probability.exp();
+            sum >= mass
+        });
+        reached.map_or(outputs.len(), |last| last + 1)
+    }
+}
+
+impl Translator {
+    /// The best translations of each text, by beam search, the first one first.
+    ///
+    /// # Errors
+    /// Those of [`source_tokens`](Self::source_tokens), for the first text that has one, and those of
+    /// [`n_best_tokens`](Self::n_best_tokens).
+    pub fn n_best<T: AsRef<str>>(
+        &self,
+        texts: impl IntoIterator<Item = T>,
+        search: &SearchConfig,
+    ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
+        let sources = self.source_tokens_of(texts)?;
+        let sources: Vec<&[String]> = sources.iter().map(Vec::as_slice).collect();
+        self.n_best_tokens(&sources, search)
+    }
+
+    /// The best translations of each source, as [`n_best`](Self::n_best). Tokens that are not in the vocabulary are read
+    /// as [`Vocab::UNK`](crate::Vocab::UNK). The outputs of a source do not depend on the others, bit for bit.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a setting of the search is out of its range; [`Error::UnknownToken`] for a token of the
+    /// prefix that is not in the vocabulary; [`Error::NoProbabilities`] if logits of the model are NaN or infinite.
+    pub fn n_best_tokens(
+        &self,
+        sources: &[&[String]],
+        search: &SearchConfig,
+    ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
+        search.check(self.max_len)?;
+        let prefix = self.target_tokens(&search.prefix)?;
+        let beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(&prefix));
+        let with_weights = search.coverage_penalty > 0.0;
+        let encoded = self.encoded(sources);
+        let lens: Vec<usize> = encoded.iter().map(Vec::len).collect();
+        let mut all = vec![Vec::new(); sources.len()];
+        for indices in of_one_length(&lens, self.sources_of(&beam_search)) {
+            let sources: Vec<&[u32]> = indices.iter().map(|&index| &encoded[index][..]).collect();
+            let mut decoding = self.decoding(&sources, beam_search.max_len, with_weights);
+            let outputs = beam_search.search(&mut *decoding)?;
+            for (index, outputs) in indices.into_iter().zip(outputs) {
+                let best = &outputs[..search.count(&outputs)];
+                all[index] = best.iter().map(|output| self.scored(output)).collect();
+            }
+        }
+        Ok(all)
+    }
+
+    /// The number of sources that are searched at once.
+    fn sources_of(&self, search: &BeamSearchConfig) -> usize {
+        let tokens = self.vocabs.target.len();
+        let rows = ROWS
+            .min(MOST_PROBABILITIES / tokens)
+            .min(BATCH_TOKENS / search.max_len.max(1));
+        (rows / search.beam).clamp(1, self.most_sources)
+    }
+
+    fn scored(&self, output: &BeamOutput) -> ScoredHypothesis {
+        let tokens = self.vocabs.target.decode(&output.tokens);
+        ScoredHypothesis {
+            text: self.target_text(&tokens),
+            tokens,
+            ended: output.ended,
+            log_probability: output.log_probability,
+            score: output.score,
+        }
+    }
+}

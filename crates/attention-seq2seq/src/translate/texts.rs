@@ -1,0 +1,90 @@
+//! From texts to tokens and back.
+
+use std::path::Path;
+
+use super::Translator;
+use crate::data::Pair;
+use crate::error::{Error, Result};
+use crate::pair_file::{TsvFile, TsvOptions};
+use crate::run::DataSource;
+use crate::tokens::trim;
+
+impl Translator {
+    /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part
+    /// of it.
+    pub fn is_blank(&self, text: &str) -> bool {
+        trim(text).is_empty()
+    }
+
+    /// Splits a text into source tokens that the model knows. As in a file of pairs, spaces, tabs and line ends around
+    /// it are no part of it. A byte order mark is: it belongs to a file, and who reads the file takes it away.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] if it has one that is not in the vocabulary.
+    pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
+        let tokens = self.split_source(text);
+        if tokens.is_empty() {
+            let (what, expected) = ("the text to translate", "at least one token");
+            return Err(Error::config(what, expected, "none"));
+        }
+        self.vocabs.source.try_encode(&tokens)?;
+        Ok(tokens)
+    }
+
+    /// Splits a text into source tokens as [`source_tokens`](Self::source_tokens), whether the model knows them or not.
+    pub fn split_source(&self, text: &str) -> Vec<String> {
+        self.config.data.source_tokens().split(trim(text))
+    }
+
+    /// Reads pairs from a file, or from the standard input, which is `-`: in the columns and tokens of the training
+    /// file, or as source TAB target where the model was trained on a task. They may have any number of tokens, and any
+    /// tokens.
+    ///
+    /// # Errors
+    /// Those of [`TsvFile::read`] and [`TsvFile::pairs`].
+    pub fn read_pairs(&self, file: impl AsRef<Path>) -> Result<Vec<Pair>> {
+        let options = match &self.config.data {
+            DataSource::Tsv { options, .. } => options.clone(),
+            data => {
+                let [source, target] = [data.source_tokens(), data.target_tokens()];
+                TsvOptions::new(source.tokens, target.tokens)
+            }
+        };
+        let any_length = TsvOptions {
+            max_tokens: usize::MAX,
+            ..options
+        };
+        TsvFile::read(file)?.pairs(&any_length)
+    }
+
+    /// Joins source tokens to a text.
+    pub fn source_text(&self, tokens: &[String]) -> String {
+        self.config.data.source_tokens().join(tokens)
+    }
+
+    /// Joins target tokens to a text.
+    pub fn target_text(&self, tokens: &[String]) -> String {
+        self.config.data.target_tokens().join(tokens)
+    }
+
+    /// The [`source_tokens`](Self::source_tokens) of each text.
+    pub(super) fn source_tokens_of<T: AsRef<str>>(
+        &self,
+        texts: impl IntoIterator<Item = T>,
+    ) -> Result<Vec<Vec<String>>> {
+        let texts = texts.into_iter();
+        texts
+            .map(|text| self.source_tokens(text.as_ref()))
+            .collect()
+    }
+
+    /// Splits a text into target tokens that the model knows, none if it is blank.
+    ///
+    /// # Errors
+    /// [`Error::UnknownToken`] if one is not in the vocabulary.
+    pub fn target_tokens(&self, text: &str) -> Result<Vec<String>> {
+        let tokens = self.config.data.target_tokens().split(trim(text));
+        self.vocabs.target.try_encode(&tokens)?;
+        Ok(tokens)
+    }
+}

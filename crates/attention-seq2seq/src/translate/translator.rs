@@ -1,0 +1,241 @@
+//! A trained model with its vocabularies.
+
+use std::path::Path;
+
+use burn::module::Module;
+use burn::store::ModuleRecord;
+use burn::tensor::{Bytes, Device};
+
+use super::batches::{BATCH_SIZE, BATCH_TOKENS};
+use crate::batch::Source;
+use crate::data::Pair;
+use crate::device::open_default_device;
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::model::{AnyModel, Decoding, EnsembleDecoding, Seq2SeqModel};
+use crate::run::{Manifest, RunConfig, RunDir, check_max_len};
+use crate::train::Trainee;
+use crate::vocabs::Vocabs;
+
+/// The bytes of a token of an output: its id, its string, and its share of the text.
+const BYTES_OF_TOKEN: f64 = 64.0;
+
+/// A trained model with its vocabularies, or [several](Self::ensemble) that translate as one. The example of the crate
+/// trains one.
+///
+/// ```no_run
+/// use attention_seq2seq::{SearchConfig, Translator};
+///
+/// let translator = Translator::open("runs/cmudict")?;
+/// for output in translator.translate(["hello", "world"])? {
+///     println!("{}{}", output.text, if output.ended { "" } else { " .." });
+/// }
+///
+/// // The pronunciations that have 85 % of the probability together.
+/// let search = SearchConfig::new().with_beam(Some(8)).with_mass(Some(0.85));
+/// for output in &translator.n_best(["read"], &search)?[0] {
+///     println!("{} {:.2}", output.text, output.log_probability.exp());
+/// }
+///
+/// // Which characters of the source was each token of the output predicted from?
+/// let attended = translator.attend(&translator.source_tokens("hello")?)?;
+/// for (token, weights) in attended.target.iter().zip(attended.weights.chunks(attended.source.len())) {
+///     println!("{token} {weights:.2?}");
+/// }
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+pub struct Translator {
+    /// The models whose probabilities are averaged; mostly one.
+    pub(super) members: Vec<Member>,
+    pub(super) config: RunConfig,
+    pub(super) vocabs: Vocabs,
+    epoch: usize,
+    is_chosen: bool,
+    pub(super) max_len: usize,
+    pub(super) most_sources: usize,
+}
+
+/// A model and where it is.
+pub(super) struct Member {
+    pub(super) model: AnyModel,
+    pub(super) device: Device,
+}
+
+impl Translator {
+    /// Opens the model in the folder of a run, on the first device that is compiled in.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and as [`open_device`](crate::open_device).
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        let run = RunDir::new(folder.as_ref());
+        // A missing model is an error before a device is opened.
+        run.load_config()?;
+        Self::load(&run, &open_default_device()?)
+    }
+
+    /// Loads the model in `run`: the checkpoint that [`keep_best`](Self::keep_best) chose, or else the newest.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] if there is none, it does not fit its settings or was changed; [`Error::Json`] or
+    /// [`Error::Io`] if a file of the run cannot be read.
+    pub fn load(run: &RunDir, device: &Device) -> Result<Self> {
+        let manifest = run.manifest()?;
+        match run.model_of(&manifest) {
+            Some(epoch) => Self::of_epoch(run, &manifest, epoch, device),
+            None => {
+                let reason = "its training was stopped before the first checkpoint; train again with --resume";
+                Err(Error::unusable(run.path(), reason))
+            }
+        }
+    }
+
+    /// Makes the checkpoint with the best translations of `pairs` the model of `run`, and returns its epoch; `None` if
+    /// there is no checkpoint.
+    ///
+    /// The best has the highest exact match, then the lowest token error rate; of equals, the newest counts.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), for each checkpoint; [`Error::Io`] if the choice cannot be written.
+    pub fn keep_best(run: &RunDir, pairs: &[Pair], device: &Device) -> Result<Option<usize>> {
+        let mut best = None;
+        let manifest = run.manifest()?;
+        for epoch in run.checkpoints_of(&manifest) {
+            let errors = Self::of_epoch(run, &manifest, epoch, device)?.errors(pairs);
+            let quality = (errors.exact_match(), -errors.token_error_rate());
+            if best.is_none_or(|(known, _)| quality >= known) {
+                best = Some((quality, epoch));
+            }
+        }
+        let best = best.map(|(_, epoch)| epoch);
+        if let Some(epoch) = best {
+            run.choose_model(epoch)?;
+        }
+        Ok(best)
+    }
+
+    /// Loads the model after one epoch.
+    fn of_epoch(run: &RunDir, manifest: &Manifest, epoch: usize, device: &Device) -> Result<Self> {
+        let config = run.config_of(manifest)?;
+        let vocabs = run.vocabs_of(manifest, &config.model)?;
+        let trainee = load_trainee(run, manifest, &config, epoch, device)?;
+        let member = Member {
+            model: trainee.model.valid(),
+            device: device.clone(),
+        };
+        Ok(Self {
+            members: vec![member],
+            max_len: config.max_len,
+            most_sources: BATCH_SIZE,
+            config,
+            vocabs,
+            epoch,
+            is_chosen: manifest.model == Some(epoch),
+        })
+    }
+
+    /// The epoch of the model.
+    pub fn epoch(&self) -> usize {
+        self.epoch
+    }
+
+    /// Whether the model is the best of a training that ended, as [`keep_best`](Self::keep_best) chose it; else it is
+    /// the newest of one that goes on, or was killed.
+    pub fn is_chosen(&self) -> bool {
+        self.is_chosen
+    }
+
+    /// The settings that the model was trained with.
+    pub fn config(&self) -> &RunConfig {
+        &self.config
+    }
+
+    /// The vocabularies that the model was trained with.
+    pub fn vocabs(&self) -> &Vocabs {
+        &self.vocabs
+    }
+
+    /// The number of tokens after which an output is cut off: that of the settings, if no other was set.
+    pub fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    /// Sets the number of tokens after which an output is cut off. By default the settings have that of the longest
+    /// target that the model learned, a quarter more, and two: longer sources may need more.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is 0 or more than 1,000,000, or outputs of so many tokens do not fit into the memory
+    /// that is free.
+    pub fn with_max_len(self, max_len: usize) -> Result<Self> {
+        check_max_len(max_len)?;
+        let translator = Self { max_len, ..self };
+        let tokens = translator.batch_size() * max_len;
+        memory::check("the memory of outputs", BYTES_OF_TOKEN * tokens as f64)?;
+        Ok(translator)
+    }
+
+    /// Sets the most sources that are translated at once, by default 256. Outputs of [`n_best`](Self::n_best) are the
+    /// same for any number, bit for bit.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it is 0.
+    pub fn with_batch_size(self, most_sources: usize) -> Result<Self> {
+        if most_sources == 0 {
+            return Err(Error::config("the batch size", "at least 1", most_sources));
+        }
+        Ok(Self {
+            most_sources,
+            ..self
+        })
+    }
+
+    /// The number of sources that are translated at once: fewer where [`max_len`](Self::max_len) is large, so that
+    /// their outputs fit into memory.
+    pub fn batch_size(&self) -> usize {
+        (BATCH_TOKENS / self.max_len.max(1)).clamp(1, self.most_sources)
+    }
+
+    /// The steps of decoding sources, by all members.
+    pub(super) fn decoding<'a>(
+        &'a self,
+        sources: &[&[u32]],
+        max_len: usize,
+        with_weights: bool,
+    ) -> Box<dyn Decoding + 'a> {
+        let decoding = |member: &'a Member| {
+            let source = Source::new(sources.iter().copied(), &member.device);
+            member.model.decoding(&source, max_len, with_weights)
+        };
+        match &self.members[..] {
+            [member] => decoding(member),
+            members => Box::new(EnsembleDecoding::new(
+                members.iter().map(decoding).collect(),
+            )),
+        }
+    }
+
+    /// The ids of source tokens, [`Vocab::UNK`](crate::Vocab::UNK) for those that are not in the vocabulary.
+    pub(super) fn encoded(&self, sources: &[&[String]]) -> Vec<Vec<u32>> {
+        let sources = sources.iter();
+        sources
+            .map(|source| self.vocabs.source.encode(source))
+            .collect()
+    }
+}
+
+/// Loads the model after one epoch, as training has it.
+///
+/// # Errors
+/// [`Error::Checkpoint`] if it does not fit the settings or was changed; [`Error::Io`] if the file cannot be read.
+pub(crate) fn load_trainee(
+    run: &RunDir,
+    manifest: &Manifest,
+    config: &RunConfig,
+    epoch: usize,
+    device: &Device,
+) -> Result<Trainee<AnyModel>> {
+    let bytes = Bytes::from_bytes_vec(run.read_model(manifest, epoch)?);
+    let trainee = Trainee::new(config.init_model(device));
+    ModuleRecord::from_bytes(bytes)
+        .and_then(|record| trainee.try_load_record(record))
+        .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))
+}
