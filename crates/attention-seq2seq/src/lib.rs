@@ -27,6 +27,7 @@ mod data;
 mod device;
 mod error;
 mod examples;
+mod export;
 mod file;
 mod memory;
 mod metrics;

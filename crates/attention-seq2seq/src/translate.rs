@@ -159,6 +159,16 @@ impl Translator {
         &self.config
     }
 
+    /// The model.
+    pub fn model(&self) -> &AnyModel {
+        &self.model
+    }
+
+    /// The vocabularies of source and target.
+    pub fn vocabs(&self) -> &Vocabs {
+        &self.vocabs
+    }
+
     /// The number of tokens after which an output is cut off: that of the settings, if no other was set.
     pub fn max_len(&self) -> usize {
         self.max_len

@@ -3,6 +3,7 @@
 mod attend;
 mod devices;
 mod eval;
+mod export;
 mod log;
 mod train;
 mod translate;
@@ -37,6 +38,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Draw the attention weights of one translation.
     Attend(attend::AttendArgs),
+    /// Write a model to one file that PyTorch reads.
+    Export(export::ExportArgs),
     /// List the devices of this build, and check that attention works on them.
     Devices(devices::DevicesArgs),
 }
@@ -270,6 +273,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Translate(args) => return args.run(),
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
+        Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,
     }
     Ok(ExitCode::SUCCESS)

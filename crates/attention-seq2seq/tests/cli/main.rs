@@ -6,6 +6,7 @@ mod data;
 mod devices;
 mod disk;
 mod divergence;
+mod export;
 mod faults;
 mod inputs;
 mod limits;
