@@ -253,7 +253,7 @@ class Transformer(Model):
 
 
 class Attention(nn.Module):
-    """The context of a query `[batch, size]`: softmax of a score, over keys `[batch, keys, size]`, which are the values.
+    """The context of a query `[batch, size]`: softmax of a score over keys, the values too, `[batch, keys, size]`.
 
     A subclass has `score`, `[batch, keys]`.
     """

@@ -51,9 +51,8 @@ const LEFT_OUT: [&[&str]; 6] = [
 const TEXTS: [&str; 6] = ["abc", "z", "reverse", "seq", "hgfedcba", " ab "];
 
 /// A run of a small model, which has learned to say something from hundreds of pairs.
-fn train(folder: &Path, name: &str, settings: &[&str]) -> PathBuf {
-    let sizes =
-        "--train-pairs 400 --valid-pairs 10 --batch-size 8 --threads 1 --learning-rate 0.02";
+fn train(folder: &Path, name: &str, pairs: &str, settings: &[&str]) -> PathBuf {
+    let sizes = "--valid-pairs 10 --batch-size 8 --threads 1 --learning-rate 0.02 --train-pairs";
     let mut args = vec!["train", "copy", "--epochs", "2", "--out", name];
     args.extend(sizes.split(' ').chain([pairs]));
     args.extend(settings);
