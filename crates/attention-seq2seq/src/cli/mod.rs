@@ -4,6 +4,7 @@ mod attend;
 mod devices;
 mod eval;
 mod export;
+mod info;
 mod log;
 mod train;
 mod translate;
@@ -38,6 +39,8 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Draw the attention weights of one translation.
     Attend(attend::AttendArgs),
+    /// Tell what is in the folder of a training: model, settings, figures.
+    Info(info::InfoArgs),
     /// Write a model to one file that PyTorch reads.
     Export(export::ExportArgs),
     /// List the devices of this build, and check that attention works on them.
@@ -273,6 +276,7 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Translate(args) => return args.run(),
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
+        Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,
     }

@@ -8,6 +8,7 @@ mod disk;
 mod divergence;
 mod export;
 mod faults;
+mod info;
 mod inputs;
 mod limits;
 mod lock;

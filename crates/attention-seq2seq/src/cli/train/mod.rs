@@ -10,7 +10,7 @@ mod settings;
 pub(crate) use args::TrainArgs;
 use data::Data;
 use progress::Progress;
-use settings::Settings;
+pub(crate) use settings::Settings;
 
 use std::process::ExitCode;
 use std::time::Instant;
