@@ -136,7 +136,7 @@ impl Info {
         for (name, fact) in facts {
             let mut name = name;
             for line in fact.lines() {
-                let _ = writeln!(text, "{name:<12} {line}");
+                let _ = writeln!(text, "{name:<12} {}", line.trim_end());
                 name = "";
             }
         }

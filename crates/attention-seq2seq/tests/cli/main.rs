@@ -12,6 +12,7 @@ mod info;
 mod inputs;
 mod limits;
 mod lock;
+mod log;
 mod outputs;
 mod program;
 mod resume;
