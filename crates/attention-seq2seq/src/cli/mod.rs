@@ -1,6 +1,7 @@
 //! The command line.
 
 mod attend;
+mod completions;
 mod devices;
 mod eval;
 mod export;
@@ -19,7 +20,7 @@ use std::thread;
 use attention_seq2seq::{Error, Result, RunDir, Translator, compiled_in_devices, open_device};
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// Trains sequence-to-sequence models with attention, and translates with them.
 #[derive(Parser)]
@@ -45,6 +46,10 @@ enum Command {
     Export(export::ExportArgs),
     /// List the devices of this build, and check that attention works on them.
     Devices(devices::DevicesArgs),
+    /// Print the completions of a shell.
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages.
+    Man(completions::ManArgs),
 }
 
 /// The most threads that are started.
@@ -279,6 +284,8 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,
+        Command::Completions(args) => args.run(Cli::command())?,
+        Command::Man(args) => args.run(Cli::command())?,
     }
     Ok(ExitCode::SUCCESS)
 }

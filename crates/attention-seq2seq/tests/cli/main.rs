@@ -1,6 +1,7 @@
 //! The program `seq2seq`: its files, its output and its errors.
 #![allow(clippy::unwrap_used)]
 
+mod completions;
 mod damage;
 mod data;
 mod devices;
