@@ -30,6 +30,7 @@ mod device;
 mod error;
 mod evaluation;
 mod examples;
+mod export;
 mod file;
 mod memory;
 mod metrics;

@@ -2,8 +2,11 @@
 
 mod attend;
 mod average;
+mod completions;
 mod devices;
 mod eval;
+mod export;
+mod info;
 mod log;
 mod score;
 mod train;
@@ -21,7 +24,7 @@ use attention_seq2seq::{
 };
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// Trains sequence-to-sequence models with attention, and translates with them.
 #[derive(Parser)]
@@ -45,8 +48,16 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Draw the attention weights of one translation.
     Attend(attend::AttendArgs),
+    /// Tell what is in the folder of a training: model, settings, figures.
+    Info(info::InfoArgs),
+    /// Write a model to one file that PyTorch reads.
+    Export(export::ExportArgs),
     /// List the devices of this build, and check that attention works on them.
     Devices(devices::DevicesArgs),
+    /// Print the completions of a shell.
+    Completions(completions::CompletionsArgs),
+    /// Write manual pages.
+    Man(completions::ManArgs),
 }
 
 /// The most threads that are started.
@@ -296,7 +307,11 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Average(args) => args.run()?,
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
+        Command::Info(args) => args.run()?,
+        Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,
+        Command::Completions(args) => args.run(Cli::command())?,
+        Command::Man(args) => args.run(Cli::command())?,
     }
     Ok(ExitCode::SUCCESS)
 }

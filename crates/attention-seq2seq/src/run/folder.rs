@@ -315,6 +315,15 @@ impl RunDir {
         Ok(epoch.map(|epoch| (self.file_of_model(epoch), epoch)))
     }
 
+    /// Whether the model was chosen, as [`Translator::keep_best`](crate::Translator::keep_best) does when a training
+    /// ends; else it is the newest checkpoint.
+    ///
+    /// # Errors
+    /// As [`load_config`](Self::load_config).
+    pub fn is_chosen(&self) -> Result<bool> {
+        Ok(self.manifest()?.model.is_some())
+    }
+
     /// The epoch of the model: the one that was chosen, or the newest.
     pub(crate) fn model_of(&self, manifest: &Manifest) -> Option<usize> {
         let newest = || self.checkpoints_of(manifest).last().copied();

@@ -149,6 +149,17 @@ impl Translator {
         &self.config
     }
 
+    /// The model.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if there are several, which are an ensemble.
+    pub fn model(&self) -> Result<&AnyModel> {
+        match &self.members[..] {
+            [member] => Ok(&member.model),
+            members => Err(Error::config("the model", "one", members.len())),
+        }
+    }
+
     /// The vocabularies that the model was trained with.
     pub fn vocabs(&self) -> &Vocabs {
         &self.vocabs

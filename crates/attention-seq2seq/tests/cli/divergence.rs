@@ -14,7 +14,7 @@ use crate::support::device;
 const EMBEDDING: usize = 4;
 
 /// Trains two epochs of a model to which a letter in the source is NaN, or all are.
-fn train(folder: &Path, batch_size: usize, poison: Option<&str>) {
+pub(crate) fn train(folder: &Path, batch_size: usize, poison: Option<&str>) {
     let poison = poison.map(|letter| letter.to_string());
     let poisoned = |vocabs: &Vocabs| poison.map(|letter| vocabs.source.encode(&[letter])[0]);
     training(folder, batch_size, poisoned).launch().unwrap();

@@ -2,17 +2,21 @@
 #![allow(clippy::unwrap_used)]
 
 mod average;
+mod completions;
 mod damage;
 mod data;
 mod devices;
 mod disk;
 mod divergence;
 mod evaluation;
+mod export;
 mod faults;
 mod formats;
+mod info;
 mod inputs;
 mod limits;
 mod lock;
+mod log;
 mod outputs;
 mod program;
 mod resume;

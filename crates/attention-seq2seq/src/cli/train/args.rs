@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::log::LogArgs;
 use super::presets::Preset;
 use super::settings::{KEPT_BY_RESUME, Settings};
 use crate::cli::Machine;
@@ -47,6 +48,8 @@ pub(crate) struct TrainArgs {
     /// Start anew in a folder that holds a run.
     #[arg(long)]
     pub(super) overwrite: bool,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
     #[command(flatten)]
     pub(super) machine: Machine,
 }

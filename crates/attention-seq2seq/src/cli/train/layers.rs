@@ -128,7 +128,7 @@ impl Settings {
     }
 
     /// The settings of a run, every one that its data and its model have.
-    pub(super) fn of(run: &RunConfig) -> Self {
+    pub(crate) fn of(run: &RunConfig) -> Self {
         let train = run.train.clone();
         let all = Self {
             model: Some(run.model.kind()),
@@ -180,7 +180,7 @@ impl Settings {
     }
 
     /// The settings as a file, without the line end of its last line.
-    pub(super) fn to_toml(&self) -> String {
+    pub(crate) fn to_toml(&self) -> String {
         let text = toml::to_string(self).expect("settings are names with numbers and texts");
         text.trim_end().to_string()
     }

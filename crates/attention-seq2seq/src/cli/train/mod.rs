@@ -6,6 +6,7 @@ mod cell;
 mod data;
 mod data_settings;
 mod layers;
+mod log;
 mod model;
 mod presets;
 mod progress;
@@ -13,8 +14,8 @@ mod settings;
 
 pub(crate) use args::TrainArgs;
 use data::Data;
-use progress::Progress;
-use settings::Settings;
+use log::{Event, Log, Observer, Quality, reason};
+pub(crate) use settings::Settings;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -27,7 +28,7 @@ use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use unicode_width::UnicodeWidthStr;
 
-use super::{among_threads, attend, describe, eval, is_closed_output, note, say, say_to_anyone};
+use super::{among_threads, attend, describe, eval, is_closed_output, note, say};
 
 /// The number of validation sources on which the checkpoints are compared.
 const COMPARED: usize = 1_000;
@@ -78,7 +79,15 @@ impl TrainArgs {
             config.check_memory()?;
         }
         device.seed(config.train.seed);
-        say_to_anyone(format_args!(
+        let log = self.log.log();
+        log.tell(&Event::Prepared {
+            folder: run.path(),
+            device: &describe(self.machine.name(), &device),
+            train_pairs: prepared.corpus.train_len(),
+            valid_pairs: prepared.corpus.valid_len(),
+            settings: &config,
+        })?;
+        log.say_to_anyone(format_args!(
             "{} training pairs, {} validation pairs; {} source and {} target tokens; device {}",
             prepared.corpus.train_len(),
             prepared.corpus.valid_len(),
@@ -88,10 +97,10 @@ impl TrainArgs {
         ))?;
         if let Some(preset) = self.preset {
             let settings = preset.settings().to_toml().replace('\n', ", ");
-            say_to_anyone(format_args!("preset {preset}: {settings}"))?;
+            log.say_to_anyone(format_args!("preset {preset}: {settings}"))?;
         }
         if let Some(remark) = &prepared.remark {
-            say_to_anyone(remark)?;
+            log.say_to_anyone(remark)?;
         }
         let lock = match lock {
             Some(lock) => lock,
@@ -115,30 +124,28 @@ impl TrainArgs {
         }
         let started = Instant::now();
         let end = among_threads(|| {
-            let training = prepared.training(&run, interrupter.clone(), &device);
+            let training = prepared.training(&run, interrupter.clone(), log, &device);
             training.launch()
         })?;
         // From here on Ctrl-C ends the program: there is nothing to stop gently.
         interrupter.stop();
-        say_to_anyone(format_args!(
-            "trained for {:.0} s",
-            started.elapsed().as_secs_f64()
-        ))?;
+        let seconds = started.elapsed().as_secs_f64();
+        log.say_to_anyone(format_args!("trained for {seconds:.0} s"))?;
         if end == TrainingEnd::Patience {
             let patience = config.train.patience;
             let epochs = match patience {
                 1 => "an epoch".to_string(),
                 _ => format!("{patience} epochs"),
             };
-            say_to_anyone(format_args!(
+            log.say_to_anyone(format_args!(
                 "stopped early: no lower {} for {epochs} (see --patience)",
                 config.train.select
             ))?;
         }
         if end == TrainingEnd::Time {
-            say_to_anyone("stopped: the time is over (see --max-time)")?;
+            log.say_to_anyone("stopped: the time is over (see --max-time)")?;
         }
-        match finish(&run, &lock, &prepared.corpus, end, &device) {
+        match finish(&run, &lock, &prepared.corpus, end, seconds, log, &device) {
             Err(error) if !is_closed_output(&error) => return Err(error),
             _ => {}
         }
@@ -236,8 +243,9 @@ impl Prepared {
         &mut self,
         run: &RunDir,
         interrupter: Interrupter,
+        log: Log,
         device: &Device,
-    ) -> Training<AnyModel, Progress> {
+    ) -> Training<AnyModel, Observer> {
         let train = self.corpus.train_examples(&self.vocabs);
         self.corpus.forget_train();
         Training {
@@ -248,7 +256,7 @@ impl Prepared {
             run: run.clone(),
             resume_from: self.resume_from,
             interrupter,
-            observer: Progress::new(),
+            observer: log.observer(),
         }
     }
 }
@@ -299,17 +307,26 @@ fn finish(
     lock: &RunLock,
     corpus: &Corpus,
     end: TrainingEnd,
+    seconds: f64,
+    log: Log,
     device: &Device,
 ) -> Result<()> {
     let folder = run.path().display();
+    let ended = |model, valid| Event::Ended {
+        reason: reason(end),
+        seconds,
+        model,
+        valid,
+    };
     let compared = first_sources(corpus, COMPARED);
     let Some(epoch) = Translator::keep_best(run, &compared, device)? else {
-        return say(format_args!(
+        log.tell(&ended(None, None))?;
+        return log.say(format_args!(
             "stopped before the first checkpoint; nothing is left to use in {folder}"
         ));
     };
     if end == TrainingEnd::Interrupted {
-        say_to_anyone(format_args!(
+        log.say_to_anyone(format_args!(
             "stopped; epoch {epoch} is kept as the model, `--resume` goes on (in {folder})"
         ))?;
     }
@@ -327,10 +344,16 @@ fn finish(
     }
 
     // From here on only who reads it misses anything.
-    say(format_args!(
+    if log == Log::Quiet {
+        return Ok(());
+    }
+    log.say(format_args!(
         "the model of epoch {epoch}, on the validation pairs:"
     ))?;
     let errors = translator.valid_errors(corpus);
+    if log == Log::Json {
+        return log.tell(&ended(Some(epoch), Some(Quality::from(&errors))));
+    }
     eval::report(&errors, &translator)?;
     let history = run.history()?;
     let is_last = history.len() > 1 && history.last().is_some_and(|last| last.epoch == epoch);

@@ -37,16 +37,9 @@ impl TrainObserver for Progress {
                 batches,
                 figures,
             } if self.is_due() => self.show(&self.row(*epoch, *split, *done, *batches, figures)),
-            TrainEvent::StepRefused {
-                epoch,
-                step,
-                steps,
-                reason,
-            } => {
+            TrainEvent::StepRefused { .. } => {
                 self.clear();
-                note(format_args!(
-                    "note: refused step {step} of {steps} in epoch {epoch}: {reason}"
-                ));
+                note_refused(event);
             }
             TrainEvent::EpochEnded(epoch) => self.end(epoch),
             _ => {}
@@ -136,6 +129,21 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Names a step that was refused on the standard error.
+pub(super) fn note_refused(event: &TrainEvent) {
+    if let TrainEvent::StepRefused {
+        epoch,
+        step,
+        steps,
+        reason,
+    } = event
+    {
+        note(format_args!(
+            "note: refused step {step} of {steps} in epoch {epoch}: {reason}"
+        ));
     }
 }
 
