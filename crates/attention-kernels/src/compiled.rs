@@ -20,6 +20,7 @@ impl AttentionReal for f64 {}
 
 cpu_kernels::compiled! {
     fn score_forward(inputs: &AdditiveScoreInputs<Self>, level: Level, scores: &mut [Self]) = score::forward;
+    #[gradient]
     fn score_backward(
         inputs: &AdditiveScoreInputs<Self>,
         level: Level,
@@ -40,6 +41,7 @@ cpu_kernels::compiled! {
         lse: &mut [LogSumExp],
         weights: &mut [Self],
     ) = decode::forward_saving;
+    #[gradient]
     fn additive_backward(
         level: Level,
         attention: &Attention<Self, AdditiveScore<Self>>,
@@ -52,12 +54,14 @@ cpu_kernels::compiled! {
         context: &mut [Self],
         lse: &mut [LogSumExp],
     ) = stream::forward;
+    #[gradient]
     fn dot_product_backward(
         level: Level,
         attention: &Attention<Self, DotProductScore<Self>>,
         outputs: &AttentionOutputs<Self>,
         gradients: Gradients<Self>,
     ) = stream::backward;
+    #[gradient]
     fn accumulate_deferred(
         level: Level,
         factor: Self,
@@ -73,6 +77,7 @@ cpu_kernels::compiled! {
         to: &mut [Self],
     ) = rotate::rotate;
     fn masked_softmax(level: Level, mask: &Mask, scores: Rows<Self>, weights: &mut [Self]) = softmax::forward;
+    #[gradient]
     fn masked_softmax_backward(
         level: Level,
         weights: Rows<Self>,

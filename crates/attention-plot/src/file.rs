@@ -1,48 +1,10 @@
-//! Saving: the format that a name asks for, and the whole file or none of it.
+//! Files that are written whole or not at all.
 
 use std::{
     fs::File,
     io::{self, Write},
     path::Path,
 };
-
-use crate::PlotError;
-
-/// The format that the extension of a file's name stands for, in any case.
-pub(crate) enum Format {
-    Svg,
-    Png,
-    Html,
-}
-
-impl Format {
-    /// `None` for an extension that no figure has.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_string_lossy().to_lowercase();
-        match extension.as_str() {
-            "svg" => Some(Self::Svg),
-            "png" => Some(Self::Png),
-            "html" | "htm" => Some(Self::Html),
-            _ => None,
-        }
-    }
-}
-
-/// Saves a figure by [`write_file`].
-pub(crate) fn save(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
-    let folder = folder_of(path);
-    if path.file_name().is_some() && !folder.is_dir() {
-        return Err(PlotError::MissingFolder {
-            path: path.into(),
-            folder: folder.into(),
-        });
-    }
-    replace(path, bytes, || Ok(())).map_err(|failure| PlotError::Io {
-        path: path.into(),
-        action: failure.action,
-        source: failure.source,
-    })
-}
 
 /// Writes a file so that no reader ever sees half of it, and so that a failure leaves the file that was there.
 ///
@@ -87,12 +49,16 @@ pub fn write_file_if(
 }
 
 /// The step that failed, and the reason.
-struct Failure {
-    action: &'static str,
-    source: io::Error,
+pub(crate) struct Failure {
+    #[cfg_attr(
+        not(feature = "figures"),
+        expect(dead_code, reason = "the errors of figures name it")
+    )]
+    pub(crate) action: &'static str,
+    pub(crate) source: io::Error,
 }
 
-fn replace(
+pub(crate) fn replace(
     path: &Path,
     bytes: &[u8],
     may_replace: impl FnOnce() -> io::Result<()>,
@@ -132,7 +98,7 @@ fn sync_folder(folder: &Path) {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."))

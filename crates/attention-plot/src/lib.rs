@@ -49,20 +49,36 @@
 //! An axis title is never longer than its axis: it is shrunk, wrapped or cut with an ellipsis. Control characters are
 //! shown as signs: `\n` as `⏎`, `\t` as `⇥`, others as `�`.
 
+#[cfg(feature = "figures")]
 mod canvas;
+#[cfg(feature = "figures")]
 mod error;
 mod file;
+#[cfg(feature = "figures")]
 mod font;
+#[cfg(feature = "figures")]
 mod heatmap;
+#[cfg(feature = "figures")]
 mod lines;
+#[cfg(feature = "figures")]
 mod measures;
+#[cfg(feature = "figures")]
 mod raster;
+#[cfg(feature = "figures")]
+mod save;
+#[cfg(feature = "figures")]
 mod scale;
+#[cfg(feature = "figures")]
 mod svg;
+#[cfg(feature = "figures")]
 mod text;
+#[cfg(feature = "figures")]
 mod title;
 
+#[cfg(feature = "figures")]
 pub use error::PlotError;
 pub use file::{write_file, write_file_if};
+#[cfg(feature = "figures")]
 pub use heatmap::{ColorMap, Heatmap, HeatmapGrid, TerminalColor};
+#[cfg(feature = "figures")]
 pub use lines::{LinePlot, SeriesStyle};

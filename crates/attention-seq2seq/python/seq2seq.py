@@ -11,9 +11,7 @@ From a terminal:
     python seq2seq.py dates.safetensors "5 November 1994"  # or the lines of the standard input
     python seq2seq.py dates.safetensors --score            # SOURCE TAB TARGET on the standard input
 
-This file is all of it, beside torch and safetensors. Recurrent models have any attention that is a score under softmax
-(ATTENTIONS, at its end) or `heads`; Transformers have `dot`. The modules have the names of torch.nn, so that each is to
-be taken out and trained on.
+It needs torch and safetensors. Recurrent models may have the ATTENTIONS below, Transformers `dot`.
 """
 
 import argparse
@@ -32,19 +30,19 @@ FORMAT = 1
 KEY = "attention-seq2seq"
 PAD, BOS, EOS, UNK = range(4)
 BATCH = 256
+CELLS = {"Gru": nn.GRU, "Lstm": nn.LSTM}
 
 
 def load(path, device="cpu"):
     """The model in a file of `seq2seq export`, ready to translate."""
     with safe_open(path, "pt", device=str(device)) as file:
         metadata = json.loads((file.metadata() or {}).get(KEY, "{}"))
-        if metadata.get("format") != FORMAT:
-            found = metadata.get("format", "none")
+        if (found := metadata.get("format")) != FORMAT:
             raise ValueError(f"{path}: expected a file of `seq2seq export` of format {FORMAT}, found {found}")
         tensors = {name: file.get_tensor(name) for name in file.keys()}
-    kinds = {"rnn": Recurrent, "transformer": Transformer}
+    kind = {"rnn": Recurrent, "transformer": Transformer}[metadata["model"]["kind"]]
     with torch.device("meta"):  # without parameters of its own, which would be drawn at random
-        model = kinds[metadata["model"]["kind"]](metadata)
+        model = kind(metadata)
     model.load_state_dict(tensors, assign=True)
     return model.eval()
 
@@ -87,21 +85,15 @@ class Vocabulary:
 
 
 class Model(nn.Module):
-    """An encoder and a decoder. A subclass has `encode` and `step`."""
+    """A subclass has `encode(sources)`, the state before the first token, from the ids of each source, and
+    `step(previous, state)`, the logits of the next tokens and the next state, from the tokens before, `[batch]`."""
 
     def __init__(self, metadata):
         super().__init__()
         self.metadata = metadata
-        self.source = Vocabulary(metadata["vocabs"]["source"], metadata["source_tokens"], metadata["unicode"], metadata["source_has_tags"])
-        self.target = Vocabulary(metadata["vocabs"]["target"], metadata["target_tokens"], metadata["unicode"])
-
-    def encode(self, sources):
-        """The state before the first token, from the ids of each source."""
-        raise NotImplementedError
-
-    def step(self, previous, state):
-        """The logits of the next tokens, `[batch, tokens]`, and the next state, from the tokens before, `[batch]`."""
-        raise NotImplementedError
+        vocabs, unicode, has_tags = (metadata[key] for key in ("vocabs", "unicode", "source_has_tags"))
+        self.source = Vocabulary(vocabs["source"], metadata["source_tokens"], unicode, has_tags)
+        self.target = Vocabulary(vocabs["target"], metadata["target_tokens"], unicode)
 
     @torch.inference_mode()
     def translate(self, texts):
@@ -175,31 +167,23 @@ class Recurrent(Model):
         return logits, (state, keys, is_padding)
 
 
-def _layers(config, input_size, hidden_size, **options):
-    kinds = {"Gru": nn.GRU, "Lstm": nn.LSTM}
-    return kinds[config["cell"]](input_size, hidden_size, config["layers"], batch_first=True, **options)
-
-
 class RecurrentEncoder(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.num_layers, self.directions = config["layers"], 2 if config["bidirectional"] else 1
+        self.directions = 2 if config["bidirectional"] else 1
         size, embedding_size = config["hidden_size"] // self.directions, config["embedding_size"]
         self.embedding = nn.Embedding(config["source_vocab_size"], embedding_size)
-        self.rnn = _layers(config, embedding_size, size, bidirectional=self.directions == 2)
+        options = dict(batch_first=True, bidirectional=self.directions == 2)
+        self.rnn = CELLS[config["cell"]](embedding_size, size, config["layers"], **options)
 
     def forward(self, tokens, lens):
         """The top layer's states `[batch, tokens, hidden_size]`, and the last of each layer, h and of an LSTM c."""
         packed = pack_padded_sequence(self.embedding(tokens), lens, batch_first=True, enforce_sorted=False)
         packed, last = self.rnn(packed)
         states, _ = pad_packed_sequence(packed, batch_first=True)
-        last = last if isinstance(last, tuple) else (last,)
-        return states, [self._side_by_side(part) for part in last]
-
-    def _side_by_side(self, part):
-        """`[layers * directions, batch, size]` as `[layers, batch, directions * size]`."""
-        parts = part.unflatten(0, (self.num_layers, self.directions))
-        return parts.transpose(1, 2).flatten(2)
+        # From [layers * directions, batch, size] to [layers, batch, directions * size].
+        last = [part.unflatten(0, (-1, self.directions)) for part in (last if isinstance(last, tuple) else (last,))]
+        return states, [part.transpose(1, 2).flatten(2) for part in last]
 
 
 class RecurrentDecoder(nn.Module):
@@ -211,7 +195,7 @@ class RecurrentDecoder(nn.Module):
         self.embedding = nn.Embedding(vocab_size, config["embedding_size"])
         self.attention = ATTENTIONS[attention](size)
         self.start = nn.ModuleList(nn.Linear(size, size) for _ in range(config["layers"]))
-        self.rnn = _layers(config, config["embedding_size"] + size, size)
+        self.rnn = CELLS[config["cell"]](config["embedding_size"] + size, size, config["layers"], batch_first=True)
         self.output = nn.Linear(2 * size, vocab_size)
 
     def first_state(self, last):
@@ -235,10 +219,9 @@ class Transformer(Model):
             raise ValueError(f"the attention of a Transformer: expected dot, found {metadata['attention']}")
         config = metadata["model"]
         self.size = size = config["hidden_size"]
+        layers, sizes = config["layers"], (size, config["heads"], config["feed_forward_size"])
         options = dict(dropout=0.0, batch_first=True, norm_first=True)
-        sizes = size, config["heads"], config["feed_forward_size"]
         layer = nn.TransformerEncoderLayer(*sizes, **options)
-        layers = config["layers"]
         self.source_embedding = nn.Embedding(config["source_vocab_size"], size)
         self.encoder = nn.TransformerEncoder(layer, layers, nn.LayerNorm(size), enable_nested_tensor=False)
         self.target_embedding = nn.Embedding(config["target_vocab_size"], size)
@@ -275,6 +258,9 @@ class Attention(nn.Module):
     A subclass has `score`, `[batch, keys]`.
     """
 
+    def __init__(self, size):
+        super().__init__()
+
     def forward(self, query, keys, is_padding):
         scores = self.score(query.unsqueeze(1).expand_as(keys), keys).masked_fill(is_padding, -math.inf)
         return (scores.softmax(-1).unsqueeze(1) @ keys).squeeze(1)
@@ -284,7 +270,7 @@ class Additive(Attention):
     """w_v . tanh(W_q q + W_k k)"""
 
     def __init__(self, size):
-        super().__init__()
+        super().__init__(size)
         self.W_q, self.W_k = nn.Linear(size, size, bias=False), nn.Linear(size, size, bias=False)
         self.w_v = nn.Linear(size, 1, bias=False)
 
@@ -296,10 +282,9 @@ class Normalized(Attention):
     """g v/|v| . tanh(W_q q + W_k k + b)"""
 
     def __init__(self, size):
-        super().__init__()
+        super().__init__(size)
         self.W_q, self.W_k = nn.Linear(size, size), nn.Linear(size, size, bias=False)
-        weights = {"weight_g": torch.ones(1, 1), "weight_v": torch.ones(1, size)}
-        self.w_v = nn.ParameterDict(weights)
+        self.w_v = nn.ParameterDict({"weight_g": torch.ones(1, 1), "weight_v": torch.ones(1, size)})
 
     def score(self, query, keys):
         direction = functional.normalize(self.w_v["weight_v"])
@@ -309,9 +294,6 @@ class Normalized(Attention):
 class Dot(Attention):
     """q . k / sqrt(size)"""
 
-    def __init__(self, size):
-        super().__init__()
-
     def score(self, query, keys):
         return (query * keys).sum(-1) / math.sqrt(query.shape[-1])
 
@@ -320,7 +302,7 @@ class Concat(Attention):
     """v . tanh(W [q; k])"""
 
     def __init__(self, size):
-        super().__init__()
+        super().__init__(size)
         self.hidden, self.v = nn.Linear(2 * size, size, bias=False), nn.Linear(size, 1, bias=False)
 
     def score(self, query, keys):
@@ -331,7 +313,7 @@ class Bilinear(Attention):
     """q^T M k"""
 
     def __init__(self, size):
-        super().__init__()
+        super().__init__(size)
         self.bilinear = nn.Bilinear(size, size, 1, bias=False)
 
     def score(self, query, keys):
@@ -363,7 +345,7 @@ class Cosine(Attention):
     """t cos(q, k)"""
 
     def __init__(self, size):
-        super().__init__()
+        super().__init__(size)
         self.temperature = nn.Parameter(torch.ones(1))
 
     def score(self, query, keys):
@@ -385,7 +367,7 @@ class Gaussian(Attention):
     """-|q - k|^2 / 2 s^2"""
 
     def __init__(self, size):
-        super().__init__()
+        super().__init__(size)
         self.inverse_width = nn.Parameter(torch.ones(1))
 
     def score(self, query, keys):
@@ -404,16 +386,8 @@ class Heads(nn.MultiheadAttention):
 
 
 ATTENTIONS = {
-    "additive": Additive,
-    "dot": Dot,
-    "normalized": Normalized,
-    "concat": Concat,
-    "bilinear": Bilinear,
-    "biaffine": Biaffine,
-    "projected": Projected,
-    "cosine": Cosine,
-    "qk-norm": QkNorm,
-    "gaussian": Gaussian,
+    "additive": Additive, "dot": Dot, "normalized": Normalized, "concat": Concat, "bilinear": Bilinear,
+    "biaffine": Biaffine, "projected": Projected, "cosine": Cosine, "qk-norm": QkNorm, "gaussian": Gaussian,
     "heads": Heads,
 }
 

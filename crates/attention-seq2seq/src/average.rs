@@ -6,9 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use crate::device::open_default_device;
 use crate::error::{Error, Result};
 use crate::model::AnyModel;
-use crate::run::{CheckpointFiles, Manifest, RunConfig, RunDir};
-use crate::train::Trainee;
-use crate::translate::load_trainee;
+use crate::run::{CheckpointFiles, Manifest, RunConfig, RunDir, load_model, save_model};
 use crate::vocabs::Vocabs;
 
 /// A checkpoint of a run.
@@ -24,8 +22,8 @@ pub struct CheckpointOfRun {
 /// with the same weights: it often translates better than each (Vaswani et al. 2017, section 6.1; Izmailov et al. 2018,
 /// "Averaging Weights Leads to Wider Optima and Better Generalization"). Sums are taken in `f64`.
 ///
-/// Settings, vocabularies and the number of its epoch are those of the last checkpoint, and so is the optimizer's state:
-/// training can go on from it. It has no history.
+/// Settings, vocabularies and the number of its epoch are those of the last checkpoint, and so is the optimizer's
+/// state: training can go on from it. It has no history.
 ///
 /// ```no_run
 /// use attention_seq2seq::{CheckpointOfRun, RunDir, Translator, average_checkpoints};
@@ -49,34 +47,27 @@ pub fn average_checkpoints(checkpoints: &[CheckpointOfRun], out: &RunDir) -> Res
     let device = open_default_device()?;
     let last = Loaded::read(last, &device)?;
     let mut sums = Sums::default();
-    last.trainee.model.visit(&mut sums);
+    sums.add(&last.model);
     for other in others {
         let other = Loaded::read(other, &device)?;
         last.check_alike(&other)?;
-        other.trainee.model.visit(sums.again());
+        sums.add(&other.model);
     }
-    let mut mean = Mean {
-        sums: sums.parameters.into_iter(),
-        count: checkpoints.len() as f64,
-    };
-    let model = last.trainee.model.clone().map(&mut mean);
-    let model = Trainee::new(model).into_record().into_bytes();
-    let model = model.map_err(|error| {
+    let mean = sums.mean(last.model.clone());
+    let model = save_model(mean).map_err(|error| {
         let found = error.to_string().replace('\n', " ");
-        Error::config(
-            "the mean of the weights",
-            "parameters that can be saved",
-            found,
-        )
+        let expected = "parameters that can be saved";
+        Error::config("the mean of the weights", expected, found)
     })?;
     let journal = last
         .run
         .journal(Some(last.epoch), last.config.train.select)?;
+    let files = journal.checkpoint(last.epoch)?;
     let files = CheckpointFiles {
-        model: model.to_vec(),
-        optim: journal.checkpoint(last.epoch)?.optim,
-        // Training goes on from the mean.
-        weights: None,
+        // Training goes on from the mean, whether its model is an average of weights or not.
+        weights: files.weights.map(|_| model.clone()),
+        model,
+        optim: files.optim,
     };
     out.create_with(&last.config, &last.vocabs, last.epoch, &files)
 }
@@ -87,7 +78,7 @@ struct Loaded {
     epoch: usize,
     config: RunConfig,
     vocabs: Vocabs,
-    trainee: Trainee<AnyModel>,
+    model: AnyModel,
 }
 
 impl Loaded {
@@ -97,9 +88,12 @@ impl Loaded {
         let epoch = checkpoint.epoch.or_else(|| run.model_of(&manifest));
         let epoch = epoch.ok_or_else(|| Error::unusable(run.path(), "it has no checkpoint"))?;
         let config = run.config_of(&manifest)?;
+        let content = run.read_model(&manifest, epoch)?;
+        let model = load_model(config.init_model(device), content)
+            .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))?;
         Ok(Self {
             vocabs: run.vocabs_of(&manifest, &config.model)?,
-            trainee: load_trainee(&run, &manifest, &config, epoch, device)?,
+            model,
             run,
             epoch,
             config,
@@ -132,28 +126,45 @@ impl Loaded {
 #[derive(Default)]
 struct Sums {
     parameters: Vec<Vec<f64>>,
+    models: usize,
+}
+
+impl Sums {
+    fn add(&mut self, model: &impl Module) {
+        let mut adder = Adder {
+            sums: &mut self.parameters,
+            next: 0,
+        };
+        model.visit(&mut adder);
+        self.models += 1;
+    }
+
+    /// The model with the mean of the parameters.
+    fn mean<M: Module>(self, model: M) -> M {
+        model.map(&mut Mean {
+            sums: self.parameters.into_iter(),
+            models: self.models as f64,
+        })
+    }
+}
+
+struct Adder<'a> {
+    sums: &'a mut Vec<Vec<f64>>,
     /// The parameter that comes next.
     next: usize,
 }
 
-impl Sums {
-    /// From the first parameter on.
-    fn again(&mut self) -> &mut Self {
-        self.next = 0;
-        self
-    }
-}
-
-impl ModuleVisitor for Sums {
+impl ModuleVisitor for Adder<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let data = param.val().into_data();
         let elements = data.iter::<f64>();
-        match self.parameters.get_mut(self.next) {
-            Some(sums) => sums
-                .iter_mut()
-                .zip(elements)
-                .for_each(|(sum, it)| *sum += it),
-            None => self.parameters.push(elements.collect()),
+        match self.sums.get_mut(self.next) {
+            Some(sums) => {
+                for (sum, element) in sums.iter_mut().zip(elements) {
+                    *sum += element;
+                }
+            }
+            None => self.sums.push(elements.collect()),
         }
         self.next += 1;
     }
@@ -162,7 +173,7 @@ impl ModuleVisitor for Sums {
 /// Replaces each parameter by its mean.
 struct Mean {
     sums: std::vec::IntoIter<Vec<f64>>,
-    count: f64,
+    models: f64,
 }
 
 impl ModuleMapper for Mean {
@@ -171,9 +182,46 @@ impl ModuleMapper for Mean {
             let Some(sums) = self.sums.next() else {
                 return tensor;
             };
-            let mean: Vec<f64> = sums.into_iter().map(|sum| sum / self.count).collect();
+            let mean: Vec<f64> = sums.into_iter().map(|sum| sum / self.models).collect();
             let options = (&tensor.device(), tensor.dtype());
             Tensor::from_data(TensorData::new(mean, tensor.dims()), options)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use attention_tests::parameters::{changed, values};
+
+    use super::*;
+    use crate::device::test_device;
+    use crate::model::{Seq2SeqConfig, TransformerConfig};
+
+    #[test]
+    fn parameters_are_the_means_of_those_of_the_models() {
+        fn check<M: Module>(init: impl Fn() -> M) {
+            let models = [init(), init(), init()];
+            let mut sums = Sums::default();
+            models.iter().for_each(|model| sums.add(model));
+            // Of the model that it is made of, nothing is left.
+            let mean = values(&sums.mean(changed(init(), |_, value| value.map(|_| 9.0))));
+            let models = models.each_ref().map(|model| values(model));
+            assert!(mean.keys().eq(models[0].keys()));
+            for (path, mean) in &mean {
+                for (at, mean) in mean.data.iter().enumerate() {
+                    let sum: f64 = models.iter().map(|model| model[path].data[at]).sum();
+                    assert!((mean - sum / 3.0).abs() < 1e-7, "{path}");
+                }
+            }
+        }
+        let device = test_device();
+        let config = Seq2SeqConfig::new(9, 7).with_hidden_size(4);
+        let kind = crate::attention::AttentionKind::Additive;
+        check(|| config.init(kind.init(&config, &device), &device));
+        check(|| {
+            TransformerConfig::new(9, 7)
+                .with_hidden_size(8)
+                .init(&device)
+        });
     }
 }

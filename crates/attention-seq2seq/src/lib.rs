@@ -8,18 +8,24 @@
 //! - Model: [`Seq2Seq`] is the recurrent encoder-decoder, [`Transformer`] the one of self-attention, both generic over
 //!   the attention to the source; [`AttentionKind`] lists those that a saved model can have. [`Seq2SeqModel`] is what
 //!   the rest of the crate needs of a model.
-//! - Training: [`Training`] is the whole of it, with checkpoints, and tells a [`TrainObserver`] how it goes;
-//!   [`Trainee`] is for a loop of your own.
+//! - Training (feature `train`): [`Training`] is the whole of it, with checkpoints, and tells a [`TrainObserver`] how
+//!   it goes; [`Trainee`] is for a loop of your own.
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
-//! - Translation: [`Translator`] is a trained model with its vocabularies, [`Evaluation`] measures it, by
-//!   [`TokenErrors`], [`Bleu`] and [`ChrF`].
+//! - Translation: [`Translator`] is a trained model with its vocabularies, or several, [`SearchConfig`] the settings of
+//!   its beam search. [`BeamSearchConfig`] searches with any model, by its [`Decoding`].
+//! - Quality: [`Evaluation`] measures a translator, by [`TokenErrors`], [`Bleu`] and [`ChrF`].
+//! - Elsewhere: [`Translator::export`] writes it for PyTorch.
 //!
 //! Shapes are written `[batch, source tokens, hidden_size]`: the source tokens are the keys of the attention, the
 //! target tokens its queries, in decoding one in each step.
 
 #![cfg_attr(feature = "ndarray", allow(deprecated))]
+// What training alone needs of other parts stays in its place without it.
+#![cfg_attr(not(feature = "train"), allow(dead_code, unused_imports))]
 // The program prints, the library does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
+// Everything that a function returns has a name for who calls it.
+#![warn(unnameable_types)]
 
 mod attention;
 mod average;
@@ -42,6 +48,7 @@ mod tags;
 mod tasks;
 mod tokenizer;
 mod tokens;
+#[cfg(feature = "train")]
 mod train;
 mod translate;
 mod unknown;
@@ -79,10 +86,11 @@ pub use model::{
 pub use model::{BeamOutput, BeamSearchConfig, Decoding, NextTokens};
 
 // Training.
-pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock};
+pub use run::{DataSource, Epoch, Figures, RunConfig, RunDir, RunLock, Select, TrainConfig};
+#[cfg(feature = "train")]
 pub use train::{
-    Adam, GradientNorm, Interrupter, Select, Split, StepOutput, TrainConfig, TrainEvent,
-    TrainObserver, TrainOutput, Trainee, Training, TrainingEnd,
+    Adam, GradientNorm, Interrupter, Split, StepOutput, TrainEvent, TrainObserver, TrainOutput,
+    Trainee, Training, TrainingEnd,
 };
 
 // Translation, and how good it is.

@@ -1,6 +1,7 @@
 //! From the texts of one side to tokens, and back.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use crate::normalization::Normalization;
 use crate::tags;
@@ -69,6 +70,17 @@ impl Tokenizer {
         match self.normalization {
             Normalization::Nfd => Normalization::Nfc.apply(&text).into_owned(),
             Normalization::None | Normalization::Nfc => text,
+        }
+    }
+}
+
+impl fmt::Display for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tags = if self.has_tags { "tags and " } else { "" };
+        write!(f, "{tags}{}", self.tokens)?;
+        match self.normalization {
+            Normalization::None => Ok(()),
+            form => write!(f, " of {form}"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tokens that a model has not learned.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::translate::Translator;
 use crate::vocab::Vocab;
 
 /// How source tokens are read that a model has not learned.
@@ -15,7 +16,7 @@ pub enum UnknownTokens {
     Error,
     /// a text is read without them
     Skip,
-    /// each is read as <unk>, which stands for rare tokens where training left some out (--min-count, --max-vocab)
+    /// each is read as `<unk>`, which stands for rare tokens where training left some out (--min-count, --max-vocab)
     Unk,
 }
 
@@ -41,7 +42,7 @@ impl Vocab {
     /// ```
     ///
     /// # Errors
-    /// [`Error::UnknownToken`](crate::Error::UnknownToken) for the first unknown token, if `unknown` is
+    /// [`Error::UnknownToken`] for the first unknown token, if `unknown` is
     /// [`UnknownTokens::Error`].
     pub fn read(&self, tokens: Vec<String>, unknown: UnknownTokens) -> Result<ReadTokens> {
         let is_unknown = |token: &String| self.id(token).is_none();
@@ -58,6 +59,23 @@ impl Vocab {
             tokens,
             unknown: found,
         })
+    }
+}
+
+impl Translator {
+    /// The source tokens of a text, as the model reads them: those of [`source_tokens`](Self::source_tokens), and
+    /// unknown ones as told. Left out, they may leave no token.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] for an unknown one, if `unknown` is
+    /// [`UnknownTokens::Error`].
+    pub fn read_source(&self, text: &str, unknown: UnknownTokens) -> Result<ReadTokens> {
+        let tokens = self.split_source(text);
+        if tokens.is_empty() {
+            let (what, expected) = ("the text to translate", "at least one token");
+            return Err(Error::config(what, expected, "none"));
+        }
+        self.vocabs().source.read(tokens, unknown)
     }
 }
 

@@ -37,18 +37,27 @@ impl Default for VocabLimits {
 }
 
 impl VocabLimits {
+    /// The most tokens that have an id.
+    const MOST: usize = u32::MAX as usize;
+
     /// Checks the limits.
     ///
     /// # Errors
-    /// [`Error::Config`] for one that is 0.
+    /// [`Error::Config`] for one that is 0, or for more tokens than have an id.
     pub fn check(&self) -> Result<()> {
         let limits = [
             ("--min-count", Some(self.min_count)),
             ("--max-vocab", self.max_tokens),
         ];
-        match limits.iter().find(|(_, limit)| *limit == Some(0)) {
+        if let Some((name, _)) = limits.iter().find(|(_, limit)| *limit == Some(0)) {
+            return Err(Error::config(name, "at least 1", 0));
+        }
+        match self.max_tokens.filter(|&most| most > Self::MOST) {
             None => Ok(()),
-            Some((name, _)) => Err(Error::config(name, "at least 1", 0)),
+            Some(most) => {
+                let expected = format!("at most {}", Self::MOST);
+                Err(Error::config("--max-vocab", &expected, most))
+            }
         }
     }
 

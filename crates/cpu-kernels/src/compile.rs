@@ -1,10 +1,11 @@
 //! Kernels compiled in the crate that has them.
 
-/// Declares the entry points of a crate's kernels, the trait `Compiled`, and compiles them for `f32` and `f64`.
+/// Declares the entry points of a crate's kernels, the trait `Compiled`, and compiles them for `f32` and `f64`: those
+/// that are marked as `#[gradient]` with the crate's feature `gradients` alone.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! compiled {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? = $kernel:path;)*) => {
+    ($($(#[$mark:ident])? fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? = $kernel:path;)*) => {
         /// The entry points of the kernels.
         ///
         /// Its only purpose is to have them compiled here. A generic function would be compiled again, for each
@@ -13,14 +14,28 @@ macro_rules! compiled {
             $(fn $name($($argument: $type),*) $(-> $output)?;)*
         }
 
-        $crate::compiled!(impl f32 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
-        $crate::compiled!(impl f64 { $(fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* });
+        $crate::compiled!(
+            impl f32 { $($(#[$mark])? fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* }
+        );
+        $crate::compiled!(
+            impl f64 { $($(#[$mark])? fn $name($($argument: $type),*) $(-> $output)? = $kernel;)* }
+        );
     };
-    (impl $float:ident { $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)* }) => {
+    (impl $float:ident {
+        $($(#[$mark:ident])? fn $name:ident($($argument:ident: $type:ty),*) $(-> $output:ty)? = $kernel:path;)*
+    }) => {
         impl Compiled for $float {
             $(fn $name($($argument: $type),*) $(-> $output)? {
+                $crate::compiled!(check $($mark)?);
                 $kernel($($argument),*)
             })*
+        }
+    };
+    (check) => {};
+    // What comes after it is no code.
+    (check gradient) => {
+        if !cfg!(feature = "gradients") {
+            panic!("expected the feature `gradients`: without it kernels have no backward pass");
         }
     };
 }

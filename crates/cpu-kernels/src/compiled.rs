@@ -36,6 +36,7 @@ crate::compiled! {
         gates: Gates<Self>,
         states: &mut [Self],
     ) = recurrent::forward::<Self, Gru, _, _>;
+    #[gradient]
     fn gru_backward(
         inputs: &GruInputs<Self>,
         level: Level,
@@ -48,6 +49,7 @@ crate::compiled! {
         gates: Gates<Self>,
         states: &mut [Self],
     ) = recurrent::forward::<Self, Lstm, _, _>;
+    #[gradient]
     fn lstm_backward(
         inputs: &LstmInputs<Self>,
         level: Level,
@@ -65,6 +67,7 @@ crate::compiled! {
         level: Level,
         output: &mut [Self],
     ) = activate::forward;
+    #[gradient]
     fn activate_backward(
         inputs: &ActivationInputs<Self>,
         level: Level,
@@ -77,6 +80,7 @@ crate::compiled! {
         output: &mut [Self],
         statistics: &mut [Self],
     ) = normalize::forward;
+    #[gradient]
     fn normalize_backward(
         inputs: &NormalizationInputs<Self>,
         level: Level,

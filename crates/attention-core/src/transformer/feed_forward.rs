@@ -150,8 +150,8 @@ impl FeedForward {
     }
 }
 
-/// The output layer of `f(input)`, or of `f(gate) * input`, of which dropout drops some. Where it drops nothing, what is
-/// activated is not kept for the backward pass on the CPU.
+/// The output layer of `f(input)`, or of `f(gate) * input`, of which dropout drops some. Where it drops nothing, what
+/// is activated is not kept for the backward pass on the CPU.
 pub(crate) fn activated_output<const D: usize>(
     output: &Linear,
     dropout: &Dropout,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     PlotError,
-    file::{self, Format},
+    save::{self, Format},
     text::visible,
 };
 
@@ -216,7 +216,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_svg(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::save(path.as_ref(), self.to_svg()?.as_bytes())
+        save::save(path.as_ref(), self.to_svg()?.as_bytes())
     }
 
     /// Saves [`to_png`](Self::to_png).
@@ -225,7 +225,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_png(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::save(path.as_ref(), &self.to_png()?)
+        save::save(path.as_ref(), &self.to_png()?)
     }
 
     /// Saves [`to_html`](Self::to_html).
@@ -234,7 +234,7 @@ impl HeatmapGrid {
     ///
     /// If the picture would be too large or the file cannot be written.
     pub fn save_html(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::save(path.as_ref(), self.to_html()?.as_bytes())
+        save::save(path.as_ref(), self.to_html()?.as_bytes())
     }
 
     /// Saves the figure in the format of the path's extension: `.svg`, `.png`, `.html` or `.htm`, in any case.

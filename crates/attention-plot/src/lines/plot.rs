@@ -5,9 +5,10 @@ use std::path::Path;
 use super::{draw::LineFigure, layout::Layout};
 use crate::{
     PlotError,
-    file::{self, Format},
     font::Face,
-    raster, svg,
+    raster,
+    save::{self, Format},
+    svg,
     text::visible,
 };
 
@@ -180,7 +181,7 @@ impl LinePlot {
     ///
     /// If there is no series, the picture would be too large or the file cannot be written.
     pub fn save_svg(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::save(path.as_ref(), self.to_svg()?.as_bytes())
+        save::save(path.as_ref(), self.to_svg()?.as_bytes())
     }
 
     /// Saves [`to_png`](Self::to_png).
@@ -189,7 +190,7 @@ impl LinePlot {
     ///
     /// If there is no series, the picture would be too large or the file cannot be written.
     pub fn save_png(&self, path: impl AsRef<Path>) -> Result<(), PlotError> {
-        file::save(path.as_ref(), &self.to_png()?)
+        save::save(path.as_ref(), &self.to_png()?)
     }
 
     /// Saves the plot in the format of the path's extension: `.svg` or `.png`, in any case.

@@ -62,8 +62,8 @@ struct Info {
     target_vocab: VocabInfo,
     settings: RunConfig,
     history: Vec<Epoch>,
-    /// The epoch with the lowest validation loss.
-    lowest_loss: Option<usize>,
+    /// The epoch with the lowest figure of those by which checkpoints are kept.
+    best: Option<usize>,
     /// The epochs that training can go on from.
     checkpoints: Vec<usize>,
     /// The epoch that is the model.
@@ -80,8 +80,6 @@ impl Info {
         let device = open_device(compiled_in_devices().first().unwrap_or(&"none"))?;
         // They are counted before any is drawn.
         let parameters = settings.init_model(&device).num_params();
-        let with_loss = history.iter().filter(|epoch| !epoch.valid.loss.is_nan());
-        let lowest = with_loss.min_by(|a, b| a.valid.loss.total_cmp(&b.valid.loss));
         Ok(Self {
             folder: run.path().to_path_buf(),
             parameters,
@@ -89,7 +87,7 @@ impl Info {
             bytes_on_disk: bytes_below(run.path())?,
             source_vocab: VocabInfo::of(&vocabs.source),
             target_vocab: VocabInfo::of(&vocabs.target),
-            lowest_loss: lowest.map(|epoch| epoch.epoch),
+            best: settings.train.select.best(&history),
             history,
             checkpoints: run.checkpoints()?,
             model: run.model_file()?.map(|(_, epoch)| epoch),
@@ -153,9 +151,9 @@ impl Info {
             valid,
         } in &self.history
         {
-            let mark = match Some(*epoch) == self.lowest_loss {
-                true => "  lowest loss",
-                false => "",
+            let mark = match Some(*epoch) == self.best {
+                true => format!("  lowest {}", self.settings.train.select),
+                false => String::new(),
             };
             let (train, valid) = (row(train), row(valid));
             let _ = writeln!(text, "{epoch:>5}  {train:<28}  {valid}{mark}");
@@ -170,8 +168,10 @@ fn row(figures: &Figures) -> String {
         loss,
         exact_match,
         token_errors,
+        bleu,
     } = figures;
-    format!("{loss:>8.4} {exact_match:>6.2} % {token_errors:>6.2} %")
+    let bleu = bleu.map_or(String::new(), |bleu| format!(" BLEU {bleu:.2}"));
+    format!("{loss:>8.4} {exact_match:>6.2} % {token_errors:>6.2} %{bleu}")
 }
 
 fn size(bytes: f64) -> String {

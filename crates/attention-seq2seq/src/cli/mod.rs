@@ -11,6 +11,7 @@ mod log;
 mod score;
 mod train;
 mod translate;
+mod unknown;
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

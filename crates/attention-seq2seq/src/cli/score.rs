@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use attention_seq2seq::{Error, Pair, Result, TokenScores, Translator};
 use clap::Args;
 
-use super::{FAILED, Model, note, one_line, say};
+use super::{FAILED, Model, among_threads, note, one_line, say};
 
 /// The pairs that are scored at once.
 const PAIRS: usize = 256;
@@ -35,14 +35,14 @@ impl ScoreArgs {
             pairs_of(&self.texts, &translator)?
         };
         let mut failed = false;
-        for (part, pairs) in pairs.chunks(PAIRS).enumerate() {
-            for (at, (pair, scores)) in pairs.iter().zip(scores_of(pairs, &translator)).enumerate()
-            {
+        let mut numbers = 1..;
+        for pairs in pairs.chunks(PAIRS) {
+            let scores = among_threads(|| scores_of(pairs, &translator));
+            for ((pair, scores), number) in pairs.iter().zip(scores).zip(numbers.by_ref()) {
                 match scores {
                     Ok(scores) => print(pair, &scores, &translator)?,
                     Err(error) => {
                         failed = true;
-                        let number = part * PAIRS + at + 1;
                         note(format_args!("error: pair {number}: {}", one_line(&error)));
                         say("")?;
                     }

@@ -88,6 +88,8 @@ fn rare_tokens_are_unknown_and_some_must_be_frequent() {
         refused(limits(1, 0)),
         "--max-vocab: expected at least 1, found 0"
     );
+    let error = "--max-vocab: expected at most 4294967295, found 4294967296";
+    assert_eq!(refused(limits(1, 1 << 32)), error);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::attention::AttentionKind;
 use crate::model::ModelConfig;
 use crate::normalization::Normalization;
+use crate::run::TrainConfig;
 use crate::tokens::Tokenization;
-use crate::train::TrainConfig;
 use crate::translate::Translator;
 use crate::vocabs::Vocabs;
 

@@ -43,7 +43,7 @@ impl Translator {
     pub fn export(&self, path: impl AsRef<Path>) -> Result<()> {
         let metadata = Metadata::of(self).to_json();
         let state_dict = StateDict::of(self.model()?);
-        let bytes = state_dict.to_safetensors(Self::METADATA_KEY, metadata)?;
+        let bytes = state_dict.into_safetensors(Self::METADATA_KEY, metadata)?;
         write_atomic(path, &bytes, || Ok(()))
     }
 

@@ -19,35 +19,21 @@ impl Parameters for Seq2Seq<AnyAttention> {
 /// `embedding`, and `rnn`: a `torch.nn.GRU` or `LSTM`.
 impl Parameters for Encoder {
     fn add_to(&self, tensors: &mut StateDict, at: &str) {
-        let Self {
-            embedding,
-            embedding_dropout: _,
-            recurrent,
-        } = self;
-        embedding.add_to(tensors, &format!("{at}embedding."));
-        recurrent.add_to(tensors, &format!("{at}rnn."));
+        self.embedding.add_to(tensors, &format!("{at}embedding."));
+        self.recurrent.add_to(tensors, &format!("{at}rnn."));
     }
 }
 
 /// `embedding`, `attention`, `start`: a `torch.nn.ModuleList` of linear layers, `rnn` and `output`.
 impl Parameters for Decoder<AnyAttention> {
     fn add_to(&self, tensors: &mut StateDict, at: &str) {
-        let Self {
-            embedding,
-            embedding_dropout: _,
-            attention,
-            start,
-            recurrent,
-            dropout: _,
-            output,
-        } = self;
-        embedding.add_to(tensors, &format!("{at}embedding."));
-        attention.add_to(tensors, &format!("{at}attention."));
-        for (index, layer) in start.iter().enumerate() {
+        self.embedding.add_to(tensors, &format!("{at}embedding."));
+        self.attention.add_to(tensors, &format!("{at}attention."));
+        for (index, layer) in self.start.iter().enumerate() {
             layer.add_to(tensors, &format!("{at}start.{index}."));
         }
-        recurrent.add_to(tensors, &format!("{at}rnn."));
-        output.add_to(tensors, &format!("{at}output."));
+        self.recurrent.add_to(tensors, &format!("{at}rnn."));
+        self.output.add_to(tensors, &format!("{at}output."));
     }
 }
 

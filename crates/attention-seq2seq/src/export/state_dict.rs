@@ -71,7 +71,7 @@ impl StateDict {
     ///
     /// # Errors
     /// [`Error::Config`] if the device fails, or the metadata are longer than the header of a file may be.
-    pub(super) fn to_safetensors(self, key: &str, metadata: String) -> Result<Vec<u8>> {
+    pub(super) fn into_safetensors(self, key: &str, metadata: String) -> Result<Vec<u8>> {
         let read = |entry: &Entry| {
             let data = entry.elements.clone().try_into_data_dtype(DType::F32);
             data.map_err(|error| {

@@ -55,7 +55,7 @@ fn transformer(kind: AttentionKind) -> Transformer<AnyScore> {
 fn bytes_of(module: &impl Parameters) -> Vec<u8> {
     let metadata = "{}".to_string();
     StateDict::of(module)
-        .to_safetensors("key", metadata)
+        .into_safetensors("key", metadata)
         .unwrap()
 }
 

@@ -43,15 +43,12 @@ impl Bleu {
     /// # Panics
     /// If there is no reference.
     pub fn of_texts(output: &str, references: &[impl AsRef<str>]) -> Self {
-        let [output, references] = [
-            vec![tokenize_13a(output)],
-            references
-                .iter()
-                .map(|it| tokenize_13a(it.as_ref()))
-                .collect(),
-        ];
+        let output = tokenize_13a(output);
+        let output: Vec<&str> = words(&output).collect();
+        let references = references.iter().map(|it| tokenize_13a(it.as_ref()));
+        let references: Vec<String> = references.collect();
         let references: Vec<Vec<&str>> = references.iter().map(|it| words(it).collect()).collect();
-        Self::of_tokens(&words(&output[0]).collect::<Vec<_>>(), &references)
+        Self::of_tokens(&output, &references)
     }
 
     /// One output against its references, as tokens.

@@ -1,7 +1,8 @@
 //! The BLEU of D2L.
 
-use super::ngrams::{ngrams, shared};
 use std::hash::Hash;
+
+use super::ngrams::{ngrams, shared};
 
 /// The BLEU of one sequence, as D2L defines it (Dive into Deep Learning, "Sequence-to-Sequence Learning for Machine
 /// Translation"): `exp(min(0, 1 - len_label / len_pred)) * prod p_n^(1 / 2^n)`, with the precisions `p_n` of n-grams of

@@ -80,7 +80,7 @@ fn push_alignment<T: PartialEq>(output: &[T], reference: &[T], edits: &mut Vec<E
             let (left, right) = output.split_at(output.len() / 2);
             let of_left = distances_to_prefixes(left.iter(), reference.iter());
             let of_right = distances_to_prefixes(right.iter().rev(), reference.iter().rev());
-            // An alignment with the fewest edits crosses the middle of the output where both halves together need least.
+            // An alignment with the fewest edits crosses the middle of the output where both halves need least.
             let halves = of_left.iter().zip(of_right.iter().rev()).enumerate();
             let crossing = halves.min_by_key(|(_, (left, right))| *left + *right);
             let (before, after) = reference.split_at(crossing.map_or(0, |(at, _)| at));

@@ -30,11 +30,12 @@ pub trait Decoding {
 /// The output of [`Decoding::step`].
 pub struct NextTokens {
     /// The log-probability of each candidate, `[rows, candidates]`: over the candidates alone, which are all tokens
-    /// that an output can have, so that the probabilities of a row sum to 1. NaN in all of a row whose logits are NaN or
-    /// infinite.
+    /// that an output can have, so that the probabilities of a row sum to 1. NaN in all of a row whose logits are NaN
+    /// or infinite.
     pub log_probabilities: Vec<f64>,
     /// The attention weights with which the step read the source, `[keys]` of each row, padding left out; none if they
-    /// were not asked for, or the model has no single attention to the source, as a [`Transformer`](super::Transformer).
+    /// were not asked for, or the model has no single attention to the source, as a
+    /// [`Transformer`](super::Transformer).
     pub weights: Option<Vec<Vec<f32>>>,
 }
 
@@ -75,7 +76,7 @@ pub(super) fn on_device(values: impl Iterator<Item = i64>, device: &Device) -> T
 #[derive(Clone, Debug)]
 pub(super) struct RowExamples(Vec<usize>);
 
-/// What is to be selected again after a selection of rows.
+/// The parts of a pass that a selection of rows changes.
 pub(super) struct Selection {
     /// Rows of the state, if they change.
     pub(super) rows: Option<Tensor<1, Int>>,

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 /// The columns of source and target, and of tags where there are some, counted from 1.
 ///
 /// Reads as the numbers of source and target, `1,2`, or as the roles of the columns in their order: `source` (or
-/// `lemma`), `target` (or `form`), `tags` and `-` for one that is left out. Tags are divided by `;`, and each is a token
-/// before those of the source, such as `V;` and `PST;`.
+/// `lemma`), `target` (or `form`), `tags` and `-` for one that is left out. Tags are divided by `;`, and each is a
+/// token before those of the source, such as `V;` and `PST;`.
 ///
 /// ```
 /// use attention_seq2seq::Columns;

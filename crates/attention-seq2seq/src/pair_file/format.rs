@@ -81,6 +81,26 @@ impl PairFormat {
         }
     }
 
+    /// The format of another file, which is read for the same model: as its ending tells, if that is the ending of a
+    /// format, with the settings of this one where both are of one kind; else this one.
+    ///
+    /// ```
+    /// use attention_seq2seq::{PairFormat, Stress};
+    ///
+    /// let dict = PairFormat::Dict { stress: Stress::Drop };
+    /// assert_eq!(dict.of_other("more.dict"), dict);
+    /// assert_eq!(dict.of_other("more.txt"), dict);
+    /// assert_eq!(dict.of_other("more.jsonl").to_string(), "jsonl");
+    /// ```
+    pub fn of_other(&self, path: impl AsRef<Path>) -> Self {
+        let told = Self::of_path(path);
+        let is_same_kind = std::mem::discriminant(&told) == std::mem::discriminant(self);
+        match told {
+            Self::Dict { .. } | Self::Jsonl(_) if !is_same_kind => told,
+            _ => self.clone(),
+        }
+    }
+
     /// The format with other digits of stress.
     ///
     /// # Errors

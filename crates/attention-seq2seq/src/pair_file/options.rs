@@ -24,7 +24,7 @@ pub struct TsvOptions {
     pub target_tokens: Tokenization,
     /// The most tokens that a source or a target may have.
     pub max_tokens: usize,
-    /// Unicode's normal form of sources, targets and texts to translate. Settings that were saved without one have none.
+    /// Unicode's normal form of sources, targets and texts to translate. Settings saved without one have none.
     #[serde(default = "Normalization::none")]
     pub normalization: Normalization,
 }

@@ -326,8 +326,10 @@ fn letters_and_their_accents_are_the_same_however_they_are_written() {
 
 #[test]
 fn options_saved_before_there_were_formats_are_read() {
-    let saved = r#"{"columns":{"source":2,"target":1},"source_tokens":"chars","target_tokens":"spaces","max_tokens":9}"#;
-    let options: TsvOptions = serde_json::from_str(saved).unwrap();
+    let columns = r#""columns":{"source":2,"target":1}"#;
+    let tokens = r#""source_tokens":"chars","target_tokens":"spaces","max_tokens":9"#;
+    let saved = format!("{{{columns},{tokens}}}");
+    let options: TsvOptions = serde_json::from_str(&saved).unwrap();
     let expected = TsvOptions {
         columns: "2,1".parse().unwrap(),
         max_tokens: 9,

@@ -1,13 +1,12 @@
 //! A run whose model was not trained there.
 
-use super::manifest::{Checkpoint, Checksum, model_file, optim_file, weights_file};
-use super::{CheckpointFiles, RunConfig, RunDir};
+use super::{CheckpointFiles, CheckpointState, RunConfig, RunDir};
 use crate::error::Result;
 use crate::vocabs::Vocabs;
 
 impl RunDir {
-    /// Makes a run of one checkpoint, which is its model and named by `epoch`; a run that is there is replaced. It has
-    /// no history.
+    /// Makes a run of one checkpoint, named by `epoch`, which is its model; a run that is there is replaced. It has no
+    /// history.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -19,25 +18,9 @@ impl RunDir {
         files: &CheckpointFiles,
     ) -> Result<()> {
         self.create(config, vocabs)?;
-        let CheckpointFiles {
-            model,
-            optim,
-            weights,
-        } = files;
-        self.write(model_file(self.path(), epoch), model)?;
-        self.write(optim_file(self.path(), epoch), optim)?;
-        if let Some(weights) = weights {
-            self.write(weights_file(self.path(), epoch), weights)?;
-        }
+        files.write(self, epoch)?;
         let mut manifest = self.manifest()?;
-        manifest.checkpoints = vec![Checkpoint {
-            epoch,
-            model: Checksum::of(model),
-            optim: Checksum::of(optim),
-            weights: weights.as_deref().map(Checksum::of),
-            refused: 0,
-            seconds: None,
-        }];
+        manifest.checkpoints = vec![files.checkpoint(epoch, CheckpointState::default())];
         manifest.model = Some(epoch);
         self.save_alone(&manifest)
     }

@@ -5,13 +5,12 @@ use std::path::Path;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::DataSource;
+use super::{DataSource, TrainConfig};
 use crate::attention::AttentionKind;
 use crate::data::Pair;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::{AnyModel, ModelConfig, ModelKind};
-use crate::train::TrainConfig;
 use crate::vocab_limits::VocabLimits;
 
 /// The most tokens of an output.

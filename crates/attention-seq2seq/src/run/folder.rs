@@ -10,11 +10,10 @@ use super::history::Epoch;
 use super::journal::{Journal, read_part, remove_unnamed};
 use super::lock::LockFile;
 use super::manifest::{self, Manifest, NAME};
-use super::{RunConfig, RunLock};
+use super::{RunConfig, RunLock, Select};
 use crate::error::{Error, Result};
 use crate::file::write_atomic;
 use crate::model::ModelConfig;
-use crate::train::Select;
 use crate::vocabs::Vocabs;
 
 /// The folder of a training run: settings, vocabularies, figures and checkpoints, the model among them.

@@ -27,6 +27,9 @@ pub struct Figures {
     /// The edits between outputs and targets for each target token, in percent.
     #[serde(deserialize_with = "number_or_nan")]
     pub token_errors: f64,
+    /// [BLEU](crate::Bleu) of outputs by tokens, in percent, where training [selects](crate::Select::Bleu) by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bleu: Option<f64>,
 }
 
 impl Figures {
@@ -36,6 +39,7 @@ impl Figures {
             loss: rounded(self.loss),
             exact_match: rounded(self.exact_match),
             token_errors: rounded(self.token_errors),
+            bleu: self.bleu.map(rounded),
         }
     }
 }
@@ -63,6 +67,7 @@ mod tests {
             loss,
             exact_match: 12.5,
             token_errors: 0.1,
+            bleu: None,
         };
         (1..)
             .zip(losses)

@@ -4,11 +4,10 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::RunDir;
 use super::history::Epoch;
 use super::manifest::{Checkpoint, Checksum, Manifest, model_file, optim_file, weights_file};
+use super::{RunDir, Select};
 use crate::error::{Error, Result};
-use crate::train::Select;
 
 /// The number of the newest checkpoints that are kept, whatever their loss.
 const NEWEST: usize = 2;
@@ -32,6 +31,31 @@ pub(crate) struct CheckpointFiles {
     pub(crate) optim: Vec<u8>,
     /// The parameters that a step changes, where those of the model are their average.
     pub(crate) weights: Option<Vec<u8>>,
+}
+
+impl CheckpointFiles {
+    /// Writes the files of a checkpoint, which is still to be named.
+    pub(super) fn write(&self, run: &RunDir, epoch: usize) -> Result<()> {
+        let folder = run.path();
+        run.write(model_file(folder, epoch), &self.model)?;
+        run.write(optim_file(folder, epoch), &self.optim)?;
+        match &self.weights {
+            Some(weights) => run.write(weights_file(folder, epoch), weights),
+            None => Ok(()),
+        }
+    }
+
+    /// The checkpoint of these files.
+    pub(super) fn checkpoint(&self, epoch: usize, state: CheckpointState) -> Checkpoint {
+        Checkpoint {
+            epoch,
+            model: Checksum::of(&self.model),
+            optim: Checksum::of(&self.optim),
+            weights: self.weights.as_deref().map(Checksum::of),
+            refused: state.refused,
+            seconds: state.seconds,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -171,27 +195,12 @@ impl<'a> Journal<'a> {
         state: CheckpointState,
         files: &CheckpointFiles,
     ) -> Result<()> {
-        let folder = self.folder();
-        let CheckpointFiles {
-            model,
-            optim,
-            weights,
-        } = files;
-        self.run.write(model_file(folder, epoch.epoch), model)?;
-        self.run.write(optim_file(folder, epoch.epoch), optim)?;
-        if let Some(weights) = weights {
-            self.run.write(weights_file(folder, epoch.epoch), weights)?;
-        }
+        files.write(self.run, epoch.epoch)?;
         let manifest = &mut self.manifest;
         manifest.history.push(epoch);
-        manifest.checkpoints.push(Checkpoint {
-            epoch: epoch.epoch,
-            model: Checksum::of(model),
-            optim: Checksum::of(optim),
-            weights: weights.as_deref().map(Checksum::of),
-            refused: state.refused,
-            seconds: state.seconds,
-        });
+        manifest
+            .checkpoints
+            .push(files.checkpoint(epoch.epoch, state));
         // It was chosen among others.
         manifest.model = None;
         let best = self.select.best(&manifest.history);

@@ -1,6 +1,7 @@
 //! Runs: their settings, data and folders.
 
 mod averaged;
+mod checkpoint;
 mod config;
 mod data_source;
 mod folder;
@@ -8,8 +9,11 @@ mod history;
 mod journal;
 mod lock;
 mod manifest;
+mod select;
 mod streams;
+mod train_config;
 
+pub(crate) use checkpoint::{load_model, save_model};
 pub use config::RunConfig;
 pub(crate) use config::check_max_len;
 pub use data_source::DataSource;
@@ -18,3 +22,5 @@ pub use history::{Epoch, Figures};
 pub(crate) use journal::{CheckpointFile, CheckpointFiles, CheckpointState, Journal};
 pub use lock::RunLock;
 pub(crate) use manifest::Manifest;
+pub use select::Select;
+pub use train_config::TrainConfig;

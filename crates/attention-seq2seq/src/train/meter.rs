@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, TensorReadError};
 
 use super::StepOutput;
 use crate::error::{Error, Result};
-use crate::metrics::TokenErrors;
+use crate::metrics::{Bleu, TokenErrors};
 use crate::run::Figures;
 use crate::vocab::Vocab;
 
@@ -14,6 +14,8 @@ pub(super) struct Meter {
     loss: f64,
     tokens: usize,
     errors: TokenErrors,
+    /// The n-grams of all outputs, where they are counted.
+    bleu: Option<Bleu>,
     /// Outputs that are not read yet.
     waiting: Vec<StepOutput>,
     /// How many may wait: a GPU computes on while they do.
@@ -27,8 +29,17 @@ impl Meter {
             loss: 0.0,
             tokens: 0,
             errors: TokenErrors::new(),
+            bleu: None,
             waiting: Vec::new(),
             most,
+        }
+    }
+
+    /// Counts n-grams, too.
+    pub(super) fn with_bleu(self) -> Self {
+        Self {
+            bleu: Some(Bleu::default()),
+            ..self
         }
     }
 
@@ -60,6 +71,7 @@ impl Meter {
             loss: self.loss / self.tokens as f64,
             exact_match: 100.0 * self.errors.exact_match(),
             token_errors: 100.0 * self.errors.token_error_rate(),
+            bleu: self.bleu.map(|bleu| bleu.score()),
         }
     }
 
@@ -83,8 +95,11 @@ impl Meter {
         let [outputs, targets] = [outputs, targets].map(Tensor::try_into_vec_as::<i64>);
         let (outputs, targets) = (outputs?, targets?);
         for (output, target) in outputs.chunks(width).zip(targets.chunks(width)) {
-            self.errors
-                .add(without_padding(output), &[without_padding(target)]);
+            let [output, target] = [output, target].map(without_padding);
+            self.errors.add(output, &[target]);
+            if let Some(bleu) = &mut self.bleu {
+                *bleu += Bleu::of_tokens(without_end(output), &[without_end(target)]);
+            }
         }
         Ok(())
     }
@@ -95,6 +110,12 @@ fn without_padding(tokens: &[i64]) -> &[i64] {
     let is_token = |&token: &i64| token != i64::from(Vocab::PAD);
     let len = tokens.iter().rposition(is_token).map_or(0, |last| last + 1);
     &tokens[..len]
+}
+
+/// The tokens before the end.
+fn without_end(tokens: &[i64]) -> &[i64] {
+    let end = i64::from(Vocab::EOS);
+    tokens.strip_suffix(&[end]).unwrap_or(tokens)
 }
 
 /// The device could not compute what it was asked.
@@ -156,11 +177,22 @@ mod tests {
     }
 
     #[test]
+    fn n_grams_are_counted_without_ends() {
+        let one = output(0.5, [[5, 6, 7, 8, 9, 2]], [[5, 6, 7, 8, 2, 0]]);
+        let mut meter = Meter::new(1).with_bleu();
+        meter.add(one.clone()).unwrap();
+        let expected = Bleu::of_tokens(&[5, 6, 7, 8, 9], &[[5, 6, 7, 8]]);
+        assert_eq!(meter.figures().bleu, Some(expected.score()));
+        assert!(figures(vec![one], 1).bleu.is_none());
+    }
+
+    #[test]
     fn there_are_no_figures_before_the_first_output() {
         let Figures {
             loss,
             exact_match,
             token_errors,
+            ..
         } = figures(Vec::new(), 1);
         assert!(loss.is_nan() && exact_match.is_nan() && token_errors.is_nan());
     }

@@ -3,14 +3,12 @@
 mod adam;
 mod average;
 mod clip;
-mod config;
 mod host;
 mod interrupter;
 mod meter;
 mod observer;
 mod order;
 mod schedule;
-mod select;
 mod splits;
 mod state;
 mod step;
@@ -18,9 +16,7 @@ mod training;
 
 pub use adam::Adam;
 pub use clip::GradientNorm;
-pub use config::TrainConfig;
 pub use interrupter::Interrupter;
 pub use observer::{Split, TrainEvent, TrainObserver};
-pub use select::Select;
 pub use step::{StepOutput, TrainOutput, Trainee};
 pub use training::{Training, TrainingEnd};

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 use std::time::{Duration, Instant};
 
-use super::TrainConfig;
+use crate::run::TrainConfig;
 
 /// The part of all steps in which the learning rate may rise, as its reciprocal.
 const LONGEST_WARMUP: usize = 4;

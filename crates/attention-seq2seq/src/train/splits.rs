@@ -8,12 +8,12 @@ use rand::seq::SliceRandom;
 use super::meter::{Meter, failed};
 use super::schedule::Schedule;
 use super::state::State;
-use super::{Interrupter, Split, StepOutput, TrainConfig, TrainEvent, TrainObserver};
+use super::{Interrupter, Split, StepOutput, TrainEvent, TrainObserver};
 use crate::batch::{Batch, Batches};
 use crate::error::Result;
 use crate::examples::Examples;
 use crate::model::Seq2SeqModel;
-use crate::run::Figures;
+use crate::run::{Figures, Select, TrainConfig};
 
 /// The examples to learn from and to validate on.
 pub(super) struct Splits {
@@ -23,6 +23,8 @@ pub(super) struct Splits {
     device: Device,
     /// The number of steps until one is waited for. A GPU computes on while their outputs wait to be read.
     window: usize,
+    /// The figure of validation that has to be there.
+    select: Select,
 }
 
 impl Splits {
@@ -44,6 +46,7 @@ impl Splits {
             valid: Batches::new(valid, config.batch_size),
             device,
             window,
+            select: config.select,
         }
     }
 
@@ -117,7 +120,11 @@ impl Splits {
             split: Split::Valid,
             batches: self.valid.len(),
         };
-        let mut meter = Meter::new(self.window);
+        let meter = Meter::new(self.window);
+        let mut meter = match self.select {
+            Select::Bleu => meter.with_bleu(),
+            Select::Loss | Select::ErrorRate => meter,
+        };
         for batch in 0..self.valid.len() {
             if interrupter.should_stop() {
                 return Ok(None);

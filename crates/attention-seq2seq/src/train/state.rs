@@ -7,10 +7,10 @@ use burn::tensor::Bytes;
 
 use super::average::{average, decay_at};
 use super::order::{number_parameters, optimizer_bytes};
-use super::{Adam, TrainConfig, Trainee};
+use super::{Adam, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
-use crate::run::{CheckpointFile, CheckpointFiles, CheckpointState, Epoch, Journal};
+use crate::run::{CheckpointFile, CheckpointFiles, CheckpointState, Epoch, Journal, TrainConfig};
 
 /// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
 /// the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.

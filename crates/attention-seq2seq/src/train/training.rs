@@ -5,12 +5,12 @@ use std::time::Instant;
 use super::schedule::Schedule;
 use super::splits::Splits;
 use super::state::State;
-use super::{Interrupter, TrainConfig, TrainEvent, TrainObserver};
+use super::{Interrupter, TrainEvent, TrainObserver};
 use crate::data::check_counts;
 use crate::error::{Error, Result};
 use crate::examples::Examples;
 use crate::model::Seq2SeqModel;
-use crate::run::{Epoch, Journal, RunDir};
+use crate::run::{Epoch, Journal, RunDir, TrainConfig};
 
 /// A training of a model, which leaves checkpoints and figures in the folder of a run.
 ///

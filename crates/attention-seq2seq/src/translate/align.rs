@@ -1,5 +1,6 @@
 //! Outputs with the attention weights of their tokens.
 
+use super::batches::check_sources;
 use super::translator::Member;
 use super::{Attended, Hypothesis, Translator};
 use crate::batch::Source;
@@ -54,9 +55,7 @@ impl Translator {
         ended: bool,
         head: AttentionHead,
     ) -> Result<Attended> {
-        if source.is_empty() {
-            return Err(Error::config("the source", "at least one token", "none"));
-        }
+        check_sources(&[source])?;
         let member = self.single()?;
         let keys = self.keys(member, source);
         check_memory(member, keys.len(), target.len() + 1)?;

@@ -1,13 +1,26 @@
 //! Sources in batches.
 
+use crate::error::{Error, Result};
+
 /// The number of sources translated at once, where outputs are short.
 pub(super) const BATCH_SIZE: usize = 256;
 
 /// The most tokens of a batch of outputs: half a gigabyte, with the string of each.
 pub(super) const BATCH_TOKENS: usize = 1 << 23;
 
-/// The indices of sources of these lengths in batches of at most `size`, each of sources of one length: without padding,
-/// which would change the last bits of some attentions' sums, none knows which others are in its batch.
+/// Checks sources before they are encoded.
+///
+/// # Errors
+/// [`Error::Config`] if one has no token.
+pub(super) fn check_sources(sources: &[&[String]]) -> Result<()> {
+    match sources.iter().any(|source| source.is_empty()) {
+        true => Err(Error::config("a source", "at least one token", "none")),
+        false => Ok(()),
+    }
+}
+
+/// The indices of sources of these lengths in batches of at most `size`, each of sources of one length: without
+/// padding, which would change the last bits of some attentions' sums, none knows which others are in its batch.
 pub(super) fn of_one_length(lens: &[usize], size: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lens.len()).collect();
     order.sort_by_key(|&index| lens[index]);

@@ -2,7 +2,6 @@
 
 use super::Translator;
 use crate::error::{Error, Result};
-use crate::tokenizer::Tokenizer;
 use crate::vocab::Vocab;
 
 impl Translator {
@@ -54,16 +53,7 @@ impl Translator {
                 Err(Error::config(&what, &expected, found))
             };
             if tokens != of_other {
-                let named = |tokenizer: Tokenizer| {
-                    let Tokenizer {
-                        tokens,
-                        normalization,
-                        has_tags,
-                    } = tokenizer;
-                    let tags = if has_tags { ", after tags" } else { "" };
-                    format!("{tokens} (unicode {normalization}{tags})")
-                };
-                return refuse(named(tokens), named(of_other));
+                return refuse(tokens.to_string(), of_other.to_string());
             }
             let ids = 0..vocab.len().max(other.len()) as u32;
             let named = |vocab: &Vocab, id: u32| match vocab.token(id) {

@@ -14,7 +14,6 @@ mod translator;
 pub use outputs::{Attended, Hypothesis, ScoredHypothesis, TokenScores};
 pub use search::SearchConfig;
 pub use translator::Translator;
-pub(crate) use translator::load_trainee;
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]

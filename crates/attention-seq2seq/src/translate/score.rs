@@ -1,6 +1,6 @@
 //! The probability of given outputs.
 
-use super::batches::of_one_length;
+use super::batches::{check_sources, of_one_length};
 use super::{TokenScores, Translator};
 use crate::error::{Error, Result};
 use crate::model::forced_steps;
@@ -26,13 +26,7 @@ impl Translator {
     /// Those of [`score`](Self::score), for the first pair that has one.
     pub fn score_all(&self, pairs: &[(&[String], &[String])]) -> Result<Vec<TokenScores>> {
         let sources: Vec<&[String]> = pairs.iter().map(|(source, _)| *source).collect();
-        if sources.iter().any(|source| source.is_empty()) {
-            return Err(Error::config(
-                "the source to score",
-                "at least one token",
-                "none",
-            ));
-        }
+        check_sources(&sources)?;
         let sources = self.encoded(&sources);
         let targets = pairs
             .iter()

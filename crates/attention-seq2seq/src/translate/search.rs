@@ -2,10 +2,11 @@
 
 use burn::config::Config;
 
-use super::batches::{BATCH_TOKENS, of_one_length};
+use super::batches::{BATCH_TOKENS, check_sources, of_one_length};
 use super::{ScoredHypothesis, Translator};
 use crate::error::{self, Error};
 use crate::model::{BeamOutput, BeamSearchConfig};
+use crate::run::check_max_len;
 
 /// The rows of a step, where hypotheses are that many: products of more rows are no faster.
 const ROWS: usize = 1024;
@@ -42,8 +43,8 @@ pub struct SearchConfig {
     /// The most outputs of each source; by default 1, and with a mass as many as the beam.
     #[config(default = "None")]
     pub n_best: Option<usize>,
-    /// The probability, above 0 and at most 1, that the outputs have together: as many of the best as reach it, at least
-    /// one, and `n_best` where these do not.
+    /// The probability, above 0 and at most 1, that the outputs have together: as many of the best as reach it, at
+    /// least one, and `n_best` where these do not.
     #[config(default = "None")]
     pub mass: Option<f64>,
     /// The exponent of the length penalty, from 0.
@@ -75,6 +76,7 @@ impl SearchConfig {
             let what = "the probability of the best outputs";
             return Err(Error::config(what, "above 0 and at most 1", mass));
         }
+        check_max_len(self.max_len.unwrap_or(max_len))?;
         self.beam_search(max_len, Vec::new()).check()
     }
 
@@ -134,18 +136,21 @@ impl Translator {
         self.n_best_tokens(&sources, search)
     }
 
-    /// The best translations of each source, as [`n_best`](Self::n_best). Tokens that are not in the vocabulary are read
-    /// as [`Vocab::UNK`](crate::Vocab::UNK). The outputs of a source do not depend on the others, bit for bit.
+    /// The best translations of each source, as [`n_best`](Self::n_best). Tokens that are not in the vocabulary are
+    /// read as [`Vocab::UNK`](crate::Vocab::UNK). On a CPU the outputs of a source do not depend on the others, bit for
+    /// bit.
     ///
     /// # Errors
-    /// [`Error::Config`] if a setting of the search is out of its range; [`Error::UnknownToken`] for a token of the
-    /// prefix that is not in the vocabulary; [`Error::NoProbabilities`] if logits of the model are NaN or infinite.
+    /// [`Error::Config`] if a setting of the search is out of its range, or a source has no token;
+    /// [`Error::UnknownToken`] for a token of the prefix that is not in the vocabulary; [`Error::NoProbabilities`] if
+    /// logits of the model are NaN or infinite.
     pub fn n_best_tokens(
         &self,
         sources: &[&[String]],
         search: &SearchConfig,
     ) -> error::Result<Vec<Vec<ScoredHypothesis>>> {
         search.check(self.max_len)?;
+        check_sources(sources)?;
         let prefix = self.target_tokens(&search.prefix)?;
         let beam_search = search.beam_search(self.max_len, self.vocabs.target.encode(&prefix));
         let with_weights = search.coverage_penalty > 0.0;

@@ -11,11 +11,12 @@ use crate::device::test_device as device;
 use crate::error::Result;
 use crate::model::{AnyModel, Seq2SeqConfig, TransformerConfig};
 use crate::run::{
-    CheckpointFiles, CheckpointState, DataSource, Epoch, Figures, RunConfig, RunDir, check_max_len,
+    CheckpointFiles, CheckpointState, DataSource, Epoch, Figures, RunConfig, RunDir, Select,
+    check_max_len,
 };
 use crate::tasks::Task;
 use crate::tokens::Tokenization::Chars;
-use crate::train::{Select, Trainee};
+use crate::train::Trainee;
 use crate::vocab::Vocab;
 use crate::vocabs::Vocabs;
 
@@ -60,6 +61,7 @@ fn add(run: &RunDir, epoch: usize, bias: [f32; 6]) {
         loss: 1.0,
         exact_match: 0.0,
         token_errors: 0.0,
+        bleu: None,
     };
     let epoch_of = Epoch {
         epoch,

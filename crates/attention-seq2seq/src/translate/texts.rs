@@ -4,10 +4,12 @@ use std::path::Path;
 
 use super::Translator;
 use crate::data::Pair;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::normalization::Normalization;
 use crate::pair_file::{TsvFile, TsvOptions};
 use crate::run::DataSource;
 use crate::tokens::trim;
+use crate::unknown::UnknownTokens;
 
 impl Translator {
     /// Whether a text has nothing to translate: as in a file of pairs, spaces, tabs and line ends around it are no part
@@ -20,15 +22,10 @@ impl Translator {
     /// it are no part of it. A byte order mark is: it belongs to a file, and who reads the file takes it away.
     ///
     /// # Errors
-    /// [`Error::Config`] if the text has no token, [`Error::UnknownToken`] if it has one that is not in the vocabulary.
+    /// [`Error::Config`](crate::Error::Config) if the text has no token,
+    /// [`Error::UnknownToken`](crate::Error::UnknownToken) if it has one that is not in the vocabulary.
     pub fn source_tokens(&self, text: &str) -> Result<Vec<String>> {
-        let tokens = self.split_source(text);
-        if tokens.is_empty() {
-            let (what, expected) = ("the text to translate", "at least one token");
-            return Err(Error::config(what, expected, "none"));
-        }
-        self.vocabs.source.try_encode(&tokens)?;
-        Ok(tokens)
+        Ok(self.read_source(text, UnknownTokens::Error)?.tokens)
     }
 
     /// Splits a text into source tokens as [`source_tokens`](Self::source_tokens), whether the model knows them or not.
@@ -37,7 +34,8 @@ impl Translator {
     }
 
     /// Reads pairs from a file, or from the standard input, which is `-`: in the columns and tokens of the training
-    /// file, or as source TAB target where the model was trained on a task. They may have any number of tokens, and any
+    /// file, and its format unless the file's ending tells another, or as source TAB target where the model was trained
+    /// on a task. They may have any number of tokens, and any
     /// tokens.
     ///
     /// # Errors
@@ -45,12 +43,13 @@ impl Translator {
     pub fn read_pairs(&self, file: impl AsRef<Path>) -> Result<Vec<Pair>> {
         let options = match &self.config.data {
             DataSource::Tsv { options, .. } => options.clone(),
-            data => {
-                let [source, target] = [data.source_tokens(), data.target_tokens()];
-                TsvOptions::new(source.tokens, target.tokens)
-            }
+            DataSource::Task { task, .. } => TsvOptions {
+                normalization: Normalization::None,
+                ..TsvOptions::new(task.tokenization(), task.tokenization())
+            },
         };
         let any_length = TsvOptions {
+            format: options.format.of_other(&file),
             max_tokens: usize::MAX,
             ..options
         };
@@ -81,7 +80,7 @@ impl Translator {
     /// Splits a text into target tokens that the model knows, none if it is blank.
     ///
     /// # Errors
-    /// [`Error::UnknownToken`] if one is not in the vocabulary.
+    /// [`Error::UnknownToken`](crate::Error::UnknownToken) if one is not in the vocabulary.
     pub fn target_tokens(&self, text: &str) -> Result<Vec<String>> {
         let tokens = self.config.data.target_tokens().split(trim(text));
         self.vocabs.target.try_encode(&tokens)?;

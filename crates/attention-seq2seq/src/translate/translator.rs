@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use burn::module::Module;
-use burn::store::ModuleRecord;
-use burn::tensor::{Bytes, Device};
+use burn::tensor::Device;
 
 use super::batches::{BATCH_SIZE, BATCH_TOKENS};
 use crate::batch::Source;
@@ -13,8 +12,7 @@ use crate::device::open_default_device;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::model::{AnyModel, Decoding, EnsembleDecoding, Seq2SeqModel};
-use crate::run::{Manifest, RunConfig, RunDir, check_max_len};
-use crate::train::Trainee;
+use crate::run::{Manifest, RunConfig, RunDir, check_max_len, load_model};
 use crate::vocabs::Vocabs;
 
 /// The bytes of a token of an output: its id, its string, and its share of the text.
@@ -117,9 +115,11 @@ impl Translator {
     fn of_epoch(run: &RunDir, manifest: &Manifest, epoch: usize, device: &Device) -> Result<Self> {
         let config = run.config_of(manifest)?;
         let vocabs = run.vocabs_of(manifest, &config.model)?;
-        let trainee = load_trainee(run, manifest, &config, epoch, device)?;
+        let content = run.read_model(manifest, epoch)?;
+        let model = load_model(config.init_model(device), content)
+            .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))?;
         let member = Member {
-            model: trainee.model.valid(),
+            model: model.valid(),
             device: device.clone(),
         };
         Ok(Self {
@@ -184,8 +184,8 @@ impl Translator {
         Ok(translator)
     }
 
-    /// Sets the most sources that are translated at once, by default 256. Outputs of [`n_best`](Self::n_best) are the
-    /// same for any number, bit for bit.
+    /// Sets the most sources that are translated at once, by default 256. On a CPU, outputs of
+    /// [`n_best`](Self::n_best) are the same for any number, bit for bit.
     ///
     /// # Errors
     /// [`Error::Config`] if it is 0.
@@ -231,22 +231,4 @@ impl Translator {
             .map(|source| self.vocabs.source.encode(source))
             .collect()
     }
-}
-
-/// Loads the model after one epoch, as training has it.
-///
-/// # Errors
-/// [`Error::Checkpoint`] if it does not fit the settings or was changed; [`Error::Io`] if the file cannot be read.
-pub(crate) fn load_trainee(
-    run: &RunDir,
-    manifest: &Manifest,
-    config: &RunConfig,
-    epoch: usize,
-    device: &Device,
-) -> Result<Trainee<AnyModel>> {
-    let bytes = Bytes::from_bytes_vec(run.read_model(manifest, epoch)?);
-    let trainee = Trainee::new(config.init_model(device));
-    ModuleRecord::from_bytes(bytes)
-        .and_then(|record| trainee.try_load_record(record))
-        .map_err(|error| Error::unusable(&run.file_of_model(epoch), error))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{fail, first_line, succeed, trained};
+use crate::program::{self, fail, first_line, succeed, trained};
 
 /// Trains on these lines, validates on others, and keeps the model in `run`.
 fn train(folder: &Path, train: &str, valid: &str) {
@@ -163,4 +163,40 @@ fn unknown_tokens_are_named_once_and_read_as_told() {
 
     let args = ["eval", "--model", "run", "--unknown", "error"];
     fail(folder, &args, "unknown token \"z\" at position 3; ");
+}
+
+#[test]
+fn a_text_is_translated_without_its_unknown_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
+    train(folder, &lines, "01\t1\n");
+    let both = |unknown: &str, texts: &[&str]| {
+        let args = [
+            &["translate", "--model", "run", "--unknown", unknown],
+            texts,
+        ]
+        .concat();
+        let output = program::run(folder, &args);
+        assert!(output.status.success());
+        (
+            program::text(&output.stdout),
+            program::faults(&output.stderr),
+        )
+    };
+    let (known, silent) = both("skip", &["1011"]);
+    assert_eq!(silent, "");
+    let (skipped, notes) = both("skip", &["1z0yz11", "1011", "zz"]);
+    // Nothing is left of the last.
+    assert_eq!(skipped, format!("{known}{known}\n"));
+    let note = |token: &str, how: &str| format!("note: unknown token \"{token}\" is {how}\n");
+    assert_eq!(notes, note("z", "left out") + &note("y", "left out"));
+    let (read, notes) = both("unk", &["1z0yz11", "zz"]);
+    assert_eq!(read.lines().count(), 2);
+    assert_eq!(
+        notes,
+        note("z", "read as <unk>") + &note("y", "read as <unk>")
+    );
+    let args = ["translate", "1z0", "--model", "run"];
+    fail(folder, &args, "unknown token \"z\" at position 2; ");
 }

@@ -141,7 +141,7 @@ fn pytorch_translates_as_the_program_does() {
         let file = folder.join(format!("{index}.safetensors"));
         let translator = Translator::load(&RunDir::new(run), &device).unwrap();
         translator.export(&file).unwrap();
-        let outputs = translator.translate(&TEXTS).unwrap();
+        let outputs = translator.translate(TEXTS).unwrap();
         let outputs: Vec<String> = outputs.into_iter().map(|output| output.text).collect();
         let scores = pairs.map(|(source, target)| log_probabilities(&translator, source, target));
         jobs.push(json!({ "file": file, "texts": TEXTS, "pairs": pairs }));

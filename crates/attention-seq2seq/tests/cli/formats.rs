@@ -80,6 +80,10 @@ fn a_dictionary_is_known_by_its_ending() {
     assert_eq!(eval(folder, "--data valid.dict"), evaluated);
     assert_eq!(epochs(&succeed(folder, &resume_args("2", &[]))), ["2/2"]);
 
+    // The dictionary of a translation is read as it was.
+    let args = "translate abab --dictionary cmu.dict --model run";
+    assert_eq!(succeed(folder, &words(args)), "AH B AH B\n");
+
     // With its stress, and under another name.
     fs::rename(folder.join("cmu.dict"), folder.join("cmu.txt")).unwrap();
     train(
@@ -91,6 +95,10 @@ fn a_dictionary_is_known_by_its_ending() {
     fs::write(folder.join("valid.tsv"), "ab\tAH1 B\n").unwrap();
     let evaluated = eval(folder, "--data valid.tsv --input-format tsv");
     assert!(evaluated.starts_with("1 sources: "), "{evaluated}");
+    // Another ending tells another format.
+    let object = r#"{"source": "ab", "target": "AH1 B"}"#;
+    fs::write(folder.join("valid.jsonl"), object).unwrap();
+    assert_eq!(eval(folder, "--data valid.jsonl"), evaluated);
 }
 
 #[test]

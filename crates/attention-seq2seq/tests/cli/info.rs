@@ -1,4 +1,4 @@
-//! What the program tells of a run.
+//! The program tells what is in a run.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn json_has_settings_sizes_and_history() {
     assert_eq!(info["is_chosen"], true);
     let losses = [0, 1].map(|at| manifest["history"][at]["valid"]["loss"].as_f64().unwrap());
     let lowest = if losses[1] < losses[0] { 2 } else { 1 };
-    assert_eq!(info["lowest_loss"], lowest);
+    assert_eq!(info["best"], lowest);
     for side in ["source", "target"] {
         let vocab = &info[format!("{side}_vocab")];
         let tokens = manifest["vocabs"][side].as_array().unwrap();
@@ -62,7 +62,7 @@ fn text_has_a_line_for_each_fact() {
         stdout.contains(", chosen for its translations\n"),
         "{stdout}"
     );
-    assert_eq!(stdout.matches("lowest loss").count(), 1);
+    assert_eq!(stdout.matches("  lowest validation loss\n").count(), 1);
     assert!(stdout.lines().all(|line| line.len() <= 100), "{stdout}");
 }
 

@@ -135,3 +135,17 @@ fn a_preset_says_what_it_sets() {
     let stdout = succeed(folder.path(), &[&args[..], &tiny].concat());
     assert!(stdout.contains("\npreset dates: "), "{stdout}");
 }
+
+#[test]
+fn bleu_is_counted_where_training_selects_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let tiny = ["--train-pairs", "16", "--valid-pairs", "4", "--hidden", "8"];
+    let args = ["train", "copy", "--epochs", "1", "--select", "bleu"];
+    let stdout = succeed(folder.path(), &[&args[..], &tiny].concat());
+    let epoch = stdout.lines().find(|line| line.starts_with("epoch  1/1"));
+    let valid = epoch.unwrap().split_once("valid: ").unwrap().1;
+    assert!(
+        valid.contains("BLEU ") && !epoch.unwrap().contains("BLEU 0.00  |"),
+        "{stdout}"
+    );
+}

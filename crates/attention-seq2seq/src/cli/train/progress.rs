@@ -152,8 +152,12 @@ fn describe(figures: &Figures) -> String {
         loss,
         exact_match,
         token_errors,
+        bleu,
     } = figures;
-    format!("loss {loss:.4}  exact match {exact_match:.2} %  token errors {token_errors:.2} %")
+    let bleu = bleu.map_or(String::new(), |bleu| format!("  BLEU {bleu:.2}"));
+    format!(
+        "loss {loss:.4}  exact match {exact_match:.2} %  token errors {token_errors:.2} %{bleu}"
+    )
 }
 
 #[cfg(test)]
@@ -164,6 +168,7 @@ mod tests {
         loss: 0.123,
         exact_match: 99.0,
         token_errors: 100.0,
+        bleu: None,
     };
 
     /// So many batches of the second epoch are done.

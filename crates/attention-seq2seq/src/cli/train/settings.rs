@@ -121,7 +121,7 @@ pub(crate) struct Settings {
         conflicts_with = "task"
     )]
     pub(super) max_tokens: Option<usize>,
-    /// The fewest occurrences of a token that the model knows; it reads others as <unk>, and writes none of them
+    /// The fewest occurrences of a token that the model knows; it reads others as `<unk>`, and writes none of them
     /// [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(super) min_count: Option<usize>,
@@ -221,8 +221,8 @@ pub(crate) struct Settings {
     /// ends with exit code 2.
     #[arg(long, value_name = "NORM", allow_negative_numbers = true)]
     pub(super) clip: Option<f32>,
-    /// The figure of validation by which checkpoints are kept and training is stopped, the error rate by its mean over
-    /// three epochs [default: loss].
+    /// The figure of validation by which checkpoints are kept and training is stopped; error rate and BLEU by their
+    /// mean over three epochs [default: loss].
     #[arg(long, value_enum)]
     pub(super) select: Option<Select>,
     /// Stop after this many epochs without a better one [default: 3].

@@ -1,27 +1,39 @@
 //! The outputs of texts, by a dictionary and a model.
 
-use attention_seq2seq::{Attended, AttentionHead, Result, SearchConfig, Translator};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use attention_seq2seq::{
+    Attended, AttentionHead, Hypothesis, Result, ScoredHypothesis, SearchConfig, Translator,
+    UnknownTokens,
+};
 
 use super::dictionary::Dictionary;
 use super::lines::Line;
+use crate::cli::note;
+use crate::cli::unknown::reading;
 
 /// An output of a source.
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) tokens: Vec<String>,
     pub(super) ended: bool,
-    /// The probability of an output that the model was asked for with one; none from a dictionary.
-    pub(super) probability: Option<Probability>,
-    pub(super) is_from_dictionary: bool,
-    /// What its tokens were predicted from, if that is asked for.
+    pub(super) origin: Origin,
+    /// The weights that its tokens were predicted with, if they are asked for.
     pub(super) alignment: Option<Attended>,
 }
 
-/// The probability of an output.
+/// The origin of an output.
 #[derive(Clone, Copy)]
-pub(super) struct Probability {
-    pub(super) log_probability: f64,
-    pub(super) score: f64,
+pub(super) enum Origin {
+    Dictionary,
+    /// The model, by greedy search.
+    Greedy,
+    /// The model, by a search with probabilities.
+    Search {
+        log_probability: f64,
+        score: f64,
+    },
 }
 
 /// A model, the way it is asked, and what is known without it.
@@ -31,6 +43,10 @@ pub(super) struct Answerer {
     pub(super) search: Option<SearchConfig>,
     pub(super) dictionary: Option<Dictionary>,
     pub(super) with_alignments: bool,
+    /// How source tokens are read that the model has not learned.
+    pub(super) unknown: UnknownTokens,
+    /// Those that were named.
+    pub(super) named: Mutex<HashSet<String>>,
 }
 
 impl Answerer {
@@ -41,6 +57,24 @@ impl Answerer {
             self.translator.target_tokens(&search.prefix)?;
         }
         Ok(())
+    }
+
+    /// The source tokens of a text: those of a source in the dictionary, or known to the model, or else read as told.
+    /// Each unknown one is named once.
+    ///
+    /// # Errors
+    /// Those of [`Translator::read_source`].
+    pub(super) fn read(&self, text: &str) -> Result<Vec<String>> {
+        let read = self.translator.read_source(text, self.unknown)?;
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        for token in read.unknown {
+            if !named.contains(&token) {
+                let reading = reading(self.unknown);
+                note(format_args!("note: unknown token {token:?} is {reading}"));
+                named.insert(token);
+            }
+        }
+        Ok(read.tokens)
     }
 
     /// Whether the dictionary has the source.
@@ -77,26 +111,24 @@ impl Answerer {
     fn by_model(&self, sources: &[&[String]]) -> Result<Vec<Vec<Answer>>> {
         let Some(search) = &self.search else {
             let outputs = self.translator.translate_tokens(sources).into_iter();
-            let answer = |output: attention_seq2seq::Hypothesis| Answer {
+            let answer = |output: Hypothesis| Answer {
                 text: output.text,
                 tokens: output.tokens,
                 ended: output.ended,
-                probability: None,
-                is_from_dictionary: false,
+                origin: Origin::Greedy,
                 alignment: None,
             };
             return Ok(outputs.map(|output| vec![answer(output)]).collect());
         };
         let outputs = self.translator.n_best_tokens(sources, search)?;
-        let answer = |output: attention_seq2seq::ScoredHypothesis| Answer {
+        let answer = |output: ScoredHypothesis| Answer {
             text: output.text,
             tokens: output.tokens,
             ended: output.ended,
-            probability: Some(Probability {
+            origin: Origin::Search {
                 log_probability: output.log_probability,
                 score: output.score,
-            }),
-            is_from_dictionary: false,
+            },
             alignment: None,
         };
         let of_source = |outputs: Vec<_>| outputs.into_iter().map(answer).collect();
@@ -113,8 +145,7 @@ impl Answerer {
             text: self.translator.target_text(tokens),
             tokens: tokens.clone(),
             ended: true,
-            probability: None,
-            is_from_dictionary: true,
+            origin: Origin::Dictionary,
             alignment: None,
         };
         targets.iter().take(most).map(answer).collect()
@@ -122,7 +153,7 @@ impl Answerer {
 
     /// Adds the weights of an output of the model: by the output itself, so that they are right for any hypothesis.
     fn align(&self, source: &[String], answer: &mut Answer) -> Result<()> {
-        if !answer.is_from_dictionary {
+        if !matches!(answer.origin, Origin::Dictionary) {
             let head = AttentionHead::default();
             let translator = &self.translator;
             let aligned = translator.attend_to(source, &answer.tokens, answer.ended, head)?;

@@ -4,7 +4,7 @@ use attention_seq2seq::{Attended, Error, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::answers::Answer;
+use super::answers::{Answer, Origin};
 use super::lines::Line;
 
 /// The form of the outputs.
@@ -115,8 +115,12 @@ impl Writer {
             Format::Tsv => {
                 let source = in_column(&line.text);
                 let lines = answers.iter().map(|answer| {
-                    let probability = answer.probability.map(|it| it.log_probability.to_string());
-                    let probability = probability.unwrap_or_default();
+                    let probability = match answer.origin {
+                        Origin::Search {
+                            log_probability, ..
+                        } => log_probability.to_string(),
+                        Origin::Dictionary | Origin::Greedy => String::new(),
+                    };
                     let columns = format!("{source}\t{}\t{probability}", answer.text);
                     self.with_alignment(answer, &columns)
                 });
@@ -127,17 +131,24 @@ impl Writer {
     }
 
     fn object(&self, line: &Line, answers: &[Answer]) -> Result<String> {
-        let outputs = answers.iter().map(|answer| OutputObject {
-            text: &answer.text,
-            tokens: &answer.tokens,
-            by: match answer.is_from_dictionary {
-                true => "dictionary",
-                false => "model",
-            },
-            ended: answer.ended,
-            log_probability: answer.probability.map(|it| it.log_probability),
-            score: answer.probability.map(|it| it.score),
-            alignment: self.alignment_of(answer),
+        let outputs = answers.iter().map(|answer| {
+            let (by, probability) = match answer.origin {
+                Origin::Dictionary => ("dictionary", None),
+                Origin::Greedy => ("model", None),
+                Origin::Search {
+                    log_probability,
+                    score,
+                } => ("model", Some([log_probability, score])),
+            };
+            OutputObject {
+                text: &answer.text,
+                tokens: &answer.tokens,
+                by,
+                ended: answer.ended,
+                log_probability: probability.map(|[log_probability, _]| log_probability),
+                score: probability.map(|[_, score]| score),
+                alignment: self.alignment_of(answer),
+            }
         });
         json(&SourceObject {
             source: &line.text,

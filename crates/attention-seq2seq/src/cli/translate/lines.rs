@@ -23,13 +23,12 @@ impl Line {
     /// A text that has to have tokens.
     ///
     /// # Errors
-    /// Those of [`Translator::source_tokens`](attention_seq2seq::Translator::source_tokens), where the text is not in
-    /// the dictionary.
+    /// Those of [`Answerer::read`], where the text is not in the dictionary.
     pub(super) fn of_text(text: &str, answerer: &Answerer) -> Result<Self> {
         let tokens = answerer.translator.split_source(text);
         let tokens = match answerer.knows(&tokens) {
             true => tokens,
-            false => answerer.translator.source_tokens(text)?,
+            false => answerer.read(text)?,
         };
         Ok(Self {
             text: text.to_string(),

@@ -9,11 +9,12 @@ mod search;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
-use attention_seq2seq::{Error, Result, Translator};
+use attention_seq2seq::{Error, Result, Translator, UnknownTokens};
 use clap::Args;
 
-use super::{FAILED, Model, note_cut_off, report, say, without_mark};
+use super::{FAILED, Model, among_threads, note_cut_off, report, say, without_mark};
 use answers::{Answer, Answerer};
 use dictionary::Dictionary;
 use format::{Alignments, Format, Writer};
@@ -32,15 +33,18 @@ pub(crate) struct TranslateArgs {
     /// known of its outputs.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// What each output token was predicted from, after the output: pharaoh, the source token of the greatest attention
-    /// weight for each, `source-target` from 0, or json, all weights. Of a Transformer the weights are the mean over the
-    /// heads of the last layer.
+    /// The source tokens that the tokens of an output were predicted from, after it: pharaoh, that of the greatest
+    /// attention weight for each, `source-target` from 0; json, all weights, those of the end too. A Transformer's are
+    /// the mean over the heads of its last layer.
     #[arg(long, value_enum, value_name = "FORM")]
     alignments: Option<Alignments>,
     /// A file of pairs that are right, in the columns and tokens of the training file: its sources have its targets as
     /// outputs, and the model translates the others.
     #[arg(long, value_name = "FILE")]
     dictionary: Option<PathBuf>,
+    /// How source tokens are read that the model has not learned; each is named once on the standard error.
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    unknown: UnknownTokens,
     /// The most sources that are translated at once; it changes no output of a search with beams.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     batch_size: Option<usize>,
@@ -69,6 +73,8 @@ impl TranslateArgs {
             search: self.search.config(self.format != Format::Text),
             dictionary: dictionary.transpose()?,
             with_alignments: self.alignments.is_some(),
+            unknown: self.unknown,
+            named: Mutex::default(),
             translator,
         };
         answerer.check()?;
@@ -134,7 +140,8 @@ fn print(
     let translator: &Translator = &answerer.translator;
     let mut numbered = lines.iter().enumerate();
     for lines in lines.chunks(translator.batch_size()) {
-        let mut answers = answerer.answers(lines)?.into_iter();
+        let answers = among_threads(|| answerer.answers(lines))?;
+        let mut answers = answers.into_iter();
         for (index, line) in numbered.by_ref().take(lines.len()) {
             let answers: Vec<Answer> = answers.next().unwrap_or_default();
             if answers.iter().any(|answer| !answer.ended) {

@@ -17,8 +17,9 @@ pub(super) struct Extension {
     of_token: f64,
 }
 
-/// The order from the best to the worst. Sums of one parent may round to the same where its tokens differ: these decide,
-/// so that a beam of one chooses as greedy search does. Of equals the first hypothesis and the first column come first.
+/// The order from the best to the worst. Sums of one parent may round to the same where its tokens differ: these
+/// decide, so that a beam of one chooses as greedy search does. Of equals the first hypothesis and the first column
+/// come first.
 impl Ord for Extension {
     fn cmp(&self, other: &Self) -> Ordering {
         let by_sum = other.log_probability.total_cmp(&self.log_probability);

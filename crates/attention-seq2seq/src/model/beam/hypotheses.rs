@@ -129,8 +129,8 @@ impl Hypotheses {
         live.map(|hypothesis| hypothesis.log_probability).collect()
     }
 
-    /// Goes on with these extensions, the best first, and returns the parents of those that go on: none once the example
-    /// is done. `weights` are those of each hypothesis at this step, if they count.
+    /// Goes on with these extensions, the best first, and returns the parents of those that go on: none once the
+    /// example is done. `weights` are those of each hypothesis at this step, if they count.
     pub(super) fn extend(
         &mut self,
         extensions: &[Extension],

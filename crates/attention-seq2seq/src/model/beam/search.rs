@@ -11,8 +11,9 @@ impl BeamSearchConfig {
     /// The best outputs of each example, the first one first: of those that ended, that of the highest score, of equals
     /// the one that ended first.
     ///
-    /// They are the same in any batch of sources of one length, bit for bit. (Padding may change the last bits of an
-    /// attention's sums.)
+    /// On a CPU they are the same in any batch of sources of one length, bit for bit: the sums of a row know of no
+    /// other row. (Padding may change the last bits of an attention's sums, and so may a batch where Burn's own
+    /// products run, on a GPU or without kernels.)
     ///
     /// # Errors
     /// Those of [`check`](Self::check); [`Error::Config`] if a token of the prefix is none of the data, or there is a
@@ -31,9 +32,6 @@ impl BeamSearchConfig {
             (0..decoding.rows()).map(|_| Hypotheses::new()).collect();
         for len in 0..self.max_len {
             let previous: Vec<u32> = examples.iter().flat_map(Hypotheses::last_tokens).collect();
-            if previous.is_empty() {
-                break;
-            }
             let next = decoding.step(&previous);
             let weights = self.coverage_weights(next.weights)?;
             let mut rows = next.log_probabilities.chunks_exact(tokens.len());
@@ -60,6 +58,9 @@ impl BeamSearchConfig {
                 let parents = example.extend(&extensions, token, weights, &scoring);
                 kept.extend(parents.into_iter().map(|parent| first + parent));
                 first += count;
+            }
+            if kept.is_empty() || len + 1 == self.max_len {
+                break;
             }
             decoding.select(&kept);
         }

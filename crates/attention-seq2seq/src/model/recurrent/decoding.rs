@@ -18,10 +18,11 @@ pub(super) struct RecurrentDecoding<'a, A: StatefulAttention> {
     model: &'a Seq2Seq<A>,
     candidates: Candidates,
     tokens: Vec<u32>,
-    /// Of the rows.
+    /// The decoder, with the memory of each row.
     pass: DecoderPass<'a, A>,
+    /// The state of each row.
     state: DecoderState<A>,
-    /// Of the examples, as they were encoded.
+    /// The memory of each example.
     memory: Memory,
     /// The number of source tokens of each example.
     source_lens: Vec<usize>,

@@ -16,10 +16,11 @@ pub(super) struct TransformerDecoding<'a, C: ScoringFunction> {
     model: &'a Transformer<C>,
     candidates: Candidates,
     tokens: Vec<u32>,
-    /// Of the rows.
+    /// The state of each row.
     state: StepState,
+    /// The memory of each row.
     row_memory: DecoderMemory,
-    /// Of the examples, as they were encoded.
+    /// The memory of each example.
     memory: DecoderMemory,
     examples: RowExamples,
     device: Device,

@@ -8,10 +8,9 @@ use crate::attention::AttentionKind;
 use crate::model::Seq2SeqConfig;
 use crate::pair_file::{Columns, TsvFile, TsvOptions};
 use crate::run::{CheckpointFiles, CheckpointState};
-use crate::run::{DataSource, Figures};
+use crate::run::{DataSource, Figures, TrainConfig};
 use crate::tasks::Task;
 use crate::tokens::Tokenization::{Chars, Spaces};
-use crate::train::TrainConfig;
 use crate::vocab::Vocab;
 
 fn config() -> RunConfig {
@@ -85,6 +84,7 @@ fn figures(loss: f64) -> Figures {
         loss,
         exact_match: 0.0,
         token_errors: 0.0,
+        bleu: None,
     }
 }
 

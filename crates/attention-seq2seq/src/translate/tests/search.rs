@@ -6,6 +6,8 @@ use crate::model::AttentionHead;
 
 const WIDE: usize = 8;
 
+const NO_TOKEN: &str = "a source: expected at least one token, found none";
+
 /// Sources of several lengths, some of them alike.
 const TEXTS: [&str; 9] = [
     "fade", "a", "bed", "a", "decade", "cab", "f", "dab", "faced",
@@ -106,6 +108,10 @@ fn settings_of_a_search_count() {
         "unknown token \"z\" at position 2; expected one of: \"x\" \"y\""
     );
     assert_eq!(
+        refused(wide().with_max_len(Some(0))),
+        "the length of outputs: expected at least 1 token, found 0"
+    );
+    assert_eq!(
         refused(wide().with_min_len(MAX_LEN)),
         "the minimum length: expected less than 5, where outputs are cut off, found 5"
     );
@@ -137,8 +143,9 @@ fn a_score_is_the_probability_that_a_search_finds() {
         line(translator.score(&source, &Chars.split("xz"))),
         "unknown token \"z\" at position 2; expected one of: \"x\" \"y\""
     );
-    let message = "the source to score: expected at least one token, found none";
-    assert_eq!(line(translator.score(&[], &[])), message);
+    assert_eq!(line(translator.score(&[], &[])), NO_TOKEN);
+    let none = translator.n_best_tokens(&[&source, &[]], &wide());
+    assert_eq!(line(none), NO_TOKEN);
     let (_folder, nan) = loaded([0.0, 0.0, f32::NAN, 0.0, 0.0, 0.0]);
     let error = nan.score(&source, &Chars.split("x"));
     assert!(matches!(error, Err(Error::NoProbabilities { position: 1 })));
@@ -245,6 +252,5 @@ fn weights_of_an_output_are_those_with_which_it_was_written() {
         assert_eq!(other.target, ["y", "x", "<eos>"]);
         assert_eq!(other.weights.len(), 3 * source.len());
     }
-    let message = "the source: expected at least one token, found none";
-    assert_eq!(line(translator.attend_to(&[], &[], true, head)), message);
+    assert_eq!(line(translator.attend_to(&[], &[], true, head)), NO_TOKEN);
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::Epoch;
+use super::Epoch;
 
 /// The figure of validation by which a training keeps checkpoints, and is stopped when it gets no better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +14,8 @@ pub enum Select {
     Loss,
     /// the share of outputs of greedy search that are not their target
     ErrorRate,
+    /// BLEU of outputs of greedy search, by tokens
+    Bleu,
 }
 
 impl Select {
@@ -22,22 +24,23 @@ impl Select {
         match self {
             Self::Loss => epoch.valid.loss,
             Self::ErrorRate => 100.0 - epoch.valid.exact_match,
+            Self::Bleu => 100.0 - epoch.valid.bleu.unwrap_or(f64::NAN),
         }
     }
 
     /// The best epoch, the first of equals; the first of all where every figure is NaN.
-    pub(crate) fn best(self, history: &[Epoch]) -> Option<usize> {
+    pub fn best(self, history: &[Epoch]) -> Option<usize> {
         let figures = history.iter().map(|epoch| self.figure(epoch));
         let best = lowest(figures)?;
         Some(history[best].epoch)
     }
 
-    /// Whether the last `patience` epochs were no better than one before. An error rate is judged by its mean over
-    /// three epochs: of some hundred outputs it goes up and down by itself.
+    /// Whether the last `patience` epochs were no better than one before. Error rates and BLEU are judged by their mean
+    /// over three epochs: of some hundred outputs they go up and down by themselves.
     pub(crate) fn is_exhausted(self, history: &[Epoch], patience: usize) -> bool {
         let smoothed = |at: usize| match self {
             Self::Loss => self.figure(&history[at]),
-            Self::ErrorRate => {
+            Self::ErrorRate | Self::Bleu => {
                 let recent = &history[at.saturating_sub(2)..=at];
                 recent.iter().map(|it| self.figure(it)).sum::<f64>() / recent.len() as f64
             }
@@ -55,6 +58,7 @@ impl std::fmt::Display for Select {
         f.write_str(match self {
             Self::Loss => "validation loss",
             Self::ErrorRate => "validation error rate",
+            Self::Bleu => "100 - validation BLEU",
         })
     }
 }
@@ -81,6 +85,7 @@ mod tests {
             loss: number,
             exact_match: 100.0 - number,
             token_errors: 0.1,
+            bleu: Some(100.0 - number),
         };
         (1..)
             .zip(figures)
@@ -101,14 +106,14 @@ mod tests {
             (&[2.0, f64::NAN], Some(1)),
             (&[f64::NAN; 2], Some(1)),
         ] {
-            for select in [Select::Loss, Select::ErrorRate] {
+            for select in [Select::Loss, Select::ErrorRate, Select::Bleu] {
                 assert_eq!(select.best(&epochs(figures)), expected, "{figures:?}");
             }
         }
     }
 
     #[test]
-    fn an_error_rate_is_judged_by_three_epochs() {
+    fn rates_of_outputs_are_judged_by_three_epochs() {
         // The mean over three falls on after the lowest epoch, the second, to the fourth.
         let figures = [9.0, 4.0, 5.0, 5.0, 6.0, 7.0];
         let exhausted = |select: Select, epochs_so_far: usize| {
@@ -117,6 +122,7 @@ mod tests {
         let of = |select| (1..=6).filter(move |&count| exhausted(select, count));
         assert_eq!(of(Select::Loss).collect::<Vec<_>>(), [4, 5, 6]);
         assert_eq!(of(Select::ErrorRate).collect::<Vec<_>>(), [6]);
+        assert_eq!(of(Select::Bleu).collect::<Vec<_>>(), [6]);
         assert!(!Select::Loss.is_exhausted(&[], 1));
     }
 }

@@ -1,0 +1,11 @@
+//! Words for unknown tokens.
+
+use attention_seq2seq::UnknownTokens;
+
+/// What became of an unknown token, where it is no error.
+pub(super) fn reading(unknown: UnknownTokens) -> &'static str {
+    match unknown {
+        UnknownTokens::Skip => "left out",
+        UnknownTokens::Error | UnknownTokens::Unk => "read as <unk>",
+    }
+}
