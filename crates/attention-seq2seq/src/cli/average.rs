@@ -28,7 +28,22 @@ impl AverageArgs {
     pub(crate) fn run(self) -> Result<()> {
         let runs: Vec<RunDir> = self.runs.iter().map(RunDir::new).collect();
         let checkpoints = self.checkpoints(&runs)?;
+        // A run that is not there is an error before a folder is made.
+        for run in &runs {
+            run.load_config()?;
+        }
         let out = RunDir::new(&self.out);
+        let is_source = |run: &PathBuf| match (run.canonicalize(), self.out.canonicalize()) {
+            (Ok(run), Ok(out)) => run == out,
+            _ => false,
+        };
+        if self.runs.iter().any(is_source) {
+            return Err(Error::Config {
+                what: "--out".to_string(),
+                expected: "another folder than those that are averaged".to_string(),
+                found: out.path().display().to_string(),
+            });
+        }
         let _lock = out.lock()?;
         if out.exists() && !self.overwrite {
             return Err(Error::Config {
@@ -77,10 +92,12 @@ impl AverageArgs {
                 found: epoch.to_string(),
             });
         }
-        let epochs = match self.epochs.is_empty() {
-            true => &kept,
-            false => &self.epochs,
+        let mut epochs = match self.epochs.is_empty() {
+            true => kept,
+            false => self.epochs.clone(),
         };
+        epochs.sort_unstable();
+        epochs.dedup();
         let checkpoint = |&epoch: &usize| CheckpointOfRun {
             run: run.clone(),
             epoch: Some(epoch),

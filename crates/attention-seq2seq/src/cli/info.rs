@@ -105,6 +105,9 @@ impl Info {
             data += &format!(", CRC-32 {checksum:08x}");
         }
         let model = match (self.model, self.is_chosen) {
+            (Some(epoch), true) if self.history.is_empty() => {
+                format!("epoch {epoch}, a mean of checkpoints")
+            }
             (Some(epoch), true) => format!("epoch {epoch}, chosen for its translations"),
             (Some(epoch), false) => {
                 format!("epoch {epoch}, the newest: the training has not ended")

@@ -97,7 +97,8 @@ impl From<TransformerConfig> for ModelConfig {
     }
 }
 
-/// Runs from before there were Transformers say no kind: their models are recurrent.
+/// Runs from before there were Transformers say no kind: their models are recurrent. Those from before there was dropout
+/// of embeddings and between layers have none.
 impl<'de> Deserialize<'de> for ModelConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -107,7 +108,12 @@ impl<'de> Deserialize<'de> for ModelConfig {
             #[serde(flatten)]
             settings: serde_json::Value,
         }
-        let Saved { kind, settings } = Saved::deserialize(deserializer)?;
+        let Saved { kind, mut settings } = Saved::deserialize(deserializer)?;
+        if let (ModelKind::Rnn, Some(settings)) = (kind, settings.as_object_mut()) {
+            for dropout in ["embedding_dropout", "layer_dropout"] {
+                settings.entry(dropout).or_insert_with(|| 0.0.into());
+            }
+        }
         match kind {
             ModelKind::Rnn => serde_json::from_value(settings).map(Self::Rnn),
             ModelKind::Transformer => serde_json::from_value(settings).map(Self::Transformer),
@@ -143,6 +149,16 @@ mod tests {
         let saved = serde_json::to_value(&config).unwrap();
         assert!(saved.get("kind").is_none());
         let read: ModelConfig = serde_json::from_value(saved).unwrap();
+        assert_eq!(read, ModelConfig::Rnn(config));
+    }
+
+    #[test]
+    fn settings_from_before_there_were_all_dropouts_are_read() {
+        let saved = r#"{"kind": "rnn", "source_vocab_size": 13, "target_vocab_size": 11, "embedding_size": 32,
+            "hidden_size": 128, "layers": 1, "bidirectional": true, "dropout": 0.2, "cell": "Lstm"}"#;
+        let read: ModelConfig = serde_json::from_str(saved).unwrap();
+        let config = Seq2SeqConfig::new(13, 11).with_dropout(0.2);
+        let config = config.with_cell(burn_fused_layers::recurrent::CellKind::Lstm);
         assert_eq!(read, ModelConfig::Rnn(config));
     }
 

@@ -71,14 +71,7 @@ impl PairFormat {
     /// assert_eq!(PairFormat::of_path("words.txt").to_string(), "tsv");
     /// ```
     pub fn of_path(path: impl AsRef<Path>) -> Self {
-        let ending = path.as_ref().extension().map(|it| it.to_ascii_lowercase());
-        match ending.as_deref().and_then(|it| it.to_str()) {
-            Some("dict") => Self::Dict {
-                stress: Stress::default(),
-            },
-            Some("jsonl" | "ndjson") => Self::Jsonl(JsonFields::default()),
-            _ => Self::Tsv,
-        }
+        Self::told(path.as_ref()).unwrap_or_default()
     }
 
     /// The format of another file, which is read for the same model: as its ending tells, if that is the ending of a
@@ -90,14 +83,25 @@ impl PairFormat {
     /// let dict = PairFormat::Dict { stress: Stress::Drop };
     /// assert_eq!(dict.of_other("more.dict"), dict);
     /// assert_eq!(dict.of_other("more.txt"), dict);
+    /// assert_eq!(dict.of_other("more.tsv").to_string(), "tsv");
     /// assert_eq!(dict.of_other("more.jsonl").to_string(), "jsonl");
     /// ```
     pub fn of_other(&self, path: impl AsRef<Path>) -> Self {
-        let told = Self::of_path(path);
-        let is_same_kind = std::mem::discriminant(&told) == std::mem::discriminant(self);
-        match told {
-            Self::Dict { .. } | Self::Jsonl(_) if !is_same_kind => told,
-            _ => self.clone(),
+        let is_other = |told: &Self| std::mem::discriminant(told) != std::mem::discriminant(self);
+        let told = Self::told(path.as_ref()).filter(is_other);
+        told.unwrap_or_else(|| self.clone())
+    }
+
+    /// The format that the ending of a file tells, if it is that of one.
+    fn told(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_ascii_lowercase();
+        match ending.to_str()? {
+            "dict" => Some(Self::Dict {
+                stress: Stress::default(),
+            }),
+            "jsonl" | "ndjson" => Some(Self::Jsonl(JsonFields::default())),
+            "tsv" => Some(Self::Tsv),
+            _ => None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{Columns, PairFormat, TsvFile};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::normalization::Normalization;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::Tokenization;
@@ -52,6 +52,26 @@ impl TsvOptions {
     /// Those of [`load_tsv`](crate::load_tsv).
     pub fn guess(path: impl AsRef<Path>, columns: Columns) -> Result<Self> {
         TsvFile::read(path)?.guess(columns)
+    }
+
+    /// The options of another file, which is read for the same model: in this format, or that which its
+    /// [ending](PairFormat::of_other) tells. Its sources and targets may have any number of tokens.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if one of the formats has tags before a source and the other has none.
+    pub fn of_other(&self, path: impl AsRef<Path>, format: Option<PairFormat>) -> Result<Self> {
+        let path = path.as_ref();
+        let other = Self {
+            format: format.unwrap_or_else(|| self.format.of_other(path)),
+            max_tokens: usize::MAX,
+            ..self.clone()
+        };
+        if other.source().has_tags != self.source().has_tags {
+            let what = format!("the format of {}", path.display());
+            let expected = format!("{}, as the training file, for its tags", self.format);
+            return Err(Error::config(&what, &expected, &other.format));
+        }
+        Ok(other)
     }
 
     /// How a source becomes tokens, its tags and its normal form included.

@@ -1,12 +1,12 @@
 //! A run whose model was not trained there.
 
-use super::{CheckpointFiles, CheckpointState, RunConfig, RunDir};
+use super::{CheckpointFiles, CheckpointState, Manifest, RunConfig, RunDir};
 use crate::error::Result;
 use crate::vocabs::Vocabs;
 
 impl RunDir {
-    /// Makes a run of one checkpoint, named by `epoch`, which is its model; a run that is there is replaced. It has no
-    /// history.
+    /// Makes a run of one checkpoint, which is its model, and has no history. It is named by `epoch`, or by a later one
+    /// where a run that is there has a checkpoint of that name: this run is whole until it is replaced.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -17,11 +17,21 @@ impl RunDir {
         epoch: usize,
         files: &CheckpointFiles,
     ) -> Result<()> {
-        self.create(config, vocabs)?;
+        self.make_writable()?;
+        let before = self.checkpoints().unwrap_or_default();
+        let is_taken = before.contains(&epoch);
+        let last = before.last().copied().filter(|_| is_taken);
+        let epoch = last.map_or(epoch, |last| last + 1);
         files.write(self, epoch)?;
-        let mut manifest = self.manifest()?;
-        manifest.checkpoints = vec![files.checkpoint(epoch, CheckpointState::default())];
-        manifest.model = Some(epoch);
-        self.save_alone(&manifest)
+        let checkpoint = files.checkpoint(epoch, CheckpointState::default());
+        self.replace(
+            config,
+            Manifest {
+                vocabs: Some(vocabs.clone()),
+                checkpoints: vec![checkpoint],
+                model: Some(epoch),
+                ..Manifest::default()
+            },
+        )
     }
 }

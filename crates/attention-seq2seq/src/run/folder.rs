@@ -129,15 +129,27 @@ impl RunDir {
     /// # Errors
     /// As [`check_room`](Self::check_room); [`Error::Io`] if the file system refuses.
     pub fn create(&self, config: &RunConfig, vocabs: &Vocabs) -> Result<()> {
+        self.make_writable()?;
+        self.replace(
+            config,
+            Manifest {
+                vocabs: Some(vocabs.clone()),
+                ..Manifest::default()
+            },
+        )
+    }
+
+    /// Makes the folder, if need be, before a run is written there.
+    pub(super) fn make_writable(&self) -> Result<()> {
         self.check_room()?;
         self.check_lock()?;
         self.make()?;
-        self.check_writable()?;
-        let manifest = Manifest {
-            settings: self.settings(config)?,
-            vocabs: Some(vocabs.clone()),
-            ..Manifest::default()
-        };
+        self.check_writable()
+    }
+
+    /// Replaces what is there by a run of these settings.
+    pub(super) fn replace(&self, config: &RunConfig, mut manifest: Manifest) -> Result<()> {
+        manifest.settings = self.settings(config)?;
         self.save_alone(&manifest)?;
         self.remove(&["attention.svg"])?;
         self.remove_streams(&config.data)

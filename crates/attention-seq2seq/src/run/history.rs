@@ -18,7 +18,8 @@ pub struct Epoch {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
-    /// The mean cross-entropy over target tokens, with the attention's penalty if it has one; NaN if training diverged.
+    /// The mean cross-entropy over target tokens, in training those that are smoothed where they are, with the
+    /// attention's penalty if it has one; NaN if training diverged.
     #[serde(deserialize_with = "number_or_nan")]
     pub loss: f64,
     /// The outputs that equal their target in every token, in percent.
@@ -27,7 +28,8 @@ pub struct Figures {
     /// The edits between outputs and targets for each target token, in percent.
     #[serde(deserialize_with = "number_or_nan")]
     pub token_errors: f64,
-    /// [BLEU](crate::Bleu) of outputs by tokens, in percent, where training [selects](crate::Select::Bleu) by it.
+    /// [BLEU](crate::Bleu) of outputs by tokens, each against the target of its pair, in percent, where training
+    /// [selects](crate::Select::Bleu) by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bleu: Option<f64>,
 }

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::history::Epoch;
-use super::manifest::{Checkpoint, Checksum, Manifest, model_file, optim_file, weights_file};
+use super::manifest::{
+    Checkpoint, Checksum, Manifest, TrainingClock, model_file, optim_file, weights_file,
+};
 use super::{RunDir, Select};
 use crate::error::{Error, Result};
 
@@ -53,7 +55,7 @@ impl CheckpointFiles {
             optim: Checksum::of(&self.optim),
             weights: self.weights.as_deref().map(Checksum::of),
             refused: state.refused,
-            seconds: state.seconds,
+            clock: state.clock,
         }
     }
 }
@@ -83,8 +85,8 @@ pub(crate) enum CheckpointFile {
 pub(crate) struct CheckpointState {
     /// The number of steps that were refused in a row when the epoch ended.
     pub(crate) refused: usize,
-    /// The seconds of training so far, where they are limited.
-    pub(crate) seconds: Option<f64>,
+    /// The time so far, where it is limited.
+    pub(crate) clock: Option<TrainingClock>,
 }
 
 impl<'a> Journal<'a> {
@@ -183,7 +185,7 @@ impl<'a> Journal<'a> {
         let checkpoint = self.manifest.checkpoint(epoch);
         let state = checkpoint.map(|it| CheckpointState {
             refused: it.refused,
-            seconds: it.seconds,
+            clock: it.clock,
         });
         state.unwrap_or_default()
     }

@@ -47,9 +47,21 @@ pub(crate) struct Checkpoint {
     pub(super) weights: Option<Checksum>,
     /// The number of steps refused in a row when the epoch ended.
     pub(super) refused: usize,
-    /// The seconds of training so far, where they are limited.
+    /// The time so far, where it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) seconds: Option<f64>,
+    pub(super) clock: Option<TrainingClock>,
+}
+
+/// The time and the steps of a training whose time is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrainingClock {
+    /// The seconds so far.
+    pub(crate) seconds: f64,
+    /// Those that the last validation took.
+    pub(crate) validation_seconds: f64,
+    /// The number of steps so far: an epoch that is cut off has fewer.
+    pub(crate) steps: usize,
 }
 
 /// The length and checksum that tell whether a file is the one that was written.

@@ -21,6 +21,6 @@ pub use folder::RunDir;
 pub use history::{Epoch, Figures};
 pub(crate) use journal::{CheckpointFile, CheckpointFiles, CheckpointState, Journal};
 pub use lock::RunLock;
-pub(crate) use manifest::Manifest;
+pub(crate) use manifest::{Manifest, TrainingClock};
 pub use select::Select;
 pub use train_config::TrainConfig;

@@ -46,6 +46,8 @@ impl Select {
             }
         };
         match (lowest((0..history.len()).map(smoothed)), history.last()) {
+            // A history of before it was counted.
+            (Some(best), _) if self == Self::Bleu && smoothed(best).is_nan() => false,
             (Some(best), Some(last)) => last.epoch.saturating_sub(history[best].epoch) >= patience,
             _ => false,
         }

@@ -91,10 +91,11 @@ impl Meter {
         } = output;
         self.loss += loss.try_into_scalar::<f64>()? * tokens as f64;
         self.tokens += tokens;
-        let [_, width] = targets.dims();
+        let [[_, of_outputs], [_, of_targets]] = [outputs.dims(), targets.dims()];
         let [outputs, targets] = [outputs, targets].map(Tensor::try_into_vec_as::<i64>);
         let (outputs, targets) = (outputs?, targets?);
-        for (output, target) in outputs.chunks(width).zip(targets.chunks(width)) {
+        let rows = outputs.chunks(of_outputs).zip(targets.chunks(of_targets));
+        for (output, target) in rows {
             let [output, target] = [output, target].map(without_padding);
             self.errors.add(output, &[target]);
             if let Some(bleu) = &mut self.bleu {

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 use std::time::{Duration, Instant};
 
-use crate::run::TrainConfig;
+use crate::run::{TrainConfig, TrainingClock};
 
 /// The part of all steps in which the learning rate may rise, as its reciprocal.
 const LONGEST_WARMUP: usize = 4;
@@ -27,20 +27,21 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The steps of `config`, of which `begun` were made in `seconds`.
+    /// The steps of `config`, of which `begun` were made; `clock` knows better, where the time was limited.
     pub(super) fn new(
         config: &TrainConfig,
         steps_of_epoch: usize,
         begun: usize,
-        seconds: f64,
+        before: Option<TrainingClock>,
     ) -> Self {
+        let begun = before.map_or(begun, |before| before.steps);
         let clock = config.max_minutes.map(|minutes| {
             let started = Instant::now();
             Clock {
                 limit: 60.0 * minutes,
-                before: seconds,
+                before: before.map_or(0.0, |before| before.seconds),
                 elapsed: Box::new(move || started.elapsed()),
-                reserved: 0.0,
+                reserved: before.map_or(0.0, |before| before.validation_seconds),
             }
         });
         let steps = steps_of_epoch.saturating_mul(config.epochs).max(1);
@@ -83,9 +84,14 @@ impl Schedule {
         }
     }
 
-    /// The seconds of training so far, where there is a limit of time.
-    pub(super) fn seconds(&self) -> Option<f64> {
-        self.clock.as_ref().map(Clock::seconds)
+    /// The time so far, where there is a limit of it.
+    pub(super) fn clock(&self) -> Option<TrainingClock> {
+        let clock = self.clock.as_ref()?;
+        Some(TrainingClock {
+            seconds: clock.seconds(),
+            validation_seconds: clock.reserved,
+            steps: self.begun,
+        })
     }
 }
 
@@ -133,7 +139,7 @@ mod tests {
             warmup,
             ..TrainConfig::default()
         };
-        let mut schedule = Schedule::new(&config, 5, 0, 0.0);
+        let mut schedule = Schedule::new(&config, 5, 0, None);
         (0..10).map(|_| schedule.step()).collect()
     }
 
@@ -171,8 +177,8 @@ mod tests {
             warmup: 3,
             ..TrainConfig::default()
         };
-        let mut whole = Schedule::new(&config, 5, 0, 0.0);
-        let mut resumed = Schedule::new(&config, 5, 5, 0.0);
+        let mut whole = Schedule::new(&config, 5, 0, None);
+        let mut resumed = Schedule::new(&config, 5, 5, None);
         (0..5).for_each(|_| {
             whole.step();
         });
@@ -188,7 +194,13 @@ mod tests {
             max_minutes: Some(2.0),
             ..TrainConfig::default()
         };
-        let mut schedule = Schedule::new(&config, 5, 5, 20.0);
+        let before = TrainingClock {
+            seconds: 20.0,
+            validation_seconds: 0.0,
+            steps: 5,
+        };
+        let mut schedule = Schedule::new(&config, 5, 9, Some(before));
+        assert_eq!(schedule.begun(), 5);
         let now = Rc::new(Cell::new(0));
         let clock = schedule.clock.as_mut().unwrap();
         let elapsed = Rc::clone(&now);
@@ -198,7 +210,7 @@ mod tests {
             (
                 schedule.step(),
                 schedule.is_out_of_time(),
-                schedule.seconds(),
+                schedule.clock().map(|clock| clock.seconds),
             )
         };
         // 20 of 120 seconds are over, far more than 5 of 500 steps.
@@ -217,7 +229,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_there_is_time() {
-        let schedule = Schedule::new(&TrainConfig::default(), 5, 1000, 1e9);
-        assert!(!schedule.is_out_of_time() && schedule.seconds().is_none());
+        let schedule = Schedule::new(&TrainConfig::default(), 5, 1000, None);
+        assert!(!schedule.is_out_of_time() && schedule.clock().is_none());
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Splits {
     window: usize,
     /// The figure of validation that has to be there.
     select: Select,
+    /// The most tokens of an output that counts for BLEU, whatever the targets of its batch.
+    most_output: usize,
 }
 
 impl Splits {
@@ -41,12 +43,15 @@ impl Splits {
         } else {
             WINDOW_OF_GPU
         };
+        let targets = (0..valid.len()).map(|index| valid.lens(index).1);
+        let longest = targets.max().unwrap_or(0);
         Self {
             train: Batches::new(train, config.batch_size),
             valid: Batches::new(valid, config.batch_size),
             device,
             window,
             select: config.select,
+            most_output: longest + longest / 4 + 2,
         }
     }
 
@@ -130,7 +135,11 @@ impl Splits {
                 return Ok(None);
             }
             let examples = self.valid.get(batch);
-            meter.add(model.valid_step(Batch::new(&examples, &device)))?;
+            let of_examples = Batch::new(&examples, &device);
+            meter.add(match self.select {
+                Select::Bleu => model.valid_step_within(of_examples, self.most_output),
+                Select::Loss | Select::ErrorRate => model.valid_step(of_examples),
+            })?;
             observer.observe(&part.batch_done(batch + 1, &meter));
         }
         Ok(Some(meter.finish()?))

@@ -10,7 +10,9 @@ use super::order::{number_parameters, optimizer_bytes};
 use super::{Adam, Trainee};
 use crate::error::{Error, Result};
 use crate::model::Seq2SeqModel;
-use crate::run::{CheckpointFile, CheckpointFiles, CheckpointState, Epoch, Journal, TrainConfig};
+use crate::run::{
+    CheckpointFile, CheckpointFiles, CheckpointState, Epoch, Journal, TrainConfig, TrainingClock,
+};
 
 /// The number of steps refused in a row with which a training ends. A single batch can cause one; so many are caused by
 /// the parameters or the data, and no step will mend them. `seq2seq train --help` says the number.
@@ -87,12 +89,12 @@ impl<M: Seq2SeqModel> State<M> {
         })
     }
 
-    /// Adds the state after an epoch, with its figures and the seconds of training so far, if they are limited.
+    /// Adds the state after an epoch, with its figures and the time so far, if it is limited.
     pub(super) fn save(
         &self,
         journal: &mut Journal<'_>,
         figures: Epoch,
-        seconds: Option<f64>,
+        clock: Option<TrainingClock>,
     ) -> Result<()> {
         let failed = |error: RecordError| {
             let found = error.to_string().replace('\n', " ");
@@ -110,7 +112,7 @@ impl<M: Seq2SeqModel> State<M> {
         let optim = optimizer_bytes(&self.optimizer).map_err(failed)?.to_vec();
         let state = CheckpointState {
             refused: self.refused,
-            seconds,
+            clock,
         };
         let files = CheckpointFiles {
             model,

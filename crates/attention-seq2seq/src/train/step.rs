@@ -192,13 +192,20 @@ impl<M: Seq2SeqModel> Trainee<M> {
     }
 
     /// The loss of teacher forcing, whose targets are not smoothed, and the outputs of greedy search.
+    ///
+    /// An output longer than the longest target is cut off: it is wrong already.
     pub fn valid_step(&self, batch: Batch) -> StepOutput {
+        let [_, width] = batch.target.dims();
+        self.valid_step_within(batch, width)
+    }
+
+    /// [`valid_step`](Self::valid_step), with outputs of at most so many tokens.
+    pub(super) fn valid_step_within(&self, batch: Batch, width: usize) -> StepOutput {
         let LossOutput { loss, .. } = self.model.loss(&batch, 0.0);
-        let [examples, width] = batch.target.dims();
+        let [examples, _] = batch.target.dims();
         let translation = self.model.greedy(&batch.source, width, false);
         let mut outputs = vec![i64::from(Vocab::PAD); examples * width];
         for (row, tokens) in outputs.chunks_mut(width).zip(&translation.tokens) {
-            // An output longer than the longest target is cut off: it is wrong already.
             let ended = tokens.iter().copied().chain([Vocab::EOS]);
             for (slot, token) in row.iter_mut().zip(ended) {
                 *slot = i64::from(token);

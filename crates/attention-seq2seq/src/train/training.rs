@@ -61,7 +61,8 @@ pub struct Training<M: Seq2SeqModel, O: TrainObserver = ()> {
     /// The folder for checkpoints and figures. Without `resume_from`, those of an earlier training there are removed.
     pub run: RunDir,
     /// The epoch whose checkpoint training goes on from, one of [`RunDir::checkpoints`]. On a CPU, with as many threads
-    /// and the same settings and examples, it ends with the parameters that it would have had in one go, bit for bit.
+    /// and the same settings and examples, it ends with the parameters that it would have had in one go, bit for bit,
+    /// unless its time is limited.
     pub resume_from: Option<usize>,
     /// Stops training after the current step, on request from another thread.
     pub interrupter: Interrupter,
@@ -125,9 +126,10 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
         }
         journal.open()?;
         let batches = Splits::new(train, valid, &config, device);
-        let seconds = journal.state(last).seconds.unwrap_or(0.0);
         let steps_of_epoch = batches.train.len();
-        let mut schedule = Schedule::new(&config, steps_of_epoch, last * steps_of_epoch, seconds);
+        let begun = last * steps_of_epoch;
+        let clock = journal.state(last).clock;
+        let mut schedule = Schedule::new(&config, steps_of_epoch, begun, clock);
         observer.observe(&TrainEvent::Started {
             trained: last,
             epochs: config.epochs,
@@ -142,6 +144,7 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
             if schedule.is_out_of_time() {
                 return Ok(TrainingEnd::Time);
             }
+            let begun = schedule.begun();
             let trained = batches.train(
                 epoch,
                 state,
@@ -165,8 +168,11 @@ impl<M: Seq2SeqModel + 'static, O: TrainObserver> Training<M, O> {
                 valid,
             };
             schedule.reserve(validation.elapsed());
-            state.save(&mut journal, figures, schedule.seconds())?;
+            state.save(&mut journal, figures, schedule.clock())?;
             observer.observe(&TrainEvent::EpochEnded(figures));
+            if schedule.begun() < begun + steps_of_epoch {
+                return Ok(TrainingEnd::Time);
+            }
         }
         Ok(TrainingEnd::LastEpoch)
     }

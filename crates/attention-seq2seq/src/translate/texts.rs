@@ -48,12 +48,8 @@ impl Translator {
                 ..TsvOptions::new(task.tokenization(), task.tokenization())
             },
         };
-        let any_length = TsvOptions {
-            format: options.format.of_other(&file),
-            max_tokens: usize::MAX,
-            ..options
-        };
-        TsvFile::read(file)?.pairs(&any_length)
+        let options = options.of_other(&file, None)?;
+        TsvFile::read(file)?.pairs(&options)
     }
 
     /// Joins source tokens to a text.

@@ -149,3 +149,20 @@ fn bleu_is_counted_where_training_selects_by_it() {
         "{stdout}"
     );
 }
+
+#[test]
+fn a_training_whose_time_is_over_says_so_and_goes_on_with_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Before the first step of the second epoch, if not within the first.
+    let args = ["train", "copy", "--train-pairs", "64", "--valid-pairs", "8"];
+    let tiny = ["--batch-size", "8", "--hidden", "8", "--epochs", "40"];
+    let limit = ["--max-time", "0.000001", "--out", "run"];
+    let stdout = succeed(folder, &[&args[..], &tiny, &limit].concat());
+    assert!(stdout.contains("stopped: the time is over"), "{stdout}");
+    let resume = ["train", "--resume", "--out", "run", "--json", "--max-time"];
+    let stdout = succeed(folder, &[&resume[..], &["0.000001"]].concat());
+    assert!(stdout.contains(r#""reason":"time""#), "{stdout}");
+    let stdout = succeed(folder, &[&resume[..], &["10", "--patience", "40"]].concat());
+    assert!(stdout.contains(r#""reason":"last_epoch""#), "{stdout}");
+}

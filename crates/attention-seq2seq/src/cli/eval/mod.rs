@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use attention_seq2seq::{
     Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
-    Result, RunConfig, TokenErrors, Translator, TsvFile, TsvOptions, UnknownTokens,
+    Result, RunConfig, TokenErrors, Translator, TsvFile, UnknownTokens,
 };
 use clap::{Args, ValueEnum};
 
@@ -72,14 +72,7 @@ impl EvalArgs {
     fn corpus(&self, config: &RunConfig) -> Result<Corpus> {
         match (&self.data, &config.data) {
             (Some(file), DataSource::Tsv { options, .. }) => {
-                let mut options = TsvOptions {
-                    max_tokens: usize::MAX,
-                    ..options.clone()
-                };
-                options.format = match &self.input_format {
-                    Some(format) => format.clone(),
-                    None => options.format.of_other(file),
-                };
+                let options = options.of_other(file, self.input_format.clone())?;
                 Corpus::to_validate(&TsvFile::read(file)?, &options)
             }
             (Some(_), DataSource::Task { task, .. }) => Err(Error::Config {

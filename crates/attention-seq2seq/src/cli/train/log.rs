@@ -112,6 +112,7 @@ pub(super) fn reason(end: TrainingEnd) -> &'static str {
         TrainingEnd::LastEpoch => "last_epoch",
         TrainingEnd::Patience => "patience",
         TrainingEnd::Interrupted => "interrupted",
+        TrainingEnd::Time => "time",
         _ => "other",
     }
 }

@@ -88,12 +88,13 @@ impl Answerer {
 
     /// The answers to each line, none to one without tokens.
     pub(super) fn answers(&self, lines: &[Line]) -> Result<Vec<Vec<Answer>>> {
-        let unknown = |line: &&Line| !line.tokens.is_empty() && !self.knows(&line.tokens);
+        let unknown = |line: &&Line| !line.tokens.is_empty() && !line.is_known;
         let sources = lines.iter().filter(unknown);
         let sources: Vec<&[String]> = sources.map(|line| &line.tokens[..]).collect();
         let mut by_model = self.by_model(&sources)?.into_iter();
         let answers = lines.iter().map(|line| {
-            let mut answers = match self.known(&line.tokens) {
+            let known = self.known(&line.tokens).filter(|_| line.is_known);
+            let mut answers = match known {
                 _ if line.tokens.is_empty() => Vec::new(),
                 Some(targets) => self.by_dictionary(targets),
                 None => by_model.next().unwrap_or_default(),

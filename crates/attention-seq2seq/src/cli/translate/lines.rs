@@ -15,6 +15,8 @@ pub(super) struct Line {
     pub(super) text: String,
     /// The source tokens, none if the text is blank or cannot be translated.
     pub(super) tokens: Vec<String>,
+    /// Whether its tokens, all of them, are a source of the dictionary.
+    pub(super) is_known: bool,
     /// The reason why it cannot be translated.
     pub(super) error: Option<String>,
 }
@@ -26,13 +28,15 @@ impl Line {
     /// Those of [`Answerer::read`], where the text is not in the dictionary.
     pub(super) fn of_text(text: &str, answerer: &Answerer) -> Result<Self> {
         let tokens = answerer.translator.split_source(text);
-        let tokens = match answerer.knows(&tokens) {
+        let is_known = answerer.knows(&tokens);
+        let tokens = match is_known {
             true => tokens,
             false => answerer.read(text)?,
         };
         Ok(Self {
             text: text.to_string(),
             tokens,
+            is_known,
             error: None,
         })
     }
@@ -53,6 +57,7 @@ impl Line {
             return Ok(Self {
                 text: text.to_string(),
                 tokens: Vec::new(),
+                is_known: false,
                 error: None,
             });
         }
@@ -65,6 +70,7 @@ impl Line {
         Self {
             text: text.trim_end_matches(['\r', '\n']).to_string(),
             tokens: Vec::new(),
+            is_known: false,
             error: Some(one_line(error)),
         }
     }

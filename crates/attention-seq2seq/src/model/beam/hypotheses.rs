@@ -138,6 +138,9 @@ impl Hypotheses {
         weights: Option<&[Vec<f32>]>,
         scoring: &Scoring,
     ) -> Vec<usize> {
+        if self.live.is_empty() {
+            return Vec::new();
+        }
         let before = std::mem::take(&mut self.live);
         if extensions.is_empty() {
             self.cut_off = before;

@@ -320,3 +320,29 @@ fn settings_out_of_range_are_refused() {
         assert_eq!(error.to_string(), message);
     }
 }
+
+/// An example that nothing can extend keeps its outputs while another goes on.
+#[test]
+fn an_example_that_is_stuck_keeps_what_it_has() {
+    let stuck = |row: &[u32]| match row.len() {
+        0 => vec![0.0, 1.0, 0.0],
+        _ => vec![1.0, 0.0, 0.0],
+    };
+    let config = BeamSearchConfig::new(4).with_min_len(2);
+    let alone = search(&config, &mut Table::new(1, stuck)).remove(0);
+    assert_eq!((alone[0].tokens.len(), alone[0].ended), (1, false));
+    for outputs in search(&config, &mut Table::new(3, stuck)) {
+        assert_eq!(outputs, alone);
+    }
+    let mut hypotheses = hypotheses::Hypotheses::new();
+    let scoring = hypotheses::Scoring {
+        length_penalty: 0.0,
+        coverage_penalty: 0.0,
+        max_len: 4,
+        n_best: 1,
+    };
+    for _ in 0..3 {
+        assert!(hypotheses.extend(&[], |_| A, None, &scoring).is_empty());
+    }
+    assert_eq!(hypotheses.into_outputs(&scoring).len(), 1);
+}

@@ -66,7 +66,7 @@ fn splits(first: &[u32], window: usize) -> Splits {
 
 /// The state after an epoch, and the figures.
 fn epoch(splits: &Splits, epoch: usize, state: State<Model>) -> Result<(State<Model>, Figures)> {
-    let mut schedule = Schedule::new(&config(), 100, 0, 0.0);
+    let mut schedule = Schedule::new(&config(), 100, 0, None);
     let (config, interrupter) = (config(), Interrupter::new());
     let ended = splits.train(epoch, state, &config, &mut schedule, &interrupter, &mut ());
     Ok(ended?.unwrap())
@@ -114,7 +114,7 @@ fn steps_beside_one_that_is_refused_are_made_at_their_rates() {
     let mut random = config().random(1);
     let _: u64 = random.random();
     order.shuffle(&mut random);
-    let mut schedule = Schedule::new(&config(), 100, 0, 0.0);
+    let mut schedule = Schedule::new(&config(), 100, 0, None);
     let mut state = start();
     let mut refused = 0;
     for batch in order {

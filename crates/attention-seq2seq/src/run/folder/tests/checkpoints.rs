@@ -69,15 +69,20 @@ fn the_weights_beside_an_average_are_a_part_of_a_checkpoint() {
         weights: Some(b"weights".to_vec()),
         ..CheckpointFiles::of(b"average", b"optim")
     };
+    let clock = crate::run::TrainingClock {
+        seconds: 1.25,
+        validation_seconds: 0.5,
+        steps: 7,
+    };
     let state = CheckpointState {
-        seconds: Some(1.25),
+        clock: Some(clock),
         ..CheckpointState::default()
     };
     journal.add(epoch, state, &files).unwrap();
     let journal = open(&run, Some(2));
     let read = journal.checkpoint(2).unwrap();
     assert_eq!(read.weights, files.weights);
-    assert_eq!(journal.state(2).seconds, Some(1.25));
+    assert_eq!(journal.state(2).clock, Some(clock));
     assert_eq!(run.checkpoints().unwrap(), [1, 2]);
     fs::remove_file(run.path().join("checkpoint/weights-2.bpk")).unwrap();
     assert_eq!(run.checkpoints().unwrap(), [1]);
