@@ -82,6 +82,9 @@ pub use model::{
     Transformer, TransformerConfig, Translation,
 };
 
+/// The cell that [`Seq2SeqConfig`] chooses, and the state that an [`Encoder`] ends with.
+pub use burn_fused_layers::recurrent::{CellKind, RecurrentState};
+
 // Decoding.
 pub use model::{BeamOutput, BeamSearchConfig, Decoding, NextTokens};
 
