@@ -50,28 +50,51 @@ def load(path, device="cpu"):
 class Vocabulary:
     """The tokens of one side and their ids; how a text is split into tokens, and tokens make a text."""
 
-    def __init__(self, tokens, tokenization, unicode, has_tags=False):
+    def __init__(self, tokens, tokenization, unicode, subwords=None, has_tags=False):
         if tokenization not in ("chars", "spaces"):
             raise ValueError(f"the tokens of a text: expected chars or spaces, found {tokenization}")
         if unicode not in ("none", "nfc", "nfd"):
             raise ValueError(f"the normal form of a text: expected none, nfc or nfd, found {unicode}")
         self.tokens, self.tokenization, self.unicode, self.has_tags = tokens, tokenization, unicode, has_tags
         self.ids = {token: id for id, token in enumerate(tokens) if id > UNK}
+        self.merges = None
+        if subwords is not None:  # pairs of pieces, in the order in which they are joined
+            self.merges = {tuple(pair): rank for rank, pair in enumerate(subwords["pieces"]["merges"])}
 
     def encode(self, text):
         text = text.strip(" \t\r\n")
         if self.unicode != "none":
             text = unicodedata.normalize(self.unicode.upper(), text)
         tags, text = self._tags(text) if self.has_tags else ([], text)
-        tokens = tags + (list(text) if self.tokenization == "chars" else [token for token in text.split(" ") if token])
+        words = [word for word in text.split(" ") if word]
+        if self.merges is not None:
+            tokens = tags + [piece for word in words for piece in self._pieces("▁" + word)]
+        else:
+            tokens = tags + (list(text) if self.tokenization == "chars" else words)
         for position, token in enumerate(tokens, 1):
             if token not in self.ids:
                 raise ValueError(f"unknown token {token!r} at position {position}")
         return [self.ids[token] for token in tokens]
 
     def decode(self, ids):
-        text = ("" if self.tokenization == "chars" else " ").join(self.tokens[id] for id in ids)
+        is_apart = self.tokenization == "spaces" and self.merges is None
+        text = (" " if is_apart else "").join(self.tokens[id] for id in ids)
+        if self.merges is not None:
+            text = text.replace("▁", " ").removeprefix(" ")
         return unicodedata.normalize("NFC", text) if self.unicode == "nfd" else text
+
+    def _pieces(self, word):
+        """A word's subwords: its characters, of which the pairs that come first among the merges are joined first."""
+        pieces = list(word)
+        while known := [pair for pair in zip(pieces, pieces[1:]) if pair in self.merges]:
+            first, joined = min(known, key=self.merges.get), []
+            for piece in pieces:
+                if joined and (joined[-1], piece) == first:
+                    joined[-1] += piece
+                else:
+                    joined.append(piece)
+            pieces = joined
+        return pieces
 
     @staticmethod
     def _tags(text):
@@ -92,8 +115,9 @@ class Model(nn.Module):
         super().__init__()
         self.metadata = metadata
         vocabs, unicode, has_tags = (metadata[key] for key in ("vocabs", "unicode", "source_has_tags"))
-        self.source = Vocabulary(vocabs["source"], metadata["source_tokens"], unicode, has_tags)
-        self.target = Vocabulary(vocabs["target"], metadata["target_tokens"], unicode)
+        subwords = (metadata.get(f"{side}_subwords") for side in ("source", "target"))
+        self.source = Vocabulary(vocabs["source"], metadata["source_tokens"], unicode, next(subwords), has_tags)
+        self.target = Vocabulary(vocabs["target"], metadata["target_tokens"], unicode, next(subwords))
 
     @torch.inference_mode()
     def translate(self, texts):

@@ -4,13 +4,16 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::normalization::Normalization;
+use crate::subwords::Subwords;
 use crate::tags;
 use crate::tokens::Tokenization;
 
 /// How the texts of one side become tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tokenizer {
     pub(crate) tokens: Tokenization,
+    /// The pieces that words are divided into, instead.
+    pub(crate) subwords: Option<Subwords>,
     pub(crate) normalization: Normalization,
     /// Whether tags stand before a text.
     pub(crate) has_tags: bool,
@@ -21,6 +24,7 @@ impl From<Tokenization> for Tokenizer {
     fn from(tokens: Tokenization) -> Self {
         Self {
             tokens,
+            subwords: None,
             normalization: Normalization::None,
             has_tags: false,
         }
@@ -28,22 +32,41 @@ impl From<Tokenization> for Tokenizer {
 }
 
 impl Tokenizer {
-    /// The form of a text that [`tokens`](Self::tokens) divides: normalized, its tags as [`tags::with_tags`] has them.
+    /// The form of a text that [`tokens`](Self::tokens) divides: normalized, its tags as [`tags::with_tags`] has them,
+    /// spaces between subwords.
     pub(crate) fn prepare<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let text = self.normalization.apply(text);
-        match self.has_tags {
+        let text = match self.has_tags {
             true => Cow::Owned(tags::canonical(&text)),
             false => text,
+        };
+        let Some(subwords) = &self.subwords else {
+            return text;
+        };
+        let (tags, text) = self.divide(&text);
+        let pieces = subwords.split(text).join(" ");
+        Cow::Owned(match tags {
+            "" => pieces,
+            tags => tags::with_tags(tags, &pieces),
+        })
+    }
+
+    /// The tags of a text, and the text after them.
+    fn divide<'a>(&self, text: &'a str) -> (&'a str, &'a str) {
+        match self.has_tags {
+            true => tags::split(text),
+            false => ("", text),
         }
     }
 
     /// The tokens of a prepared text, as parts of it.
     pub(crate) fn tokens<'a>(&self, prepared: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
-        let (tags, text) = match self.has_tags {
-            true => tags::split(prepared),
-            false => ("", prepared),
+        let (tags, text) = self.divide(prepared);
+        let tokens = match self.subwords {
+            Some(_) => Tokenization::Spaces,
+            None => self.tokens,
         };
-        tags::tokens(tags).chain(self.tokens.tokens(text))
+        tags::tokens(tags).chain(tokens.tokens(text))
     }
 
     /// The tokens of a text.
@@ -66,7 +89,10 @@ impl Tokenizer {
         if !text.is_empty() {
             text.push(' ');
         }
-        text.push_str(&self.tokens.join(tokens));
+        text.push_str(&match &self.subwords {
+            Some(subwords) => subwords.join(tokens),
+            None => self.tokens.join(tokens),
+        });
         match self.normalization {
             Normalization::Nfd => Normalization::Nfc.apply(&text).into_owned(),
             Normalization::None | Normalization::Nfc => text,
@@ -77,7 +103,10 @@ impl Tokenizer {
 impl fmt::Display for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tags = if self.has_tags { "tags and " } else { "" };
-        write!(f, "{tags}{}", self.tokens)?;
+        match &self.subwords {
+            Some(subwords) => write!(f, "{tags}{} subwords", subwords.count())?,
+            None => write!(f, "{tags}{}", self.tokens)?,
+        }
         match self.normalization {
             Normalization::None => Ok(()),
             form => write!(f, " of {form}"),
@@ -92,9 +121,9 @@ mod tests {
 
     fn tokenizer(tokens: Tokenization, normalization: Normalization, has_tags: bool) -> Tokenizer {
         Tokenizer {
-            tokens,
             normalization,
             has_tags,
+            ..Tokenizer::from(tokens)
         }
     }
 
@@ -145,5 +174,25 @@ mod tests {
             (4, 5)
         );
         assert_eq!(chars.join(&chars.split(apart)), apart);
+    }
+
+    #[cfg(feature = "subwords")]
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test may panic")]
+    fn subwords_come_after_tags_of_the_normal_form() {
+        let texts = ["go off", "go on", "go go gone", "caf\u{e9}"];
+        let subwords = Subwords::learn(texts, 30).unwrap();
+        let tagged = Tokenizer {
+            subwords: Some(subwords),
+            ..tokenizer(Chars, Normalization::Nfc, true)
+        };
+        for text in ["V;PST\tgo off", "V;PST go off"] {
+            let tokens = tagged.split(text);
+            assert_eq!(tokens[..3], ["V;", "PST;", "▁go"], "{tokens:?}");
+            assert_eq!(tagged.join(&tokens), "V;PST; go off");
+        }
+        assert_eq!(tagged.split("cafe\u{301}"), tagged.split("caf\u{e9}"));
+        assert_eq!(tagged.join(&tagged.split("go gone")), "go gone");
+        assert_eq!(tagged.to_string(), "tags and 30 subwords of nfc");
     }
 }

@@ -13,6 +13,7 @@
 )]
 
 mod activate;
+mod dropout;
 mod embedding_table;
 pub mod harness;
 mod linear;
@@ -26,6 +27,7 @@ pub mod recurrent;
 mod select_rows;
 
 pub use activate::{activate, activate_gated, activate_gated_linear, activate_linear};
+pub use dropout::dropout;
 pub use embedding_table::EmbeddingTable;
 pub use linear::linear;
 pub use linear_cross_entropy::{ClassTargets, linear_cross_entropy, linear_cross_entropy_of_parts};

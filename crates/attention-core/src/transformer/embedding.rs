@@ -7,7 +7,7 @@ use burn::nn::{
     PositionalEncodingConfig,
 };
 use burn::tensor::{Device, Int, Tensor};
-use burn_fused_layers::EmbeddingTable;
+use burn_fused_layers::{EmbeddingTable, dropout};
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 use burn_fused_layers::harness::parameter::{of_linear, value};
 
@@ -267,7 +267,7 @@ impl TokenEmbedding {
         if let Some(norm) = &self.norm {
             rows = norm.forward(rows);
         }
-        self.dropout.forward(rows)
+        dropout(&self.dropout, rows)
     }
 }
 

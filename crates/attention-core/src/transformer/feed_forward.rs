@@ -165,7 +165,7 @@ pub(crate) fn activated_output<const D: usize>(
             Some(gate) => activate_gated(gate, input, function),
             None => activate(input, function),
         };
-        return linear(dropout.forward(hidden), weight, bias);
+        return linear(burn_fused_layers::dropout(dropout, hidden), weight, bias);
     }
     match gate {
         Some(gate) => activate_gated_linear(gate, input, function, weight, bias),

@@ -4,6 +4,7 @@ use burn::config::Config;
 use burn::module::Module;
 use burn::nn::Dropout;
 use burn::tensor::Tensor;
+use burn_fused_layers::dropout;
 
 use super::Norm;
 
@@ -53,7 +54,7 @@ impl Residual {
             Some(norm) => norm.forward(output),
             None => output,
         };
-        let sum = rows + self.dropout.forward(output);
+        let sum = rows + dropout(&self.dropout, output);
         match self.order {
             NormOrder::Pre | NormOrder::Sandwich => sum,
             NormOrder::Post => self.norm.forward(sum),

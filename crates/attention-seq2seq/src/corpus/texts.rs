@@ -78,13 +78,13 @@ impl Texts {
     }
 
     pub(super) fn tokens(&self, (source, target): (&str, &str)) -> Pair {
-        let owned = |tokenizer: Tokenizer, prepared| {
+        let owned = |tokenizer: &Tokenizer, prepared| {
             let tokens = tokenizer.tokens(prepared);
             tokens.map(str::to_owned).collect()
         };
         Pair {
-            source: owned(self.source, source),
-            target: owned(self.target, target),
+            source: owned(&self.source, source),
+            target: owned(&self.target, target),
         }
     }
 
@@ -113,7 +113,8 @@ impl Texts {
         for (index, (source, target)) in self.iter().enumerate() {
             bytes[usize::from(is_held_out(index))] += source.len() + target.len() + 2;
         }
-        let mut sides = bytes.map(|it| Self::with_capacity(self.source, self.target, it));
+        let mut sides =
+            bytes.map(|it| Self::with_capacity(self.source.clone(), self.target.clone(), it));
         for (index, (source, target)) in self.iter().enumerate() {
             sides[usize::from(is_held_out(index))].push(source, target);
         }

@@ -6,6 +6,7 @@ use crate::attention::AttentionKind;
 use crate::model::ModelConfig;
 use crate::normalization::Normalization;
 use crate::run::TrainConfig;
+use crate::subwords::Subwords;
 use crate::tokens::Tokenization;
 use crate::translate::Translator;
 use crate::vocabs::Vocabs;
@@ -23,6 +24,11 @@ pub(super) struct Metadata<'a> {
     max_len: usize,
     source_tokens: Tokenization,
     target_tokens: Tokenization,
+    /// The pieces of words, in the place of these tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_subwords: Option<Subwords>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_subwords: Option<Subwords>,
     /// The normal form of texts.
     unicode: Normalization,
     /// Whether tags stand before a source.
@@ -39,14 +45,16 @@ impl<'a> Metadata<'a> {
     /// Those of a trained model.
     pub(super) fn of(translator: &'a Translator) -> Self {
         let config = translator.config();
-        let source = config.data.source_tokens();
+        let (source, target) = (config.data.source_tokens(), config.data.target_tokens());
         Self {
             format: FORMAT,
             model: &config.model,
             attention: config.attention,
             max_len: translator.max_len(),
             source_tokens: source.tokens,
-            target_tokens: config.data.target_tokens().tokens,
+            target_tokens: target.tokens,
+            source_subwords: source.subwords,
+            target_subwords: target.subwords,
             unicode: source.normalization,
             source_has_tags: source.has_tags,
             data_checksum: config.data_checksum,

@@ -151,15 +151,15 @@ impl TsvFile {
     /// [`Error::Config`] for a column 0 or the same column twice.
     pub fn pairs(&self, options: &TsvOptions) -> Result<Vec<Pair>> {
         let (source_tokens, target_tokens) = (options.source(), options.target());
-        let tokens = |tokenizer: Tokenizer, prepared: &str| {
+        let tokens = |tokenizer: &Tokenizer, prepared: &str| {
             let tokens = tokenizer.tokens(prepared);
             tokens.map(str::to_owned).collect()
         };
         let mut pairs = Vec::new();
         self.for_each_pair(options, |source, target| {
             pairs.push(Pair {
-                source: tokens(source_tokens, source),
-                target: tokens(target_tokens, target),
+                source: tokens(&source_tokens, source),
+                target: tokens(&target_tokens, target),
             });
         })?;
         Ok(pairs)
@@ -175,7 +175,7 @@ impl TsvFile {
         options: &TsvOptions,
         mut take: impl FnMut(&str, &str),
     ) -> Result<()> {
-        let check = |side: &str, tokenizer: Tokenizer, prepared: &str| {
+        let check = |side: &str, tokenizer: &Tokenizer, prepared: &str| {
             let count = tokenizer.tokens(prepared).count();
             match count <= options.max_tokens {
                 true => Ok(()),
@@ -194,8 +194,8 @@ impl TsvFile {
                 source_tokens.prepare(&source),
                 target_tokens.prepare(&target),
             );
-            check("source", source_tokens, &source)?;
-            check("target", target_tokens, &target)?;
+            check("source", &source_tokens, &source)?;
+            check("target", &target_tokens, &target)?;
             take(&source, &target);
             Ok(true)
         })

@@ -7,6 +7,7 @@ mod format;
 mod jsonl;
 mod line;
 mod options;
+mod subwords;
 mod tsv;
 
 pub use columns::Columns;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Columns, PairFormat, TsvFile};
 use crate::error::{Error, Result};
 use crate::normalization::Normalization;
+use crate::subwords::Subwords;
 use crate::tokenizer::Tokenizer;
 use crate::tokens::Tokenization;
 
@@ -27,6 +28,12 @@ pub struct TsvOptions {
     /// Unicode's normal form of sources, targets and texts to translate. Settings saved without one have none.
     #[serde(default = "Normalization::none")]
     pub normalization: Normalization,
+    /// The pieces that the words of a source are divided into, in the place of `source_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_subwords: Option<Subwords>,
+    /// The pieces that the words of a target are divided into, in the place of `target_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_subwords: Option<Subwords>,
 }
 
 impl TsvOptions {
@@ -43,6 +50,8 @@ impl TsvOptions {
             target_tokens,
             max_tokens: Self::MAX_TOKENS,
             normalization: Normalization::default(),
+            source_subwords: None,
+            target_subwords: None,
         }
     }
 
@@ -83,6 +92,7 @@ impl TsvOptions {
         };
         Tokenizer {
             tokens: self.source_tokens,
+            subwords: self.source_subwords.clone(),
             normalization: self.normalization,
             has_tags,
         }
@@ -92,6 +102,7 @@ impl TsvOptions {
     pub(crate) fn target(&self) -> Tokenizer {
         Tokenizer {
             tokens: self.target_tokens,
+            subwords: self.target_subwords.clone(),
             normalization: self.normalization,
             has_tags: false,
         }

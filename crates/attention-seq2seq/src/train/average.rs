@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
+use rayon::prelude::*;
+
+use super::host::{CHUNK, elements, is_f32_on_host};
 
 /// The average after a step: `decay average + (1 - decay) weights`, on the device of the average.
 ///
@@ -47,7 +50,7 @@ impl ModuleMapper for Average {
         let value = match self.weights.0.get(&id) {
             Some(weights) => {
                 let weights = weights.clone().reshape(value.shape());
-                value.clone() + (weights - value) * (1.0 - self.decay)
+                moved(value, weights, 1.0 - self.decay)
             }
             None => value,
         };
@@ -55,9 +58,30 @@ impl ModuleMapper for Average {
     }
 }
 
+/// `value + share (weights - value)`: in f32 on flex and ndarray in one pass, shared by the threads of the current rayon
+/// pool, bit for bit what the three operations make of it.
+fn moved<const D: usize>(value: Tensor<D>, weights: Tensor<D>, share: f64) -> Tensor<D> {
+    if !(is_f32_on_host(&value) && is_f32_on_host(&weights)) {
+        return value.clone() + (weights - value) * share;
+    }
+    let device = value.device();
+    let (mut value, mut weights) = (value.into_data(), weights.into_data());
+    let share = share as f32;
+    elements(&mut value)
+        .par_chunks_mut(CHUNK)
+        .zip(elements(&mut weights).par_chunks(CHUNK))
+        .for_each(|(value, weights)| {
+            for (value, weight) in value.iter_mut().zip(weights) {
+                *value += (weight - *value) * share;
+            }
+        });
+    Tensor::from_data(value, (&device, DType::F32))
+}
+
 #[cfg(test)]
 mod tests {
     use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::Distribution;
 
     use super::*;
     use crate::device::test_device;
@@ -95,6 +119,19 @@ mod tests {
             let (id, value, mapper) = param.consume();
             Param::from_mapped_value(id, value * self.0, mapper)
         }
+    }
+
+    #[test]
+    fn one_pass_is_that_of_operations() {
+        let device = test_device();
+        let [value, weights] =
+            [0; 2].map(|_| Tensor::<2>::random([3, 20_011], Distribution::Default, &device));
+        let share = 1.0 - 0.999;
+        let expected = value.clone() + (weights.clone() - value.clone()) * share;
+        // The tensors of a model are shared.
+        let (kept, actual) = (value.clone(), moved(value.clone(), weights, share));
+        assert_eq!(actual.into_data(), expected.into_data());
+        assert_eq!(kept.into_data(), value.into_data());
     }
 
     #[test]

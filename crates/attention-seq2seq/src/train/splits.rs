@@ -3,7 +3,6 @@
 use burn::tensor::Device;
 use burn_fused_layers::is_in_host_memory;
 use rand::RngExt;
-use rand::seq::SliceRandom;
 
 use super::meter::{Meter, failed};
 use super::schedule::Schedule;
@@ -67,8 +66,7 @@ impl Splits {
     ) -> Result<Option<(State<M>, Figures)>> {
         let mut random = config.random(epoch);
         self.device.seed(random.random());
-        let mut order: Vec<usize> = (0..self.train.len()).collect();
-        order.shuffle(&mut random);
+        let order = self.train.deal(&mut random);
         let mut pass = Pass {
             splits: self,
             part: Part {
@@ -87,8 +85,8 @@ impl Splits {
             }
             // The rate is that of the step's number, whatever becomes of the steps before.
             let steps = window.iter().zip(numbers.by_ref());
-            let steps: Vec<Step> = steps
-                .map(|(&batch, number)| {
+            let steps: Vec<Step<'_>> = steps
+                .map(|(batch, number)| {
                     let rate = schedule.step();
                     Step {
                         number,
@@ -173,12 +171,13 @@ impl Part {
 }
 
 /// A step to make.
-struct Step {
+struct Step<'a> {
     /// The number in the epoch, from 1.
     number: usize,
     /// The number in the whole training, from 1.
     of_all: usize,
-    batch: usize,
+    /// The examples, as they were dealt.
+    batch: &'a [u32],
     rate: f64,
 }
 
@@ -197,7 +196,7 @@ impl Pass<'_> {
     fn make<M: Seq2SeqModel>(
         &mut self,
         mut state: State<M>,
-        steps: &[Step],
+        steps: &[Step<'_>],
     ) -> Result<Option<State<M>>> {
         for step in steps {
             if self.interrupter.should_stop() {
@@ -229,7 +228,7 @@ impl Pass<'_> {
     fn make_unread<M: Seq2SeqModel>(
         &mut self,
         before: State<M>,
-        steps: &[Step],
+        steps: &[Step<'_>],
     ) -> Result<Option<State<M>>> {
         let mut state = before.clone();
         let mut all_made = Vec::new();
@@ -254,12 +253,13 @@ impl Pass<'_> {
         Ok(Some(state))
     }
 
-    fn batch(&self, step: &Step) -> Batch {
-        Batch::new(&self.splits.train.get(step.batch), &self.splits.device)
+    fn batch(&self, step: &Step<'_>) -> Batch {
+        let examples = self.splits.train.examples(step.batch);
+        Batch::new(&examples, &self.splits.device)
     }
 
     /// Counts a step that was made.
-    fn count(&mut self, step: &Step, output: StepOutput) -> Result<()> {
+    fn count(&mut self, step: &Step<'_>, output: StepOutput) -> Result<()> {
         self.meter.add(output)?;
         let event = self.part.batch_done(step.number, &self.meter);
         self.observer.observe(&event);

@@ -24,6 +24,7 @@ mod run;
 mod search;
 mod settings;
 mod signals;
+mod subwords;
 #[path = "../support/mod.rs"]
 mod support;
 mod transformer;

@@ -10,6 +10,7 @@ use burn::tensor::{Device, Tensor};
 use super::layer::initializer;
 use super::padding::without_padding;
 use super::{CellKind, RecurrentLayer, RecurrentState, Steps};
+use crate::dropout::dropout;
 use crate::harness::checks::assert_positive;
 
 /// Configuration of [`Recurrent`] layers.
@@ -160,7 +161,7 @@ impl Recurrent {
         let mut last = Vec::with_capacity(expected);
         let mut below: Option<Tensor<3>> = None;
         for (index, layer) in self.layers.iter().enumerate() {
-            let below_dropped = below.take().map(|outputs| self.dropout.forward(outputs));
+            let below_dropped = below.take().map(|outputs| dropout(&self.dropout, outputs));
             let reversed = self.reversed.get(index);
             let reversed = reversed.map(|layer| (layer, steps.clone().reversed()));
             let mut outputs = Vec::with_capacity(2);

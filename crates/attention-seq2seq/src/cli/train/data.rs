@@ -60,8 +60,8 @@ impl TrainArgs {
             true => run.stream_file(file),
             false => absolute(path),
         };
-        let remark = match (settings.source_tokens, settings.target_tokens) {
-            (Some(_), Some(_)) => None,
+        let remark = match (settings.source_tokens, settings.target_tokens, settings.subwords) {
+            (Some(_), Some(_), _) | (.., Some(_)) => None,
             _ => Some(guessed(options.source_tokens, options.target_tokens)),
         };
         let corpus = Corpus::of_files(&train, valid.as_ref(), &options, seed)?;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use attention_seq2seq::{Error, PairFormat, Result, TsvFile, TsvOptions, VocabLimits};
+use attention_seq2seq::{
+    Error, PairFormat, Result, Subwords, Tokenization, TsvFile, TsvOptions, VocabLimits,
+};
 
 use super::settings::Settings;
 
@@ -30,22 +32,45 @@ impl Settings {
             });
         }
         let guessed = file.guess_as(format, self.columns.unwrap_or_default())?;
-        Ok(TsvOptions {
+        let options = TsvOptions {
             source_tokens: self.source_tokens.unwrap_or(guessed.source_tokens),
             target_tokens: self.target_tokens.unwrap_or(guessed.target_tokens),
             max_tokens: self.max_tokens.unwrap_or(guessed.max_tokens),
             normalization: self.unicode.unwrap_or(guessed.normalization),
             ..guessed
-        })
+        };
+        let Some(count) = self.subwords else {
+            return Ok(options);
+        };
+        let unless = |tokens: Option<Tokenization>| match tokens {
+            Some(_) => None,
+            None => Some(count),
+        };
+        let (source, target) = (unless(self.source_tokens), unless(self.target_tokens));
+        if (source, target) == (None, None) {
+            return Err(Error::Config {
+                what: "--subwords".to_string(),
+                expected: "a side without --source-tokens or --target-tokens".to_string(),
+                found: "both".to_string(),
+            });
+        }
+        file.with_subwords(options, source, target)
     }
 
     /// These settings, with those of options for a file.
     pub(super) fn with_options(self, options: &TsvOptions) -> Self {
+        let source_subwords = options.source_subwords.as_ref();
+        let target_subwords = options.target_subwords.as_ref();
+        let unless = |subwords: Option<&Subwords>, tokens| match subwords {
+            Some(_) => None,
+            None => Some(tokens),
+        };
         let all = Self {
             input_format: Some(options.format.clone()),
             unicode: Some(options.normalization),
-            source_tokens: Some(options.source_tokens),
-            target_tokens: Some(options.target_tokens),
+            source_tokens: unless(source_subwords, options.source_tokens),
+            target_tokens: unless(target_subwords, options.target_tokens),
+            subwords: source_subwords.or(target_subwords).map(Subwords::count),
             max_tokens: Some(options.max_tokens),
             ..self
         };

@@ -8,14 +8,19 @@ use super::presets::Preset;
 use super::settings::Settings;
 
 impl Settings {
-    /// These settings, those that are not given as in `file` and then as in the preset.
+    /// These settings, those that are not given as in `file`.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be read, [`Error::Config`] if it does not hold settings alone.
-    pub(super) fn over(&self, file: Option<&Path>, preset: Option<Preset>) -> Result<Self> {
-        let of_preset = preset.map(Preset::settings).unwrap_or_default();
+    pub(super) fn over_file(&self, file: Option<&Path>) -> Result<Self> {
         let of_file = file.map(read).transpose()?.unwrap_or_default();
-        Ok(of_preset.overlaid(&of_file).overlaid(self))
+        Ok(of_file.overlaid(self))
+    }
+
+    /// These settings, those that are not given as the preset has them for so many pairs. They are none of the data.
+    pub(super) fn over_preset(&self, preset: Option<Preset>, pairs: usize) -> Self {
+        let of_preset = preset.map(|preset| preset.settings(pairs));
+        of_preset.unwrap_or_default().overlaid(self)
     }
 
     /// These settings, but for those that `other` has.
@@ -40,6 +45,7 @@ impl Settings {
             unicode,
             source_tokens,
             target_tokens,
+            subwords,
             max_tokens,
             min_count,
             max_vocab,
@@ -85,6 +91,7 @@ impl Settings {
             ("--unicode", self.unicode.is_some()),
             ("--source-tokens", self.source_tokens.is_some()),
             ("--target-tokens", self.target_tokens.is_some()),
+            ("--subwords", self.subwords.is_some()),
             ("--max-tokens", self.max_tokens.is_some()),
         ];
         let of_tasks = [

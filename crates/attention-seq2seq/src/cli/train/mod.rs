@@ -63,11 +63,11 @@ impl TrainArgs {
         let mut prepared = if self.resume {
             self.resume(&run)?
         } else {
-            let settings = self.settings()?;
+            let given = self.given()?;
             if !self.print_config {
                 self.check_absent(&run)?;
             }
-            self.prepare(&settings, &run)?
+            self.prepare(&given, &run)?
         };
         if self.print_config {
             say(Settings::of(&prepared.config).to_toml())?;
@@ -96,7 +96,8 @@ impl TrainArgs {
             describe(self.machine.name(), &device),
         ))?;
         if let Some(preset) = self.preset {
-            let settings = preset.settings().to_toml().replace('\n', ", ");
+            let settings = preset.settings(prepared.corpus.train_len());
+            let settings = settings.to_toml().replace('\n', ", ");
             log.say_to_anyone(format_args!("preset {preset}: {settings}"))?;
         }
         if let Some(remark) = &prepared.remark {
@@ -155,12 +156,13 @@ impl TrainArgs {
         })
     }
 
-    /// The settings that are given, those of the file and those of the preset.
-    fn settings(&self) -> Result<Settings> {
-        let settings = self.settings.over(self.config.as_deref(), self.preset)?;
-        settings.check_data(self.data.is_some())?;
-        settings.check_model()?;
-        Ok(settings)
+    /// The settings that are given, and those of the file.
+    fn given(&self) -> Result<Settings> {
+        let given = self.settings.over_file(self.config.as_deref())?;
+        given.check_data(self.data.is_some())?;
+        // Of no preset does it depend on the number of pairs which model it has.
+        given.over_preset(self.preset, 0).check_model()?;
+        Ok(given)
     }
 
     /// Checks that there is no run, or that it may be overwritten.
@@ -178,13 +180,14 @@ impl TrainArgs {
     }
 
     /// A new run.
-    fn prepare(&self, settings: &Settings, run: &RunDir) -> Result<Prepared> {
+    fn prepare(&self, given: &Settings, run: &RunDir) -> Result<Prepared> {
         let Data {
             source,
             corpus,
             streams,
             remark,
-        } = self.data(settings, run)?;
+        } = self.data(given, run)?;
+        let settings = given.over_preset(self.preset, corpus.train_len());
         let vocab_limits = settings.vocab_limits();
         let vocabs = corpus.vocabs_within(&vocab_limits)?;
         let model = settings.model(&vocabs);

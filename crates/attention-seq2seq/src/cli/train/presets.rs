@@ -20,14 +20,18 @@ pub(crate) enum Preset {
 }
 
 impl Preset {
-    /// The settings, the others by default.
-    pub(super) fn settings(self) -> Settings {
-        toml::from_str(self.text()).expect("a preset is a file of settings")
+    /// The number of pairs from which on a preset for many is taken, where there are two.
+    const MANY: usize = 30_000;
+
+    /// The settings to learn from so many pairs, the others by default.
+    pub(super) fn settings(self, pairs: usize) -> Settings {
+        toml::from_str(self.text(pairs)).expect("a preset is a file of settings")
     }
 
     /// The settings as a file.
-    fn text(self) -> &'static str {
+    fn text(self, pairs: usize) -> &'static str {
         match self {
+            Self::G2p if pairs < Self::MANY => include_str!("presets/g2p_few.toml"),
             Self::G2p => include_str!("presets/g2p.toml"),
             Self::Dates => include_str!("presets/dates.toml"),
             Self::Translation => include_str!("presets/translation.toml"),
@@ -52,8 +56,12 @@ mod tests {
     #[test]
     fn presets_are_files_of_settings() {
         for preset in Preset::value_variants() {
-            assert_ne!(preset.settings(), Settings::default(), "{preset}");
-            assert!(preset.settings().check_model().is_ok(), "{preset}");
+            for pairs in [1, 100_000] {
+                let settings = preset.settings(pairs);
+                assert_ne!(settings, Settings::default(), "{preset}");
+                assert!(settings.check_model().is_ok(), "{preset}");
+                assert!(settings.check_data(true).is_ok() && settings.check_data(false).is_ok());
+            }
         }
     }
 }

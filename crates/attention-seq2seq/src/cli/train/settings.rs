@@ -11,7 +11,7 @@ use super::as_text;
 use super::cell::Cell;
 
 /// The settings that a resumed run keeps, and what would set them.
-pub(super) const KEPT_BY_RESUME: [&str; 35] = [
+pub(super) const KEPT_BY_RESUME: [&str; 36] = [
     "preset",
     "config",
     "valid",
@@ -22,6 +22,7 @@ pub(super) const KEPT_BY_RESUME: [&str; 35] = [
     "unicode",
     "source_tokens",
     "target_tokens",
+    "subwords",
     "max_tokens",
     "min_count",
     "max_vocab",
@@ -112,6 +113,17 @@ pub(crate) struct Settings {
         conflicts_with = "task"
     )]
     pub(super) target_tokens: Option<Tokenization>,
+    /// Divide words into subwords, at most so many different ones, that are learned from the file of --data by
+    /// byte-pair encoding: source and target each their own, but for a side whose tokens are given. In a build with the
+    /// feature `subwords`.
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        requires = "data",
+        conflicts_with = "task"
+    )]
+    pub(super) subwords: Option<usize>,
     /// The most tokens of a source or a target; a file with a longer one is refused [default: 1000].
     #[arg(
         long,

@@ -11,7 +11,7 @@ use burn_fused_layers::recurrent::{
     CellKind, Recurrent, RecurrentCell, RecurrentConfig, RecurrentLayer, RecurrentState,
 };
 use burn_fused_layers::{
-    ClassTargets, EmbeddingTable, PackedLinear, linear, linear_cross_entropy_of_parts,
+    ClassTargets, EmbeddingTable, PackedLinear, dropout, linear, linear_cross_entropy_of_parts,
 };
 
 use super::gates::{TokenGates, weights_after};
@@ -230,14 +230,14 @@ impl<A: StatefulAttention> Decoder<A> {
             .unzip();
         let features = Tensor::cat(states.into_iter().chain(contexts).collect(), 0);
         let [_, size] = features.dims();
-        let features = self.dropout.forward(features).reshape([2, rows, size]);
+        let features = dropout(&self.dropout, features).reshape([2, rows, size]);
         linear_cross_entropy_of_parts(features, self.output.weight.val(), bias, targets)
     }
 
     /// The logits of the next tokens, `[rows, vocab_size]`, from the features of steps.
     pub(crate) fn logits(&self, features: Vec<Features>) -> Tensor<2> {
         let features = features.into_iter().map(Features::joined);
-        let features = self.dropout.forward(Tensor::cat(features.collect(), 0));
+        let features = dropout(&self.dropout, Tensor::cat(features.collect(), 0));
         apply(&self.output, features)
     }
 }
@@ -269,7 +269,7 @@ impl<A: StatefulAttention> DecoderPass<'_, A> {
         for ((cell, gates), state) in self.cells.iter().zip(&self.gates).zip(&mut states) {
             let gates = match of_tokens.take() {
                 Some(of_tokens) => of_tokens + gates.forward(below),
-                None => gates.forward(self.decoder.recurrent.dropout.forward(below)),
+                None => gates.forward(dropout(&self.decoder.recurrent.dropout, below)),
             };
             *state = cell.forward(gates, state.clone());
             below = state.hidden.clone();

@@ -2,7 +2,7 @@
 
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
-use burn_fused_layers::{EmbeddingTable, PackedLinear, linear};
+use burn_fused_layers::{EmbeddingTable, PackedLinear, dropout, linear};
 
 /// The projections of tokens, `[tokens, gates * hidden_size]`, for many calls in one pass.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl TokenGates {
     pub(crate) fn rows(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         let rows = self.table.rows(tokens);
         match &self.layer {
-            Some(layer) => layer.forward(self.dropout.forward(rows)),
+            Some(layer) => layer.forward(dropout(&self.dropout, rows)),
             None => rows,
         }
     }

@@ -13,7 +13,7 @@ use attention_core::{DotProductScore, Mask, NewRows, Positions, ScoringFunction}
 use burn::module::Module;
 use burn::nn::{Dropout, Linear};
 use burn::tensor::{Int, Tensor};
-use burn_fused_layers::{linear, linear_cross_entropy};
+use burn_fused_layers::{dropout, linear, linear_cross_entropy};
 
 use super::candidates::Candidates;
 use super::greedy::{GreedyOutputs, greedy_search};
@@ -192,7 +192,7 @@ impl<C: ScoringFunction> Transformer<C> {
         let rows = embedding.forward(tokens, &Positions::consecutive(start as i64));
         let ([_, count, size], dtype) = (rows.dims(), rows.dtype());
         let positions = sinusoids(start, count, size, &rows.device()).cast(dtype);
-        self.dropout.forward(rows + positions)
+        dropout(&self.dropout, rows + positions)
     }
 
     fn search(&self, source: &Source, memory: &DecoderMemory, max_len: usize) -> GreedyOutputs {

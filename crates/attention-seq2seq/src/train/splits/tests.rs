@@ -110,16 +110,14 @@ fn steps_beside_one_that_is_refused_are_made_at_their_rates() {
     }
     // By hand.
     let splits = splits(&FIRST, 1);
-    let mut order: Vec<usize> = (0..FIRST.len()).collect();
     let mut random = config().random(1);
     let _: u64 = random.random();
-    order.shuffle(&mut random);
     let mut schedule = Schedule::new(&config(), 100, 0, None);
     let mut state = start();
     let mut refused = 0;
-    for batch in order {
+    for batch in splits.train.deal(&mut random) {
         let rate = schedule.step();
-        let examples = splits.train.get(batch);
+        let examples = splits.train.examples(&batch);
         if examples[0].source[0] == POISON {
             refused += 1;
             continue;

@@ -1,0 +1,81 @@
+//! Subwords of the texts of a file.
+
+use super::{TsvFile, TsvOptions};
+use crate::error::Result;
+use crate::subwords::Subwords;
+use crate::tags;
+
+impl TsvFile {
+    /// The options, with subwords learned from the sources and from the targets of the file, at most so many of either;
+    /// without a number that side keeps its tokens. Tags are no part of them.
+    ///
+    /// # Errors
+    /// Those of [`pairs`](Self::pairs), and of [`Subwords::learn`].
+    pub fn with_subwords(
+        &self,
+        options: TsvOptions,
+        source: Option<usize>,
+        target: Option<usize>,
+    ) -> Result<TsvOptions> {
+        // Texts of many characters may be few subwords.
+        let of_texts = TsvOptions {
+            source_subwords: None,
+            target_subwords: None,
+            max_tokens: usize::MAX,
+            ..options.clone()
+        };
+        let has_tags = of_texts.source().has_tags;
+        let (mut sources, mut targets) = (Vec::new(), Vec::new());
+        self.for_each_pair(&of_texts, |of_source, of_target| {
+            let text = match has_tags {
+                true => tags::split(of_source).1,
+                false => of_source,
+            };
+            sources.extend(source.map(|_| text.to_owned()));
+            targets.extend(target.map(|_| of_target.to_owned()));
+        })?;
+        let learn = |texts: Vec<String>, count: Option<usize>| {
+            count
+                .map(|count| Subwords::learn(texts, count))
+                .transpose()
+        };
+        Ok(TsvOptions {
+            source_subwords: learn(sources, source)?,
+            target_subwords: learn(targets, target)?,
+            ..options
+        })
+    }
+}
+
+#[cfg(all(test, feature = "subwords"))]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::pair_file::Columns;
+
+    #[test]
+    fn each_side_has_its_own_and_tags_have_none() {
+        let lines = "go off\tV;PST\twent off\ngo\tV;PST\twent\n".repeat(3);
+        let file = TsvFile::from_bytes("pairs.tsv", lines);
+        let columns: Columns = "source,tags,target".parse().unwrap();
+        let options = file.guess(columns).unwrap();
+
+        let both = file
+            .with_subwords(options.clone(), Some(20), Some(20))
+            .unwrap();
+        let pairs = file.pairs(&both).unwrap();
+        assert_eq!(pairs[0].source, ["V;", "PST;", "▁go", "▁off"]);
+        assert_eq!(pairs[0].target, ["▁went", "▁off"]);
+
+        let of_target = file.with_subwords(options.clone(), None, Some(20)).unwrap();
+        assert_eq!(of_target.source_subwords, None);
+        assert_eq!(file.pairs(&of_target).unwrap()[1].target, ["▁went"]);
+        // The limit is that of subwords.
+        let short = TsvOptions {
+            max_tokens: 4,
+            ..options
+        };
+        let short = file.with_subwords(short, Some(20), Some(20)).unwrap();
+        assert_eq!(file.pairs(&short).unwrap(), pairs);
+    }
+}

@@ -1,0 +1,172 @@
+//! Pieces of words.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+#[cfg(feature = "subwords")]
+mod bpe;
+#[cfg(not(feature = "subwords"))]
+mod missing;
+
+#[cfg(feature = "subwords")]
+use bpe::Pieces;
+#[cfg(not(feature = "subwords"))]
+use missing::Pieces;
+
+/// The mark at the beginning of a word, which stands for the space before it.
+const WORD: char = '▁';
+
+/// The pieces of words that the texts of one side are divided into: frequent words whole, rare ones in parts, so that a
+/// vocabulary of a few thousand has them all (Sennrich, Haddow and Birch 2016, "Neural Machine Translation of Rare Words
+/// with Subword Units").
+///
+/// They are learned from texts by byte-pair encoding, and saved with the model. The crate `tokenizers` does both: without
+/// the feature `subwords` they cannot be learned, and a model that has them cannot be opened.
+///
+/// ```
+/// # #[cfg(feature = "subwords")] {
+/// use attention_seq2seq::Subwords;
+///
+/// let subwords = Subwords::learn(["low lower lowest", "new newer newest"], 16)?;
+/// let pieces = subwords.split("lowest news");
+/// assert_eq!(pieces.concat(), "▁lowest▁news");
+/// assert_eq!(subwords.join(&pieces), "lowest news");
+/// # }
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subwords {
+    /// The most pieces that were asked for.
+    count: usize,
+    pieces: Pieces,
+}
+
+impl Subwords {
+    /// The fewest pieces that can be asked for.
+    const FEWEST: usize = 2;
+
+    /// Learns at most so many pieces, the characters of the texts among them. Spaces (U+0020) divide a text into words;
+    /// the mark `▁` (U+2581) stands for them in the pieces, and is read back as a space where a text has one itself.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the texts have more different characters than that, and without the feature `subwords`.
+    pub fn learn<T: AsRef<str>>(
+        texts: impl IntoIterator<Item = T>,
+        count: usize,
+    ) -> Result<Self> {
+        let what = "the number of subwords";
+        if count < Self::FEWEST {
+            let expected = format!("at least {}", Self::FEWEST);
+            return Err(Error::config(what, &expected, count));
+        }
+        let pieces = Pieces::learn(texts, count)?;
+        match pieces.len() {
+            found if found <= count => Ok(Self { count, pieces }),
+            found => {
+                let expected = format!("at least {found}, the number of different characters");
+                Err(Error::config(what, &expected, count))
+            }
+        }
+    }
+
+    /// The most pieces that were asked for.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The pieces of a text. A character that the texts did not have which they were learned from is a piece of its own,
+    /// that no model knows.
+    pub fn split(&self, text: &str) -> Vec<String> {
+        let words = text.split(' ').filter(|word| !word.is_empty());
+        words
+            .flat_map(|word| self.pieces.split(&format!("{WORD}{word}")))
+            .collect()
+    }
+
+    /// The text that pieces make: the inverse of [`split`](Self::split), but for spaces around a text, and several in a
+    /// row.
+    pub fn join<T: AsRef<str>>(&self, pieces: &[T]) -> String {
+        let text: String = pieces.iter().map(AsRef::as_ref).collect();
+        let text = text.replace(WORD, " ");
+        text.strip_prefix(' ').map(str::to_owned).unwrap_or(text)
+    }
+}
+
+impl fmt::Debug for Subwords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subwords")
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "subwords"))]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    const TEXTS: [&str; 4] = ["low low low", "lower lowest", "newest newest", "wider  widest "];
+
+    #[test]
+    fn pieces_are_the_pairs_that_are_frequent() {
+        // 10 characters and the mark; the merges are by hand: es, est, lo, low, ▁low.
+        let characters = Subwords::learn(TEXTS, 11).unwrap();
+        assert_eq!(characters.split("lowest"), ["▁", "l", "o", "w", "e", "s", "t"]);
+        let subwords = Subwords::learn(TEXTS, 16).unwrap();
+        assert_eq!(subwords.split("lowest"), ["▁low", "est"]);
+        assert_eq!(subwords.split("widow"), ["▁", "w", "i", "d", "o", "w"]);
+    }
+
+    #[test]
+    fn texts_are_read_back() {
+        let subwords = Subwords::learn(TEXTS, 40).unwrap();
+        for text in ["lowest", "new low", "wide lodestone", ""] {
+            let pieces = subwords.split(text);
+            assert_eq!(subwords.join(&pieces), text);
+            assert!(pieces.iter().all(|piece| !piece.contains(' ')), "{pieces:?}");
+        }
+        assert_eq!(subwords.join(&subwords.split("  low   new ")), "low new");
+        // Pieces without a beginning, as a search may choose them.
+        assert_eq!(subwords.join(&["est", "▁low"]), "est low");
+    }
+
+    #[test]
+    fn an_unknown_character_is_a_piece_of_its_own() {
+        let subwords = Subwords::learn(TEXTS, 16).unwrap();
+        assert_eq!(subwords.split("löw<unk>x")[1..4], ["l", "ö", "w"]);
+        let pieces = subwords.split("日本 low");
+        assert_eq!(pieces, ["▁", "日", "本", "▁low"]);
+        assert_eq!(subwords.join(&pieces), "日本 low");
+    }
+
+    #[test]
+    fn subwords_are_saved_whole() {
+        let subwords = Subwords::learn(TEXTS, 20).unwrap();
+        let json = serde_json::to_string(&subwords).unwrap();
+        let loaded: Subwords = serde_json::from_str(&json).unwrap();
+        assert_eq!(loaded, subwords);
+        assert_eq!(loaded.split("lowest newer"), subwords.split("lowest newer"));
+        assert_eq!(serde_json::to_string(&loaded).unwrap(), json);
+        // The same texts, the same pieces.
+        assert_eq!(Subwords::learn(TEXTS, 20).unwrap(), subwords);
+        assert_ne!(Subwords::learn(TEXTS, 19).unwrap(), subwords);
+        let damaged = json.replacen("\"merges\"", "\"merge\"", 1);
+        assert!(serde_json::from_str::<Subwords>(&damaged).is_err());
+    }
+
+    #[test]
+    fn a_number_that_characters_alone_exceed_is_an_error() {
+        for (count, expected) in [
+            (0, "the number of subwords: expected at least 2, found 0"),
+            (
+                10,
+                "the number of subwords: expected at least 11, the number of different characters, found 10",
+            ),
+        ] {
+            assert_eq!(Subwords::learn(TEXTS, count).unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Byte-pair encoding, by the crate `tokenizers`.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokenizers::models::bpe::{BPE, BpeTrainer};
+use tokenizers::{AddedToken, Model, Trainer};
+
+use super::WORD;
+use crate::error::{Error, Result};
+
+/// The piece that stands for an unknown character. It is in no text: what it stands for is written.
+const UNKNOWN: &str = "<unk>";
+
+/// Pieces, and the order in which pairs of them are joined.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pieces(Arc<BPE>);
+
+impl Eq for Pieces {}
+
+impl Pieces {
+    pub(super) fn learn<T: AsRef<str>>(
+        texts: impl IntoIterator<Item = T>,
+        count: usize,
+    ) -> Result<Self> {
+        let mut words = Vec::new();
+        for text in texts {
+            let of_text = text.as_ref().split(' ').filter(|word| !word.is_empty());
+            words.extend(of_text.map(|word| format!("{WORD}{word}")));
+        }
+        let unknown = AddedToken::from(UNKNOWN, true);
+        let mut trainer = BpeTrainer::builder()
+            .show_progress(false)
+            .vocab_size(count.saturating_add(1))
+            .special_tokens(vec![unknown])
+            .build();
+        let mut model = BPE::default();
+        trainer
+            .feed(words.iter(), |word| Ok(vec![word.to_owned()]))
+            .and_then(|()| trainer.train(&mut model))
+            .map_err(failed)?;
+        model.unk_token = Some(UNKNOWN.to_owned());
+        Ok(Self(Arc::new(model)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.get_vocab_size() - 1
+    }
+
+    pub(super) fn split(&self, word: &str) -> Vec<String> {
+        let pieces = self.0.tokenize(word);
+        let pieces = pieces.expect("a piece for what is unknown is among the pieces");
+        let pieces = pieces.into_iter().map(|piece| match piece.value == UNKNOWN {
+            true => word[piece.offsets.0..piece.offsets.1].to_owned(),
+            false => piece.value,
+        });
+        pieces.collect()
+    }
+}
+
+fn failed(error: impl Display) -> Error {
+    Error::config("subwords", "texts to learn them from", error)
+}

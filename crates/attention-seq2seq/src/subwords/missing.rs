@@ -1,0 +1,32 @@
+//! A build without subwords.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{Error, Result};
+
+const EXPECTED: &str = "a build with the feature `subwords`";
+
+/// There are none.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+pub(super) enum Pieces {}
+
+impl Pieces {
+    pub(super) fn learn<T>(_texts: impl IntoIterator<Item = T>, _count: usize) -> Result<Self> {
+        Err(Error::config("subwords", EXPECTED, "one without it"))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match *self {}
+    }
+
+    pub(super) fn split(&self, _word: &str) -> Vec<String> {
+        match *self {}
+    }
+}
+
+impl<'de> Deserialize<'de> for Pieces {
+    fn deserialize<D: Deserializer<'de>>(_pieces: D) -> std::result::Result<Self, D::Error> {
+        let line = format!("subwords: expected {EXPECTED}, found one without it");
+        Err(serde::de::Error::custom(line))
+    }
+}

@@ -1,0 +1,111 @@
+//! Words divided into subwords.
+
+use std::fs;
+use std::path::Path;
+
+#[cfg(not(feature = "subwords"))]
+use crate::program::edit;
+#[cfg(feature = "subwords")]
+use crate::program::manifest;
+use crate::program::{fail, succeed};
+
+/// Phrases, and their words in the other order.
+fn phrases(folder: &Path) {
+    let subjects = ["the newest river", "a wider road", "the lowest tower", "a new low"];
+    let verbs = ["flows", "widens", "lowers", "renews"];
+    let lines = subjects.iter().flat_map(|subject| {
+        verbs.iter().map(move |verb| {
+            let source = format!("{subject} {verb}");
+            let target: Vec<&str> = source.split(' ').rev().collect();
+            format!("{source}\t{}\n", target.join(" "))
+        })
+    });
+    fs::write(folder.join("phrases.tsv"), lines.collect::<String>()).unwrap();
+}
+
+fn train(folder: &Path, others: &[&str]) -> String {
+    let sizes = "train --data phrases.tsv --valid phrases.tsv --embedding 4 --hidden 8 --epochs 1 --threads 1";
+    succeed(folder, &[&sizes.split(' ').collect::<Vec<_>>()[..], others].concat())
+}
+
+#[cfg(feature = "subwords")]
+#[test]
+fn words_are_divided_and_joined_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    phrases(folder);
+    let stdout = train(folder, &["--subwords", "30"]);
+    let started = "16 training pairs, 16 validation pairs; 30 source and 30 target tokens;";
+    assert!(stdout.starts_with(started), "{stdout}");
+    let settings = &manifest(&folder.join("runs/phrases"))["settings"];
+    let subwords = &settings["data"]["tsv"]["options"]["target_subwords"];
+    assert_eq!(subwords["count"], 30);
+    let model = ["--model", "runs/phrases"];
+    let at = |args: &[&str]| succeed(folder, &[args, &model].concat());
+
+    // A search among few continuations says words, of which no piece has a mark.
+    let output = at(&["translate", "a newer tower", "--min-length", "4", "--beam", "3"]);
+    assert!(output.len() > 4 && !output.contains('▁'), "{output}");
+    let prefix = at(&["translate", "a newer tower", "--prefix", "flows river"]);
+    assert!(prefix.starts_with("flows river"), "{prefix}");
+    fail(
+        folder,
+        &[&["translate", "a näher tower"][..], &model].concat(),
+        "unknown token \"ä\"",
+    );
+    let evaluated = at(&["eval"]);
+    assert!(evaluated.contains("16"), "{evaluated}");
+
+    // The settings of the run, printed, make the same one; resumed, it goes on with the same pieces.
+    let config = train(folder, &["--subwords", "30", "--print-config"]);
+    assert!(config.contains("subwords = 30\n") && !config.contains("-tokens = \"s"), "{config}");
+    fs::write(folder.join("subwords.toml"), config).unwrap();
+    train(folder, &["--config", "subwords.toml", "--out", "again"]);
+    let again = &manifest(&folder.join("again"))["settings"];
+    assert_eq!(again["data"]["tsv"]["options"], settings["data"]["tsv"]["options"]);
+    let resume = ["train", "--out", "again", "--resume", "--epochs", "2"];
+    succeed(folder, &resume);
+}
+
+#[cfg(feature = "subwords")]
+#[test]
+fn a_side_whose_tokens_are_given_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    phrases(folder);
+    train(folder, &["--subwords", "30", "--source-tokens", "chars"]);
+    let options = &manifest(&folder.join("runs/phrases"))["settings"]["data"]["tsv"]["options"];
+    assert_eq!(options["source_tokens"], "chars");
+    assert!(options.get("source_subwords").is_none());
+    assert_eq!(options["target_subwords"]["count"], 30);
+
+    let refused = |others: &str, error: &str| {
+        let others = others.split(' ');
+        let args: Vec<&str> = ["train", "--data", "phrases.tsv"].into_iter().chain(others).collect();
+        fail(folder, &args, error);
+    };
+    refused(
+        "--subwords 9 --source-tokens chars --target-tokens chars",
+        "--subwords: expected a side without --source-tokens or --target-tokens, found both",
+    );
+    refused("--subwords 3", "the number of subwords: expected at least");
+}
+
+#[cfg(not(feature = "subwords"))]
+#[test]
+fn a_build_without_them_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    phrases(folder);
+    let args = ["train", "--data", "phrases.tsv", "--subwords", "30"];
+    let expected = "subwords: expected a build with the feature `subwords`, found one without it";
+    fail(folder, &args, expected);
+
+    // A model that was trained by another build.
+    train(folder, &[]);
+    let run = folder.join("runs/phrases");
+    let subwords = r#""source_subwords":{"count":4,"pieces":{}},"max_tokens""#;
+    edit(&run, r#""max_tokens""#, subwords);
+    let args = ["translate", "a", "--model", "runs/phrases"];
+    fail(folder, &args, expected);
+}

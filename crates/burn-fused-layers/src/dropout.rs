@@ -1,0 +1,73 @@
+//! Dropout, with a mask that all threads draw.
+
+use burn::nn::Dropout;
+use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
+use cpu_kernels::threads;
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, SeedableRng};
+
+use crate::is_in_host_memory;
+
+/// The elements that are drawn as one task, from a stream of random numbers of their own.
+const CHUNK: usize = 1 << 14;
+
+/// `layer.forward(input)`: while training each element is 0 with the probability of the layer, or divided by that of
+/// the others (Srivastava et al. 2014, "Dropout").
+///
+/// On flex and ndarray the threads of the current rayon pool draw the mask together. Burn 0.22.1 draws it on one,
+/// which takes a seventh of the time of training an encoder-decoder that has dropout between its layers. The
+/// backend's generator seeds the mask, which does not depend on the number of threads.
+///
+/// PyTorch: `torch.nn.functional.dropout`.
+///
+/// ```
+/// use burn::nn::DropoutConfig;
+/// use burn::tensor::{Device, Tensor};
+/// use burn_fused_layers::dropout;
+///
+/// let layer = DropoutConfig::new(0.25).init();
+/// let input = Tensor::<2>::ones([3, 5], &Device::flex().autodiff());
+/// for element in dropout(&layer, input).into_data().iter::<f32>() {
+///     assert!(element == 0.0 || element == 1.0 / 0.75);
+/// }
+/// ```
+pub fn dropout<const D: usize>(layer: &Dropout, input: Tensor<D>) -> Tensor<D> {
+    let device = input.device();
+    if !layer.training.is_enabled() || !device.is_autodiff() || layer.prob == 0.0 {
+        return input;
+    }
+    if !is_in_host_memory(&device) {
+        return layer.forward(input);
+    }
+    let mut factors = vec![0.0; input.shape().num_elements()];
+    draw(layer.prob, seed(&device.clone().inner()), &mut factors);
+    let factors = TensorData::new(factors, input.shape());
+    let factors = Tensor::from_data(factors, (&device, input.dtype()));
+    input * factors
+}
+
+/// Random bits of the device's generator.
+fn seed(device: &Device) -> u64 {
+    // Sixteen bits of each: an `f32` below 1 has at least as many.
+    let uniform = Distribution::Uniform(0.0, 1.0);
+    let drawn = Tensor::<1>::random([4], uniform, (device, DType::F32)).into_data();
+    let bits = |seed: u64, element: f32| seed << 16 | (f64::from(element) * 65536.0) as u64;
+    drawn.iter::<f32>().fold(0, bits)
+}
+
+/// Writes the factors of elements that are 0.
+fn draw(probability: f64, seed: u64, factors: &mut [f32]) {
+    // A word is below the threshold with the probability to drop, to within 2^-32.
+    let threshold = probability * 4_294_967_296.0;
+    let scale = (1.0 / (1.0 - probability)) as f32;
+    let chunks = factors.chunks_mut(CHUNK).zip(0..).collect::<Vec<_>>();
+    threads::for_each(chunks.into_iter(), |(factors, stream)| {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(stream);
+        for factor in factors {
+            if f64::from(random.next_u32()) >= threshold {
+                *factor = scale;
+            }
+        }
+    });
+}
