@@ -152,6 +152,8 @@ fn heads(device: &Device) -> Result<(), Box<dyn Error>> {
 }
 
 fn layers(device: &Device) -> Result<(), Box<dyn Error>> {
+    use burn::nn::transformer::{TransformerEncoderConfig, TransformerEncoderInput};
+
     let (input_size, hidden_size) = (5, 7);
     let x = random([2, 4, 5], device);
     let burns = BiGruConfig::new(input_size, hidden_size, true).init(device);
@@ -162,7 +164,6 @@ fn layers(device: &Device) -> Result<(), Box<dyn Error>> {
     assert_eq!(last.len(), 2);
 
     let x = random([2, 5, 16], device);
-    use burn::nn::transformer::{TransformerEncoderConfig, TransformerEncoderInput};
     let encoder = TransformerEncoderConfig::new(16, 32, 4, 2).init(device);
     let burns = encoder.forward(TransformerEncoderInput::new(x.clone()));
     let config = drop_in::transformer::TransformerEncoderConfig::new(16, 32, 4, 2);
