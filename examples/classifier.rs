@@ -106,7 +106,7 @@ struct Example {
 /// Lines of `label TAB text`.
 fn read(file: &str) -> Result<Vec<Example>, Box<dyn Error>> {
     let lines = std::fs::read_to_string(file)?;
-    let example = |(number, line): (usize, &str)| {
+    let example = |(number, line): (usize, &str)| -> Result<Example, String> {
         let (label, text) = line
             .split_once('\t')
             .ok_or(format!("{file}:{}: a label, a tab and a text expected", number + 1))?;
@@ -115,7 +115,7 @@ fn read(file: &str) -> Result<Vec<Example>, Box<dyn Error>> {
         }
         Ok(Example { label: label.to_string(), text: text.to_string() })
     };
-    Ok(lines.lines().enumerate().map(example).collect::<Result<_, _>>()?)
+    Ok(lines.lines().enumerate().map(example).collect::<Result<_, String>>()?)
 }
 
 /// Dates as people write them, such as `5 novembre 1994`, and their months.

@@ -11,7 +11,6 @@
 use std::error::Error;
 
 use attention_core::{AdditiveAttention, AdditiveAttentionConfig, Mask, masked_softmax};
-use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::prelude::*;
 use burn::tensor::Distribution;
