@@ -60,12 +60,19 @@ fn attention(device: &Device) -> Result<(), Box<dyn Error>> {
     let scores = queries.clone().matmul(keys.clone().transpose()) / 16_f64.sqrt();
     let weights = softmax(scores, 3);
     let context = weights.clone().matmul(values.clone());
-    println!("scores and weights {:?}, context {:?}", weights.dims(), context.dims());
+    println!(
+        "scores and weights {:?}, context {:?}",
+        weights.dims(),
+        context.dims()
+    );
 
     let output = DotProductAttentionConfig::new()
         .init()
         .forward_with_weights(queries, keys, values, &Mask::none());
-    let AttentionOutput { context: ours, weights: our_weights } = output;
+    let AttentionOutput {
+        context: ours,
+        weights: our_weights,
+    } = output;
     assert!(scalar((ours - context).abs().max())? < 1e-5);
     assert!(scalar((our_weights - weights).abs().max())? < 1e-5);
     Ok(())

@@ -45,7 +45,10 @@ struct Classifier {
 impl Classifier {
     fn new(alphabet: usize, classes: usize, device: &Device) -> Self {
         let encoder = RecurrentConfig::new(CellKind::Gru, EMBEDDING, HIDDENS);
-        let normal = Initializer::Normal { mean: 0.0, std: 1.0 };
+        let normal = Initializer::Normal {
+            mean: 0.0,
+            std: 1.0,
+        };
         // Queries of size HIDDENS, keys of 2 * HIDDENS: additive attention compares them in HIDDENS units.
         let attention = AdditiveAttentionConfig::new(HIDDENS, 2 * HIDDENS, HIDDENS);
         Self {
@@ -59,14 +62,22 @@ impl Classifier {
 
     /// The logits of the classes, `[batch, classes]`.
     fn forward(&self, texts: &Texts) -> Tensor<2> {
-        let Encoded { query, states, mask } = self.encode(texts);
+        let Encoded {
+            query,
+            states,
+            mask,
+        } = self.encode(texts);
         let context = self.attention.forward(query, states.clone(), states, &mask);
         self.output.forward(context.squeeze_dim(1))
     }
 
     /// The attention weights of the characters, `[batch, characters]`.
     fn weights(&self, texts: &Texts) -> Tensor<2> {
-        let Encoded { query, states, mask } = self.encode(texts);
+        let Encoded {
+            query,
+            states,
+            mask,
+        } = self.encode(texts);
         let output = (self.attention).forward_with_weights(query, states.clone(), states, &mask);
         output.weights.squeeze_dim(1)
     }
@@ -107,15 +118,26 @@ struct Example {
 fn read(file: &str) -> Result<Vec<Example>, Box<dyn Error>> {
     let lines = std::fs::read_to_string(file)?;
     let example = |(number, line): (usize, &str)| -> Result<Example, String> {
-        let (label, text) = line
-            .split_once('\t')
-            .ok_or(format!("{file}:{}: a label, a tab and a text expected", number + 1))?;
+        let (label, text) = line.split_once('\t').ok_or(format!(
+            "{file}:{}: a label, a tab and a text expected",
+            number + 1
+        ))?;
         if text.is_empty() {
-            return Err(format!("{file}:{}: a text of at least one character expected", number + 1));
+            return Err(format!(
+                "{file}:{}: a text of at least one character expected",
+                number + 1
+            ));
         }
-        Ok(Example { label: label.to_string(), text: text.to_string() })
+        Ok(Example {
+            label: label.to_string(),
+            text: text.to_string(),
+        })
     };
-    Ok(lines.lines().enumerate().map(example).collect::<Result<_, String>>()?)
+    Ok(lines
+        .lines()
+        .enumerate()
+        .map(example)
+        .collect::<Result<_, String>>()?)
 }
 
 /// Dates as people write them, such as `5 novembre 1994`, and their months.
@@ -163,7 +185,10 @@ impl Vocab {
 
     /// The number of a class; `None` of one that no training example has.
     fn class(&self, label: &String) -> Option<i64> {
-        self.classes.binary_search(label).ok().map(|class| class as i64)
+        self.classes
+            .binary_search(label)
+            .ok()
+            .map(|class| class as i64)
     }
 }
 
@@ -175,11 +200,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn new<'a>(
-        texts: impl IntoIterator<Item = &'a str>,
-        vocab: &Vocab,
-        device: &Device,
-    ) -> Self {
+    fn new<'a>(texts: impl IntoIterator<Item = &'a str>, vocab: &Vocab, device: &Device) -> Self {
         let texts: Vec<Vec<i64>> = texts.into_iter().map(|text| vocab.tokens(text)).collect();
         let lens: Vec<usize> = texts.iter().map(Vec::len).collect();
         let longest = lens.iter().copied().max().unwrap_or(0);
@@ -188,7 +209,10 @@ impl Texts {
             text.iter().copied().chain(padding).take(longest)
         });
         let tokens = TensorData::new(padded.collect::<Vec<_>>(), [lens.len(), longest]);
-        Self { tokens: Tensor::from_data(tokens, device), lens }
+        Self {
+            tokens: Tensor::from_data(tokens, device),
+            lens,
+        }
     }
 }
 // ANCHOR_END: tokens
@@ -236,7 +260,10 @@ fn classify<'a>(
 ) -> Result<Vec<String>, Box<dyn Error>> {
     let logits = model.forward(&Texts::new(texts, vocab, device));
     let classes = logits.argmax(1).into_data();
-    Ok(classes.iter::<i64>().map(|class| vocab.classes[class as usize].clone()).collect())
+    Ok(classes
+        .iter::<i64>()
+        .map(|class| vocab.classes[class as usize].clone())
+        .collect())
 }
 // ANCHOR_END: training
 
@@ -262,7 +289,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let texts = held_out.iter().map(|of| of.text.as_str());
     let found = classify(&model, texts, &vocab, &device)?;
-    let right = found.iter().zip(&held_out).filter(|(found, of)| **found == of.label);
+    let right = found
+        .iter()
+        .zip(&held_out)
+        .filter(|(found, of)| **found == of.label);
     let accuracy = right.count() as f32 / held_out.len().max(1) as f32;
     println!("right on those held out: {:.1} %", 100.0 * accuracy);
     if file.is_none() {

@@ -45,13 +45,18 @@ const FIRST_DIGIT: u32 = 1;
 /// The tokens of a number's digits.
 fn digits(number: u32) -> Vec<u32> {
     let digits = number.to_string().into_bytes();
-    digits.iter().map(|digit| u32::from(digit - b'0') + FIRST_DIGIT).collect()
+    digits
+        .iter()
+        .map(|digit| u32::from(digit - b'0') + FIRST_DIGIT)
+        .collect()
 }
 
 /// The Roman numeral of a number from 1 to 3999.
 fn roman(mut number: u32) -> String {
     let values = [1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1];
-    let signs = ["M", "CM", "D", "CD", "C", "XC", "L", "XL", "X", "IX", "V", "IV", "I"];
+    let signs = [
+        "M", "CM", "D", "CD", "C", "XC", "L", "XL", "X", "IX", "V", "IV", "I",
+    ];
     let mut numeral = String::new();
     for (value, sign) in values.into_iter().zip(signs) {
         while number >= value {
@@ -80,7 +85,11 @@ fn padded(rows: &[Vec<u32>], device: &Device) -> Tensor<2, Int> {
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
     let tokens = rows.iter().flat_map(|row| {
         let padding = std::iter::repeat(PAD);
-        row.iter().copied().chain(padding).take(longest).map(i64::from)
+        row.iter()
+            .copied()
+            .chain(padding)
+            .take(longest)
+            .map(i64::from)
     });
     let tokens = TensorData::new(tokens.collect::<Vec<_>>(), [rows.len(), longest]);
     Tensor::from_data(tokens, device)
@@ -118,8 +127,14 @@ struct Target {
 
 impl Target {
     fn new(numbers: &[u32], device: &Device) -> Self {
-        let rows: Vec<Vec<u32>> = numbers.iter().map(|number| letters(&roman(*number))).collect();
-        let previous: Vec<_> = rows.iter().map(|row| [&[BEGIN], &row[..]].concat()).collect();
+        let rows: Vec<Vec<u32>> = numbers
+            .iter()
+            .map(|number| letters(&roman(*number)))
+            .collect();
+        let previous: Vec<_> = rows
+            .iter()
+            .map(|row| [&[BEGIN], &row[..]].concat())
+            .collect();
         let next: Vec<_> = rows.iter().map(|row| [&row[..], &[END]].concat()).collect();
         Self {
             previous: padded(&previous, device),
@@ -167,7 +182,9 @@ impl Numerals {
         let (states, last) = self.encoder.forward(digits, None, &steps);
         State {
             // The keys are projected once, for all letters.
-            memory: self.attention.prepare(states.clone(), states, source.mask()),
+            memory: self
+                .attention
+                .prepare(states.clone(), states, source.mask()),
             cell: self.decoder.layers[0].cell(),
             // The backward direction ends at the first digit.
             hidden: RecurrentState::of_hidden(last[1].hidden.clone()),
@@ -291,13 +308,23 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let held_out: Vec<u32> = (1..=LAST).filter(|number| is_held_out(*number)).collect();
     let written = write(&model, &held_out, Sampling::Greedy);
-    let right = written.iter().zip(&held_out).filter(|(numeral, number)| **numeral == roman(**number));
+    let right = written
+        .iter()
+        .zip(&held_out)
+        .filter(|(numeral, number)| **numeral == roman(**number));
     let accuracy = right.count() as f32 / held_out.len() as f32;
-    println!("numerals of {} other numbers: {:.1} % right", held_out.len(), 100.0 * accuracy);
+    println!(
+        "numerals of {} other numbers: {:.1} % right",
+        held_out.len(),
+        100.0 * accuracy
+    );
     assert!(accuracy > 0.9);
 
     let random = RandomSamplingConfig::new().with_temperature(0.5);
-    for (how, sampling) in [("greedily", Sampling::Greedy), ("at random", Sampling::Random(random))] {
+    for (how, sampling) in [
+        ("greedily", Sampling::Greedy),
+        ("at random", Sampling::Random(random)),
+    ] {
         let written = write(&model, &[44, 1994, 2024], sampling);
         println!("44, 1994 and 2024 {how}: {}", written.join(", "));
     }

@@ -33,13 +33,19 @@ struct Matrix {
 
 impl Matrix {
     fn zeros([rows, size]: [usize; 2]) -> Self {
-        Self { size, elements: vec![0.0; rows * size] }
+        Self {
+            size,
+            elements: vec![0.0; rows * size],
+        }
     }
 
     /// Elements that look random, within `-scale..scale`.
     fn waves([rows, size]: [usize; 2], scale: f64, phase: f64) -> Self {
         let element = |at| scale * (12.9898 * at as f64 + phase).sin();
-        Self { size, elements: (0..rows * size).map(element).collect() }
+        Self {
+            size,
+            elements: (0..rows * size).map(element).collect(),
+        }
     }
 
     fn rows(&self) -> usize {
@@ -55,7 +61,10 @@ impl Matrix {
     }
 
     fn map(&self, f: impl Fn(f64) -> f64) -> Self {
-        Self { size: self.size, elements: self.elements.iter().map(|x| f(*x)).collect() }
+        Self {
+            size: self.size,
+            elements: self.elements.iter().map(|x| f(*x)).collect(),
+        }
     }
 
     /// The largest difference between elements.
@@ -85,11 +94,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let lens = [11, 7, 3, 0, 5];
 
     let scores = scores_by_tanh(&queries, &keys, weight);
-    report("scores by exponentials", scores_by_exponentials(&queries, &keys, weight).difference(&scores));
+    report(
+        "scores by exponentials",
+        scores_by_exponentials(&queries, &keys, weight).difference(&scores),
+    );
 
     let context = context_by_definition(&scores, &values, &lens);
     let streamed = context_by_streaming(&scores, &values, &lens);
-    report("context by streaming", streamed.context.difference(&context));
+    report(
+        "context by streaming",
+        streamed.context.difference(&context),
+    );
 
     let output_gradient = Matrix::waves([QUERIES, VALUE_SIZE], 1.0, 3.1);
     let loss = |queries: &Matrix, keys: &Matrix, values: &Matrix, weight: &[f64]| {
@@ -100,18 +115,37 @@ fn main() -> Result<(), Box<dyn Error>> {
     let of_attention = attention_gradients(&scores, &values, &lens, &streamed, &output_gradient);
     let of_score = score_gradients(&queries, &keys, weight, &of_attention.scores);
     let with_values = |values: &Matrix| loss(&queries, &keys, values, weight);
-    report("gradient of values", central_differences(&values, with_values).difference(&of_attention.values));
+    report(
+        "gradient of values",
+        central_differences(&values, with_values).difference(&of_attention.values),
+    );
     let with_queries = |queries: &Matrix| loss(queries, &keys, &values, weight);
-    report("gradient of queries", central_differences(&queries, with_queries).difference(&of_score.queries));
+    report(
+        "gradient of queries",
+        central_differences(&queries, with_queries).difference(&of_score.queries),
+    );
     let with_keys = |keys: &Matrix| loss(&queries, keys, &values, weight);
-    report("gradient of keys", central_differences(&keys, with_keys).difference(&of_score.keys));
+    report(
+        "gradient of keys",
+        central_differences(&keys, with_keys).difference(&of_score.keys),
+    );
     let with_weight = |weight: &Matrix| loss(&queries, &keys, &values, weight.row(0));
-    let weight_matrix = Matrix { size: HIDDENS, elements: weight.to_vec() };
-    report("gradient of w", central_differences(&weight_matrix, with_weight).difference(&of_score.weight));
+    let weight_matrix = Matrix {
+        size: HIDDENS,
+        elements: weight.to_vec(),
+    };
+    report(
+        "gradient of w",
+        central_differences(&weight_matrix, with_weight).difference(&of_score.weight),
+    );
 
     let ours = library(&queries, &keys, &values, weight, &lens)?;
     let difference = ours.difference(&context);
-    println!("{:24} {:.0e} in f32", "the library's kernel", difference.max(1e-7));
+    println!(
+        "{:24} {:.0e} in f32",
+        "the library's kernel",
+        difference.max(1e-7)
+    );
     assert!(difference < 1e-5);
     Ok(())
 }
@@ -205,7 +239,10 @@ fn context_by_streaming(scores: &Matrix, values: &Matrix, lens: &[usize]) -> Str
         }
         // A query without a key keeps the context 0.
         if *len > 0 {
-            context.row_mut(i).iter_mut().for_each(|of_value| *of_value /= sum);
+            context
+                .row_mut(i)
+                .iter_mut()
+                .for_each(|of_value| *of_value /= sum);
         }
         lse.push(largest + sum.ln());
     }
@@ -241,7 +278,10 @@ fn attention_gradients(
             add(of_values.row_mut(j), p, dc);
         }
     }
-    AttentionGradients { scores: of_scores, values: of_values }
+    AttentionGradients {
+        scores: of_scores,
+        values: of_values,
+    }
 }
 // ANCHOR_END: attention_gradients
 
@@ -313,8 +353,17 @@ fn library(
     let lens: Vec<i64> = lens.iter().map(|len| *len as i64).collect();
     let lens = Tensor::<2, Int>::from_data(TensorData::new(lens, [1, QUERIES]), &device);
     let options = AttentionOptions::from(&attention_core::Mask::valid_lens_per_query(lens));
-    let context = additive_attention(tensor(queries), tensor(keys), tensor(values), weight, &options);
+    let context = additive_attention(
+        tensor(queries),
+        tensor(keys),
+        tensor(values),
+        weight,
+        &options,
+    );
     let elements = context.try_into_vec_as::<f32>()?;
-    Ok(Matrix { size: VALUE_SIZE, elements: elements.into_iter().map(f64::from).collect() })
+    Ok(Matrix {
+        size: VALUE_SIZE,
+        elements: elements.into_iter().map(f64::from).collect(),
+    })
 }
 // ANCHOR_END: library

@@ -27,10 +27,29 @@ use common::{folder, println};
 /// The name of a number from 1 to 999.
 fn name(number: usize) -> String {
     let ones = [
-        "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-        "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
     ];
-    let tens = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+    let tens = [
+        "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+    ];
     let mut words = Vec::new();
     if number >= 100 {
         words.extend([ones[number / 100 - 1], "hundred"]);
@@ -96,8 +115,13 @@ fn train(data: &Data, device: &Device) -> Model {
         // A batch of examples that stand `batches` apart: of all lengths, padded to the longest.
         let batches = data.train.len().div_ceil(BATCH);
         for first in 0..batches {
-            let examples: Vec<Example> =
-                data.train.iter().skip(first).step_by(batches).cloned().collect();
+            let examples: Vec<Example> = data
+                .train
+                .iter()
+                .skip(first)
+                .step_by(batches)
+                .cloned()
+                .collect();
             let output = trainee.train_step(Batch::new(&examples, &training));
             trainee = adam.step(0.005, trainee, output.gradients);
         }
@@ -126,13 +150,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = train(&data, &device);
 
     let sources = data.valid.iter().map(|example| example.source.as_slice());
-    let written = model.greedy(&Source::new(sources, &device), 20, false).tokens;
-    let right = written.iter().zip(&data.valid).filter(|(written, example)| **written == example.target);
+    let written = model
+        .greedy(&Source::new(sources, &device), 20, false)
+        .tokens;
+    let right = written
+        .iter()
+        .zip(&data.valid)
+        .filter(|(written, example)| **written == example.target);
     let accuracy = right.count() as f32 / data.valid.len() as f32;
     println!("right on those held out: {:.1} %", 100.0 * accuracy);
     for (example, written) in data.valid.iter().zip(&written).take(3) {
         let source = data.vocabs.source.decode(&example.source).concat();
-        println!("  {source}: {}", data.vocabs.target.decode(written).join(" "));
+        println!(
+            "  {source}: {}",
+            data.vocabs.target.decode(written).join(" ")
+        );
     }
     if own.is_none() {
         assert!(accuracy > 0.8, "it should have learned to read numbers");

@@ -53,7 +53,8 @@ fn bits<const D: usize>(tensor: Tensor<D>) -> Result<Vec<u32>, Box<dyn Error>> {
 /// `rows`, but `element` from the third row of the second example on.
 fn padded_with(rows: &Tensor<3>, element: f32) -> Tensor<3> {
     let [_, keys, size] = rows.dims();
-    rows.clone().slice_fill([1..2, LENS[1] as usize..keys, 0..size], element)
+    rows.clone()
+        .slice_fill([1..2, LENS[1] as usize..keys, 0..size], element)
 }
 
 // ANCHOR: values
@@ -77,7 +78,10 @@ fn values(device: &Device) -> Result<(), Box<dyn Error>> {
 fn nan<const D: usize>(tensor: Tensor<D>) -> Result<String, Box<dyn Error>> {
     let elements = tensor.try_into_vec_as::<f32>()?;
     let count = elements.iter().filter(|element| element.is_nan()).count();
-    Ok(format!("{count} of {} elements of the context are NaN", elements.len()))
+    Ok(format!(
+        "{count} of {} elements of the context are NaN",
+        elements.len()
+    ))
 }
 
 // ANCHOR: no_words
@@ -100,7 +104,11 @@ fn no_words(device: &Device) -> Result<(), Box<dyn Error>> {
 /// One training step with zeros in the padding, and one with NaN: context and all gradients, bit by bit.
 fn training(device: &Device) -> Result<(), Box<dyn Error>> {
     let random = |shape| Tensor::<3>::random(shape, Distribution::Default, device);
-    let (queries, keys, values) = (random([2, 4, 6]), random([2, KEYS, 3]), random([2, KEYS, 5]));
+    let (queries, keys, values) = (
+        random([2, 4, 6]),
+        random([2, KEYS, 3]),
+        random([2, KEYS, 5]),
+    );
     let attention = AdditiveAttentionConfig::new(6, 3, 8).init(device);
     let step = |element| one_step(&attention, [&queries, &keys, &values], element);
     let (zeros, nans) = (step(0.0)?, step(f32::NAN)?);
@@ -126,15 +134,23 @@ fn one_step(
 
     let mut all = vec![bits(context)?];
     for input in [queries, keys, values] {
-        all.push(bits(input.grad(&gradients).ok_or("an input has no gradient")?)?);
+        all.push(bits(
+            input.grad(&gradients).ok_or("an input has no gradient")?,
+        )?);
     }
     let parameters = GradientsParams::from_module(&mut gradients, attention);
     let score = &attention.score;
     for weight in [&score.query.weight, &score.key.weight, &score.value.weight] {
-        let gradient = parameters.get::<2>(weight.id).ok_or("a weight has no gradient")?;
+        let gradient = parameters
+            .get::<2>(weight.id)
+            .ok_or("a weight has no gradient")?;
         all.push(bits(gradient)?);
     }
-    assert!(all.iter().flatten().all(|bits| f32::from_bits(*bits).is_finite()));
+    assert!(
+        all.iter()
+            .flatten()
+            .all(|bits| f32::from_bits(*bits).is_finite())
+    );
     Ok(all)
 }
 // ANCHOR_END: training

@@ -41,20 +41,32 @@ fn examples() -> Vec<String> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let manifest = fs::read_to_string(manifest).unwrap();
     let (_, examples) = manifest.split_once("[[example]]").unwrap();
-    let names = examples.lines().filter_map(|line| line.strip_prefix("name = "));
-    names.map(|name| name.trim_matches('"').to_string()).collect()
+    let names = examples
+        .lines()
+        .filter_map(|line| line.strip_prefix("name = "));
+    names
+        .map(|name| name.trim_matches('"').to_string())
+        .collect()
 }
 
 /// Runs an example with `folder` for its pictures, and returns what it prints; but where it saved them.
 fn run(example: &str, folder: &Path) -> String {
     // This test lies in `deps`, beside the folder of the examples.
     let program = std::env::current_exe().unwrap();
-    let program = program.parent().unwrap().with_file_name("examples").join(example);
-    let output = Command::new(&program).arg(folder).env("BURN_DEVICE", "flex").output();
+    let program = program
+        .parent()
+        .unwrap()
+        .with_file_name("examples")
+        .join(example);
+    let output = Command::new(&program)
+        .arg(folder)
+        .env("BURN_DEVICE", "flex")
+        .output();
     let output = output.unwrap_or_else(|error| {
         panic!("{example}: {error}; `cargo test -p attention-examples` builds it")
     });
-    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success(), "{example}: {stderr}");
     let lines = stdout.lines().filter(|line| !line.starts_with("saved "));
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
@@ -75,8 +87,9 @@ fn outputs_and_pictures_are_those_of_the_examples() {
         }
         for (file, _) in pictures.iter().filter(|(_, owner)| owner == example) {
             let picture = folder.path().join(file.file_name().unwrap());
-            let picture = fs::read_to_string(&picture)
-                .unwrap_or_else(|error| panic!("{example} makes no {}: {error}", picture.display()));
+            let picture = fs::read_to_string(&picture).unwrap_or_else(|error| {
+                panic!("{example} makes no {}: {error}", picture.display())
+            });
             made.push((file, picture));
         }
         for (file, made) in made {
@@ -86,7 +99,10 @@ fn outputs_and_pictures_are_those_of_the_examples() {
             }
             let committed = fs::read_to_string(file).unwrap();
             if let Some(difference) = difference(&committed, &made) {
-                panic!("{}: {difference}; WRITE_BOOK=1 writes it anew", file.display());
+                panic!(
+                    "{}: {difference}; WRITE_BOOK=1 writes it anew",
+                    file.display()
+                );
             }
         }
     }
@@ -97,7 +113,9 @@ fn difference(committed: &str, made: &str) -> Option<String> {
     let (committed, made) = (parts(committed), parts(made));
     for (committed, made) in committed.iter().zip(&made) {
         let is_same = match (committed, made) {
-            (Part::Number(a), Part::Number(b)) => (a - b).abs() <= 0.02 + 0.1 * a.abs().max(b.abs()),
+            (Part::Number(a), Part::Number(b)) => {
+                (a - b).abs() <= 0.02 + 0.1 * a.abs().max(b.abs())
+            }
             (committed, made) => committed == made,
         };
         if !is_same {
@@ -126,7 +144,9 @@ fn parts(text: &str) -> Vec<Part> {
             continue;
         }
         // "NaN" is a word.
-        let number = word.contains(|c: char| c.is_ascii_digit()).then(|| word.parse().ok());
+        let number = word
+            .contains(|c: char| c.is_ascii_digit())
+            .then(|| word.parse().ok());
         parts.push(match number.flatten() {
             Some(number) => Part::Number(number),
             None => Part::Word(word.to_string()),
@@ -138,7 +158,13 @@ fn parts(text: &str) -> Vec<Part> {
 #[test]
 fn differences_beyond_rounding_are_found() {
     let text = "<rect x=\"1.5\" fill=\"#FFF5F0\"/> loss 0.731, ░░ 10 %";
-    assert_eq!(difference(text, &text.replace("0.731", "0.735").replace("FFF5F0", "FFF5F1")), None);
+    assert_eq!(
+        difference(
+            text,
+            &text.replace("0.731", "0.735").replace("FFF5F0", "FFF5F1")
+        ),
+        None
+    );
     assert!(difference(text, &text.replace("0.731", "0.931")).is_some());
     assert!(difference(text, &text.replace("loss", "error")).is_some());
     assert!(difference(text, &format!("{text} more")).is_some());

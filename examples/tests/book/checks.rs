@@ -17,7 +17,9 @@ pub(crate) struct Book {
 impl Book {
     pub(crate) fn open(root: &Path) -> Self {
         let folder = root.join("docs/book/src");
-        let names = files(&folder).into_iter().filter(|name| has_ending(name, "md"));
+        let names = files(&folder)
+            .into_iter()
+            .filter(|name| has_ending(name, "md"));
         let pages = names.map(|name| Page::read(&folder, name)).collect();
         Self {
             root: root.to_path_buf(),
@@ -49,13 +51,18 @@ impl Book {
         let Some(summary) = self.pages.iter().find(is_summary) else {
             return problems.push("a SUMMARY.md expected, got none".to_string());
         };
-        let mut named: Vec<_> = summary.links().map(|(_, page, _)| PathBuf::from(page)).collect();
+        let mut named: Vec<_> = summary
+            .links()
+            .map(|(_, page, _)| PathBuf::from(page))
+            .collect();
         named.sort();
         let mut pages: Vec<_> = self.pages.iter().map(|page| page.name.clone()).collect();
         pages.retain(|page| page != Path::new("SUMMARY.md"));
         pages.sort();
         if named != pages {
-            problems.push(format!("SUMMARY.md: the pages {pages:?} expected, got {named:?}"));
+            problems.push(format!(
+                "SUMMARY.md: the pages {pages:?} expected, got {named:?}"
+            ));
         }
     }
 
@@ -67,7 +74,9 @@ impl Book {
             match block.language.as_str() {
                 "rust" | "text" | "toml" => {
                     for line in lines.filter(|line| !line.starts_with("{{#")) {
-                        problems.push(format!("{place}: nothing but includes expected, got {line:?}"));
+                        problems.push(format!(
+                            "{place}: nothing but includes expected, got {line:?}"
+                        ));
                     }
                 }
                 "formula" | "python" | "sh" => {}
@@ -89,11 +98,16 @@ impl Book {
                 continue;
             };
             if let Some(anchor) = &include.anchor {
-                problems.extend(check_anchor(&text, anchor).map(|problem| {
-                    format!("{place}: {}: {problem}", path.display())
-                }));
+                problems.extend(
+                    check_anchor(&text, anchor)
+                        .map(|problem| format!("{place}: {}: {problem}", path.display())),
+                );
             }
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_string();
+            let stem = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .to_string();
             let is_run = if path.starts_with("docs/book/src/output") {
                 examples.contains(&stem)
             } else if let Ok(example) = path.strip_prefix("examples") {
@@ -106,7 +120,10 @@ impl Book {
                 path.starts_with(".ci") || path.starts_with("docs") || has_ending(&path, "toml")
             };
             if !is_run {
-                problems.push(format!("{place}: {} is no declared example", path.display()));
+                problems.push(format!(
+                    "{place}: {} is no declared example",
+                    path.display()
+                ));
             }
         }
     }
@@ -132,7 +149,11 @@ impl Book {
                 continue;
             };
             let of_page = self.pages.iter().find(|page| page.name == name);
-            let is_there = if is_picture { self.root.join(&path).is_file() } else { of_page.is_some() };
+            let is_there = if is_picture {
+                self.root.join(&path).is_file()
+            } else {
+                of_page.is_some()
+            };
             if !is_there {
                 problems.push(format!("{place}: {target} is not there"));
             }
@@ -147,7 +168,14 @@ impl Book {
     /// A file or folder of the repository that the prose names is there.
     fn check_paths(&self, page: &Page, problems: &mut Vec<String>) {
         for (line, span) in page.code_spans() {
-            let folders = ["examples/", "crates/", "docs/", "tests/", "benches/", ".ci/"];
+            let folders = [
+                "examples/",
+                "crates/",
+                "docs/",
+                "tests/",
+                "benches/",
+                ".ci/",
+            ];
             let is_path = folders.iter().any(|folder| span.starts_with(folder));
             if is_path && !self.root.join(span).exists() {
                 problems.push(format!("{}: {span} is not there", place(page, line)));
@@ -158,8 +186,11 @@ impl Book {
     /// A command names a package, an example or a bench that is there.
     fn check_commands(&self, page: &Page, problems: &mut Vec<String>) {
         let commands = page.blocks.iter().filter(|block| block.language == "sh");
-        let lines = commands.flat_map(|block| block.lines.iter().map(|line| (block.line, line.as_str())));
-        let spans = page.code_spans().filter(|(_, span)| span.starts_with("cargo "));
+        let lines =
+            commands.flat_map(|block| block.lines.iter().map(|line| (block.line, line.as_str())));
+        let spans = page
+            .code_spans()
+            .filter(|(_, span)| span.starts_with("cargo "));
         for (line, command) in lines.chain(spans) {
             let mut words = command.split_whitespace();
             while let Some(word) = words.next() {
@@ -172,7 +203,10 @@ impl Book {
                 let name = words.next().unwrap_or_default();
                 // The benches of the kernels are a crate's own.
                 if !known.contains(name) && name != "instructions" {
-                    problems.push(format!("{}: `{word} {name}`: no such name", place(page, line)));
+                    problems.push(format!(
+                        "{}: `{word} {name}`: no such name",
+                        place(page, line)
+                    ));
                 }
             }
         }
@@ -195,7 +229,10 @@ impl Book {
                     continue;
                 };
                 if !shown.get(&path).is_some_and(|shown| shown.contains(anchor)) {
-                    problems.push(format!("{}: no page shows the anchor {anchor}", path.display()));
+                    problems.push(format!(
+                        "{}: no page shows the anchor {anchor}",
+                        path.display()
+                    ));
                 }
             }
         }
@@ -206,14 +243,18 @@ impl Book {
         let shown: BTreeSet<PathBuf> = self
             .pages
             .iter()
-            .flat_map(|page| page.links().map(|(_, target, _)| self.path_of(page, &target)))
+            .flat_map(|page| {
+                page.links()
+                    .map(|(_, target, _)| self.path_of(page, &target))
+            })
             .collect();
         for name in files(&self.folder.join("pictures")) {
             let path = Path::new("docs/book/src/pictures").join(&name);
             if !shown.contains(&path) {
                 problems.push(format!("{}: no page shows it", path.display()));
             }
-            let [here, above] = [&path, &Path::new("docs").join(&name)].map(|of| fs::read(self.root.join(of)).ok());
+            let [here, above] =
+                [&path, &Path::new("docs").join(&name)].map(|of| fs::read(self.root.join(of)).ok());
             if above.is_some() && above != here {
                 problems.push(format!("{}: the same as in docs expected", path.display()));
             }
@@ -222,10 +263,15 @@ impl Book {
 
     /// The Rust of the cheatsheet stands in the example of this name, word for word.
     fn check_cheatsheet(&self, problems: &mut Vec<String>) {
-        let Some(page) = self.pages.iter().find(|page| page.name == Path::new("cheatsheet.md")) else {
+        let Some(page) = self
+            .pages
+            .iter()
+            .find(|page| page.name == Path::new("cheatsheet.md"))
+        else {
             return;
         };
-        let source = fs::read_to_string(self.root.join("examples/cheatsheet.rs")).unwrap_or_default();
+        let source =
+            fs::read_to_string(self.root.join("examples/cheatsheet.rs")).unwrap_or_default();
         let source = packed(&source);
         for (number, line) in page.prose.iter().filter(|(_, line)| line.starts_with('|')) {
             // In the columns after PyTorch's.
@@ -251,7 +297,11 @@ impl Book {
     fn path_of(&self, page: &Page, target: &str) -> PathBuf {
         let folder = page.name.parent().unwrap_or(Path::new(""));
         let mut path = PathBuf::new();
-        for part in Path::new("docs/book/src").join(folder).join(target).components() {
+        for part in Path::new("docs/book/src")
+            .join(folder)
+            .join(target)
+            .components()
+        {
             match part {
                 Component::ParentDir => {
                     path.pop();
@@ -271,7 +321,9 @@ fn place(page: &Page, line: usize) -> String {
 /// Code without what formatting changes: spaces, line ends, and commas before a closing bracket.
 fn packed(code: &str) -> String {
     let code: String = code.split_whitespace().collect();
-    code.replace(",)", ")").replace(",}", "}").replace(",]", "]")
+    code.replace(",)", ")")
+        .replace(",}", "}")
+        .replace(",]", "]")
 }
 
 /// One anchor of this name expected, with an end and something between.
@@ -303,7 +355,9 @@ fn declared(manifest: &Path, section: &str) -> BTreeSet<String> {
         let mut lines = section.lines();
         lines.find_map(|line| line.strip_prefix("name = "))
     });
-    names.map(|name| name.trim_matches('"').to_string()).collect()
+    names
+        .map(|name| name.trim_matches('"').to_string())
+        .collect()
 }
 
 /// The names of the packages of the workspace.
