@@ -20,6 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     let [batch, num_keys, query_size, key_size] = [2, 10, 20, 2];
 
+    // ANCHOR: inputs
     let normal = Distribution::Normal(0.0, 1.0);
     let queries = Tensor::<3>::random([batch, 1, query_size], normal, &device);
     // All keys are the same, so every score of a query is the same.
@@ -28,7 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let values = Tensor::<1, Int>::arange(0..40, &device).float();
     let values = values.reshape([1, num_keys, 4]).repeat_dim(0, batch);
     let mask = Mask::valid_lens(Tensor::from_ints([2, 6], &device));
+    // ANCHOR_END: inputs
 
+    // ANCHOR: attention
     // Dropout acts in training only, that is, on a device made by `device.autodiff()`; here it is off.
     let num_hiddens = 8;
     let config = AdditiveAttentionConfig::new(query_size, key_size, num_hiddens).with_dropout(0.1);
@@ -38,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         attention.forward_with_weights(queries, keys, values, &mask);
     print_matrices("context:", &context)?;
     print_matrices("weights:", &weights)?;
+    // ANCHOR_END: attention
 
     // Equal keys get equal weights: the context is the mean of the first 2 values, and of the first 6.
     let mean = [[[2., 3., 4., 5.]], [[10., 11., 12., 13.]]];

@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let random = |rows| Tensor::<3>::random([B, rows, K], Distribution::Default, &device);
     let (q, k, v) = (random(J), random(I), random(I));
 
+    // ANCHOR: by_hand
     // The dot product of each query with each key: [B, J, K] x [B, K, I] -> [B, J, I]
     let scores = q.clone().matmul(k.clone().transpose());
     // The standard deviation of a sum of K products grows with sqrt(K).
@@ -35,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let weights = softmax(scores, 2);
     // Weighted sums of values: [B, J, I] x [B, I, K] -> [B, J, K]
     let context = weights.clone().matmul(v.clone());
+    // ANCHOR_END: by_hand
 
     println!("attention weights: {:?}", weights.dims());
     println!("context:           {:?}", context.dims());

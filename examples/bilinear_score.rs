@@ -22,6 +22,7 @@ use std::error::Error;
 mod common;
 use common::{print_matrices, println, scalar, show_grid};
 
+// ANCHOR: score
 /// `a(q, k) = q^T M k / sqrt(key_size)`.
 #[derive(Module, Debug)]
 struct Bilinear {
@@ -45,6 +46,7 @@ fn bilinear(query_size: usize, key_size: usize, device: &Device) -> Attention<Bi
     let query = linear.init(device);
     Attention::new(Bilinear { query }, 0.0)
 }
+// ANCHOR_END: score
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
@@ -122,6 +124,7 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
     let before = questions.accuracy(&attention.valid())?;
 
     let hidden_there = hidden.clone().to_device(&training);
+    // ANCHOR: learn
     let mut adam = AdamConfig::new().init();
     for _ in 0..150 {
         let examples = Questions::draw(64, &hidden_there);
@@ -130,6 +133,7 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
         let gradients = GradientsParams::from_grads(loss.backward(), &attention);
         attention = adam.step(0.05, attention, gradients);
     }
+    // ANCHOR_END: learn
     let attention = attention.valid();
     let after = questions.accuracy(&attention)?;
     println!("\nlargest weight on the right one of {KEYS} keys:");
@@ -145,6 +149,7 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
     println!("cosine of M and the hidden matrix: {cosine:.3}");
     assert!(cosine > 0.95);
 
+    // ANCHOR: library
     // The library's score, with the same matrix and scale.
     let mut score = BilinearScoreConfig::new(QUERY_SIZE, KEY_SIZE)
         .with_scale(1.0 / (KEY_SIZE as f64).sqrt())
@@ -153,6 +158,7 @@ fn learn(device: &Device) -> Result<(), Box<dyn Error>> {
     let weights = questions.weights(&Attention::new(score, 0.0));
     let difference = scalar((weights - questions.weights(&attention)).abs().max())?;
     assert!(difference < 1e-5);
+    // ANCHOR_END: library
 
     let few = Questions::draw(6, &hidden);
     let answers = few.answers.clone().try_into_vec_as::<u8>()?;

@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let values = Tensor::<3>::ones([BATCH, KEYS, 1], &device);
     let mask = Mask::valid_lens(Tensor::from_ints([2, 6], &device));
 
+    // ANCHOR: weights
     // Both get the same queries, of the feature dimension of the keys: the dot product needs that.
     let additive = AdditiveAttentionConfig::new(SIZE, SIZE, 8).init(&device);
     let dot = DotProductAttentionConfig::new().init();
@@ -41,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let of_dot = dot.forward_with_weights(query, keys, values, &mask);
         [of_additive.weights, of_dot.weights]
     };
+    // ANCHOR_END: weights
     let difference = |[additive, dot]: [Tensor<3>; 2]| scalar((additive - dot).abs().max());
 
     // For each attention the examples with equal keys, then those with random keys.
@@ -54,13 +56,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_query_labels(["equal 1", "equal 2", "random 1", "random 2"])?;
     show_grid("different_keys", &heatmaps)?;
 
+    // ANCHOR: differences
     let equal_keys = difference(weights(&query, &same))?;
     let random_keys = difference(weights(&query, &random))?;
     println!("\nlargest difference between the weights of the two:");
     println!("  equal keys   {equal_keys:.6}");
     println!("  random keys  {random_keys:.6}");
     assert!(equal_keys < 1e-6 && random_keys > 0.01);
+    // ANCHOR_END: differences
 
+    // ANCHOR: zeros
     // Weights depend on how the scores of one query differ from key to key. With a query of zeros all dot products are
     // 0, whatever the keys; the additive score still depends on the keys, through `tanh(W_k k)`.
     let [of_additive, of_dot] = weights(&query.zeros_like(), &random);
@@ -74,6 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("  additive     {of_additive:.6}");
     println!("  dot product  {of_dot:.6}");
     assert!(of_dot < 1e-6 && of_additive > 1e-3);
+    // ANCHOR_END: zeros
 
     println!(
         "\nThe weights are the same where all keys of a query have the same score, as equal keys do in any scoring\n\

@@ -20,6 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
     let [batch, num_keys, size] = [2, 10, 2];
 
+    // ANCHOR: inputs
     // Keys, values and lengths are those of `additive_attention.rs`; queries have the feature dimension of the keys.
     let normal = Distribution::Normal(0.0, 1.0);
     let queries = Tensor::<3>::random([batch, 1, size], normal, &device);
@@ -27,7 +28,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let values = Tensor::<1, Int>::arange(0..40, &device).float();
     let values = values.reshape([1, num_keys, 4]).repeat_dim(0, batch);
     let mask = Mask::valid_lens(Tensor::from_ints([2, 6], &device));
+    // ANCHOR_END: inputs
 
+    // ANCHOR: attention
     // No parameters, so no sizes and no device: it runs where its inputs are.
     let attention = DotProductAttentionConfig::new().with_dropout(0.5).init();
 
@@ -35,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         attention.forward_with_weights(queries, keys, values, &mask);
     print_matrices("context:", &context)?;
     print_matrices("weights:", &weights)?;
+    // ANCHOR_END: attention
 
     // As with additive attention: equal keys, equal weights.
     let mean = [[[2., 3., 4., 5.]], [[10., 11., 12., 13.]]];

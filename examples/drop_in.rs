@@ -24,6 +24,7 @@ use peak_alloc::PeakAlloc;
 mod common;
 use common::println;
 
+// ANCHOR: imports
 mod burns {
     use burn::nn::transformer;
 
@@ -35,6 +36,7 @@ mod ours {
 
     include!("drop_in/model.rs");
 }
+// ANCHOR_END: imports
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -68,9 +70,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let device = Device::default().autodiff();
     device.seed(7);
+    // ANCHOR: records
     let theirs = burns::Model::new(alphabet.len(), &device);
     // A record of Burn's layers is one of ours.
     let ours = ours::Model::new(alphabet.len(), &device).load_record(theirs.clone().into_record());
+    // ANCHOR_END: records
     println!(
         "{} parameters, {STEPS} steps of {BATCH} x {CONTEXT} characters\n",
         theirs.num_params()

@@ -18,7 +18,9 @@ use common::{print_matrices, println};
 fn main() -> Result<(), Box<dyn Error>> {
     // The fastest backend of this build; `Device::flex()`, `Device::cuda(0)` and others name one.
     let device = Device::default();
+    device.seed(15);
 
+    // ANCHOR: example_lens
     // A minibatch of two 2 x 4 matrices: scores of 2 queries for 4 keys each.
     let scores = Tensor::<3>::random([2, 2, 4], Distribution::Default, &device);
 
@@ -27,17 +29,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let weights = masked_softmax(scores.clone(), &Mask::valid_lens(lens));
     print_matrices("one length per example, [2, 3]:", &weights)?;
     check(weights, [2, 2, 3, 3])?;
+    // ANCHOR_END: example_lens
 
+    // ANCHOR: query_lens
     // Or every query has a length of its own.
     let lens = Tensor::<2, Int>::from_ints([[1, 3], [2, 4]], &device);
     let weights = masked_softmax(scores, &Mask::valid_lens_per_query(lens));
     print_matrices("one length per query, [[1, 3], [2, 4]]:", &weights)?;
     check(weights, [1, 3, 2, 4])?;
+    // ANCHOR_END: query_lens
 
     println!("each row sums to 1, and beyond its length it is exactly 0");
     Ok(())
 }
 
+// ANCHOR: check
 fn check(weights: Tensor<3>, lens: [usize; 4]) -> Result<(), Box<dyn Error>> {
     let weights = weights.try_into_vec_as::<f32>()?;
     for (row, len) in weights.chunks(4).zip(lens) {
@@ -47,3 +53,4 @@ fn check(weights: Tensor<3>, lens: [usize; 4]) -> Result<(), Box<dyn Error>> {
     }
     Ok(())
 }
+// ANCHOR_END: check

@@ -72,12 +72,15 @@ impl Data {
         )
     }
 
+    // ANCHOR: predict
     fn predict<S: ScoringFunction>(&self, attention: &Attention<S>) -> AttentionOutput<3> {
         let (keys, values) = (self.keys.clone(), self.values.clone());
         attention.forward_with_weights(self.queries.clone(), keys, values, &Mask::none())
     }
+    // ANCHOR_END: predict
 }
 
+// ANCHOR: attention
 /// Attention whose weights are the kernel of the distance, divided by its sum over all keys.
 fn sum_normalized(kernel: Kernel, width: f64) -> Attention<KernelScore> {
     let score = KernelScoreConfig::new(kernel).with_width(width).init();
@@ -88,6 +91,7 @@ fn sum_normalized(kernel: Kernel, width: f64) -> Attention<KernelScore> {
 fn softmax(config: &GaussianScoreConfig, device: &Device) -> Attention<GaussianScore> {
     Attention::new(config.init(device), 0.0)
 }
+// ANCHOR_END: attention
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
@@ -147,12 +151,14 @@ fn widths(data: &Data) -> Result<(), Box<dyn Error>> {
 fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
     let training = data.keys.device().autodiff();
     let [keys, values] = [&data.keys, &data.values].map(|at| at.clone().to_device(&training));
+    // ANCHOR: others
     // Attending to its own value, a point would be predicted best with a width of 0: each point masks itself.
     let others = Mask::keep(Tensor::<2>::eye(POINTS, &training).equal_elem(0.0));
     let loss = |attention: &Attention<GaussianScore>| {
         let predicted = attention.forward(keys.clone(), keys.clone(), values.clone(), &others);
         (predicted - values.clone()).powf_scalar(2.0).mean()
     };
+    // ANCHOR_END: others
     let error = |attention: &_| scalar(loss(attention).sqrt());
 
     println!("\nerror on each point, predicted from the others:");
@@ -164,6 +170,7 @@ fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
         errors.push(error);
     }
     println!("and while the width is learned by gradient descent, from 1:");
+    // ANCHOR: learned
     let config = GaussianScoreConfig::new().with_learned(true);
     let mut attention = softmax(&config, &training);
     let mut adam = AdamConfig::new().init();
@@ -175,6 +182,7 @@ fn learned_width(data: &Data) -> Result<(), Box<dyn Error>> {
             println!("  width {width:.3}  {error:.3}  (step {step:3})");
         }
     }
+    // ANCHOR_END: learned
 
     // The error is lower than at first, and about that of the best width above.
     let learned = error(&attention)?;

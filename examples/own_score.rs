@@ -18,6 +18,7 @@ use std::error::Error;
 mod common;
 use common::{println, scalar, show_grid};
 
+// ANCHOR: score
 /// `a(q, k) = -|W_q q - W_k k|_1 / sqrt(num_hiddens)`: the smaller the distance, the higher the score.
 #[derive(Module, Debug)]
 struct DistanceScore {
@@ -52,6 +53,7 @@ impl ScoringFunction for DistanceScore {
         -distance / num_hiddens.sqrt()
     }
 }
+// ANCHOR_END: score
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Device::default();
@@ -60,6 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     train_it(&device)
 }
 
+// ANCHOR: use
 /// Masks, memory and heads come with [`Attention`].
 fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let attention = Attention::new(DistanceScore::new(6, 3, 8, device), 0.0);
@@ -88,6 +91,7 @@ fn use_it(device: &Device) -> Result<(), Box<dyn Error>> {
     println!("masks, memory and heads: as with any scoring function");
     Ok(())
 }
+// ANCHOR_END: use
 
 const LETTERS: usize = 6; // a ..= f
 const HIDDENS: usize = 32;
@@ -114,6 +118,7 @@ fn words(count: usize, device: &Device) -> Result<Vec<Example>, Box<dyn Error>> 
 fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
     let training = device.clone().autodiff();
     let tokens = Vocab::SPECIAL_TOKENS + LETTERS;
+    // ANCHOR: train
     let score = DistanceScore::new(HIDDENS, HIDDENS, HIDDENS, &training);
     let model = Seq2SeqConfig::new(tokens, tokens)
         .with_embedding_size(16)
@@ -132,6 +137,7 @@ fn train_it(device: &Device) -> Result<(), Box<dyn Error>> {
             println!("step {step}: {:.0} % of new words are right", 100.0 * right);
         }
     }
+    // ANCHOR_END: train
     let model = trainee.model.valid();
     assert!(accuracy(&model, device)? > 0.8);
     show_one_word(&model, device)

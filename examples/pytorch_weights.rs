@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ([_, _, query_size], [_, _, key_size]) = (queries.dims(), keys.dims());
     let config = AdditiveAttentionConfig::new(query_size, key_size, num_hiddens);
 
+    // ANCHOR: load
     for file in ["additive_state_dict.pt", "additive_state_dict.safetensors"] {
         // The last argument is the prefix of the parameter names, for an attention inside a model: "decoder.attention."
         let attention = load_additive_attention(config.init(&device), folder.join(file), "")?;
@@ -52,6 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             assert!(difference < 1e-5);
         }
     }
+    // ANCHOR_END: load
     Ok(())
 }
 

@@ -45,6 +45,7 @@ fn normal<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
 }
 
+// ANCHOR: plain_sum
 /// `w . (q + k)`: a sum and nothing else.
 #[derive(Module, Debug)]
 struct PlainSum {
@@ -56,6 +57,7 @@ impl ScoringFunction for PlainSum {
         self.value.forward(queries) + self.value.forward(keys).swap_dims(2, 3)
     }
 }
+// ANCHOR_END: plain_sum
 
 /// A sum alone is no score: `w . q` is the same for all keys, so the softmax does not depend on the query.
 fn plain_sum(device: &Device) -> Result<(), Box<dyn Error>> {
@@ -109,6 +111,7 @@ impl Statistics {
             score.project_queries(queries, &Positions::consecutive(last - num_queries as i64));
         let keys = score.project_keys(keys, &Positions::consecutive(0));
         let scores = score.score(queries, keys, &Mask::none());
+        // ANCHOR: variance
         let deviation = scores.clone() - scores.clone().mean_dim(3);
         let variance = scalar(deviation.powf_scalar(2.0).mean())?;
 
@@ -118,6 +121,7 @@ impl Statistics {
         let output_gradients = normal(weights.dims(), device);
         let gradients = (weights * output_gradients).sum().backward();
         let gradient = scores.grad(&gradients).ok_or("scores have no gradient")?;
+        // ANCHOR_END: variance
         Ok(Self {
             variance,
             largest,
@@ -270,6 +274,7 @@ fn draw(results: &[Learned], guessing: f32) -> Result<(), Box<dyn Error>> {
     save_curves("sum_or_product", &curves)
 }
 
+// ANCHOR: learn
 fn learn<S: ScoringFunction>(
     score: S,
     keys: &dyn Fn() -> Tensor<3>,
@@ -293,6 +298,7 @@ fn learn<S: ScoringFunction>(
     }
     Ok(losses)
 }
+// ANCHOR_END: learn
 
 /// The time of additive attention divided by that of dot-product attention, without gradients.
 fn cost(device: &Device) -> Result<f64, Box<dyn Error>> {

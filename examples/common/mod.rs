@@ -34,6 +34,7 @@ pub(crate) fn print_matrices(name: &str, tensor: &Tensor<3>) -> Result<(), Box<d
     Ok(())
 }
 
+// ANCHOR: show_heatmaps
 /// Prints weights `[rows, columns, queries, keys]` as heatmaps and saves them as SVG and PNG in [`folder`]: D2L's
 /// `show_heatmaps`.
 pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dyn Error>> {
@@ -43,6 +44,7 @@ pub(crate) fn show_heatmaps(name: &str, weights: Tensor<4>) -> Result<(), Box<dy
         &HeatmapGrid::new(weights.try_into_vec_as::<f32>()?, shape)?,
     )
 }
+// ANCHOR_END: show_heatmaps
 
 /// Prints heatmaps that have titles and labels already, and saves them as SVG and PNG.
 pub(crate) fn show_grid(name: &str, heatmaps: &HeatmapGrid) -> Result<(), Box<dyn Error>> {
