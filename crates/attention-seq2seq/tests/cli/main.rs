@@ -18,6 +18,7 @@ mod limits;
 mod lock;
 mod log;
 mod outputs;
+mod page;
 mod program;
 mod resume;
 mod run;
