@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod average;
+mod browser;
+mod chromium;
 mod completions;
 mod damage;
 mod data;
