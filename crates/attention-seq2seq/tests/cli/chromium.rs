@@ -80,6 +80,7 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
+        browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
         browser.size(1200, 900);
         Some(browser)
     }
@@ -130,15 +131,18 @@ impl Browser {
     /// Opens a file, with what follows `#` in its address, anew.
     #[track_caller]
     pub(crate) fn open(&mut self, file: &Path, hash: &str) {
-        // Another address alone would not load the page again.
-        self.call("Page.navigate", json!({"url": "about:blank"}));
-        self.wait("about:blank", |message, _| message["method"] == "Page.loadEventFired");
+        // Another address of the same file would not load it again.
+        self.navigate("about:blank");
+        self.navigate(&format!("file://{}#{hash}", file.display()));
+    }
+
+    #[track_caller]
+    fn navigate(&mut self, url: &str) {
+        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
         self.events.clear();
-        let url = format!("file://{}#{hash}", file.display());
         self.call("Page.navigate", json!({"url": url}));
-        if !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
-            let loaded = self.wait(&url, |message, _| message["method"] == "Page.loadEventFired");
-            self.events.push(loaded);
+        if !self.events.iter().any(is_loaded) {
+            self.wait(url, |message, _| is_loaded(message));
         }
     }
 
@@ -161,6 +165,8 @@ impl Browser {
              return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
         ));
         let [x, y] = [0, 1].map(|at| place[at].as_f64().unwrap());
+        // It has moved, wherever it was.
+        self.mouse("mouseMoved", [1.0, 1.0]);
         self.mouse("mouseMoved", [x, y]);
         [x, y]
     }

@@ -15,6 +15,7 @@ function render(data) {
   let state = readState(data, location.hash);
   let panels = [];
   let hovered = null;
+  let pointer = "";
 
   const paintAll = () => {
     const { panel: selected, step, key } = hovered ?? state;
@@ -84,7 +85,7 @@ function render(data) {
     writeState(data, state);
     listView.update();
   };
-  let listView = list(data, state, choose, changed);
+  let listView = null;
   const showAll = () => {
     listView = list(data, state, choose, changed);
     listElement.replaceChildren(...listView.elements);
@@ -96,6 +97,10 @@ function render(data) {
 
   const on = (element, name, listener) => element.addEventListener(name, listener, { signal });
   on(itemElement, "pointerover", (event) => {
+    // What scrolls under a pointer at rest is not pointed at.
+    const place = `${event.screenX} ${event.screenY}`;
+    if (place === pointer) return;
+    pointer = place;
     hovered = selectionOf(event.target);
     paintAll();
   });

@@ -1,11 +1,14 @@
 //! Pages: their data is what `translate`, `score` and `eval` say, and their texts are data.
 
+mod options;
+mod report;
+
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{fail, run_with_usage_error, succeed, train_args, trained, written};
+use crate::program::{succeed, train_args, trained};
 
 /// The data of a page.
 pub(crate) fn data_of(file: &Path) -> Value {
@@ -206,135 +209,6 @@ fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
     }
 }
 
-#[test]
-fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("report.html");
-    let file = file.to_str().unwrap();
-    let run = trained().0.parent().unwrap();
-    let args = ["eval", "--model", "run", "--threads", "1"];
-    let all = ["--errors", "100", "--format", "json"];
-    let all: Value = serde_json::from_str(&succeed(run, &[&args[..], &all].concat())).unwrap();
-    let report = [&args[..], &["--report", file, "--report-items", "4"]].concat();
-    let stdout = succeed(run, &report);
-    let last = stdout.lines().last().unwrap();
-    assert!(last.starts_with(&format!("saved {file}: 4 of 10 sources, ")) && last.ends_with(" kB"), "{last}");
-    let data = data_of(Path::new(file));
-    assert_eq!(data["evaluated"], 10);
-    let figures = list(&data["models"][0]["figures"]);
-    for (name, expected) in [
-        ("Exact match", "exact_match"),
-        ("Sequence error rate", "sequence_error_rate"),
-        ("Token error rate", "token_error_rate"),
-    ] {
-        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
-        assert_near(number(&figure["value"]), 100.0 * number(&all[expected]), 1e-9);
-        let interval = &all["intervals"][expected];
-        assert_eq!(figure["interval"].is_null(), interval.is_null());
-        if !interval.is_null() {
-            assert_near(number(&figure["interval"][1]), 100.0 * number(&interval[1]), 1e-9);
-        }
-    }
-    let items = list(&data["items"]);
-    assert_eq!(items.len(), 4);
-    let mut before = (u64::MAX, f64::NEG_INFINITY);
-    for item in items {
-        let explanation = &item["explanations"][0];
-        let output = &explanation["outputs"][explanation["greedy"].as_u64().unwrap() as usize];
-        let difference = &output["difference"];
-        let wrong = list(&all["errors"]).iter().find(|it| it["source"] == explanation["source"]).unwrap();
-        assert_eq!([&output["text"], &difference["reference"]], [&wrong["output"], &wrong["reference"]]);
-        assert_eq!([&difference["edits"], &difference["steps"]], [&wrong["edits"], &wrong["alignment"]]);
-        assert_eq!(item["references"], serde_json::json!([wrong["reference"]]));
-        // The most edits first, then the least probable.
-        let rank = (difference["edits"].as_u64().unwrap(), number(&output["log_probability"]));
-        assert!(rank.0 < before.0 || rank.0 == before.0 && rank.1 >= before.1, "{before:?} {rank:?}");
-        before = rank;
-        assert_eq!(list(&output["steps"])[0]["alternatives"].as_array().unwrap().len(), 5);
-    }
-    let worst = list(&all["errors"]).iter().map(|it| it["edits"].as_u64().unwrap());
-    let worst: Vec<u64> = worst.take(4).collect();
-    let listed = |item: &Value| {
-        let explanation = &item["explanations"][0];
-        let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-        explanation["outputs"][greedy]["difference"]["edits"].as_u64().unwrap()
-    };
-    assert_eq!(items.iter().map(listed).collect::<Vec<_>>(), worst);
-    // More than there are, and figures alone on the standard output.
-    let report = [&args[..], &["--report", file, "--report-items", "99", "--format", "json"]].concat();
-    let output = crate::program::run(run, &report);
-    let [stdout, stderr] = written(&report, &output, 0);
-    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["sources"], 10);
-    assert!(stderr.starts_with(&format!("saved {file}: 10 of 10 sources")), "{stderr}");
-    assert_eq!(list(&data_of(Path::new(file))["items"]).len(), 10);
-}
-
-#[test]
-fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    for (out, epochs) in [("a", "1"), ("b", "3")] {
-        succeed(folder, &train_args("reverse", epochs, &["--out", out, "--seed", "1"]));
-    }
-    let both = ["--report", "x.html", "--compare", "b"];
-    let stdout = succeed(folder, &[&["eval", "--model", "a"], &both[..]].concat());
-    let of_b = succeed(folder, &["eval", "--model", "b"]);
-    assert!(stdout.contains(&format!("\ncompared with b:\n{of_b}saved x.html: ")), "{stdout}");
-    let data = data_of(&folder.join("x.html"));
-    let items = list(&data["items"]);
-    assert_eq!(items.len(), 10);
-    let edits = |item: &Value| -> u64 {
-        let of_models = list(&item["explanations"]).iter().map(|explanation| {
-            let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-            explanation["outputs"][greedy]["difference"]["edits"].as_u64().unwrap()
-        });
-        of_models.sum()
-    };
-    let all: Vec<u64> = items.iter().map(edits).collect();
-    assert!(all.is_sorted_by(|a, b| a >= b), "{all:?}");
-
-    let json = ["eval", "--model", "a", "--format", "json"];
-    let stdout = crate::program::run(folder, &[&json[..], &both].concat());
-    let figures: Value = serde_json::from_slice(&stdout.stdout).unwrap();
-    let of_b: Value = serde_json::from_str(&succeed(folder, &["eval", "--model", "b", "--format", "json"])).unwrap();
-    assert_eq!(figures["compared"], of_b);
-
-    let ensemble = ["eval", "--model", "a", "--model", "b", "--report", "y.html"];
-    succeed(folder, &ensemble);
-    let data = data_of(&folder.join("y.html"));
-    assert_eq!(data["models"][0]["name"], "a + b");
-    assert_eq!(data["models"][0]["description"], "ensemble");
-    let output = &data["items"][0]["explanations"][0]["outputs"][0];
-    assert_eq!(output["attention"], Value::Null);
-    assert!(output["occlusion"]["output"].is_array());
-}
-
-#[test]
-fn a_source_of_unknown_tokens_alone_is_listed() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    fs::write(folder.join("train.tsv"), lines).unwrap();
-    fs::write(folder.join("valid.tsv"), "10z\t9\nzz\t1\n").unwrap();
-    let args = "train --data train.tsv --valid valid.tsv --out run --hidden 8 --embedding 4 --epochs 1 --threads 1";
-    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
-    let args = ["eval", "--model", "run", "--report", "x.html", "--unknown"];
-    succeed(folder, &[&args[..], &["skip"]].concat());
-    let of_source = |source: &str| {
-        let data = data_of(&folder.join("x.html"));
-        let mut items = list(&data["items"]).iter().map(|item| item["explanations"][0].clone());
-        items.find(|it| it["source"] == source).unwrap()
-    };
-    let nothing = of_source("zz");
-    assert_eq!(nothing["tokens"], serde_json::json!([]));
-    let output = &nothing["outputs"][0];
-    assert_eq!([&output["text"], &output["log_probability"]], [&Value::from(""), &Value::Null]);
-    assert_eq!(output["difference"]["edits"], 1);
-    assert_eq!(of_source("10z")["tokens"], serde_json::json!(["1", "0"]));
-    succeed(folder, &[&args[..], &["unk"]].concat());
-    assert_eq!(of_source("10z")["is_known"], serde_json::json!([true, true, false]));
-}
-
 /// Texts with all that could end a script, a string or a line.
 pub(crate) const HOSTILE: [&str; 6] = [
     "<script>alert(1)</script>",
@@ -381,81 +255,4 @@ fn markup_in_texts_is_data() {
         expected.sort();
         assert_eq!(found, expected, "{name}");
     }
-}
-
-#[test]
-fn options_that_do_not_fit_are_refused() {
-    let (run, _) = trained();
-    for (args, message) in [
-        (
-            &["attend", "abc", "--n-best", "2"][..],
-            "--n-best: expected --output FILE.html, a page, found no --output",
-        ),
-        (
-            &["attend", "abc", "--beam", "2", "--output", "x.svg"],
-            "--beam: expected --output FILE.html, a page, found --output x.svg",
-        ),
-        (
-            &["attend", "abc", "--compare", ".", "--output", "x.png"],
-            "--compare: expected --output FILE.html, a page, found --output x.png",
-        ),
-        (
-            &["attend", "abc", "cab", "--output", "x.svg"],
-            "the picture x.svg: expected one text (a page, .html, shows several), found 2",
-        ),
-        (
-            &["attend", "abc", "--n-best", "0", "--output", "x.html"],
-            "the beam: expected 1 to 10000, found 0",
-        ),
-        (
-            &["attend", "abc", "--compare", "missing", "--output", "x.html"],
-            "missing",
-        ),
-        (
-            &["eval", "--report", "x.svg"],
-            "--report: expected a name that ends in .html, found x.svg",
-        ),
-        (
-            &["eval", "--report", "x.html", "--report-items", "0"],
-            "the number of items in a report: expected at least 1, found 0",
-        ),
-    ] {
-        fail(run, &[args, &["--model", "."]].concat(), message);
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for args in [&["eval", "--report-items", "3"][..], &["eval", "--compare", "x"], &["attend"]] {
-        let usage = run_with_usage_error(folder.path(), args);
-        assert!(usage.contains("required arguments were not provided"), "{usage}");
-    }
-    // Without a page, each text has its heatmap.
-    let both = succeed(run, &["attend", "abc", "cab", "--model", "."]);
-    let each = ["abc", "cab"].map(|text| succeed(run, &["attend", text, "--model", "."]));
-    assert_eq!(both, each.join("\n"));
-}
-
-#[test]
-fn a_model_of_other_tokens_is_no_comparison() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let lines: String = (0..40).map(|at| format!("{at:04b}\t{at:02o}\n")).collect();
-    fs::write(folder.join("pairs.tsv"), lines).unwrap();
-    for (out, tokens) in [("a", "chars"), ("b", "spaces")] {
-        let args = format!(
-            "train --data pairs.tsv --source-tokens {tokens} --target-tokens chars --out {out} --hidden 8 --embedding 4 \
-             --epochs 1 --threads 1"
-        );
-        succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
-    }
-    fail(
-        folder,
-        &["eval", "--model", "a", "--compare", "b", "--report", "x.html"],
-        "the source tokens of the model to compare with: expected chars of nfc, as in the first, found spaces of nfc",
-    );
-    // On a page each reads a text by itself.
-    let args = ["attend", "0101", "--model", "a", "--compare", "b", "--output", "x.html"];
-    succeed(folder, &args);
-    let data = data_of(&folder.join("x.html"));
-    let tokens = |model: usize| data["items"][0]["explanations"][model]["tokens"].clone();
-    assert_eq!(tokens(0), serde_json::json!(["0", "1", "0", "1"]));
-    assert_eq!(tokens(1), serde_json::json!(["0101"]));
 }
