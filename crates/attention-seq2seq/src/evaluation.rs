@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::metrics::{
     Bleu, Bootstrap, ChrF, Closest, Edit, Interval, TokenErrors, align, d2l_bleu,
 };
-use crate::translate::Translator;
+use crate::translate::{Hypothesis, TokenScores, Translator};
 use crate::unknown::UnknownTokens;
 
 /// How a model is evaluated.
@@ -20,16 +20,30 @@ pub struct EvaluationConfig {
     pub worst: usize,
     /// How source tokens are read that the model has not learned. A target with such a token is always wrong.
     pub unknown: UnknownTokens,
+    /// Whether [`SourceErrors`] have the probabilities of outputs, for which each output is decoded once more.
+    pub with_probabilities: bool,
 }
 
 impl Default for EvaluationConfig {
-    /// No outputs are kept, and unknown tokens are read as [`Vocab::UNK`](crate::Vocab::UNK).
+    /// No outputs are kept, unknown tokens are read as [`Vocab::UNK`](crate::Vocab::UNK), and outputs have no
+    /// probabilities.
     fn default() -> Self {
         Self {
             worst: 0,
             unknown: UnknownTokens::Unk,
+            with_probabilities: false,
         }
     }
+}
+
+/// The errors of the output of one source.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SourceErrors {
+    /// The edits between the output and the closest reference: 0 if it is right.
+    pub edits: usize,
+    /// The log-probability of the output, if it was asked for and the model has given it: no output of a source without
+    /// known tokens is the model's.
+    pub log_probability: Option<f64>,
 }
 
 /// An output that is compared.
@@ -38,6 +52,7 @@ struct Output {
     tokens: Vec<String>,
     text: String,
     is_cut_off: bool,
+    log_probability: Option<f64>,
 }
 
 /// The sums over outputs that all figures are computed from; of one output, its share of them.
@@ -155,6 +170,7 @@ impl WrongOutput {
 #[derive(Clone, Debug, Default)]
 pub struct Evaluation {
     outputs: Vec<EvaluationSums>,
+    sources: Vec<SourceErrors>,
     worst: BTreeMap<Rank, WrongOutput>,
     unknown: Vec<String>,
     spaces: Spaces,
@@ -177,7 +193,8 @@ impl Evaluation {
     ///
     /// # Errors
     /// [`Error::UnknownToken`](crate::Error::UnknownToken) for a source token that the model has not learned, if these
-    /// are to be an error.
+    /// are to be an error; with probabilities, [`Error::NoProbabilities`](crate::Error::NoProbabilities) if logits are NaN
+    /// or infinite.
     pub fn new(
         translator: &Translator,
         corpus: &Corpus,
@@ -211,6 +228,8 @@ impl Evaluation {
             }
             sources.push(read.tokens);
         }
+        let errors = self.spaces.all + groups.len();
+        self.sources.resize(errors, SourceErrors::default());
         // Sources of similar length together, and no more outputs in memory than those of a batch.
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&index| sources[index].len());
@@ -224,11 +243,17 @@ impl Evaluation {
             let batch_sources: Vec<&[String]> =
                 batch.iter().map(|&index| &sources[index][..]).collect();
             let outputs = translator.translate_tokens(&batch_sources);
-            for (&index, output) in batch.iter().zip(outputs) {
+            let probabilities = match config.with_probabilities {
+                true => log_probabilities(translator, &batch_sources, &outputs)?,
+                false => vec![None; outputs.len()],
+            };
+            let outputs = outputs.into_iter().zip(probabilities);
+            for (&index, (output, log_probability)) in batch.iter().zip(outputs) {
                 let output = Output {
                     is_cut_off: !output.ended,
                     tokens: output.tokens,
                     text: output.text,
+                    log_probability,
                 };
                 self.add_output(translator, &groups[index], index, output, config);
             }
@@ -253,6 +278,10 @@ impl Evaluation {
         self.spaces.sources += usize::from(source.contains(' '));
         self.spaces.targets += usize::from(group.targets.iter().any(has_space));
         let edits = sums.errors.edits();
+        self.sources[self.spaces.all + index] = SourceErrors {
+            edits,
+            log_probability: output.log_probability,
+        };
         if edits == 0 {
             return;
         }
@@ -310,6 +339,12 @@ impl Evaluation {
         self.worst.values()
     }
 
+    /// The errors of each source, in the order of the sources' first pairs among those to validate on, which is that of
+    /// [`Corpus::valid_chunks`].
+    pub fn sources(&self) -> &[SourceErrors] {
+        &self.sources
+    }
+
     /// The source tokens that the model has not learned, each once.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
@@ -325,4 +360,22 @@ impl Evaluation {
         } = self.spaces;
         all > 0 && 2 * sources >= all && 2 * targets >= all
     }
+}
+
+/// The log-probability of each output of greedy search; one that was cut off has no end.
+fn log_probabilities(
+    translator: &Translator,
+    sources: &[&[String]],
+    outputs: &[Hypothesis],
+) -> Result<Vec<Option<f64>>> {
+    let pairs = sources.iter().zip(outputs);
+    let pairs: Vec<_> = pairs
+        .map(|(source, output)| (*source, &output.tokens[..]))
+        .collect();
+    let scores = translator.score_all(&pairs)?.into_iter().zip(outputs);
+    let of_output = |(scores, output): (TokenScores, &Hypothesis)| {
+        let steps = output.tokens.len() + usize::from(output.ended);
+        Some(scores.tokens[..steps].iter().sum())
+    };
+    Ok(scores.map(of_output).collect())
 }

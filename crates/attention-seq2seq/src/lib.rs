@@ -13,6 +13,7 @@
 //! - Run: [`RunDir`] is the folder of a training run, [`RunConfig`] its settings.
 //! - Translation: [`Translator`] is a trained model with its vocabularies, or several, [`SearchConfig`] the settings of
 //!   its beam search. [`BeamSearchConfig`] searches with any model, by its [`Decoding`].
+//! - Insight: [`explain`] shows the alternatives, the attention and the occlusion of each token of an output.
 //! - Quality: [`Evaluation`] measures a translator, by [`TokenErrors`], [`Bleu`] and [`ChrF`].
 //! - Elsewhere: [`Translator::export`] writes it for PyTorch.
 //!
@@ -42,6 +43,8 @@ mod memory;
 mod metrics;
 mod model;
 mod normalization;
+#[cfg(feature = "cli")]
+pub mod page;
 mod pair_file;
 mod run;
 mod subwords;
@@ -100,9 +103,12 @@ pub use train::{
 
 // Translation, and how good it is.
 pub use evaluation::{
-    Evaluation, EvaluationConfig, EvaluationIntervals, EvaluationSums, WrongOutput,
+    Evaluation, EvaluationConfig, EvaluationIntervals, EvaluationSums, SourceErrors, WrongOutput,
 };
-pub use metrics::{Bleu, Bootstrap, ChrF, Edit, Interval, TokenErrors, align, d2l_bleu};
+pub use metrics::{
+    AlignedStep, Bleu, Bootstrap, ChrF, Edit, Interval, TokenErrors, align, aligned_steps, d2l_bleu,
+};
+pub use translate::explain;
 pub use translate::{
     Attended, Hypothesis, ScoredHypothesis, SearchConfig, TokenScores, Translator,
 };

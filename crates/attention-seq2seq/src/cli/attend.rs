@@ -4,18 +4,23 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use attention_plot::{Heatmap, PlotError, TerminalColor};
-use attention_seq2seq::{Attended, AttentionHead, Error, Result};
+use attention_seq2seq::explain::ExplainConfig;
+use attention_seq2seq::page::{Item, Page, PageModel};
+use attention_seq2seq::{Attended, AttentionHead, Error, Result, SearchConfig, Translator};
 use clap::Args;
 use terminal_size::{Width, terminal_size_of};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Model, note_cut_off, say, without_mark};
+use super::pages::is_page;
+use super::{Model, among_threads, note_cut_off, say, without_mark};
 
 #[derive(Args)]
 pub(crate) struct AttendArgs {
-    /// The text to translate.
-    text: String,
-    /// The file to save the heatmap to: .svg, .png or .html.
+    /// The texts to translate.
+    #[arg(required = true, value_name = "TEXT")]
+    texts: Vec<String>,
+    /// The file to save to: .svg or .png, a heatmap of one text; .html, a page that shows for each token what it attends
+    /// to, its alternatives, and what dropping a source token changes.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The layer of a Transformer's decoder, from 1 [default: the last].
@@ -24,33 +29,140 @@ pub(crate) struct AttendArgs {
     /// The head of a Transformer, from 1 [default: the mean over all of the layer].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     head: Option<usize>,
+    /// The most outputs of each text on a page, by beam search [default: 5].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    n_best: Option<usize>,
+    /// The number of hypotheses of this search [default: as many as --n-best].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    beam: Option<usize>,
+    /// The folder of another training, whose model is shown beside the first on a page. (Several --model are one.)
+    #[arg(long, value_name = "DIR")]
+    compare: Option<PathBuf>,
     #[command(flatten)]
     model: Model,
 }
 
 impl AttendArgs {
     pub(crate) fn run(self) -> Result<()> {
-        let translator = self.model.load()?;
-        let source = translator.source_tokens(without_mark(&self.text))?;
+        self.check()?;
+        let (translator, other) = self.model.load_beside(self.compare.as_deref())?;
+        let texts = self.texts.iter().map(|text| without_mark(text));
+        let sources = texts.map(|text| translator.source_tokens(text));
+        let sources: Vec<Vec<String>> = sources.collect::<Result<_>>()?;
         let head = AttentionHead {
             layer: self.layer,
             head: self.head,
         };
-        let attended = translator.attend_with(&source, head)?;
-        let drawn = draw(&attended)?;
-        if let Some(file) = &self.output {
-            drawn.save(file)?;
+        let attended = sources
+            .iter()
+            .map(|source| translator.attend_with(source, head));
+        let attended: Vec<Attended> = attended.collect::<Result<_>>()?;
+        let drawn: Vec<Drawn> = attended.iter().map(draw).collect::<Result<_>>()?;
+        let saved = match &self.output {
+            Some(file) if is_page(file) => {
+                drawn.iter().try_for_each(|drawn| drawn.check(file))?;
+                let page = || self.page(&sources, &translator, other.as_ref());
+                among_threads(page)?.save(file)?;
+                Some(saved(file))
+            }
+            Some(file) => {
+                drawn.iter().try_for_each(|drawn| drawn.save(file))?;
+                Some(saved(file))
+            }
+            None => None,
+        };
+        for (index, (attended, drawn)) in attended.iter().zip(&drawn).enumerate() {
+            if index > 0 {
+                say("")?;
+            }
+            if !attended.output.ended {
+                let output = match self.texts.len() {
+                    1 => "the output".to_string(),
+                    _ => format!("the output of text {}", index + 1),
+                };
+                note_cut_off(output, &translator);
+            }
+            say(&attended.output.text)?;
+            say("")?;
+            drawn.show(self.output.as_deref())?;
         }
-        if !attended.output.ended {
-            note_cut_off("the output", &translator);
+        saved.map_or(Ok(()), say)
+    }
+
+    /// Checks that the arguments fit each other.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if they do not.
+    fn check(&self) -> Result<()> {
+        let refuse = |what: &str, expected: &str, found: String| {
+            Err(Error::Config {
+                what: what.to_string(),
+                expected: expected.to_string(),
+                found,
+            })
+        };
+        if self.output.as_deref().is_some_and(is_page) {
+            return Ok(());
         }
-        say(&attended.output.text)?;
-        say("")?;
-        drawn.show(self.output.as_deref())?;
+        for (option, is_given) in [
+            ("--n-best", self.n_best.is_some()),
+            ("--beam", self.beam.is_some()),
+            ("--compare", self.compare.is_some()),
+        ] {
+            if is_given {
+                let found = match &self.output {
+                    Some(file) => format!("--output {}", file.display()),
+                    None => "no --output".to_string(),
+                };
+                return refuse(option, "--output FILE.html, a page", found);
+            }
+        }
         match &self.output {
-            Some(file) => say_saved(file),
-            None => Ok(()),
+            Some(file) if self.texts.len() > 1 => {
+                let what = format!("the picture {}", file.display());
+                let found = self.texts.len().to_string();
+                refuse(&what, "one text (a page, .html, shows several)", found)
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// The page of these sources.
+    fn page(
+        &self,
+        sources: &[Vec<String>],
+        translator: &Translator,
+        other: Option<&Translator>,
+    ) -> Result<Page> {
+        let defaults = ExplainConfig::default();
+        let search = SearchConfig {
+            n_best: self.n_best.or(defaults.search.n_best),
+            beam: self.beam,
+            ..defaults.search
+        };
+        let config = ExplainConfig { search, ..defaults };
+        let mut models = vec![PageModel::new(self.model.name(), translator)];
+        if let (Some(folder), Some(other)) = (&self.compare, other) {
+            models.push(PageModel::new(folder.display().to_string(), other));
+        }
+        let mut page = Page::new("Attention", models);
+        page.head = AttentionHead {
+            layer: self.layer,
+            head: self.head,
+        }
+        .into();
+        for (text, source) in self.texts.iter().zip(sources) {
+            let mut explanations = vec![translator.explain_tokens(source, &config)?];
+            if let Some(other) = other {
+                // It has tokens of its own.
+                explanations.push(other.explain(without_mark(text), &config)?);
+            }
+            page.items.push(Item {
+                references: Vec::new(),
+                explanations,
+            });
+        }
+        Ok(page)
     }
 }
 
@@ -81,7 +193,11 @@ impl Drawn {
         self.shape[0] * self.shape[1] <= MOST_WEIGHTS
     }
 
-    pub(crate) fn save(&self, file: &Path) -> Result<()> {
+    /// Checks that a picture of it may be saved.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it has too many weights.
+    fn check(&self, file: &Path) -> Result<()> {
         if !self.fits() {
             let weights = self.shape[0] * self.shape[1];
             let expected = format!("at most {MOST_WEIGHTS} weights, tokens in times tokens out");
@@ -91,6 +207,11 @@ impl Drawn {
                 found: weights.to_string(),
             });
         }
+        Ok(())
+    }
+
+    pub(crate) fn save(&self, file: &Path) -> Result<()> {
+        self.check(file)?;
         self.heatmap.save(file).map_err(plot_error)
     }
 
@@ -153,7 +274,11 @@ fn colors() -> TerminalColor {
 }
 
 pub(crate) fn say_saved(file: &Path) -> Result<()> {
-    say(format_args!("saved {}", file.display()))
+    say(saved(file))
+}
+
+fn saved(file: &Path) -> String {
+    format!("saved {}", file.display())
 }
 
 fn heatmap(attended: &Attended) -> std::result::Result<Heatmap, PlotError> {

@@ -8,6 +8,7 @@ mod eval;
 mod export;
 mod info;
 mod log;
+mod pages;
 mod score;
 mod train;
 mod translate;
@@ -47,7 +48,7 @@ enum Command {
     Average(average::AverageArgs),
     /// Count the errors of a model.
     Eval(eval::EvalArgs),
-    /// Draw the attention weights of one translation.
+    /// Show what the outputs of texts attend to: in the terminal, as a picture, or on a page for a browser.
     Attend(attend::AttendArgs),
     /// Tell what is in the folder of a training: model, settings, figures.
     Info(info::InfoArgs),
@@ -153,10 +154,22 @@ impl Model {
         self.models.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
+    /// The names of the folders, which stand for the model on a page.
+    fn name(&self) -> String {
+        let names = self.models.iter().map(|folder| folder.display().to_string());
+        names.collect::<Vec<_>>().join(" + ")
+    }
+
     fn load(&self) -> Result<Translator> {
+        Ok(self.load_beside(None)?.0)
+    }
+
+    /// The model, and another to compare it with, from the folder of a training.
+    fn load_beside(&self, other: Option<&Path>) -> Result<(Translator, Option<Translator>)> {
         // A missing model is an error before a device is opened.
         let runs: Vec<RunDir> = self.models.iter().map(RunDir::new).collect();
-        let configs = runs.iter().map(RunDir::load_config);
+        let other = other.map(RunDir::new);
+        let configs = runs.iter().chain(&other).map(RunDir::load_config);
         let configs: Vec<RunConfig> = configs.collect::<Result<_>>()?;
         let device = self.machine.open()?;
         if is_in_host_memory(&device) {
@@ -166,6 +179,12 @@ impl Model {
         }
         let translators = runs.iter().map(|run| load_model(run, &device));
         let translator = Translator::ensemble(translators.collect::<Result<_>>()?)?;
+        let other = other.map(|run| self.limited(load_model(&run, &device)?));
+        Ok((self.limited(translator)?, other.transpose()?))
+    }
+
+    /// A translator whose outputs have at most the tokens that are asked for.
+    fn limited(&self, translator: Translator) -> Result<Translator> {
         match self.max_length {
             Some(max_length) => translator.with_max_len(max_length),
             None => Ok(translator),

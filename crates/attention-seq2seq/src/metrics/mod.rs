@@ -1,5 +1,6 @@
 //! How far outputs are from their references.
 
+mod aligned;
 mod bleu;
 mod bootstrap;
 mod chrf;
@@ -9,6 +10,7 @@ mod ngrams;
 mod token_errors;
 mod tokenize_13a;
 
+pub use aligned::{AlignedStep, aligned_steps};
 pub use bleu::Bleu;
 pub use bootstrap::{Bootstrap, Interval};
 pub use chrf::ChrF;

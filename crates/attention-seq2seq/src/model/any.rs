@@ -26,6 +26,14 @@ pub enum AnyModel {
 
 module_of_variants!(AnyModel { Rnn, Transformer });
 
+/// The weights with which each head of each layer attends to the source.
+pub(crate) struct HeadWeights {
+    pub(crate) layers: usize,
+    pub(crate) heads: usize,
+    /// `[layers, heads, steps, keys]`
+    pub(crate) weights: Vec<f32>,
+}
+
 impl AnyModel {
     /// The name of this model.
     pub fn kind(&self) -> ModelKind {
@@ -58,6 +66,27 @@ impl AnyModel {
             }
             Self::Transformer(model) => Ok(model.weights_of_output(source, tokens, ended, head)),
         }
+    }
+
+    /// The weights of all heads at each step of a given output of one source. A recurrent model has one attention.
+    pub(crate) fn weights_of_heads(
+        &self,
+        source: &Source,
+        tokens: &[u32],
+        ended: bool,
+    ) -> Result<HeadWeights> {
+        Ok(match self {
+            Self::Rnn(_) => HeadWeights {
+                layers: 1,
+                heads: 1,
+                weights: self.weights_of(source, tokens, ended, AttentionHead::default())?,
+            },
+            Self::Transformer(model) => HeadWeights {
+                layers: model.layers(),
+                heads: model.heads(),
+                weights: model.weights_of_all_heads(source, tokens, ended),
+            },
+        })
     }
 
     /// # Errors

@@ -11,8 +11,41 @@ pub(crate) struct ForcedSteps {
     pub(crate) weights: Vec<Vec<f32>>,
 }
 
+/// A step of one given output.
+pub(crate) struct ForcedStep<'a> {
+    /// The row of the output.
+    pub(crate) row: usize,
+    /// The column of its token, or of the end, among the candidates.
+    pub(crate) column: usize,
+    /// The log-probability of each candidate.
+    pub(crate) log_probabilities: &'a [f64],
+    /// The attention weights, `[keys]`; none if the decoding has none.
+    pub(crate) weights: Option<Vec<f32>>,
+}
+
 /// Decodes the target of each row. Its tokens are candidates of `decoding`.
 pub(crate) fn forced_steps(decoding: &mut dyn Decoding, targets: &[Vec<u32>]) -> Vec<ForcedSteps> {
+    let of_target = |target: &Vec<u32>| ForcedSteps {
+        log_probabilities: Vec::with_capacity(target.len() + 1),
+        weights: Vec::new(),
+    };
+    let mut outputs: Vec<ForcedSteps> = targets.iter().map(of_target).collect();
+    each_forced_step(decoding, targets, |step| {
+        let output = &mut outputs[step.row];
+        let log_probability = step.log_probabilities[step.column];
+        output.log_probabilities.push(log_probability);
+        output.weights.extend(step.weights);
+    });
+    outputs
+}
+
+/// Decodes the target of each row and hands each of its steps to `take`, the end's too: the first step of all rows, then
+/// the second. The tokens are candidates of `decoding`.
+pub(crate) fn each_forced_step(
+    decoding: &mut dyn Decoding,
+    targets: &[Vec<u32>],
+    mut take: impl FnMut(ForcedStep<'_>),
+) {
     let candidates = decoding.candidates();
     let columns = candidates.len();
     // Those of the data follow each other.
@@ -26,11 +59,6 @@ pub(crate) fn forced_steps(decoding: &mut dyn Decoding, targets: &[Vec<u32>]) ->
             .enumerate()
             .all(|(at, &token)| column(token) == at)
     );
-    let of_target = |target: &Vec<u32>| ForcedSteps {
-        log_probabilities: Vec::with_capacity(target.len() + 1),
-        weights: Vec::new(),
-    };
-    let mut outputs: Vec<ForcedSteps> = targets.iter().map(of_target).collect();
     let steps = targets.iter().map(|target| target.len() + 1).max();
     for step in 0..steps.unwrap_or(0) {
         // After the end of a target, its row goes on with what does not matter.
@@ -43,16 +71,15 @@ pub(crate) fn forced_steps(decoding: &mut dyn Decoding, targets: &[Vec<u32>]) ->
         let next = decoding.step(&previous);
         let mut weights = next.weights;
         let rows = next.log_probabilities.chunks_exact(columns);
-        for (row, ((of_tokens, target), output)) in rows.zip(targets).zip(&mut outputs).enumerate()
-        {
+        for (row, (log_probabilities, target)) in rows.zip(targets).enumerate() {
             if step <= target.len() {
-                output
-                    .log_probabilities
-                    .push(of_tokens[column(token(target, step))]);
-                let of_row = weights.as_mut().map(|all| std::mem::take(&mut all[row]));
-                output.weights.extend(of_row);
+                take(ForcedStep {
+                    row,
+                    column: column(token(target, step)),
+                    log_probabilities,
+                    weights: weights.as_mut().map(|all| std::mem::take(&mut all[row])),
+                });
             }
         }
     }
-    outputs
 }

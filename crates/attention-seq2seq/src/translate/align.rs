@@ -9,7 +9,7 @@ use crate::memory;
 use crate::model::AttentionHead;
 
 /// The name of the end of a text beside tokens.
-const END: &str = "<eos>";
+pub(super) const END: &str = "<eos>";
 
 impl Translator {
     /// The most likely target tokens of one source, with the attention weights of each.
@@ -87,7 +87,7 @@ impl Translator {
 }
 
 /// Checks that the weights of so many steps fit into memory.
-fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
+pub(super) fn check_memory(member: &Member, keys: usize, steps: usize) -> Result<()> {
     memory::check(
         "the memory of the attention weights",
         member.model.bytes_of_weights(keys) * steps as f64,

@@ -4,6 +4,7 @@ mod align;
 mod batches;
 mod ensemble;
 mod errors;
+pub mod explain;
 mod greedy;
 mod outputs;
 mod score;

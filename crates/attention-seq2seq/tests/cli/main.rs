@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod average;
+mod browser;
+mod chromium;
 mod completions;
 mod damage;
 mod data;
@@ -18,6 +20,7 @@ mod limits;
 mod lock;
 mod log;
 mod outputs;
+mod page;
 mod program;
 mod resume;
 mod run;

@@ -1,6 +1,6 @@
 //! A wrong output above its reference.
 
-use attention_seq2seq::{Edit, WrongOutput};
+use attention_seq2seq::{Edit, WrongOutput, aligned_steps};
 use unicode_width::UnicodeWidthStr;
 
 /// The most columns of an alignment.
@@ -47,19 +47,18 @@ const NO_TOKEN: &str = "*";
 
 /// The token of the output, the token of the reference and the letter of the edit, for each step of the alignment.
 fn columns(wrong: &WrongOutput) -> Vec<[String; 3]> {
-    let (mut output, mut reference) = (wrong.output.iter(), wrong.reference.iter());
-    let alignment = wrong.alignment().into_iter();
-    let columns = alignment.map(|edit| {
-        let mut next_output = || output.next().map(|token| visible(token));
-        let mut next_reference = || reference.next().map(|token| visible(token));
-        let (output, reference, letter) = match edit {
-            Edit::Match => (next_output(), next_reference(), ""),
-            Edit::Substitution => (next_output(), next_reference(), "S"),
-            Edit::Insertion => (next_output(), None, "I"),
-            Edit::Deletion => (None, next_reference(), "D"),
+    let steps = aligned_steps(&wrong.output, &wrong.reference).into_iter();
+    let columns = steps.map(|step| {
+        let letter = match step.edit {
+            Edit::Match => "",
+            Edit::Substitution => "S",
+            Edit::Insertion => "I",
+            Edit::Deletion => "D",
         };
-        let cell = |token: Option<String>| token.unwrap_or_else(|| NO_TOKEN.to_string());
-        [cell(output), cell(reference), letter.to_string()]
+        let cell = |token: Option<String>| {
+            token.map_or_else(|| NO_TOKEN.to_string(), |token| visible(&token))
+        };
+        [cell(step.output), cell(step.reference), letter.to_string()]
     });
     columns.collect()
 }

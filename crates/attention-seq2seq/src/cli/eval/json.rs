@@ -1,6 +1,8 @@
 //! The figures as one JSON object.
 
-use attention_seq2seq::{Bootstrap, Edit, Evaluation, Interval, Translator};
+use attention_seq2seq::{
+    AlignedStep, Bootstrap, Evaluation, Interval, Translator, aligned_steps,
+};
 use serde::Serialize;
 
 /// All figures. Rates are shares of 1, BLEU and chrF are in percent.
@@ -21,6 +23,9 @@ struct Figures<'a> {
     intervals: Intervals,
     unknown: &'a [String],
     errors: Vec<Wrong<'a>>,
+    /// The figures of the model that is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compared: Option<Box<Self>>,
 }
 
 #[derive(Serialize)]
@@ -41,26 +46,28 @@ struct Wrong<'a> {
     reference: &'a str,
     edits: usize,
     is_cut_off: bool,
-    alignment: Vec<Step<'a>>,
+    alignment: Vec<AlignedStep>,
 }
 
-/// A step of the alignment, without a token where there is none.
-#[derive(Serialize)]
-struct Step<'a> {
-    edit: Edit,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reference: Option<&'a str>,
+/// The line of the object. The first evaluation is the model's, the second that of the one it is compared with.
+pub(super) fn object(evaluations: &[(Evaluation, &Translator)]) -> String {
+    let figures = evaluations.iter().rev().fold(None, |compared, (evaluation, translator)| {
+        Some(Box::new(figures(evaluation, translator, compared)))
+    });
+    // Keys are strings, and nothing in it refuses to be written.
+    serde_json::to_string(&figures).expect("figures have a JSON form")
 }
 
-/// The line of the object.
-pub(super) fn object(evaluation: &Evaluation, translator: &Translator) -> String {
+fn figures<'a>(
+    evaluation: &'a Evaluation,
+    translator: &Translator,
+    compared: Option<Box<Figures<'a>>>,
+) -> Figures<'a> {
     let sums = evaluation.sums();
     let bootstrap = Bootstrap::default();
     let intervals = evaluation.intervals(&bootstrap);
     let bounds = |Interval { lower, upper }| [lower, upper];
-    let figures = Figures {
+    Figures {
         sources: sums.errors.sequences(),
         exact_match: sums.errors.exact_match(),
         sequence_error_rate: sums.errors.sequence_error_rate(),
@@ -82,30 +89,17 @@ pub(super) fn object(evaluation: &Evaluation, translator: &Translator) -> String
         },
         unknown: evaluation.unknown(),
         errors: evaluation.worst().map(wrong).collect(),
-    };
-    // Keys are strings, and nothing in it refuses to be written.
-    serde_json::to_string(&figures).expect("figures have a JSON form")
+        compared,
+    }
 }
 
 fn wrong(wrong: &attention_seq2seq::WrongOutput) -> Wrong<'_> {
-    let (mut output, mut reference) = (wrong.output.iter(), wrong.reference.iter());
-    let steps = wrong.alignment().into_iter().map(|edit| Step {
-        edit,
-        output: match edit {
-            Edit::Deletion => None,
-            _ => output.next().map(String::as_str),
-        },
-        reference: match edit {
-            Edit::Insertion => None,
-            _ => reference.next().map(String::as_str),
-        },
-    });
     Wrong {
         source: &wrong.source,
         output: &wrong.output_text,
         reference: &wrong.reference_text,
         edits: wrong.edits,
         is_cut_off: wrong.is_cut_off,
-        alignment: steps.collect(),
+        alignment: aligned_steps(&wrong.output, &wrong.reference),
     }
 }

@@ -3,16 +3,24 @@
 mod alignment;
 mod json;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use attention_seq2seq::explain::ExplainConfig;
+use attention_seq2seq::page::{EvaluatedModel, Page, ReportConfig};
 use attention_seq2seq::{
     Bootstrap, Corpus, DataSource, Error, Evaluation, EvaluationConfig, Interval, PairFormat,
-    Result, RunConfig, TokenErrors, Translator, TsvFile, UnknownTokens,
+    Result, RunConfig, SearchConfig, TokenErrors, Translator, TsvFile, UnknownTokens,
 };
 use clap::{Args, ValueEnum};
 
 use super::unknown::reading;
-use super::{Model, say, tokens};
+use super::{Model, among_threads, note, pages, say, tokens};
+
+/// The most sources in a report, where no other number is given: about a megabyte for words.
+const REPORT_ITEMS: usize = 100;
+
+/// The most outputs of each of them.
+const REPORT_OUTPUTS: usize = 3;
 
 /// The most unknown tokens that are named.
 const MOST_UNKNOWN: usize = 20;
@@ -41,6 +49,23 @@ pub(crate) struct EvalArgs {
     /// in percent. The lines name BLEU and chrF where at least half of the sources and of the targets hold a space.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Save a report to this .html file: a page with the figures and the sources, each with what its outputs attend to,
+    /// their alternatives and their difference to the reference.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// The most sources in the report, those with the worst outputs first: the most edits, then the least probable
+    /// [default: 100].
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        requires = "report"
+    )]
+    report_items: Option<usize>,
+    /// The folder of another training, whose model is evaluated on the same pairs and shown beside the first in the
+    /// report. (Several --model are one.)
+    #[arg(long, value_name = "DIR", requires = "report")]
+    compare: Option<PathBuf>,
     #[command(flatten)]
     model: Model,
 }
@@ -55,17 +80,72 @@ enum Format {
 
 impl EvalArgs {
     pub(crate) fn run(self) -> Result<()> {
-        let translator = self.model.load()?;
+        if let Some(file) = &self.report {
+            pages::check_name("--report", file)?;
+        }
+        let (translator, other) = self.model.load_beside(self.compare.as_deref())?;
         let corpus = self.corpus(translator.config())?;
         let config = EvaluationConfig {
             worst: self.errors,
             unknown: self.unknown,
+            with_probabilities: self.report.is_some(),
         };
-        let evaluation = Evaluation::new(&translator, &corpus, &config)?;
+        let translators = [Some(&translator), other.as_ref()];
+        let evaluations = translators.into_iter().flatten().map(|translator| {
+            let evaluation = Evaluation::new(translator, &corpus, &config)?;
+            Ok((evaluation, translator))
+        });
+        let evaluations: Vec<(Evaluation, &Translator)> = evaluations.collect::<Result<_>>()?;
+        let saved = match &self.report {
+            Some(file) => Some(self.save_report(file, &evaluations, &corpus)?),
+            None => None,
+        };
         match self.format {
-            Format::Text => self.print(&evaluation, &translator),
-            Format::Json => say(json::object(&evaluation, &translator)),
+            Format::Text => {
+                self.print(&evaluations)?;
+                saved.map_or(Ok(()), say)
+            }
+            Format::Json => {
+                saved.into_iter().for_each(note);
+                say(json::object(&evaluations))
+            }
         }
+    }
+
+    /// Saves the report, and returns the line that says so.
+    fn save_report(
+        &self,
+        file: &Path,
+        evaluations: &[(Evaluation, &Translator)],
+        corpus: &Corpus,
+    ) -> Result<String> {
+        let compared = self.compare.iter().map(|it| it.display().to_string());
+        let names: Vec<String> = [self.model.name()].into_iter().chain(compared).collect();
+        let models = names.iter().zip(evaluations);
+        let models = models.map(|(name, (evaluation, translator))| EvaluatedModel {
+            name,
+            translator,
+            evaluation,
+        });
+        let models: Vec<EvaluatedModel<'_>> = models.collect();
+        let config = ReportConfig {
+            items: self.report_items.unwrap_or(REPORT_ITEMS),
+            unknown: self.unknown,
+            explain: ExplainConfig {
+                search: SearchConfig::new().with_n_best(Some(REPORT_OUTPUTS)),
+                ..ExplainConfig::default()
+            },
+        };
+        let page = || Page::report("Evaluation", &models, corpus, &config);
+        let page = among_threads(page)?;
+        let bytes = page.save(file)?;
+        Ok(format!(
+            "saved {}: {} of {} sources, {}",
+            file.display(),
+            page.items.len(),
+            page.evaluated.unwrap_or(0),
+            pages::size(bytes),
+        ))
     }
 
     /// The pairs to evaluate on.
@@ -92,7 +172,20 @@ impl EvalArgs {
         }
     }
 
-    fn print(&self, evaluation: &Evaluation, translator: &Translator) -> Result<()> {
+    fn print(&self, evaluations: &[(Evaluation, &Translator)]) -> Result<()> {
+        let mut evaluations = evaluations.iter();
+        if let Some((evaluation, translator)) = evaluations.next() {
+            self.print_one(evaluation, translator)?;
+        }
+        for ((evaluation, translator), folder) in evaluations.zip(&self.compare) {
+            say("")?;
+            say(format_args!("compared with {}:", folder.display()))?;
+            self.print_one(evaluation, translator)?;
+        }
+        Ok(())
+    }
+
+    fn print_one(&self, evaluation: &Evaluation, translator: &Translator) -> Result<()> {
         let sums = evaluation.sums();
         report(&sums.errors, translator)?;
         let bootstrap = Bootstrap::default();

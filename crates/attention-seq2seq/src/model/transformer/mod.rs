@@ -250,6 +250,21 @@ impl<C: ScoringFunction> Transformer<C> {
             .collect()
     }
 
+    /// The weights of all heads at each step of a given output, `[layers, heads, steps, keys]`, of one source.
+    pub(super) fn weights_of_all_heads(
+        &self,
+        source: &Source,
+        tokens: &[u32],
+        ended: bool,
+    ) -> Vec<f32> {
+        let memory = self.encode(source);
+        let layers = self.weights_of_layers(&[tokens.to_vec()], &[ended], &memory);
+        layers
+            .into_iter()
+            .flat_map(|layer| layer.try_into_vec_as::<f32>().expect("weights are floats"))
+            .collect()
+    }
+
     /// The weights of each step of a search, `[batch, keys]`: those of teacher forcing with its outputs.
     fn weights_of(
         &self,
@@ -258,6 +273,32 @@ impl<C: ScoringFunction> Transformer<C> {
         memory: &DecoderMemory,
         AttentionHead { layer, head }: AttentionHead,
     ) -> Vec<Tensor<2>> {
+        let layer = layer.unwrap_or(self.layers()) - 1;
+        let mut layers = self.weights_of_layers(tokens, ended, memory);
+        if layers.is_empty() {
+            return Vec::new();
+        }
+        let weights = layers.swap_remove(layer);
+        let weights = match head {
+            Some(head) => weights.narrow(1, head - 1, 1),
+            None => weights.mean_dim(1),
+        };
+        let [_, _, steps, _] = weights.dims();
+        let of_steps = (0..steps).map(|step| {
+            let of_step = weights.clone().narrow(2, step, 1);
+            of_step.squeeze_dims::<2>(&[1, 2])
+        });
+        of_steps.collect()
+    }
+
+    /// The weights of each layer, `[batch, heads, steps, keys]`, of teacher forcing with these outputs; no layer where no
+    /// output has a step.
+    fn weights_of_layers(
+        &self,
+        tokens: &[Vec<u32>],
+        ended: &[bool],
+        memory: &DecoderMemory,
+    ) -> Vec<Tensor<4>> {
         let examples = tokens.iter().zip(ended);
         // The step that predicted the end is one.
         let steps = examples.map(|(tokens, ended)| tokens.len() + usize::from(*ended));
@@ -271,17 +312,7 @@ impl<C: ScoringFunction> Transformer<C> {
         let output = self
             .decoder
             .forward_with_weights(rows, &Mask::none(), memory);
-        let layer = layer.unwrap_or(self.layers()) - 1;
-        let weights = output.weights[layer].clone();
-        let weights = match head {
-            Some(head) => weights.narrow(1, head - 1, 1),
-            None => weights.mean_dim(1),
-        };
-        let of_steps = (0..steps).map(|step| {
-            let of_step = weights.clone().narrow(2, step, 1);
-            of_step.squeeze_dims::<2>(&[1, 2])
-        });
-        of_steps.collect()
+        output.weights
     }
 }
 

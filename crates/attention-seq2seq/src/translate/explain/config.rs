@@ -1,0 +1,35 @@
+//! The settings of an explanation.
+
+use crate::translate::SearchConfig;
+
+/// How much an [`Explanation`](super::Explanation) has.
+///
+/// ```
+/// use attention_seq2seq::SearchConfig;
+/// use attention_seq2seq::explain::ExplainConfig;
+///
+/// let search = SearchConfig::new().with_n_best(Some(3));
+/// let config = ExplainConfig { search, ..ExplainConfig::default() };
+/// assert_eq!(config.alternatives, 5);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExplainConfig {
+    /// The search for outputs.
+    pub search: SearchConfig,
+    /// The most alternatives of a step.
+    pub alternatives: usize,
+    /// The most source tokens of a source that has an [`Occlusion`](super::Occlusion), which decodes each output once
+    /// for each of them; 0 for none at all.
+    pub occlusion_limit: usize,
+}
+
+impl Default for ExplainConfig {
+    /// Five outputs, five alternatives, and an occlusion of up to 100 source tokens.
+    fn default() -> Self {
+        Self {
+            search: SearchConfig::new().with_n_best(Some(5)),
+            alternatives: 5,
+            occlusion_limit: 100,
+        }
+    }
+}

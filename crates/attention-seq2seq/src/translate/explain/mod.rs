@@ -1,0 +1,245 @@
+//! Explanations of outputs: alternatives, attention weights and occlusion of each token.
+//!
+//! [`Translator::explain`](crate::Translator::explain) makes an [`Explanation`], a plain value that serde writes as
+//! JSON. Its JSON form rounds what is only looked at: attention weights and changes to three decimals, entropies to four,
+//! probabilities to five. Log-probabilities are exact. A number that is not finite is `null`.
+
+mod config;
+mod difference;
+mod occlusion;
+mod rounded;
+mod steps;
+
+pub use config::ExplainConfig;
+pub use difference::Difference;
+pub use occlusion::Occlusion;
+pub use steps::{Alternative, ExplainedStep};
+
+use serde::Serialize;
+
+use super::align::check_memory;
+use super::batches::check_sources;
+use super::{ScoredHypothesis, Translator};
+use crate::batch::Source;
+use crate::error::Result;
+use crate::model::HeadWeights;
+
+/// The outputs of a source, with all that is known of their tokens.
+///
+/// ```no_run
+/// use attention_seq2seq::Translator;
+/// use attention_seq2seq::explain::ExplainConfig;
+///
+/// let translator = Translator::open("runs/cmudict")?;
+/// let explanation = translator.explain("read", &ExplainConfig::default())?;
+/// for step in &explanation.outputs[explanation.greedy].steps {
+///     let best = &step.alternatives[0];
+///     println!("{} {:.3}; the most likely is {} {:.3}", step.token, step.probability(), best.token, best.probability);
+/// }
+/// # Ok::<(), attention_seq2seq::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The source, as a text.
+    pub source: String,
+    /// The source tokens, unknown ones as they came.
+    pub tokens: Vec<String>,
+    /// Whether the model has learned each of them; those that it has not are read as `<unk>`.
+    pub is_known: Vec<bool>,
+    /// Whether the end of the source is a key of the attention, after the source tokens, as in a Transformer.
+    pub attends_to_end: bool,
+    /// The outputs, the best first. That of greedy search is the last, if the search has not found it.
+    pub outputs: Vec<ExplainedOutput>,
+    /// The index of the output of greedy search, which is that of [`translate`](Translator::translate).
+    pub greedy: usize,
+}
+
+/// An output, token by token.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExplainedOutput {
+    /// The tokens, joined to a text.
+    pub text: String,
+    /// Whether the model ended the output. If not, it was cut off.
+    pub ended: bool,
+    /// The sum of the log-probabilities of the steps.
+    pub log_probability: f64,
+    /// The score that orders outputs: the log-probability, where no penalty is set.
+    pub score: f64,
+    /// A step for each token, and the last for the end if the output has ended.
+    pub steps: Vec<ExplainedStep>,
+    /// The attention weights of the steps; none of an ensemble, which has no attention of its own.
+    pub attention: Option<AttentionOfHeads>,
+    /// The changes where a source token is dropped; none of a source with one token or with more than
+    /// [`ExplainConfig::occlusion_limit`].
+    pub occlusion: Option<Occlusion>,
+    /// The output beside its closest reference, once there are some:
+    /// [`with_references`](Explanation::with_references).
+    pub difference: Option<Difference>,
+}
+
+impl ExplainedOutput {
+    /// The target tokens, without the end.
+    pub fn tokens(&self) -> Vec<String> {
+        let count = self.steps.len().saturating_sub(usize::from(self.ended));
+        let steps = self.steps[..count].iter();
+        steps.map(|step| step.token.clone()).collect()
+    }
+}
+
+/// The attention weights of all heads of all layers of the decoder; a recurrent model has one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AttentionOfHeads {
+    /// The number of layers.
+    pub layers: usize,
+    /// The number of heads of each.
+    pub heads: usize,
+    /// The weights, `[layers, heads, steps, keys]`, row by row. The keys are the source tokens, and the end of the source
+    /// if [`Explanation::attends_to_end`].
+    #[serde(serialize_with = "rounded::weights")]
+    pub weights: Vec<f32>,
+}
+
+impl Translator {
+    /// Explains the best outputs of a text.
+    ///
+    /// # Errors
+    /// Those of [`source_tokens`](Self::source_tokens) and of [`explain_tokens`](Self::explain_tokens).
+    pub fn explain(&self, text: &str, config: &ExplainConfig) -> Result<Explanation> {
+        let source = self.source_tokens(text)?;
+        self.explain_tokens(&source, config)
+    }
+
+    /// Explains the best outputs of a source. Tokens that are not in the vocabulary are read as
+    /// [`Vocab::UNK`](crate::Vocab::UNK).
+    ///
+    /// Probabilities are those of [`score`](Self::score), over the tokens that an output can have. So are those of an
+    /// ensemble, which has no attention weights.
+    ///
+    /// # Errors
+    /// Those of [`n_best_tokens`](Self::n_best_tokens); [`Error::Config`](crate::Error::Config) if the weights of an
+    /// output do not fit into the memory that is free.
+    pub fn explain_tokens(
+        &self,
+        source: &[String],
+        config: &ExplainConfig,
+    ) -> Result<Explanation> {
+        check_sources(&[source])?;
+        let mut found: Vec<ScoredHypothesis> = self
+            .n_best_tokens(&[source], &config.search)?
+            .into_iter()
+            .flatten()
+            .collect();
+        let greedy = self.add_greedy(source, &mut found);
+        let mut steps = self.steps_of(source, &found, config.alternatives)?;
+        for (output, steps) in found.iter_mut().zip(&steps) {
+            // That of greedy search has none yet.
+            if output.log_probability.is_nan() {
+                output.log_probability = steps.iter().map(|step| step.log_probability).sum();
+                output.score = output.log_probability;
+            }
+        }
+        let mut occlusions = self.occlusions(source, &found, &steps, config)?;
+        let mut outputs = Vec::with_capacity(found.len());
+        for output in found {
+            outputs.push(ExplainedOutput {
+                attention: self.attention_of(source, &output)?,
+                text: output.text,
+                ended: output.ended,
+                log_probability: output.log_probability,
+                score: output.score,
+                steps: steps.remove(0),
+                occlusion: occlusions.as_mut().map(|all| all.remove(0)),
+                difference: None,
+            });
+        }
+        Ok(Explanation {
+            outputs,
+            greedy,
+            ..self.unexplained(source)
+        })
+    }
+
+    /// The explanation of a source of which nothing is left to read: its output is empty, and none of the model's.
+    pub fn explain_nothing(&self) -> Explanation {
+        let output = ExplainedOutput {
+            text: String::new(),
+            ended: true,
+            log_probability: f64::NAN,
+            score: f64::NAN,
+            steps: Vec::new(),
+            attention: None,
+            occlusion: None,
+            difference: None,
+        };
+        Explanation {
+            outputs: vec![output],
+            ..self.unexplained(&[])
+        }
+    }
+
+    /// An explanation that has no output yet.
+    fn unexplained(&self, source: &[String]) -> Explanation {
+        let is_known = |token: &String| self.vocabs.source.id(token).is_some();
+        Explanation {
+            source: self.source_text(source),
+            is_known: source.iter().map(is_known).collect(),
+            tokens: source.to_vec(),
+            attends_to_end: match &self.members[..] {
+                [member] => member.model.attends_to_end(),
+                _ => false,
+            },
+            outputs: Vec::new(),
+            greedy: 0,
+        }
+    }
+
+    /// The index of the output of greedy search, which is added, without a probability, if it is not there.
+    fn add_greedy(&self, source: &[String], found: &mut Vec<ScoredHypothesis>) -> usize {
+        let Some(greedy) = self.translate_tokens(&[source]).into_iter().next() else {
+            return 0;
+        };
+        let mut outputs = found.iter();
+        let is_greedy = |output: &ScoredHypothesis| {
+            output.tokens == greedy.tokens && output.ended == greedy.ended
+        };
+        outputs.position(is_greedy).unwrap_or_else(|| {
+            found.push(ScoredHypothesis {
+                tokens: greedy.tokens,
+                text: greedy.text,
+                ended: greedy.ended,
+                log_probability: f64::NAN,
+                score: f64::NAN,
+            });
+            found.len() - 1
+        })
+    }
+
+    /// The attention weights of an output; none of an ensemble.
+    fn attention_of(
+        &self,
+        source: &[String],
+        output: &ScoredHypothesis,
+    ) -> Result<Option<AttentionOfHeads>> {
+        let [member] = &self.members[..] else {
+            return Ok(None);
+        };
+        let keys = source.len() + usize::from(member.model.attends_to_end());
+        check_memory(member, keys, output.tokens.len() + 1)?;
+        let tokens = self.vocabs.target.try_encode(&output.tokens)?;
+        let encoded = self.vocabs.source.encode(source);
+        let batch = Source::new([encoded.as_slice()], &member.device);
+        let of_heads = member
+            .model
+            .weights_of_heads(&batch, &tokens, output.ended)?;
+        let HeadWeights {
+            layers,
+            heads,
+            weights,
+        } = of_heads;
+        Ok(Some(AttentionOfHeads {
+            layers,
+            heads,
+            weights,
+        }))
+    }
+}

@@ -1,0 +1,166 @@
+//! The steps of an output, with the tokens that could have been chosen.
+
+use serde::ser::SerializeTuple;
+use serde::{Serialize, Serializer};
+
+use super::rounded::{self, Rounded};
+use crate::error::{Error, Result};
+use crate::model::each_forced_step;
+use crate::translate::align::END;
+use crate::translate::{ScoredHypothesis, Translator};
+use crate::vocab::Vocab;
+
+/// The outputs that are decoded at once.
+const OUTPUTS: usize = 32;
+
+/// A step of an output.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ExplainedStep {
+    /// The token, `<eos>` for the end.
+    pub token: String,
+    /// The log-probability of the token after those before it.
+    pub log_probability: f64,
+    /// The entropy of the distribution that it was chosen from, in nats: 0 where one token is certain, and the logarithm
+    /// of the number of tokens where all are as likely.
+    #[serde(serialize_with = "rounded::entropy")]
+    pub entropy: f64,
+    /// The most likely tokens of the step, the best first.
+    pub alternatives: Vec<Alternative>,
+}
+
+impl ExplainedStep {
+    /// The probability of the token.
+    pub fn probability(&self) -> f64 {
+        self.log_probability.exp()
+    }
+}
+
+/// A token that a step could have chosen. Its JSON form is an array, `[token, probability]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// The token, `<eos>` for the end.
+    pub token: String,
+    /// Its probability.
+    pub probability: f64,
+}
+
+impl Serialize for Alternative {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut pair = serializer.serialize_tuple(2)?;
+        pair.serialize_element(&self.token)?;
+        pair.serialize_element(&Rounded::probability(self.probability))?;
+        pair.end()
+    }
+}
+
+impl Translator {
+    /// The steps of each output of one source.
+    ///
+    /// # Errors
+    /// [`Error::UnknownToken`] for a target token that is not in the vocabulary; [`Error::NoProbabilities`] if logits
+    /// are NaN or infinite.
+    pub(super) fn steps_of(
+        &self,
+        source: &[String],
+        outputs: &[ScoredHypothesis],
+        alternatives: usize,
+    ) -> Result<Vec<Vec<ExplainedStep>>> {
+        let source = self.vocabs.source.encode(source);
+        let mut all = Vec::with_capacity(outputs.len());
+        for outputs in outputs.chunks(OUTPUTS) {
+            let targets = outputs.iter();
+            let targets = targets.map(|output| self.vocabs.target.try_encode(&output.tokens));
+            let targets: Vec<Vec<u32>> = targets.collect::<Result<_>>()?;
+            let longest = targets.iter().map(Vec::len).max().unwrap_or(0);
+            let sources = vec![&source[..]; outputs.len()];
+            let mut decoding = self.decoding(&sources, longest + 1, false);
+            let candidates = decoding.candidates().to_vec();
+            let token = |column: usize| self.token_or_end(candidates[column]);
+            let mut steps = vec![Vec::new(); outputs.len()];
+            let mut broken = None;
+            each_forced_step(&mut *decoding, &targets, |step| {
+                let of_output = &mut steps[step.row];
+                let (row, column) = (step.log_probabilities, step.column);
+                if row[column].is_nan() {
+                    broken.get_or_insert(of_output.len() + 1);
+                }
+                of_output.push(ExplainedStep {
+                    token: token(column),
+                    log_probability: row[column],
+                    entropy: entropy(row),
+                    alternatives: most_likely(row, alternatives)
+                        .into_iter()
+                        .map(|column| Alternative {
+                            token: token(column),
+                            probability: row[column].exp(),
+                        })
+                        .collect(),
+                });
+            });
+            if let Some(position) = broken {
+                return Err(Error::NoProbabilities { position });
+            }
+            for (steps, output) in steps.iter_mut().zip(outputs) {
+                // An output that was cut off has no end.
+                steps.truncate(output.tokens.len() + usize::from(output.ended));
+            }
+            all.extend(steps);
+        }
+        Ok(all)
+    }
+
+    fn token_or_end(&self, id: u32) -> String {
+        match id {
+            Vocab::EOS => END.to_string(),
+            id => self.vocabs.target.decode(&[id]).concat(),
+        }
+    }
+}
+
+/// The entropy of a distribution, from log-probabilities: `-sum p log p`.
+fn entropy(log_probabilities: &[f64]) -> f64 {
+    let terms = log_probabilities.iter().map(|&it| match it {
+        // 0 log 0 is 0.
+        f64::NEG_INFINITY => 0.0,
+        it => -it * it.exp(),
+    });
+    // The sum of nothing but zeros is -0.
+    terms.sum::<f64>().max(0.0)
+}
+
+/// The columns of the largest elements, the largest first, of equals the first column first.
+fn most_likely(row: &[f64], count: usize) -> Vec<usize> {
+    let count = count.min(row.len());
+    let order = |a: &usize, b: &usize| row[*b].total_cmp(&row[*a]).then(a.cmp(b));
+    let mut columns: Vec<usize> = (0..row.len()).collect();
+    if count < columns.len() {
+        columns.select_nth_unstable_by(count, order);
+        columns.truncate(count);
+    }
+    columns.sort_unstable_by(order);
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_likely_come_in_order() {
+        let row = [-3.0, -0.5, -7.0, -0.5, f64::NEG_INFINITY];
+        assert_eq!(most_likely(&row, 3), [1, 3, 0]);
+        assert_eq!(most_likely(&row, 9), [1, 3, 0, 2, 4]);
+        assert_eq!(most_likely(&row, 0), [0; 0]);
+    }
+
+    #[test]
+    fn entropy_is_that_of_its_definition() {
+        let uniform = [0.25_f64.ln(); 4];
+        assert!((entropy(&uniform) - 4.0_f64.ln()).abs() < 1e-12);
+        let certain = entropy(&[0.0, f64::NEG_INFINITY]);
+        assert_eq!((certain, certain.is_sign_positive()), (0.0, true));
+        let skewed = [0.7_f64, 0.2, 0.1];
+        let expected = -skewed.map(|p| p * p.ln()).iter().sum::<f64>();
+        assert!((entropy(&skewed.map(f64::ln)) - expected).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,201 @@
+//! Pages in a browser: they load, show what is pointed at, follow keys and addresses, and ask nothing of a network.
+//!
+//! These tests are left out where there is no `chromium`.
+
+mod outputs;
+mod report;
+mod selection;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::chromium::Browser;
+use crate::page::{HOSTILE, data_of, train_on_hostile_texts};
+use crate::program::{succeed, train_args, trained};
+
+/// A page of two texts, on which a recurrent model stands beside a Transformer.
+fn page() -> &'static Path {
+    static PAGE: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, file) = PAGE.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let args = "train reverse --model transformer --out b --train-pairs 64 --valid-pairs 10 --batch-size 32 \
+                    --hidden 8 --heads 2 --epochs 1 --threads 1";
+        succeed(folder.path(), &args.split_whitespace().collect::<Vec<_>>());
+        let run = trained().0.to_str().unwrap();
+        let args = [
+            "attend", "abcd", "zyxwvut", "--model", run, "--compare", "b", "--output", "x.html",
+        ];
+        succeed(folder.path(), &args);
+        let file = folder.path().join("x.html");
+        (folder, file)
+    });
+    file
+}
+
+/// The report of an evaluation of all ten sources.
+fn report() -> &'static Path {
+    static REPORT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, file) = REPORT.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        succeed(folder.path(), &train_args("reverse", "2", &["--out", "run"]));
+        let args = ["eval", "--model", "run", "--report", "x.html"];
+        succeed(folder.path(), &args);
+        let file = folder.path().join("x.html");
+        (folder, file)
+    });
+    file
+}
+
+/// An output in the data of a page.
+fn output(data: &Value, item: usize, model: usize, output: Option<usize>) -> &Value {
+    let explanation = &data["items"][item]["explanations"][model];
+    let greedy = explanation["greedy"].as_u64().unwrap() as usize;
+    &explanation["outputs"][output.unwrap_or(greedy)]
+}
+
+/// The weights of a recurrent model, `[steps][keys]`.
+fn weights(output: &Value) -> Vec<Vec<f64>> {
+    let weights = output["attention"]["weights"].as_array().unwrap();
+    let weights: Vec<f64> = weights.iter().map(|it| it.as_f64().unwrap()).collect();
+    let keys = weights.len() / output["steps"].as_array().unwrap().len();
+    weights.chunks(keys).map(<[f64]>::to_vec).collect()
+}
+
+/// The shades of elements in the first panel.
+fn shades(browser: &mut Browser, elements: &str) -> Vec<f64> {
+    let shades = browser.value(&format!(
+        "[...document.querySelectorAll('[data-panel=\"0\"] {elements}')]\
+         .map((it) => Number(it.style.getPropertyValue('--w')))"
+    ));
+    let shades = shades.as_array().unwrap().iter();
+    shades.map(|it| it.as_f64().unwrap()).collect()
+}
+
+/// The places of the elements that are marked: `[step, key]` of each, a null where it has none.
+fn marked(browser: &mut Browser, elements: &str) -> Value {
+    browser.value(&format!(
+        "[...document.querySelectorAll('[data-panel=\"0\"] {elements}')]\
+         .map((it) => [it.dataset.step ?? null, it.dataset.key ?? null].map((at) => at === null ? null : Number(at)))"
+    ))
+}
+
+fn texts(browser: &mut Browser, selector: &str) -> Vec<String> {
+    let texts = browser.value(&format!(
+        "[...document.querySelectorAll({selector:?})].map((it) => it.textContent)"
+    ));
+    let texts = texts.as_array().unwrap().iter();
+    texts.map(|it| it.as_str().unwrap().to_string()).collect()
+}
+
+const SOURCE: &str = "[data-group=\"source\"] button";
+const TARGET: &str = "[data-group=\"output\"] button";
+
+fn in_panel(selector: &str) -> String {
+    format!("[data-panel='0'] {selector}")
+}
+
+#[test]
+fn a_page_loads_without_a_fault_or_a_request() {
+    let Some(mut browser) = Browser::start() else { return };
+    for file in [page(), report()] {
+        let data = data_of(file);
+        browser.open(file, "");
+        assert_eq!(browser.value("document.title"), data["title"]);
+        let items = data["items"].as_array().unwrap().len();
+        assert_eq!(texts(&mut browser, "#list [data-item]").len(), items);
+        // A real table, with heads for rows and columns.
+        let first = output(&data, 0, 0, None);
+        let (steps, keys) = (weights(first).len(), weights(first)[0].len());
+        for (selector, count) in [
+            (".matrix thead th[scope=col]", keys),
+            (".matrix tbody th[scope=row]", steps),
+            (".matrix tbody td", steps * keys),
+            (".matrix tfoot td", keys),
+            (".matrix caption, .steps caption", 2),
+            (".steps tbody th[scope=row]", steps),
+            (".steps tbody .alternative", 5 * steps),
+        ] {
+            assert_eq!(texts(&mut browser, &in_panel(selector)).len(), count, "{selector}");
+        }
+        let cells = texts(&mut browser, &in_panel(".matrix tbody td"));
+        for (cell, weight) in cells.iter().zip(weights(first).concat()) {
+            let percent: f64 = cell.parse().unwrap();
+            assert!((percent - 100.0 * weight).abs() <= 0.51, "{cell} {weight}");
+        }
+        assert_eq!(browser.faults(), [""; 0]);
+    }
+}
+
+#[test]
+fn markup_in_texts_does_nothing() {
+    let Some(mut browser) = Browser::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train_on_hostile_texts(folder);
+    let args = ["--model", "run", "--output", "x.html"];
+    succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());
+    let file = folder.join("x.html");
+    for (at, text) in HOSTILE.iter().enumerate() {
+        browser.open(&file, &format!("item={}", at + 1));
+        let shown = text.replace('\u{2028}', "U+2028");
+        assert_eq!(texts(&mut browser, "h2"), [shown.clone()]);
+        assert_eq!(texts(&mut browser, "#list [aria-current] .source"), [shown]);
+        assert_eq!(browser.value("document.querySelectorAll('script, img').length"), 2);
+        assert_eq!(browser.faults(), [""; 0], "{text}");
+        let tokens = texts(&mut browser, &in_panel(SOURCE));
+        assert_eq!(tokens.len(), text.chars().count());
+        match at {
+            // Right to left, and the left arrow goes on.
+            3 => {
+                assert_eq!(browser.value("document.querySelector('[data-group=source]').dir"), "rtl");
+                browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
+                browser.press("ArrowLeft");
+                assert_eq!(browser.value("document.activeElement.dataset.key"), "1");
+                assert!(tokens.contains(&"␣".to_string()));
+            }
+            4 => assert_eq!(tokens, ["e", "◌\u{301}", "a", "◌\u{308}"]),
+            5 => assert_eq!(tokens, ["a", "U+2028", "b"]),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_page_is_light_or_dark_and_fits_a_phone() {
+    let Some(mut browser) = Browser::start() else { return };
+    let mut grounds = Vec::new();
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        for file in [page(), report()] {
+            for width in [360, 700, 1400] {
+                browser.size(width, 800);
+                browser.open(file, "item=2");
+                let needed = browser.value("document.documentElement.scrollWidth");
+                assert_eq!(needed, width, "{}", file.display());
+            }
+        }
+        grounds.push(browser.value("getComputedStyle(document.body).backgroundColor"));
+    }
+    assert_ne!(grounds[0], grounds[1]);
+    assert_eq!(browser.faults(), [""; 0]);
+}
+
+#[test]
+fn other_data_can_be_rendered_in_the_place_of_the_first() {
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(page(), "item=2&step=1");
+    let other = data_of(report());
+    browser.value(&format!("location.hash = ''; render({other})"));
+    assert_eq!(browser.value("document.title"), other["title"]);
+    assert_eq!(texts(&mut browser, "h2").len(), 1);
+    assert_eq!(texts(&mut browser, ".panel").len(), 1);
+    assert_eq!(texts(&mut browser, "h2")[0], other["items"][0]["explanations"][0]["source"].as_str().unwrap());
+    // One listener for each event: a key moves by one.
+    browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
+    browser.press("ArrowRight");
+    assert_eq!(browser.value("document.activeElement.dataset.key"), "1");
+    assert_eq!(browser.faults(), [""; 0]);
+}

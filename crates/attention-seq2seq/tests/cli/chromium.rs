@@ -1,0 +1,240 @@
+//! Chromium without a window, driven by its DevTools protocol over two pipes: JSON, each message ended by a NUL.
+//!
+//! <https://chromedevtools.github.io/devtools-protocol/>
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// An answer that takes longer is taken for a hang.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A browser with one tab.
+pub(crate) struct Browser {
+    child: Child,
+    input: ChildStdin,
+    messages: Receiver<Value>,
+    /// The events that came so far.
+    events: Vec<Value>,
+    session: Option<String>,
+    calls: u64,
+    /// Its profile.
+    _folder: TempDir,
+}
+
+impl Browser {
+    /// Starts the browser that is on the path, as Debian's package `chromium` puts it there. Where there is none, says
+    /// that the test is left out.
+    pub(crate) fn start() -> Option<Self> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let program = env::split_paths(&path)
+            .map(|folder| folder.join("chromium"))
+            .find(|program| program.is_file());
+        let Some(program) = program else {
+            eprintln!("left out: no chromium on the path");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        // Messages come on its descriptor 3 and go to 4, which the shell makes of the first two.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
+            .arg(program)
+            .args(["--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
+            .args(["--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"])
+            .arg(format!("--user-data-dir={}", folder.path().display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, messages) = channel();
+        thread::spawn(move || {
+            for message in output.split(0).map_while(Result::ok) {
+                let message = serde_json::from_slice(&message).unwrap();
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut browser = Self {
+            child,
+            input,
+            messages,
+            events: Vec::new(),
+            session: None,
+            calls: 0,
+            _folder: folder,
+        };
+        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = &target["targetId"];
+        let attached = browser.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
+        browser.session = attached["sessionId"].as_str().map(str::to_string);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
+        browser.size(1200, 900);
+        Some(browser)
+    }
+
+    /// Calls a method, and waits for its result.
+    #[track_caller]
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+        self.calls += 1;
+        let mut message = json!({"id": self.calls, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        let mut bytes = serde_json::to_vec(&message).unwrap();
+        bytes.push(0);
+        self.input.write_all(&bytes).unwrap();
+        let answer = self.wait(method, |message, calls| message["id"] == calls);
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Waits for a message; others are kept as events.
+    #[track_caller]
+    fn wait(&mut self, what: &str, is_it: impl Fn(&Value, u64) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let left = PATIENCE.saturating_sub(started.elapsed());
+            match self.messages.recv_timeout(left) {
+                Ok(message) if is_it(&message, self.calls) => return message,
+                Ok(message) => self.events.push(message),
+                Err(RecvTimeoutError::Timeout) => panic!("{what}: no answer in {PATIENCE:?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("{what}: the browser has ended"),
+            }
+        }
+    }
+
+    /// The size of the window, in pixels of the page.
+    pub(crate) fn size(&mut self, width: u32, height: u32) {
+        let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", params);
+    }
+
+    /// Light or dark, as the system of a user has it.
+    pub(crate) fn prefer(&mut self, scheme: &str) {
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", json!({"features": features}));
+    }
+
+    /// Opens a file, with what follows `#` in its address, anew.
+    #[track_caller]
+    pub(crate) fn open(&mut self, file: &Path, hash: &str) {
+        // Another address of the same file would not load it again.
+        self.navigate("about:blank");
+        self.navigate(&format!("file://{}#{hash}", file.display()));
+    }
+
+    #[track_caller]
+    fn navigate(&mut self, url: &str) {
+        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
+        self.events.clear();
+        self.call("Page.navigate", json!({"url": url}));
+        if !self.events.iter().any(is_loaded) {
+            self.wait(url, |message, _| is_loaded(message));
+        }
+    }
+
+    /// The value of an expression of JavaScript.
+    #[track_caller]
+    pub(crate) fn value(&mut self, expression: &str) -> Value {
+        let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let result = self.call("Runtime.evaluate", params);
+        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    /// Moves the pointer onto the first element of a CSS selector, which is scrolled into view.
+    #[track_caller]
+    pub(crate) fn point_at(&mut self, selector: &str) -> [f64; 2] {
+        let place = self.value(&format!(
+            "(() => {{ const element = document.querySelector({selector:?}); \
+             element.scrollIntoView({{block: 'center', inline: 'center', behavior: 'instant'}}); \
+             const box = element.getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        ));
+        let [x, y] = [0, 1].map(|at| place[at].as_f64().unwrap());
+        // It has moved, wherever it was.
+        self.mouse("mouseMoved", [1.0, 1.0]);
+        self.mouse("mouseMoved", [x, y]);
+        [x, y]
+    }
+
+    /// Clicks on the first element of a CSS selector.
+    #[track_caller]
+    pub(crate) fn click(&mut self, selector: &str) {
+        let place = self.point_at(selector);
+        self.mouse("mousePressed", place);
+        self.mouse("mouseReleased", place);
+    }
+
+    pub(crate) fn mouse(&mut self, kind: &str, [x, y]: [f64; 2]) {
+        let button = if kind == "mouseMoved" { "none" } else { "left" };
+        let params = json!({"type": kind, "x": x, "y": y, "button": button, "clickCount": 1});
+        self.call("Input.dispatchMouseEvent", params);
+    }
+
+    /// Presses a key of this name and number.
+    #[track_caller]
+    pub(crate) fn press(&mut self, key: &str) {
+        let code = match key {
+            "Tab" => 9,
+            "Escape" => 27,
+            "End" => 35,
+            "Home" => 36,
+            "ArrowLeft" => 37,
+            "ArrowUp" => 38,
+            "ArrowRight" => 39,
+            "ArrowDown" => 40,
+            _ => panic!("no such key here: {key}"),
+        };
+        for kind in ["rawKeyDown", "keyUp"] {
+            let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
+            self.call("Input.dispatchKeyEvent", params);
+        }
+    }
+
+    /// Types into the element that has the focus.
+    pub(crate) fn write(&mut self, text: &str) {
+        self.call("Input.insertText", json!({"text": text}));
+    }
+
+    /// What the page has asked of a network, and what went wrong in it, since it was opened.
+    pub(crate) fn faults(&mut self) -> Vec<String> {
+        // All that came before has been sent once this is answered.
+        self.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))");
+        let faults = self.events.iter().filter_map(|event| {
+            let params = &event["params"];
+            match event["method"].as_str()? {
+                "Network.requestWillBeSent" => {
+                    let url = params["request"]["url"].as_str()?;
+                    let is_local = url.starts_with("file://") && params["type"] == "Document";
+                    (!is_local && !url.starts_with("data:")).then(|| format!("request: {url}"))
+                }
+                "Runtime.exceptionThrown" => Some(params["exceptionDetails"].to_string()),
+                "Runtime.consoleAPICalled" => Some(params["args"].to_string()),
+                "Log.entryAdded" => Some(params["entry"].to_string()),
+                _ => None,
+            }
+        });
+        faults.collect()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

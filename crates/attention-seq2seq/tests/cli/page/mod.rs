@@ -1,0 +1,258 @@
+//! Pages: their data is what `translate`, `score` and `eval` say, and their texts are data.
+
+mod options;
+mod report;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::program::{succeed, train_args, trained};
+
+/// The data of a page.
+pub(crate) fn data_of(file: &Path) -> Value {
+    let html = fs::read_to_string(file).unwrap();
+    let (_, data) = html.split_once("id=\"data\">").unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+/// The data of the page of some texts.
+fn attended(run: &Path, texts: &[&str], others: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.html");
+    let saved = ["--model", ".", "--output", file.to_str().unwrap()];
+    succeed(run, &[&["attend"], texts, &saved, others].concat());
+    data_of(&file)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    list(value).iter().map(number).collect()
+}
+
+fn string(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+#[track_caller]
+fn assert_near(found: f64, expected: f64, tolerance: f64) {
+    assert!((found - expected).abs() <= tolerance, "{found} is not {expected}");
+}
+
+/// The log-probabilities of the tokens of an output and of its end, by `score`.
+fn scores(run: &Path, source: &str, target: &str) -> Vec<f64> {
+    let stdout = succeed(run, &["score", source, target, "--model", "."]);
+    let tokens = stdout.trim_end().split('\t').nth(3).unwrap();
+    tokens.split(' ').map(|it| it.parse().unwrap()).collect()
+}
+
+/// The objects of `translate` with the outputs of a search, and their weights.
+fn translated(run: &Path, texts: &[&str], n_best: &str) -> Vec<Value> {
+    let args = [
+        "--model", ".", "--n-best", n_best, "--format", "jsonl", "--alignments", "json",
+    ];
+    let stdout = succeed(run, &[&["translate"], texts, &args].concat());
+    let objects = stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    objects.collect()
+}
+
+#[test]
+fn a_page_has_what_translate_and_score_say() {
+    let (run, _) = trained();
+    let texts = ["abc", "zyxwvut"];
+    let data = attended(run, &texts, &["--n-best", "3"]);
+    assert_eq!((list(&data["items"]).len(), &data["evaluated"]), (2, &Value::Null));
+    assert_eq!(data["models"][0]["description"], "rnn, additive attention");
+    for ((item, found), source) in list(&data["items"]).iter().zip(translated(run, &texts, "3")).zip(texts) {
+        let explanation = &item["explanations"][0];
+        assert_eq!(explanation["source"], source);
+        let tokens: Vec<&str> = list(&explanation["tokens"]).iter().map(string).collect();
+        assert_eq!(tokens.concat(), source);
+        let greedy = succeed(run, &["translate", source, "--model", "."]);
+        let outputs = list(&explanation["outputs"]);
+        let at = explanation["greedy"].as_u64().unwrap() as usize;
+        assert_eq!(string(&outputs[at]["text"]), greedy.trim_end());
+        // That of greedy search comes after those of the search, if it is none of them.
+        assert!(outputs.len() == 3 || outputs.len() == 4 && at == 3);
+        for (output, expected) in outputs.iter().zip(list(&found["outputs"])) {
+            for name in ["text", "ended", "log_probability", "score"] {
+                assert_eq!(output[name], expected[name], "{name}");
+            }
+            let weights = list(&expected["alignment"]["weights"]);
+            let expected: Vec<f64> = weights.iter().flat_map(numbers).collect();
+            let found = numbers(&output["attention"]["weights"]);
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(expected) {
+                assert_near(*found, expected, 5.1e-4);
+            }
+        }
+        for output in outputs {
+            check_steps(run, source, output);
+        }
+        check_occlusion(run, source, &outputs[0]);
+    }
+}
+
+/// The steps of an output are those of `score`, and the alternatives a distribution's largest.
+fn check_steps(run: &Path, source: &str, output: &Value) {
+    let steps = list(&output["steps"]);
+    let text = string(&output["text"]);
+    let mut expected = scores(run, source, text);
+    expected.truncate(steps.len());
+    let found: Vec<f64> = steps.iter().map(|step| number(&step["log_probability"])).collect();
+    assert_eq!(found, expected, "{source} {text}");
+    assert_near(number(&output["log_probability"]), expected.iter().sum(), 1e-9);
+    let tokens = steps.iter().map(|step| string(&step["token"]));
+    let end = if output["ended"] == true { "<eos>" } else { "" };
+    assert_eq!(tokens.collect::<String>(), format!("{text}{end}"));
+    for step in steps {
+        let alternatives = list(&step["alternatives"]);
+        let shares: Vec<f64> = alternatives.iter().map(|it| number(&it[1])).collect();
+        assert_eq!(shares.len(), 5);
+        assert!(shares.is_sorted_by(|a, b| a >= b), "{shares:?}");
+        let sum: f64 = shares.iter().sum();
+        assert!(sum > 0.0 && sum < 1.0 + 1e-4, "{sum}");
+        let probability = number(&step["log_probability"]).exp();
+        match alternatives.iter().find(|it| it[0] == step["token"]) {
+            Some(chosen) => assert_near(number(&chosen[1]), probability, 1e-5),
+            None => assert!(probability <= shares[4] + 1e-5),
+        }
+        // At least that of the alternatives alone, and at most that of 26 letters and the end.
+        let entropy = number(&step["entropy"]);
+        let least: f64 = shares.iter().filter(|p| **p > 0.0).map(|p| -p * p.ln()).sum();
+        assert!(least - 1e-3 < entropy && entropy < 27f64.ln() + 1e-3, "{least} {entropy}");
+        for token in ["<pad>", "<bos>", "<unk>"] {
+            assert!(alternatives.iter().all(|it| it[0] != token));
+        }
+    }
+}
+
+/// The occlusion is the difference of two scores.
+fn check_occlusion(run: &Path, source: &str, output: &Value) {
+    let text = string(&output["text"]);
+    let steps = list(&output["steps"]).len();
+    let with = scores(run, source, text);
+    let occlusion = &output["occlusion"];
+    let (of_output, of_steps) = (numbers(&occlusion["output"]), numbers(&occlusion["steps"]));
+    assert_eq!([of_output.len(), of_steps.len()], [source.len(), source.len() * steps]);
+    for (dropped, row) in of_steps.chunks(steps).enumerate() {
+        let left = format!("{}{}", &source[..dropped], &source[dropped + 1..]);
+        let without = scores(run, &left, text);
+        let changes = without.iter().zip(&with).map(|(without, with)| without - with);
+        let changes: Vec<f64> = changes.take(steps).collect();
+        for (found, expected) in row.iter().zip(&changes) {
+            assert_near(*found, *expected, 5.1e-4);
+        }
+        assert_near(of_output[dropped], changes.iter().sum(), 5.1e-4);
+    }
+    assert!(of_output.iter().any(|change| *change != 0.0));
+}
+
+#[test]
+fn a_source_of_one_token_has_no_occlusion() {
+    let (run, _) = trained();
+    let data = attended(run, &["e"], &[]);
+    let explanation = &data["items"][0]["explanations"][0];
+    assert_eq!(explanation["outputs"][0]["occlusion"], Value::Null);
+    // Five outputs, if no other number is given.
+    assert!(list(&explanation["outputs"]).len() >= 5);
+}
+
+#[test]
+fn a_page_has_all_heads_of_a_transformer_and_two_models_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let args = "train reverse --model transformer --out a --train-pairs 64 --valid-pairs 10 --batch-size 32 --hidden 8 \
+                --heads 2 --epochs 1 --threads 1";
+    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
+    succeed(folder, &train_args("reverse", "1", &["--out", "b"]));
+    let args = [
+        "attend", "cab", "--model", "a", "--compare", "b", "--layer", "1", "--head", "2", "--output", "x.html",
+    ];
+    let stdout = succeed(folder, &args);
+    assert!(stdout.ends_with("saved x.html\n"), "{stdout}");
+    let data = data_of(&folder.join("x.html"));
+    assert_eq!(data["head"], serde_json::json!({"layer": 1, "head": 2}));
+    let names: Vec<&Value> = list(&data["models"]).iter().map(|model| &model["name"]).collect();
+    assert_eq!(names, ["a", "b"]);
+    let explanations = list(&data["items"][0]["explanations"]);
+    assert_eq!(explanations[0]["attends_to_end"], true);
+    assert_eq!(explanations[1]["attends_to_end"], false);
+    for output in list(&explanations[0]["outputs"]) {
+        let attention = &output["attention"];
+        assert_eq!([&attention["layers"], &attention["heads"]], [2, 2]);
+        let (steps, keys) = (list(&output["steps"]).len(), 4);
+        let weights = numbers(&attention["weights"]);
+        assert_eq!(weights.len(), 2 * 2 * steps * keys);
+        for row in weights.chunks(keys) {
+            assert_near(row.iter().sum(), 1.0, 2.1e-3);
+        }
+    }
+    // The mean over the heads of the last layer is what `translate` gives.
+    let found = translated(&folder.join("a"), &["cab"], "5");
+    for (output, expected) in list(&explanations[0]["outputs"]).iter().zip(list(&found[0]["outputs"])) {
+        let weights = numbers(&output["attention"]["weights"]);
+        let heads: Vec<&[f64]> = weights.chunks(weights.len() / 4).collect();
+        let expected = list(&expected["alignment"]["weights"]).iter().flat_map(numbers);
+        for (at, expected) in expected.enumerate() {
+            assert_near((heads[2][at] + heads[3][at]) / 2.0, expected, 5.1e-4);
+        }
+    }
+}
+
+/// Texts with all that could end a script, a string or a line.
+pub(crate) const HOSTILE: [&str; 6] = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "\"'`&amp;\\<!--",
+    "שלום עולם",
+    "e\u{301}a\u{308}",
+    "a\u{2028}b",
+];
+
+/// A run that has learned to copy [`HOSTILE`] texts, in `run`.
+pub(crate) fn train_on_hostile_texts(folder: &Path) {
+    let lines: String = HOSTILE.iter().map(|text| format!("{text}\t{text}\n")).collect();
+    fs::write(folder.join("train.tsv"), lines.repeat(6)).unwrap();
+    fs::write(folder.join("valid.tsv"), lines).unwrap();
+    let args = "train --data train.tsv --valid valid.tsv --source-tokens chars --target-tokens chars --unicode none \
+                --out run --hidden 8 --embedding 4 --epochs 1 --threads 1";
+    succeed(folder, &args.split_whitespace().collect::<Vec<_>>());
+}
+
+#[test]
+fn markup_in_texts_is_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    train_on_hostile_texts(folder);
+    let args = ["--model", "run", "--output", "x.html"];
+    succeed(folder, &[&["attend"], &HOSTILE[..], &args].concat());
+    succeed(folder, &["eval", "--model", "run", "--report", "y.html"]);
+    for (name, texts) in [("x.html", "source"), ("y.html", "references")] {
+        let html = fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(html.matches("<script").count(), 2, "{name}");
+        assert_eq!(html.matches("</script>").count(), 2, "{name}");
+        assert!(!html.contains("<img") && !html.contains('\u{2028}'), "{name}");
+        let data = data_of(&folder.join(name));
+        let items = list(&data["items"]).iter();
+        let mut found: Vec<&str> = items
+            .map(|item| match texts {
+                "source" => string(&item["explanations"][0]["source"]),
+                _ => string(&item["references"][0]),
+            })
+            .collect();
+        found.sort();
+        let mut expected = HOSTILE.to_vec();
+        expected.sort();
+        assert_eq!(found, expected, "{name}");
+    }
+}
