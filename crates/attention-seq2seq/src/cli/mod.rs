@@ -9,6 +9,8 @@ mod export;
 mod info;
 mod log;
 mod score;
+#[cfg(feature = "serve")]
+mod serve;
 mod train;
 mod translate;
 mod unknown;
@@ -49,6 +51,9 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Draw the attention weights of one translation.
     Attend(attend::AttendArgs),
+    /// Answer requests for translations over HTTP.
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeArgs),
     /// Tell what is in the folder of a training: model, settings, figures.
     Info(info::InfoArgs),
     /// Write a model to one file that PyTorch reads.
@@ -308,6 +313,8 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Average(args) => args.run()?,
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => args.run()?,
         Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,

@@ -22,6 +22,8 @@ mod program;
 mod resume;
 mod run;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
 mod settings;
 mod signals;
 #[path = "../support/mod.rs"]
