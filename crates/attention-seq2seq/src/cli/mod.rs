@@ -10,6 +10,8 @@ mod info;
 mod log;
 mod pages;
 mod score;
+#[cfg(feature = "serve")]
+mod serve;
 mod train;
 mod translate;
 mod unknown;
@@ -50,6 +52,9 @@ enum Command {
     Eval(eval::EvalArgs),
     /// Show what the outputs of texts attend to: in the terminal, as a picture, or on a page for a browser.
     Attend(attend::AttendArgs),
+    /// Answer requests for translations over HTTP.
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeArgs),
     /// Tell what is in the folder of a training: model, settings, figures.
     Info(info::InfoArgs),
     /// Write a model to one file that PyTorch reads.
@@ -327,6 +332,8 @@ pub(crate) fn run() -> Result<ExitCode> {
         Command::Average(args) => args.run()?,
         Command::Eval(args) => args.run()?,
         Command::Attend(args) => args.run()?,
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => args.run()?,
         Command::Info(args) => args.run()?,
         Command::Export(args) => args.run()?,
         Command::Devices(args) => args.run()?,

@@ -25,6 +25,8 @@ mod program;
 mod resume;
 mod run;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
 mod settings;
 mod signals;
 mod subwords;

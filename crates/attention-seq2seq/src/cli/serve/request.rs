@@ -1,0 +1,82 @@
+//! Requests for translations.
+
+use attention_seq2seq::{SearchConfig, UnknownTokens};
+use serde::Deserialize;
+
+/// The body of `POST /v1/translate`, in JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    pub(super) texts: Vec<String>,
+    #[serde(default)]
+    pub(super) search: Search,
+    #[serde(default)]
+    pub(super) unknown: Unknown,
+}
+
+/// The settings of a search, by the names of `seq2seq translate`.
+#[derive(Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Search {
+    beam: Option<usize>,
+    n_best: Option<usize>,
+    mass: Option<f64>,
+    length_penalty: f64,
+    coverage_penalty: f64,
+    min_length: usize,
+    max_length: Option<usize>,
+    prefix: String,
+}
+
+/// The reading of unknown tokens.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Unknown {
+    #[default]
+    Error,
+    Skip,
+    Unk,
+}
+
+impl From<Unknown> for UnknownTokens {
+    fn from(unknown: Unknown) -> Self {
+        match unknown {
+            Unknown::Error => Self::Error,
+            Unknown::Skip => Self::Skip,
+            Unknown::Unk => Self::Unk,
+        }
+    }
+}
+
+impl Search {
+    /// The most hypotheses of a source: the time of a step grows with them.
+    const MOST_BEAMS: usize = 64;
+
+    /// The search that is asked for; or why it is not made, for a model whose outputs have so many tokens at most.
+    pub(super) fn config(&self, max_len: usize) -> Result<SearchConfig, String> {
+        let counts = [
+            ("beam", self.beam, Self::MOST_BEAMS),
+            ("n_best", self.n_best, Self::MOST_BEAMS),
+            ("min_length", Some(self.min_length), max_len),
+            ("max_length", self.max_length, max_len),
+        ];
+        for (name, found, most) in counts {
+            if let Some(found) = found.filter(|&found| found > most) {
+                return Err(format!("{name}: expected at most {most}, found {found}"));
+            }
+        }
+        let search = SearchConfig::new()
+            .with_beam(self.beam)
+            .with_n_best(self.n_best)
+            .with_mass(self.mass)
+            .with_length_penalty(self.length_penalty)
+            .with_coverage_penalty(self.coverage_penalty)
+            .with_min_len(self.min_length)
+            .with_max_len(self.max_length)
+            .with_prefix(self.prefix.clone());
+        match search.check(max_len) {
+            Ok(()) => Ok(search),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}

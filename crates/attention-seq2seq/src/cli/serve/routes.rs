@@ -1,0 +1,199 @@
+//! Paths of the server, and what is answered there.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use attention_seq2seq::{ReadTokens, Translator};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::answer::{Answer, Outputs};
+use super::batcher::{Batcher, Job, Refused};
+use super::metrics::Metrics;
+use super::request::Request;
+use crate::cli::one_line;
+
+/// The most of what a request may ask for.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) texts: usize,
+    pub(super) bytes: usize,
+    pub(super) timeout: Duration,
+}
+
+struct Server {
+    translator: Arc<Translator>,
+    batcher: Batcher,
+    metrics: Arc<Metrics>,
+    limits: Limits,
+}
+
+/// The paths of a server.
+pub(super) fn routes(
+    translator: Arc<Translator>,
+    batcher: Batcher,
+    metrics: Arc<Metrics>,
+    limits: Limits,
+) -> Router {
+    let server = Server {
+        translator,
+        batcher,
+        metrics,
+        limits,
+    };
+    Router::new()
+        .route("/v1/translate", post(translate))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/metrics", get(metrics_text))
+        .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })
+        .method_not_allowed_fallback(|| async {
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method")
+        })
+        .with_state(Arc::new(server))
+}
+
+/// An error of a request.
+struct Failure {
+    status: StatusCode,
+    message: String,
+}
+
+impl Failure {
+    fn new(status: StatusCode, message: impl ToString) -> Self {
+        let message = message.to_string();
+        Self { status, message }
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = as_json(&json!({ "error": self.message }));
+        *response.status_mut() = self.status;
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+fn as_json(value: &impl Serialize) -> Response {
+    let text = serde_json::to_string(value).expect("answers have keys of text alone");
+    let json = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, json)], text).into_response()
+}
+
+async fn metrics_text(State(server): State<Arc<Server>>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let text = server.metrics.to_text(server.batcher.waiting());
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
+}
+
+async fn translate(State(server): State<Arc<Server>>, body: Body) -> Response {
+    let started = Instant::now();
+    let response = match server.translate(body).await {
+        Ok(answer) => as_json(&answer),
+        Err(failure) => failure.into_response(),
+    };
+    let status = response.status().as_u16();
+    server.metrics.answered(status, started.elapsed());
+    response
+}
+
+impl Server {
+    async fn translate(&self, body: Body) -> Result<Answer, Failure> {
+        let request = self.read(body).await?;
+        let config = request.search.config(self.translator.max_len());
+        let config = config.map_err(|line| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, line))?;
+        self.translator
+            .target_tokens(&config.prefix)
+            .map_err(|error| unprocessable(format!("prefix: {}", one_line(&error))))?;
+        let read: Vec<ReadTokens> = (1..)
+            .zip(&request.texts)
+            .map(|(number, text)| {
+                let read = self.translator.read_source(text, request.unknown.into());
+                match read {
+                    Ok(read) if read.tokens.is_empty() => {
+                        Err(unprocessable(format!("text {number}: no token is known")))
+                    }
+                    Ok(read) => Ok(read),
+                    Err(error) => Err(unprocessable(format!("text {number}: {}", one_line(&error)))),
+                }
+            })
+            .collect::<Result<_, _>>()?;
+        let (reply, outputs) = oneshot::channel();
+        let job = Job {
+            sources: read.iter().map(|read| read.tokens.clone()).collect(),
+            search: request.search,
+            config,
+            deadline: Instant::now() + self.limits.timeout,
+            reply,
+        };
+        let busy = |line: &str| Failure::new(StatusCode::SERVICE_UNAVAILABLE, line);
+        self.batcher.submit(job).map_err(|refused| match refused {
+            Refused::Full => busy("too many requests are waiting"),
+            Refused::Stopped => busy("the server is stopping"),
+        })?;
+        let outputs = match timeout(self.limits.timeout, outputs).await {
+            Err(_) => return Err(busy("the request waited too long for the model")),
+            Ok(Err(_)) => return Err(busy("the server is stopping")),
+            Ok(Ok(outputs)) => outputs.map_err(|error| {
+                Failure::new(StatusCode::INTERNAL_SERVER_ERROR, one_line(&error))
+            })?,
+        };
+        let results = request.texts.into_iter().zip(read).zip(outputs);
+        Ok(Answer {
+            results: results
+                .map(|((text, read), outputs)| Outputs {
+                    text,
+                    unknown: read.unknown,
+                    outputs: outputs.into_iter().map(Into::into).collect(),
+                })
+                .collect(),
+        })
+    }
+
+    /// Reads a request, whole and in time.
+    async fn read(&self, body: Body) -> Result<Request, Failure> {
+        let Limits {
+            texts,
+            bytes,
+            timeout: limit,
+        } = self.limits;
+        let too_large = || {
+            let line = format!("expected at most {bytes} bytes (--max-bytes)");
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, line)
+        };
+        let body = match timeout(limit, to_bytes(body, bytes)).await {
+            Err(_) => {
+                let line = format!("the request did not arrive within {} s", limit.as_secs_f64());
+                return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, line));
+            }
+            // A connection that broke has nobody to tell.
+            Ok(Err(_)) => return Err(too_large()),
+            Ok(Ok(body)) => body,
+        };
+        let request: Request = serde_json::from_slice(&body)
+            .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, error))?;
+        match request.texts.len() {
+            0 => Err(unprocessable("texts: expected at least one, found none")),
+            found if found > texts => {
+                let line = format!("texts: expected at most {texts} (--max-texts), found {found}");
+                Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, line))
+            }
+            _ => Ok(request),
+        }
+    }
+}
+
+fn unprocessable(line: impl ToString) -> Failure {
+    Failure::new(StatusCode::UNPROCESSABLE_ENTITY, line)
+}
