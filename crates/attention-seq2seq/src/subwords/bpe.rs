@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokenizers::models::bpe::{BPE, BpeTrainer};
+use tokenizers::utils::parallelism::set_parallelism;
 use tokenizers::{AddedToken, Model, Trainer};
 
 use super::WORD;
@@ -29,6 +30,8 @@ impl Pieces {
             let of_text = text.as_ref().split(' ').filter(|word| !word.is_empty());
             words.extend(of_text.map(|word| format!("{WORD}{word}")));
         }
+        // On this thread: the pool of all threads is started later, with as many as are asked for.
+        set_parallelism(false);
         let unknown = AddedToken::from(UNKNOWN, true);
         let mut trainer = BpeTrainer::builder()
             .show_progress(false)

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::program::{self, fail, good, manifest, succeed, trained};
 
 /// The loader in Python.
-const LOADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/seq2seq.py");
+pub(crate) const LOADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/seq2seq.py");
 
 /// Models with what PyTorch must get right: cells, layers, directions, attentions, Transformers.
 const MODELS: [&[&str]; 16] = [
@@ -64,7 +64,7 @@ fn train(folder: &Path, name: &str, pairs: &str, settings: &[&str]) -> PathBuf {
 }
 
 /// The Python to compare with, if `ATTENTION_PYTHON` names one.
-fn python() -> Option<Command> {
+pub(crate) fn python() -> Option<Command> {
     let python = std::env::var_os("ATTENTION_PYTHON");
     if python.is_none() {
         println!("left out: ATTENTION_PYTHON names no Python with torch and safetensors");

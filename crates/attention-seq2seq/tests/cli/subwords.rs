@@ -6,7 +6,9 @@ use std::path::Path;
 #[cfg(not(feature = "subwords"))]
 use crate::program::edit;
 #[cfg(feature = "subwords")]
-use crate::program::manifest;
+use crate::export::{LOADER, python};
+#[cfg(feature = "subwords")]
+use crate::program::{good, manifest};
 use crate::program::{fail, succeed};
 
 /// Phrases, and their words in the other order.
@@ -20,12 +22,18 @@ fn phrases(folder: &Path) {
             format!("{source}\t{}\n", target.join(" "))
         })
     });
-    fs::write(folder.join("phrases.tsv"), lines.collect::<String>()).unwrap();
+    let lines: String = lines.collect();
+    fs::write(folder.join("phrases.tsv"), &lines).unwrap();
+    fs::write(folder.join("valid.tsv"), &lines).unwrap();
 }
 
 fn train(folder: &Path, others: &[&str]) -> String {
-    let sizes = "train --data phrases.tsv --valid phrases.tsv --embedding 4 --hidden 8 --epochs 1 --threads 1";
-    succeed(folder, &[&sizes.split(' ').collect::<Vec<_>>()[..], others].concat())
+    let sizes = "train --data phrases.tsv --valid valid.tsv --embedding 4 --hidden 8 --threads 1";
+    let mut args: Vec<&str> = sizes.split(' ').collect();
+    if !others.contains(&"--epochs") {
+        args.extend(["--epochs", "1"]);
+    }
+    succeed(folder, &[&args, others].concat())
 }
 
 #[cfg(feature = "subwords")]
@@ -35,9 +43,11 @@ fn words_are_divided_and_joined_again() {
     let folder = folder.path();
     phrases(folder);
     let stdout = train(folder, &["--subwords", "30"]);
-    let started = "16 training pairs, 16 validation pairs; 30 source and 30 target tokens;";
-    assert!(stdout.starts_with(started), "{stdout}");
-    let settings = &manifest(&folder.join("runs/phrases"))["settings"];
+    assert!(stdout.starts_with("16 training pairs, 16 validation pairs;"), "{stdout}");
+    let run = manifest(&folder.join("runs/phrases"));
+    let vocab = run["vocabs"]["target"].to_string();
+    assert!(vocab.contains("\"▁new\"") && !vocab.contains(' '), "{vocab}");
+    let settings = &run["settings"];
     let subwords = &settings["data"]["tsv"]["options"]["target_subwords"];
     assert_eq!(subwords["count"], 30);
     let model = ["--model", "runs/phrases"];
@@ -69,6 +79,23 @@ fn words_are_divided_and_joined_again() {
 
 #[cfg(feature = "subwords")]
 #[test]
+fn pytorch_divides_words_as_the_program_does() {
+    let Some(mut python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    phrases(folder);
+    train(folder, &["--subwords", "30", "--epochs", "40", "--batch-size", "4"]);
+    let model = ["--model", "runs/phrases"];
+    succeed(folder, &[&["export", "--output", "x"][..], &model].concat());
+    let texts = ["a newer tower", "the  lowest road flows ", "lowlow"];
+    let output = python.current_dir(folder).arg(LOADER).arg("x").args(texts).output();
+    let translated = succeed(folder, &[&["translate"][..], &texts, &model].concat());
+    assert_eq!(good(&texts, output.unwrap()), translated);
+    assert!(translated.contains(' '), "{translated}");
+}
+
+#[cfg(feature = "subwords")]
+#[test]
 fn a_side_whose_tokens_are_given_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -80,8 +107,8 @@ fn a_side_whose_tokens_are_given_has_none() {
     assert_eq!(options["target_subwords"]["count"], 30);
 
     let refused = |others: &str, error: &str| {
-        let others = others.split(' ');
-        let args: Vec<&str> = ["train", "--data", "phrases.tsv"].into_iter().chain(others).collect();
+        let args = ["train", "--data", "phrases.tsv", "--out", "none"];
+        let args: Vec<&str> = args.into_iter().chain(others.split(' ')).collect();
         fail(folder, &args, error);
     };
     refused(
