@@ -159,7 +159,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .filter(|(written, example)| **written == example.target);
     let accuracy = right.count() as f32 / data.valid.len() as f32;
     println!("right on those held out: {:.1} %", 100.0 * accuracy);
-    for (example, written) in data.valid.iter().zip(&written).take(3) {
+    for (example, written) in data.valid.iter().zip(&written).skip(10).step_by(30) {
         let source = data.vocabs.source.decode(&example.source).concat();
         println!(
             "  {source}: {}",

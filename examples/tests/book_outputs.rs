@@ -69,7 +69,8 @@ fn run(example: &str, folder: &Path) -> String {
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     assert!(output.status.success(), "{example}: {stderr}");
     let lines = stdout.lines().filter(|line| !line.starts_with("saved "));
-    lines.map(|line| format!("{}\n", line.trim_end())).collect()
+    let lines: Vec<&str> = lines.map(str::trim_end).collect();
+    format!("{}\n", lines.join("\n").trim_matches('\n'))
 }
 
 #[test]
