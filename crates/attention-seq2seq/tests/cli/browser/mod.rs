@@ -9,7 +9,7 @@ mod selection;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::chromium::Browser;
@@ -40,7 +40,10 @@ fn report() -> &'static Path {
     static REPORT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, file) = REPORT.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        succeed(folder.path(), &train_args("reverse", "2", &["--out", "run"]));
+        succeed(
+            folder.path(),
+            &train_args("reverse", "2", &["--out", "run"]),
+        );
         let args = ["eval", "--model", "run", "--report", "x.html"];
         succeed(folder.path(), &args);
         let file = folder.path().join("x.html");
@@ -99,7 +102,9 @@ fn in_panel(selector: &str) -> String {
 
 #[test]
 fn a_page_loads_without_a_fault_or_a_request() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     for file in [page(), report()] {
         let data = data_of(file);
         browser.open(file, "");
@@ -118,7 +123,11 @@ fn a_page_loads_without_a_fault_or_a_request() {
             (".steps tbody th[scope=row]", steps),
             (".steps tbody .alternative", 5 * steps),
         ] {
-            assert_eq!(texts(&mut browser, &in_panel(selector)).len(), count, "{selector}");
+            assert_eq!(
+                texts(&mut browser, &in_panel(selector)).len(),
+                count,
+                "{selector}"
+            );
         }
         let cells = texts(&mut browser, &in_panel(".matrix tbody td"));
         for (cell, weight) in cells.iter().zip(weights(first).concat()) {
@@ -131,7 +140,9 @@ fn a_page_loads_without_a_fault_or_a_request() {
 
 #[test]
 fn markup_in_texts_does_nothing() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     train_on_hostile_texts(folder);
@@ -143,14 +154,20 @@ fn markup_in_texts_does_nothing() {
         let shown = text.replace('\u{2028}', "U+2028");
         assert_eq!(texts(&mut browser, "h2"), [shown.clone()]);
         assert_eq!(texts(&mut browser, "#list [aria-current] .source"), [shown]);
-        assert_eq!(browser.value("document.querySelectorAll('script, img').length"), 2);
+        assert_eq!(
+            browser.value("document.querySelectorAll('script, img').length"),
+            2
+        );
         assert_eq!(browser.faults(), [""; 0], "{text}");
         let tokens = texts(&mut browser, &in_panel(SOURCE));
         assert_eq!(tokens.len(), text.chars().count());
         match at {
             // Right to left, and the left arrow goes on.
             3 => {
-                assert_eq!(browser.value("document.querySelector('[data-group=source]').dir"), "rtl");
+                assert_eq!(
+                    browser.value("document.querySelector('[data-group=source]').dir"),
+                    "rtl"
+                );
                 browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
                 browser.press("ArrowLeft");
                 assert_eq!(browser.value("document.activeElement.dataset.key"), "1");
@@ -165,7 +182,9 @@ fn markup_in_texts_does_nothing() {
 
 #[test]
 fn a_page_is_light_or_dark_and_fits_a_phone() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
@@ -185,14 +204,21 @@ fn a_page_is_light_or_dark_and_fits_a_phone() {
 
 #[test]
 fn other_data_can_be_rendered_in_the_place_of_the_first() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     browser.open(page(), "item=2&step=1");
     let other = data_of(report());
     browser.value(&format!("location.hash = ''; render({other})"));
     assert_eq!(browser.value("document.title"), other["title"]);
     assert_eq!(texts(&mut browser, "h2").len(), 1);
     assert_eq!(texts(&mut browser, ".panel").len(), 1);
-    assert_eq!(texts(&mut browser, "h2")[0], other["items"][0]["explanations"][0]["source"].as_str().unwrap());
+    assert_eq!(
+        texts(&mut browser, "h2")[0],
+        other["items"][0]["explanations"][0]["source"]
+            .as_str()
+            .unwrap()
+    );
     // One listener for each event: a key moves by one.
     browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
     browser.press("ArrowRight");
