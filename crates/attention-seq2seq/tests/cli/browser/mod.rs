@@ -69,19 +69,37 @@ fn weights(output: &Value) -> Vec<Vec<f64>> {
 
 /// The shades of elements in the first panel.
 fn shades(browser: &mut Browser, elements: &str) -> Vec<f64> {
+    shades_in(browser, 0, elements)
+}
+
+/// The shades of elements in the panel of a model.
+fn shades_in(browser: &mut Browser, model: usize, elements: &str) -> Vec<f64> {
+    let selector = format!("[data-panel='{model}'] {elements}");
     let shades = browser.value(&format!(
-        "[...document.querySelectorAll('[data-panel=\"0\"] {elements}')]\
-         .map((it) => Number(it.style.getPropertyValue('--w')))"
+        "[...document.querySelectorAll({selector:?})].map((it) => Number(it.style.getPropertyValue('--w')))"
     ));
     let shades = shades.as_array().unwrap().iter();
     shades.map(|it| it.as_f64().unwrap()).collect()
 }
 
+/// The same numbers, but for the rounding of a sum or of a parser.
+#[track_caller]
+fn assert_same(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() < 1e-12,
+            "at {at}: {found} is not {expected}"
+        );
+    }
+}
+
 /// The places of the elements that are marked: `[step, key]` of each, a null where it has none.
 fn marked(browser: &mut Browser, elements: &str) -> Value {
+    let selector = in_panel(elements);
     browser.value(&format!(
-        "[...document.querySelectorAll('[data-panel=\"0\"] {elements}')]\
-         .map((it) => [it.dataset.step ?? null, it.dataset.key ?? null].map((at) => at === null ? null : Number(at)))"
+        "[...document.querySelectorAll({selector:?})].map((it) => [it.dataset.step ?? null, it.dataset.key ?? null]\
+         .map((at) => at === null ? null : Number(at)))"
     ))
 }
 
@@ -119,7 +137,8 @@ fn a_page_loads_without_a_fault_or_a_request() {
             (".matrix tbody th[scope=row]", steps),
             (".matrix tbody td", steps * keys),
             (".matrix tfoot td", keys),
-            (".matrix caption, .steps caption", 2),
+            (".matrix caption", 1),
+            (".steps caption", 1),
             (".steps tbody th[scope=row]", steps),
             (".steps tbody .alternative", 5 * steps),
         ] {
@@ -192,8 +211,10 @@ fn a_page_is_light_or_dark_and_fits_a_phone() {
             for width in [360, 700, 1400] {
                 browser.size(width, 800);
                 browser.open(file, "item=2");
-                let needed = browser.value("document.documentElement.scrollWidth");
-                assert_eq!(needed, width, "{}", file.display());
+                let beyond = browser.value(
+                    "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+                );
+                assert_eq!(beyond, 0, "{} at {width}", file.display());
             }
         }
         grounds.push(browser.value("getComputedStyle(document.body).backgroundColor"));

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{TARGET, in_panel, marked, output, page, shades, texts, weights};
+use super::{
+    TARGET, assert_same, in_panel, marked, output, page, shades, shades_in, texts, weights,
+};
 use crate::chromium::Browser;
 use crate::page::data_of;
 
@@ -46,9 +48,9 @@ fn another_output_swaps_tokens_alternatives_and_attention() {
             .map(|step| format!("{:.2}", step["entropy"].as_f64().unwrap()))
             .collect();
         assert_eq!(texts(&mut browser, &in_panel(".steps .entropy")), entropies);
-        assert_eq!(
-            shades(&mut browser, ".matrix tbody td"),
-            weights(expected).concat()
+        assert_same(
+            &shades(&mut browser, ".matrix tbody td"),
+            &weights(expected).concat(),
         );
         // Tokens of low confidence are marked.
         let low: Vec<Value> = (0..steps.len())
@@ -89,14 +91,7 @@ fn heads_and_layers_are_chosen() {
     };
     let data = data_of(page());
     browser.open(page(), "");
-    let of_second = |browser: &mut Browser| {
-        let cells = browser.value(
-            "[...document.querySelectorAll('[data-panel=\"1\"] .matrix tbody td')]\
-             .map((it) => Number(it.style.getPropertyValue('--w')))",
-        );
-        let cells = cells.as_array().unwrap().iter();
-        cells.map(|it| it.as_f64().unwrap()).collect::<Vec<f64>>()
-    };
+    const CELLS: &str = ".matrix tbody td";
     let choose = |browser: &mut Browser, id: &str, value: &str| {
         browser.value(&format!(
             "(() => {{ const it = document.getElementById({id:?}); it.value = {value:?}; \
@@ -110,18 +105,18 @@ fn heads_and_layers_are_chosen() {
         .zip(heads[3])
         .map(|(a, b)| (a + b) / 2.0)
         .collect();
-    assert_eq!(of_second(&mut browser), mean);
+    assert_same(&shades_in(&mut browser, 1, CELLS), &mean);
     choose(&mut browser, "head", "2");
-    assert_eq!(of_second(&mut browser), heads[3]);
+    assert_same(&shades_in(&mut browser, 1, CELLS), &heads[3]);
     choose(&mut browser, "layer", "1");
-    assert_eq!(of_second(&mut browser), heads[1]);
+    assert_same(&shades_in(&mut browser, 1, CELLS), &heads[1]);
     assert_eq!(browser.value("location.hash"), "#layer=1&head=2");
     choose(&mut browser, "head", "0");
     assert_eq!(browser.value("location.hash"), "#layer=1");
     // The recurrent model beside it has one.
-    assert_eq!(
-        shades(&mut browser, ".matrix tbody td"),
-        weights(output(&data, 0, 0, None)).concat()
+    assert_same(
+        &shades(&mut browser, ".matrix tbody td"),
+        &weights(output(&data, 0, 0, None)).concat(),
     );
     assert_eq!(browser.faults(), [""; 0]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{SOURCE, TARGET, in_panel, marked, output, page, shades, texts, weights};
+use super::{SOURCE, TARGET, assert_same, in_panel, marked, output, page, shades, texts, weights};
 use crate::chromium::Browser;
 use crate::page::data_of;
 
@@ -17,7 +17,7 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
     let nothing = json!([]);
     for (step, row) in weights.iter().enumerate().take(3) {
         browser.point_at(&in_panel(&format!("{TARGET}[data-step='{step}']")));
-        assert_eq!(shades(&mut browser, SOURCE), *row);
+        assert_same(&shades(&mut browser, SOURCE), row);
         assert_eq!(
             marked(&mut browser, &format!("{TARGET}.on")),
             json!([[step, null]])
@@ -31,7 +31,7 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
     for key in [0, 2] {
         browser.point_at(&in_panel(&format!("{SOURCE}[data-key='{key}']")));
         let column: Vec<f64> = weights.iter().map(|row| row[key]).collect();
-        assert_eq!(shades(&mut browser, TARGET), column);
+        assert_same(&shades(&mut browser, TARGET), &column);
         assert_eq!(
             marked(&mut browser, &format!("{SOURCE}.on")),
             json!([[null, key]])
@@ -52,7 +52,7 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
         marked(&mut browser, &format!("{SOURCE}.on")),
         json!([[null, 3]])
     );
-    assert_eq!(shades(&mut browser, SOURCE), weights[1]);
+    assert_same(&shades(&mut browser, SOURCE), &weights[1]);
     let said = texts(&mut browser, &in_panel(".readout"));
     assert!(
         said[0].contains(&format!("weight of {:.3}", weights[1][3])),
@@ -60,7 +60,7 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
     );
     // Nothing is pointed at any more, and nothing was chosen.
     browser.mouse("mouseMoved", [2.0, 2.0]);
-    assert_eq!(shades(&mut browser, SOURCE), [0.0; 4]);
+    assert_same(&shades(&mut browser, SOURCE), &[0.0; 4]);
     assert_eq!(browser.value("location.hash"), "");
     assert_eq!(browser.faults(), [""; 0]);
 }
@@ -88,7 +88,7 @@ fn arrow_keys_move_the_selection_which_the_address_keeps() {
     assert_eq!(focused(&mut browser), json!(["output", 1, -1]));
     assert_eq!(browser.value("location.hash"), "#step=1");
     browser.mouse("mouseMoved", [2.0, 2.0]);
-    assert_eq!(shades(&mut browser, SOURCE), weights[1]);
+    assert_same(&shades(&mut browser, SOURCE), &weights[1]);
     // The focus is seen.
     let outline = "getComputedStyle(document.activeElement).outlineStyle";
     assert_eq!(browser.value(outline), "solid");
@@ -134,7 +134,7 @@ fn an_address_opens_what_it_says() {
     browser.open(page(), "item=2&output=1,&step=1&key=0");
     assert_eq!(texts(&mut browser, "h2"), ["zyxwvut"]);
     let second = output(&data, 1, 0, Some(1));
-    assert_eq!(shades(&mut browser, SOURCE), weights(second)[1]);
+    assert_same(&shades(&mut browser, SOURCE), &weights(second)[1]);
     assert_eq!(
         texts(&mut browser, "#list [aria-current] .source"),
         ["zyxwvut"]
