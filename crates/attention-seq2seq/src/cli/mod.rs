@@ -161,7 +161,10 @@ impl Model {
 
     /// The names of the folders, which stand for the model on a page.
     fn name(&self) -> String {
-        let names = self.models.iter().map(|folder| folder.display().to_string());
+        let names = self
+            .models
+            .iter()
+            .map(|folder| folder.display().to_string());
         names.collect::<Vec<_>>().join(" + ")
     }
 

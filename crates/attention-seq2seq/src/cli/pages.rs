@@ -6,7 +6,9 @@ use attention_seq2seq::{Error, Result};
 
 /// Whether a file's name is that of a page.
 pub(super) fn is_page(file: &Path) -> bool {
-    let extension = file.extension().map(|it| it.to_string_lossy().to_lowercase());
+    let extension = file
+        .extension()
+        .map(|it| it.to_string_lossy().to_lowercase());
     extension.is_some_and(|extension| ["html", "htm"].contains(&extension.as_str()))
 }
 
@@ -39,7 +41,12 @@ mod tests {
 
     #[test]
     fn a_page_is_known_by_its_name() {
-        for (name, expected) in [("a.html", true), ("b/A.HTM", true), ("html", false), ("a.svg", false)] {
+        for (name, expected) in [
+            ("a.html", true),
+            ("b/A.HTM", true),
+            ("html", false),
+            ("a.svg", false),
+        ] {
             assert_eq!(is_page(Path::new(name)), expected, "{name}");
             assert_eq!(check_name("--report", Path::new(name)).is_ok(), expected);
         }
@@ -47,6 +54,9 @@ mod tests {
 
     #[test]
     fn sizes_are_short() {
-        assert_eq!([1, 999_999, 1_250_000].map(size), ["1 kB", "1000 kB", "1.2 MB"]);
+        assert_eq!(
+            [1, 999_999, 1_250_000].map(size),
+            ["1 kB", "1000 kB", "1.2 MB"]
+        );
     }
 }

@@ -43,12 +43,15 @@ pub(super) fn html(page: &Page) -> Result<String> {
 fn check_size(page: &Page) -> Result<()> {
     let explanations = page.items.iter().flat_map(|item| &item.explanations);
     let outputs = explanations.flat_map(|explanation| &explanation.outputs);
-    let weights = |output: &ExplainedOutput| output.attention.as_ref().map_or(0, |it| it.weights.len());
+    let weights =
+        |output: &ExplainedOutput| output.attention.as_ref().map_or(0, |it| it.weights.len());
     let count: usize = outputs.map(weights).sum();
     match count > MOST_WEIGHTS {
         true => Err(Error::config(
             "the page",
-            &format!("at most {MOST_WEIGHTS} attention weights (fewer texts or outputs have fewer)"),
+            &format!(
+                "at most {MOST_WEIGHTS} attention weights (fewer texts or outputs have fewer)"
+            ),
             count,
         )),
         false => Ok(()),
@@ -58,7 +61,9 @@ fn check_size(page: &Page) -> Result<()> {
 /// The template with a text in the place of each mark, in the order of the marks. What was put in is not searched for
 /// marks.
 fn filled<const N: usize>(template: &str, parts: [(&str, String); N]) -> String {
-    let mut html = String::with_capacity(template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
+    let mut html = String::with_capacity(
+        template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>(),
+    );
     let mut rest = template;
     for (mark, part) in &parts {
         if let Some((before, after)) = rest.split_once(mark) {
@@ -155,7 +160,11 @@ mod tests {
         ] {
             let html = page(text, 1).to_html().unwrap();
             // The tags are those of the page alone.
-            assert_eq!(html.matches('<').count(), plain.matches('<').count(), "{text}");
+            assert_eq!(
+                html.matches('<').count(),
+                plain.matches('<').count(),
+                "{text}"
+            );
             let data = html.split_once("id=\"data\">").unwrap().1;
             let data = data.split_once("</script>").unwrap().0;
             let read: serde_json::Value = serde_json::from_str(data).unwrap();

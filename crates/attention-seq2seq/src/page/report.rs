@@ -130,9 +130,7 @@ fn worst(models: &[EvaluatedModel<'_>], count: usize) -> Vec<usize> {
     let order = |a: &usize, b: &usize| -> Ordering {
         let ((edits_of_a, sum_of_a), (edits_of_b, sum_of_b)) = (rank(a), rank(b));
         let by_edits = edits_of_b.cmp(&edits_of_a);
-        by_edits
-            .then(sum_of_a.total_cmp(&sum_of_b))
-            .then(a.cmp(b))
+        by_edits.then(sum_of_a.total_cmp(&sum_of_b)).then(a.cmp(b))
     };
     let mut indices: Vec<usize> = (0..sources).collect();
     indices.sort_unstable_by(order);

@@ -44,10 +44,22 @@ impl Browser {
         let folder = tempfile::tempdir().unwrap();
         // Messages come on its descriptor 3 and go to 4, which the shell makes of the first two.
         let mut child = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1"])
+            .args([
+                "-c",
+                "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1",
+            ])
             .arg(program)
-            .args(["--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
-            .args(["--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run"])
+            .args([
+                "--headless",
+                "--remote-debugging-pipe",
+                "--no-sandbox",
+                "--disable-gpu",
+            ])
+            .args([
+                "--disable-dev-shm-usage",
+                "--disable-background-networking",
+                "--no-first-run",
+            ])
             .arg(format!("--user-data-dir={}", folder.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -75,12 +87,18 @@ impl Browser {
         };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let target = &target["targetId"];
-        let attached = browser.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
+        let attached = browser.call(
+            "Target.attachToTarget",
+            json!({"targetId": target, "flatten": true}),
+        );
         browser.session = attached["sessionId"].as_str().map(str::to_string);
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
-        browser.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
+        browser.call(
+            "Emulation.setFocusEmulationEnabled",
+            json!({"enabled": true}),
+        );
         browser.size(1200, 900);
         Some(browser)
     }
@@ -118,7 +136,8 @@ impl Browser {
 
     /// The size of the window, in pixels of the page.
     pub(crate) fn size(&mut self, width: u32, height: u32) {
-        let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let params =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", params);
     }
 
@@ -151,7 +170,10 @@ impl Browser {
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let result = self.call("Runtime.evaluate", params);
-        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        assert!(
+            result["exceptionDetails"].is_null(),
+            "{expression}: {result}"
+        );
         result["result"]["value"].clone()
     }
 
@@ -200,7 +222,8 @@ impl Browser {
             _ => panic!("no such key here: {key}"),
         };
         for kind in ["rawKeyDown", "keyUp"] {
-            let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
+            let params =
+                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
             self.call("Input.dispatchKeyEvent", params);
         }
     }

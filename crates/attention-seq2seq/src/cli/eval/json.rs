@@ -1,8 +1,6 @@
 //! The figures as one JSON object.
 
-use attention_seq2seq::{
-    AlignedStep, Bootstrap, Evaluation, Interval, Translator, aligned_steps,
-};
+use attention_seq2seq::{AlignedStep, Bootstrap, Evaluation, Interval, Translator, aligned_steps};
 use serde::Serialize;
 
 /// All figures. Rates are shares of 1, BLEU and chrF are in percent.
@@ -51,14 +49,17 @@ struct Wrong<'a> {
 
 /// The line of the object. The first evaluation is the model's, the second that of the one it is compared with.
 pub(super) fn object(evaluations: &[(Evaluation, &Translator)]) -> String {
-    let figures = evaluations.iter().rev().fold(None, |compared, (evaluation, translator)| {
-        Some(Box::new(figures(evaluation, translator, compared)))
-    });
+    let figures = evaluations
+        .iter()
+        .rev()
+        .fold(None, |compared, (evaluation, translator)| {
+            Some(Box::new(figures_of(evaluation, translator, compared)))
+        });
     // Keys are strings, and nothing in it refuses to be written.
     serde_json::to_string(&figures).expect("figures have a JSON form")
 }
 
-fn figures<'a>(
+fn figures_of<'a>(
     evaluation: &'a Evaluation,
     translator: &Translator,
     compared: Option<Box<Figures<'a>>>,

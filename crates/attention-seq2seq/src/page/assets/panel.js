@@ -42,7 +42,9 @@ function outputPicker(explanation, model, shown, choose) {
       make("span", { class: "log" }, number(output.log_probability, 3)));
   });
   return make("fieldset", { class: "outputs" },
-    make("legend", {}, "Outputs ", make("small", {}, "probability and its logarithm")), ...options);
+    make("legend", { class: "spoken" }, "Outputs, with their probability and its logarithm"),
+    make("div", { class: "names", "aria-hidden": "true" },
+      make("span", {}, "outputs"), make("span", {}, "probability"), make("span", {}, "log")), ...options);
 }
 
 /** The panel of a model. `choose(output)` is called for another output. */
@@ -67,7 +69,7 @@ function panel(data, item, model, state, choose) {
   const target = tokenRow("Output tokens", output.steps.map((step) => step.token), "step", (at) => [
     ...(isLow(data, output.steps[at]) ? ["low"] : []),
     ...(output.ended && at === output.steps.length - 1 ? ["end"] : [])]);
-  const { table, cells, dropped } = matrix(output, keys, weights);
+  const { table, cells, dropped } = matrix(output, keys, explanation.tokens.length, weights);
   const steps = stepsTable(data, output);
   const hasMatrix = weights !== null || output.occlusion !== null;
   children.push(
@@ -95,12 +97,13 @@ function inRange(at, count) {
 
 /** Shows a selection: a token of the output, a token of the source, both or none. */
 function paint(view, step, key) {
-  const { output, weights, source, target, table, dropped, steps, readout } = view;
+  const { output, weights, source, target, table, cells, dropped, steps, readout } = view;
   shade(source.buttons, key, (at) => (step === null || weights === null ? 0 : weights[step][at]));
   shade(target.buttons, step, (at) => (key === null || weights === null ? 0 : weights[at][key]));
-  for (const element of table.querySelectorAll(".on")) element.classList.remove("on");
+  for (const element of table.querySelectorAll(".on")) element.classList.remove("on", "at");
   const at = (name, value) => (value === null ? [] : table.querySelectorAll(`[data-${name}="${value}"]`));
   for (const element of [...at("step", step), ...at("key", key)]) element.classList.add("on");
+  if (step !== null && key !== null) cells[step]?.[key].classList.add("at");
   steps.rows.forEach((row, index) => row.classList.toggle("on", index === step));
   showOcclusion(dropped, output.occlusion, output.steps.length, step);
   readout.textContent = described(view, step, key);

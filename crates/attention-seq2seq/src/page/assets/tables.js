@@ -24,12 +24,14 @@ function tokenHead(token, attributes) {
 }
 
 /**
- * The weights, a row for each output token and a column for each source token, and below them the occlusion.
- * Returns the table, its cells `[steps][keys]` and the cells of the occlusion `[keys]`.
+ * The weights, a row for each output token and a column for each key, and below them the occlusion. The first `tokens`
+ * keys are source tokens, one more is the end. Returns the table, its cells `[steps][keys]`, and those of the occlusion
+ * `[keys]`.
  */
-function matrix(output, keys, weights) {
-  const isTall = keys.some((key) => [...visible(key)].length > 2);
-  const heads = keys.map((key, at) => tokenHead(key, { scope: "col", "data-key": at }));
+function matrix(output, keys, tokens, weights) {
+  const isTall = keys.slice(0, tokens).some((key) => [...visible(key)].length > 2);
+  const heads = keys.map((key, at) =>
+    tokenHead(key, { scope: "col", "data-key": at, class: at < tokens || isTall ? null : "end" }));
   const cells = (weights ?? []).map((row, step) => row.map((weight, key) => {
     const cell = make("td", { "data-step": step, "data-key": key, tabindex: -1 }, String(Math.round(100 * weight)));
     cell.style.setProperty("--w", Math.min(Math.max(weight, 0), 1));
@@ -59,7 +61,8 @@ function showOcclusion(dropped, occlusion, steps, step) {
   dropped.forEach((cell, key) => {
     if (key >= values.length) return; // the end of the source is never dropped
     const value = values[key];
-    cell.textContent = change(value, value !== null && Math.abs(value) < 9.95 ? 1 : 0);
+    const text = change(value, value !== null && Math.abs(value) < 9.95 ? 1 : 0);
+    cell.textContent = text === "0.0" ? "0" : text;
     cell.style.setProperty("--w", value === null ? 1 : Math.abs(value) / most);
     cell.classList.toggle("gain", value !== null && value > 0);
   });
@@ -84,7 +87,7 @@ function stepsTable(data, output) {
     make("th", { scope: "col" }, "Token"),
     make("th", { scope: "col" }, "Probability"),
     make("th", { scope: "col", title: "in nats: 0 where one token is certain" }, "Entropy"),
-    most === 0 ? null : make("th", { scope: "col", colspan: most }, "Most likely"),
+    most === 0 ? null : make("th", { scope: "col", colspan: most }, "Most likely, in %"),
   ];
   const table = make("table", { class: "steps", "data-group": "steps" },
     make("caption", { class: "spoken" }, "Steps of the output, with their alternatives"),
@@ -97,7 +100,7 @@ function alternative(step, rank) {
   if (rank >= step.alternatives.length) return make("td", {});
   const [token, probability] = step.alternatives[rank];
   return make("td", { class: token === step.token ? "alternative chosen" : "alternative" },
-    isolated(visible(token)), make("small", {}, percent(probability)));
+    isolated(visible(token)), make("small", {}, share(probability)));
 }
 
 const LETTERS = { match: "", substitution: "S", insertion: "I", deletion: "D" };

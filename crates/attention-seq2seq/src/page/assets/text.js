@@ -64,11 +64,16 @@ function change(value, decimals) {
   return value !== null && Number(value.toFixed(decimals)) > 0 ? "+" + text : text;
 }
 
-/** A probability. */
+/** A probability in percent, without the sign. */
+function share(probability) {
+  if (probability < 0.001) return "<0.1";
+  if (probability < 1 && probability > 0.999) return ">99.9";
+  return number(100 * probability, 1);
+}
+
+/** A probability in percent. */
 function percent(probability) {
-  if (probability > 0 && probability < 0.001) return "<0.1 %";
-  if (probability < 1 && probability > 0.999) return ">99.9 %";
-  return number(100 * probability, 1) + " %";
+  return share(probability) + " %";
 }
 
 /** The probability of a log-probability. */

@@ -118,11 +118,7 @@ impl Translator {
     /// # Errors
     /// Those of [`n_best_tokens`](Self::n_best_tokens); [`Error::Config`](crate::Error::Config) if the weights of an
     /// output do not fit into the memory that is free.
-    pub fn explain_tokens(
-        &self,
-        source: &[String],
-        config: &ExplainConfig,
-    ) -> Result<Explanation> {
+    pub fn explain_tokens(&self, source: &[String], config: &ExplainConfig) -> Result<Explanation> {
         check_sources(&[source])?;
         let mut found: Vec<ScoredHypothesis> = self
             .n_best_tokens(&[source], &config.search)?

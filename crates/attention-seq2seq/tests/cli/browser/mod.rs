@@ -9,7 +9,7 @@ mod selection;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::chromium::Browser;
@@ -40,7 +40,10 @@ fn report() -> &'static Path {
     static REPORT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, file) = REPORT.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        succeed(folder.path(), &train_args("reverse", "2", &["--out", "run"]));
+        succeed(
+            folder.path(),
+            &train_args("reverse", "2", &["--out", "run"]),
+        );
         let args = ["eval", "--model", "run", "--report", "x.html"];
         succeed(folder.path(), &args);
         let file = folder.path().join("x.html");
@@ -66,19 +69,37 @@ fn weights(output: &Value) -> Vec<Vec<f64>> {
 
 /// The shades of elements in the first panel.
 fn shades(browser: &mut Browser, elements: &str) -> Vec<f64> {
+    shades_in(browser, 0, elements)
+}
+
+/// The shades of elements in the panel of a model.
+fn shades_in(browser: &mut Browser, model: usize, elements: &str) -> Vec<f64> {
+    let selector = format!("[data-panel='{model}'] {elements}");
     let shades = browser.value(&format!(
-        "[...document.querySelectorAll('[data-panel=\"0\"] {elements}')]\
-         .map((it) => Number(it.style.getPropertyValue('--w')))"
+        "[...document.querySelectorAll({selector:?})].map((it) => Number(it.style.getPropertyValue('--w')))"
     ));
     let shades = shades.as_array().unwrap().iter();
     shades.map(|it| it.as_f64().unwrap()).collect()
 }
 
+/// The same numbers, but for the rounding of a sum or of a parser.
+#[track_caller]
+fn assert_same(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() < 1e-12,
+            "at {at}: {found} is not {expected}"
+        );
+    }
+}
+
 /// The places of the elements that are marked: `[step, key]` of each, a null where it has none.
 fn marked(browser: &mut Browser, elements: &str) -> Value {
+    let selector = in_panel(elements);
     browser.value(&format!(
-        "[...document.querySelectorAll('[data-panel=\"0\"] {elements}')]\
-         .map((it) => [it.dataset.step ?? null, it.dataset.key ?? null].map((at) => at === null ? null : Number(at)))"
+        "[...document.querySelectorAll({selector:?})].map((it) => [it.dataset.step ?? null, it.dataset.key ?? null]\
+         .map((at) => at === null ? null : Number(at)))"
     ))
 }
 
@@ -99,7 +120,9 @@ fn in_panel(selector: &str) -> String {
 
 #[test]
 fn a_page_loads_without_a_fault_or_a_request() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     for file in [page(), report()] {
         let data = data_of(file);
         browser.open(file, "");
@@ -114,11 +137,16 @@ fn a_page_loads_without_a_fault_or_a_request() {
             (".matrix tbody th[scope=row]", steps),
             (".matrix tbody td", steps * keys),
             (".matrix tfoot td", keys),
-            (".matrix caption, .steps caption", 2),
+            (".matrix caption", 1),
+            (".steps caption", 1),
             (".steps tbody th[scope=row]", steps),
             (".steps tbody .alternative", 5 * steps),
         ] {
-            assert_eq!(texts(&mut browser, &in_panel(selector)).len(), count, "{selector}");
+            assert_eq!(
+                texts(&mut browser, &in_panel(selector)).len(),
+                count,
+                "{selector}"
+            );
         }
         let cells = texts(&mut browser, &in_panel(".matrix tbody td"));
         for (cell, weight) in cells.iter().zip(weights(first).concat()) {
@@ -131,7 +159,9 @@ fn a_page_loads_without_a_fault_or_a_request() {
 
 #[test]
 fn markup_in_texts_does_nothing() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     train_on_hostile_texts(folder);
@@ -143,14 +173,20 @@ fn markup_in_texts_does_nothing() {
         let shown = text.replace('\u{2028}', "U+2028");
         assert_eq!(texts(&mut browser, "h2"), [shown.clone()]);
         assert_eq!(texts(&mut browser, "#list [aria-current] .source"), [shown]);
-        assert_eq!(browser.value("document.querySelectorAll('script, img').length"), 2);
+        assert_eq!(
+            browser.value("document.querySelectorAll('script, img').length"),
+            2
+        );
         assert_eq!(browser.faults(), [""; 0], "{text}");
         let tokens = texts(&mut browser, &in_panel(SOURCE));
         assert_eq!(tokens.len(), text.chars().count());
         match at {
             // Right to left, and the left arrow goes on.
             3 => {
-                assert_eq!(browser.value("document.querySelector('[data-group=source]').dir"), "rtl");
+                assert_eq!(
+                    browser.value("document.querySelector('[data-group=source]').dir"),
+                    "rtl"
+                );
                 browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
                 browser.press("ArrowLeft");
                 assert_eq!(browser.value("document.activeElement.dataset.key"), "1");
@@ -165,7 +201,9 @@ fn markup_in_texts_does_nothing() {
 
 #[test]
 fn a_page_is_light_or_dark_and_fits_a_phone() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     let mut grounds = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
@@ -173,8 +211,10 @@ fn a_page_is_light_or_dark_and_fits_a_phone() {
             for width in [360, 700, 1400] {
                 browser.size(width, 800);
                 browser.open(file, "item=2");
-                let needed = browser.value("document.documentElement.scrollWidth");
-                assert_eq!(needed, width, "{}", file.display());
+                let beyond = browser.value(
+                    "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+                );
+                assert_eq!(beyond, 0, "{} at {width}", file.display());
             }
         }
         grounds.push(browser.value("getComputedStyle(document.body).backgroundColor"));
@@ -185,14 +225,21 @@ fn a_page_is_light_or_dark_and_fits_a_phone() {
 
 #[test]
 fn other_data_can_be_rendered_in_the_place_of_the_first() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     browser.open(page(), "item=2&step=1");
     let other = data_of(report());
     browser.value(&format!("location.hash = ''; render({other})"));
     assert_eq!(browser.value("document.title"), other["title"]);
     assert_eq!(texts(&mut browser, "h2").len(), 1);
     assert_eq!(texts(&mut browser, ".panel").len(), 1);
-    assert_eq!(texts(&mut browser, "h2")[0], other["items"][0]["explanations"][0]["source"].as_str().unwrap());
+    assert_eq!(
+        texts(&mut browser, "h2")[0],
+        other["items"][0]["explanations"][0]["source"]
+            .as_str()
+            .unwrap()
+    );
     // One listener for each event: a key moves by one.
     browser.click(&in_panel(&format!("{SOURCE}[data-key='0']")));
     browser.press("ArrowRight");

@@ -2,21 +2,26 @@
 
 use serde_json::json;
 
-use super::{SOURCE, TARGET, in_panel, marked, output, page, shades, texts, weights};
+use super::{SOURCE, TARGET, assert_same, in_panel, marked, output, page, shades, texts, weights};
 use crate::chromium::Browser;
 use crate::page::data_of;
 
 #[test]
 fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     let data = data_of(page());
     browser.open(page(), "");
     let weights = weights(output(&data, 0, 0, None));
     let nothing = json!([]);
     for (step, row) in weights.iter().enumerate().take(3) {
         browser.point_at(&in_panel(&format!("{TARGET}[data-step='{step}']")));
-        assert_eq!(shades(&mut browser, SOURCE), *row);
-        assert_eq!(marked(&mut browser, &format!("{TARGET}.on")), json!([[step, null]]));
+        assert_same(&shades(&mut browser, SOURCE), row);
+        assert_eq!(
+            marked(&mut browser, &format!("{TARGET}.on")),
+            json!([[step, null]])
+        );
         assert_eq!(marked(&mut browser, &format!("{SOURCE}.on")), nothing);
         let expected: Vec<_> = (0..row.len()).map(|key| json!([step, key])).collect();
         assert_eq!(marked(&mut browser, ".matrix tbody td.on"), json!(expected));
@@ -26,8 +31,11 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
     for key in [0, 2] {
         browser.point_at(&in_panel(&format!("{SOURCE}[data-key='{key}']")));
         let column: Vec<f64> = weights.iter().map(|row| row[key]).collect();
-        assert_eq!(shades(&mut browser, TARGET), column);
-        assert_eq!(marked(&mut browser, &format!("{SOURCE}.on")), json!([[null, key]]));
+        assert_same(&shades(&mut browser, TARGET), &column);
+        assert_eq!(
+            marked(&mut browser, &format!("{SOURCE}.on")),
+            json!([[null, key]])
+        );
         let expected: Vec<_> = (0..weights.len()).map(|step| json!([step, key])).collect();
         assert_eq!(marked(&mut browser, ".matrix tbody td.on"), json!(expected));
         // The other model reads the same token.
@@ -36,21 +44,32 @@ fn a_token_that_is_pointed_at_shades_those_of_the_other_side() {
     }
     // A cell of the matrix is a token of either side.
     browser.point_at(&in_panel(".matrix td[data-step='1'][data-key='3']"));
-    assert_eq!(marked(&mut browser, &format!("{TARGET}.on")), json!([[1, null]]));
-    assert_eq!(marked(&mut browser, &format!("{SOURCE}.on")), json!([[null, 3]]));
-    assert_eq!(shades(&mut browser, SOURCE), weights[1]);
+    assert_eq!(
+        marked(&mut browser, &format!("{TARGET}.on")),
+        json!([[1, null]])
+    );
+    assert_eq!(
+        marked(&mut browser, &format!("{SOURCE}.on")),
+        json!([[null, 3]])
+    );
+    assert_same(&shades(&mut browser, SOURCE), &weights[1]);
     let said = texts(&mut browser, &in_panel(".readout"));
-    assert!(said[0].contains(&format!("weight of {:.3}", weights[1][3])), "{said:?}");
+    assert!(
+        said[0].contains(&format!("weight of {:.3}", weights[1][3])),
+        "{said:?}"
+    );
     // Nothing is pointed at any more, and nothing was chosen.
     browser.mouse("mouseMoved", [2.0, 2.0]);
-    assert_eq!(shades(&mut browser, SOURCE), [0.0; 4]);
+    assert_same(&shades(&mut browser, SOURCE), &[0.0; 4]);
     assert_eq!(browser.value("location.hash"), "");
     assert_eq!(browser.faults(), [""; 0]);
 }
 
 #[test]
 fn arrow_keys_move_the_selection_which_the_address_keeps() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     let data = data_of(page());
     browser.open(page(), "");
     let weights = weights(output(&data, 0, 0, None));
@@ -69,7 +88,7 @@ fn arrow_keys_move_the_selection_which_the_address_keeps() {
     assert_eq!(focused(&mut browser), json!(["output", 1, -1]));
     assert_eq!(browser.value("location.hash"), "#step=1");
     browser.mouse("mouseMoved", [2.0, 2.0]);
-    assert_eq!(shades(&mut browser, SOURCE), weights[1]);
+    assert_same(&shades(&mut browser, SOURCE), &weights[1]);
     // The focus is seen.
     let outline = "getComputedStyle(document.activeElement).outlineStyle";
     assert_eq!(browser.value(outline), "solid");
@@ -83,7 +102,10 @@ fn arrow_keys_move_the_selection_which_the_address_keeps() {
     browser.press("ArrowRight");
     browser.press("ArrowDown");
     let column: Vec<f64> = weights.iter().map(|row| row[3]).collect();
-    assert_eq!(focused(&mut browser), json!(["output", largest(&column), -1]));
+    assert_eq!(
+        focused(&mut browser),
+        json!(["output", largest(&column), -1])
+    );
 
     browser.click(&in_panel(".matrix td[data-step='0'][data-key='1']"));
     browser.press("ArrowDown");
@@ -105,18 +127,27 @@ fn arrow_keys_move_the_selection_which_the_address_keeps() {
 
 #[test]
 fn an_address_opens_what_it_says() {
-    let Some(mut browser) = Browser::start() else { return };
+    let Some(mut browser) = Browser::start() else {
+        return;
+    };
     let data = data_of(page());
     browser.open(page(), "item=2&output=1,&step=1&key=0");
     assert_eq!(texts(&mut browser, "h2"), ["zyxwvut"]);
     let second = output(&data, 1, 0, Some(1));
-    assert_eq!(shades(&mut browser, SOURCE), weights(second)[1]);
-    assert_eq!(texts(&mut browser, "#list [aria-current] .source"), ["zyxwvut"]);
+    assert_same(&shades(&mut browser, SOURCE), &weights(second)[1]);
+    assert_eq!(
+        texts(&mut browser, "#list [aria-current] .source"),
+        ["zyxwvut"]
+    );
     browser.value("location.hash = 'item=1'");
     assert_eq!(browser.faults(), [""; 0]);
     assert_eq!(texts(&mut browser, "h2"), ["abcd"]);
     // Addresses that make no sense are as if they were not there.
-    for hash in ["item=99&step=99&key=99&panel=7&output=77,x", "step=-1&key=1e3&head=9&layer=9", "%ff&&=&sort=x"] {
+    for hash in [
+        "item=99&step=99&key=99&panel=7&output=77,x",
+        "step=-1&key=1e3&head=9&layer=9",
+        "%ff&&=&sort=x",
+    ] {
         browser.open(page(), hash);
         assert_eq!(texts(&mut browser, "h2"), ["abcd"], "{hash}");
         assert_eq!(texts(&mut browser, ".matrix").len(), 2, "{hash}");

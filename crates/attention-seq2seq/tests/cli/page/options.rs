@@ -30,7 +30,14 @@ fn options_that_do_not_fit_are_refused() {
             "the beam: expected 1 to 10000, found 0",
         ),
         (
-            &["attend", "abc", "--compare", "missing", "--output", "x.html"],
+            &[
+                "attend",
+                "abc",
+                "--compare",
+                "missing",
+                "--output",
+                "x.html",
+            ],
             "missing",
         ),
         (
@@ -45,9 +52,16 @@ fn options_that_do_not_fit_are_refused() {
         fail(run, &[args, &["--model", "."]].concat(), message);
     }
     let folder = tempfile::tempdir().unwrap();
-    for args in [&["eval", "--report-items", "3"][..], &["eval", "--compare", "x"], &["attend"]] {
+    for args in [
+        &["eval", "--report-items", "3"][..],
+        &["eval", "--compare", "x"],
+        &["attend"],
+    ] {
         let usage = run_with_usage_error(folder.path(), args);
-        assert!(usage.contains("required arguments were not provided"), "{usage}");
+        assert!(
+            usage.contains("required arguments were not provided"),
+            "{usage}"
+        );
     }
     // Without a page, each text has its heatmap.
     let both = succeed(run, &["attend", "abc", "cab", "--model", "."]);
@@ -70,11 +84,28 @@ fn a_model_of_other_tokens_is_no_comparison() {
     }
     fail(
         folder,
-        &["eval", "--model", "a", "--compare", "b", "--report", "x.html"],
+        &[
+            "eval",
+            "--model",
+            "a",
+            "--compare",
+            "b",
+            "--report",
+            "x.html",
+        ],
         "the source tokens of the model to compare with: expected chars of nfc, as in the first, found spaces of nfc",
     );
     // On a page each reads a text by itself.
-    let args = ["attend", "0101", "--model", "a", "--compare", "b", "--output", "x.html"];
+    let args = [
+        "attend",
+        "0101",
+        "--model",
+        "a",
+        "--compare",
+        "b",
+        "--output",
+        "x.html",
+    ];
     succeed(folder, &args);
     let data = data_of(&folder.join("x.html"));
     let tokens = |model: usize| data["items"][0]["explanations"][model]["tokens"].clone();

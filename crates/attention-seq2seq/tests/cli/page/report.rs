@@ -20,7 +20,10 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
     let report = [&args[..], &["--report", file, "--report-items", "4"]].concat();
     let stdout = succeed(run, &report);
     let last = stdout.lines().last().unwrap();
-    assert!(last.starts_with(&format!("saved {file}: 4 of 10 sources, ")) && last.ends_with(" kB"), "{last}");
+    assert!(
+        last.starts_with(&format!("saved {file}: 4 of 10 sources, ")) && last.ends_with(" kB"),
+        "{last}"
+    );
     let data = data_of(Path::new(file));
     assert_eq!(data["evaluated"], 10);
     let figures = list(&data["models"][0]["figures"]);
@@ -29,12 +32,23 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
         ("Sequence error rate", "sequence_error_rate"),
         ("Token error rate", "token_error_rate"),
     ] {
-        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
-        assert_near(number(&figure["value"]), 100.0 * number(&all[expected]), 1e-9);
+        let figure = figures
+            .iter()
+            .find(|figure| figure["name"] == name)
+            .unwrap();
+        assert_near(
+            number(&figure["value"]),
+            100.0 * number(&all[expected]),
+            1e-9,
+        );
         let interval = &all["intervals"][expected];
         assert_eq!(figure["interval"].is_null(), interval.is_null());
         if !interval.is_null() {
-            assert_near(number(&figure["interval"][1]), 100.0 * number(&interval[1]), 1e-9);
+            assert_near(
+                number(&figure["interval"][1]),
+                100.0 * number(&interval[1]),
+                1e-9,
+            );
         }
     }
     let items = list(&data["items"]);
@@ -44,30 +58,65 @@ fn a_report_has_the_figures_and_the_worst_sources_of_an_evaluation() {
         let explanation = &item["explanations"][0];
         let output = &explanation["outputs"][explanation["greedy"].as_u64().unwrap() as usize];
         let difference = &output["difference"];
-        let wrong = list(&all["errors"]).iter().find(|it| it["source"] == explanation["source"]).unwrap();
-        assert_eq!([&output["text"], &difference["reference"]], [&wrong["output"], &wrong["reference"]]);
-        assert_eq!([&difference["edits"], &difference["steps"]], [&wrong["edits"], &wrong["alignment"]]);
+        let wrong = list(&all["errors"])
+            .iter()
+            .find(|it| it["source"] == explanation["source"])
+            .unwrap();
+        assert_eq!(
+            [&output["text"], &difference["reference"]],
+            [&wrong["output"], &wrong["reference"]]
+        );
+        assert_eq!(
+            [&difference["edits"], &difference["steps"]],
+            [&wrong["edits"], &wrong["alignment"]]
+        );
         assert_eq!(item["references"], serde_json::json!([wrong["reference"]]));
         // The most edits first, then the least probable.
-        let rank = (difference["edits"].as_u64().unwrap(), number(&output["log_probability"]));
-        assert!(rank.0 < before.0 || rank.0 == before.0 && rank.1 >= before.1, "{before:?} {rank:?}");
+        let rank = (
+            difference["edits"].as_u64().unwrap(),
+            number(&output["log_probability"]),
+        );
+        assert!(
+            rank.0 < before.0 || rank.0 == before.0 && rank.1 >= before.1,
+            "{before:?} {rank:?}"
+        );
         before = rank;
-        assert_eq!(list(&output["steps"])[0]["alternatives"].as_array().unwrap().len(), 5);
+        assert_eq!(
+            list(&output["steps"])[0]["alternatives"]
+                .as_array()
+                .unwrap()
+                .len(),
+            5
+        );
     }
-    let worst = list(&all["errors"]).iter().map(|it| it["edits"].as_u64().unwrap());
+    let worst = list(&all["errors"])
+        .iter()
+        .map(|it| it["edits"].as_u64().unwrap());
     let worst: Vec<u64> = worst.take(4).collect();
     let listed = |item: &Value| {
         let explanation = &item["explanations"][0];
         let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-        explanation["outputs"][greedy]["difference"]["edits"].as_u64().unwrap()
+        explanation["outputs"][greedy]["difference"]["edits"]
+            .as_u64()
+            .unwrap()
     };
     assert_eq!(items.iter().map(listed).collect::<Vec<_>>(), worst);
     // More than there are, and figures alone on the standard output.
-    let report = [&args[..], &["--report", file, "--report-items", "99", "--format", "json"]].concat();
+    let report = [
+        &args[..],
+        &["--report", file, "--report-items", "99", "--format", "json"],
+    ]
+    .concat();
     let output = program::run(run, &report);
     let [stdout, stderr] = written(&report, &output, 0);
-    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["sources"], 10);
-    assert!(stderr.starts_with(&format!("saved {file}: 10 of 10 sources")), "{stderr}");
+    assert_eq!(
+        serde_json::from_str::<Value>(&stdout).unwrap()["sources"],
+        10
+    );
+    assert!(
+        stderr.starts_with(&format!("saved {file}: 10 of 10 sources")),
+        "{stderr}"
+    );
     assert_eq!(list(&data_of(Path::new(file))["items"]).len(), 10);
 }
 
@@ -76,19 +125,27 @@ fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     for (out, epochs) in [("a", "1"), ("b", "3")] {
-        succeed(folder, &train_args("reverse", epochs, &["--out", out, "--seed", "1"]));
+        succeed(
+            folder,
+            &train_args("reverse", epochs, &["--out", out, "--seed", "1"]),
+        );
     }
     let both = ["--report", "x.html", "--compare", "b"];
     let stdout = succeed(folder, &[&["eval", "--model", "a"], &both[..]].concat());
     let of_b = succeed(folder, &["eval", "--model", "b"]);
-    assert!(stdout.contains(&format!("\ncompared with b:\n{of_b}saved x.html: ")), "{stdout}");
+    assert!(
+        stdout.contains(&format!("\ncompared with b:\n{of_b}saved x.html: ")),
+        "{stdout}"
+    );
     let data = data_of(&folder.join("x.html"));
     let items = list(&data["items"]);
     assert_eq!(items.len(), 10);
     let edits = |item: &Value| -> u64 {
         let of_models = list(&item["explanations"]).iter().map(|explanation| {
             let greedy = explanation["greedy"].as_u64().unwrap() as usize;
-            explanation["outputs"][greedy]["difference"]["edits"].as_u64().unwrap()
+            explanation["outputs"][greedy]["difference"]["edits"]
+                .as_u64()
+                .unwrap()
         });
         of_models.sum()
     };
@@ -98,7 +155,11 @@ fn a_report_compares_two_models_and_an_ensemble_has_no_attention() {
     let json = ["eval", "--model", "a", "--format", "json"];
     let stdout = program::run(folder, &[&json[..], &both].concat());
     let figures: Value = serde_json::from_slice(&stdout.stdout).unwrap();
-    let of_b: Value = serde_json::from_str(&succeed(folder, &["eval", "--model", "b", "--format", "json"])).unwrap();
+    let of_b: Value = serde_json::from_str(&succeed(
+        folder,
+        &["eval", "--model", "b", "--format", "json"],
+    ))
+    .unwrap();
     assert_eq!(figures["compared"], of_b);
 
     let ensemble = ["eval", "--model", "a", "--model", "b", "--report", "y.html"];
@@ -124,15 +185,23 @@ fn a_source_of_unknown_tokens_alone_is_listed() {
     succeed(folder, &[&args[..], &["skip"]].concat());
     let of_source = |source: &str| {
         let data = data_of(&folder.join("x.html"));
-        let mut items = list(&data["items"]).iter().map(|item| item["explanations"][0].clone());
+        let mut items = list(&data["items"])
+            .iter()
+            .map(|item| item["explanations"][0].clone());
         items.find(|it| it["source"] == source).unwrap()
     };
     let nothing = of_source("zz");
     assert_eq!(nothing["tokens"], serde_json::json!([]));
     let output = &nothing["outputs"][0];
-    assert_eq!([&output["text"], &output["log_probability"]], [&Value::from(""), &Value::Null]);
+    assert_eq!(
+        [&output["text"], &output["log_probability"]],
+        [&Value::from(""), &Value::Null]
+    );
     assert_eq!(output["difference"]["edits"], 1);
     assert_eq!(of_source("10z")["tokens"], serde_json::json!(["1", "0"]));
     succeed(folder, &[&args[..], &["unk"]].concat());
-    assert_eq!(of_source("10z")["is_known"], serde_json::json!([true, true, false]));
+    assert_eq!(
+        of_source("10z")["is_known"],
+        serde_json::json!([true, true, false])
+    );
 }
