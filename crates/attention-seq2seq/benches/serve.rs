@@ -18,10 +18,15 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_seq2seq");
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Result<()> {
-    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let args: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| arg != "--bench")
+        .collect();
     let clients: usize = args.first().map_or(Ok(200), |arg| arg.parse())?;
     let seconds: f64 = args.get(1).map_or(Ok(60.0), |arg| arg.parse())?;
-    let run = args.get(2).map_or_else(dates, |arg| Ok(PathBuf::from(arg)))?;
+    let run = args
+        .get(2)
+        .map_or_else(dates, |arg| Ok(PathBuf::from(arg)))?;
 
     let mut server = Command::new(PROGRAM)
         .args(["serve", "--listen", "127.0.0.1:0", "--model"])
@@ -38,7 +43,16 @@ fn main() -> Result<()> {
 fn dates() -> Result<PathBuf> {
     let run = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("served-dates");
     if !run.join("run.json").exists() {
-        let args = ["train", "dates", "--train-pairs", "6000", "--epochs", "2", "--quiet", "--out"];
+        let args = [
+            "train",
+            "dates",
+            "--train-pairs",
+            "6000",
+            "--epochs",
+            "2",
+            "--quiet",
+            "--out",
+        ];
         let trained = Command::new(PROGRAM).args(args).arg(&run).status()?;
         if !trained.success() {
             return Err("no model was trained".into());
@@ -85,8 +99,17 @@ fn measure(server: &mut Child, clients: usize, seconds: f64) -> Result<()> {
         latencies.len(),
         latencies.len() as f64 / seconds
     );
-    println!("latency, ms: p50 {:.1}, p90 {:.1}, p99 {:.1}, most {:.1}", at(0.5), at(0.9), at(0.99), at(1.0));
-    println!("resident memory of the server, MiB: {}", memory.join(" at a tenth of the time, at its end "));
+    println!(
+        "latency, ms: p50 {:.1}, p90 {:.1}, p99 {:.1}, most {:.1}",
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0)
+    );
+    println!(
+        "resident memory of the server, MiB: {}",
+        memory.join(" at a tenth of the time, at its end ")
+    );
     Ok(())
 }
 
@@ -99,7 +122,11 @@ fn requests(address: &str, client: usize, ended: &AtomicBool) -> Result<Vec<f64>
     let mut number = client;
     while !ended.load(Ordering::Relaxed) {
         number += 1;
-        let body = format!(r#"{{"texts": ["{} May {}"]}}"#, 1 + number % 28, 1900 + number % 120);
+        let body = format!(
+            r#"{{"texts": ["{} May {}"]}}"#,
+            1 + number % 28,
+            1900 + number % 120
+        );
         let request = format!(
             "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
@@ -126,7 +153,8 @@ fn read(stream: &mut TcpStream) -> Result<String> {
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let length = head.lines().find_map(|line| {
                 let (name, value) = line.split_once(": ")?;
-                name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().ok())?
+                name.eq_ignore_ascii_case("content-length")
+                    .then(|| value.parse::<usize>().ok())?
             });
             if length.is_some_and(|length| body.len() >= length) {
                 return Ok(text.to_string());

@@ -356,7 +356,10 @@ mod tests {
             assert_eq!(names, (0..50).collect::<Vec<_>>());
         }
         assert_eq!(Batches::new(Examples::default(), 3).len(), 0);
-        assert_eq!(Batches::new(Examples::default(), 3).deal(&mut random(1)), [[0; 0]; 0]);
+        assert_eq!(
+            Batches::new(Examples::default(), 3).deal(&mut random(1)),
+            [[0; 0]; 0]
+        );
         assert_eq!(Batches::new(examples, 0).len(), 50, "as if it were 1");
     }
 
@@ -379,7 +382,10 @@ mod tests {
         assert!(all.into_iter().eq(0..2000));
         // Pools of 160 have some 32 of a length: most batches are of one, some of two.
         let lens = |batch: &Vec<u32>| {
-            let lens = batches.examples(batch).into_iter().map(|it| it.source.len());
+            let lens = batches
+                .examples(batch)
+                .into_iter()
+                .map(|it| it.source.len());
             lens.collect::<BTreeSet<usize>>().len()
         };
         assert!(dealt.iter().all(|batch| lens(batch) <= 2));

@@ -53,10 +53,7 @@ impl Subwords {
     ///
     /// # Errors
     /// [`Error::Config`] if the texts have more different characters than that, and without the feature `subwords`.
-    pub fn learn<T: AsRef<str>>(
-        texts: impl IntoIterator<Item = T>,
-        count: usize,
-    ) -> Result<Self> {
+    pub fn learn<T: AsRef<str>>(texts: impl IntoIterator<Item = T>, count: usize) -> Result<Self> {
         let what = "the number of subwords";
         if count < Self::FEWEST {
             let expected = format!("at least {}", Self::FEWEST);
@@ -108,13 +105,21 @@ impl fmt::Debug for Subwords {
 mod tests {
     use super::*;
 
-    const TEXTS: [&str; 4] = ["low low low", "lower lowest", "newest newest", "wider  widest "];
+    const TEXTS: [&str; 4] = [
+        "low low low",
+        "lower lowest",
+        "newest newest",
+        "wider  widest ",
+    ];
 
     #[test]
     fn pieces_are_the_pairs_that_are_frequent() {
         // 10 characters and the mark; the merges are by hand: es, est, lo, low, ▁low.
         let characters = Subwords::learn(TEXTS, 11).unwrap();
-        assert_eq!(characters.split("lowest"), ["▁", "l", "o", "w", "e", "s", "t"]);
+        assert_eq!(
+            characters.split("lowest"),
+            ["▁", "l", "o", "w", "e", "s", "t"]
+        );
         let subwords = Subwords::learn(TEXTS, 16).unwrap();
         assert_eq!(subwords.split("lowest"), ["▁low", "est"]);
         assert_eq!(subwords.split("widow"), ["▁", "w", "i", "d", "o", "w"]);
@@ -126,7 +131,10 @@ mod tests {
         for text in ["lowest", "new low", "wide lodestone", ""] {
             let pieces = subwords.split(text);
             assert_eq!(subwords.join(&pieces), text);
-            assert!(pieces.iter().all(|piece| !piece.contains(' ')), "{pieces:?}");
+            assert!(
+                pieces.iter().all(|piece| !piece.contains(' ')),
+                "{pieces:?}"
+            );
         }
         assert_eq!(subwords.join(&subwords.split("  low   new ")), "low new");
         // Pieces without a beginning, as a search may choose them.
@@ -166,7 +174,10 @@ mod tests {
                 "the number of subwords: expected at least 11, the number of different characters, found 10",
             ),
         ] {
-            assert_eq!(Subwords::learn(TEXTS, count).unwrap_err().to_string(), expected);
+            assert_eq!(
+                Subwords::learn(TEXTS, count).unwrap_err().to_string(),
+                expected
+            );
         }
     }
 }

@@ -7,9 +7,9 @@ use burn::nn::{
     PositionalEncodingConfig,
 };
 use burn::tensor::{Device, Int, Tensor};
-use burn_fused_layers::{EmbeddingTable, dropout};
 use burn_fused_layers::harness::checks::{Argument, assert_positive, assert_together};
 use burn_fused_layers::harness::parameter::{of_linear, value};
+use burn_fused_layers::{EmbeddingTable, dropout};
 
 use super::padding::fill_padding_tokens;
 use super::{Norm, NormConfig};

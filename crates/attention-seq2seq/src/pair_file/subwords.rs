@@ -35,9 +35,7 @@ impl TsvFile {
             targets.extend(target.map(|_| of_target.to_owned()));
         })?;
         let learn = |texts: Vec<String>, count: Option<usize>| {
-            count
-                .map(|count| Subwords::learn(texts, count))
-                .transpose()
+            count.map(|count| Subwords::learn(texts, count)).transpose()
         };
         Ok(TsvOptions {
             source_subwords: learn(sources, source)?,

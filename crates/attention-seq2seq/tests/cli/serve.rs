@@ -20,8 +20,18 @@ struct Server {
 
 impl Server {
     fn start(others: &[&str]) -> Self {
-        let args = ["serve", "--model", ".", "--listen", "127.0.0.1:0", "--threads", "1"];
-        let mut child = command(&trained().0, &[&args[..], others].concat()).spawn().unwrap();
+        let args = [
+            "serve",
+            "--model",
+            ".",
+            "--listen",
+            "127.0.0.1:0",
+            "--threads",
+            "1",
+        ];
+        let mut child = command(&trained().0, &[&args[..], others].concat())
+            .spawn()
+            .unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -35,7 +45,9 @@ impl Server {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
         stream
     }
 
@@ -89,7 +101,10 @@ fn answer(mut stream: TcpStream) -> (u16, String) {
     }
     let text = String::from_utf8(text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
     (status.unwrap_or(0), body.to_string())
 }
 
@@ -106,7 +121,11 @@ fn it_answers_as_the_program_does() {
     assert_eq!(status, 200, "{answer}");
     let search = "--beam 4 --n-best 2 --length-penalty 0.6 --min-length 1 --prefix a --threads 1";
     let args = ["translate", "--model", ".", "--format", "jsonl"];
-    let args: Vec<&str> = args.into_iter().chain(search.split(' ')).chain(TEXTS).collect();
+    let args: Vec<&str> = args
+        .into_iter()
+        .chain(search.split(' '))
+        .chain(TEXTS)
+        .collect();
     let lines = succeed(&trained().0, &args);
     let results = answer["results"].as_array().unwrap();
     assert_eq!(results.len(), TEXTS.len());
@@ -128,7 +147,10 @@ fn it_answers_as_the_program_does() {
 
     let skipped = json!({ "texts": ["aXc"], "unknown": "skip" }).to_string();
     let (status, answer) = server.post(skipped.as_bytes());
-    assert_eq!((status, &answer["results"][0]["unknown"]), (200, &json!(["X"])));
+    assert_eq!(
+        (status, &answer["results"][0]["unknown"]),
+        (200, &json!(["X"]))
+    );
     assert_eq!(server.get("/healthz"), (200, "ok\n".to_string()));
 }
 
@@ -141,22 +163,65 @@ fn what_cannot_be_answered_has_its_status_and_a_reason() {
         ("{", 400, "EOF while parsing"),
         ("\u{7f}\u{0}", 400, "expected value"),
         ("[1]", 400, "invalid type"),
-        (r#"{"texts": ["a"], "beams": 3}"#, 400, "unknown field `beams`"),
-        (r#"{"texts": ["a"], "search": {"beam": -1}}"#, 400, "invalid value"),
+        (
+            r#"{"texts": ["a"], "beams": 3}"#,
+            400,
+            "unknown field `beams`",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": -1}}"#,
+            400,
+            "invalid value",
+        ),
         (r#"{"texts": []}"#, 422, "at least one"),
-        (r#"{"texts": ["a", "aB"]}"#, 422, "text 2: unknown token \"B\""),
+        (
+            r#"{"texts": ["a", "aB"]}"#,
+            422,
+            "text 2: unknown token \"B\"",
+        ),
         (r#"{"texts": [" "]}"#, 422, "text 1: the text to translate"),
-        (r#"{"texts": ["B"], "unknown": "skip"}"#, 422, "text 1: no token is known"),
-        (r#"{"texts": ["a"], "search": {"beam": 9999999}}"#, 422, "beam: expected at most 64"),
-        (r#"{"texts": ["a"], "search": {"beam": 2, "n_best": 3}}"#, 422, "best outputs"),
-        (r#"{"texts": ["a"], "search": {"max_length": 99999}}"#, 422, "max_length: expected at most"),
-        (r#"{"texts": ["a"], "search": {"prefix": "Q"}}"#, 422, "prefix: unknown token"),
-        (r#"{"texts": ["a", "a", "a", "a"]}"#, 413, "at most 3 (--max-texts), found 4"),
-        (&format!("{{\"texts\": [\"{long}\"]}}"), 413, "at most 400 bytes"),
+        (
+            r#"{"texts": ["B"], "unknown": "skip"}"#,
+            422,
+            "text 1: no token is known",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": 9999999}}"#,
+            422,
+            "beam: expected at most 64",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"beam": 2, "n_best": 3}}"#,
+            422,
+            "best outputs",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"max_length": 99999}}"#,
+            422,
+            "max_length: expected at most",
+        ),
+        (
+            r#"{"texts": ["a"], "search": {"prefix": "Q"}}"#,
+            422,
+            "prefix: unknown token",
+        ),
+        (
+            r#"{"texts": ["a", "a", "a", "a"]}"#,
+            413,
+            "at most 3 (--max-texts), found 4",
+        ),
+        (
+            &format!("{{\"texts\": [\"{long}\"]}}"),
+            413,
+            "at most 400 bytes",
+        ),
     ] {
         let (found, answer) = server.post(body.as_bytes());
         let error = answer["error"].as_str().unwrap_or_default();
-        assert!(found == status && error.contains(reason), "{body}: {found} {answer}");
+        assert!(
+            found == status && error.contains(reason),
+            "{body}: {found} {answer}"
+        );
     }
     assert_eq!(server.get("/v1/translate").0, 405);
     assert_eq!(server.get("/none").0, 404);
@@ -185,12 +250,17 @@ fn who_goes_away_or_waits_disturbs_nobody() {
     let server = Server::start(&[]);
     let expected = server.translate(&TEXTS);
     let body = json!({ "texts": TEXTS }).to_string();
-    let request = format!("POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let request = format!(
+        "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     // Whose requests never end, and who do not wait for an answer.
     let waiting: Vec<TcpStream> = (0..20)
         .map(|at| {
             let mut stream = server.connect();
-            stream.write_all(&request.as_bytes()[..at * request.len() / 20]).unwrap();
+            stream
+                .write_all(&request.as_bytes()[..at * request.len() / 20])
+                .unwrap();
             stream
         })
         .collect();
@@ -243,7 +313,11 @@ fn it_ends_once_it_is_told_to_and_has_answered() {
 fn an_address_that_is_taken_or_none_is_an_error() {
     let server = Server::start(&[]);
     let args = ["serve", "--model", ".", "--listen", &server.address];
-    fail(&trained().0, &args, &format!("cannot listen at {}", server.address));
+    fail(
+        &trained().0,
+        &args,
+        &format!("cannot listen at {}", server.address),
+    );
     let args = ["serve", "--model", "none", "--listen", "127.0.0.1:0"];
     fail(&trained().0, &args, "no trained model is there");
     for (args, reason) in [

@@ -3,17 +3,22 @@
 use std::fs;
 use std::path::Path;
 
-#[cfg(not(feature = "subwords"))]
-use crate::program::edit;
 #[cfg(feature = "subwords")]
 use crate::export::{LOADER, python};
+#[cfg(not(feature = "subwords"))]
+use crate::program::edit;
+use crate::program::{fail, succeed};
 #[cfg(feature = "subwords")]
 use crate::program::{good, manifest};
-use crate::program::{fail, succeed};
 
 /// Phrases, and their words in the other order.
 fn phrases(folder: &Path) {
-    let subjects = ["the newest river", "a wider road", "the lowest tower", "a new low"];
+    let subjects = [
+        "the newest river",
+        "a wider road",
+        "the lowest tower",
+        "a new low",
+    ];
     let verbs = ["flows", "widens", "lowers", "renews"];
     let lines = subjects.iter().flat_map(|subject| {
         verbs.iter().map(move |verb| {
@@ -43,10 +48,16 @@ fn words_are_divided_and_joined_again() {
     let folder = folder.path();
     phrases(folder);
     let stdout = train(folder, &["--subwords", "30"]);
-    assert!(stdout.starts_with("16 training pairs, 16 validation pairs;"), "{stdout}");
+    assert!(
+        stdout.starts_with("16 training pairs, 16 validation pairs;"),
+        "{stdout}"
+    );
     let run = manifest(&folder.join("runs/phrases"));
     let vocab = run["vocabs"]["target"].to_string();
-    assert!(vocab.contains("\"▁new\"") && !vocab.contains(' '), "{vocab}");
+    assert!(
+        vocab.contains("\"▁new\"") && !vocab.contains(' '),
+        "{vocab}"
+    );
     let settings = &run["settings"];
     let subwords = &settings["data"]["tsv"]["options"]["target_subwords"];
     assert_eq!(subwords["count"], 30);
@@ -54,7 +65,14 @@ fn words_are_divided_and_joined_again() {
     let at = |args: &[&str]| succeed(folder, &[args, &model].concat());
 
     // A search among few continuations says words, of which no piece has a mark.
-    let output = at(&["translate", "a newer tower", "--min-length", "4", "--beam", "3"]);
+    let output = at(&[
+        "translate",
+        "a newer tower",
+        "--min-length",
+        "4",
+        "--beam",
+        "3",
+    ]);
     assert!(output.len() > 4 && !output.contains('▁'), "{output}");
     let prefix = at(&["translate", "a newer tower", "--prefix", "flows river"]);
     assert!(prefix.starts_with("flows river"), "{prefix}");
@@ -68,11 +86,17 @@ fn words_are_divided_and_joined_again() {
 
     // The settings of the run, printed, make the same one; resumed, it goes on with the same pieces.
     let config = train(folder, &["--subwords", "30", "--print-config"]);
-    assert!(config.contains("subwords = 30\n") && !config.contains("-tokens = \"s"), "{config}");
+    assert!(
+        config.contains("subwords = 30\n") && !config.contains("-tokens = \"s"),
+        "{config}"
+    );
     fs::write(folder.join("subwords.toml"), config).unwrap();
     train(folder, &["--config", "subwords.toml", "--out", "again"]);
     let again = &manifest(&folder.join("again"))["settings"];
-    assert_eq!(again["data"]["tsv"]["options"], settings["data"]["tsv"]["options"]);
+    assert_eq!(
+        again["data"]["tsv"]["options"],
+        settings["data"]["tsv"]["options"]
+    );
     let resume = ["train", "--out", "again", "--resume", "--epochs", "2"];
     succeed(folder, &resume);
 }
@@ -84,11 +108,19 @@ fn pytorch_divides_words_as_the_program_does() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     phrases(folder);
-    train(folder, &["--subwords", "30", "--epochs", "40", "--batch-size", "4"]);
+    train(
+        folder,
+        &["--subwords", "30", "--epochs", "40", "--batch-size", "4"],
+    );
     let model = ["--model", "runs/phrases"];
     succeed(folder, &[&["export", "--output", "x"][..], &model].concat());
     let texts = ["a newer tower", "the  lowest road flows ", "lowlow"];
-    let output = python.current_dir(folder).arg(LOADER).arg("x").args(texts).output();
+    let output = python
+        .current_dir(folder)
+        .arg(LOADER)
+        .arg("x")
+        .args(texts)
+        .output();
     let translated = succeed(folder, &[&["translate"][..], &texts, &model].concat());
     assert_eq!(good(&texts, output.unwrap()), translated);
     assert!(translated.contains(' '), "{translated}");

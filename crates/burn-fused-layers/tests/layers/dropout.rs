@@ -28,11 +28,17 @@ fn as_many_as_asked_for_are_dropped_and_the_others_scaled() {
         let kept = factors.iter().filter(|&&factor| factor != 0.0);
         for &factor in kept.clone() {
             let expected = 1.0 / (1.0 - probability);
-            assert!((f64::from(factor) - expected).abs() < 1e-6 * expected, "{factor}");
+            assert!(
+                (f64::from(factor) - expected).abs() < 1e-6 * expected,
+                "{factor}"
+            );
         }
         let deviation = (count * probability * (1.0 - probability)).sqrt();
         let difference = kept.count() as f64 - count * (1.0 - probability);
-        assert!(difference.abs() < 5.0 * deviation, "{probability}: {difference}");
+        assert!(
+            difference.abs() < 5.0 * deviation,
+            "{probability}: {difference}"
+        );
         // Neighbours in either axis are dropped independently of each other.
         for distance in [1, shape[1], 1 << 14] {
             let pairs = factors.iter().zip(&factors[distance..]);
@@ -40,7 +46,10 @@ fn as_many_as_asked_for_are_dropped_and_the_others_scaled() {
             let count = count - distance as f64;
             let share = probability * probability + (1.0 - probability) * (1.0 - probability);
             let deviation = (count * share * (1.0 - share)).sqrt();
-            assert!((equal - count * share).abs() < 8.0 * deviation, "{probability} {distance}");
+            assert!(
+                (equal - count * share).abs() < 8.0 * deviation,
+                "{probability} {distance}"
+            );
         }
     }
 }
@@ -60,7 +69,9 @@ fn a_seed_draws_the_same_mask_and_the_next_call_another() {
 #[test]
 fn gradients_go_to_what_was_kept() {
     let device = device().autodiff();
-    let input = Array::draw(1, &[37, 41]).tensor::<2>(&device, DType::F32).require_grad();
+    let input = Array::draw(1, &[37, 41])
+        .tensor::<2>(&device, DType::F32)
+        .require_grad();
     let output = dropout(&layer(0.4), input.clone());
     let received = Array::draw(2, &[37, 41]).tensor::<2>(&device, DType::F32);
     let gradients = (output.clone() * received.clone()).sum().backward();
@@ -84,7 +95,10 @@ fn nothing_is_dropped_outside_of_training_or_by_a_frozen_layer() {
     let ones = |device: &Device| Tensor::<2>::ones([5, 7], device);
     let is_whole = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().all(|it| it == 1.0);
     assert!(is_whole(dropout(&layer(0.9), ones(&plain))));
-    assert!(is_whole(dropout(&layer(0.0), ones(&plain.clone().autodiff()))));
+    assert!(is_whole(dropout(
+        &layer(0.0),
+        ones(&plain.clone().autodiff())
+    )));
     let empty = Tensor::<2>::ones([0, 7], &plain.autodiff());
     assert_eq!(dropout(&layer(0.9), empty).dims(), [0, 7]);
 }

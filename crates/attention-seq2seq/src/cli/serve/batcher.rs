@@ -124,7 +124,9 @@ impl Worker {
                 }
             }
             // Others are not to suffer from what one of them asked for.
-            Err(_) if batch.len() > 1 => batch.into_iter().for_each(|job| self.translate(vec![job])),
+            Err(_) if batch.len() > 1 => {
+                batch.into_iter().for_each(|job| self.translate(vec![job]))
+            }
             Err(error) => {
                 if let Some(job) = batch.into_iter().next() {
                     let _ = job.reply.send(Err(error));
@@ -145,7 +147,10 @@ impl Queue {
     /// Waits for a job, and takes those with it that ask for the same: until they have `most` sources, or no other
     /// waits. Jobs that nobody waits for are left out. None once there will be no more.
     fn next(&mut self, most: usize) -> Option<Vec<Job>> {
-        let first = self.taken.pop_front().or_else(|| self.jobs.blocking_recv())?;
+        let first = self
+            .taken
+            .pop_front()
+            .or_else(|| self.jobs.blocking_recv())?;
         let mut sources = first.sources.len();
         let mut batch = vec![first];
         let mut others = VecDeque::new();
@@ -203,7 +208,14 @@ mod tests {
             jobs,
             taken: VecDeque::new(),
         };
-        let asked = [("a", 1, 2), ("b", 2, 3), ("c", 1, 2), ("d", 2, 2), ("e", 1, 2), ("f", 1, 3)];
+        let asked = [
+            ("a", 1, 2),
+            ("b", 2, 3),
+            ("c", 1, 2),
+            ("d", 2, 2),
+            ("e", 1, 2),
+            ("f", 1, 3),
+        ];
         let outputs: Vec<_> = asked
             .into_iter()
             .map(|(name, sources, beam)| {

@@ -85,7 +85,10 @@ async fn accept(
         });
     }
     drop((listener, routes));
-    if time::timeout(LAST_REQUESTS, graceful.shutdown()).await.is_err() {
+    if time::timeout(LAST_REQUESTS, graceful.shutdown())
+        .await
+        .is_err()
+    {
         note("note: some requests were not answered before the server stopped");
     }
     Ok(())

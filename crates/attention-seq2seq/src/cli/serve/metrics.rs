@@ -34,10 +34,26 @@ impl Default for Metrics {
         let sources = Histogram::new(exponential_buckets(1.0, 2.0, 10));
         let waiting = Gauge::default();
         let mut registry = Registry::with_prefix("seq2seq");
-        registry.register("requests", "Requests for translations, by status", requests.clone());
-        registry.register("request_seconds", "Seconds from a request to its answer", seconds.clone());
-        registry.register("batch_sources", "Sources translated at once", sources.clone());
-        registry.register("waiting", "Requests that wait for the model", waiting.clone());
+        registry.register(
+            "requests",
+            "Requests for translations, by status",
+            requests.clone(),
+        );
+        registry.register(
+            "request_seconds",
+            "Seconds from a request to its answer",
+            seconds.clone(),
+        );
+        registry.register(
+            "batch_sources",
+            "Sources translated at once",
+            sources.clone(),
+        );
+        registry.register(
+            "waiting",
+            "Requests that wait for the model",
+            waiting.clone(),
+        );
         Self {
             requests,
             seconds,

@@ -71,11 +71,13 @@ impl ServeArgs {
             ));
         }
         let metrics = Arc::new(Metrics::default());
-        let batcher = Batcher::start(translator.clone(), self.queue, metrics.clone())
-            .map_err(|source| Error::Io {
-                action: "start",
-                path: "the thread of the model".into(),
-                source,
+        let batcher =
+            Batcher::start(translator.clone(), self.queue, metrics.clone()).map_err(|source| {
+                Error::Io {
+                    action: "start",
+                    path: "the thread of the model".into(),
+                    source,
+                }
             })?;
         let limits = Limits {
             texts: self.max_texts.get(),
@@ -84,7 +86,8 @@ impl ServeArgs {
         };
         let routes = routes::routes(translator, batcher, metrics, limits);
         say_to_anyone(format_args!("listening at http://{address}"))?;
-        connections::serve(listener, routes, self.max_connections.get(), self.timeout).map_err(refused)?;
+        connections::serve(listener, routes, self.max_connections.get(), self.timeout)
+            .map_err(refused)?;
         say_to_anyone("stopped")
     }
 }

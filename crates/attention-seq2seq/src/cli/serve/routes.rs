@@ -55,7 +55,10 @@ pub(super) fn routes(
         .route("/metrics", get(metrics_text))
         .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })
         .method_not_allowed_fallback(|| async {
-            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "this path takes another method")
+            Failure::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path takes another method",
+            )
         })
         .with_state(Arc::new(server))
 }
@@ -94,7 +97,11 @@ fn as_json(value: &impl Serialize) -> Response {
 async fn metrics_text(State(server): State<Arc<Server>>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let text = server.metrics.to_text(server.batcher.waiting());
-    ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
+    (
+        [(header::CONTENT_TYPE, HeaderValue::from_static(kind))],
+        text,
+    )
+        .into_response()
 }
 
 async fn translate(State(server): State<Arc<Server>>, body: Body) -> Response {
@@ -125,7 +132,10 @@ impl Server {
                         Err(unprocessable(format!("text {number}: no token is known")))
                     }
                     Ok(read) => Ok(read),
-                    Err(error) => Err(unprocessable(format!("text {number}: {}", one_line(&error)))),
+                    Err(error) => Err(unprocessable(format!(
+                        "text {number}: {}",
+                        one_line(&error)
+                    ))),
                 }
             })
             .collect::<Result<_, _>>()?;
@@ -174,7 +184,10 @@ impl Server {
         };
         let body = match timeout(limit, to_bytes(body, bytes)).await {
             Err(_) => {
-                let line = format!("the request did not arrive within {} s", limit.as_secs_f64());
+                let line = format!(
+                    "the request did not arrive within {} s",
+                    limit.as_secs_f64()
+                );
                 return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, line));
             }
             // A connection that broke has nobody to tell.

@@ -60,7 +60,11 @@ impl TrainArgs {
             true => run.stream_file(file),
             false => absolute(path),
         };
-        let remark = match (settings.source_tokens, settings.target_tokens, settings.subwords) {
+        let remark = match (
+            settings.source_tokens,
+            settings.target_tokens,
+            settings.subwords,
+        ) {
             (Some(_), Some(_), _) | (.., Some(_)) => None,
             _ => Some(guessed(options.source_tokens, options.target_tokens)),
         };
