@@ -19,86 +19,90 @@ fn factors(probability: f64, shape: [usize; 2], device: &Device) -> Vec<f32> {
 
 #[test]
 fn as_many_as_asked_for_are_dropped_and_the_others_scaled() {
-    let device = device().autodiff();
-    device.seed(3);
-    let shape = [211, 307];
-    for probability in [0.1, 0.5, 0.9] {
-        let factors = factors(probability, shape, &device);
-        let count = factors.len() as f64;
-        let kept = factors.iter().filter(|&&factor| factor != 0.0);
-        for &factor in kept.clone() {
-            let expected = 1.0 / (1.0 - probability);
+    device::each_training(|device| {
+        device.seed(3);
+        let shape = [211, 307];
+        for probability in [0.1, 0.5, 0.9] {
+            let factors = factors(probability, shape, device);
+            let count = factors.len() as f64;
+            let kept = factors.iter().filter(|&&factor| factor != 0.0);
+            for &factor in kept.clone() {
+                let expected = 1.0 / (1.0 - probability);
+                assert!(
+                    (f64::from(factor) - expected).abs() < 1e-6 * expected,
+                    "{factor}"
+                );
+            }
+            let deviation = (count * probability * (1.0 - probability)).sqrt();
+            let difference = kept.count() as f64 - count * (1.0 - probability);
             assert!(
-                (f64::from(factor) - expected).abs() < 1e-6 * expected,
-                "{factor}"
+                difference.abs() < 5.0 * deviation,
+                "{probability}: {difference}"
             );
+            // Neighbours in either axis are dropped independently of each other.
+            for distance in [1, shape[1], 1 << 14] {
+                let pairs = factors.iter().zip(&factors[distance..]);
+                let equal = pairs.filter(|(a, b)| (**a == 0.0) == (**b == 0.0)).count() as f64;
+                let count = count - distance as f64;
+                let share = probability * probability + (1.0 - probability) * (1.0 - probability);
+                let deviation = (count * share * (1.0 - share)).sqrt();
+                assert!(
+                    (equal - count * share).abs() < 8.0 * deviation,
+                    "{probability} {distance}"
+                );
+            }
         }
-        let deviation = (count * probability * (1.0 - probability)).sqrt();
-        let difference = kept.count() as f64 - count * (1.0 - probability);
-        assert!(
-            difference.abs() < 5.0 * deviation,
-            "{probability}: {difference}"
-        );
-        // Neighbours in either axis are dropped independently of each other.
-        for distance in [1, shape[1], 1 << 14] {
-            let pairs = factors.iter().zip(&factors[distance..]);
-            let equal = pairs.filter(|(a, b)| (**a == 0.0) == (**b == 0.0)).count() as f64;
-            let count = count - distance as f64;
-            let share = probability * probability + (1.0 - probability) * (1.0 - probability);
-            let deviation = (count * share * (1.0 - share)).sqrt();
-            assert!(
-                (equal - count * share).abs() < 8.0 * deviation,
-                "{probability} {distance}"
-            );
-        }
-    }
+    });
 }
 
 #[test]
 fn a_seed_draws_the_same_mask_and_the_next_call_another() {
-    let device = device().autodiff();
-    let draw = || factors(0.5, [73, 509], &device);
-    device.seed(7);
-    let (first, second) = (draw(), draw());
-    device.seed(7);
-    assert!(draw() == first && draw() == second && first != second);
-    device.seed(8);
-    assert_ne!(draw(), first);
+    device::each_training(|device| {
+        let draw = || factors(0.5, [73, 509], device);
+        device.seed(7);
+        let (first, second) = (draw(), draw());
+        device.seed(7);
+        assert!(draw() == first && draw() == second && first != second);
+        device.seed(8);
+        assert_ne!(draw(), first);
+    });
 }
 
 #[test]
 fn gradients_go_to_what_was_kept() {
-    let device = device().autodiff();
-    let input = Array::draw(1, &[37, 41])
-        .tensor::<2>(&device, DType::F32)
-        .require_grad();
-    let output = dropout(&layer(0.4), input.clone());
-    let received = Array::draw(2, &[37, 41]).tensor::<2>(&device, DType::F32);
-    let gradients = (output.clone() * received.clone()).sum().backward();
-    let gradient = input.grad(&gradients).unwrap();
-    let scale = 1.0 / 0.6;
-    let all = [input.inner(), output.inner(), received.inner(), gradient];
-    let [input, output, received, gradient] = all.map(|tensor| {
-        let data = tensor.into_data();
-        data.iter::<f64>().collect::<Vec<_>>()
+    device::each_training(|device| {
+        let input = Array::draw(1, &[37, 41])
+            .tensor::<2>(device, DType::F32)
+            .require_grad();
+        let output = dropout(&layer(0.4), input.clone());
+        let received = Array::draw(2, &[37, 41]).tensor::<2>(device, DType::F32);
+        let gradients = (output.clone() * received.clone()).sum().backward();
+        let gradient = input.grad(&gradients).unwrap();
+        let scale = 1.0 / 0.6;
+        let all = [input.inner(), output.inner(), received.inner(), gradient];
+        let [input, output, received, gradient] = all.map(|tensor| {
+            let data = tensor.into_data();
+            data.iter::<f64>().collect::<Vec<_>>()
+        });
+        for at in 0..input.len() {
+            let factor = if output[at] == 0.0 { 0.0 } else { scale };
+            assert!((output[at] - factor * input[at]).abs() < 1e-5);
+            assert!((gradient[at] - factor * received[at]).abs() < 1e-5);
+        }
     });
-    for at in 0..input.len() {
-        let factor = if output[at] == 0.0 { 0.0 } else { scale };
-        assert!((output[at] - factor * input[at]).abs() < 1e-5);
-        assert!((gradient[at] - factor * received[at]).abs() < 1e-5);
-    }
 }
 
 #[test]
 fn nothing_is_dropped_outside_of_training_or_by_a_frozen_layer() {
-    let plain = device();
-    let ones = |device: &Device| Tensor::<2>::ones([5, 7], device);
-    let is_whole = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().all(|it| it == 1.0);
-    assert!(is_whole(dropout(&layer(0.9), ones(&plain))));
-    assert!(is_whole(dropout(
-        &layer(0.0),
-        ones(&plain.clone().autodiff())
-    )));
-    let empty = Tensor::<2>::ones([0, 7], &plain.autodiff());
-    assert_eq!(dropout(&layer(0.9), empty).dims(), [0, 7]);
+    device::each(|plain| {
+        let ones = |device: &Device| Tensor::<2>::ones([5, 7], device);
+        let is_whole = |tensor: Tensor<2>| tensor.into_data().iter::<f32>().all(|it| it == 1.0);
+        assert!(is_whole(dropout(&layer(0.9), ones(plain))));
+        assert!(is_whole(dropout(
+            &layer(0.0),
+            ones(&plain.clone().autodiff())
+        )));
+        let empty = Tensor::<2>::ones([0, 7], &plain.clone().autodiff());
+        assert_eq!(dropout(&layer(0.9), empty).dims(), [0, 7]);
+    });
 }
